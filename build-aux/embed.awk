@@ -1,0 +1,51 @@
+# embed.awk: text files as C. Run with LC_ALL=C:
+#
+#   awk -v list=tn__math_text -v header=kernel/mathtext.h -v folder=math/ \
+#       -v comment='#' -f embed.awk a.def b.def > out.c
+#
+# gives tn__math_text[], which the header declares: a list of a file's name
+# (behind the folder's) and its text, ended by two NULL. Comments, from the
+# character to the line's end, are left out. Characters, not a string: compilers
+# need not take a string longer than 4095 characters.
+
+function end_of_file() {
+    if (count)
+        print "    0};"
+}
+
+FNR == 1 {
+    end_of_file()
+    name = FILENAME
+    sub(/^.*\//, "", name)
+    names[++count] = name
+    if (count == 1) {
+        print "/* Made by build-aux/embed.awk: change the texts. */"
+        print "#include \"" header "\""
+    }
+    print "\nstatic const char text_" count "[] = {"
+}
+
+{
+    if (comment != "")
+        sub("[ \t]*" comment ".*$", "")
+    line = "   "
+    for (i = 1; i <= length($0); i++) {
+        c = substr($0, i, 1)
+        if (c == "\t")
+            c = " "
+        line = line " '" (c == "'" || c == "\\" ? "\\" c : c) "',"
+        if (length(line) > 70) {
+            print line
+            line = "   "
+        }
+    }
+    print line " '\\n',"
+}
+
+END {
+    end_of_file()
+    print "\nconst char *const " list "[] = {"
+    for (i = 1; i <= count; i++)
+        print "    \"" folder names[i] "\", text_" i ","
+    print "    0, 0};"
+}

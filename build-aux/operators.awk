@@ -1,0 +1,130 @@
+# operators.awk: the operator reference, docs/operators.md, from the operator
+# table and the list of wider tolerances.
+#
+#   awk -f operators.awk tests/golden/looser.def lib/ops/table/*.def
+
+function trim(s)
+{
+    sub(/^[ \t]+/, "", s)
+    sub(/[ \t]+$/, "", s)
+    return s
+}
+# A row that was read becomes text of its family, or of the inner ones.
+function finish(    name, text, names, n, i, wider)
+{
+    if (line["op"] == "")
+        return
+    name = line["op"]
+    sub(/\(.*/, "", name)
+    text = "### " name "\n\n`" line["op"] "`\n\n"
+    text = text toupper(substr(line["doc"], 1, 1)) substr(line["doc"], 2) ".\n\n"
+    if (line["torch"] != "" && line["torch"] != name)
+        text = text "- PyTorch: " list(line["torch"]) "\n"
+    if (line["kernel"] != "")
+        text = text "- kernel: `" line["kernel"] "`" \
+            (line["rows"] != "" ? ", rows along `" line["rows"] "`" : "") "\n"
+    if (line["with"] != "")
+        text = text "- with " line["with"] "\n"
+    if (line["native"] != "")
+        text = text "- runs: C, by the device's primitives\n"
+    if (line["composite"] != "")
+        text = text "- runs: in terms of other operators\n"
+    text = text "- gradient: " gradient() "\n"
+    if (has("inplace"))
+        text = text "- in place: `" name "_`\n"
+    if (has("view"))
+        text = text "- a view: shares its input's memory\n"
+    if (has("host"))
+        text = text "- **host**: runs in the core on a staged copy\n"
+    names = line["torch"] == "" ? name : line["torch"]
+    n = split(names, word, " ")
+    for (i = 1; i <= n; i++)
+        if (word[i] in looser)
+            wider = wider looser[word[i]]
+    text = text "- tolerance: " \
+        (wider == "" ? "that of its dtype" : "wider: " substr(wider, 3)) "\n\n"
+    if (has("inner")) {
+        inner = inner "- `" line["op"] "`: " line["doc"] "\n"
+        inner_count++
+    } else {
+        family[families] = family[families] text
+        count++
+    }
+    split("", line)
+    last = ""
+}
+function has(flag)
+{
+    return (" " line["flags"] " ") ~ (" " flag " ")
+}
+function list(names)
+{
+    gsub(/ /, "`, `", names)
+    return "`" names "`"
+}
+function gradient()
+{
+    if (has("nograd"))
+        return "none"
+    if (line["grad"] != "")
+        return line["grad"]
+    if (line["kernel"] != "")
+        return "derived from the kernel"
+    if (line["composite"] != "")
+        return "that of its parts"
+    return "a rule in C (lib/autograd)"
+}
+
+FILENAME ~ /looser\.def$/ {
+    if (match($0, /^LOOSER\("[^"]*", TN_[A-Z0-9]+, [^,]*, [^,]*,/)) {
+        split($0, part, /[",]+ */)
+        looser[part[2]] = looser[part[2]] "; " tolower(substr(part[3], 4)) \
+            ": relative " part[4] ", absolute " part[5]
+    }
+    next
+}
+FNR == 1 {
+    finish()
+    title[++families] = FILENAME
+    sub(/.*\//, "", title[families])
+    sub(/\.def$/, "", title[families])
+    opening = 1
+}
+/^#/ {
+    if (opening)
+        intro[families] = intro[families] trim(substr($0, 2)) "\n"
+    next
+}
+{ opening = 0 }
+/^[ \t]*$/ { next }
+/^[a-z]/ {
+    key = $1
+    value = trim(substr($0, length(key) + 1))
+    if (key == "op")
+        finish()
+    line[key] = line[key] == "" ? value : line[key] "; " value
+    last = key
+    next
+}
+{ line[last] = line[last] " " trim($0) }
+
+END {
+    finish()
+    print "# Operators\n"
+    print "Made from `lib/ops/table/*.def` at build time: " count " operators in " \
+        families " families, and " inner_count " inner rows that they use.\n" \
+        "A signature shows the arguments with their kinds (a tensor where none" \
+        " is given) and\ndefaults; those after `;` are options: fields of the" \
+        " option struct in C. The kernel\nlanguage is explained in" \
+        " [kernel-language.md](kernel-language.md); `g` is the gradient of" \
+        " the\noutput, `out` the output. Tolerances are those under which" \
+        " PyTorch's own results are\nreproduced (tests/golden); a wider one" \
+        " has its reason in tests/golden/looser.def.\n"
+    for (i = 1; i <= families; i++)
+        print "- [" title[i] "](#" title[i] ")"
+    print ""
+    for (i = 1; i <= families; i++)
+        printf "## %s\n\n%s\n%s", title[i], intro[i], family[i]
+    print "## Inner rows\n\nParts of the operators above: in traces and" \
+        " messages, not in C.\n\n" inner
+}

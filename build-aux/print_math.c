@@ -1,0 +1,42 @@
+/* print_math.c: writes backends/cpu/math_routines.inc: the functions of the
+ * kernel language as C, but for the rare ones, and the rows of the table by
+ * which an executor finds them. Runs on the machine that builds, from the
+ * library's own parser and typer, so that what is shipped cannot differ from
+ * the definitions. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <tenon/base.h>
+
+#include "base/memory.h"
+#include "kernel/print_c.h"
+
+int main(void)
+{
+    puts("/* Made by build-aux/print_math.c from lib/kernel/math. */\n");
+    int count = tn__math_fn_count();
+    for (int i = 0; i < count; i++) {
+        const tn_kernel_fn *fn = tn__math_fn_at(i);
+        if (fn && tn__math_fn_is_rare(i))
+            continue;
+        char *text = fn ? tn__fn_print_c(fn) : NULL;
+        if (!text)
+            break;
+        fputs(text, stdout);
+        tn__free(text);
+    }
+    if (tn_error()) {
+        fprintf(stderr, "print_math: %s\n", tn_error());
+        return 1;
+    }
+    puts("#define TN_CPU_MATH_ROWS \\");
+    for (int i = 0; i < count; i++) {
+        const tn_kernel_fn *fn = tn__math_fn_at(i);
+        if (tn__math_fn_is_rare(i))
+            continue;
+        printf("    {UINT64_C(0x%016" PRIx64 "), \"%s\", run_%s}, \\\n",
+               fn->hash, fn->name, fn->name);
+    }
+    puts("");
+    return fflush(stdout) || ferror(stdout);
+}

@@ -1,0 +1,109 @@
+dnl Tenon's own configure macros.
+
+dnl TN_CC_FLAG(VARIABLE, FLAG): adds FLAG to VARIABLE if the compiler has it.
+AC_DEFUN([TN_CC_FLAG], [
+  AS_VAR_PUSHDEF([tn_flag], [tn_cv_flag_$2])
+  AC_CACHE_CHECK([whether $CC accepts $2], [tn_flag], [
+    tn_save_cflags=$CFLAGS
+    CFLAGS="$CFLAGS -Werror $2"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+                      [AS_VAR_SET([tn_flag], [yes])],
+                      [AS_VAR_SET([tn_flag], [no])])
+    CFLAGS=$tn_save_cflags])
+  AS_VAR_IF([tn_flag], [yes], [$1="${$1:+$$1 }$2"])
+  AS_VAR_POPDEF([tn_flag])
+])
+
+dnl Flags without which the code is wrong. Contraction of a*b+c to fma would
+dnl change bits from one compiler to the next.
+AC_DEFUN([TN_LANGUAGE_FLAGS], [
+  TN_CFLAGS="-std=c11 -ffp-contract=off -fvisibility=hidden"
+  TN_CC_FLAG([TN_CFLAGS], [-fno-semantic-interposition])
+  TN_CFLAGS="$TN_CFLAGS -pthread"
+  AC_SUBST([TN_CFLAGS])
+])
+
+dnl --enable-werror, and the warnings that the code is free of with gcc and
+dnl with clang.
+AC_DEFUN([TN_WARNINGS], [
+  AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [make warnings errors])],
+    [], [enable_werror=no])
+  TN_WARN_CFLAGS=
+  for tn_warning in -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
+      -Wno-sign-conversion -Wstrict-prototypes; do
+    TN_CC_FLAG([TN_WARN_CFLAGS], [$tn_warning])
+  done
+  AS_IF([test "x$enable_werror" = xyes],
+        [TN_WARN_CFLAGS="$TN_WARN_CFLAGS -Werror"])
+  AC_SUBST([TN_WARN_CFLAGS])
+])
+
+dnl --enable-sanitizers=LIST. libtool drops -fsanitize from a link unless it
+dnl sits in the compiler's own command, so it goes to CC.
+AC_DEFUN([TN_SANITIZERS], [
+  AC_ARG_ENABLE([sanitizers],
+    [AS_HELP_STRING([--enable-sanitizers=LIST],
+       [instrument everything; LIST is address,undefined or thread])],
+    [], [enable_sanitizers=no])
+  AS_CASE([$enable_sanitizers],
+    [no], [],
+    [yes], [enable_sanitizers=address,undefined])
+  AS_IF([test "x$enable_sanitizers" != xno], [
+    CC="$CC -fsanitize=$enable_sanitizers -fno-omit-frame-pointer"
+    CXX="$CXX -fsanitize=$enable_sanitizers -fno-omit-frame-pointer"
+    AS_CASE([$enable_sanitizers],
+      [*undefined*], [CC="$CC -fno-sanitize-recover=undefined"])
+    AC_MSG_CHECKING([whether $CC links])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])],
+      [AC_MSG_ERROR([the compiler has no -fsanitize=$enable_sanitizers])])
+    # instrumented loops are not vectorized, and clang would say so of each
+    TN_CC_FLAG([TN_WARN_CFLAGS], [-Wno-pass-failed])
+  ], [TN_DEFS_LDFLAGS=-Wl,-z,defs])
+  AM_CONDITIONAL([HAVE_SANITIZERS], [test "x$enable_sanitizers" != xno])
+  AC_SUBST([TN_DEFS_LDFLAGS])
+])
+
+dnl Relocations of a pointer that only moves with the library take 24 bytes
+dnl each, a bit each when packed: the operator table has 10,000 of them. Linker
+dnl and C library must both know it, so a program is linked and run.
+AC_DEFUN([TN_PACKED_RELOCATIONS], [
+  AC_CACHE_CHECK([for packed relocations], [tn_cv_packed], [
+    tn_ldflags=$LDFLAGS
+    LDFLAGS="$LDFLAGS -pie -Wl,-z,pack-relative-relocs"
+    AC_RUN_IFELSE([AC_LANG_PROGRAM(
+      [[static int x; int *p[] = {&x, &x, &x};]],
+      [[return p[1] != &x;]])],
+      [tn_cv_packed=yes], [tn_cv_packed=no], [tn_cv_packed=no])
+    LDFLAGS=$tn_ldflags])
+  AS_IF([test $tn_cv_packed = yes],
+    [TN_PACK_LDFLAGS=-Wl,-z,pack-relative-relocs])
+  AC_SUBST([TN_PACK_LDFLAGS])
+])
+
+dnl CC_FOR_BUILD compiles programs that the build itself runs.
+AC_DEFUN([TN_PROG_CC_FOR_BUILD], [
+  AC_ARG_VAR([CC_FOR_BUILD], [compiler for programs that the build runs])
+  AC_ARG_VAR([CFLAGS_FOR_BUILD], [flags of CC_FOR_BUILD])
+  AS_IF([test "x$CC_FOR_BUILD" = x], [
+    AS_IF([test "x$cross_compiling" = xyes],
+      [AC_CHECK_PROGS([CC_FOR_BUILD], [gcc clang cc], [no])
+       AS_IF([test "x$CC_FOR_BUILD" = xno], [AC_MSG_ERROR(
+         [cross building needs a native compiler: set CC_FOR_BUILD])])],
+      [CC_FOR_BUILD=$CC])])
+  AS_IF([test "x$CFLAGS_FOR_BUILD" = x], [CFLAGS_FOR_BUILD=-O1])
+])
+
+dnl TN_CHECK_RUNTIME_LIBRARY(NAME, SONAME, FUNCTION): can a program open SONAME
+dnl and find FUNCTION? Told in the summary, used for nothing else.
+AC_DEFUN([TN_CHECK_RUNTIME_LIBRARY], [
+  AC_CACHE_CHECK([for $2 at run time], [tn_cv_runtime_$1], [
+    tn_save_libs=$LIBS
+    LIBS="$TN_LIBS $LIBS"
+    AC_RUN_IFELSE([AC_LANG_PROGRAM([[#include <dlfcn.h>]], [[
+        void *library = dlopen("$2", RTLD_NOW | RTLD_LOCAL);
+        return !library || !dlsym(library, "$3");]])],
+      [tn_cv_runtime_$1=yes], [tn_cv_runtime_$1=no],
+      [tn_cv_runtime_$1="unknown, cross building"])
+    LIBS=$tn_save_libs])
+])
