@@ -1,0 +1,147 @@
+/* <tenon/autograd.h>: derivatives, define-by-run as in PyTorch.
+ *
+ * Operators record what they did while an input requires a gradient; a
+ * backward walk then runs ordinary operators, so it works on every device and
+ * can itself be differentiated.
+ *
+ *     tn_tensor *w = tn_requires_grad(tn_randn(tn_dims(3, 3)));
+ *     tn_tensor *loss = tn_sum(tn_square(tn_matmul(w, x)));
+ *     tn_backward(loss);
+ *     tn_print(tn_tensor_grad(w));
+ *
+ * Changes in place are recorded too, and seen by all tensors on the memory:
+ *
+ *     tn_add_scalar_(tn_select(y, 0, 0), 1);     // y[0] += 1
+ *     tn_copy_(tn_select(rows, 0, i), h);        // rows[i] = h
+ *
+ * Refused while recording, because gradients would be wrong, is that of a leaf
+ * that requires one or of a view on it (TN_ERR_STATE), and of memory shared
+ * with what was detached from it or seen while nothing was recorded
+ * (TN_ERR_UNSUPPORTED). A value that a gradient saved and that has changed
+ * since is noticed by the walk.
+ */
+#ifndef TENON_AUTOGRAD_H
+#define TENON_AUTOGRAD_H
+
+#include <tenon/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Marks a floating leaf as one whose gradient is wanted; returns x. NULL
+ * (TN_ERR_DTYPE) for integers, (TN_ERR_STATE) for what an operator made. */
+TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
+TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
+TN_API bool tn_tensor_requires_grad(const tn_tensor *x);
+TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
+
+/* The gradient accumulated in a leaf, or in what tn_tensor_retain_grad
+ * (hook.h) marked: lent, good while x lives and until the next backward or
+ * zeroing; NULL where there is none. */
+TN_API tn_tensor *tn_tensor_grad(tn_tensor *x);
+/* Sets (or with NULL forgets) it; kept by x. Shape, dtype, device of x. */
+TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
+
+/* Makes the leaf x a view on what data is a view on: storage, shape, dtype and
+ * device become data's, while x stays the same object (PyTorch's x.data =).
+ * Its gradient is forgotten. TN_ERR_STATE if an operator made x. */
+TN_API tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data);
+
+typedef struct tn_backward_options {
+    size_t size;
+    tn_tensor *gradient; /* cotangent of root; may be left out for one element */
+    bool retain_graph;   /* keep what a second backward needs */
+    bool create_graph;   /* record the walk itself: higher derivatives */
+} tn_backward_options;
+
+/* Adds d root / d leaf to the gradient of every leaf that requires one.
+ * TN_ERR_SHAPE if root has more than one element and no gradient is given;
+ * TN_ERR_STATE if no gradient flows to root, the graph was freed by an earlier
+ * backward, or a value it needs was changed in place since. A failure leaves
+ * all gradients as they were; the graph may be used up. With create_graph a
+ * leaf's gradient leads back to the leaf, and both stay until the gradient is
+ * forgotten: tn_grad has no such knot. */
+TN_API tn_status tn_backward_with(tn_tensor *root,
+                                  const tn_backward_options *options);
+
+/* The gradients of root with respect to inputs[], without touching leaves:
+ * out[i] (owned by the open scope) is NULL where none flows, which is an error
+ * unless allow_unused. */
+typedef struct tn_grad_options {
+    size_t size;
+    tn_tensor *gradient;
+    bool retain_graph, create_graph, allow_unused;
+} tn_grad_options;
+TN_API tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs,
+                              int count, tn_tensor **out,
+                              const tn_grad_options *options);
+
+#ifndef __cplusplus
+#define tn_backward(...)                                                      \
+    TN__BACKWARD(__VA_ARGS__, .size = sizeof(tn_backward_options))
+#define TN__BACKWARD(root, ...)                                               \
+    tn_backward_with(root, &(tn_backward_options){__VA_ARGS__})
+#define tn_grad(root, inputs, count, ...)                                     \
+    TN__GRAD(root, inputs, count, __VA_ARGS__,                                \
+             .size = sizeof(tn_grad_options))
+#define TN__GRAD(root, inputs, count, out, ...)                               \
+    tn_grad_with(root, inputs, count, out, &(tn_grad_options){__VA_ARGS__})
+#else
+} /* extern "C" */
+inline tn_status tn_backward(tn_tensor *root, tn_backward_options options = {})
+{
+    options.size = sizeof options;
+    return tn_backward_with(root, &options);
+}
+inline tn_status tn_grad(tn_tensor *root, tn_tensor *const *inputs, int count,
+                         tn_tensor **out, tn_grad_options options = {})
+{
+    options.size = sizeof options;
+    return tn_grad_with(root, inputs, count, out, &options);
+}
+extern "C" {
+#endif
+
+/* Is recording on in this thread? On at start. */
+TN_API bool tn_grad_mode(void);
+/* Switches it; returns what it was. */
+TN_API bool tn_grad_mode_set(bool on);
+/* Runs the statement that follows with recording off:
+ * TN_NO_GRAD { accuracy = evaluate(net); }  Do not leave it by return. */
+#define TN_NO_GRAD                                                            \
+    for (int tn_was_ = tn_grad_mode_set(false) ? 1 : 0, tn_go_ = 1; tn_go_;   \
+         tn_go_ = 0, tn_grad_mode_set(tn_was_ != 0))
+
+/* Is this thread looking for the first NaN (off at the start)? While it is, an
+ * operator whose result holds one fails with TN_ERR_NAN, and so does a backward
+ * walk: the message tells the operator, its module, where in the result, and
+ * whether it came in with an argument. In backward that is the operator whose
+ * gradient it was. Each result is read back, so this is slow. Operators that
+ * make a tensor of nothing (tn_full), and numbers that are NaN, are believed.
+ * Source: torch.autograd.set_detect_anomaly. */
+TN_API bool tn_anomaly_mode(void);
+/* Switches it; returns what it was. */
+TN_API bool tn_anomaly_mode_set(bool on);
+/* Runs the statement that follows in anomaly mode:
+ * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); } */
+#define TN_DETECT_ANOMALY                                                     \
+    for (int tn_saw_ = tn_anomaly_mode_set(true) ? 1 : 0, tn_do_ = 1; tn_do_; \
+         tn_do_ = 0, tn_anomaly_mode_set(tn_saw_ != 0))
+
+/* Compares gradients of fn(inputs) with central differences in float64.
+ * fn gives one output of any shape. TN_OK, or TN_ERR_INTERNAL with the input,
+ * the element, both values. Inputs are float64 leaves. */
+typedef tn_tensor *(*tn_gradcheck_fn)(tn_tensor *const *inputs, int count,
+                                      void *context);
+TN_API tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
+                              int count, void *context);
+/* The same for the gradients' own gradients. */
+TN_API tn_status tn_gradgradcheck(tn_gradcheck_fn fn,
+                                  tn_tensor *const *inputs, int count,
+                                  void *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,144 @@
+/* <tenon/base.h>: scopes, and who owns what.
+ *
+ * A failed call leaves a message (<tenon/error.h>), and calls given NULL return
+ * NULL, so a whole model is checked once, at its end:
+ *
+ *     tn_scope *step = tn_scope_open();
+ *     tn_tensor *loss = tn_cross_entropy(tn_forward(net, x), labels);
+ *     if (tn_backward(loss) < 0)
+ *         fprintf(stderr, "%s\n", tn_error());
+ *     tn_scope_close(step);
+ *
+ * What a call makes belongs to the innermost open scope of its thread and
+ * goes when that closes. A root scope always exists.
+ */
+#ifndef TENON_BASE_H
+#define TENON_BASE_H
+
+#include <stdbool.h>
+#include <tenon/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- objects and scopes --------------------------------------------- */
+
+typedef struct tn_scope tn_scope;
+
+/* Opens a scope in the calling thread. NULL if memory runs out. */
+TN_API tn_scope *tn_scope_open(void);
+
+/* Frees what the scope owns, and scopes opened inside it that are still open.
+ * NULL is welcome. Closing a scope of another thread, or one that is closed,
+ * records TN_ERR_STATE and does nothing. */
+TN_API void tn_scope_close(tn_scope *scope);
+
+/* Closes the scope but hands result (owned by it) on to the scope around it.
+ * Returns result; NULL, with the scope closed, if result is NULL. */
+TN_API void *tn_scope_result(tn_scope *scope, void *result);
+
+/* Lets an object (tensor, module, optimizer, loader ...) outlive its scope
+ * until a matching tn_drop. Returns object. NULL is welcome. */
+TN_API void *tn_keep(void *object);
+
+/* Gives back one tn_keep; an object that only its scope owns is freed at
+ * once. NULL is welcome. Dropping what you neither kept nor own records
+ * TN_ERR_STATE. */
+TN_API void tn_drop(void *object);
+
+/* The opposite of tn_keep: the open scope takes over one tn_keep of object,
+ * unless a scope owns it already (then that keep is only given back). Returns
+ * object; NULL (TN_ERR_STATE) if it is not kept. NULL is welcome. */
+TN_API void *tn_scope_adopt(void *object);
+
+/* How many objects the calling thread's open scopes own. Cannot fail. */
+TN_API int64_t tn_scope_count(void);
+
+/* ---- objects of your own ---------------------------------------------- */
+
+/* A struct that begins with a tn_object can be owned by scopes, kept and
+ * dropped like a tensor. <tenon/nn.h>'s modules are made this way. */
+typedef struct tn_object {
+    void *reserved[4]; /* the library's */
+} tn_object;
+
+typedef struct tn_object_class {
+    size_t size;                  /* of this struct */
+    const char *name;             /* "module": for messages */
+    size_t bytes;                 /* of an instance */
+    void (*release)(void *object);/* gives back what the instance holds, not
+                                     its memory; may be NULL */
+} tn_object_class;
+
+/* A zeroed instance with `extra` bytes behind it, owned by the open scope. type
+ * must live for ever. NULL: TN_ERR_MEMORY, TN_ERR_ARGUMENT (bytes less than a
+ * tn_object). */
+TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
+
+/* ---- sizes ----------------------------------------------------------- */
+
+/* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
+ * count 0 means "not given" where a list is optional. */
+typedef struct tn_dims_list {
+    int32_t count;
+    int64_t dim[TN_MAX_NDIM];
+} tn_dims_list;
+
+#ifndef __cplusplus
+#define tn_dims(...)                                                          \
+    ((tn_dims_list){                                                          \
+        (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),        \
+        {__VA_ARGS__}})
+#else
+} /* extern "C" */
+template <typename... Sizes> inline tn_dims_list tn_dims(Sizes... sizes)
+{
+    return {(int32_t)sizeof...(sizes), {(int64_t)sizes...}};
+}
+extern "C" {
+#endif
+/* The shape of a 0-dimensional tensor. */
+#define TN_SCALAR tn_dims_scalar()
+static inline tn_dims_list tn_dims_scalar(void)
+{
+    tn_dims_list none;
+    none.count = 0;
+    none.dim[0] = 0;
+    return none;
+}
+
+/* ---- dtypes ---------------------------------------------------------- */
+
+/* PyTorch's name ("float32"); "none" for what is no dtype. Cannot fail. */
+TN_API const char *tn_dtype_name(tn_dtype dtype);
+/* The dtype of that name ("float32", "f32", ...), TN_DTYPE_NONE if none. */
+TN_API tn_dtype tn_dtype_from_name(const char *name);
+/* Bytes of one element, 0 for what is no dtype. Cannot fail. */
+TN_API size_t tn_dtype_bytes(tn_dtype dtype);
+TN_API bool tn_dtype_is_floating(tn_dtype dtype);
+/* The dtype of a result of both (torch.promote_types); TN_DTYPE_NONE where
+ * PyTorch has none: float8 with any other. Cannot fail. */
+TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
+
+/* ---- the process ----------------------------------------------------- */
+
+/* Threads that compute: TENON_NUM_THREADS, else what affinity and the cgroup
+ * quota allow. Results do not depend on it. */
+TN_API int tn_num_threads(void);
+TN_API tn_status tn_set_num_threads(int count);
+
+/* Called with each log line at or below TENON_LOG's level (0 silent, 1
+ * warnings, 2 choices, 3 details; 2 where TENON_LOG is not set), perhaps from
+ * several threads at once. The default writes to stderr when TENON_LOG is set
+ * and is silent else. NULL brings the default back. */
+TN_API void tn_set_log(void (*log)(int level, const char *line, void *context),
+                       void *context);
+
+/* "0.1.0". Cannot fail. */
+TN_API const char *tn_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,263 @@
+/* <tenon/data.h>: data sets, loaders, and a bar that shows how far it is.
+ *
+ *     tn_dataset *train = tn_dataset_from_tensors(x, y);
+ *     tn_loader *loader = tn_loader_new(train, .batch_size = 32,
+ *                                       .shuffle = true, .seed = 1);
+ *     for (int epoch = 0; epoch < 10; epoch++)
+ *         TN_EACH_BATCH(batch, loader) {
+ *             ... batch.x, batch.y ...
+ *         }
+ */
+#ifndef TENON_DATA_H
+#define TENON_DATA_H
+
+#include <tenon/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- data sets ---------------------------------------------------------- */
+
+#define TN_MAX_FIELDS 8
+
+typedef struct tn_dataset tn_dataset;
+
+/* Rows of tensors that share their first size: sample i is row i of each
+ * field. y may be NULL. Keeps both; copies nothing. NULL: TN_ERR_SHAPE. */
+TN_API tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y);
+/* The same for any number (1 .. TN_MAX_FIELDS) of fields. */
+TN_API tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields,
+                                          int count);
+
+/* A data set of your own: get(i) makes the fields of sample i (owned by the
+ * open scope) and returns how many, or a negative status with the error set;
+ * samples are stacked into batches. context is yours; release(context) is
+ * called when the set goes, and may be NULL. A loader with workers calls get
+ * from several threads at once. Random operators in it draw from a stream that
+ * depends on the loader's seed, the epoch and the batch alone. */
+typedef struct tn_dataset_class {
+    size_t size;
+    int64_t count;
+    int (*get)(void *context, int64_t i, tn_tensor **fields);
+    void (*release)(void *context);
+} tn_dataset_class;
+TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
+
+/* A CSV file (may be gzipped): the last column is the label (int64), the
+ * others are features (float32). options as in tn_csv_load. */
+struct tn_csv_options;
+TN_API tn_dataset *tn_dataset_from_csv(const char *path,
+                                       const struct tn_csv_options *options);
+
+/* Samples [begin, end) of set; keeps it. */
+TN_API tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin,
+                                    int64_t end);
+
+/* The samples of set in an order that depends on seed alone; keeps set. */
+TN_API tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed);
+
+/* The samples of set with those numbers, in that order, repeats allowed; copies
+ * index, keeps set. NULL: TN_ERR_INDEX. */
+TN_API tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
+                                     int64_t count);
+
+/* Samples; 0 for NULL. Cannot fail. */
+TN_API int64_t tn_dataset_count(const tn_dataset *set);
+
+/* The samples of that index, stacked: fills fields[], returns how many. The
+ * open scope owns them. */
+TN_API int tn_dataset_batch(tn_dataset *set, const int64_t *index,
+                            int64_t count, tn_tensor **fields);
+
+/* ---- texts ------------------------------------------------------------------
+ * A text as numbers, for language models: the characters that occur in it,
+ * sorted, are its vocabulary, and a character's id is its place there.
+ *
+ *     tn_text *text = tn_text_load("shakespeare.txt");
+ *     tn_dataset *set = tn_dataset_from_text(text, 128);
+ */
+
+typedef struct tn_text tn_text;
+
+typedef struct tn_text_options {
+    size_t size;
+    bool bytes; /* ids stand for bytes, not for the characters of UTF-8 */
+} tn_text_options;
+
+/* A file of UTF-8 (of anything with .bytes), which may be gzipped. NULL:
+ * TN_ERR_IO; TN_ERR_FORMAT where it is empty or no UTF-8. */
+TN_API tn_text *tn_text_load_with(const char *path,
+                                  const tn_text_options *options);
+/* The same of a text in memory, which is copied. */
+TN_API tn_text *tn_text_from_string_with(const char *string,
+                                         const tn_text_options *options);
+
+/* Ids in the text; different ones among them. 0 for NULL. Cannot fail. */
+TN_API int64_t tn_text_count(const tn_text *text);
+TN_API int tn_text_vocabulary(const tn_text *text);
+
+/* The whole text's ids: (count), int64. */
+TN_API tn_tensor *tn_text_ids(const tn_text *text);
+/* The ids of a string: (characters), int64. NULL: TN_ERR_ARGUMENT for a
+ * character that the vocabulary lacks. */
+TN_API tn_tensor *tn_text_encode(const tn_text *text, const char *string);
+/* The string that ids (any shape, whole numbers, row-major) stand for, in
+ * malloc'ed memory (yours to free). NULL: TN_ERR_INDEX, TN_ERR_DTYPE. */
+TN_API char *tn_text_decode(const tn_text *text, tn_tensor *ids);
+
+/* Every stretch of `length` ids, and the one that begins an id later: sample i
+ * is x = ids[i .. i + length), y = ids[i + 1 .. i + length + 1), both int64.
+ * Keeps text. NULL (TN_ERR_ARGUMENT) if the text has no more than length. */
+TN_API tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length);
+
+#ifndef __cplusplus
+#define tn_text_load(...)                                                     \
+    TN__TEXT_LOAD(__VA_ARGS__, .size = sizeof(tn_text_options))
+#define TN__TEXT_LOAD(path, ...)                                              \
+    tn_text_load_with(path, &(tn_text_options){__VA_ARGS__})
+#define tn_text_from_string(...)                                              \
+    TN__TEXT_FROM_STRING(__VA_ARGS__, .size = sizeof(tn_text_options))
+#define TN__TEXT_FROM_STRING(string, ...)                                     \
+    tn_text_from_string_with(string, &(tn_text_options){__VA_ARGS__})
+#else
+} /* extern "C" */
+inline tn_text *tn_text_load(const char *path, tn_text_options options = {})
+{
+    options.size = sizeof options;
+    return tn_text_load_with(path, &options);
+}
+inline tn_text *tn_text_from_string(const char *string,
+                                    tn_text_options options = {})
+{
+    options.size = sizeof options;
+    return tn_text_from_string_with(string, &options);
+}
+extern "C" {
+#endif
+
+/* ---- loaders ------------------------------------------------------------ */
+
+typedef struct tn_loader tn_loader;
+
+typedef struct tn_loader_options {
+    size_t size;
+    int64_t batch_size;     /* 1 */
+    bool shuffle;           /* a new order in each epoch, from seed and epoch */
+    uint64_t seed;          /* the same seed gives the same orders, everywhere */
+    bool drop_last;         /* leave out a last batch that is not full */
+    const int64_t *order;   /* a fixed order of your own, copied; */
+    int64_t order_count;    /*   its length */
+    int workers;            /* threads that make batches ahead of their use; 0:
+                               each is made when it is asked for. Batches, their
+                               order and their bits are the same. */
+    bool replacement;       /* each sample drawn from the whole set */
+    const double *weights;  /* the same, sample i as often as weights[i] says */
+    int64_t weight_count;   /*   (at least 0); copied; one for each sample */
+    int64_t sample_count;   /* drawn in an epoch; the set's count */
+} tn_loader_options;
+
+TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
+                                     const tn_loader_options *options);
+/* Batches in an epoch. */
+TN_API int64_t tn_loader_count(const tn_loader *loader);
+
+/* Where a loader stands: the batch that it gives next, and the numbers that say
+ * whether it means the same to another loader. */
+typedef struct tn_loader_state {
+    uint64_t seed, epoch;
+    int64_t batch;
+    int64_t batch_size, sample_count;
+} tn_loader_state;
+
+/* In the body of a loop: the batch after this one. Zeros for NULL. Cannot
+ * fail. */
+TN_API tn_loader_state tn_loader_state_get(const tn_loader *loader);
+/* The next loop begins there, in the middle of an epoch perhaps, and sees what
+ * the other loader would have seen. TN_ERR_STATE while a loop is running;
+ * TN_ERR_ARGUMENT if the state is of other batches. */
+TN_API tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state);
+
+typedef struct tn_batch {
+    tn_tensor *x, *y;                  /* fields 0 and 1 */
+    tn_tensor *field[TN_MAX_FIELDS];
+    int field_count;
+    int64_t index;                     /* of the batch in its epoch, from 0 */
+    uint64_t epoch;                    /* of the loader, from 0 */
+    int64_t count;                     /* samples in it */
+    tn_loader *loader;                 /* kept while the loop runs */
+    tn_scope *scope;                   /* open while the body runs */
+} tn_batch;
+
+/* Closes the scope of the batch before, opens one for the next and fills it.
+ * False at the epoch's end, and when an error is pending. One loop at a time
+ * goes over a loader: a second one that begins ends the first (TN_ERR_STATE).
+ * An error in a worker is reported for the batch that it spoils. */
+TN_API bool tn_batch_next(tn_batch *batch, tn_loader *loader);
+/* Closes the scope and ends the epoch; for a loop that is left early where the
+ * compiler cannot do it. */
+TN_API void tn_batch_end(tn_batch *batch);
+
+/* Runs the statement that follows for each batch of one epoch, inside a scope
+ * of its own. May be left by break, return or continue (gcc, clang). */
+#if defined(__GNUC__)
+#define TN_EACH_BATCH(batch, loader)                                          \
+    for (__attribute__((cleanup(tn_batch_end))) tn_batch batch =              \
+             tn_batch_none();                                                 \
+         tn_batch_next(&batch, loader);)
+#else
+#define TN_EACH_BATCH(batch, loader)                                          \
+    for (tn_batch batch = tn_batch_none(); tn_batch_next(&batch, loader);)
+#endif
+static inline tn_batch tn_batch_none(void)
+{
+    tn_batch none;
+    none.x = none.y = NULL;
+    none.field_count = 0;
+    none.index = -1;
+    none.epoch = 0;
+    none.count = 0;
+    none.loader = NULL;
+    none.scope = NULL;
+    return none;
+}
+
+#ifndef __cplusplus
+#define tn_loader_new(...)                                                    \
+    TN__LOADER_NEW(__VA_ARGS__, .size = sizeof(tn_loader_options))
+#define TN__LOADER_NEW(set, ...)                                              \
+    tn_loader_new_with(set, &(tn_loader_options){__VA_ARGS__})
+#else
+} /* extern "C" */
+inline tn_loader *tn_loader_new(tn_dataset *set, tn_loader_options options = {})
+{
+    options.size = sizeof options;
+    return tn_loader_new_with(set, &options);
+}
+extern "C" {
+#endif
+
+/* ---- progress ----------------------------------------------------------- */
+
+/* How far a long job is: a bar that is redrawn on a terminal, else a line each
+ * time a stage ends. It writes to the file it is given, nothing else does. */
+typedef struct tn_progress {
+    FILE *file;
+    int64_t total, done;
+    bool terminal;
+    double start_s, drawn_s;
+    char label[64];
+} tn_progress;
+
+/* Begins a stage of `total` steps: "epoch 3/10". */
+TN_API void tn_progress_begin(tn_progress *progress, FILE *file,
+                              int64_t total, const char *label);
+/* One more step is done; note ("loss 0.41") stands behind the bar. */
+TN_API void tn_progress_step(tn_progress *progress, const char *note);
+/* Ends the stage with one line that stays. */
+TN_API void tn_progress_end(tn_progress *progress, const char *note);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+/* <tenon/hook.h>: functions of yours that run when a gradient passes.
+ *
+ *     static tn_tensor *halve(tn_tensor *grad, void *context)
+ *     {
+ *         return tn_mul_scalar(grad, 0.5);
+ *     }
+ *
+ *     tn_tensor *h = tn_relu(tn_forward(net, x));
+ *     tn_hook *hook = tn_tensor_register_hook(h, halve, NULL);
+ *     tn_backward(tn_sum(h));                // what lies below h gets half
+ *     tn_hook_remove(hook);
+ *
+ * A hook stays until it is removed or the tensor's graph is gone; the handle
+ * that registering gives belongs to the open scope, and when it goes, the hook
+ * stays (keep the handle with tn_keep to remove it later). A context is lent:
+ * it must be good as long as the hook. Hooks run in the thread that walks the
+ * graph, those of one tensor in the order in which they were registered; while
+ * one thread walks, no other may register hooks on that graph.
+ */
+#ifndef TENON_HOOK_H
+#define TENON_HOOK_H
+
+#include <tenon/autograd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A hook that was registered, on a tensor or on a module. */
+typedef struct tn_hook {
+    tn_object object;
+    bool removed; /* the library's: use tn_hook_remove */
+} tn_hook;
+
+/* The hook runs no more. Twice is fine, and so is NULL. Cannot fail. */
+TN_API void tn_hook_remove(tn_hook *hook);
+
+/* Called with the whole gradient of a tensor, lent, before it goes on to what
+ * the tensor was made of (or into a leaf). Returns another of the same shape,
+ * dtype and device to go on in its place, or NULL to leave it; an error
+ * recorded meanwhile (tn_error_set) ends the walk. Recording is off but under
+ * create_graph. */
+typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
+
+/* Runs hook in tn_backward and tn_grad. A tensor that is changed in place later
+ * is a new one in this respect: the hook gets the gradient of what it was.
+ * NULL (TN_ERR_STATE) if x does not require a gradient.
+ * Source: torch.Tensor.register_hook. */
+TN_API tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
+                                        void *context);
+
+/* Called with a leaf that has got its gradient (tn_tensor_grad). */
+typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
+
+/* Runs hook at the end of each tn_backward that adds to the gradient of x; a
+ * negative status ends the call. The first hook runs when all leaves have
+ * theirs. NULL (TN_ERR_STATE) if x is no leaf that requires a gradient.
+ * Source: torch.Tensor.register_post_accumulate_grad_hook. */
+TN_API tn_hook *
+tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
+                                             tn_accumulated_hook hook,
+                                             void *context);
+
+/* Lets x, which is no leaf, keep its gradient as leaves do: tn_tensor_grad
+ * gives it, later walks add to it. It is the one that x's hooks leave. Nothing
+ * happens to a leaf. TN_ERR_STATE if x does not require a gradient.
+ * Source: torch.Tensor.retain_grad. */
+TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
+TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

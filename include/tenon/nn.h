@@ -1,0 +1,279 @@
+/* <tenon/nn.h>: layers, and models made of them.
+ *
+ * A module is a struct that begins with a tn_module; children, parameters and
+ * buffers are registered under names, so that a model can be walked, moved,
+ * saved and its errors told by path ("features.3: conv2d: ...").
+ *
+ *     struct net { tn_module base; tn_module *conv, *fc; };
+ *
+ *     static tn_tensor *net_forward(tn_module *self, tn_tensor *x)
+ *     {
+ *         struct net *net = (struct net *)self;
+ *         x = tn_relu(tn_forward(net->conv, x));
+ *         return tn_forward(net->fc, tn_flatten(x, .start_dim = 1));
+ *     }
+ *     static const tn_module_class net_class = {
+ *         sizeof net_class, "Net", sizeof(struct net), net_forward};
+ *
+ *     struct net *net = tn_module_new(&net_class);
+ *     net->conv = tn_module_add(net, "conv", tn_nn_conv2d(1, 16, 3));
+ *     net->fc = tn_module_add(net, "fc", tn_nn_linear(16 * 36, 10));
+ *
+ * or, where one layer follows another,
+ *
+ *     tn_module *net = tn_nn_sequential(tn_nn_linear(784, 128), tn_nn_relu(),
+ *                                       tn_nn_linear(128, 10));
+ *
+ * Layers, their parameters' names and their initial values are PyTorch's; the
+ * numbers come from Tenon's generator (tn_manual_seed).
+ */
+#ifndef TENON_NN_H
+#define TENON_NN_H
+
+#include <tenon/hook.h>
+#include <tenon/parameters.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- modules ------------------------------------------------------------ */
+
+typedef struct tn_module tn_module;
+
+typedef struct tn_module_class {
+    size_t size;       /* of this struct */
+    const char *name;  /* "Linear" */
+    size_t bytes;      /* of an instance */
+    /* What tn_forward calls. */
+    tn_tensor *(*forward)(tn_module *self, tn_tensor *input);
+    /* Writes what stands between the parentheses when a model is printed:
+     * "in_features=3, out_features=4". May be NULL. */
+    void (*describe)(const tn_module *self, char *text, size_t room);
+    /* Gives back what the instance holds besides what was registered. May be
+     * NULL. */
+    void (*release)(tn_module *self);
+} tn_module_class;
+
+struct tn_module {
+    tn_object object;
+    const tn_module_class *type;
+    struct tn_module_tree *tree; /* what was registered: the library's */
+    bool training;               /* set by tn_module_train */
+};
+
+/* A zeroed instance of type, in training mode, owned by the open scope; _with:
+ * and `extra` bytes behind it. */
+TN_API void *tn_module_new(const tn_module_class *type);
+TN_API void *tn_module_new_with(const tn_module_class *type, size_t extra);
+
+/* Registers child under name ("fc1": no dots, not used before) and keeps it.
+ * Returns child. NULL if any argument is (module may be any module struct). */
+TN_API void *tn_module_add(void *module, const char *name, void *child);
+/* Registers value as a parameter (it will require gradients) or as a buffer
+ * and keeps it. Returns value. A parameter that is left out (NULL, as a bias)
+ * needs no registration. */
+TN_API tn_tensor *tn_module_add_parameter(void *module, const char *name,
+                                          tn_tensor *value);
+TN_API tn_tensor *tn_module_add_buffer(void *module, const char *name,
+                                       tn_tensor *value);
+
+/* Runs the module. An error that arises within begins with the module's path:
+ * "encoder.3.fc: linear: ...". NULL if module or input is; TN_ERR_ARGUMENT if
+ * module is none. */
+TN_API tn_tensor *tn_forward(void *module, tn_tensor *input);
+
+/* Called around tn_forward of a module: before it with the input (output is
+ * NULL), after it with both, all lent. Returns another tensor to take its
+ * place, or NULL to leave it; an error recorded meanwhile ends the forward.
+ * Hooks run in the order of registration and belong to the module; the handle,
+ * for tn_hook_remove, to the open scope. A context is lent. Gradients of what
+ * passes: tn_tensor_register_hook in a forward hook.
+ * Source: torch.nn.Module.register_forward_pre_hook, register_forward_hook. */
+typedef tn_tensor *(*tn_module_hook)(tn_module *module, tn_tensor *input,
+                                     tn_tensor *output, void *context);
+TN_API tn_hook *tn_module_register_forward_pre_hook(void *module,
+                                                    tn_module_hook hook,
+                                                    void *context);
+TN_API tn_hook *tn_module_register_forward_hook(void *module,
+                                                tn_module_hook hook,
+                                                void *context);
+
+/* From now on tn_forward of module keeps its input alone while gradients are
+ * recorded, and runs again when one asks (recompute.h): gradients with the same
+ * bits for less memory. Buffers that its forward changes (the running averages
+ * of batch norm) change twice. Returns module. */
+TN_API void *tn_module_set_recompute(void *module, bool on);
+
+/* For modules with other inputs and outputs, whose own function runs them: what
+ * lies between begin and end is run as by tn_forward. end hands on out[0] ..
+ * out[count - 1], and is true; if one of them is NULL it sets all to NULL and
+ * is false. */
+typedef struct tn_module_call {
+    tn_scope *scope;
+    const tn_path *path;      /* of the thread, before */
+    const tn_module *running; /* before */
+} tn_module_call;
+TN_API tn_module_call tn_module_begin(void *module);
+TN_API bool tn_module_end(void *module, tn_module_call *call, tn_tensor **out,
+                          int count);
+
+/* What is registered under name, by a path ("conv.weight") from module; NULL
+ * (TN_ERR_ARGUMENT) if nothing is. Lent. */
+TN_API tn_module *tn_module_child(void *module, const char *path);
+TN_API tn_tensor *tn_module_parameter(void *module, const char *path);
+TN_API tn_tensor *tn_module_buffer(void *module, const char *path);
+/* Calls visit for module and all below it, parents first; path is "" for
+ * module itself. */
+TN_API void tn_module_walk(void *module,
+                           void (*visit)(tn_module *module, const char *path,
+                                         void *context),
+                           void *context);
+
+/* Training mode on or off, for module and all below it (dropout, batch norm).
+ * Returns module. */
+TN_API void *tn_module_train(void *module, bool on);
+#define tn_module_eval(module) tn_module_train(module, false)
+
+/* Moves parameters and buffers to device, and forgets gradients. The tensors
+ * stay the same objects, so pointers to them (a module's own, an optimizer's)
+ * stay good. Returns module; NULL, with nothing moved, on failure. */
+TN_API void *tn_module_to(void *module, tn_device *device);
+
+/* Forgets the gradients of all parameters. */
+TN_API void tn_module_zero_grad(void *module);
+
+/* Elements in all parameters. */
+TN_API int64_t tn_module_parameter_count(void *module);
+
+/* Writes the tree as PyTorch prints it. */
+TN_API tn_status tn_module_print(FILE *file, void *module);
+
+/* The parameters of a module and all below it, each once, in the order of
+ * registration: what optimizers take. Owned by the open scope; keeps the
+ * tensors. NULL for NULL. */
+TN_API tn_parameter_list *tn_parameters(void *module);
+
+/* Its parameters and its buffers: what tn_module_save writes, in the same
+ * order. As tn_parameters else. */
+TN_API tn_parameter_list *tn_module_state(void *module);
+
+/* ---- weights in files -------------------------------------------------------- */
+
+/* Writes parameters and buffers to a safetensors file under their paths. */
+TN_API tn_status tn_module_save(void *module, const char *path);
+/* Reads them back in place. Every name must be there, with its shape and dtype,
+ * and no other: else nothing is changed, and the error tells the names. */
+TN_API tn_status tn_module_load(void *module, const char *path);
+
+/* ---- layers --------------------------------------------------------------------
+ * Each makes a module owned by the open scope, on the current device. Shapes
+ * are in the operator of the same name in <tenon/ops.h>. More of them, by
+ * family: nn_activation.h, nn_attention.h, nn_conv.h, nn_embedding.h,
+ * nn_norm.h, nn_recurrent.h. */
+
+typedef struct tn_nn_linear_options {
+    size_t size;
+    bool no_bias;
+} tn_nn_linear_options;
+/* y = x weight^T + bias: (..., in) to (..., out). Source: torch.nn.Linear. */
+TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
+                                    const tn_nn_linear_options *options);
+
+typedef struct tn_nn_conv2d_options {
+    size_t size;
+    int64_t stride, padding, dilation; /* both axes: 1, 0, 1 */
+    int64_t groups;                    /* 1 */
+    tn_dims_list kernel_sizes, strides, paddings, dilations; /* (h, w): where
+                                       given, these hold instead */
+    bool no_bias;
+    bool padding_same; /* as much padding as keeps the size; stride 1 alone */
+    bool reflect;      /* pads with the image mirrored at its edges, not 0 */
+} tn_nn_conv2d_options;
+/* (N, in, H, W) to (N, out, H', W'). Source: torch.nn.Conv2d. */
+TN_API tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
+                                    int64_t kernel_size,
+                                    const tn_nn_conv2d_options *options);
+
+typedef struct tn_nn_max_pool2d_options {
+    size_t size;
+    int64_t stride, padding, dilation; /* kernel_size, 0, 1 */
+    bool ceil_mode;
+} tn_nn_max_pool2d_options;
+/* Source: torch.nn.MaxPool2d. */
+TN_API tn_module *tn_nn_max_pool2d_with(
+    int64_t kernel_size, const tn_nn_max_pool2d_options *options);
+
+/* (N, ...) to (N, product of the rest). Source: torch.nn.Flatten. */
+TN_API tn_module *tn_nn_flatten(void);
+
+/* Zeroes elements with probability p while training. Source:
+ * torch.nn.Dropout. */
+TN_API tn_module *tn_nn_dropout(double p);
+
+/* Modules one after another, named "0", "1", ...; the macro counts them.
+ * Source: torch.nn.Sequential. */
+TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
+
+#ifndef __cplusplus
+#define tn_nn_linear(...)                                                     \
+    TN__NN_LINEAR(__VA_ARGS__, .size = sizeof(tn_nn_linear_options))
+#define TN__NN_LINEAR(in_features, out_features, ...)                         \
+    tn_nn_linear_with(in_features, out_features,                              \
+                      &(tn_nn_linear_options){__VA_ARGS__})
+#define tn_nn_conv2d(...)                                                     \
+    TN__NN_CONV2D(__VA_ARGS__, .size = sizeof(tn_nn_conv2d_options))
+#define TN__NN_CONV2D(in_channels, out_channels, kernel_size, ...)            \
+    tn_nn_conv2d_with(in_channels, out_channels, kernel_size,                 \
+                      &(tn_nn_conv2d_options){__VA_ARGS__})
+#define tn_nn_max_pool2d(...)                                                 \
+    TN__NN_MAX_POOL2D(__VA_ARGS__, .size = sizeof(tn_nn_max_pool2d_options))
+#define TN__NN_MAX_POOL2D(kernel_size, ...)                                   \
+    tn_nn_max_pool2d_with(kernel_size,                                        \
+                          &(tn_nn_max_pool2d_options){__VA_ARGS__})
+#define tn_nn_sequential(...)                                                 \
+    tn_nn_sequential_with(                                                    \
+        (tn_module *[]){__VA_ARGS__},                                         \
+        (int)(sizeof((tn_module *[]){__VA_ARGS__}) / sizeof(tn_module *)))
+#else
+} /* extern "C" */
+inline tn_module *tn_nn_linear(int64_t in_features, int64_t out_features,
+                               tn_nn_linear_options options = {})
+{
+    options.size = sizeof options;
+    return tn_nn_linear_with(in_features, out_features, &options);
+}
+inline tn_module *tn_nn_conv2d(int64_t in_channels, int64_t out_channels,
+                               int64_t kernel_size,
+                               tn_nn_conv2d_options options = {})
+{
+    options.size = sizeof options;
+    return tn_nn_conv2d_with(in_channels, out_channels, kernel_size, &options);
+}
+inline tn_module *tn_nn_max_pool2d(int64_t kernel_size,
+                                   tn_nn_max_pool2d_options options = {})
+{
+    options.size = sizeof options;
+    return tn_nn_max_pool2d_with(kernel_size, &options);
+}
+template <typename... Modules>
+inline tn_module *tn_nn_sequential(Modules... modules)
+{
+    tn_module *list[] = {modules...};
+    return tn_nn_sequential_with(list, (int)sizeof...(modules));
+}
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#include <tenon/nn_activation.h>
+#include <tenon/nn_attention.h>
+#include <tenon/nn_conv.h>
+#include <tenon/nn_embedding.h>
+#include <tenon/nn_norm.h>
+#include <tenon/nn_recurrent.h>
+
+#endif

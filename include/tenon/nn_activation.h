@@ -1,0 +1,53 @@
+/* <tenon/nn_activation.h>: activations as layers, for use in sequences; the
+ * operators of the same names are in <tenon/ops.h>. Part of <tenon/nn.h>.
+ *
+ * Each makes a module owned by the open scope. Source: torch.nn. */
+#ifndef TENON_NN_ACTIVATION_H
+#define TENON_NN_ACTIVATION_H
+
+#include <tenon/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ReLU, Tanh, Sigmoid, GELU (exact), SiLU, Mish, SELU, ReLU6, Hardswish,
+ * Hardsigmoid, LogSigmoid, Softsign, Tanhshrink. */
+TN_API tn_module *tn_nn_relu(void);
+TN_API tn_module *tn_nn_tanh(void);
+TN_API tn_module *tn_nn_sigmoid(void);
+TN_API tn_module *tn_nn_gelu(void);
+TN_API tn_module *tn_nn_silu(void);
+TN_API tn_module *tn_nn_mish(void);
+TN_API tn_module *tn_nn_selu(void);
+TN_API tn_module *tn_nn_relu6(void);
+TN_API tn_module *tn_nn_hardswish(void);
+TN_API tn_module *tn_nn_hardsigmoid(void);
+TN_API tn_module *tn_nn_logsigmoid(void);
+TN_API tn_module *tn_nn_softsign(void);
+TN_API tn_module *tn_nn_tanhshrink(void);
+
+/* With their numbers; PyTorch's defaults are in brackets. */
+TN_API tn_module *tn_nn_elu(double alpha);                  /* [1] */
+TN_API tn_module *tn_nn_celu(double alpha);                 /* [1] */
+TN_API tn_module *tn_nn_leaky_relu(double negative_slope);  /* [0.01] */
+TN_API tn_module *tn_nn_hardshrink(double lambd);           /* [0.5] */
+TN_API tn_module *tn_nn_softshrink(double lambd);           /* [0.5] */
+TN_API tn_module *tn_nn_softplus(double beta, double threshold); /* [1, 20] */
+TN_API tn_module *tn_nn_hardtanh(double min_val, double max_val); /* [-1, 1] */
+TN_API tn_module *tn_nn_threshold(double threshold, double value);
+
+/* Along a dimension, which may be negative. */
+TN_API tn_module *tn_nn_softmax(int dim);
+TN_API tn_module *tn_nn_log_softmax(int dim);
+TN_API tn_module *tn_nn_softmin(int dim);
+TN_API tn_module *tn_nn_glu(int dim); /* [-1] */
+
+/* A learned slope for what is negative: one, or one for each channel (dim 1);
+ * it starts at init [0.25]. Parameter: weight (num_parameters). */
+TN_API tn_module *tn_nn_prelu(int64_t num_parameters, double init);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

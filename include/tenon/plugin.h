@@ -1,0 +1,664 @@
+/* <tenon/plugin.h>: the device plugin ABI, major 1. The only header a plugin
+ * includes; a plugin links nothing of Tenon and exports one symbol:
+ *
+ *     const tn_plugin *tenon_plugin_v1(const tn_host *host);
+ *
+ * It returns its table (static, alive as long as the process), or NULL after
+ * host->fail(code, "why"), as it does for a host of another major version.
+ * plugins/reference is the smallest whole plugin and is there to be copied;
+ * tenon-plugin-check tells whether one keeps the rules below.
+ *
+ * Rules
+ *  - Append only. Every struct that crosses begins with `size`, as its filler
+ *    knew it; read a field only if TN_HAS says that the other side filled it.
+ *    Unknown tails are ignored. An absent slot reads as NULL.
+ *  - Errors are a status returned, its text through host->fail. A plugin never
+ *    prints, aborts, exits, changes the locale, the FPU state or a signal
+ *    handler, and starts no threads before a device is opened.
+ *  - device_count and device_info create no context and open no heavy library;
+ *    zero devices with a note is success.
+ *  - Work on a queue happens in order, and the core serialises the calls on one
+ *    queue of an asynchronous device (TN_CAP_ASYNC). A synchronous device
+ *    finishes before the call returns; calls on its queue, and all other calls
+ *    on any device, may run at once from several threads.
+ *  - Strides, offsets and extents count elements; sizes named bytes count
+ *    bytes. Strides may be 0 or negative. The core has checked that whatever
+ *    a launch touches lies inside its buffers (indexed loads and scatters
+ *    check their own index against its extent).
+ *  - An output may be the same memory as an input only element for element
+ *    (same offset, strides and width); else they never overlap.
+ */
+#ifndef TENON_PLUGIN_H
+#define TENON_PLUGIN_H
+
+#include <tenon/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_ABI_MAJOR 1u
+#define TN_ABI_MINOR 0u
+#define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
+#define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
+
+typedef struct tn_plugin_device tn_plugin_device; /* an open device */
+typedef struct tn_buffer tn_buffer;
+typedef struct tn_queue tn_queue;
+typedef struct tn_event tn_event;
+typedef struct tn_built tn_built; /* a program, built for a device */
+
+/* ------------------------------------------------------------------------
+ * Kernel programs
+ *
+ * A program runs over `outer` dimensions x `row` dimensions. A row is one
+ * point of the outer dimensions with all points of the row dimensions, in
+ * row-major order: element k of the row is the k-th of them. Values are
+ *   uniform  the same for the whole launch (constants, parameters),
+ *   row      one per row (results of reductions, loads of row operands),
+ *   elem     one per element.
+ *
+ * Instructions are in SSA form: an operand is the number of an earlier
+ * instruction (a loop's carried value names a later one), and each has one
+ * register type: F32 F64 I32 I64 BOOL. What is stored narrower is widened by
+ * LOAD and narrowed by STORE (f16 bf16 f8 <-> F32, i8 i16 u8 <-> I32).
+ *
+ * A program is a list of stages. For each row, for each stage in order: the
+ * stage's elem instructions are run for every element of the row, reductions
+ * fold, then the stage's row instructions are run once. `order` lists the
+ * instructions of each part (a REDUCE stands in the elem part of its stage,
+ * after its operand, and has its value in the row part; a region stands whole,
+ * from LOOP to ENDLOOP, but for what was moved out of it); an elem instruction
+ * may stand in several stages (its value is then recomputed, or kept by an
+ * executor that prefers it), a STORE or REDUCE in one.
+ * Without row dimensions (row_ndim 0) every row has one element, and a
+ * program without a REDUCE has one stage whose elem part does all.
+ *
+ * Total semantics: every instruction is defined for every input.
+ * ---------------------------------------------------------------------- */
+
+#define TN_NONE 0xffffffffu
+
+/* name, operands, text. T is the result's register type; x, y, z are values
+ * of the operands a, b, c, which have type T unless said otherwise. */
+#define TN_KERNEL_MAP(X)                                                      \
+    X(CONST, 0, "imm.f for F32 (rounded to f32) and F64, imm.i for others")   \
+    X(PARAM, 0, "launch parameter number imm.i, rounded to T")                \
+    X(ARG, 0, "argument number imm.i of the function (in tn_kernel_fn)")      \
+    X(LOAD, 3, "operand imm.i at this element (row); a, b, c, where not "     \
+               "TN_NONE, are I64 indices 0, 1, 2 added as index * "           \
+               "index_stride. An index outside [0, index_extent) reads 0; "   \
+               "without TN_LOAD_ZERO in sub it also raises the queue's "      \
+               "index fault")                                                 \
+    X(OFFSET, 0, "I64: sum of coordinate * stride of operand imm.i (no "      \
+                 "buffer needed, the operand's offset added): coordinates "   \
+                 "and element numbers")                                       \
+    X(ROWLEN, 0, "I64, uniform: the number of elements of a row")             \
+    X(STORE, 1, "operand imm.i at this element (row) = a; narrowed as "       \
+                "NARROW does")                                                \
+    X(CALL, 3, "function imm.i of the program applied to a, b, c")            \
+    X(REDUCE, 1, "row value: fold of a over the row by kind sub")             \
+    X(CAST, 1, "a (any type) converted to T: to a float, round to nearest "   \
+               "even; float to integer, truncate, saturate, NaN to 0; "       \
+               "integer to integer, wrap; to BOOL, x != 0 (NaN is true); "    \
+               "from BOOL, 0 or 1")                                           \
+    X(BITCAST, 1, "same bits: F32 <-> I32, F64 <-> I64; every NaN gives "     \
+                  "0x7fc00000 or 0x7ff8000000000000")                         \
+    X(NARROW, 1, "a as it would read back after a store as dtype sub: f16 "   \
+                 "bf16 round to nearest even; f8 too, saturating at the "     \
+                 "largest finite value (f8e5m2 keeps infinities), NaN stays " \
+                 "NaN; i8 i16 u8 wrap")                                       \
+    X(SELECT, 3, "a (BOOL) ? b : c")                                          \
+    X(ADD, 2, "x + y; integers wrap; BOOL: or")                               \
+    X(SUB, 2, "x - y; integers wrap")                                         \
+    X(MUL, 2, "x * y; integers wrap; BOOL: and")                              \
+    X(DIV, 2, "float: correctly rounded x / y; integer: toward zero, x / 0 "  \
+              "is 0, MIN / -1 is MIN")                                        \
+    X(REM, 2, "x - y * trunc(x / y), exact, sign of x; float: C's fmod; "     \
+              "integer: x % 0 is 0, MIN % -1 is 0")                           \
+    X(FMA, 3, "float: x * y + z rounded once")                                \
+    X(NEG, 1, "-x; integers wrap; float: the sign bit flips")                 \
+    X(ABS, 1, "|x|; MIN stays MIN; float: the sign bit is cleared")           \
+    X(MIN, 2, "the lesser; -0 < +0; if one is NaN, NaN; BOOL: and")           \
+    X(MAX, 2, "the greater; -0 < +0; if one is NaN, NaN; BOOL: or")           \
+    X(SQRT, 1, "float: correctly rounded; of x < 0: NaN; of -0: -0")          \
+    X(FLOOR, 1, "float: largest integral value <= x; keeps the sign of 0")    \
+    X(CEIL, 1, "float: smallest integral value >= x; keeps the sign of 0")    \
+    X(TRUNC, 1, "float: toward zero; keeps the sign of 0")                    \
+    X(RINT, 1, "float: nearest, ties to even; keeps the sign of 0")           \
+    X(EQ, 2, "BOOL: x == y; NaN: false")                                      \
+    X(NE, 2, "BOOL: x != y; NaN: true")                                       \
+    X(LT, 2, "BOOL: x < y; NaN: false; integers signed")                      \
+    X(LE, 2, "BOOL: x <= y; NaN: false; integers signed")                     \
+    X(AND, 2, "integer or BOOL: bitwise and")                                 \
+    X(OR, 2, "integer or BOOL: bitwise or")                                   \
+    X(XOR, 2, "integer or BOOL: bitwise exclusive or")                        \
+    X(NOT, 1, "integer: all bits flipped; BOOL: not")                         \
+    X(SHL, 2, "integer: x << y; y outside [0, width): 0")                     \
+    X(SHR, 2, "integer: arithmetic x >> y; y outside [0, width): x < 0 ? -1 " \
+              ": 0")                                                          \
+    X(SHRL, 2, "integer: logical x >> y; y outside [0, width): 0")            \
+    X(MULHI, 2, "I32: high half of the unsigned 32 x 32 bit product")         \
+    X(PHILOX, 3, "I32: word (a & 3) of Philox4x32-10 with counter words "     \
+                 "(lo, hi) of a >> 2 (logical), (lo, hi) of c and key "       \
+                 "words (lo, hi) of b; a, b, c I64")                          \
+    X(LOOP, 1, "I64: the number i of this round. Starts a region that ends "  \
+               "at instruction imm.i, its ENDLOOP; at most max(0, a) rounds " \
+               "(a I64, uniform)")                                            \
+    X(CARRY, 2, "a value carried round to round: a before the first, b (any " \
+                "value there at the region's end, also another's carried "    \
+                "one, as it was in this round) after each; after the "        \
+                "region, its last value. Directly follows LOOP or CARRY")     \
+    X(WHILE, 1, "a (BOOL) false: this element is done and keeps its carried " \
+                "values of this round's start")                               \
+    X(ENDLOOP, 0, "end of the region")
+
+enum {
+#define TN_KERNEL_ENUM(name, operands, text) TN_K_##name,
+    TN_KERNEL_MAP(TN_KERNEL_ENUM)
+#undef TN_KERNEL_ENUM
+    TN_K_END
+};
+
+/* sub of REDUCE. SUM and PROD keep the fixed order: element k of the row lies
+ * in chunk k / 1024 and lane k % TN_LANES; a lane folds in rising k, then
+ * lanes by halves (lane i takes lane i + TN_LANES/2, then + TN_LANES/4 ...),
+ * then chunks pairwise by index (chunk 2j takes 2j + 1, then 4j takes 4j + 2
+ * ...). What is absent is skipped, never folded in as a neutral element (for
+ * SUM a lane filled with -0.0, for PROD with 1.0 gives the same bits). The
+ * others do not depend on order. Empty rows: SUM 0, PROD 1, MAX the lowest
+ * value (-inf, or false), MIN the highest, ARGMAX and ARGMIN 0. */
+enum {
+    TN_REDUCE_SUM,
+    TN_REDUCE_PROD,
+    TN_REDUCE_MAX, /* as MAX: NaN wins; BOOL: any */
+    TN_REDUCE_MIN, /* as MIN: NaN wins; BOOL: all */
+    TN_REDUCE_ARGMAX, /* I64: k of the first greatest, -0 equal to +0; the
+                       * first NaN wins */
+    TN_REDUCE_ARGMIN, /* I64: k of the first least, likewise */
+    TN_REDUCE_END
+};
+#define TN_CHUNK 1024
+#define TN_LANES 16
+
+enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
+enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0 and is no fault */
+
+typedef struct tn_kernel_ins {
+    uint8_t op;    /* TN_K_... */
+    uint8_t dtype; /* register type of the result; of a for STORE */
+    uint8_t level; /* TN_LEVEL_... */
+    uint8_t sub;   /* reduction kind, load flags, dtype of NARROW */
+    uint32_t a, b, c;
+    union {
+        int64_t i;
+        double f;
+    } imm;
+} tn_kernel_ins;
+
+/* A function of one to three arguments, computed per element: exp, erf, ...
+ * An executor runs the body, or a routine of its own that gives the same bits
+ * for this hash. Bodies hold no LOAD, STORE, OFFSET, PARAM or REDUCE; they may
+ * CALL functions with a lower number. */
+typedef struct tn_kernel_fn {
+    const char *name; /* "exp_f32" */
+    uint64_t hash;    /* of the body, functions it calls included */
+    uint32_t arg_count, ins_count;
+    uint8_t arg_dtype[4]; /* register types */
+    uint32_t result;      /* the instruction whose value is returned */
+    uint32_t dtype;       /* its register type */
+    const tn_kernel_ins *ins;
+} tn_kernel_fn;
+
+enum { TN_OPERAND_READ, TN_OPERAND_WRITE, TN_OPERAND_OFFSET };
+typedef struct tn_kernel_operand {
+    uint8_t dtype;  /* of storage; 0 for TN_OPERAND_OFFSET */
+    uint8_t access; /* TN_OPERAND_...: OFFSET has strides but no buffer */
+    uint8_t level;  /* ELEM, or ROW: its strides over row dimensions are 0 */
+    uint8_t index_count; /* how many indices its LOADs use, 0..3 */
+} tn_kernel_operand;
+
+typedef struct tn_kernel_stage {
+    uint32_t elem_first, elem_count; /* ranges of order[] */
+    uint32_t row_first, row_count;
+} tn_kernel_stage;
+
+typedef struct tn_program {
+    uint32_t size;
+    uint32_t ins_count, operand_count, param_count;
+    uint32_t fn_count, stage_count, order_count;
+    uint32_t uniform_count; /* order[0 .. uniform_count): once a launch */
+    const tn_kernel_ins *ins;
+    const tn_kernel_operand *operand;
+    const uint8_t *param_dtype; /* register types */
+    const tn_kernel_fn *fn;
+    const tn_kernel_stage *stage;
+    const uint32_t *order;
+    uint64_t key[2]; /* hash of all of the above */
+} tn_program;
+
+typedef union tn_number {
+    double f; /* F32 and F64 parameters */
+    int64_t i; /* the others */
+} tn_number;
+
+typedef struct tn_launch_operand {
+    tn_buffer *buffer;
+    int64_t offset;               /* of element 0, in elements */
+    const int64_t *stride;        /* outer_ndim + row_ndim of them */
+    const int64_t *index_stride;  /* index_count of them */
+    const int64_t *index_extent;
+} tn_launch_operand;
+
+typedef struct tn_launch {
+    uint32_t size, outer_ndim, row_ndim, flags;
+    const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal */
+    const tn_launch_operand *operand;
+    const tn_number *param;
+    uint64_t tag; /* given back when this launch fails */
+} tn_launch;
+
+/* What went wrong on a queue: the first failure in its order. */
+typedef struct tn_fault {
+    uint32_t size;
+    tn_status code;
+    uint64_t tag;       /* of the launch */
+    uint32_t operand;   /* ERR_INDEX: of which operand (scatter: 0), */
+    uint32_t dim;       /*   which of its indices, */
+    int64_t index;      /*   its value, */
+    int64_t extent;     /*   the bound, */
+    int64_t position;   /*   at which element of the iteration space: the
+                         *   lowest in row-major order */
+} tn_fault;
+
+/* ------------------------------------------------------------------------
+ * The other primitives. Descriptors are flat and valid for the call.
+ * ---------------------------------------------------------------------- */
+
+/* A strided operand: rank dimensions, element strides. */
+typedef struct tn_strided {
+    tn_buffer *buffer;
+    int64_t offset;
+    uint32_t dtype, ndim;
+    int64_t stride[TN_MAX_NDIM];
+} tn_strided;
+
+/* c[b.., m, n] = alpha * sum_k a[b.., m, k] * b[b.., k, n] + beta * c.
+ * Strides: batch dimensions, then the two of the matrix (so a transposition
+ * is a stride). All three have one dtype; f16 and bf16 sum in f32 and round
+ * once; integers wrap; bool is "any of and". k = 0 gives beta * c; beta = 0
+ * never reads c. The order of the sum over k is the vendor's. */
+typedef struct tn_matmul_args {
+    uint32_t size, batch_ndim;
+    int64_t batch[TN_MAX_NDIM];
+    int64_t m, n, k;
+    tn_strided a, b, c;
+    double alpha, beta;
+    uint64_t tag;
+} tn_matmul_args;
+
+/* For every point p of extent (in row-major order): let q be p with its
+ * coordinate `dim` replaced by index[p]; dst[q] = reduce(dst[q], src[p]).
+ * index is I64; one outside [0, dst_extent) raises the index fault and is
+ * skipped. Sources of one destination are folded in the order of p. dst does
+ * not overlap index or src. */
+enum {
+    TN_SCATTER_SET,
+    TN_SCATTER_ADD,
+    TN_SCATTER_MUL,
+    TN_SCATTER_MIN,
+    TN_SCATTER_MAX,
+    TN_SCATTER_END
+};
+typedef struct tn_scatter_args {
+    uint32_t size, ndim, dim, reduce;
+    int64_t extent[TN_MAX_NDIM];
+    int64_t dst_extent; /* of dimension dim in dst */
+    tn_strided dst, index, src; /* dst and src share their dtype */
+    uint64_t tag;
+} tn_scatter_args;
+
+/* Inclusive prefix fold along the last dimension. Floating SUM and PROD: in
+ * rising order, half types in f32 and rounded at each store. MAX and MIN may
+ * also give the I64 position of the running extreme (the last one of equals,
+ * as PyTorch's cummax; NaN stays). */
+typedef struct tn_scan_args {
+    uint32_t size, ndim, kind, flags; /* kind: TN_REDUCE_SUM .. MIN */
+    int64_t extent[TN_MAX_NDIM];
+    tn_strided in, out, out_index; /* out_index.buffer NULL: not wanted */
+    uint64_t tag;
+} tn_scan_args;
+
+/* Stable sort along the last dimension; NaN is greatest, -0 equals +0.
+ * keep < extent of the last dimension: only the first keep of the order are
+ * written (top-k). out_index (I64) holds positions in the input. */
+enum { TN_SORT_DESCENDING = 1 };
+typedef struct tn_sort_args {
+    uint32_t size, ndim, flags, reserved;
+    int64_t extent[TN_MAX_NDIM];
+    int64_t keep;
+    tn_strided in, out, out_index; /* either out's buffer may be NULL */
+    uint64_t tag;
+} tn_sort_args;
+
+enum { TN_COPY_TO_DEVICE, TN_COPY_TO_HOST, TN_COPY_ON_DEVICE };
+typedef struct tn_copy_args {
+    uint32_t size, direction;
+    tn_buffer *dst, *src; /* the one on the host side is NULL */
+    void *host;           /* an asynchronous device may use it until a sync */
+    uint64_t dst_offset, src_offset, bytes;   /* bytes: of one row */
+    uint64_t rows, dst_pitch, src_pitch;      /* rows 1: pitches unused */
+    uint64_t tag;
+} tn_copy_args;
+
+/* ------------------------------------------------------------------------
+ * Programs and primitives as source
+ *
+ * A plugin whose device compiles source (OpenCL C 1.2 and later, CUDA C
+ * through NVRTC) writes no kernel: the core makes the text of one and, launch
+ * for launch, says which text that is, how many work-items run it and what
+ * its arguments hold. All five primitives go the same way:
+ *
+ *     tn_plan plan = {.size = sizeof plan};
+ *     do {
+ *         host->plan_program(&target, program, launch, &plan);
+ *         if (plan.group_count == 0)
+ *             continue;                        // nothing to do
+ *         kernel = kernels_find(plan.key);     // else, once:
+ *             host->print(&target, program, &plan, &source);
+ *             ... build source.text, take source.kernel out of it ...
+ *             host->print_free(&source);
+ *         set the arguments; run plan.group_count groups of plan.group_size
+ *     } while (++plan.step < plan.step_count);
+ *
+ * The text depends on structure, dtypes and a few classes (dimensions after
+ * merging, unit strides, 32-bit indexing) alone, never on extents, strides or
+ * scalars; equal keys mean equal text. Everything is one-dimensional.
+ *
+ * The kernel's arguments, in this order:
+ *   1. buffer[0 .. buffer_count): one global pointer each, to the buffer's
+ *      first byte (offsets are inside the argument words); NULL may occur;
+ *   2. with TN_PLAN_SCRATCH, a buffer of scratch_bytes, the same for all
+ *      steps, its content undefined;
+ *   3. with TN_PLAN_FAULTS, the queue's fault buffer;
+ *   4. the argument words: one struct by value of argument_bytes, or, with
+ *      TN_PLAN_WORDS_IN_BUFFER, a global pointer to them.
+ *
+ * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and begins as zeros.
+ * A launch whose index faults writes it only if no earlier launch on that
+ * queue has; so after a sync its first 4 bytes tell whether any failed, and
+ * fault_read turns the buffer, copied to the host, into the tn_fault (tag,
+ * operand, dim, index, extent, lowest position). Then it is filled with zeros
+ * again. Nothing but the core knows what is in it.
+ * ---------------------------------------------------------------------- */
+
+enum {
+    TN_TARGET_F64 = 1,        /* has double precision; else a program that
+                               * needs it is refused (TN_ERR_UNSUPPORTED) */
+    TN_TARGET_CHUNKED = 2,    /* a work-item takes neighbouring elements and
+                               * whole rows (CPUs, where a group of work-items
+                               * is a loop); else neighbouring work-items take
+                               * neighbouring elements, and a group a row */
+    TN_TARGET_EXACT_DIVIDE = 4 /* f32 division and square root are correctly
+                                * rounded: always so in CUDA C built with
+                                * --prec-div=true --prec-sqrt=true, in OpenCL C
+                                * with -cl-fp32-correctly-rounded-divide-sqrt
+                                * where the device knows that. Without it they
+                                * are computed in double or in integers */
+};
+
+/* What texts and launches are made for. A device has one, for ever. */
+typedef struct tn_target {
+    uint32_t size, flags;
+    uint32_t units;         /* compute units */
+    uint32_t group_limit;   /* most work-items of a group */
+    uint32_t argument_room; /* bytes of by-value arguments, buffers' pointers
+                             * included: 1024 in OpenCL, 4096 in CUDA */
+    uint32_t fault_room;    /* records of a fault buffer, and so the most
+                             * work-items of a launch that may fault; 4096 at
+                             * least, 65536 is plenty */
+    uint32_t local_bytes;   /* local (shared) memory of a group */
+    uint32_t reserved;
+} tn_target;
+
+enum {
+    TN_PLAN_SCRATCH = 1,
+    TN_PLAN_FAULTS = 2,
+    TN_PLAN_WORDS_IN_BUFFER = 4
+};
+#define TN_PLAN_BUFFERS 32
+#define TN_PLAN_WORDS 1024
+#define TN_FAULT_BYTES(room) (8 + 40 * (uint64_t)(room))
+
+/* One launch of one kernel. The caller sets size and, 0 at first, step. */
+typedef struct tn_plan {
+    uint32_t size, step, step_count, flags;
+    uint64_t key[2];  /* of the text, for this target's flags */
+    uint64_t variant; /* the core's own: what `print` reads */
+    uint64_t group_count;
+    uint32_t group_size, buffer_count;
+    tn_buffer *buffer[TN_PLAN_BUFFERS];
+    uint64_t scratch_bytes;
+    uint32_t argument_bytes, reserved;
+    uint64_t argument[TN_PLAN_WORDS];
+} tn_plan;
+
+typedef struct tn_source {
+    uint32_t size, reserved;
+    const char *text;   /* the whole translation unit, ended by 0 */
+    uint64_t text_bytes; /* without that 0 */
+    const char *kernel; /* its one kernel's name */
+} tn_source;
+
+/* ------------------------------------------------------------------------
+ * The two tables
+ * ---------------------------------------------------------------------- */
+
+enum { TN_KIND_CPU, TN_KIND_GPU, TN_KIND_ACCELERATOR, TN_KIND_SIMULATED };
+enum {
+    TN_CAP_HOST_VISIBLE = 1, /* buffer_map gives a pointer the CPU may use */
+    TN_CAP_ASYNC = 2,
+    TN_CAP_BIT_EXACT = 4 /* programs give the reference's bits */
+};
+
+typedef struct tn_device_info {
+    uint32_t size, kind, caps, align; /* align: of buffers, in bytes */
+    uint32_t register_types;          /* one bit (1 << dtype) each */
+    uint32_t storage_types;
+    uint64_t memory_total, memory_free; /* bytes; 0: unknown */
+    char name[64]; /* "AMD EPYC 9554, 2 threads, avx512" */
+    char uid[64];  /* PCI address, serial number; stable over runs */
+    char note[128]; /* why unusable, or why not bit-exact */
+} tn_device_info;
+
+/* What the core gives to a plugin; alive as long as the process. */
+typedef struct tn_host {
+    uint32_t size, abi_major, abi_minor, reserved;
+    const char *plugin_path; /* this plugin's file */
+    /* Records the text for the calling thread and returns code. */
+    tn_status (*fail)(tn_status code, const char *format, ...)
+#if defined(__GNUC__)
+        __attribute__((format(printf, 2, 3)))
+#endif
+        ;
+    void (*log)(int level, const char *format, ...)
+#if defined(__GNUC__)
+        __attribute__((format(printf, 2, 3)))
+#endif
+        ;
+    /* Calls body(context, i) for i in [0, count) on the core's threads and
+     * returns when all are done. Make the partition from the shape, never
+     * from the number of threads. May not be nested (runs serially then). */
+    void (*parallel_for)(int64_t count, void (*body)(void *context, int64_t i),
+                         void *context);
+    /* Runs a program over host memory with the reference interpreter:
+     * memory[k] is what the buffer of operand k points to. Returns
+     * TN_ERR_INDEX with *fault filled on an index fault. */
+    tn_status (*interpret)(const tn_program *program, const tn_launch *launch,
+                           void *const *memory, tn_fault *fault);
+    /* A value of TENON_<PLUGIN>_<key> or of "key=value" given after the
+     * device's name; NULL where not set. */
+    const char *(*option)(const char *key);
+    const void *(*extension)(const char *name, uint32_t version);
+    /* Programs and primitives as source: see above. */
+    tn_status (*plan_program)(const tn_target *target,
+                              const tn_program *program,
+                              const tn_launch *launch, tn_plan *plan);
+    tn_status (*plan_matmul)(const tn_target *target,
+                             const tn_matmul_args *matmul, tn_plan *plan);
+    tn_status (*plan_scatter)(const tn_target *target,
+                              const tn_scatter_args *scatter, tn_plan *plan);
+    tn_status (*plan_scan)(const tn_target *target, const tn_scan_args *scan,
+                           tn_plan *plan);
+    tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
+                           tn_plan *plan);
+    /* The text of a plan's kernel; program NULL where the plan is that of a
+     * primitive. */
+    tn_status (*print)(const tn_target *target, const tn_program *program,
+                       const tn_plan *plan, tn_source *source);
+    void (*print_free)(tn_source *source);
+    /* TN_OK: no launch failed; else TN_ERR_INDEX and what went wrong. */
+    tn_status (*fault_read)(const void *buffer, uint32_t fault_room,
+                            tn_fault *fault);
+    /* What the device's compiler made, kept on disk. The key holds all on
+     * which the value depends: the plugin, the device, its driver's version,
+     * options, the whole text. cache_read hands the value to `take`, and
+     * returns what that does; 0 where there is none, or no cache. A value that
+     * is refused (take returns 0) is removed. */
+    uint32_t (*cache_read)(const void *key, uint64_t key_bytes,
+                           uint32_t (*take)(void *context, const void *value,
+                                            uint64_t value_bytes),
+                           void *context);
+    void (*cache_write)(const void *key, uint64_t key_bytes, const void *value,
+                        uint64_t value_bytes);
+} tn_host;
+
+typedef struct tn_plugin {
+    uint32_t size, abi_major, abi_minor, reserved;
+    const char *name, *version;
+
+    /* required */
+    tn_status (*device_count)(uint32_t *count);
+    tn_status (*device_info)(uint32_t i, tn_device_info *info);
+    tn_status (*device_open)(uint32_t i, tn_plugin_device **device);
+    void (*device_close)(tn_plugin_device *device);
+    tn_status (*buffer_alloc)(tn_plugin_device *device, uint64_t bytes,
+                              tn_buffer **buffer);
+    void (*buffer_free)(tn_plugin_device *device, tn_buffer *buffer);
+    tn_status (*queue_open)(tn_plugin_device *device, tn_queue **queue);
+    void (*queue_close)(tn_queue *queue);
+    /* Waits for all work; returns the first failure since the last sync and
+     * fills fault with it. */
+    tn_status (*queue_sync)(tn_queue *queue, tn_fault *fault);
+    tn_status (*copy)(tn_queue *queue, const tn_copy_args *copy);
+    /* The program stays as it is until program_free of what was built. */
+    tn_status (*program_build)(tn_plugin_device *device,
+                               const tn_program *program, tn_built **built);
+    void (*program_free)(tn_plugin_device *device, tn_built *built);
+    /* The five compute primitives. An index fault is told by queue_sync; a
+     * synchronous device also returns TN_ERR_INDEX at once, and the thread that
+     * called then asks queue_sync for the details of that call. */
+    tn_status (*launch)(tn_queue *queue, tn_built *built,
+                        const tn_launch *launch);
+    tn_status (*matmul)(tn_queue *queue, const tn_matmul_args *matmul);
+    tn_status (*scatter)(tn_queue *queue, const tn_scatter_args *scatter);
+    tn_status (*scan)(tn_queue *queue, const tn_scan_args *scan);
+    tn_status (*sort)(tn_queue *queue, const tn_sort_args *sort);
+
+    /* optional: NULL means that the core does without */
+    tn_status (*buffer_map)(tn_plugin_device *device, tn_buffer *buffer,
+                            void **pointer); /* TN_CAP_HOST_VISIBLE */
+    /* A buffer over host memory of the caller, who keeps it until
+     * buffer_free. */
+    tn_status (*buffer_wrap)(tn_plugin_device *device, void *host,
+                             uint64_t bytes, tn_buffer **buffer);
+    tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
+    void (*event_close)(tn_event *event);
+    tn_status (*event_record)(tn_queue *queue, tn_event *event);
+    tn_status (*event_query)(tn_event *event, uint32_t *done);
+    tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
+    void (*shutdown)(void);
+    const void *(*extension)(const char *name, uint32_t version);
+} tn_plugin;
+
+#define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension) /* frozen for ever */
+
+/* ------------------------------------------------------------------------
+ * Extensions: what a device may do beside the primitives, where it is faster.
+ * plugin->extension(name, version) returns the table named here, alive as
+ * long as the process, or NULL. A call may decline: it returns
+ * TN_ERR_UNSUPPORTED with the reason through host->fail, having written
+ * nothing, and the core does the same by primitives.
+ * ---------------------------------------------------------------------- */
+
+/* "conv", version 1: the cross-correlation of images with filters,
+ *
+ *     out[n, o, i, j] = bias[o] + sum over c, k, l of
+ *         in[n, C * g + c, i * stride[0] + k * dilation[0] - pad[0],
+ *                          j * stride[1] + l * dilation[1] - pad[1]] *
+ *         weight[o, c, k, l]
+ *
+ * with C = in_channels / groups and g = o / (out_channels / groups); in is 0
+ * outside of its extent. One of the three is written, the others are read:
+ * FORWARD writes out; INPUT writes in, the sum over all (o, i, j, k, l) that
+ * meet an element of products of out and weight; WEIGHT writes weight, the
+ * sum over n, i, j of products of out and in. All have one floating dtype;
+ * half types sum in f32 and round once. The order of sums is the device's,
+ * the same for any number of threads. */
+enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
+typedef struct tn_conv_args {
+    uint32_t size, kind; /* TN_CONV_... */
+    int64_t count, in_channels, out_channels, groups;
+    int64_t in_size[2], kernel[2], out_size[2]; /* (h, w) */
+    int64_t stride[2], dilation[2];
+    int64_t pad[2]; /* before each axis */
+    tn_strided in;     /* (count, in_channels, h, w) */
+    tn_strided weight; /* (out_channels, in_channels / groups, h, w) */
+    tn_strided out;    /* (count, out_channels, h, w) */
+    tn_strided bias;   /* (out_channels); FORWARD alone; buffer NULL: none */
+    uint64_t tag;
+} tn_conv_args;
+
+typedef struct tn_conv_extension {
+    uint32_t size, reserved;
+    tn_status (*run)(tn_queue *queue, const tn_conv_args *args);
+} tn_conv_extension;
+
+/* "pool", version 1: windows over each plane of images, element (k, l) of
+ * window (i, j) at (i * stride[0] + k * dilation[0] - pad[0], likewise).
+ *   MAX       out = the greatest element within the plane (NaN wins), index =
+ *             where it stands, row * in_size[1] + column, the first of equals;
+ *   MAX_BACK  in = 0, then in[index] += out in rising order of windows;
+ *   AVG       out = the sum of the window, elements beyond the plane being 0,
+ *             over divisor, or, where that is 0, over the elements that lie
+ *             within the plane (count_pad: or its padding);
+ *   AVG_BACK  in = the sum, over the windows in which an element stands, of
+ *             out over the same divisor.
+ * A sum has the order of REDUCE over the elements of a window, in row-major
+ * order (AVG_BACK: of the numbers that the element has in its windows, 0 for
+ * those that are none). in and out have one floating dtype. */
+enum { TN_POOL_MAX, TN_POOL_MAX_BACK, TN_POOL_AVG, TN_POOL_AVG_BACK };
+typedef struct tn_pool_args {
+    uint32_t size, kind; /* TN_POOL_... */
+    uint32_t count_pad, reserved;
+    int64_t count, channels;
+    int64_t in_size[2], kernel[2], out_size[2]; /* (h, w) */
+    int64_t stride[2], dilation[2];
+    int64_t pad[2]; /* before each axis */
+    int64_t divisor;
+    tn_strided in, out; /* (count, channels, h, w) */
+    tn_strided index;   /* I64, as out; MAX and MAX_BACK alone */
+    uint64_t tag;
+} tn_pool_args;
+
+typedef struct tn_pool_extension {
+    uint32_t size, reserved;
+    tn_status (*run)(tn_queue *queue, const tn_pool_args *args);
+} tn_pool_extension;
+
+TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* <tenon/tenon.h>: all of Tenon but the plugin ABI.
+ *
+ * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
+ * operators), random.h, op.h and op_register.h (by name, and your own),
+ * autograd.h, hook.h, recompute.h, nn.h, optim.h, schedule.h, data.h, io.h,
+ * checkpoint.h. */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <tenon/autograd.h>
+#include <tenon/base.h>
+#include <tenon/checkpoint.h>
+#include <tenon/data.h>
+#include <tenon/device.h>
+#include <tenon/error.h>
+#include <tenon/hook.h>
+#include <tenon/io.h>
+#include <tenon/nn.h>
+#include <tenon/op.h>
+#include <tenon/op_register.h>
+#include <tenon/ops.h>
+#include <tenon/optim.h>
+#include <tenon/random.h>
+#include <tenon/recompute.h>
+#include <tenon/schedule.h>
+#include <tenon/tensor.h>
+
+#endif

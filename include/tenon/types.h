@@ -1,0 +1,81 @@
+/* <tenon/types.h>: the words that both sides of the plugin ABI share: status
+ * codes, dtypes, and nothing else. Part of the ABI: append only. */
+#ifndef TENON_TYPES_H
+#define TENON_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TN_API __attribute__((visibility("default")))
+#else
+#define TN_API
+#endif
+
+/* Every status: name, value, meaning. A new one is for what a program would
+ * act on differently. */
+#define TN_STATUS_MAP(X)                                                      \
+    X(OK, 0, "success")                                                       \
+    X(ERR_ARGUMENT, -1, "an argument has a value that is not allowed")        \
+    X(ERR_SHAPE, -2, "shapes do not fit")                                     \
+    X(ERR_DTYPE, -3, "a dtype is not allowed or dtypes do not fit")           \
+    X(ERR_DEVICE, -4, "tensors live on different devices")                    \
+    X(ERR_INDEX, -5, "an index lies outside its range")                       \
+    X(ERR_MEMORY, -6, "memory ran out")                                       \
+    X(ERR_STATE, -7, "not now: a pending error, a closed scope, a change "    \
+                     "in place of a value that a gradient needs")             \
+    X(ERR_NO_DEVICE, -8, "a device asked for cannot be had")                  \
+    X(ERR_PLUGIN, -9, "a plugin cannot be used")                              \
+    X(ERR_UNSUPPORTED, -10, "the device or the operator cannot do this")      \
+    X(ERR_IO, -11, "a file cannot be read or written")                        \
+    X(ERR_FORMAT, -12, "a file or a text is malformed")                       \
+    X(ERR_BUILD, -13, "a device refused to build a program")                  \
+    X(ERR_DEVICE_LOST, -14, "a device failed for good")                       \
+    X(ERR_INTERNAL, -15, "a fault of the library or of a plugin")            \
+    X(ERR_NAN, -16, "a result is not a number, in anomaly mode")
+
+typedef int32_t tn_status;
+enum {
+#define TN_STATUS_ENUM(name, value, text) TN_##name = value,
+    TN_STATUS_MAP(TN_STATUS_ENUM)
+#undef TN_STATUS_ENUM
+};
+
+/* Every dtype: name, code, PyTorch's name, bytes, kind
+ * (f floating, i signed, u unsigned, b bool), and the register type in which
+ * kernels compute with it. Codes 16..31 are kept for complex and quantised
+ * types. */
+#define TN_DTYPE_MAP(X)                                                       \
+    X(F32, 1, "float32", 4, 'f', F32)                                         \
+    X(F64, 2, "float64", 8, 'f', F64)                                         \
+    X(F16, 3, "float16", 2, 'f', F32)                                         \
+    X(BF16, 4, "bfloat16", 2, 'f', F32)                                       \
+    X(F8E4M3, 5, "float8_e4m3fn", 1, 'f', F32)                                \
+    X(F8E5M2, 6, "float8_e5m2", 1, 'f', F32)                                  \
+    X(I64, 7, "int64", 8, 'i', I64)                                           \
+    X(I32, 8, "int32", 4, 'i', I32)                                           \
+    X(I16, 9, "int16", 2, 'i', I32)                                           \
+    X(I8, 10, "int8", 1, 'i', I32)                                            \
+    X(U8, 11, "uint8", 1, 'u', I32)                                           \
+    X(BOOL, 12, "bool", 1, 'b', BOOL)
+
+typedef uint32_t tn_dtype;
+enum {
+    TN_DTYPE_NONE = 0,
+#define TN_DTYPE_ENUM(name, code, text, bytes, kind, reg) TN_##name = code,
+    TN_DTYPE_MAP(TN_DTYPE_ENUM)
+#undef TN_DTYPE_ENUM
+    TN_DTYPE_END = 13
+};
+
+/* Most dimensions that a tensor or an iteration space may have. */
+#define TN_MAX_NDIM 12
+
+#ifdef __cplusplus
+}
+#endif
+#endif
