@@ -1,0 +1,87 @@
+/* error.h: recording a failure, what is known of it, the log, and texts that
+ * grow. The first message of a thread wins. */
+#ifndef TN_LIB_BASE_ERROR_H
+#define TN_LIB_BASE_ERROR_H
+
+#include "base/here.h"
+
+#include <stdarg.h>
+#include <tenon/base.h>
+
+#define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+/* Records code and text unless an error is pending; returns code. */
+tn_status tn__fail(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
+tn_status tn__fail_va(tn_status code, const char *format, va_list args);
+/* The same for makers: returns NULL. */
+void *tn__fail_null(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
+
+/* Is an error of this thread pending? Calls that change state refuse then and
+ * return TN_ERR_STATE; the first message stays. Cannot fail. */
+bool tn__error_pending(void);
+
+/* ---- what is known of an error besides its words --------------------------- */
+
+/* Filled by the path of operator calls when the error passes it on its way out:
+ * no place that fails needs to know of it. */
+typedef struct tn__error_facts {
+    const tn__doing *doing; /* what was going on; once that is noted, what was
+                               around it */
+    const tn_path *path;
+    const char *called, *op, *argument; /* as in tn_error_details */
+    int tensor_count, odd;
+    struct tn__error_tensor {
+        const char *argument;
+        int index;
+        tn_dtype dtype;
+        int ndim;
+        int64_t shape[TN_MAX_NDIM];
+        const char *device;
+        const char *made_by;
+        const tn_path *made_in;
+    } tensor[TN_ERROR_TENSORS];
+} tn__error_facts;
+
+/* The pending error's, if it arose in `doing` or within it and has not been
+ * seen further out; else NULL. Cannot fail. */
+tn__error_facts *tn__error_within(const tn__doing *doing);
+/* Does the pending message begin with "name:"? */
+bool tn__error_speaks_of(const char *name);
+/* Puts "words: " in front of the pending message, behind the path. */
+void tn__error_put_before(const char *format, ...) TN__PRINTF(1, 2);
+/* The pending message without the path. */
+const char *tn__error_words(void);
+
+/* Sets a pending error aside, for work whose failure is to be looked at and
+ * not told: take, work, look, put back. Neither can fail; both replace what
+ * is there. */
+#define TN__ERROR_BYTES 2048
+typedef struct tn__error {
+    tn_status code;             /* TN_OK: none; the rest is not set then */
+    char text[TN__ERROR_BYTES]; /* without the path; empty if none */
+    tn__error_facts facts;
+} tn__error;
+void tn__error_take(tn__error *out);
+void tn__error_put(const tn__error *error);
+
+/* A line for the log (tn_set_log), without a newline at its end. Ask _enabled
+ * first where the arguments cost something to make. */
+void tn__log(int level, const char *format, ...) TN__PRINTF(2, 3);
+bool tn__log_enabled(int level);
+
+/* A growing text; failures of memory are remembered and told by _finish. */
+typedef struct tn__text {
+    char *data; /* owned; NULL until something was added */
+    size_t length, room;
+    bool failed;
+} tn__text;
+void tn__text_add(tn__text *text, const char *format, ...) TN__PRINTF(2, 3);
+void tn__text_add_bytes(tn__text *text, const char *data, size_t length);
+/* "(2, 3)" , "(3,)", "()" as PyTorch prints shapes. */
+void tn__text_add_shape(tn__text *text, int ndim, const int64_t *shape);
+/* Hands over the NUL-terminated text (free with tn__free), or NULL with
+ * TN_ERR_MEMORY recorded. */
+char *tn__text_finish(tn__text *text);
+void tn__text_release(tn__text *text);
+
+#endif

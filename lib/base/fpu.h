@@ -1,0 +1,49 @@
+/* fpu.h: the floating-point state in which bits are promised: round to
+ * nearest, subnormals kept, no traps. Executors set it on every thread they
+ * run on and put the caller's back: a program linked with -ffast-math, or a
+ * host language, may have switched subnormals off. */
+#ifndef TN_LIB_BASE_FPU_H
+#define TN_LIB_BASE_FPU_H
+
+#include <stdint.h>
+
+/* The control word of this thread's floating-point unit. */
+typedef uint64_t tn__fpu_state;
+
+static inline tn__fpu_state tn__fpu_read(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr();
+#elif defined(__aarch64__)
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state) : : "memory");
+    return state;
+#else
+    return 0;
+#endif
+}
+
+static inline void tn__fpu_restore(tn__fpu_state state)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr((uint32_t)state);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(state) : "memory");
+#else
+    (void)state;
+#endif
+}
+
+/* Sets the promised state; returns the one to restore. */
+static inline tn__fpu_state tn__fpu_set(void)
+{
+    tn__fpu_state before = tn__fpu_read();
+#if defined(__x86_64__)
+    tn__fpu_restore(0x1f80); /* all exceptions masked, DAZ and FTZ off */
+#else
+    tn__fpu_restore(0);
+#endif
+    return before;
+}
+
+#endif

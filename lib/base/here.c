@@ -1,0 +1,97 @@
+/* here.c: what a thread is doing, and the paths of modules.
+ *
+ * A path is made once, with its text, and never goes: what remembers one, a
+ * tensor or an error, may outlive the model. There are as many as a program
+ * has names of modules in different places. */
+#include "base/here.h"
+#include "base/state.h"
+
+#include <pthread.h>
+#include <string.h>
+
+TN__HOT_TLS struct tn__here tn__here;
+
+const char *tn__here_called(void)
+{
+    const char *name = NULL;
+    for (const tn__doing *d = tn__here.doing; d; d = d->outer)
+        name = d->name;
+    return name;
+}
+
+struct tn_path {
+    const tn_path *outer;
+    tn_path *next; /* of the same bucket */
+    size_t name;   /* where in text its own name begins */
+    char text[];   /* the whole path */
+};
+
+#define BUCKETS 1024
+static tn_path *bucket[BUCKETS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t hash(const tn_path *outer, const char *name)
+{
+    uint64_t h = (uint64_t)(uintptr_t)outer ^ 0xcbf29ce484222325u;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+    return (size_t)(h >> 20) % BUCKETS;
+}
+
+static tn_path *make(const tn_path *outer, const char *name)
+{
+    size_t before = outer ? strlen(outer->text) + 1 : 0;
+    size_t length = strlen(name) + 1;
+    /* Not counted as live: it stays by design. */
+    tn_path *path = tn__memory_take(sizeof *path + before + length, false);
+    if (!path)
+        return NULL;
+    path->outer = outer;
+    path->name = before;
+    if (before) {
+        memcpy(path->text, outer->text, before - 1);
+        path->text[before - 1] = '.';
+    }
+    memcpy(path->text + before, name, length);
+    return path;
+}
+
+const tn_path *tn_path_join(const tn_path *outer, const char *name)
+{
+    if (!name || !*name)
+        return outer;
+    size_t at = hash(outer, name);
+    pthread_mutex_lock(&lock);
+    tn_path *path = bucket[at];
+    while (path &&
+           (path->outer != outer || strcmp(path->text + path->name, name) != 0))
+        path = path->next;
+    if (!path && (path = make(outer, name))) {
+        path->next = bucket[at];
+        bucket[at] = path;
+    }
+    pthread_mutex_unlock(&lock);
+    return path ? path : outer;
+}
+
+const tn_path *tn_path_enter(const tn_path *path)
+{
+    const tn_path *before = tn__here.path;
+    tn__here.path = path;
+    return before;
+}
+
+const tn_path *tn_path_current(void)
+{
+    return tn__here.path;
+}
+
+const tn_path *tn_path_outer(const tn_path *path)
+{
+    return path ? path->outer : NULL;
+}
+
+const char *tn_path_text(const tn_path *path)
+{
+    return path ? path->text : "";
+}

@@ -1,0 +1,31 @@
+/* here.h: what a thread is doing and where, for whoever has to tell it: errors,
+ * and the origins of tensors and of memory.
+ *
+ * Both are pointers that are pushed and popped, so that knowing them costs an
+ * operator two stores. */
+#ifndef TN_LIB_BASE_HERE_H
+#define TN_LIB_BASE_HERE_H
+
+#include "base/platform.h"
+
+#include <tenon/error.h>
+
+/* An operator that is running. Lies in the struct of its call, so that who
+ * knows that struct finds it. */
+typedef struct tn__doing {
+    const char *name; /* lives for ever */
+    const struct tn__doing *outer;
+} tn__doing;
+
+struct tn__here {
+    const tn__doing *doing; /* the innermost; NULL: none */
+    const tn_path *path;    /* of the module that runs; NULL: none */
+    bool watched;           /* results of operators are looked at: anomalies */
+};
+extern TN__HOT_TLS struct tn__here tn__here;
+
+/* The outermost operator that is running: the one that the program knows; NULL
+ * if none is. */
+const char *tn__here_called(void);
+
+#endif

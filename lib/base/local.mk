@@ -1,0 +1,22 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/base/platform.c lib/base/platform.h \
+	lib/base/error.c lib/base/error.h \
+	lib/base/here.c lib/base/here.h \
+	lib/base/text.c lib/base/log.c \
+	lib/base/memory.c lib/base/memory.h \
+	lib/base/state.c lib/base/state.h \
+	lib/base/pool.c \
+	lib/base/object.c lib/base/object.h \
+	lib/base/scope.c \
+	lib/base/thread.c lib/base/thread.h \
+	lib/base/user_object.c lib/base/fpu.h lib/base/hash.h \
+	lib/base/dtype.c
+EXTRA_DIST += lib/base/README.md
+check_PROGRAMS += tests/base/test_error tests/base/test_dtype \
+	tests/base/test_memory tests/base/test_scope tests/base/test_thread
+tests_base_test_error_SOURCES = tests/base/test_error.c
+tests_base_test_dtype_SOURCES = tests/base/test_dtype.c
+tests_base_test_memory_SOURCES = tests/base/test_memory.c
+tests_base_test_scope_SOURCES = tests/base/test_scope.c
+tests_base_test_thread_SOURCES = tests/base/test_thread.c

@@ -1,0 +1,77 @@
+/* log.c: lines for whoever wants to know why the library did what it did. */
+#include "base/error.h"
+#include "base/platform.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef void log_function(int level, const char *line, void *context);
+
+/* Guards both: a line must not meet the context of another function. */
+static pthread_mutex_t target_lock = PTHREAD_MUTEX_INITIALIZER;
+static log_function *target;
+static void *target_context;
+
+static _Atomic int level_now; /* lines up to it are told */
+static pthread_once_t level_once = PTHREAD_ONCE_INIT;
+static int level_env = -1; /* TENON_LOG; -1: not set */
+
+static void after_fork(void)
+{
+    pthread_mutex_init(&target_lock, NULL);
+}
+
+static void level_read(void)
+{
+    /* The child that looks at a plugin logs: the lock may have been held. */
+    pthread_atfork(NULL, NULL, after_fork);
+    const char *text = tn__env("TENON_LOG");
+    if (text) {
+        char *end;
+        long value = strtol(text, &end, 10);
+        /* Whoever writes TENON_LOG=yes wants to see something. */
+        level_env = end == text || *end ? 2
+                    : value < 0         ? 0
+                    : value > 3         ? 3
+                                        : (int)value;
+    }
+    atomic_store(&level_now, level_env < 0 ? 0 : level_env);
+}
+
+void tn_set_log(void (*log)(int level, const char *line, void *context),
+                void *context)
+{
+    pthread_once(&level_once, level_read);
+    pthread_mutex_lock(&target_lock);
+    target = log;
+    target_context = context;
+    atomic_store(&level_now, level_env >= 0 ? level_env : log ? 2 : 0);
+    pthread_mutex_unlock(&target_lock);
+}
+
+bool tn__log_enabled(int level)
+{
+    pthread_once(&level_once, level_read);
+    return level <= atomic_load_explicit(&level_now, memory_order_relaxed);
+}
+
+void tn__log(int level, const char *format, ...)
+{
+    if (!tn__log_enabled(level))
+        return;
+    char line[TN__ERROR_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    pthread_mutex_lock(&target_lock);
+    log_function *log = target;
+    void *context = target_context;
+    pthread_mutex_unlock(&target_lock);
+    if (log)
+        log(level, line, context);
+    else
+        fprintf(stderr, "tenon: %s\n", line);
+}

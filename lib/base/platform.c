@@ -1,0 +1,199 @@
+/* platform.c: the questions whose answer depends on the system. */
+#include "base/platform.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+const char *tn__env(const char *name)
+{
+#if defined(__GLIBC__)
+    const char *value = secure_getenv(name);
+#else
+    const char *value =
+        getuid() == geteuid() && getgid() == getegid() ? getenv(name) : NULL;
+#endif
+    return value && *value ? value : NULL;
+}
+
+bool tn__library_folder(char *out, size_t room)
+{
+    Dl_info info;
+    /* A data address: ISO C has no cast from a function to void *. */
+    static const char here = 0;
+    if (!dladdr(&here, &info) || !info.dli_fname)
+        return false;
+    char path[PATH_MAX];
+    if (!realpath(info.dli_fname, path))
+        return false;
+    char *slash = strrchr(path, '/');
+    if (!slash || (size_t)(slash - path) >= room)
+        return false;
+    *slash = 0;
+    memcpy(out, path, (size_t)(slash - path) + 1);
+    return true;
+}
+
+#if defined(__linux__)
+
+/* The start of a small file as text; false if it cannot be read. */
+static bool read_text(const char *path, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t length = 0;
+    while (length + 1 < room) {
+        ssize_t got = read(fd, out + length, room - 1 - length);
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+    }
+    close(fd);
+    out[length] = 0;
+    return length > 0;
+}
+
+/* quota / period, rounded up; INT_MAX for "no quota". */
+static int quota_count(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0 || quota / period >= INT_MAX - 1)
+        return INT_MAX;
+    return (int)((quota + period - 1) / period);
+}
+
+/* cgroup v2: "200000 100000" or "max 100000". */
+static int quota_v2(const char *folder)
+{
+    char path[PATH_MAX + 16], text[64];
+    long long quota, period;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (!read_text(path, text, sizeof text) ||
+        sscanf(text, "%lld %lld", &quota, &period) != 2)
+        return INT_MAX;
+    return quota_count(quota, period);
+}
+
+static int quota_v1(const char *folder)
+{
+    char path[PATH_MAX + 32], text[64];
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_text(path, text, sizeof text))
+        return INT_MAX;
+    long long quota = atoll(text);
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!read_text(path, text, sizeof text))
+        return INT_MAX;
+    return quota_count(quota, atoll(text));
+}
+
+/* The least quota of a group and the groups around it. Within a container the
+ * group's path may not exist below the mount; its root then stands for it. */
+static int quota_walk(const char *mount, const char *group,
+                      int (*quota)(const char *folder))
+{
+    char folder[PATH_MAX];
+    int least = INT_MAX;
+    size_t stem = strlen(mount);
+    int length = snprintf(folder, sizeof folder, "%s%s", mount, group);
+    if (length < 0 || (size_t)length >= sizeof folder)
+        return quota(mount);
+    for (;;) {
+        int here = quota(folder);
+        if (here < least)
+            least = here;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < stem || !folder[stem])
+            return least;
+        *slash = 0;
+    }
+}
+
+static bool lists_cpu(const char *controllers)
+{
+    const char *at = controllers;
+    while (at) {
+        if (!strncmp(at, "cpu", 3) && (at[3] == ',' || !at[3]))
+            return true;
+        at = strchr(at, ',');
+        at = at ? at + 1 : NULL;
+    }
+    return false;
+}
+
+static int cgroup_count(void)
+{
+    char text[4096];
+    int least = INT_MAX;
+    if (!read_text("/proc/self/cgroup", text, sizeof text))
+        return least;
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        /* "0::/user.slice" (v2) or "4:cpu,cpuacct:/docker/..." (v1) */
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *controllers++ = 0;
+        *group++ = 0;
+        int here = INT_MAX;
+        if (!*controllers)
+            here = quota_walk("/sys/fs/cgroup", group, quota_v2);
+        else if (lists_cpu(controllers))
+            here = quota_walk("/sys/fs/cgroup/cpu", group, quota_v1);
+        if (here < least)
+            least = here;
+    }
+    return least;
+}
+
+static int affinity_count(void)
+{
+    /* A fixed cpu_set_t ends at 1024 processors. */
+    for (int room = 1024; room <= 1024 * 1024; room *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (!set)
+            break;
+        size_t bytes = CPU_ALLOC_SIZE((size_t)room);
+        int count = sched_getaffinity(0, bytes, set)
+                        ? 0
+                        : CPU_COUNT_S(bytes, set);
+        CPU_FREE(set);
+        if (count > 0)
+            return count;
+    }
+    return 0;
+}
+
+#else
+
+static int cgroup_count(void)
+{
+    return INT_MAX;
+}
+
+static int affinity_count(void)
+{
+    return 0;
+}
+
+#endif
+
+int tn__processor_count(void)
+{
+    int count = affinity_count();
+    if (count < 1)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int quota = cgroup_count();
+    if (quota < count)
+        count = quota;
+    return count < 1 ? 1 : count;
+}

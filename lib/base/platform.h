@@ -1,0 +1,72 @@
+/* platform.h: what differs between compilers, processors and systems. The
+ * `#ifdef`s of the library are here and in platform.c, and nowhere else. */
+#ifndef TN_LIB_BASE_PLATFORM_H
+#define TN_LIB_BASE_PLATFORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TN__ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define TN__TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define TN__ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define TN__TSAN 1
+#endif
+
+/* Tools that watch memory must see every object: no free lists then. */
+#if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
+#define TN_PLAIN_ALLOC 1
+#endif
+
+#if defined(TN__ASAN)
+#include <sanitizer/asan_interface.h>
+#define TN__POISON(address, bytes) ASAN_POISON_MEMORY_REGION(address, bytes)
+#define TN__UNPOISON(address, bytes) ASAN_UNPOISON_MEMORY_REGION(address, bytes)
+#else
+#define TN__POISON(address, bytes) ((void)(address), (void)(bytes))
+#define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
+/* For the few bytes that every operator reads. The general model costs a call
+ * of some 5 ns each time; this one takes static TLS, which is scarce where
+ * libtenon is dlopened, so it is for pointers and flags, never for buffers. */
+#if defined(__GNUC__) && defined(__ELF__)
+#define TN__HOT_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define TN__HOT_TLS _Thread_local
+#endif
+
+#define TN__LIKELY(x) __builtin_expect(!!(x), 1)
+#define TN__UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* One round of a waiting loop. */
+static inline void tn__cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* The value of an environment variable; NULL where it is unset, empty, or the
+ * program runs with privileges that its user lacks. */
+const char *tn__env(const char *name);
+
+/* Processors that this process may use: affinity, then the cgroup's quota.
+ * At least 1. */
+int tn__processor_count(void);
+
+/* The folder in which the shared object (or program) with this library lies,
+ * without a slash at its end. False if it cannot be told. */
+bool tn__library_folder(char *out, size_t room);
+
+#endif

@@ -1,0 +1,350 @@
+/* scope.c: who frees what a call makes.
+ *
+ * The scopes of a thread nest, so one array holds the objects of all of them,
+ * and a scope is where its part begins: opening one costs a few stores, and
+ * what is handed on from a scope that closes always finds room.
+ *
+ * What the user holds is a number that is never used twice, not an address: a
+ * scope that was closed, or is another thread's, is then told from all others
+ * without touching memory that is gone. The number is odd, as no object's
+ * address is.
+ */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/object.h"
+#include "base/state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects in a root scope: then the log says that a scope is missing. */
+#define ROOT_TOLD 100000
+#define HANDLE_RANGE 1048576 /* numbers that a thread takes at a time */
+
+static _Atomic uint64_t handle_ranges;
+
+static bool is_scope_handle(const void *pointer)
+{
+    return (uintptr_t)pointer & 1;
+}
+
+static uint64_t handle_make(tn__state *state)
+{
+    if (state->next_handle == state->last_handle) {
+        uint64_t range = atomic_fetch_add(&handle_ranges, 1);
+        state->next_handle = range * HANDLE_RANGE;
+        state->last_handle = state->next_handle + HANDLE_RANGE;
+    }
+    return state->next_handle++ * 2 + 1;
+}
+
+/* Appends a frame. The root scope is frame 0, made when first needed. */
+static bool frame_push(tn__state *state, uint64_t handle)
+{
+    if (TN__UNLIKELY(state->frame_count == state->frame_room)) {
+        size_t room = state->frame_room ? state->frame_room * 2 : 16;
+        tn__frame *frame = tn__memory_take(room * sizeof *frame, false);
+        if (!frame) {
+            tn__fail(TN_ERR_MEMORY, "out of memory for a scope");
+            return false;
+        }
+        if (state->frame_count)
+            memcpy(frame, state->frame, state->frame_count * sizeof *frame);
+        free(state->frame);
+        state->frame = frame;
+        state->frame_room = room;
+    }
+    state->frame[state->frame_count++] =
+        (tn__frame){.handle = handle, .first = state->item_count};
+    return true;
+}
+
+static bool root_made(tn__state *state)
+{
+    return TN__LIKELY(state->frame_count) || frame_push(state, 0);
+}
+
+static void item_push(tn__state *state, tn__object *object)
+{
+    object->place.slot = (int64_t)state->item_count;
+    atomic_store_explicit(&object->owner, state, memory_order_relaxed);
+    state->item[state->item_count++] = object;
+}
+
+static bool item_room(tn__state *state)
+{
+    if (TN__LIKELY(state->item_count < state->item_room))
+        return true;
+    size_t room = state->item_room ? state->item_room * 2 : 256;
+    tn__object **item = tn__memory_take(room * sizeof(tn__object *), false);
+    if (!item) {
+        tn__fail(TN_ERR_MEMORY, "out of memory for the objects of a scope");
+        return false;
+    }
+    if (state->item_count)
+        memcpy(item, state->item, state->item_count * sizeof *item);
+    free(state->item);
+    state->item = item;
+    state->item_room = room;
+    return true;
+}
+
+static void root_grows(tn__state *state)
+{
+    if (state->root_told || state->frame_count > 1)
+        return;
+    state->root_told = true;
+    tn__log(1,
+            "the root scope of a thread holds more than %d objects: a loop "
+            "without a scope? Open one for each step with tn_scope_open() and "
+            "close it with tn_scope_close()",
+            ROOT_TOLD);
+}
+
+void *tn__scope_own(void *pointer)
+{
+    tn__object *object = pointer;
+    if (!object)
+        return NULL;
+    tn__state *state = tn__state_get();
+    if (TN__UNLIKELY(!state || !root_made(state) || !item_room(state))) {
+        tn__unref(object);
+        return NULL;
+    }
+    item_push(state, object);
+    if (TN__UNLIKELY(state->item_count -
+                         state->frame[state->frame_count - 1].hole_count >
+                     ROOT_TOLD))
+        root_grows(state);
+    return object;
+}
+
+/* Which frame holds this slot: most often the innermost. */
+static tn__frame *frame_of(tn__state *state, size_t slot)
+{
+    tn__frame *frame = &state->frame[state->frame_count - 1];
+    while (frame->first > slot)
+        frame--;
+    return frame;
+}
+
+/* Moves the items of the innermost frame together. */
+static void frame_compact(tn__state *state)
+{
+    tn__frame *frame = &state->frame[state->frame_count - 1];
+    size_t to = frame->first;
+    for (size_t from = to; from < state->item_count; from++) {
+        tn__object *object = state->item[from];
+        if (!object)
+            continue;
+        object->place.slot = (int64_t)to;
+        state->item[to++] = object;
+    }
+    state->item_count = to;
+    frame->hole_count = 0;
+}
+
+/* Takes an object out of its scope, whose reference the caller then has. The
+ * hole is filled with the last object where that is of the same scope; else
+ * holes are closed once they are half of all, so that a loop which hands one
+ * object on and drops the one before stays small. */
+static void item_remove(tn__state *state, tn__object *object)
+{
+    size_t slot = (size_t)object->place.slot;
+    assert(slot < state->item_count && state->item[slot] == object);
+    tn__frame *frame = frame_of(state, slot);
+    atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
+    state->item[slot] = NULL;
+    frame->hole_count++;
+    if (frame != &state->frame[state->frame_count - 1])
+        return;
+    while (state->item_count > frame->first &&
+           !state->item[state->item_count - 1]) {
+        state->item_count--;
+        frame->hole_count--;
+    }
+    if (frame->hole_count > 16 &&
+        frame->hole_count * 2 > state->item_count - frame->first)
+        frame_compact(state);
+}
+
+/* Frees what lies above `floor` frames, youngest first. A destructor may give
+ * the scope new objects, or open and close scopes: look again each time. */
+static void frames_pop(tn__state *state, size_t floor)
+{
+    size_t first = state->frame[floor].first;
+    while (state->item_count > first) {
+        tn__object *object = state->item[--state->item_count];
+        if (!object)
+            continue;
+        atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
+        tn__unref(object);
+    }
+    state->frame_count = floor;
+    if (floor && state->frame[floor - 1].hole_count > 16 &&
+        state->frame[floor - 1].hole_count * 2 >
+            state->item_count - state->frame[floor - 1].first)
+        frame_compact(state);
+}
+
+void tn__scope_release_all(tn__state *state)
+{
+    if (state->frame_count)
+        frames_pop(state, 0);
+}
+
+tn_scope *tn_scope_open(void)
+{
+    tn__state *state = tn__state_get();
+    if (!state || !root_made(state))
+        return NULL;
+    uint64_t handle = handle_make(state);
+    if (!frame_push(state, handle))
+        return NULL;
+    return (tn_scope *)(uintptr_t)handle;
+}
+
+/* The frame of a handle; NULL, and TN_ERR_STATE recorded, if none is open in
+ * this thread. */
+static tn__frame *frame_find(const tn_scope *scope, const char *what)
+{
+    tn__state *state = tn__state_here;
+    uintptr_t handle = (uintptr_t)scope;
+    if (state)
+        for (size_t i = state->frame_count; i-- > 1;)
+            if ((uintptr_t)state->frame[i].handle == handle)
+                return &state->frame[i];
+    return tn__fail_null(TN_ERR_STATE,
+                         "%s: this scope is not open in this thread: it was "
+                         "closed already (with a scope around it, perhaps), "
+                         "or another thread opened it",
+                         what);
+}
+
+void tn_scope_close(tn_scope *scope)
+{
+    if (!scope)
+        return;
+    tn__frame *frame = frame_find(scope, "scope_close");
+    if (frame) {
+        tn__state *state = tn__state_here;
+        frames_pop(state, (size_t)(frame - state->frame));
+    }
+}
+
+bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
+{
+    if (!scope)
+        return false;
+    tn__frame *frame = frame_find(scope, "scope_result");
+    if (!frame)
+        return false;
+    tn__state *state = tn__state_here;
+    size_t first = frame->first, floor = (size_t)(frame - state->frame);
+    /* The objects that this scope (or one inside it) owns move to the start
+     * of its part, which then is the end of the part around it. */
+    size_t moved = 0;
+    for (int i = 0; i < count; i++) {
+        tn__object *object = objects[i];
+        if (!object || atomic_load_explicit(&object->owner,
+                                            memory_order_relaxed) != state)
+            continue;
+        size_t slot = (size_t)object->place.slot;
+        if (slot < first + moved)
+            continue; /* of a scope around, or moved already */
+        tn__object *other = state->item[first + moved];
+        state->item[slot] = other;
+        if (other)
+            other->place.slot = (int64_t)slot;
+        state->item[first + moved] = object;
+        object->place.slot = (int64_t)(first + moved);
+        moved++;
+    }
+    frame->first += moved;
+    frames_pop(state, floor);
+    return true;
+}
+
+void *tn_scope_result(tn_scope *scope, void *result)
+{
+    return tn__scope_hand_on(scope, &result, 1) ? result : NULL;
+}
+
+void *tn_keep(void *pointer)
+{
+    tn__object *object = pointer;
+    if (!object)
+        return NULL;
+    if (is_scope_handle(object))
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "keep: this is a scope; keep the objects in it");
+    tn__ref(object);
+    atomic_fetch_add_explicit(&object->kept, 1, memory_order_relaxed);
+    return object;
+}
+
+static bool kept_take(tn__object *object)
+{
+    int32_t kept = atomic_load_explicit(&object->kept, memory_order_relaxed);
+    while (kept > 0)
+        if (atomic_compare_exchange_weak_explicit(&object->kept, &kept,
+                                                  kept - 1,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void tn_drop(void *pointer)
+{
+    tn__object *object = pointer;
+    if (!object)
+        return;
+    if (is_scope_handle(object)) {
+        tn__fail(TN_ERR_ARGUMENT,
+                 "drop: this is a scope; close it with tn_scope_close()");
+        return;
+    }
+    if (kept_take(object)) {
+        tn__unref(object);
+        return;
+    }
+    tn__state *state = tn__state_here;
+    if (state && atomic_load_explicit(&object->owner,
+                                      memory_order_relaxed) == state) {
+        item_remove(state, object);
+        tn__unref(object);
+        return;
+    }
+    tn__fail(TN_ERR_STATE,
+             "drop: this %s was not kept and belongs to no open scope of this "
+             "thread: call tn_drop() once for each tn_keep()",
+             object->type->name);
+}
+
+void *tn_scope_adopt(void *pointer)
+{
+    tn__object *object = pointer;
+    if (!object)
+        return NULL;
+    if (is_scope_handle(object) || !kept_take(object))
+        return tn__fail_null(TN_ERR_STATE,
+                             "scope_adopt: this object is not kept: only what "
+                             "tn_keep() gave can be handed to a scope");
+    if (!atomic_load_explicit(&object->owner, memory_order_relaxed))
+        return tn__scope_own(object);
+    tn__unref(object);
+    return object;
+}
+
+int64_t tn_scope_count(void)
+{
+    tn__state *state = tn__state_here;
+    if (!state)
+        return 0;
+    size_t holes = 0;
+    for (size_t i = 0; i < state->frame_count; i++)
+        holes += state->frame[i].hole_count;
+    return (int64_t)(state->item_count - holes);
+}

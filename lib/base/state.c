@@ -1,0 +1,94 @@
+/* state.c: the birth and the end of a thread's state. */
+#include "base/state.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+TN__HOT_TLS tn__state *tn__state_here;
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static tn__state *all;
+static _Atomic int64_t gone_taken, gone_given; /* by threads that ended */
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+
+/* What objects do while they are destroyed may need the state, so it goes
+ * last; should anything need one later still, a new one is made and the
+ * system calls again. */
+static void state_free(void *pointer)
+{
+    tn__state *state = pointer;
+    tn__state_here = state;
+    tn__scope_release_all(state);
+    tn__pool_release_all(state);
+    tn__state_here = NULL;
+    tn__state_pool_count(state->taken, state->given);
+    pthread_mutex_lock(&all_lock);
+    if (state->previous)
+        state->previous->next = state->next;
+    else
+        all = state->next;
+    if (state->next)
+        state->next->previous = state->previous;
+    pthread_mutex_unlock(&all_lock);
+    free(state->item);
+    free(state->frame);
+    free(state);
+}
+
+static void key_make(void)
+{
+    key_made = !pthread_key_create(&key, state_free);
+}
+
+tn__state *tn__state_make(void)
+{
+    if (tn__state_here)
+        return tn__state_here;
+    pthread_once(&key_once, key_make);
+    tn__state *state = tn__memory_take(sizeof *state, true);
+    if (!state || !key_made || pthread_setspecific(key, state)) {
+        free(state);
+        return tn__fail_null(TN_ERR_MEMORY,
+                             "out of memory for the state of a thread");
+    }
+    pthread_mutex_lock(&all_lock);
+    state->next = all;
+    if (all)
+        all->previous = state;
+    all = state;
+    pthread_mutex_unlock(&all_lock);
+    tn__state_here = state;
+    return state;
+}
+
+void tn__state_end(void)
+{
+    tn__state *state = tn__state_here;
+    if (!state)
+        return;
+    pthread_setspecific(key, NULL);
+    state_free(state);
+}
+
+void tn__state_pool_totals(int64_t *taken, int64_t *given)
+{
+    pthread_mutex_lock(&all_lock);
+    *taken = atomic_load(&gone_taken);
+    *given = atomic_load(&gone_given);
+    for (tn__state *s = all; s; s = s->next) {
+        *taken += atomic_load_explicit(&s->taken, memory_order_relaxed);
+        *given += atomic_load_explicit(&s->given, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+void tn__state_pool_count(int64_t taken, int64_t given)
+{
+    atomic_fetch_add(&gone_taken, taken);
+    atomic_fetch_add(&gone_given, given);
+}

@@ -1,0 +1,47 @@
+/* user_object.c: counted objects of other people's making.
+ *
+ * The class of the user's stands in front of the object, where the library's
+ * own destroy finds it. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/object.h"
+
+#include <stddef.h>
+
+typedef struct user_block {
+    const tn_object_class *type;
+    _Alignas(max_align_t) unsigned char object[];
+} user_block;
+
+_Static_assert(sizeof(tn_object) == sizeof(tn__object),
+               "what base.h reserves is what an object takes");
+
+static void destroy(tn__object *object)
+{
+    user_block *block = (user_block *)((char *)object -
+                                       offsetof(user_block, object));
+    if (block->type->release)
+        block->type->release(object);
+    tn__free(block);
+}
+
+static const tn__class user_class = {"object", destroy};
+
+void *tn_object_new(const tn_object_class *type, size_t extra)
+{
+    if (!type || type->bytes < sizeof(tn_object))
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "object_new: the class is NULL, or its bytes are "
+                             "fewer than those of a tn_object");
+    size_t bytes;
+    if (__builtin_add_overflow(sizeof(user_block) + type->bytes, extra,
+                               &bytes))
+        return tn__fail_null(TN_ERR_MEMORY, "object_new: %zu extra bytes",
+                             extra);
+    user_block *block = tn__calloc(1, bytes);
+    if (!block)
+        return NULL;
+    block->type = type;
+    tn__object_init((tn__object *)block->object, &user_class);
+    return tn__scope_own(block->object);
+}
