@@ -1,0 +1,19 @@
+/* arena.h: memory that is given back all at once. Syntax trees and definitions
+ * live in one; nothing in it is freed alone. */
+#ifndef TN_LIB_KERNEL_ARENA_H
+#define TN_LIB_KERNEL_ARENA_H
+
+#include <stddef.h>
+
+typedef struct tn__arena {
+    struct tn__arena_block *blocks; /* owned, newest first */
+    size_t used;                    /* of the newest block */
+} tn__arena;
+
+/* Zeroed memory, aligned for any type; NULL with TN_ERR_MEMORY recorded. */
+void *tn__arena_take(tn__arena *arena, size_t bytes);
+/* A NUL-terminated copy of length bytes of text. */
+char *tn__arena_text(tn__arena *arena, const char *text, size_t length);
+void tn__arena_release(tn__arena *arena);
+
+#endif

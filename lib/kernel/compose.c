@@ -1,0 +1,211 @@
+/* compose.c: a producer's instructions where a consumer would load.
+ *
+ * A value of a half type is narrowed where its tensor would have been stored,
+ * so that composing changes no bit. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "kernel/ssa.h"
+
+typedef struct composition {
+    const tn__kernel *consumer, *producer;
+    int at, from;
+    int same[2 * TN__KERNEL_MAX_INPUTS + 1];
+    const tn__kernel *kernel;
+    struct composition *next;
+} composition;
+
+static composition *all; /* under lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool refuse(const tn__kernel *consumer, const tn__kernel *producer,
+                   const char *why)
+{
+    tn__fail(TN_ERR_UNSUPPORTED, "%s cannot take in %s: %s", consumer->name,
+             producer->name, why);
+    return false;
+}
+
+static bool check(const tn__kernel *consumer, int at,
+                  const tn__kernel *producer, int from)
+{
+    if (consumer->input[at].dtype != producer->out[from].dtype)
+        return refuse(consumer, producer, "the dtypes differ");
+    if (consumer->has_row && producer->has_row &&
+        consumer->input[at].level != producer->out[from].level)
+        return refuse(consumer, producer,
+                      "both work on rows, and at "
+                      "different levels");
+    for (uint32_t i = 0; i < consumer->ins_count; i++)
+        if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at &&
+            consumer->ins[i].a != TN_NONE)
+            return refuse(consumer, producer,
+                          "what is loaded by an index "
+                          "has to be a tensor");
+    if (consumer->param_count + producer->param_count > TN__KERNEL_MAX_PARAMS)
+        return refuse(consumer, producer, "too many parameters");
+    return true;
+}
+
+/* Inputs of a pointwise kernel that runs once a row. */
+static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
+{
+    return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
+}
+
+/* Numbers the inputs: the consumer's others, then the producer's; those that
+ * same[] joins get the lesser number. place[] has one entry for each. */
+static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
+                          const tn__kernel *producer, const int *same,
+                          bool consumer_per_row, bool producer_per_row,
+                          int *place)
+{
+    int total = consumer->input_count - 1 + producer->input_count;
+    int join[2 * TN__KERNEL_MAX_INPUTS];
+    for (int i = 0; i < total; i++)
+        join[i] = i;
+    for (; same && same[0] >= 0; same += 2) {
+        int low = join[same[0] < same[1] ? same[0] : same[1]];
+        int high = join[same[0] < same[1] ? same[1] : same[0]];
+        for (int i = 0; i < total; i++)
+            if (join[i] == high)
+                join[i] = low;
+    }
+    for (int i = 0; i < total; i++) {
+        bool mine = i < consumer->input_count - 1;
+        const tn__kernel *kernel = mine ? consumer : producer;
+        int k = mine ? i + (i >= at) : i - (consumer->input_count - 1);
+        uint8_t level =
+            level_in(kernel, k, mine ? consumer_per_row : producer_per_row);
+        if (join[i] < i) {
+            place[i] = place[join[i]];
+            if (ssa->input[place[i]].dtype != kernel->input[k].dtype ||
+                ssa->input[place[i]].level != level)
+                return refuse(consumer, producer,
+                              "inputs called the same "
+                              "differ in dtype or level");
+            continue;
+        }
+        if (ssa->input_count == TN__KERNEL_MAX_INPUTS)
+            return refuse(consumer, producer, "too many inputs");
+        place[i] = ssa->input_count++;
+        ssa->input[place[i]].name = kernel->input[k].name;
+        ssa->input[place[i]].dtype = kernel->input[k].dtype;
+        ssa->input[place[i]].level = level;
+    }
+    return true;
+}
+
+static void add_params(tn__ssa *ssa, const tn__kernel *kernel, int *place)
+{
+    for (int i = 0; i < kernel->param_count; i++) {
+        place[i] = ssa->param_count++;
+        ssa->param[place[i]].name = kernel->param[i].name;
+        ssa->param[place[i]].dtype = kernel->param[i].dtype;
+    }
+}
+
+static const tn__kernel *compose(const tn__kernel *consumer, int at,
+                                 const tn__kernel *producer, int from,
+                                 const int *same)
+{
+    /* a row's result goes into a pointwise consumer: it runs once a row, and
+     * likewise a pointwise producer of what is the same for a row */
+    bool consumer_per_row = !consumer->has_row && producer->has_row &&
+                            producer->out[from].level == TN_LEVEL_ROW;
+    bool producer_per_row =
+        !producer->has_row && consumer->input[at].level == TN_LEVEL_ROW;
+    if (!check(consumer, at, producer, from))
+        return NULL;
+    tn__ssa ssa;
+    tn__ssa_init(&ssa);
+    tn__kernel *kernel = NULL;
+    int place[2 * TN__KERNEL_MAX_INPUTS], param[2][TN__KERNEL_MAX_PARAMS];
+    size_t count = consumer->ins_count + producer->ins_count + 1;
+    uint32_t *map = tn__alloc(count * sizeof *map);
+    uint32_t *producer_map = map ? map + consumer->ins_count : NULL;
+    if (!map || !number_inputs(&ssa, consumer, at, producer, same,
+                               consumer_per_row, producer_per_row, place))
+        goto done;
+    add_params(&ssa, consumer, param[0]);
+    add_params(&ssa, producer, param[1]);
+    for (uint32_t i = 0; i < producer->ins_count; i++)
+        tn__ssa_copy(&ssa, producer, i, producer_map,
+                     place + consumer->input_count - 1, param[1]);
+    uint32_t value = producer_map[producer->out[from].value];
+    tn_dtype dtype = producer->out[from].dtype;
+    if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
+        value = tn__ssa_narrow(&ssa, value, dtype); /* integers are already */
+    int input[TN__KERNEL_MAX_INPUTS];
+    for (int i = 0; i < consumer->input_count; i++)
+        input[i] = i == at ? -1 : place[i - (i > at)];
+    for (uint32_t i = 0; i < consumer->ins_count; i++) {
+        if (consumer->ins[i].op == TN_K_LOAD && consumer->ins[i].imm.i == at)
+            map[i] = value;
+        else
+            tn__ssa_copy(&ssa, consumer, i, map, input, param[0]);
+    }
+    ssa.output_count = consumer->output_count;
+    for (int i = 0; i < consumer->output_count; i++) {
+        ssa.out[i].dtype = consumer->out[i].dtype;
+        ssa.out[i].level =
+            consumer_per_row ? TN_LEVEL_ROW : consumer->out[i].level;
+        ssa.out[i].value = map[consumer->out[i].value];
+    }
+    char name[160];
+    snprintf(name, sizeof name, "%.70s_of_%.70s", consumer->name,
+             producer->name);
+    kernel = tn__ssa_finish(&ssa, name, NULL);
+done:
+    tn__free(map);
+    tn__ssa_release(&ssa);
+    return kernel;
+}
+
+static bool equal_lists(const int *x, const int *y)
+{
+    for (; *x >= 0 || *y >= 0; x++, y++)
+        if (*x != *y)
+            return false;
+    return true;
+}
+
+const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
+                                     const tn__kernel *producer, int from,
+                                     const int *same)
+{
+    static const int none[] = {-1};
+    if (!same)
+        same = none;
+    const tn__kernel *kernel = NULL;
+    pthread_mutex_lock(&lock);
+    composition *c = all;
+    while (c && !(c->consumer == consumer && c->producer == producer &&
+                  c->at == at && c->from == from && equal_lists(c->same, same)))
+        c = c->next;
+    if (c) {
+        kernel = c->kernel;
+    } else if ((c = tn__calloc(1, sizeof *c))) {
+        *c = (composition){.consumer = consumer,
+                           .producer = producer,
+                           .at = at,
+                           .from = from,
+                           .next = all};
+        int n = 0;
+        while (same[n] >= 0 && n + 2 < (int)(sizeof c->same / sizeof(int))) {
+            c->same[n] = same[n];
+            n++;
+        }
+        c->same[n] = -1;
+        c->kernel = kernel = compose(consumer, at, producer, from, c->same);
+        if (kernel)
+            all = c;
+        else
+            tn__free(c);
+    }
+    pthread_mutex_unlock(&lock);
+    return kernel;
+}

@@ -1,0 +1,321 @@
+/* derive.c: gradients, in reverse over the SSA of a kernel.
+ *
+ * The forward kernel is copied, with its outputs read from memory instead of
+ * being computed again; then cotangents flow from the last instruction to the
+ * first. What the gradient does not need is dropped at the end, and with it
+ * the inputs that nobody reads. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "kernel/ssa.h"
+#include "kernel/type.h"
+
+struct tn__kernel_gradient_entry {
+    const tn__kernel *kernel; /* NULL: zero */
+    int used[TN__KERNEL_MAX_INPUTS];
+};
+
+typedef struct derivation {
+    const tn__kernel *kernel;
+    int wrt;
+    tn__ssa ssa;
+    bool *active;     /* the gradient by wrt flows through this value */
+    uint32_t *value;  /* of the forward kernel, for what computes on */
+    uint32_t *result; /* the same, for rules: may be read from a half output */
+    uint32_t *cotangent;
+} derivation;
+
+static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
+{
+    size_t count = kernel->ins_count + (size_t)1;
+    memset(d, 0, sizeof *d);
+    d->kernel = kernel;
+    d->wrt = wrt;
+    tn__ssa_init(&d->ssa);
+    d->active = tn__calloc(count, sizeof *d->active);
+    d->value = tn__calloc(3 * count, sizeof *d->value);
+    if (!d->active || !d->value)
+        return false;
+    d->result = d->value + count;
+    d->cotangent = d->result + count;
+    memset(d->cotangent, 0xff, count * sizeof *d->cotangent);
+    return true;
+}
+
+static void end(derivation *d)
+{
+    tn__free(d->active);
+    tn__free(d->value);
+    tn__ssa_release(&d->ssa);
+}
+
+/* ---- what is differentiated -------------------------------------------- */
+
+static uint32_t operand(const tn_kernel_ins *ins, int k)
+{
+    return k == 0 ? ins->a : k == 1 ? ins->b : ins->c;
+}
+
+static bool is_active(const derivation *d, const tn_kernel_ins *ins)
+{
+    if (ins->op == TN_K_LOAD)
+        return ins->imm.i == d->wrt;
+    for (int k = 0; k < 3; k++) {
+        uint32_t u = operand(ins, k);
+        if (u != TN_NONE && d->active[u] &&
+            tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
+            return true;
+    }
+    return false;
+}
+
+static void find_active(derivation *d)
+{
+    /* again while a loop's later value made its carried one active */
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < d->kernel->ins_count; i++)
+            if (!d->active[i] && is_active(d, &d->kernel->ins[i]))
+                d->active[i] = changed = true;
+    }
+}
+
+/* ---- the forward values ------------------------------------------------ */
+
+static void add_input(tn__ssa *ssa, const char *name, tn_dtype dtype,
+                      uint8_t level)
+{
+    int i = ssa->input_count++;
+    ssa->input[i].name = name;
+    ssa->input[i].dtype = dtype;
+    ssa->input[i].level = level;
+}
+
+static void add_inputs(tn__ssa *ssa, const tn__kernel *kernel)
+{
+    static const char *const outs[] = {"out0", "out1", "out2", "out3",
+                                       "out4", "out5", "out6", "out7"};
+    static const char *const gs[] = {"g0", "g1", "g2", "g3",
+                                     "g4", "g5", "g6", "g7"};
+    bool single = kernel->output_count == 1;
+    for (int i = 0; i < kernel->input_count; i++)
+        add_input(ssa, kernel->input[i].name, kernel->input[i].dtype,
+                  kernel->input[i].level);
+    for (int i = 0; i < kernel->output_count; i++)
+        add_input(ssa, single ? "out" : outs[i], kernel->out[i].dtype,
+                  kernel->out[i].level);
+    for (int i = 0; i < kernel->output_count; i++)
+        add_input(ssa, single ? "g" : gs[i], kernel->out[i].dtype,
+                  kernel->out[i].level);
+    ssa->param_count = kernel->param_count;
+    for (int i = 0; i < kernel->param_count; i++) {
+        ssa->param[i].name = kernel->param[i].name;
+        ssa->param[i].dtype = kernel->param[i].dtype;
+    }
+}
+
+static uint32_t load(tn__ssa *ssa, int input)
+{
+    return tn__ssa_add(ssa, (tn_kernel_ins){.op = TN_K_LOAD,
+                                            .a = TN_NONE,
+                                            .b = TN_NONE,
+                                            .c = TN_NONE,
+                                            .dtype = (uint8_t)tn__register_type(
+                                                ssa->input[input].dtype),
+                                            .imm.i = input});
+}
+
+/* The values of output o come from its tensor, if it keeps all of them. */
+static void read_output(derivation *d, int o)
+{
+    const tn__kernel *kernel = d->kernel;
+    uint32_t v = kernel->out[o].value;
+    const tn_kernel_ins *ins = &kernel->ins[v];
+    if (ins->level != kernel->out[o].level || ins->op == TN_K_LOAD ||
+        ins->op == TN_K_OFFSET)
+        return;
+    bool rounded = tn__is_float(kernel->out[o].dtype) &&
+                   kernel->out[o].dtype != ins->dtype;
+    /* the greatest is found by being equal to it: not once rounded */
+    if (rounded && ins->op == TN_K_REDUCE)
+        return;
+    uint32_t read = load(&d->ssa, kernel->input_count + o);
+    d->result[v] = read;
+    if (!rounded)
+        d->value[v] = read;
+}
+
+static void copy_forward(derivation *d)
+{
+    const tn__kernel *kernel = d->kernel;
+    int same[TN__KERNEL_MAX_INPUTS];
+    for (int i = 0; i < TN__KERNEL_MAX_INPUTS; i++)
+        same[i] = i;
+    int depth = 0;
+    for (uint32_t i = 0; i < kernel->ins_count; i++) {
+        const tn_kernel_ins *ins = &kernel->ins[i];
+        tn__ssa_copy(&d->ssa, kernel, i, d->value, same, same);
+        d->result[i] = d->value[i];
+        depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
+        if (depth)
+            continue; /* inside, a carried value is that of the round */
+        for (int o = 0; o < kernel->output_count; o++) {
+            uint32_t v = kernel->out[o].value;
+            if (v == i || (ins->op == TN_K_ENDLOOP && v < i &&
+                           kernel->ins[v].op == TN_K_CARRY))
+                read_output(d, o);
+        }
+    }
+}
+
+/* ---- cotangents -------------------------------------------------------- */
+
+/* A value that is the same over a row collects what all elements give. */
+static void collect(derivation *d, uint32_t v, uint32_t part, bool from_elem)
+{
+    if (from_elem && d->kernel->ins[v].level == TN_LEVEL_ROW)
+        part = tn__ssa_reduce(&d->ssa, TN_REDUCE_SUM, part);
+    uint32_t *sum = &d->cotangent[v];
+    *sum = *sum == TN_NONE
+               ? part
+               : tn__ssa_op(&d->ssa, TN_K_ADD, d->kernel->ins[v].dtype, *sum,
+                            part, TN_NONE);
+}
+
+static void start_at_outputs(derivation *d)
+{
+    const tn__kernel *kernel = d->kernel;
+    for (int o = 0; o < kernel->output_count; o++) {
+        uint32_t v = kernel->out[o].value;
+        if (d->active[v])
+            collect(
+                d, v,
+                load(&d->ssa, kernel->input_count + kernel->output_count + o),
+                kernel->out[o].level == TN_LEVEL_ELEM);
+    }
+}
+
+static bool refuse(const derivation *d, const char *why)
+{
+    tn__fail(TN_ERR_UNSUPPORTED, "the gradient of %s by %s %s", d->kernel->name,
+             d->kernel->input[d->wrt].name, why);
+    return false;
+}
+
+static bool pass_on(derivation *d, uint32_t i)
+{
+    const tn_kernel_ins *ins = &d->kernel->ins[i];
+    uint32_t a[3] = {TN_NONE, TN_NONE, TN_NONE};
+    tn_kernel_ins called = *ins;
+    if (ins->op == TN_K_CALL)
+        called.imm.i = tn__kernel_box_of(d->kernel)->fn_number[ins->imm.i];
+    for (int k = 0; k < 3; k++)
+        if (operand(ins, k) != TN_NONE)
+            a[k] = d->value[operand(ins, k)];
+    for (int k = 0; k < 3; k++) {
+        uint32_t u = operand(ins, k), part;
+        if (u == TN_NONE || !d->active[u] ||
+            !tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
+            continue;
+        if (!tn__derivative(&d->ssa, &called, k, a, d->result[i],
+                            d->cotangent[i], &part))
+            return false;
+        if (part != TN_NONE)
+            collect(d, u, part,
+                    ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE);
+    }
+    return true;
+}
+
+static bool walk_back(derivation *d)
+{
+    for (uint32_t i = d->kernel->ins_count; i-- > 0;) {
+        const tn_kernel_ins *ins = &d->kernel->ins[i];
+        if (!d->active[i] || d->cotangent[i] == TN_NONE)
+            continue;
+        if (ins->op == TN_K_CARRY)
+            return refuse(d, "flows through a loop: bring one of your own");
+        if (ins->op == TN_K_LOAD && ins->a != TN_NONE)
+            return refuse(d, "flows into what is loaded by an index: that is "
+                             "a scatter");
+        if (ins->op != TN_K_LOAD && !pass_on(d, i))
+            return false;
+    }
+    return !d->ssa.failed;
+}
+
+/* The cotangent of the input; TN_NONE if none arrived. */
+static uint32_t arrived(const derivation *d)
+{
+    for (uint32_t i = 0; i < d->kernel->ins_count; i++)
+        if (d->kernel->ins[i].op == TN_K_LOAD &&
+            d->kernel->ins[i].imm.i == d->wrt && d->active[i] &&
+            d->cotangent[i] != TN_NONE)
+            return d->cotangent[i];
+    return TN_NONE;
+}
+
+/* *out_kernel NULL: zero. */
+static bool derive(const tn__kernel *kernel, int wrt, int *used,
+                   const tn__kernel **out_kernel)
+{
+    derivation d;
+    *out_kernel = NULL;
+    if (!tn__is_float(kernel->input[wrt].dtype))
+        return true;
+    bool good = begin(&d, kernel, wrt);
+    if (good) {
+        find_active(&d);
+        add_inputs(&d.ssa, kernel);
+        copy_forward(&d);
+        start_at_outputs(&d);
+        good = walk_back(&d);
+    }
+    uint32_t result = good ? arrived(&d) : TN_NONE;
+    if (result != TN_NONE) {
+        char name[160];
+        snprintf(name, sizeof name, "%.90s_grad_%.60s", kernel->name,
+                 kernel->input[wrt].name);
+        d.ssa.output_count = 1;
+        d.ssa.out[0].value = result;
+        d.ssa.out[0].dtype = kernel->input[wrt].dtype;
+        d.ssa.out[0].level = kernel->input[wrt].level;
+        *out_kernel = tn__ssa_finish(&d.ssa, name, used);
+        good = *out_kernel;
+    }
+    end(&d);
+    return good;
+}
+
+const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
+                                      int used[TN__KERNEL_MAX_INPUTS],
+                                      bool *out_zero)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    tn__kernel_box *box = tn__kernel_box_of(kernel);
+    tn__kernel_gradient_entry *entry =
+        atomic_load_explicit(&box->gradient[wrt], memory_order_acquire);
+    *out_zero = false;
+    if (!entry) {
+        pthread_mutex_lock(&lock);
+        entry = atomic_load_explicit(&box->gradient[wrt], memory_order_relaxed);
+        if (!entry && (entry = tn__calloc(1, sizeof *entry))) {
+            if (derive(kernel, wrt, entry->used, &entry->kernel)) {
+                atomic_store_explicit(&box->gradient[wrt], entry,
+                                      memory_order_release);
+            } else {
+                tn__free(entry);
+                entry = NULL;
+            }
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    if (!entry)
+        return NULL;
+    *out_zero = !entry->kernel;
+    memcpy(used, entry->used, sizeof entry->used);
+    return entry->kernel;
+}

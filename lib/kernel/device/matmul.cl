@@ -1,0 +1,117 @@
+/* matmul.cl: c = alpha a b + beta c, a matrix of the outer space after the
+ * other; sums over rising k in TK_VALUE. TK_MULTIPLY_ADD(x, y, sum).
+ * Own words: m, n, k, the strides of rows and columns of a, b and c, alpha,
+ * beta, and whether beta is not 0. With TK_B_UNIT the columns of b, with
+ * TK_C_UNIT those of c lie side by side. */
+#define TK_M ((tk_idx)TK_OWN(0))
+#define TK_N ((tk_idx)TK_OWN(1))
+#define TK_K ((tk_idx)TK_OWN(2))
+#define TK_A(i, k) a[at_a + (i) * (tk_idx)TK_OWN(3) + (k) * (tk_idx)TK_OWN(4)]
+#ifdef TK_B_UNIT
+#define TK_B(k, j) b[at_b + (k) * (tk_idx)TK_OWN(5) + (j)]
+#else
+#define TK_B(k, j) b[at_b + (k) * (tk_idx)TK_OWN(5) + (j) * (tk_idx)TK_OWN(6)]
+#endif
+#define TK_C(i, j) c[at_c + (i) * (tk_idx)TK_OWN(7) + (j) * (tk_idx)TK_OWN(8)]
+
+/* c(i, j) from its sum. c is not read where beta is 0. */
+#define TK_BLEND(i, j, sum)                                                   \
+    {                                                                         \
+        TK_VALUE value = TK_SCALE(TK_SCALAR(9), sum);                         \
+        if (TK_OWN(11) != 0)                                                  \
+            value = TK_PLUS(value,                                            \
+                            TK_SCALE(TK_SCALAR(10), TK_FROM(TK_C(i, j))));    \
+        TK_C(i, j) = TK_TO(value);                                            \
+    }
+
+#ifdef TK_CHUNKED
+
+/* A work-item has tiles of 4 x 16 sums: 16 columns are a vector or two. */
+#define TK_ROWS 4
+#define TK_COLUMNS 16
+#define TK_SUM(rows, columns)                                                 \
+    for (tk_idx k = 0; k < TK_K; k++)                                         \
+        for (tk_i32 i = 0; i < rows; i++) {                                   \
+            const TK_VALUE x = TK_FROM(TK_A(row + i, k));                     \
+            for (tk_i32 j = 0; j < columns; j++)                              \
+                sum[i][j] = TK_MULTIPLY_ADD(                                  \
+                    x, TK_FROM(TK_B(k, column + j)), sum[i][j]);              \
+        }
+
+TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
+                    TK_G TK_STORED *c, TK_WORDS)
+{
+    const tk_idx across = (TK_N + TK_COLUMNS - 1) / TK_COLUMNS;
+    const tk_idx down = (TK_M + TK_ROWS - 1) / TK_ROWS;
+    const tk_idx tiles = (tk_idx)TK_WORD(0) * across * down;
+    const tk_idx share = (tiles + TK_ITEMS - 1) / TK_ITEMS;
+    const tk_idx first = TK_FIRST * share;
+    for (tk_idx tile = first; tile < first + share && tile < tiles; tile++) {
+        const tk_idx matrix = tile / across / down;
+        TK_PLACE(at_a, 0, matrix)
+        TK_PLACE(at_b, 1, matrix)
+        TK_PLACE(at_c, 2, matrix)
+        const tk_idx row = tile % down * TK_ROWS;
+        const tk_idx column = tile / down % across * TK_COLUMNS;
+        const tk_i32 rows =
+            (tk_i32)(TK_M - row < TK_ROWS ? TK_M - row : TK_ROWS);
+        const tk_i32 columns = (tk_i32)(
+            TK_N - column < TK_COLUMNS ? TK_N - column : TK_COLUMNS);
+        TK_VALUE sum[TK_ROWS][TK_COLUMNS];
+        for (tk_i32 i = 0; i < TK_ROWS; i++)
+            for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                sum[i][j] = 0;
+        if (rows == TK_ROWS && columns == TK_COLUMNS) {
+            TK_SUM(TK_ROWS, TK_COLUMNS)
+        } else {
+            TK_SUM(rows, columns)
+        }
+        for (tk_i32 i = 0; i < rows; i++)
+            for (tk_i32 j = 0; j < columns; j++)
+                TK_BLEND(row + i, column + j, sum[i][j])
+    }
+}
+
+#else
+
+/* A group of TK_SIDE * TK_SIDE work-items has a square tile, a sum each; tiles
+ * of a and b pass through local memory. */
+TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
+                    TK_G TK_STORED *c, TK_WORDS)
+{
+    TK_SHARED(TK_VALUE, tile_a, TK_SIDE * (TK_SIDE + 1));
+    TK_SHARED(TK_VALUE, tile_b, TK_SIDE * (TK_SIDE + 1));
+    const tk_idx across = (TK_N + TK_SIDE - 1) / TK_SIDE;
+    const tk_idx down = (TK_M + TK_SIDE - 1) / TK_SIDE;
+    const tk_idx tiles = (tk_idx)TK_WORD(0) * across * down;
+    const tk_i32 i = TK_LOCAL / TK_SIDE, j = TK_LOCAL % TK_SIDE;
+    for (tk_idx tile = TK_GROUP; tile < tiles; tile += TK_GROUPS) {
+        const tk_idx matrix = tile / across / down;
+        TK_PLACE(at_a, 0, matrix)
+        TK_PLACE(at_b, 1, matrix)
+        TK_PLACE(at_c, 2, matrix)
+        const tk_idx row = tile / across % down * TK_SIDE + i;
+        const tk_idx column = tile % across * TK_SIDE + j;
+        TK_VALUE sum = 0;
+        for (tk_idx start = 0; start < TK_K; start += TK_SIDE) {
+            tile_a[i * (TK_SIDE + 1) + j] = 0;
+            tile_b[i * (TK_SIDE + 1) + j] = 0;
+            if (row < TK_M && start + j < TK_K)
+                tile_a[i * (TK_SIDE + 1) + j] = TK_FROM(TK_A(row, start + j));
+            if (column < TK_N && start + i < TK_K)
+                tile_b[i * (TK_SIDE + 1) + j] =
+                    TK_FROM(TK_B(start + i, column));
+            TK_BARRIER();
+            const tk_i32 most =
+                (tk_i32)(TK_K - start < TK_SIDE ? TK_K - start : TK_SIDE);
+            for (tk_i32 k = 0; k < most; k++)
+                sum = TK_MULTIPLY_ADD(tile_a[i * (TK_SIDE + 1) + k],
+                                      tile_b[k * (TK_SIDE + 1) + j], sum);
+            TK_BARRIER();
+        }
+        if (row < TK_M && column < TK_N)
+            TK_BLEND(row, column, sum)
+    }
+}
+
+#endif

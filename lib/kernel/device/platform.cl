@@ -1,0 +1,143 @@
+/* platform.cl: what OpenCL C 1.2 (and later) and CUDA C (NVRTC) call
+ * differently. All other device text is common to both: no templates, no
+ * switch or goto, no array initialisers, no program-scope variables, local
+ * arrays at a kernel's top level only, TK_G on each pointer to a buffer and
+ * TK_S on each to local memory.
+ *
+ * Before it stand, where they hold:
+ *   TK_F64           double precision is used
+ *   TK_EXACT_DIVIDE  / and sqrt of floats are correctly rounded
+ *   TK_WIDE          indices need 64 bits */
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef TK_F64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define TK_KERNEL __kernel void
+#define TK_FN static inline __attribute__((unused))
+#define TK_G __global
+#define TK_S __local
+#define TK_SHARED(type, name, count) __local type name[count]
+/* orders the group's accesses to local and to global memory */
+#define TK_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define TK_LOCAL ((tk_i32)get_local_id(0))
+#define TK_GROUP_SIZE ((tk_i32)get_local_size(0))
+#define TK_GROUP ((tk_idx)get_group_id(0))
+#define TK_GROUPS ((tk_idx)get_num_groups(0))
+
+typedef char tk_i8;
+typedef uchar tk_u8;
+typedef short tk_i16;
+typedef ushort tk_u16;
+typedef int tk_i32;
+typedef uint tk_u32;
+typedef long tk_i64;
+typedef ulong tk_u64;
+typedef float tk_f32;
+typedef bool tk_bool;
+
+#define tk_bits_f32(x) as_int(x)
+#define tk_of_bits_f32(i) as_float((tk_i32)(i))
+#define tk_fma_f32(x, y, z) fma((x), (y), (z))
+#define tk_add_f32(x, y) ((x) + (y))
+#define tk_sub_f32(x, y) ((x) - (y))
+#define tk_mul_f32(x, y) ((x) * (y))
+/* From 2^23 (2^52) on all values are integral. PoCL's floor and its like are
+ * undefined for NaN, rint for infinities too, once the compiler folds them:
+ * its library was built so. */
+#define TK_ROUNDING(name, T, most)                                            \
+    TK_FN tk_##T tk_##name##_##T(tk_##T x)                                    \
+    {                                                                         \
+        return fabs(x) < most ? name(x) : x;                                  \
+    }
+TK_ROUNDING(floor, f32, 0x1p23f)
+TK_ROUNDING(ceil, f32, 0x1p23f)
+TK_ROUNDING(trunc, f32, 0x1p23f)
+TK_ROUNDING(rint, f32, 0x1p23f)
+#define tk_device_divide(x, y) ((x) / (y))
+#define tk_device_sqrt(x) sqrt(x)
+
+#ifdef TK_F64
+typedef double tk_f64;
+#define tk_bits_f64(x) as_long(x)
+#define tk_of_bits_f64(i) as_double((tk_i64)(i))
+#define tk_fma_f64(x, y, z) fma((x), (y), (z))
+#define tk_add_f64(x, y) ((x) + (y))
+#define tk_sub_f64(x, y) ((x) - (y))
+#define tk_mul_f64(x, y) ((x) * (y))
+#define tk_div_f64(x, y) ((x) / (y))
+#define tk_sqrt_f64(x) sqrt(x)
+TK_ROUNDING(floor, f64, 0x1p52)
+TK_ROUNDING(ceil, f64, 0x1p52)
+TK_ROUNDING(trunc, f64, 0x1p52)
+TK_ROUNDING(rint, f64, 0x1p52)
+#endif
+
+#define tk_swap_if(p, old, new)                                               \
+    atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
+#define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
+
+#else /* CUDA C */
+
+#define TK_KERNEL extern "C" __global__ void
+#define TK_FN static __device__ __forceinline__ __attribute__((unused))
+#define TK_G
+#define TK_S
+#define TK_SHARED(type, name, count) __shared__ type name[count]
+#define TK_BARRIER() __syncthreads()
+#define TK_LOCAL ((tk_i32)threadIdx.x)
+#define TK_GROUP_SIZE ((tk_i32)blockDim.x)
+#define TK_GROUP ((tk_idx)blockIdx.x)
+#define TK_GROUPS ((tk_idx)gridDim.x)
+
+typedef signed char tk_i8;
+typedef unsigned char tk_u8;
+typedef short tk_i16;
+typedef unsigned short tk_u16;
+typedef int tk_i32;
+typedef unsigned tk_u32;
+typedef long long tk_i64;
+typedef unsigned long long tk_u64;
+typedef float tk_f32;
+typedef bool tk_bool;
+
+/* By intrinsics, which no option contracts or relaxes. */
+#define tk_bits_f32(x) __float_as_int(x)
+#define tk_of_bits_f32(i) __int_as_float((tk_i32)(i))
+#define tk_fma_f32(x, y, z) __fmaf_rn((x), (y), (z))
+#define tk_add_f32(x, y) __fadd_rn((x), (y))
+#define tk_sub_f32(x, y) __fsub_rn((x), (y))
+#define tk_mul_f32(x, y) __fmul_rn((x), (y))
+#define tk_floor_f32(x) floorf(x)
+#define tk_ceil_f32(x) ceilf(x)
+#define tk_trunc_f32(x) truncf(x)
+#define tk_rint_f32(x) rintf(x)
+#define tk_device_divide(x, y) __fdiv_rn((x), (y))
+#define tk_device_sqrt(x) __fsqrt_rn(x)
+
+typedef double tk_f64;
+#define tk_bits_f64(x) __double_as_longlong(x)
+#define tk_of_bits_f64(i) __longlong_as_double((tk_i64)(i))
+#define tk_fma_f64(x, y, z) __fma_rn((x), (y), (z))
+#define tk_add_f64(x, y) __dadd_rn((x), (y))
+#define tk_sub_f64(x, y) __dsub_rn((x), (y))
+#define tk_mul_f64(x, y) __dmul_rn((x), (y))
+#define tk_div_f64(x, y) __ddiv_rn((x), (y))
+#define tk_sqrt_f64(x) __dsqrt_rn(x)
+#define tk_floor_f64(x) floor(x)
+#define tk_ceil_f64(x) ceil(x)
+#define tk_trunc_f64(x) trunc(x)
+#define tk_rint_f64(x) rint(x)
+
+#define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
+#define tk_take_one(p) atomicAdd((p), 1u)
+
+#endif
+
+#ifdef TK_WIDE
+typedef tk_i64 tk_idx;
+#else
+typedef tk_i32 tk_idx;
+#endif

@@ -1,0 +1,47 @@
+/* print.h: what the files that print programs share. */
+#ifndef TN_LIB_KERNEL_DEVICE_PRINT_H
+#define TN_LIB_KERNEL_DEVICE_PRINT_H
+
+#include "base/error.h"
+#include "kernel/device/class.h"
+
+typedef struct tn__device_printer {
+    const tn_program *program;
+    tn__device_class class;
+    tn__device_words words;
+    tn__text body;
+    bool chunked, faults;
+    int depth; /* of blocks being printed */
+
+    const tn_kernel_ins *ins; /* of the program, or of a function */
+    const bool *needed;       /* by instruction: here */
+    const bool *elem_needed;  /* in each stage's elem part */
+    const char *position;     /* C for where a fault would be */
+    uint32_t place;           /* in the list being printed */
+    uint32_t terms;           /* dimensions whose coordinates are used */
+    bool in_row_part;         /* a row's, which a whole team runs */
+} tn__device_printer;
+
+TN__PRINTF(2, 3)
+void tn__device_line(tn__device_printer *p, const char *format, ...);
+const char *tn__device_dtype(unsigned dtype);
+
+/* What every text begins with, up to the type of the argument words. */
+void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
+                     bool in_buffer, uint32_t words);
+
+/* primitive.c: tn__print where there is no program. */
+tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
+                              tn_source *source);
+
+/* order[first .. end) as statements (order NULL: a function's own). Operand
+ * k's place is a variable at<k>. */
+void tn__device_list(tn__device_printer *p, const uint32_t *order,
+                     uint32_t first, uint32_t end);
+
+/* rows.c: the loops over elements; over rows, stages and elements. */
+void tn__device_elements(tn__device_printer *p);
+void tn__device_rows(tn__device_printer *p);
+void tn__device_reduce(tn__device_printer *p, uint32_t i);
+
+#endif

@@ -1,0 +1,645 @@
+/* rows.c: the loops of a printed program.
+ *
+ * TN_TARGET_CHUNKED: a work-item has neighbouring elements, or whole rows with
+ * all 16 lanes of their sums in an array; a compiler makes vectors of the
+ * innermost loop. Else: neighbouring work-items have neighbouring elements,
+ * and a row belongs to a team of slots * 16 work-items, a lane of a chunk to
+ * each. Bits are the same: the order of a fold depends on the row alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/device/print.h"
+
+/* ---- places ----------------------------------------------------------------- */
+
+/* Which operands order[first .. end) has a place of. */
+static uint32_t operands_of(const tn__device_printer *p, const bool *needed,
+                            uint32_t first, uint32_t end)
+{
+    uint32_t used = 0;
+    for (uint32_t at = first; at < end; at++) {
+        uint32_t i = p->program->order[at];
+        const tn_kernel_ins *ins = &p->ins[i];
+        if ((ins->op == TN_K_LOAD || ins->op == TN_K_OFFSET ||
+             ins->op == TN_K_STORE) &&
+            needed[i])
+            used |= 1u << ins->imm.i;
+    }
+    return used;
+}
+
+static bool is_offset(const tn__device_printer *p, uint32_t k)
+{
+    return p->program->operand[k].access == TN_OPERAND_OFFSET;
+}
+
+static const char *place_type(const tn__device_printer *p, uint32_t k)
+{
+    return is_offset(p, k) ? "tk_i64" : "tk_idx";
+}
+
+/* " + index * stride" for dimension d of operand k; nothing where the stride
+ * is 0 for the whole class. */
+static void add_term(tn__device_printer *p, char *out, size_t room,
+                     uint32_t k, uint32_t d, const char *index)
+{
+    const tn_kernel_operand *operand = &p->program->operand[k];
+    bool inner = d + 1 == p->class.outer + p->class.row;
+    size_t length = strlen(out);
+    if (p->class.is_rows && d >= p->class.outer &&
+        operand->level == TN_LEVEL_ROW)
+        return;
+    bool unit = inner && p->class.is_unit && !is_offset(p, k);
+    if (unit && p->class.zero >> k & 1)
+        return;
+    p->terms |= 1u << d;
+    if (unit) {
+        snprintf(out + length, room - length, " + %s", index);
+        return;
+    }
+    snprintf(out + length, room - length, " + %s * (%s)TK_WORD(%u)", index,
+             place_type(p, k), p->words.stride[k] + d);
+}
+
+/* Coordinates c<d> of the dimensions first .. first + ndim from a number; of
+ * those that `wanted` has. */
+static void print_coordinates(tn__device_printer *p, const char *number,
+                              uint32_t first, uint32_t ndim, uint32_t wanted)
+{
+    char rest[32];
+    snprintf(rest, sizeof rest, "%s", number);
+    for (uint32_t d = first + ndim; d-- > first && wanted;) {
+        uint32_t word = p->words.extent + d;
+        if (d == first) {
+            tn__device_line(p, "const tk_idx c%u = %s;", d, rest);
+            return;
+        }
+        if (wanted >> d & 1)
+            tn__device_line(p, "const tk_idx c%u = %s %% (tk_idx)TK_WORD(%u);",
+                            d, rest, word);
+        wanted &= ~(1u << d);
+        if (wanted)
+            tn__device_line(p, "const tk_idx q%u = %s / (tk_idx)TK_WORD(%u);",
+                            d, rest, word);
+        snprintf(rest, sizeof rest, "q%u", d);
+    }
+}
+
+/* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. start
+ * NULL: the operand's offset. */
+static void print_places(tn__device_printer *p, uint32_t used,
+                         const char *name, const char *start, uint32_t first,
+                         uint32_t end)
+{
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        char place[480], coordinate[16];
+        if (!(used >> k & 1))
+            continue;
+        if (start)
+            snprintf(place, sizeof place, "%s%u", start, k);
+        else
+            snprintf(place, sizeof place, "(%s)TK_WORD(%u)", place_type(p, k),
+                     p->words.offset[k]);
+        for (uint32_t d = first; d < end; d++) {
+            snprintf(coordinate, sizeof coordinate, "c%u", d);
+            add_term(p, place, sizeof place, k, d, coordinate);
+        }
+        tn__device_line(p, "const %s %s%u = %s;", place_type(p, k), name, k,
+                        place);
+    }
+}
+
+/* The places at point `number` of the dimensions first .. first + ndim, after
+ * the coordinates that they hang on, and those in `wanted`. */
+static void print_point(tn__device_printer *p, const char *number,
+                        uint32_t used, const char *name, const char *start,
+                        uint32_t first, uint32_t ndim, uint32_t wanted)
+{
+    tn__text before = p->body;
+    p->body = (tn__text){.data = NULL};
+    p->terms = wanted;
+    print_places(p, used, name, start, first, first + ndim);
+    tn__text places = p->body;
+    p->body = before;
+    print_coordinates(p, number, first, ndim, p->terms);
+    if (places.length > 0)
+        tn__text_add_bytes(&p->body, places.data, places.length);
+    p->body.failed = p->body.failed || places.failed;
+    tn__text_release(&places);
+}
+
+static void open_block(tn__device_printer *p, const char *head)
+{
+    tn__device_line(p, "%s{", head);
+    p->depth++;
+}
+
+static void close_block(tn__device_printer *p)
+{
+    p->depth--;
+    tn__device_line(p, "}");
+}
+
+/* ---- elements ----------------------------------------------------------------- */
+
+/* This work-item's share [first, end) of `count` things. */
+static void print_share(tn__device_printer *p)
+{
+    tn__device_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
+    if (p->class.is_rows)
+        tn__device_line(p, "const tk_idx share = (count + items - 1) / items;");
+    else /* whole vectors */
+        tn__device_line(p, "const tk_idx share = "
+                           "((count + items - 1) / items + 15) / 16 * 16;");
+    tn__device_line(p, "tk_idx first = share * "
+                       "(TK_GROUP * TK_GROUP_SIZE + TK_LOCAL);");
+    tn__device_line(p, "const tk_idx end = "
+                       "first + share < count ? first + share : count;");
+}
+
+static void print_elem_list(tn__device_printer *p, const char *position)
+{
+    const tn_kernel_stage *stage = &p->program->stage[0];
+    p->position = position;
+    p->needed = p->elem_needed;
+    tn__device_list(p, p->program->order, stage->elem_first,
+                    stage->elem_first + stage->elem_count);
+}
+
+/* Runs along the innermost dimension: the inner loop has no division. */
+static void print_runs(tn__device_printer *p, uint32_t used)
+{
+    uint32_t last = p->class.outer - 1;
+    open_block(p, "while (first < end) ");
+    print_point(p, "first", used, "from", NULL, 0, last + 1, 1u << last);
+    tn__device_line(p, "tk_idx run = (tk_idx)TK_WORD(%u) - c%u;",
+                    p->words.extent + last, last);
+    tn__device_line(p, "run = run < end - first ? run : end - first;");
+    open_block(p, "for (tk_idx j = 0; j < run; j++) ");
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        char place[128];
+        if (!(used >> k & 1))
+            continue;
+        snprintf(place, sizeof place, "from%u", k);
+        add_term(p, place, sizeof place, k, last, "j");
+        tn__device_line(p, "const %s at%u = %s;", place_type(p, k), k, place);
+    }
+    print_elem_list(p, "(tk_i64)first + j");
+    close_block(p);
+    tn__device_line(p, "first += run;");
+    close_block(p);
+}
+
+void tn__device_elements(tn__device_printer *p)
+{
+    const tn_kernel_stage *stage = &p->program->stage[0];
+    uint32_t used = operands_of(p, p->elem_needed, stage->elem_first,
+                                stage->elem_first + stage->elem_count);
+    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
+                    p->words.count);
+    if (p->chunked)
+        print_share(p);
+    if (p->chunked && p->class.outer > 1) {
+        print_runs(p, used);
+        return;
+    }
+    if (p->chunked)
+        open_block(p, "for (tk_idx i = first; i < end; i++) ");
+    else
+        open_block(p, "for (tk_idx i = TK_GROUP * TK_GROUP_SIZE + TK_LOCAL; "
+                      "i < count; i += TK_GROUPS * TK_GROUP_SIZE) ");
+    print_point(p, "i", used, "at", NULL, 0, p->class.outer, 0);
+    print_elem_list(p, "(tk_i64)i");
+    close_block(p);
+}
+
+/* ---- reductions ----------------------------------------------------------------- */
+
+static bool is_arg(const tn_kernel_ins *ins)
+{
+    return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
+}
+
+static const char *folded_type(const tn__device_printer *p, uint32_t i)
+{
+    return tn__device_dtype(p->ins[p->ins[i].a].dtype);
+}
+
+/* tk_<this>: the type of what is folded. */
+static void accumulator_type(const tn__device_printer *p, uint32_t i,
+                             char out[16])
+{
+    snprintf(out, 16, "%s%s", is_arg(&p->ins[i]) ? "arg_" : "",
+             folded_type(p, i));
+}
+
+static void fold_name(const tn__device_printer *p, uint32_t i, char out[32])
+{
+    static const char *const name[TN_REDUCE_END] = {
+        [TN_REDUCE_SUM] = "add",       [TN_REDUCE_PROD] = "mul",
+        [TN_REDUCE_MAX] = "max",       [TN_REDUCE_MIN] = "min",
+        [TN_REDUCE_ARGMAX] = "argmax", [TN_REDUCE_ARGMIN] = "argmin",
+    };
+    snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], folded_type(p, i));
+}
+
+/* The least (greatest) value of a type. */
+static const char *lowest(unsigned dtype, bool highest)
+{
+    switch (dtype) {
+    case TN_F32:
+        return highest ? "tk_of_bits_f32(0x7f800000)"
+                       : "tk_of_bits_f32(0xff800000)";
+    case TN_F64:
+        return highest ? "tk_of_bits_f64(0x7ff0000000000000)"
+                       : "tk_of_bits_f64(0xfff0000000000000)";
+    case TN_I32:
+        return highest ? "2147483647" : "(-2147483647 - 1)";
+    case TN_I64:
+        return highest ? "(tk_i64)0x7fffffffffffffff"
+                       : "(-(tk_i64)0x7fffffffffffffff - 1)";
+    default:
+        return highest ? "1" : "0";
+    }
+}
+
+/* What is folded in for nothing, and (empty) what nothing at all gives: they
+ * differ in the sign of 0. */
+static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
+                    char out[64])
+{
+    const tn_kernel_ins *ins = &p->ins[i];
+    unsigned dtype = p->ins[ins->a].dtype;
+    const char *value;
+    switch (ins->sub) {
+    case TN_REDUCE_SUM:
+        value = empty || (dtype != TN_F32 && dtype != TN_F64) ? "0"
+                : dtype == TN_F32                             ? "-0.0f"
+                                                              : "-0.0";
+        break;
+    case TN_REDUCE_PROD:
+        value = "1";
+        break;
+    case TN_REDUCE_MAX:
+        value = lowest(dtype, false);
+        break;
+    case TN_REDUCE_MIN:
+        value = lowest(dtype, true);
+        break;
+    default:
+        snprintf(out, 64, "tk_arg_at_%s(0, -1)", folded_type(p, i));
+        return;
+    }
+    snprintf(out, 64, "%s", value);
+}
+
+void tn__device_reduce(tn__device_printer *p, uint32_t i)
+{
+    char fold[32], target[32];
+    fold_name(p, i, fold);
+    snprintf(target, sizeof target, p->chunked ? "acc%u[l]" : "acc%u", i);
+    if (is_arg(&p->ins[i]))
+        tn__device_line(p, "%s = %s(%s, tk_arg_at_%s(v%u, k));", target, fold,
+                        target, folded_type(p, i), p->ins[i].a);
+    else
+        tn__device_line(p, "%s = %s(%s, v%u);", target, fold, target,
+                        p->ins[i].a);
+}
+
+/* ---- a stage ----------------------------------------------------------------------- */
+
+typedef struct stage_walk {
+    const tn_kernel_stage *stage;
+    const bool *needed; /* by instruction, in its elem part */
+    uint32_t used;      /* operands that the elem part has a place of */
+    bool reduces, does; /* anything at all */
+    bool numbers;       /* the element's number k, besides */
+} stage_walk;
+
+static stage_walk look_at(const tn__device_printer *p, uint32_t s)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
+    uint32_t end = stage->elem_first + stage->elem_count;
+    stage_walk walk = {.stage = stage,
+                       .needed = needed,
+                       .used = operands_of(p, needed, stage->elem_first, end)};
+    for (uint32_t at = stage->elem_first; at < end; at++) {
+        uint32_t i = p->program->order[at];
+        bool reduce = p->ins[i].op == TN_K_REDUCE && p->needed[i];
+        walk.reduces = walk.reduces || reduce;
+        walk.numbers = walk.numbers || (reduce && is_arg(&p->ins[i])) ||
+                       (p->faults && p->ins[i].op == TN_K_LOAD);
+        walk.does = walk.does || reduce || p->ins[i].op == TN_K_STORE ||
+                    (p->faults && p->ins[i].op == TN_K_LOAD);
+    }
+    return walk;
+}
+
+/* The next REDUCE of the stage that is needed, from order[*at] on. */
+static bool next_reduce(const tn__device_printer *p, const stage_walk *walk,
+                        uint32_t *at, uint32_t *i)
+{
+    uint32_t end = walk->stage->elem_first + walk->stage->elem_count;
+    for (; *at < end; ++*at) {
+        *i = p->program->order[*at];
+        if (p->ins[*i].op == TN_K_REDUCE && p->needed[*i]) {
+            ++*at;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_element(tn__device_printer *p, const stage_walk *walk)
+{
+    const tn_kernel_stage *stage = walk->stage;
+    print_point(p, "k", walk->used, "at", "row", p->class.outer, p->class.row,
+                0);
+    if (p->terms == 0 && !walk->numbers)
+        tn__device_line(p, "(void)k;");
+    p->position = "(tk_i64)row * TK_WORD(1) + k";
+    const bool *needed = p->needed;
+    p->needed = walk->needed;
+    tn__device_list(p, p->program->order, stage->elem_first,
+                    stage->elem_first + stage->elem_count);
+    p->needed = needed;
+}
+
+/* Accumulators as they begin: values, or arrays of lanes. */
+static void print_accumulators(tn__device_printer *p, const stage_walk *walk)
+{
+    char type[16], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        neutral(p, i, false, none);
+        if (p->chunked) {
+            tn__device_line(p, "tk_%s acc%u[TK_LANES];", type, i);
+            tn__device_line(p, "for (tk_i32 l = 0; l < TK_LANES; l++)");
+            tn__device_line(p, "    acc%u[l] = %s;", i, none);
+        } else {
+            tn__device_line(p, "tk_%s acc%u = %s;", type, i, none);
+        }
+    }
+}
+
+/* From accumulators to one value each, and with them into the trees. */
+static void print_folds(tn__device_printer *p, const stage_walk *walk)
+{
+    char type[16], fold[32], one[32];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        fold_name(p, i, fold);
+        snprintf(one, sizeof one, p->chunked ? "acc%u[0]" : "acc%u", i);
+        if (p->chunked)
+            tn__device_line(p, "TK_FOLD_LANES(%s, acc%u)", fold, i);
+        else
+            tn__device_line(p,
+                            "TK_FOLD_TEAM(%s, acc%u, shared_%s, TK_LOCAL, "
+                            "lead, lane, slot, TK_SLOTS)", fold, i, type);
+        if (p->class.is_short)
+            tn__device_line(p, "sum%u = %s;", i, one);
+        else
+            tn__device_line(p, "TK_TREE_PUSH(%s, tree%u, span, %s)", fold, i,
+                            one);
+    }
+}
+
+static void print_sums(tn__device_printer *p, const stage_walk *walk)
+{
+    char type[16], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        neutral(p, i, true, none);
+        tn__device_line(p, "tk_%s sum%u = %s;", type, i, none);
+        if (!p->class.is_short)
+            tn__device_line(p, "tk_%s tree%u[TK_LEVELS];", type, i);
+    }
+}
+
+static void print_results(tn__device_printer *p, const stage_walk *walk)
+{
+    char fold[32];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        const char *type = tn__device_dtype(p->ins[i].dtype);
+        fold_name(p, i, fold);
+        if (!p->class.is_short)
+            tn__device_line(p, "TK_TREE_TOP(%s, tree%u, span, sum%u)", fold, i,
+                            i);
+        if (is_arg(&p->ins[i]))
+            tn__device_line(p, "const tk_i64 v%u = sum%u.k < 0 ? 0 : sum%u.k;",
+                            i, i, i);
+        else
+            tn__device_line(p, "const tk_%s v%u = sum%u;", type, i, i);
+    }
+}
+
+/* One pass over the chunks that are folded at once: one, or a team's. */
+static void print_span(tn__device_printer *p, const stage_walk *walk)
+{
+    print_accumulators(p, walk);
+    if (p->chunked) {
+        tn__device_line(p, "const tk_idx left = length - span * TK_CHUNK;");
+        tn__device_line(p, "const tk_idx most = "
+                           "left < TK_CHUNK ? left : TK_CHUNK;");
+        open_block(p, "for (tk_idx j = 0; j < most; j += TK_LANES) ");
+        tn__device_line(p, "const tk_idx here = "
+                           "most - j < TK_LANES ? most - j : TK_LANES;");
+        open_block(p, "for (tk_idx l = 0; l < here; l++) ");
+        tn__device_line(p, "const tk_idx k = span * TK_CHUNK + j + l;");
+        print_element(p, walk);
+        close_block(p);
+        close_block(p);
+    } else {
+        tn__device_line(p, "const tk_idx chunk = "
+                           "(span * TK_SLOTS + slot) * TK_CHUNK;");
+        tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
+                           "? chunk + TK_CHUNK : mine;");
+        open_block(p, "for (tk_idx k = chunk + lane; k < most; "
+                      "k += TK_LANES) ");
+        print_element(p, walk);
+        close_block(p);
+    }
+    print_folds(p, walk);
+}
+
+static void print_reducing(tn__device_printer *p, const stage_walk *walk)
+{
+    print_sums(p, walk);
+    tn__device_line(p, "span = 0;");
+    if (p->class.is_short)
+        open_block(p, "if (length > 0) ");
+    else
+        open_block(p, p->chunked
+                          ? "for (; span * TK_CHUNK < length; span++) "
+                          : "for (; span * TK_SLOTS * TK_CHUNK < length; "
+                            "span++) ");
+    print_span(p, walk);
+    close_block(p);
+}
+
+static void print_elem_part(tn__device_printer *p, const stage_walk *walk)
+{
+    if (!walk->does)
+        return;
+    if (walk->reduces) {
+        print_reducing(p, walk);
+        return;
+    }
+    if (p->chunked)
+        open_block(p, "for (tk_idx k = 0; k < length; k++) ");
+    else
+        open_block(p, "for (tk_idx k = slot * TK_LANES + lane; k < mine; "
+                      "k += TK_SLOTS * TK_LANES) ");
+    print_element(p, walk);
+    close_block(p);
+}
+
+/* ---- rows ---------------------------------------------------------------------------- */
+
+static bool part_stores(const tn__device_printer *p, uint32_t first,
+                        uint32_t count)
+{
+    for (uint32_t at = first; at < first + count; at++)
+        if (p->ins[p->program->order[at]].op == TN_K_STORE)
+            return true;
+    return false;
+}
+
+/* Work-items of a team see each other's stores only behind a barrier, and
+ * must not read what another has overwritten. */
+static void print_barrier(tn__device_printer *p, bool needed)
+{
+    if (needed && !p->chunked)
+        tn__device_line(p, "TK_BARRIER();");
+}
+
+static void print_row_part(tn__device_printer *p, const tn_kernel_stage *stage)
+{
+    p->position = "(tk_i64)row * TK_WORD(1)";
+    p->in_row_part = true;
+    tn__device_list(p, p->program->order, stage->row_first,
+                    stage->row_first + stage->row_count);
+    p->in_row_part = false;
+}
+
+static void print_stages(tn__device_printer *p)
+{
+    const tn_program *program = p->program;
+    bool stored = false;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        const tn_kernel_stage *stage = &program->stage[s];
+        stage_walk walk = look_at(p, s);
+        print_barrier(p, stored);
+        stored = part_stores(p, stage->elem_first, stage->elem_count);
+        print_elem_part(p, &walk);
+        if (walk.reduces)
+            print_results(p, &walk);
+        if (stage->row_count == 0)
+            continue;
+        bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
+        print_barrier(p, stored && !begins); /* a store brings its own */
+        stored = part_stores(p, stage->row_first, stage->row_count);
+        print_row_part(p, stage);
+    }
+    print_barrier(p, stored);
+}
+
+static void print_shared(tn__device_printer *p)
+{
+    bool seen[2 * TN_DTYPE_END] = {false};
+    char type[16];
+    for (uint32_t i = 0; i < p->program->ins_count; i++) {
+        const tn_kernel_ins *ins = &p->ins[i];
+        if (ins->op != TN_K_REDUCE || !p->needed[i])
+            continue;
+        bool *known = &seen[2 * p->ins[ins->a].dtype + is_arg(ins)];
+        accumulator_type(p, i, type);
+        if (!*known)
+            tn__device_line(p, "TK_SHARED(tk_%s, shared_%s, %u);", type, type,
+                            p->class.group);
+        *known = true;
+    }
+}
+
+/* What of a row's variables anything uses. */
+typedef struct rows_walk {
+    uint32_t in_rows, in_elems; /* operands */
+    bool row_stores, elems, reduces;
+} rows_walk;
+
+static rows_walk look_at_rows(const tn__device_printer *p)
+{
+    rows_walk rows = {.in_rows = 0};
+    for (uint32_t s = 0; s < p->program->stage_count; s++) {
+        const tn_kernel_stage *stage = &p->program->stage[s];
+        stage_walk walk = look_at(p, s);
+        rows.in_elems |= walk.used;
+        rows.in_rows |= operands_of(p, p->needed, stage->row_first,
+                                    stage->row_first + stage->row_count);
+        rows.elems = rows.elems || walk.does;
+        rows.reduces = rows.reduces || walk.reduces;
+        rows.row_stores = rows.row_stores || part_stores(p, stage->row_first,
+                                                         stage->row_count);
+    }
+    return rows;
+}
+
+/* Rows by teams: a group takes as many rows as it has teams; those beyond the
+ * last take part in barriers, and in nothing else. */
+static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
+{
+    uint32_t team = p->class.slots * TN_LANES;
+    if (rows->elems) {
+        tn__device_line(p, "const tk_i32 lane = TK_LOCAL %% TK_LANES;");
+        tn__device_line(p,
+                        "const tk_i32 slot = TK_LOCAL / TK_LANES %% TK_SLOTS;");
+    }
+    if (rows->reduces || rows->row_stores)
+        tn__device_line(p, "const tk_i32 lead = TK_LOCAL / %u * %u;", team,
+                        team);
+    tn__device_line(p, "const tk_idx teams = %u;", p->class.group / team);
+    open_block(p, "for (tk_idx first = TK_GROUP * teams; first < count; "
+                  "first += TK_GROUPS * teams) ");
+    tn__device_line(p, "tk_idx row = first + TK_LOCAL / %u;", team);
+    tn__device_line(p, "const tk_bool active = row < count;");
+    tn__device_line(p, "row = active ? row : 0;");
+    if (rows->row_stores)
+        tn__device_line(p, "const tk_bool writes = active && TK_LOCAL == lead;");
+    if (rows->elems)
+        tn__device_line(p, "const tk_idx mine = active ? length : 0;");
+}
+
+void tn__device_rows(tn__device_printer *p)
+{
+    rows_walk rows = look_at_rows(p);
+    if (!p->chunked) {
+        tn__text_add(&p->body, "#define TK_SLOTS %u\n", p->class.slots);
+        print_shared(p);
+    }
+    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
+                    p->words.count);
+    if (rows.elems)
+        tn__device_line(p, "const tk_idx length = (tk_idx)TK_WORD(%u);",
+                        p->words.length);
+    if (p->chunked) {
+        print_share(p);
+        open_block(p, "for (tk_idx row = first; row < end; row++) ");
+    } else {
+        open_team_rows(p, &rows);
+    }
+    print_point(p, "row", rows.in_rows | rows.in_elems, "row", NULL, 0,
+                p->class.outer, 0);
+    for (uint32_t k = 0; k < p->program->operand_count; k++)
+        if (rows.in_rows >> k & 1)
+            tn__device_line(p, "const %s at%u = row%u;", place_type(p, k), k,
+                            k);
+    if (rows.reduces)
+        tn__device_line(p, "tk_idx span;");
+    print_stages(p);
+    close_block(p);
+}

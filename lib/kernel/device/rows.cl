@@ -1,0 +1,101 @@
+/* rows.cl: reductions in the fixed order of <tenon/plugin.h>: element k of a
+ * row is in chunk k / 1024 and lane k % 16; a lane folds in rising k, lanes by
+ * halves, chunks pairwise by index. What is absent is folded in as a value
+ * that changes no bit (-0.0 for sums).
+ *
+ * Chunks meet as in a binary counter: tree[j] holds the fold of 2^j of them
+ * while bit j of their number is set. */
+#define TK_CHUNK 1024
+#define TK_LANES 16
+#ifdef TK_WIDE
+#define TK_LEVELS 54
+#else
+#define TK_LEVELS 21 /* rows are shorter than 2^30 here */
+#endif
+
+/* One work-item has all lanes of a chunk. */
+#define TK_FOLD_LANES(op, lane)                                               \
+    for (tk_i32 step = TK_LANES / 2; step > 0; step /= 2)                     \
+        for (tk_i32 l = 0; l < step; l++)                                     \
+            lane[l] = op(lane[l], lane[l + step]);
+
+/* A team of slots * 16 work-items has as many chunks, a lane each; all get
+ * the fold of them. shared has room for the group; self is this work-item's
+ * place in it, lead that of its team's first. */
+#define TK_FOLD_TEAM(op, value, shared, self, lead, lane, slot, slots)        \
+    shared[self] = value;                                                     \
+    TK_BARRIER();                                                             \
+    for (tk_i32 step = TK_LANES / 2; step > 0; step /= 2) {                   \
+        if (lane < step)                                                      \
+            shared[self] = op(shared[self], shared[self + step]);             \
+        TK_BARRIER();                                                         \
+    }                                                                         \
+    for (tk_i32 step = 1; step < slots; step *= 2) {                          \
+        if (lane == 0 && slot % (2 * step) == 0)                              \
+            shared[self] =                                                    \
+                op(shared[self], shared[self + step * TK_LANES]);             \
+        TK_BARRIER();                                                         \
+    }                                                                         \
+    value = shared[lead];                                                     \
+    TK_BARRIER();
+
+#define TK_TREE_PUSH(op, tree, count, value)                                  \
+    {                                                                         \
+        tk_i32 level = 0;                                                     \
+        for (; (count >> level & 1) != 0; level++)                            \
+            value = op(tree[level], value);                                   \
+        tree[level] = value;                                                  \
+    }
+
+/* What stands further right is always the smaller tree. */
+#define TK_TREE_TOP(op, tree, count, value)                                   \
+    {                                                                         \
+        tk_bool any = 0;                                                      \
+        for (tk_i32 level = 0; count >> level != 0; level++)                  \
+            if ((count >> level & 1) != 0) {                                  \
+                value = any ? op(tree[level], value) : tree[level];           \
+                any = 1;                                                      \
+            }                                                                 \
+    }
+
+/* ---- ARGMAX and ARGMIN: a value and where it stands (-1: nowhere) -------- */
+
+#define TK_ARG(T, ISNAN)                                                      \
+    typedef struct {                                                          \
+        tk_##T x;                                                             \
+        tk_idx k;                                                             \
+    } tk_arg_##T;                                                             \
+    TK_FN tk_arg_##T tk_arg_at_##T(tk_##T x, tk_idx k)                        \
+    {                                                                         \
+        tk_arg_##T a;                                                         \
+        a.x = x;                                                              \
+        a.k = k;                                                              \
+        return a;                                                             \
+    }                                                                         \
+    TK_FN tk_arg_##T tk_arg_least_##T(tk_arg_##T a, tk_arg_##T b,             \
+                                      tk_bool a_wins, tk_bool b_wins)         \
+    {                                                                         \
+        tk_bool takes_b = b_wins || (!a_wins && b.k < a.k);                   \
+        takes_b = a.k < 0 || (b.k >= 0 && takes_b);                           \
+        return takes_b ? b : a;                                               \
+    }                                                                         \
+    TK_FN tk_arg_##T tk_argmax_##T(tk_arg_##T a, tk_arg_##T b)                \
+    {                                                                         \
+        return tk_arg_least_##T(a, b,                                         \
+                                !ISNAN(b.x) && (ISNAN(a.x) || a.x > b.x),     \
+                                !ISNAN(a.x) && (ISNAN(b.x) || b.x > a.x));    \
+    }                                                                         \
+    TK_FN tk_arg_##T tk_argmin_##T(tk_arg_##T a, tk_arg_##T b)                \
+    {                                                                         \
+        return tk_arg_least_##T(a, b,                                         \
+                                !ISNAN(b.x) && (ISNAN(a.x) || a.x < b.x),     \
+                                !ISNAN(a.x) && (ISNAN(b.x) || b.x < a.x));    \
+    }
+#define TK_NEVER(x) 0
+TK_ARG(f32, tk_isnan_f32)
+#ifdef TK_F64
+TK_ARG(f64, tk_isnan_f64)
+#endif
+TK_ARG(i32, TK_NEVER)
+TK_ARG(i64, TK_NEVER)
+TK_ARG(bool, TK_NEVER)

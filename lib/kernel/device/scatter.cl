@@ -1,0 +1,33 @@
+/* scatter.cl: an indexed store with a reduction. Points that differ in `dim`
+ * alone share their destinations; such a line is one work-item's, in rising
+ * order. TK_FOLD(old, x) is what is stored.
+ * Own words: length of the line, the strides along it of index and src, that
+ * of dst, dst's extent, points of the dimensions behind dim, and of a fault
+ * tag, launch, room. */
+TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
+                     TK_G const TK_STORED *src, TK_G tk_u32 *faults, TK_WORDS)
+{
+    const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
+    const tk_i64 behind = TK_OWN(5);
+    tk_fault fault = tk_fault_none();
+    for (tk_idx line = TK_FIRST; line < lines; line += TK_ITEMS) {
+        TK_PLACE(to, 0, line)
+        TK_PLACE(at, 1, line)
+        TK_PLACE(from, 2, line)
+        for (tk_idx k = 0; k < length; k++) {
+            const tk_i64 i = index[at];
+            if (i < 0 || i >= TK_OWN(4)) {
+                const tk_i64 position =
+                    (line / behind * length + k) * behind + line % behind;
+                fault = tk_fault_at(fault, position, 0, 0, i, TK_OWN(4));
+            } else {
+                const tk_idx q = to + (tk_idx)i * (tk_idx)TK_OWN(3);
+                const TK_VALUE x = TK_FROM(src[from]);
+                dst[q] = TK_TO(TK_FOLD(TK_FROM(dst[q]), x));
+            }
+            at += (tk_idx)TK_OWN(1);
+            from += (tk_idx)TK_OWN(2);
+        }
+    }
+    tk_fault_tell(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8));
+}

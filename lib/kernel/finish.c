@@ -1,0 +1,458 @@
+/* finish.c: from appended instructions to a kernel: what nothing uses is
+ * dropped, what does not change in a loop moves before it, functions are
+ * gathered, and everything is hashed.
+ *
+ * The instructions are appended anew to a second tn__ssa, which merges what
+ * became equal by moving. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "kernel/hash.h"
+#include "kernel/ssa.h"
+
+typedef struct cleaner {
+    const tn__ssa *from;
+    tn__ssa *to;
+    bool *live;
+    uint32_t *region; /* the innermost LOOP around (of a LOOP: itself) */
+    uint32_t *home;   /* the region in which it has to be computed */
+    uint32_t *around; /* of a LOOP: the region that it lies in */
+    uint32_t *map;    /* its number in `to` */
+    uint32_t *stack;  /* marked, operands not looked at yet */
+    size_t stack_count;
+} cleaner;
+
+static bool cleaner_init(cleaner *c, const tn__ssa *from, tn__ssa *to)
+{
+    size_t count = from->count + 1;
+    *c = (cleaner){.from = from, .to = to};
+    c->live = tn__calloc(count, sizeof *c->live);
+    c->region = tn__calloc(5 * count, sizeof *c->region);
+    if (!c->live || !c->region)
+        return false;
+    c->home = c->region + count;
+    c->around = c->home + count;
+    c->map = c->around + count;
+    c->stack = c->map + count;
+    return true;
+}
+
+static void cleaner_release(cleaner *c)
+{
+    tn__free(c->live);
+    tn__free(c->region);
+}
+
+/* TN_NONE: no loop. */
+static void find_regions(cleaner *c)
+{
+    uint32_t open[TN__MAX_LOOPS * 4 + 1] = {TN_NONE};
+    int depth = 0;
+    for (uint32_t i = 0; i < c->from->count; i++) {
+        if (c->from->ins[i].op == TN_K_LOOP) {
+            c->around[i] = open[depth];
+            open[++depth] = i;
+        }
+        c->region[i] = open[depth];
+        if (c->from->ins[i].op == TN_K_ENDLOOP)
+            depth--;
+    }
+}
+
+static void mark(cleaner *c, uint32_t v)
+{
+    if (v == TN_NONE || c->live[v])
+        return;
+    c->live[v] = true;
+    c->stack[c->stack_count++] = v;
+}
+
+static void mark_loop(cleaner *c, uint32_t loop)
+{
+    uint32_t end = (uint32_t)c->from->ins[loop].imm.i;
+    mark(c, loop);
+    mark(c, end);
+    for (uint32_t i = loop; i < end; i++)
+        if (c->from->ins[i].op == TN_K_WHILE && c->region[i] == loop)
+            mark(c, i);
+}
+
+static void mark_live(cleaner *c)
+{
+    for (int i = 0; i < c->from->output_count; i++)
+        mark(c, c->from->out[i].value);
+    while (c->stack_count) {
+        uint32_t v = c->stack[--c->stack_count];
+        const tn_kernel_ins *ins = &c->from->ins[v];
+        if (ins->op == TN_K_CARRY || ins->op == TN_K_LOOP)
+            mark_loop(c, c->region[v]);
+        mark(c, ins->a);
+        mark(c, ins->b);
+        mark(c, ins->c);
+    }
+}
+
+static bool is_inside(const cleaner *c, uint32_t v, uint32_t loop)
+{
+    return v > loop && v <= (uint32_t)c->from->ins[loop].imm.i;
+}
+
+static uint32_t deeper(uint32_t x, uint32_t y)
+{
+    /* both lie on one chain of nested loops: the later LOOP is deeper */
+    return x == TN_NONE ? y : y == TN_NONE ? x : x > y ? x : y;
+}
+
+static void find_homes(cleaner *c)
+{
+    for (uint32_t i = 0; i < c->from->count; i++) {
+        const tn_kernel_ins *ins = &c->from->ins[i];
+        const uint32_t operand[3] = {ins->a, ins->b, ins->c};
+        c->home[i] = TN_NONE;
+        if (ins->op == TN_K_LOOP || ins->op == TN_K_CARRY ||
+            ins->op == TN_K_WHILE || ins->op == TN_K_ENDLOOP ||
+            /* a fault of a round that is never run must not be seen */
+            (ins->op == TN_K_LOAD && ins->a != TN_NONE &&
+             !(ins->sub & TN_LOAD_ZERO))) {
+            c->home[i] = c->region[i];
+            continue;
+        }
+        for (int k = 0; k < 3; k++) {
+            uint32_t u = operand[k];
+            if (u == TN_NONE)
+                continue;
+            int op = c->from->ins[u].op;
+            uint32_t home = c->home[u];
+            if ((op == TN_K_CARRY || op == TN_K_LOOP) && !is_inside(c, i, home))
+                home = c->around[home];
+            c->home[i] = deeper(c->home[i], home);
+        }
+    }
+}
+
+static void emit(cleaner *c, uint32_t i)
+{
+    tn_kernel_ins ins = c->from->ins[i];
+    uint32_t *operand[3] = {&ins.a, &ins.b, &ins.c};
+    for (int k = 0; k < 3; k++)
+        if (*operand[k] != TN_NONE)
+            *operand[k] = c->map[*operand[k]];
+    if (ins.op == TN_K_WHILE)
+        tn__ssa_while(c->to, ins.a);
+    else
+        c->map[i] = tn__ssa_add(c->to, ins);
+}
+
+/* What lies in [first, end) and belongs into `loop`. */
+static void emit_region(cleaner *c, uint32_t first, uint32_t end,
+                        uint32_t loop);
+
+static void emit_loop(cleaner *c, uint32_t loop, uint32_t around)
+{
+    const tn_kernel_ins *ins = c->from->ins;
+    uint32_t end = (uint32_t)ins[loop].imm.i, i = loop + 1;
+    uint32_t next[TN__KERNEL_MAX_OUTPUTS], count = 0;
+    for (uint32_t k = i; k < end; k++)
+        if (c->live[k] && c->home[k] == around)
+            emit(c, k);
+    c->map[loop] = tn__ssa_loop(c->to, c->map[ins[loop].a]);
+    for (; ins[i].op == TN_K_CARRY; i++)
+        if (c->live[i])
+            c->map[i] = tn__ssa_carry(c->to, c->map[ins[i].a]);
+    emit_region(c, i, end, loop);
+    for (i = loop + 1; ins[i].op == TN_K_CARRY; i++)
+        if (c->live[i])
+            next[count++] = c->map[ins[i].b];
+    tn__ssa_end_loop(c->to, next);
+}
+
+static void emit_region(cleaner *c, uint32_t first, uint32_t end, uint32_t loop)
+{
+    for (uint32_t i = first; i < end; i++) {
+        if (c->from->ins[i].op == TN_K_LOOP) {
+            if (c->live[i])
+                emit_loop(c, i, loop);
+            i = (uint32_t)c->from->ins[i].imm.i;
+        } else if (c->live[i] && c->home[i] == loop) {
+            emit(c, i);
+        }
+    }
+}
+
+static void copy_head(tn__ssa *to, const tn__ssa *from)
+{
+    to->input_count = from->input_count;
+    to->param_count = from->param_count;
+    to->output_count = from->output_count;
+    memcpy(to->input, from->input, sizeof to->input);
+    memcpy(to->param, from->param, sizeof to->param);
+    memcpy(to->out, from->out, sizeof to->out);
+}
+
+static bool clean_once(const tn__ssa *from, tn__ssa *to)
+{
+    cleaner c;
+    tn__ssa_init(to);
+    copy_head(to, from);
+    bool good = !from->failed && cleaner_init(&c, from, to);
+    if (good) {
+        find_regions(&c);
+        mark_live(&c);
+        find_homes(&c);
+        emit_region(&c, 0, (uint32_t)from->count, TN_NONE);
+        for (int i = 0; i < to->output_count; i++)
+            to->out[i].value = c.map[from->out[i].value];
+        good = !to->failed;
+    }
+    if (!from->failed)
+        cleaner_release(&c);
+    return good;
+}
+
+/* Merging may leave something without a use: until nothing more goes. */
+static bool clean(const tn__ssa *from, tn__ssa *to)
+{
+    if (!clean_once(from, to))
+        return false;
+    for (;;) {
+        tn__ssa again;
+        size_t count = to->count;
+        if (!clean_once(to, &again)) {
+            tn__ssa_release(&again);
+            return false;
+        }
+        tn__ssa_release(to);
+        *to = again;
+        if (to->count >= count)
+            return true;
+    }
+}
+
+/* ---- functions --------------------------------------------------------- */
+
+static uint32_t position(const uint32_t *number, uint32_t count, uint32_t n)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (number[i] == n)
+            return i;
+    return TN_NONE;
+}
+
+static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
+                           const uint32_t *number, uint32_t fn_count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ins[i].op == TN_K_CALL)
+            ins[i].imm.i = position(number, fn_count, (uint32_t)ins[i].imm.i);
+}
+
+static void mark_calls(const tn_kernel_ins *ins, size_t count, bool *used)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ins[i].op == TN_K_CALL)
+            used[ins[i].imm.i] = true;
+}
+
+/* The functions that are called, by rising number: what they call themselves
+ * comes before them. */
+static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
+{
+    int all = tn__math_fn_typed();
+    bool *used = tn__arena_take(&box->arena, (size_t)all + 1);
+    if (!used)
+        return false;
+    mark_calls(ssa->ins, ssa->count, used);
+    uint32_t count = 0;
+    for (int i = all; i-- > 0;)
+        if (used[i]) {
+            const tn_kernel_fn *fn = tn__math_fn_at(i);
+            mark_calls(fn->ins, fn->ins_count, used);
+            count++;
+        }
+    tn_kernel_fn *fn = tn__arena_take(&box->arena, (count + 1) * sizeof *fn);
+    uint32_t *number =
+        tn__arena_take(&box->arena, (count + 1) * sizeof *number);
+    if (!fn || !number)
+        return false;
+    for (int i = 0, n = 0; i < all; i++)
+        if (used[i])
+            number[n++] = (uint32_t)i;
+    for (uint32_t i = 0; i < count; i++) {
+        fn[i] = *tn__math_fn_at((int)number[i]);
+        size_t bytes = fn[i].ins_count * sizeof *fn[i].ins;
+        tn_kernel_ins *ins = tn__arena_take(&box->arena, bytes);
+        if (!ins)
+            return false;
+        memcpy(ins, fn[i].ins, bytes);
+        renumber_calls(ins, fn[i].ins_count, number, count);
+        fn[i].ins = ins;
+    }
+    box->kernel.fn = fn;
+    box->kernel.fn_count = count;
+    box->fn_number = number;
+    return true;
+}
+
+/* ---- the kernel -------------------------------------------------------- */
+
+static void hash_kernel(tn__kernel *k)
+{
+    uint64_t *h = k->key;
+    tn__hash_word(h, (uint64_t)k->input_count | (uint64_t)k->param_count << 8 |
+                         (uint64_t)k->output_count << 16);
+    for (int i = 0; i < k->input_count; i++)
+        tn__hash_word(h, (uint64_t)k->input[i].dtype |
+                             (uint64_t)k->input[i].level << 8 |
+                             (uint64_t)k->input[i].index_count << 16);
+    for (int i = 0; i < k->param_count; i++)
+        tn__hash_word(h, k->param[i].dtype);
+    for (int i = 0; i < k->output_count; i++)
+        tn__hash_word(h, (uint64_t)k->out[i].dtype |
+                             (uint64_t)k->out[i].level << 8 |
+                             (uint64_t)k->out[i].value << 32);
+    for (uint32_t i = 0; i < k->ins_count; i++)
+        tn__hash_ins(h, &k->ins[i]);
+    for (uint32_t i = 0; i < k->fn_count; i++)
+        tn__hash_word(h, k->fn[i].hash);
+    tn__hash_finish(h);
+}
+
+/* Numbers of the inputs that stay. */
+static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
+{
+    bool loaded[TN__SSA_MAX_INPUTS] = {false};
+    int place[TN__SSA_MAX_INPUTS], count = 0;
+    for (size_t i = 0; i < ssa->count; i++)
+        if (ssa->ins[i].op == TN_K_LOAD || ssa->ins[i].op == TN_K_OFFSET)
+            loaded[ssa->ins[i].imm.i] = true;
+    for (int i = 0; i < ssa->input_count; i++)
+        if (loaded[i]) {
+            if (count == TN__KERNEL_MAX_INPUTS) {
+                tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d inputs", name,
+                         TN__KERNEL_MAX_INPUTS);
+                return false;
+            }
+            ssa->input[count] = ssa->input[i];
+            place[i] = count;
+            used[count++] = i;
+        }
+    ssa->input_count = count;
+    for (size_t i = 0; i < ssa->count; i++)
+        if (ssa->ins[i].op == TN_K_LOAD || ssa->ins[i].op == TN_K_OFFSET)
+            ssa->ins[i].imm.i = place[ssa->ins[i].imm.i];
+    return true;
+}
+
+static const char *keep(tn__arena *arena, const char *text, bool *good)
+{
+    const char *copy = tn__arena_text(arena, text, strlen(text));
+    *good = *good && copy;
+    return copy;
+}
+
+static uint8_t index_count(const tn_kernel_ins *ins)
+{
+    return (uint8_t)((ins->a != TN_NONE) + (ins->b != TN_NONE) +
+                     (ins->c != TN_NONE));
+}
+
+static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
+{
+    tn__kernel *k = &box->kernel;
+    bool good = true;
+    k->name = keep(&box->arena, name, &good);
+    k->input_count = ssa->input_count;
+    for (int i = 0; i < k->input_count; i++) {
+        k->input[i].name = keep(&box->arena, ssa->input[i].name, &good);
+        k->input[i].dtype = ssa->input[i].dtype;
+        k->input[i].level = ssa->input[i].level;
+        k->has_row |= k->input[i].level == TN_LEVEL_ROW;
+    }
+    k->param_count = ssa->param_count;
+    for (int i = 0; i < k->param_count; i++) {
+        k->param[i].name = keep(&box->arena, ssa->param[i].name, &good);
+        k->param[i].dtype = ssa->param[i].dtype;
+    }
+    k->output_count = ssa->output_count;
+    for (int i = 0; i < k->output_count; i++) {
+        k->out[i].dtype = ssa->out[i].dtype;
+        k->out[i].level = ssa->out[i].level;
+        k->out[i].value = ssa->out[i].value;
+    }
+    k->ins_count = (uint32_t)ssa->count;
+    tn_kernel_ins *ins =
+        tn__arena_take(&box->arena, (ssa->count + 1) * sizeof *ins);
+    if (!good || !ins || !gather_functions(ssa, box))
+        return false;
+    if (ssa->count)
+        memcpy(ins, ssa->ins, ssa->count * sizeof *ins);
+    renumber_calls(ins, k->ins_count, box->fn_number, k->fn_count);
+    for (uint32_t i = 0; i < k->ins_count; i++) {
+        k->has_row |= ins[i].op == TN_K_REDUCE || ins[i].op == TN_K_ROWLEN;
+        uint8_t count = index_count(&ins[i]);
+        if (ins[i].op == TN_K_LOAD &&
+            count > k->input[ins[i].imm.i].index_count)
+            k->input[ins[i].imm.i].index_count = count;
+    }
+    for (int i = 0; i < k->output_count; i++)
+        if (k->out[i].level == TN_LEVEL_UNIFORM)
+            k->out[i].level = k->has_row ? TN_LEVEL_ROW : TN_LEVEL_ELEM;
+    k->ins = ins;
+    hash_kernel(k);
+    return true;
+}
+
+/* The store narrows; narrowing before it changes nothing. */
+static void strip_outputs(tn__ssa *ssa)
+{
+    for (int i = 0; !ssa->failed && i < ssa->output_count; i++) {
+        const tn_kernel_ins *ins = &ssa->ins[ssa->out[i].value];
+        if (ins->op == TN_K_NARROW && ins->sub == ssa->out[i].dtype)
+            ssa->out[i].value = ins->a;
+    }
+}
+
+tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used)
+{
+    tn__ssa done;
+    tn__kernel_box *box = NULL;
+    tn__arena arena = {0};
+    strip_outputs(ssa);
+    if (clean(ssa, &done) && (!used || drop_inputs(&done, name, used)) &&
+        (box = tn__arena_take(&arena, sizeof *box))) {
+        box->arena = arena;
+        if (!fill(box, &done, name)) {
+            arena = box->arena;
+            tn__arena_release(&arena);
+            box = NULL;
+        }
+    }
+    tn__ssa_release(&done);
+    return box ? &box->kernel : NULL;
+}
+
+void tn__kernel_free(tn__kernel *kernel)
+{
+    tn__arena arena = tn__kernel_box_of(kernel)->arena;
+    tn__arena_release(&arena);
+}
+
+bool tn__ssa_finish_body(tn__ssa *ssa, uint32_t result, tn__arena *arena,
+                         tn_kernel_fn *fn)
+{
+    tn__ssa done;
+    ssa->output_count = 1;
+    ssa->out[0].value = result;
+    tn_kernel_ins *ins = NULL;
+    if (clean(ssa, &done))
+        ins = tn__arena_take(arena, done.count * sizeof *ins);
+    if (ins) {
+        memcpy(ins, done.ins, done.count * sizeof *ins);
+        fn->ins = ins;
+        fn->ins_count = (uint32_t)done.count;
+        fn->result = done.out[0].value;
+        fn->dtype = ins[fn->result].dtype;
+    }
+    tn__ssa_release(&done);
+    return ins != NULL;
+}

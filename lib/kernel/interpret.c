@@ -1,0 +1,466 @@
+/* interpret.c: runs a program over host memory, one scalar at a time, exactly
+ * as plugin.h words it. Nothing here is clever: every device is compared with
+ * it, and constant folding and this file share one definition of each
+ * instruction (eval.c).
+ *
+ * Rows are taken in row-major order; for each row, each stage passes over all
+ * elements and recomputes what it needs. Nothing is allocated after the start
+ * of a launch. */
+#include <assert.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/fpu.h"
+#include "base/memory.h"
+#include "kernel/fold.h"
+#include "kernel/halves.h"
+#include "kernel/kernel.h"
+
+static _Atomic int64_t interpret_count;
+
+int64_t tn__interpret_count(void)
+{
+    return interpret_count;
+}
+
+/* ---- memory ------------------------------------------------------------ */
+
+/* Element i of an array of dtype. memcpy: any address is legal, and no type
+ * is read as another. */
+static tn_number load_element(tn_dtype dtype, const void *memory, int64_t i)
+{
+    const char *at = memory;
+    union {
+        float f32;
+        double f64;
+        uint16_t half;
+        int64_t i64;
+        int32_t i32;
+        int16_t i16;
+        int8_t i8;
+        uint8_t u8;
+    } x;
+    switch (dtype) {
+    case TN_F32:
+        memcpy(&x.f32, at + 4 * i, 4);
+        return (tn_number){.f = x.f32};
+    case TN_F64:
+        memcpy(&x.f64, at + 8 * i, 8);
+        return (tn_number){.f = x.f64};
+    case TN_F16:
+    case TN_BF16:
+        memcpy(&x.half, at + 2 * i, 2);
+        return (tn_number){.f = tn__narrow_decode(dtype, x.half)};
+    case TN_F8E4M3:
+    case TN_F8E5M2:
+        memcpy(&x.u8, at + i, 1);
+        return (tn_number){.f = tn__narrow_decode(dtype, x.u8)};
+    case TN_I64:
+        memcpy(&x.i64, at + 8 * i, 8);
+        return (tn_number){.i = x.i64};
+    case TN_I32:
+        memcpy(&x.i32, at + 4 * i, 4);
+        return (tn_number){.i = x.i32};
+    case TN_I16:
+        memcpy(&x.i16, at + 2 * i, 2);
+        return (tn_number){.i = x.i16};
+    case TN_I8:
+        memcpy(&x.i8, at + i, 1);
+        return (tn_number){.i = x.i8};
+    case TN_U8:
+        memcpy(&x.u8, at + i, 1);
+        return (tn_number){.i = x.u8};
+    default:
+        assert(dtype == TN_BOOL);
+        memcpy(&x.u8, at + i, 1);
+        return (tn_number){.i = x.u8 != 0};
+    }
+}
+
+static void store_element(tn_dtype dtype, void *memory, int64_t i,
+                          tn_number value)
+{
+    char *at = memory;
+    float f32;
+    uint16_t half;
+    uint8_t byte;
+    int32_t i32;
+    int16_t i16;
+    switch (dtype) {
+    case TN_F32:
+        f32 = (float)value.f;
+        memcpy(at + 4 * i, &f32, 4);
+        return;
+    case TN_F64:
+        memcpy(at + 8 * i, &value.f, 8);
+        return;
+    case TN_F16:
+    case TN_BF16:
+        half = (uint16_t)tn__narrow_encode(dtype, (float)value.f);
+        memcpy(at + 2 * i, &half, 2);
+        return;
+    case TN_F8E4M3:
+    case TN_F8E5M2:
+        byte = (uint8_t)tn__narrow_encode(dtype, (float)value.f);
+        memcpy(at + i, &byte, 1);
+        return;
+    case TN_I64:
+        memcpy(at + 8 * i, &value.i, 8);
+        return;
+    case TN_I32:
+        i32 = (int32_t)(uint32_t)value.i;
+        memcpy(at + 4 * i, &i32, 4);
+        return;
+    case TN_I16:
+        i16 = (int16_t)(uint16_t)value.i;
+        memcpy(at + 2 * i, &i16, 2);
+        return;
+    default: /* I8, U8, and BOOL, which is held as 0 or 1 */
+        byte = (uint8_t)value.i;
+        memcpy(at + i, &byte, 1);
+        return;
+    }
+}
+
+/* ---- a launch ---------------------------------------------------------- */
+
+/* The values of one list of instructions: the program's or a function's. */
+typedef struct frame {
+    const tn_kernel_ins *ins;
+    tn_number *value; /* by instruction number */
+    tn_number *next;  /* carried values of the next round */
+} frame;
+
+typedef struct run {
+    const tn_program *program;
+    const tn_launch *launch;
+    void *const *memory;
+    frame main;
+    frame *fn;      /* one for each function: they do not recurse */
+    tn__fold *fold; /* by instruction number of the REDUCE: fold_of[] */
+    uint32_t *fold_of;
+    /* Where we are: the offset of this row's (element's) point in each
+     * operand, and its number in row-major order. */
+    int64_t *row_at, *elem_at;
+    const int64_t *at; /* row_at or elem_at: of the part that runs */
+    int64_t position;
+    int64_t row_length;
+    const tn_number *arg; /* of the function that runs */
+    tn_fault fault;       /* code TN_OK: none yet */
+} run;
+
+static void raise_index(run *r, uint32_t operand, uint32_t dim, int64_t index,
+                        int64_t extent)
+{
+    /* Rows rise, but the stages of a row pass over the same elements. */
+    if (r->fault.code != TN_OK && r->fault.position <= r->position)
+        return;
+    r->fault = (tn_fault){
+        .size = sizeof r->fault,
+        .code = TN_ERR_INDEX,
+        .tag = r->launch->tag,
+        .operand = operand,
+        .dim = dim,
+        .index = index,
+        .extent = extent,
+        .position = r->position,
+    };
+}
+
+static tn_number run_load(run *r, const frame *f, const tn_kernel_ins *ins)
+{
+    uint32_t k = (uint32_t)ins->imm.i;
+    const tn_launch_operand *operand = &r->launch->operand[k];
+    const uint32_t index[3] = {ins->a, ins->b, ins->c};
+    int64_t at = r->at[k];
+    for (uint32_t d = 0; d < 3; d++) {
+        if (index[d] == TN_NONE)
+            continue;
+        int64_t i = f->value[index[d]].i;
+        if (i < 0 || i >= operand->index_extent[d]) {
+            if (!(ins->sub & TN_LOAD_ZERO))
+                raise_index(r, k, d, i, operand->index_extent[d]);
+            bool is_float = ins->dtype == TN_F32 || ins->dtype == TN_F64;
+            return is_float ? (tn_number){.f = 0} : (tn_number){.i = 0};
+        }
+        at += i * operand->index_stride[d];
+    }
+    return load_element(r->program->operand[k].dtype, r->memory[k], at);
+}
+
+static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
+                     uint32_t end);
+
+static tn_number run_call(run *r, const frame *f, const tn_kernel_ins *ins)
+{
+    const tn_kernel_fn *fn = &r->program->fn[ins->imm.i];
+    const uint32_t operand[3] = {ins->a, ins->b, ins->c};
+    tn_number arg[3];
+    for (uint32_t i = 0; i < fn->arg_count; i++)
+        arg[i] = f->value[operand[i]];
+
+    const tn_number *callers = r->arg;
+    frame *body = &r->fn[ins->imm.i];
+    r->arg = arg;
+    run_list(r, body, NULL, 0, fn->ins_count);
+    r->arg = callers;
+    return body->value[fn->result];
+}
+
+static tn_number operand(const frame *f, uint32_t number)
+{
+    return number == TN_NONE ? (tn_number){.i = 0} : f->value[number];
+}
+
+static void run_instruction(run *r, frame *f, uint32_t number)
+{
+    const tn_kernel_ins *ins = &f->ins[number];
+    tn_number *value = &f->value[number];
+    switch (ins->op) {
+    case TN_K_PARAM: {
+        tn_kernel_ins constant = *ins;
+        constant.op = TN_K_CONST;
+        memcpy(&constant.imm, &r->launch->param[ins->imm.i],
+               sizeof constant.imm);
+        tn_number none = {.i = 0};
+        *value = tn__kernel_eval(&constant, none, none, none, TN_DTYPE_NONE);
+        return;
+    }
+    case TN_K_ARG:
+        *value = r->arg[ins->imm.i];
+        return;
+    case TN_K_LOAD:
+        *value = run_load(r, f, ins);
+        return;
+    case TN_K_OFFSET:
+        value->i = r->at[ins->imm.i];
+        return;
+    case TN_K_STORE:
+        store_element(r->program->operand[ins->imm.i].dtype,
+                      r->memory[ins->imm.i], r->at[ins->imm.i],
+                      f->value[ins->a]);
+        return;
+    case TN_K_CALL:
+        *value = run_call(r, f, ins);
+        return;
+    case TN_K_ROWLEN:
+        value->i = r->row_length;
+        return;
+    case TN_K_REDUCE:
+        tn__fold_add(&r->fold[r->fold_of[number]], ins->sub,
+                     f->ins[ins->a].dtype, f->value[ins->a]);
+        return;
+    default: {
+        tn_dtype a_dtype =
+            ins->a == TN_NONE ? TN_DTYPE_NONE : f->ins[ins->a].dtype;
+        *value = tn__kernel_eval(ins, operand(f, ins->a), operand(f, ins->b),
+                                 operand(f, ins->c), a_dtype);
+        return;
+    }
+    }
+}
+
+/* The i-th instruction of a list; a function's (order NULL) are all of its
+ * own, in their order. */
+static uint32_t number_at(const uint32_t *order, uint32_t i)
+{
+    return order ? order[i] : i;
+}
+
+/* Runs the region whose LOOP is order[first]; returns where its ENDLOOP is.
+ * For one element a WHILE that fails simply ends the loop: what it would have
+ * carried from this round is dropped. */
+static uint32_t run_loop(run *r, frame *f, const uint32_t *order,
+                         uint32_t first)
+{
+    uint32_t number = number_at(order, first);
+    const tn_kernel_ins *loop = &f->ins[number];
+    uint32_t body = first + 1, end = first;
+    while (number_at(order, end) != (uint32_t)loop->imm.i)
+        end++;
+    for (; f->ins[number_at(order, body)].op == TN_K_CARRY; body++) {
+        uint32_t carry = number_at(order, body);
+        f->value[carry] = f->value[f->ins[carry].a];
+    }
+    int64_t rounds = f->value[loop->a].i;
+    for (int64_t i = 0; i < rounds; i++) {
+        f->value[number].i = i;
+        if (!run_list(r, f, order, body, end))
+            break;
+        /* In two steps: one carry may take another's old value. */
+        for (uint32_t j = first + 1; j < body; j++) {
+            uint32_t carry = number_at(order, j);
+            f->next[carry] = f->value[f->ins[carry].b];
+        }
+        for (uint32_t j = first + 1; j < body; j++) {
+            uint32_t carry = number_at(order, j);
+            f->value[carry] = f->next[carry];
+        }
+    }
+    return end;
+}
+
+/* Runs order[first .. end); false if a WHILE among them was false, at which
+ * the rest was left out. */
+static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
+                     uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t number = number_at(order, i);
+        const tn_kernel_ins *ins = &f->ins[number];
+        if (ins->op == TN_K_LOOP)
+            i = run_loop(r, f, order, i);
+        else if (ins->op == TN_K_WHILE && !f->value[ins->a].i)
+            return false;
+        else if (ins->op != TN_K_WHILE)
+            run_instruction(r, f, number);
+    }
+    return true;
+}
+
+/* Moves to the next point of the dimensions first .. first + ndim, in
+ * row-major order, and each operand's offset with it. */
+static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
+                 int64_t *at)
+{
+    const int64_t *extent = r->launch->extent;
+    for (uint32_t d = first + ndim; d-- > first;) {
+        bool wraps = ++point[d] == extent[d];
+        int64_t moved = wraps ? 1 - extent[d] : 1;
+        for (uint32_t k = 0; k < r->program->operand_count; k++)
+            at[k] += moved * r->launch->operand[k].stride[d];
+        if (!wraps)
+            return;
+        point[d] = 0;
+    }
+}
+
+/* One pass over the row's elements; r->row_at says where the row is. */
+static void run_elements(run *r, const tn_kernel_stage *stage, int64_t row)
+{
+    uint32_t first = stage->elem_first, end = first + stage->elem_count;
+    int64_t point[TN_MAX_NDIM * 2] = {0};
+    memcpy(r->elem_at, r->row_at,
+           r->program->operand_count * sizeof *r->elem_at);
+    r->at = r->elem_at;
+    for (int64_t k = 0; k < r->row_length; k++) {
+        r->position = row * r->row_length + k;
+        run_list(r, &r->main, r->program->order, first, end);
+        step(r, r->launch->outer_ndim, r->launch->row_ndim, point, r->elem_at);
+    }
+    r->at = r->row_at;
+    r->position = row * r->row_length;
+}
+
+static void run_stage(run *r, const tn_kernel_stage *stage, int64_t row)
+{
+    const tn_program *program = r->program;
+    const uint32_t *elem = program->order + stage->elem_first;
+    for (uint32_t i = 0; i < stage->elem_count; i++)
+        if (program->ins[elem[i]].op == TN_K_REDUCE)
+            tn__fold_init(&r->fold[r->fold_of[elem[i]]]);
+    if (stage->elem_count > 0)
+        run_elements(r, stage, row);
+    for (uint32_t i = 0; i < stage->elem_count; i++) {
+        const tn_kernel_ins *ins = &program->ins[elem[i]];
+        if (ins->op == TN_K_REDUCE)
+            r->main.value[elem[i]] =
+                tn__fold_end(&r->fold[r->fold_of[elem[i]]], ins->sub,
+                             program->ins[ins->a].dtype);
+    }
+    run_list(r, &r->main, program->order, stage->row_first,
+             stage->row_first + stage->row_count);
+}
+
+static int64_t product(const int64_t *extent, uint32_t from, uint32_t count)
+{
+    int64_t numel = 1;
+    for (uint32_t d = from; d < from + count; d++)
+        numel *= extent[d];
+    return numel;
+}
+
+static void run_rows(run *r)
+{
+    const tn_program *program = r->program;
+    const tn_launch *launch = r->launch;
+    int64_t rows = product(launch->extent, 0, launch->outer_ndim);
+    int64_t point[TN_MAX_NDIM * 2] = {0};
+
+    r->row_length =
+        product(launch->extent, launch->outer_ndim, launch->row_ndim);
+    run_list(r, &r->main, program->order, 0, program->uniform_count);
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        r->row_at[k] = launch->operand[k].offset;
+    for (int64_t row = 0; row < rows; row++) {
+        r->at = r->row_at;
+        r->position = row * r->row_length;
+        for (uint32_t s = 0; s < program->stage_count; s++)
+            run_stage(r, &program->stage[s], row);
+        step(r, 0, launch->outer_ndim, point, r->row_at);
+    }
+}
+
+/* What a launch needs besides the user's memory, sized by the program. */
+static bool run_init(run *r, const tn_program *program)
+{
+    size_t values = program->ins_count, folds = 0;
+    for (uint32_t i = 0; i < program->fn_count; i++)
+        values += program->fn[i].ins_count;
+    for (uint32_t n = 0; n < program->ins_count; n++)
+        folds += program->ins[n].op == TN_K_REDUCE;
+
+    tn_number *value = tn__calloc(2 * values, sizeof *value);
+    r->main.value = value; /* the others lie behind it */
+    r->fn = tn__calloc(program->fn_count, sizeof *r->fn);
+    r->fold = tn__calloc(folds, sizeof *r->fold);
+    r->fold_of = tn__calloc(program->ins_count, sizeof *r->fold_of);
+    r->row_at =
+        tn__calloc(2 * (size_t)program->operand_count, sizeof *r->row_at);
+    if (!value || !r->fn || !r->fold || !r->fold_of || !r->row_at)
+        return false;
+
+    r->elem_at = r->row_at + program->operand_count;
+    r->main.ins = program->ins;
+    r->main.next = value + values;
+    size_t used = program->ins_count;
+    for (uint32_t i = 0; i < program->fn_count; i++) {
+        r->fn[i].ins = program->fn[i].ins;
+        r->fn[i].value = value + used;
+        r->fn[i].next = value + values + used;
+        used += program->fn[i].ins_count;
+    }
+    uint32_t next_fold = 0;
+    for (uint32_t n = 0; n < program->ins_count; n++)
+        if (program->ins[n].op == TN_K_REDUCE)
+            r->fold_of[n] = next_fold++;
+    return true;
+}
+
+static void run_fini(run *r)
+{
+    tn__free(r->main.value);
+    tn__free(r->fn);
+    tn__free(r->fold);
+    tn__free(r->fold_of);
+    tn__free(r->row_at);
+}
+
+tn_status tn__interpret(const tn_program *program, const tn_launch *launch,
+                        void *const *memory, tn_fault *fault)
+{
+    run r = {.program = program, .launch = launch, .memory = memory};
+    tn_status status = TN_ERR_MEMORY;
+    interpret_count++;
+    if (run_init(&r, program)) {
+        tn__fpu_state before = tn__fpu_set();
+        run_rows(&r);
+        tn__fpu_restore(before);
+        status = r.fault.code;
+        if (status != TN_OK && fault)
+            *fault = r.fault;
+    }
+    run_fini(&r);
+    return status;
+}

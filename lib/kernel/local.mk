@@ -1,0 +1,120 @@
+# What this room adds to the build: see the head of Makefile.am.
+
+# the language: text to programs
+libtenon_la_SOURCES += \
+	lib/kernel/kernel.h lib/kernel/hash.h \
+	lib/kernel/arena.c lib/kernel/arena.h \
+	lib/kernel/lex.c lib/kernel/lex.h \
+	lib/kernel/node.c lib/kernel/parse.c lib/kernel/parse.h \
+	lib/kernel/builtin.c lib/kernel/def.c lib/kernel/def.h \
+	lib/kernel/mathfile.c lib/kernel/math.c \
+	lib/kernel/type.c lib/kernel/words.c lib/kernel/levels.c \
+	lib/kernel/type.h \
+	lib/kernel/ssa.c lib/kernel/simplify.c lib/kernel/finish.c \
+	lib/kernel/ssa.h \
+	lib/kernel/derive.c lib/kernel/rules.c lib/kernel/compose.c \
+	lib/kernel/lower.c lib/kernel/listing.c \
+	lib/kernel/print_c.c lib/kernel/print_c.h
+
+# its functions, as C
+kernel_math = $(srcdir)/lib/kernel/math/*.def
+libtenon_la_SOURCES += lib/kernel/mathtext.c lib/kernel/mathtext.h
+BUILT_SOURCES += lib/kernel/mathtext.c
+MAINTAINERCLEANFILES += lib/kernel/mathtext.c
+EXTRA_DIST += lib/kernel/README.md build-aux/embed.awk docs/math-errors.md \
+	lib/kernel/math/base.def lib/kernel/math/elementary.def \
+	lib/kernel/math/bessel_i.def lib/kernel/math/bessel_j.def \
+	lib/kernel/math/error.def lib/kernel/math/gamma.def \
+	lib/kernel/math/hyperbolic.def lib/kernel/math/normal.def \
+	lib/kernel/math/polynomials.def \
+	lib/kernel/math/inverse.def lib/kernel/math/power.def \
+	lib/kernel/math/trig.def
+lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) lib/kernel && LC_ALL=C $(AWK) \
+	    -v list=tn__math_text -v header=kernel/mathtext.h -v folder=math/ \
+	    -v comment='#' \
+	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_math) > $@.part && \
+	    mv $@.part $@
+
+# programs and primitives as source
+libtenon_la_SOURCES += \
+	lib/kernel/device.h lib/kernel/device/class.h \
+	lib/kernel/device/plan.c lib/kernel/device/print.c \
+	lib/kernel/device/print.h lib/kernel/device/rows.c \
+	lib/kernel/device/primitive.c lib/kernel/device/source.c \
+	lib/kernel/device/space.c lib/kernel/device/space.h \
+	lib/kernel/device/text.c lib/kernel/device/text.h
+kernel_device = $(srcdir)/lib/kernel/device/*.cl
+BUILT_SOURCES += lib/kernel/device/text.c
+MAINTAINERCLEANFILES += lib/kernel/device/text.c
+EXTRA_DIST += lib/kernel/device/README.md \
+	lib/kernel/device/platform.cl lib/kernel/device/instructions.cl \
+	lib/kernel/device/storage.cl lib/kernel/device/fault.cl \
+	lib/kernel/device/rows.cl lib/kernel/device/primitive.cl \
+	lib/kernel/device/matmul.cl lib/kernel/device/scatter.cl \
+	lib/kernel/device/scan.cl lib/kernel/device/sort.cl
+lib/kernel/device/text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
+	$(AM_V_GEN)$(MKDIR_P) lib/kernel/device && LC_ALL=C $(AWK) \
+	    -v list=tn__device_text -v header=kernel/device/text.h \
+	    -v folder= \
+	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
+	    mv $@.part $@
+
+# the interpreter
+libtenon_la_SOURCES += \
+	lib/kernel/eval.c lib/kernel/halves.h lib/kernel/philox.h \
+	lib/kernel/fold.c lib/kernel/fold.h \
+	lib/kernel/interpret.c
+
+# (check_program_sources, check_primitive_sources: tools/local.mk)
+check_PROGRAMS += tests/device/test_random_programs
+tests_device_test_random_programs_SOURCES = \
+	tests/device/test_random_programs.c tests/device/by_name.h \
+	$(check_program_sources)
+
+check_PROGRAMS += tests/device/test_primitives
+tests_device_test_primitives_SOURCES = \
+	tests/device/test_primitives.c tests/device/by_name.h \
+	$(check_primitive_sources)
+
+check_PROGRAMS += tests/kernel/test_eval tests/kernel/test_interpret
+tests_kernel_test_eval_SOURCES = tests/kernel/test_eval.c
+tests_kernel_test_interpret_SOURCES = tests/kernel/test_interpret.c
+
+check_PROGRAMS += tests/kernel/test_derive
+tests_kernel_test_derive_SOURCES = \
+	tests/kernel/test_derive.c tests/kernel/run.h
+
+check_PROGRAMS += tests/kernel/test_parse tests/kernel/test_type \
+	tests/kernel/test_lower tests/kernel/test_compose
+tests_kernel_test_parse_SOURCES = tests/kernel/test_parse.c
+tests_kernel_test_type_SOURCES = tests/kernel/test_type.c tests/kernel/run.h
+tests_kernel_test_lower_SOURCES = tests/kernel/test_lower.c tests/kernel/run.h
+tests_kernel_test_compose_SOURCES = \
+	tests/kernel/test_compose.c tests/kernel/run.h
+
+check_PROGRAMS += tests/kernel/test_shared
+tests_kernel_test_shared_SOURCES = tests/kernel/test_shared.c
+
+check_PROGRAMS += tests/kernel/test_math
+tests_kernel_test_math_SOURCES = tests/kernel/test_math.c
+tests_kernel_test_math_LDADD = $(LDADD) $(MPFR_LIBS)
+tests_kernel_test_math_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_MPFR
+tests_kernel_test_math_CPPFLAGS += -DHAVE_MPFR
+endif
+
+check_PROGRAMS += tests/kernel/test_print_c
+tests_kernel_test_print_c_SOURCES = tests/kernel/test_print_c.c
+
+check_PROGRAMS += tests/kernel/test_special
+tests_kernel_test_special_SOURCES = tests/kernel/test_special.c \
+	tests/kernel/special_values.def
+
+check_PROGRAMS += tests/kernel/test_print
+tests_kernel_test_print_SOURCES = \
+	tests/kernel/test_print.c \
+	tests/kernel/printed.c tests/kernel/printed.h \
+	$(check_program_sources)
+tests_kernel_test_print_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'

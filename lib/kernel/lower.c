@@ -1,0 +1,332 @@
+/* lower.c: a kernel laid out in stages, as plugin.h wants it.
+ *
+ * Between two reductions lies a stage. What a later stage needs of an element
+ * is computed again there: keeping it would need memory as large as the row.
+ * All stores stand in the last stage that looks at elements, so that an
+ * output may lie over an input that earlier stages read. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "kernel/hash.h"
+#include "kernel/ssa.h"
+
+typedef struct layout {
+    const tn__kernel *kernel;
+    tn__arena *arena;
+    tn_kernel_ins *ins; /* with the stores at the end */
+    uint32_t count;
+    uint32_t *loop;  /* the outermost LOOP around each, TN_NONE */
+    uint32_t *stage; /* in which each is first computed */
+    bool *needed;
+    uint32_t *order;
+    uint32_t order_count, order_room;
+    uint32_t stage_count, last_elem; /* last stage with an elem part */
+    bool failed;
+} layout;
+
+static bool is_stop(const tn__kernel *kernel, const tn_kernel_ins *ins)
+{
+    return ins->op == TN_K_CAST && kernel->ins[ins->a].dtype == ins->dtype;
+}
+
+/* Without reductions and outputs of rows, a row's values are read anew for
+ * each element, and one stage does all. */
+static bool is_flat(const tn__kernel *kernel)
+{
+    for (int i = 0; i < kernel->output_count; i++)
+        if (kernel->out[i].level == TN_LEVEL_ROW)
+            return false;
+    for (uint32_t i = 0; i < kernel->ins_count; i++)
+        if (kernel->ins[i].op == TN_K_REDUCE)
+            return false;
+    return true;
+}
+
+static bool copy_instructions(layout *l)
+{
+    const tn__kernel *kernel = l->kernel;
+    size_t room = kernel->ins_count + (size_t)kernel->output_count + 1;
+    uint32_t *map = tn__arena_take(l->arena, room * sizeof *map);
+    l->ins = tn__arena_take(l->arena, room * sizeof *l->ins);
+    l->loop = tn__arena_take(l->arena, room * sizeof *l->loop);
+    l->stage = tn__arena_take(l->arena, room * sizeof *l->stage);
+    l->needed = tn__arena_take(l->arena, room * sizeof *l->needed);
+    if (!map || !l->ins || !l->loop || !l->stage || !l->needed)
+        return false;
+    bool flat = is_flat(kernel);
+    for (uint32_t i = 0; i < kernel->ins_count; i++) {
+        const tn_kernel_ins *ins = &kernel->ins[i];
+        map[i] = is_stop(kernel, ins) ? map[ins->a] : l->count;
+        if (map[i] == l->count)
+            l->ins[l->count++] = *ins;
+    }
+    for (uint32_t i = 0; i < l->count; i++) {
+        tn_kernel_ins *ins = &l->ins[i];
+        uint32_t *const operand[3] = {&ins->a, &ins->b, &ins->c};
+        for (int k = 0; k < 3; k++)
+            if (*operand[k] != TN_NONE)
+                *operand[k] = map[*operand[k]];
+        if (ins->op == TN_K_LOOP)
+            ins->imm.i = map[ins->imm.i];
+        if (flat && ins->level == TN_LEVEL_ROW)
+            ins->level = TN_LEVEL_ELEM;
+    }
+    for (int i = 0; i < kernel->output_count; i++) {
+        uint32_t value = map[kernel->out[i].value];
+        l->ins[l->count++] = (tn_kernel_ins){.op = TN_K_STORE,
+                                             .dtype = l->ins[value].dtype,
+                                             .level = kernel->out[i].level,
+                                             .a = value,
+                                             .b = TN_NONE,
+                                             .c = TN_NONE,
+                                             .imm.i = kernel->input_count + i};
+    }
+    return true;
+}
+
+static void find_loops(layout *l)
+{
+    for (uint32_t i = 0, end = 0, loop = TN_NONE; i < l->count; i++) {
+        if (loop == TN_NONE && l->ins[i].op == TN_K_LOOP) {
+            loop = i;
+            end = (uint32_t)l->ins[i].imm.i;
+        }
+        l->loop[i] = loop;
+        if (loop != TN_NONE && i == end)
+            loop = TN_NONE;
+    }
+}
+
+/* The first stage whose elem (or row) part can read operand u. */
+static uint32_t stage_for(const layout *l, uint32_t u, bool elem)
+{
+    if (u == TN_NONE || l->ins[u].level == TN_LEVEL_UNIFORM)
+        return 0;
+    return l->stage[u] + (elem && l->ins[u].level == TN_LEVEL_ROW);
+}
+
+static bool in_elem_part(const tn_kernel_ins *ins)
+{
+    return ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE;
+}
+
+static void find_stage(layout *l, uint32_t i)
+{
+    /* a loop is one thing: it waits for all that its rounds read */
+    uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
+    bool elem = in_elem_part(&l->ins[i]);
+    uint32_t stage = 0;
+    for (uint32_t k = i; k <= end; k++) {
+        const tn_kernel_ins *ins = &l->ins[k];
+        const uint32_t operand[3] = {ins->a, ins->b, ins->c};
+        for (int n = 0; n < 3; n++) {
+            if (operand[n] != TN_NONE && operand[n] >= i)
+                continue;
+            uint32_t from = stage_for(l, operand[n], elem);
+            stage = from > stage ? from : stage;
+        }
+    }
+    for (uint32_t k = i; k <= end; k++)
+        l->stage[k] = stage;
+}
+
+static void find_stages(layout *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (l->loop[i] == TN_NONE || l->loop[i] == i)
+            find_stage(l, i);
+        const tn_kernel_ins *ins = &l->ins[i];
+        if (ins->level == TN_LEVEL_UNIFORM)
+            continue;
+        if (l->stage[i] + 1 > l->stage_count)
+            l->stage_count = l->stage[i] + 1;
+        if ((ins->op == TN_K_REDUCE ||
+             (ins->op == TN_K_STORE && in_elem_part(ins))) &&
+            l->stage[i] > l->last_elem)
+            l->last_elem = l->stage[i];
+    }
+    if (!l->stage_count)
+        l->stage_count = 1;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->ins[i].op == TN_K_STORE)
+            l->stage[i] =
+                in_elem_part(&l->ins[i]) ? l->last_elem : l->stage_count - 1;
+}
+
+/* ---- order ------------------------------------------------------------- */
+
+static void list(layout *l, uint32_t i)
+{
+    if (l->order_count == l->order_room) {
+        uint32_t room = l->order_room ? 2 * l->order_room : 64;
+        uint32_t *order = tn__arena_take(l->arena, room * sizeof *order);
+        if (!order) {
+            l->failed = true;
+            return;
+        }
+        if (l->order_count)
+            memcpy(order, l->order, l->order_count * sizeof *order);
+        l->order = order;
+        l->order_room = room;
+    }
+    l->order[l->order_count++] = i;
+}
+
+static void need(layout *l, uint32_t user, uint32_t u)
+{
+    if (u == TN_NONE || l->ins[u].level != TN_LEVEL_ELEM)
+        return;
+    if (l->loop[u] == TN_NONE || l->loop[u] == l->loop[user]) {
+        l->needed[u] = true;
+        return;
+    }
+    for (uint32_t k = l->loop[u]; k <= l->ins[l->loop[u]].imm.i; k++)
+        l->needed[k] = true;
+}
+
+/* What is needed of elements for the folds and stores of a stage. */
+static void list_elem_part(layout *l, uint32_t stage)
+{
+    memset(l->needed, 0, l->count * sizeof *l->needed);
+    for (uint32_t i = l->count; i-- > 0;) {
+        const tn_kernel_ins *ins = &l->ins[i];
+        if (in_elem_part(ins) && l->stage[i] == stage &&
+            (ins->op == TN_K_REDUCE || ins->op == TN_K_STORE))
+            l->needed[i] = true;
+        if (!l->needed[i])
+            continue;
+        need(l, i, ins->a);
+        need(l, i, ins->b);
+        need(l, i, ins->c);
+    }
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->needed[i])
+            list(l, i);
+}
+
+static void list_stage(layout *l, uint32_t s, tn_kernel_stage *stage)
+{
+    stage->elem_first = l->order_count;
+    list_elem_part(l, s);
+    stage->elem_count = l->order_count - stage->elem_first;
+    stage->row_first = l->order_count;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->ins[i].level == TN_LEVEL_ROW && l->stage[i] == s &&
+            l->ins[i].op != TN_K_REDUCE)
+            list(l, i);
+    stage->row_count = l->order_count - stage->row_first;
+}
+
+/* ---- the program ------------------------------------------------------- */
+
+static void hash_program(tn_program *p)
+{
+    uint64_t *h = p->key;
+    tn__hash_word(h, (uint64_t)p->operand_count |
+                         (uint64_t)p->param_count << 16 |
+                         (uint64_t)p->stage_count << 32);
+    for (uint32_t i = 0; i < p->operand_count; i++)
+        tn__hash_word(h, (uint64_t)p->operand[i].dtype |
+                             (uint64_t)p->operand[i].access << 8 |
+                             (uint64_t)p->operand[i].level << 16 |
+                             (uint64_t)p->operand[i].index_count << 24);
+    for (uint32_t i = 0; i < p->param_count; i++)
+        tn__hash_word(h, p->param_dtype[i]);
+    for (uint32_t i = 0; i < p->ins_count; i++) {
+        tn__hash_ins(h, &p->ins[i]);
+        tn__hash_word(h, p->ins[i].level);
+    }
+    for (uint32_t i = 0; i < p->fn_count; i++)
+        tn__hash_word(h, p->fn[i].hash);
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        tn__hash_word(h, (uint64_t)p->stage[i].elem_first |
+                             (uint64_t)p->stage[i].elem_count << 32);
+        tn__hash_word(h, (uint64_t)p->stage[i].row_first |
+                             (uint64_t)p->stage[i].row_count << 32);
+    }
+    tn__hash_word(h, p->uniform_count);
+    for (uint32_t i = 0; i < p->order_count; i++)
+        tn__hash_word(h, p->order[i]);
+    tn__hash_finish(h);
+}
+
+static bool fill_operands(layout *l, tn_program *p)
+{
+    const tn__kernel *k = l->kernel;
+    size_t count = (size_t)(k->input_count + k->output_count) + 1;
+    tn_kernel_operand *operand =
+        tn__arena_take(l->arena, count * sizeof *operand);
+    uint8_t *param_dtype = tn__arena_take(l->arena, (size_t)k->param_count + 1);
+    if (!operand || !param_dtype)
+        return false;
+    for (int i = 0; i < k->input_count; i++) {
+        operand[i].dtype = (uint8_t)k->input[i].dtype;
+        operand[i].access =
+            k->input[i].dtype ? TN_OPERAND_READ : TN_OPERAND_OFFSET;
+        operand[i].level = k->input[i].level;
+        operand[i].index_count = k->input[i].index_count;
+    }
+    for (int i = 0; i < k->output_count; i++) {
+        tn_kernel_operand *out = &operand[k->input_count + i];
+        out->dtype = (uint8_t)k->out[i].dtype;
+        out->access = TN_OPERAND_WRITE;
+        out->level = k->out[i].level;
+    }
+    for (int i = 0; i < k->param_count; i++)
+        param_dtype[i] = (uint8_t)k->param[i].dtype;
+    p->operand = operand;
+    p->operand_count = (uint32_t)(k->input_count + k->output_count);
+    p->param_dtype = param_dtype;
+    p->param_count = (uint32_t)k->param_count;
+    return true;
+}
+
+static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
+{
+    layout l = {.kernel = kernel, .arena = arena};
+    tn_program *p = tn__arena_take(arena, sizeof *p);
+    if (!p || !fill_operands(&l, p) || !copy_instructions(&l))
+        return NULL;
+    find_loops(&l);
+    find_stages(&l);
+    tn_kernel_stage *stage =
+        tn__arena_take(arena, l.stage_count * sizeof *stage);
+    if (!stage)
+        return NULL;
+    for (uint32_t i = 0; i < l.count; i++)
+        if (l.ins[i].level == TN_LEVEL_UNIFORM)
+            list(&l, i);
+    p->uniform_count = l.order_count;
+    for (uint32_t s = 0; s < l.stage_count; s++)
+        list_stage(&l, s, &stage[s]);
+    if (l.failed)
+        return NULL;
+    p->size = sizeof *p;
+    p->ins_count = l.count;
+    p->ins = l.ins;
+    p->fn_count = kernel->fn_count;
+    p->fn = kernel->fn;
+    p->stage_count = l.stage_count;
+    p->stage = stage;
+    p->order_count = l.order_count;
+    p->order = l.order;
+    hash_program(p);
+    return p;
+}
+
+const tn_program *tn__kernel_program(const tn__kernel *kernel)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    tn__kernel_box *box = tn__kernel_box_of(kernel);
+    const tn_program *program =
+        atomic_load_explicit(&box->program, memory_order_acquire);
+    if (program)
+        return program;
+    pthread_mutex_lock(&lock);
+    program = atomic_load_explicit(&box->program, memory_order_relaxed);
+    if (!program && (program = lower(kernel, &box->arena)))
+        atomic_store_explicit(&box->program, program, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return program;
+}

@@ -1,0 +1,145 @@
+/* rules.c: the derivative of each instruction, in the language itself: what
+ * flows to each operand, in terms of the operands a, b, c, the result y and
+ * the cotangent g that comes in. What is not listed is flat. The functions of
+ * lib/kernel/math have their `d` lines.
+ *
+ * Choices are made by where(), never by multiplying with 0: 0 * inf is NaN. */
+#include "kernel/parse.h"
+#include "kernel/type.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef struct rule {
+    uint8_t op, kind; /* kind: of a REDUCE */
+    const char *text[3];
+} rule;
+
+static const rule rules[] = {
+    {TN_K_SELECT, 0, {NULL, "where(a, g, 0)", "where(a, 0, g)"}},
+    {TN_K_ADD, 0, {"g", "g"}},
+    {TN_K_SUB, 0, {"g", "-g"}},
+    {TN_K_MUL, 0, {"g * b", "g * a"}},
+    {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
+    {TN_K_REM, 0, {"g", "-(g * trunc(a / b))"}},
+    {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
+    {TN_K_NEG, 0, {"-g"}},
+    {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},
+    /* equal ones share, as torch.maximum */
+    {TN_K_MIN,
+     0,
+     {"where(a == b, g / 2, where(a > b, 0, g))",
+      "where(a == b, g / 2, where(b > a, 0, g))"}},
+    {TN_K_MAX,
+     0,
+     {"where(a == b, g / 2, where(a < b, 0, g))",
+      "where(a == b, g / 2, where(b < a, 0, g))"}},
+    {TN_K_SQRT, 0, {"g / (2 * y)"}},
+    {TN_K_CAST, 0, {"g"}},
+    {TN_K_NARROW, 0, {"g"}},
+    {TN_K_REDUCE, TN_REDUCE_SUM, {"g"}},
+    /* the product of the others: with one zero only its own is not 0 */
+    {TN_K_REDUCE,
+     TN_REDUCE_PROD,
+     {"let zero = a == 0; let zeros = rsum(zero);"
+      "let others = rprod(where(zero, 1, a));"
+      "where(zero, where(zeros == 1, g * others, 0),"
+      "      where(zeros == 0, g * y / a, 0))"}},
+    {TN_K_REDUCE,
+     TN_REDUCE_MAX,
+     {"let best = a == y; where(best, g / like(rsum(best), g), 0)"}},
+    {TN_K_REDUCE,
+     TN_REDUCE_MIN,
+     {"let best = a == y; where(best, g / like(rsum(best), g), 0)"}},
+};
+
+static const char *rule_text(const tn_kernel_ins *ins, int k)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].op == ins->op &&
+            (ins->op != TN_K_REDUCE || rules[i].kind == ins->sub))
+            return rules[i].text[k];
+    return NULL;
+}
+
+bool tn__derivative_flows(const tn_kernel_ins *ins, int k,
+                          tn_dtype operand_dtype)
+{
+    if (!tn__is_float(operand_dtype) || !tn__is_float(ins->dtype))
+        return false;
+    if (ins->op == TN_K_CAST && ins->dtype == operand_dtype)
+        return false; /* stop(x) */
+    return ins->op == TN_K_CALL || ins->op == TN_K_CARRY || rule_text(ins, k);
+}
+
+static bool from_text(tn__ssa *ssa, const char *text, const uint32_t a[3],
+                      uint32_t y, uint32_t g, uint32_t *out)
+{
+    static const char *const names[5] = {"a", "b", "c", "y", "g"};
+    const uint32_t id[5] = {a[0], a[1], a[2], y, g};
+    tn__arena arena = {0};
+    tn__parser parser;
+    tn__parser_init(&parser, text, "rules", &arena);
+    tn__value slot[16] = {{0}};
+    for (uint32_t i = 0; i < 5; i++) {
+        parser.binding[parser.binding_count++] =
+            (tn__binding){.name = names[i], .slot = i};
+        if (id[i] != TN_NONE)
+            slot[i] = (tn__value){id[i], tn__ssa_dtype(ssa, id[i]), false};
+    }
+    parser.slot_count = 5;
+    tn__typer typer = {.ssa = ssa,
+                       .where = "rules",
+                       .slot = slot,
+                       .real = tn__ssa_dtype(ssa, g)};
+    tn__value value;
+    const tn__node *node =
+        tn__parser_advance(&parser) ? tn__parse_expr(&parser) : NULL;
+    bool good = node && tn__type_value(&typer, node, &value);
+    if (good)
+        *out = value.id;
+    tn__arena_release(&arena);
+    return good && !ssa->failed;
+}
+
+static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
+                          const uint32_t a[3], uint32_t y, uint32_t g,
+                          uint32_t *out)
+{
+    const char *name = tn__math_fn_at((int)ins->imm.i)->name;
+    const tn__math_item *item = tn__math_d_of((uint32_t)ins->imm.i);
+    if (!item || item->none & 1u << k) {
+        tn__fail(TN_ERR_UNSUPPORTED,
+                 "%s has no derivative by its argument "
+                 "number %d: bring a gradient of your own",
+                 name, k);
+        return false;
+    }
+    uint32_t values[4] = {a[0], a[1], a[2], TN_NONE}, d;
+    values[item->arg_count] = y;
+    if (!tn__math_type_d(ssa, item, k, values, &d) || ssa->failed)
+        return false;
+    if (ssa->ins[d].op == TN_K_CONST && ssa->ins[d].imm.f == 0)
+        *out = TN_NONE; /* flat */
+    else
+        *out = tn__ssa_op(ssa, TN_K_MUL, tn__ssa_dtype(ssa, g), g, d, TN_NONE);
+    return !ssa->failed;
+}
+
+bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
+                    const uint32_t a[3], uint32_t y, uint32_t g, uint32_t *out)
+{
+    if (ssa->failed)
+        return false;
+    if (ins->op == TN_K_CALL) {
+        if (!from_function(ssa, ins, k, a, y, g, out))
+            return false;
+    } else if (!from_text(ssa, rule_text(ins, k), a, y, g, out)) {
+        return false;
+    }
+    /* a cast passes it on in the other type */
+    if (*out != TN_NONE)
+        *out = tn__ssa_cast(ssa, *out, tn__ssa_dtype(ssa, a[k]));
+    return true;
+}
