@@ -1,0 +1,259 @@
+/* device.c: open devices, the thread's current one, and waiting for them. */
+#include "device/registry.h"
+
+#include "base/memory.h"
+#include "base/platform.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static tn_device *devices[TN__MAX_DEVICES]; /* owned, for ever */
+static int device_count;
+
+static _Atomic(tn_device *) default_device;
+static TN__HOT_TLS tn_device *current;
+static _Atomic int64_t host_runs;
+
+tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
+{
+    for (int i = 0; i < device_count; i++)
+        if (devices[i]->plugin == &plugin->table && devices[i]->index == index)
+            return devices[i];
+    return NULL;
+}
+
+/* What the plugin's last call recorded, for `reason`. */
+static void reason_of(char *reason, size_t room, const char *call,
+                      tn_status status)
+{
+    if (tn_error())
+        snprintf(reason, room, "%s", tn_error());
+    else
+        snprintf(reason, room, "%s returned %s without a reason", call,
+                 tn_status_name(status));
+}
+
+static bool open_handles(tn_device *device, char *reason, size_t room)
+{
+    const tn_plugin *plugin = device->plugin;
+    tn_status status = plugin->device_open(device->index, &device->handle);
+    if (status) {
+        reason_of(reason, room, "device_open", status);
+        return false;
+    }
+    status = plugin->queue_open(device->handle, &device->queue);
+    if (status) {
+        reason_of(reason, room, "queue_open", status);
+        plugin->device_close(device->handle);
+        return false;
+    }
+    device->allocator = tn__allocator_make(device);
+    device->work = tn__work_make();
+    status = device->allocator && device->work ? tn__extensions_open(device)
+                                               : TN_ERR_MEMORY;
+    if (!status)
+        return true;
+    reason_of(reason, room, "memory", status);
+    tn__free(device->allocator);
+    tn__free(device->work);
+    plugin->queue_close(device->queue);
+    plugin->device_close(device->handle);
+    return false;
+}
+
+/* A device's buffers are cut up at multiples of its alignment. */
+static bool align_ok(uint32_t align)
+{
+    return align <= 65536 && !(align & (align - 1));
+}
+
+static tn_device *device_open(tn__plugin *plugin, uint32_t index,
+                              char *reason, size_t room)
+{
+    uint32_t count;
+    if (!tn__plugin_count(plugin, &count, reason, room))
+        return NULL;
+    if (!count) {
+        if (!*reason)
+            snprintf(reason, room, "it has no device");
+        return NULL;
+    }
+    if (index >= count) {
+        snprintf(reason, room,
+                 "there is no device %" PRIu32 ": it has %" PRIu32
+                 ", numbered from 0",
+                 index, count);
+        return NULL;
+    }
+    if (device_count == TN__MAX_DEVICES) {
+        snprintf(reason, room, "%d devices are open already, the most there "
+                               "can be",
+                 TN__MAX_DEVICES);
+        return NULL;
+    }
+    tn_device_info info;
+    if (!tn__plugin_info(plugin, index, &info, reason, room))
+        return NULL;
+    if (!align_ok(info.align)) {
+        snprintf(reason, room, "it asks for buffers aligned to %" PRIu32
+                               " bytes: not a power of two up to 65536",
+                 info.align);
+        return NULL;
+    }
+    tn_device *device = tn__calloc(1, sizeof *device);
+    if (!device) {
+        snprintf(reason, room, "memory ran out");
+        return NULL;
+    }
+    device->plugin = &plugin->table;
+    device->index = index;
+    device->id = device_count;
+    device->info = info;
+    device->synchronous = !(info.caps & TN_CAP_ASYNC);
+    device->host_visible =
+        (info.caps & TN_CAP_HOST_VISIBLE) && plugin->table.buffer_map;
+    device->align = info.align ? info.align : 1;
+    snprintf(device->name, sizeof device->name, "%s:%" PRIu32, plugin->name,
+             index);
+    pthread_mutex_init(&device->queue_lock, NULL);
+    if (!open_handles(device, reason, room)) {
+        pthread_mutex_destroy(&device->queue_lock);
+        tn__free(device);
+        return NULL;
+    }
+    devices[device_count++] = device;
+    tn__log(2, "device %s: %s", device->name, device->info.name);
+    return device;
+}
+
+tn_device *tn__device_get(tn__plugin *plugin, uint32_t index, char *reason,
+                          size_t room)
+{
+    tn_device *device = tn__device_find(plugin, index);
+    if (device)
+        return device;
+    tn__error before;
+    tn__error_take(&before);
+    device = device_open(plugin, index, reason, room);
+    tn__error_put(&before);
+    return device;
+}
+
+/* Opens a specification; `what` ("TENON_DEVICE=cuda") starts the message. */
+static tn_device *open_or_tell(const char *specification, const char *what)
+{
+    tn__text reasons = {0};
+    pthread_mutex_lock(&tn__registry_lock);
+    tn_device *device = tn__spec_open(specification, &reasons);
+    pthread_mutex_unlock(&tn__registry_lock);
+    if (!device)
+        tn__fail(TN_ERR_NO_DEVICE, "%s: %s", what,
+                 reasons.data && !reasons.failed ? reasons.data
+                                                 : "memory ran out");
+    tn__text_release(&reasons);
+    return device;
+}
+
+tn_device *tn_device_open(const char *specification)
+{
+    if (!specification)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "device_open: specification is NULL; give a "
+                             "name such as \"cpu\", or \"auto\"");
+    return open_or_tell(specification, "device_open");
+}
+
+bool tn_is_available(const char *specification)
+{
+    if (!specification)
+        return false;
+    tn__error before;
+    tn__error_take(&before);
+    bool available = tn_device_open(specification) != NULL;
+    tn__error_put(&before);
+    return available;
+}
+
+/* TENON_DEVICE, read and opened once for all threads. */
+static tn_device *default_open(void)
+{
+    const char *text = tn__env("TENON_DEVICE");
+    char what[256];
+    snprintf(what, sizeof what, "%s%s",
+             text ? "TENON_DEVICE=" : "TENON_DEVICE is not set, so auto",
+             text ? text : "");
+    tn_device *device = open_or_tell(text ? text : "auto", what);
+    tn_device *none = NULL;
+    if (device &&
+        atomic_compare_exchange_strong(&default_device, &none, device))
+        tn__log(2, "default device: %s (%s)", device->name, what);
+    return device;
+}
+
+tn_device *tn_device_current(void)
+{
+    if (TN__LIKELY(current != NULL))
+        return current;
+    tn_device *device =
+        atomic_load_explicit(&default_device, memory_order_acquire);
+    return TN__LIKELY(device != NULL) ? device : default_open();
+}
+
+tn_status tn_device_set(tn_device *device)
+{
+    /* NULL goes back to the default, but a device that could not be opened
+     * is not taken for that. */
+    if (!device && tn__error_pending())
+        return TN_ERR_STATE;
+    current = device;
+    return TN_OK;
+}
+
+const char *tn_device_name(const tn_device *device)
+{
+    return device ? device->name : NULL;
+}
+
+const char *tn_device_description(const tn_device *device)
+{
+    return device ? device->info.name : NULL;
+}
+
+bool tn_device_is_bit_exact(const tn_device *device)
+{
+    return device && (device->info.caps & TN_CAP_BIT_EXACT);
+}
+
+int64_t tn_host_runs(void)
+{
+    return atomic_load_explicit(&host_runs, memory_order_relaxed);
+}
+
+/* 0: nothing was said, so the environment decides. */
+enum { UNSAID, ALLOWED, REFUSED };
+static _Atomic int host_ops;
+
+void tn_host_ops_allow(bool allow)
+{
+    atomic_store(&host_ops, allow ? ALLOWED : REFUSED);
+}
+
+tn_status tn__host_run_begin(const char *what)
+{
+    int said = atomic_load_explicit(&host_ops, memory_order_relaxed);
+    if (said == UNSAID) {
+        const char *text = tn__env("TENON_HOST_OPS");
+        said = text && strcmp(text, "error") == 0 ? REFUSED : ALLOWED;
+        if (text && said == ALLOWED && strcmp(text, "allow") != 0)
+            tn__log(1, "TENON_HOST_OPS=%s is neither allow nor error: allow",
+                    text);
+        atomic_store(&host_ops, said);
+    }
+    if (said == REFUSED)
+        return tn__fail(TN_ERR_UNSUPPORTED, "%s: runs on the host, which "
+                        "TENON_HOST_OPS=error refuses; tn_host_ops_allow(true) "
+                        "lets it", what);
+    atomic_fetch_add_explicit(&host_runs, 1, memory_order_relaxed);
+    return TN_OK;
+}

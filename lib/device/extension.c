@@ -1,0 +1,97 @@
+/* extension.c: what a plugin may do beside the primitives, and the mask that
+ * hides it: with an extension masked, the same work goes through primitives,
+ * for comparison and for tests. */
+#include "device/registry.h"
+
+#include "base/platform.h"
+
+#include <string.h>
+
+/* The extensions that the core knows: the name, and its place in tn_device. */
+static const struct {
+    const char *name;
+    size_t table;
+} known[] = {
+    {"conv", offsetof(tn_device, conv)},
+    {"pool", offsetof(tn_device, pool)},
+};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static bool is_named(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; at && *at;) {
+        size_t part = strcspn(at, ",");
+        if (part == length && memcmp(at, name, part) == 0)
+            return true;
+        at += part + (at[part] == ',');
+    }
+    return false;
+}
+
+static tn_status check_names(const char *names)
+{
+    for (const char *at = names; *at;) {
+        size_t part = strcspn(at, ",");
+        bool found = false;
+        for (int i = 0; i < KNOWN; i++)
+            found = found || (strlen(known[i].name) == part &&
+                              memcmp(at, known[i].name, part) == 0);
+        if (!found)
+            return tn__fail(TN_ERR_ARGUMENT, "device_mask: \"%.*s\" is no "
+                            "extension that could be masked; there are: conv, "
+                            "pool",
+                            (int)part, at);
+        at += part + (at[part] == ',');
+    }
+    return TN_OK;
+}
+
+static void look_up(tn_device *device, const char *mask)
+{
+    bool all = mask && strcmp(mask, "all") == 0;
+    for (int i = 0; i < KNOWN; i++) {
+        const void *table = NULL;
+        if (device->plugin->extension && !all &&
+            !is_named(mask, known[i].name))
+            table = device->plugin->extension(known[i].name, 1);
+        atomic_store((_Atomic(const void *) *)((char *)device +
+                                               known[i].table),
+                     table);
+    }
+}
+
+tn_status tn__extensions_open(tn_device *device)
+{
+    const char *mask = tn__env("TENON_MASK");
+    tn_status status =
+        mask && strcmp(mask, "all") != 0 ? check_names(mask) : TN_OK;
+    if (!status)
+        look_up(device, mask);
+    return status;
+}
+
+tn_status tn_device_mask(tn_device *device, const char *names)
+{
+    if (!device)
+        device = tn_device_current();
+    if (!device)
+        return tn_error_code();
+    tn_status status =
+        names && strcmp(names, "all") != 0 ? check_names(names) : TN_OK;
+    if (!status)
+        look_up(device, names);
+    return status;
+}
+
+tn_status tn__extension_declined(tn_device *device, const char *what,
+                                 bool was_pending)
+{
+    tn__error error;
+    if (was_pending)
+        return TN_ERR_UNSUPPORTED;
+    tn__error_take(&error);
+    if (tn__log_enabled(3))
+        tn__log(3, "%s: %s declines: %s", what, device->name, error.text);
+    return TN_ERR_UNSUPPORTED;
+}

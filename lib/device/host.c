@@ -1,0 +1,152 @@
+/* host.c: what the core gives to a plugin.
+ *
+ * A host call has no argument that says which plugin makes it, and options
+ * belong to one plugin; so each plugin gets an `option` of its own, one of a
+ * row of small functions. */
+#include "device/registry.h"
+
+#include "base/memory.h"
+#include "base/platform.h"
+#include "base/thread.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static tn_status host_fail(tn_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tn__fail_va(code, format, args);
+    va_end(args);
+    return code;
+}
+
+static void host_log(int level, const char *format, ...)
+{
+    if (!tn__log_enabled(level))
+        return;
+    char line[TN__ERROR_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    tn__log(level, "%s", line);
+}
+
+static _Atomic(tn__host_interpret *) interpreter;
+
+void tn__host_set_interpret(tn__host_interpret *interpret)
+{
+    atomic_store(&interpreter, interpret);
+}
+
+static tn_status host_interpret(const tn_program *program,
+                                const tn_launch *launch, void *const *memory,
+                                tn_fault *fault)
+{
+    tn__host_interpret *interpret = atomic_load(&interpreter);
+    if (!interpret)
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "the host has no interpreter of programs");
+    return interpret(program, launch, memory, fault);
+}
+
+static const tn_host *_Atomic source;
+
+void tn__host_set_source(const tn_host *functions)
+{
+    atomic_store(&source, functions);
+}
+
+static const void *host_extension(const char *name, uint32_t version)
+{
+    (void)name;
+    (void)version;
+    return NULL; /* major 1, minor 0 has none */
+}
+
+const char *tn__option_value(const tn__plugin *plugin, const char *key)
+{
+    for (tn__option *o = atomic_load(&plugin->options); o; o = o->next)
+        if (!strcmp(o->key, key))
+            return o->value;
+    return NULL;
+}
+
+/* An option that was set, else TENON_<PLUGIN>_<KEY>. */
+static const char *option_of(int i, const char *key)
+{
+    const tn__plugin *plugin = tn__registry_at(i);
+    const char *value = tn__option_value(plugin, key);
+    if (value)
+        return value;
+    char name[128];
+    int length = snprintf(name, sizeof name, "TENON_%s_%s", plugin->name, key);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return NULL;
+    for (char *c = name; *c; c++)
+        *c = isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c)
+                                        : '_';
+    return tn__env(name);
+}
+
+bool tn__option_set(tn__plugin *plugin, const char *key, const char *value)
+{
+    tn__option *option = tn__calloc(1, sizeof *option);
+    char *key_copy = tn__strdup(key), *value_copy = tn__strdup(value);
+    if (!option || !key_copy || !value_copy) {
+        tn__free(option);
+        tn__free(key_copy);
+        tn__free(value_copy);
+        return false;
+    }
+    *option = (tn__option){atomic_load(&plugin->options), key_copy,
+                           value_copy};
+    atomic_store(&plugin->options, option);
+    return true;
+}
+
+#define EACH(X)                                                               \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)       \
+    X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24)   \
+    X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define OPTION(i)                                                             \
+    static const char *option_##i(const char *key)                           \
+    {                                                                         \
+        return option_of(i, key);                                             \
+    }
+EACH(OPTION)
+#define NAME(i) option_##i,
+static const char *(*const options[])(const char *key) = {EACH(NAME)};
+_Static_assert(sizeof options / sizeof *options == TN__MAX_PLUGINS,
+               "one option function for each plugin");
+
+void tn__host_fill(tn__plugin *plugin, int i)
+{
+    plugin->host = (tn_host){
+        .size = sizeof(tn_host),
+        .abi_major = TN_ABI_MAJOR,
+        .abi_minor = TN_ABI_MINOR,
+        .plugin_path = plugin->path,
+        .fail = host_fail,
+        .log = host_log,
+        .parallel_for = tn__parallel_for,
+        .interpret = host_interpret,
+        .option = options[i],
+        .extension = host_extension,
+        .cache_read = tn__cache_read,
+        .cache_write = tn__cache_write,
+    };
+    const tn_host *printer = atomic_load(&source);
+    if (!printer)
+        return;
+    plugin->host.plan_program = printer->plan_program;
+    plugin->host.plan_matmul = printer->plan_matmul;
+    plugin->host.plan_scatter = printer->plan_scatter;
+    plugin->host.plan_scan = printer->plan_scan;
+    plugin->host.plan_sort = printer->plan_sort;
+    plugin->host.print = printer->print;
+    plugin->host.print_free = printer->print_free;
+    plugin->host.fault_read = printer->fault_read;
+}

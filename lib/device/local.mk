@@ -1,0 +1,26 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/device/device.h lib/device/registry.h lib/device/allocator.h \
+	lib/device/manifest.c lib/device/search.c lib/device/loader.c \
+	lib/device/host.c lib/device/spec.c lib/device/device.c \
+	lib/device/probe.c lib/device/report.c \
+	lib/device/allocator.c lib/device/slab.c lib/device/large.c lib/device/holders.c \
+	lib/device/small.c \
+	lib/device/launch.c lib/device/cache.c lib/device/extension.c
+EXTRA_DIST += lib/device/README.md
+check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
+	tests/device/test_spec tests/device/test_allocator \
+	tests/device/test_launch tests/device/test_manifest \
+	tests/device/test_cache
+tests_device_test_cache_SOURCES = tests/device/test_cache.c
+tests_device_test_abi_SOURCES = tests/device/test_abi.c
+tests_device_test_plugins_SOURCES = tests/device/test_plugins.c \
+	tests/plugins/folder.h
+tests_device_test_spec_SOURCES = tests/device/test_spec.c \
+	tests/plugins/folder.h
+tests_device_test_allocator_SOURCES = tests/device/test_allocator.c \
+	tests/plugins/folder.h
+tests_device_test_launch_SOURCES = tests/device/test_launch.c \
+	tests/plugins/folder.h
+tests_device_test_manifest_SOURCES = tests/device/test_manifest.c
+dist_check_SCRIPTS += tests/device/test_one_plugin.sh

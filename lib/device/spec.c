@@ -1,0 +1,322 @@
+/* spec.c: which device a text means.
+ *
+ *     specification = item { ";" item }
+ *     item          = "auto" | ( name | "/path/tn_x.so" )
+ *                     [ ":" ( index | words ) ] { "," key "=" value }
+ *
+ * Words stand for the first device of that plugin whose name or uid holds
+ * them, in letters of either case: "opencl:geforce", "cuda:0000:65:00.0".
+ * Only a list and `auto` move on to something else when a device cannot be
+ * had. `auto` takes what a manifest offers (priority above 0): GPUs and
+ * accelerators first, then CPUs; a device of another kind than its plugin's
+ * manifest says (an OpenCL device that is a CPU) is there by name alone. */
+#include "device/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool wrong(char *reason, size_t room, const char *what,
+                  const char *item, size_t length)
+{
+    snprintf(reason, room, "\"%.*s\": %s", (int)length, item, what);
+    return false;
+}
+
+/* Where the name of an item ends. A path may hold colons and commas: it ends
+ * with ".so". */
+static size_t name_length(const char *item, size_t length)
+{
+    if (*item == '/')
+        for (size_t i = length; i >= 3; i--)
+            if (!strncmp(item + i - 3, ".so", 3) &&
+                (i == length || item[i] == ':' || item[i] == ','))
+                return i;
+    size_t i = 0;
+    while (i < length && item[i] != ':' && item[i] != ',')
+        i++;
+    return i;
+}
+
+/* What stands behind the colon; false if it is neither. */
+static bool which_parse(const char *text, size_t length, tn__spec *out)
+{
+    if (!length || length >= sizeof out->words)
+        return false;
+    memcpy(out->words, text, length);
+    out->words[length] = 0;
+    if (strspn(out->words, "0123456789") != length)
+        return true;
+    out->index = length < 6 ? atoi(out->words) : -1;
+    out->words[0] = 0;
+    return out->index >= 0;
+}
+
+static bool item_parse(const char *item, size_t length, tn__spec *out,
+                       char *reason, size_t room)
+{
+    *out = (tn__spec){.index = -1};
+    size_t name = name_length(item, length), at = name;
+    if (!name)
+        return wrong(reason, room, "a device has a name, such as cpu or "
+                                   "cuda:0", item, length);
+    if (name >= sizeof out->name)
+        return wrong(reason, room, "the name is too long", item, length);
+    memcpy(out->name, item, name);
+    out->name[name] = 0;
+    if (*item != '/' && memchr(item, '/', name))
+        return wrong(reason, room, "a plugin's file is given by its absolute "
+                                   "path", item, length);
+    if (at < length && item[at] == ':') {
+        size_t first = ++at;
+        while (at < length && item[at] != ',')
+            at++;
+        if (!which_parse(item + first, at - first, out))
+            return wrong(reason, room, "after the colon comes the number of "
+                                       "a device, from 0 on, or a part of its "
+                                       "name", item, length);
+    }
+    if (at < length) {
+        at++;
+        if (length - at >= sizeof out->options)
+            return wrong(reason, room, "the options are too long", item,
+                         length);
+        memcpy(out->options, item + at, length - at);
+        out->options[length - at] = 0;
+    }
+    if (!strcmp(out->name, "auto") &&
+        (out->index >= 0 || out->words[0] || out->options[0]))
+        return wrong(reason, room, "auto takes no number and no options",
+                     item, length);
+    return true;
+}
+
+bool tn__spec_next(const char **text, tn__spec *out, char *reason,
+                   size_t room)
+{
+    const char *item = *text + strspn(*text, " \t");
+    size_t length = strcspn(item, ";");
+    *text = item + length + (item[length] == ';');
+    while (length && (item[length - 1] == ' ' || item[length - 1] == '\t'))
+        length--;
+    return item_parse(item, length, out, reason, room);
+}
+
+/* Sets the options of an item. They are read when a device is opened, so they
+ * must be what they were where it is open already. */
+static bool options_apply(tn__plugin *plugin, const tn__spec *spec,
+                          bool is_open, char *reason, size_t room)
+{
+    char text[sizeof spec->options];
+    snprintf(text, sizeof text, "%s", spec->options);
+    char *rest, *item = strtok_r(text, ",", &rest);
+    for (; item; item = strtok_r(NULL, ",", &rest)) {
+        char *equals = strchr(item, '=');
+        if (!equals || equals == item) {
+            snprintf(reason, room, "option \"%s\" is no key=value", item);
+            return false;
+        }
+        *equals = 0;
+        const char *old = tn__option_value(plugin, item);
+        if (old && !strcmp(old, equals + 1))
+            continue;
+        if (is_open) {
+            snprintf(reason, room,
+                     "it is open already: its option %s cannot be set to %s "
+                     "any more", item, equals + 1);
+            return false;
+        }
+        if (!tn__option_set(plugin, item, equals + 1)) {
+            snprintf(reason, room, "memory ran out");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void names_list(tn__text *out)
+{
+    int told = 0;
+    for (int i = 0; i < tn__registry_count(); i++) {
+        const tn__plugin *plugin = tn__registry_at(i);
+        if (!plugin->shadowed && !plugin->name_is_guess)
+            tn__text_add(out, "%s%s", told++ ? ", " : "", plugin->name);
+    }
+    if (!told)
+        tn__text_add(out, "none in %s; TENON_PLUGIN_PATH adds folders",
+                     *tn__registry_folders() ? tn__registry_folders()
+                                             : "any folder");
+}
+
+/* The first device that its words stand for; false with those there are. */
+static bool index_find(tn__plugin *plugin, const tn__spec *spec,
+                       uint32_t *index, tn__text *reasons)
+{
+    uint32_t count;
+    char reason[TN__REASON_BYTES] = "";
+    tn_device_info info;
+    if (!tn__plugin_count(plugin, &count, reason, sizeof reason) || !count) {
+        tn__text_add(reasons, "%s: %s", spec->name,
+                     *reason ? reason : "it has no device");
+        return false;
+    }
+    for (*index = 0; *index < count; ++*index)
+        if (tn__plugin_info(plugin, *index, &info, reason, sizeof reason) &&
+            (strcasestr(info.name, spec->words) ||
+             strcasestr(info.uid, spec->words)))
+            return true;
+    tn__text_add(reasons, "%s: no device is called \"%s\"; there are: ",
+                 spec->name, spec->words);
+    for (uint32_t i = 0; i < count; i++)
+        if (tn__plugin_info(plugin, i, &info, reason, sizeof reason))
+            tn__text_add(reasons, "%s%s:%u %s [%s]", i ? ", " : "", spec->name,
+                         i, info.name, info.uid);
+    return false;
+}
+
+static tn_device *open_named(const tn__spec *spec, tn__text *reasons)
+{
+    char reason[TN__REASON_BYTES] = "";
+    tn__plugin *plugin;
+    if (*spec->name == '/') {
+        tn__error before, here;
+        tn__error_take(&before);
+        plugin = tn__registry_add_file(spec->name);
+        tn__error_take(&here);
+        tn__error_put(&before);
+        if (!plugin) {
+            tn__text_add(reasons, "%s", here.text);
+            return NULL;
+        }
+    } else {
+        plugin = tn__registry_find(spec->name);
+        if (!plugin) {
+            tn__text_add(reasons, "there is no plugin %s; there are: ",
+                         spec->name);
+            names_list(reasons);
+            return NULL;
+        }
+    }
+    if (!tn__plugin_load(plugin)) {
+        tn__text_add(reasons, "%s: %s%s%s%s", spec->name, plugin->reason,
+                     *plugin->remedy ? " (" : "", plugin->remedy,
+                     *plugin->remedy ? ")" : "");
+        return NULL;
+    }
+    uint32_t index = spec->index < 0 ? 0 : (uint32_t)spec->index;
+    if (spec->words[0] && !index_find(plugin, spec, &index, reasons))
+        return NULL;
+    tn_device *device = NULL;
+    if (options_apply(plugin, spec, tn__device_find(plugin, index) != NULL,
+                      reason, sizeof reason))
+        device = tn__device_get(plugin, index, reason, sizeof reason);
+    if (!device)
+        tn__text_add(reasons, "%s: %s", spec->name, reason);
+    return device;
+}
+
+static bool is_fast(int32_t kind)
+{
+    return kind == TN_KIND_GPU || kind == TN_KIND_ACCELERATOR;
+}
+
+/* Fast ones before CPUs, then by priority, then by name. */
+static int by_merit(const void *left, const void *right)
+{
+    const tn__plugin *a = *(tn__plugin *const *)left;
+    const tn__plugin *b = *(tn__plugin *const *)right;
+    bool fa = is_fast(a->manifest.kind), fb = is_fast(b->manifest.kind);
+    if (fa != fb)
+        return fa ? -1 : 1;
+    if (a->manifest.priority != b->manifest.priority)
+        return a->manifest.priority > b->manifest.priority ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The plugin's first device of its manifest's sort that can be opened. */
+static tn_device *open_any(tn__plugin *plugin, char *reason, size_t room)
+{
+    uint32_t count;
+    if (!tn__plugin_load(plugin)) {
+        snprintf(reason, room, "%s", plugin->reason);
+        return NULL;
+    }
+    if (!tn__plugin_count(plugin, &count, reason, room))
+        return NULL;
+    if (!count && !*reason)
+        snprintf(reason, room, "has no device");
+    for (uint32_t i = 0; i < count; i++) {
+        tn_device_info info;
+        if (!tn__plugin_info(plugin, i, &info, reason, room))
+            continue;
+        if (is_fast((int32_t)info.kind) != is_fast(plugin->manifest.kind) ||
+            info.kind == TN_KIND_SIMULATED) {
+            snprintf(reason, room, "%s:%u is a device of kind %s: by name "
+                                   "alone", plugin->name, i,
+                     tn__kind_name((int32_t)info.kind));
+            continue;
+        }
+        tn_device *device = tn__device_get(plugin, i, reason, room);
+        if (device)
+            return device;
+    }
+    return NULL;
+}
+
+static tn_device *open_auto(tn__text *reasons)
+{
+    tn__plugin *list[TN__MAX_PLUGINS];
+    size_t count = 0;
+    for (int i = 0; i < tn__registry_count(); i++) {
+        tn__plugin *plugin = tn__registry_at(i);
+        if (!plugin->shadowed && plugin->manifest.priority > 0 &&
+            (is_fast(plugin->manifest.kind) ||
+             plugin->manifest.kind == TN_KIND_CPU))
+            list[count++] = plugin;
+    }
+    qsort(list, count, sizeof *list, by_merit);
+    for (size_t i = 0; i < count; i++) {
+        char reason[TN__REASON_BYTES] = "";
+        tn_device *device = open_any(list[i], reason, sizeof reason);
+        if (device)
+            return device;
+        tn__log(2, "auto: not %s: %s", list[i]->name, reason);
+        tn__text_add(reasons, "%s%s: %s", i ? "; " : "", list[i]->name,
+                     reason);
+    }
+    if (!count) {
+        tn__text_add(reasons, "no plugin offers itself to auto; there are: ");
+        names_list(reasons);
+    }
+    return NULL;
+}
+
+tn_device *tn__spec_open(const char *specification, tn__text *reasons)
+{
+    const char *text = specification;
+    /* The whole is read first: a typing error must not lie hidden behind a
+     * first choice that works today. */
+    do {
+        tn__spec spec;
+        char reason[TN__REASON_BYTES];
+        if (!tn__spec_next(&text, &spec, reason, sizeof reason)) {
+            tn__text_add(reasons, "%s", reason);
+            return NULL;
+        }
+    } while (*text);
+    text = specification;
+    tn__registry_search();
+    do {
+        tn__spec spec;
+        char reason[TN__REASON_BYTES];
+        tn__spec_next(&text, &spec, reason, sizeof reason);
+        tn_device *device = !strcmp(spec.name, "auto")
+                                ? open_auto(reasons)
+                                : open_named(&spec, reasons);
+        if (device)
+            return device;
+        if (*text)
+            tn__text_add(reasons, "; ");
+    } while (*text);
+    return NULL;
+}
