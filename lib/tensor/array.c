@@ -1,0 +1,348 @@
+/* array.c: from C arrays to tensors and back, single numbers, and whole
+ * tensors from device to device. Strided views are walked on the host. */
+#include <base/error.h>
+#include <base/memory.h>
+#include <math.h>
+#include <string.h>
+#include <tensor/tensor.h>
+
+/* ---- elements ------------------------------------------------------------ */
+
+/* The value of a narrow floating code: sign, exponent and mantissa fields.
+ * ieee: the highest exponent stands for infinity and NaN; float8_e4m3fn has
+ * only the NaN whose bits are all ones. */
+static double narrow_value(uint32_t code, int exponent_bits, int mantissa_bits,
+                           bool ieee)
+{
+    uint32_t top = (1u << exponent_bits) - 1;
+    uint32_t mantissa = code & ((1u << mantissa_bits) - 1);
+    uint32_t exponent = code >> mantissa_bits & top;
+    bool negative = code >> (mantissa_bits + exponent_bits) & 1;
+    int bias = (int)(top >> 1);
+    double x;
+    if (exponent == top && ieee)
+        x = mantissa ? NAN : INFINITY;
+    else if (exponent == top && mantissa == (1u << mantissa_bits) - 1)
+        x = NAN;
+    else if (exponent == 0)
+        x = ldexp(mantissa, 1 - bias - mantissa_bits);
+    else
+        x = ldexp(mantissa + (1u << mantissa_bits),
+                  (int)exponent - bias - mantissa_bits);
+    return negative ? -x : x;
+}
+
+#define READ(type)                                                            \
+    type value;                                                               \
+    memcpy(&value, element, sizeof value)
+
+double tn__element_double(tn_dtype dtype, const void *element)
+{
+    switch (dtype) {
+    case TN_F64: {
+        READ(double);
+        return value;
+    }
+    case TN_F32: {
+        READ(float);
+        return (double)value;
+    }
+    case TN_F16: {
+        READ(uint16_t);
+        return narrow_value(value, 5, 10, true);
+    }
+    case TN_BF16: {
+        READ(uint16_t);
+        return narrow_value(value, 8, 7, true);
+    }
+    case TN_F8E4M3: {
+        READ(uint8_t);
+        return narrow_value(value, 4, 3, false);
+    }
+    case TN_F8E5M2: {
+        READ(uint8_t);
+        return narrow_value(value, 5, 2, true);
+    }
+    default:
+        return (double)tn__element_int(dtype, element);
+    }
+}
+
+int64_t tn__element_int(tn_dtype dtype, const void *element)
+{
+    switch (dtype) {
+    case TN_I64: {
+        READ(int64_t);
+        return value;
+    }
+    case TN_I32: {
+        READ(int32_t);
+        return value;
+    }
+    case TN_I16: {
+        READ(int16_t);
+        return value;
+    }
+    case TN_I8: {
+        READ(int8_t);
+        return value;
+    }
+    case TN_U8: {
+        READ(uint8_t);
+        return value;
+    }
+    case TN_BOOL: {
+        READ(uint8_t);
+        return value != 0;
+    }
+    default: { /* as the CAST of a kernel: toward zero, saturating, NaN to 0 */
+        double x = tn__element_double(dtype, element);
+        if (isnan(x))
+            return 0;
+        if (x >= 0x1p63)
+            return INT64_MAX;
+        if (x < -0x1p63)
+            return INT64_MIN;
+        return (int64_t)x;
+    }
+    }
+}
+
+/* ---- strided walks on the host --------------------------------------------- */
+
+/* Copies between the strided view at `at` and the row-major array at `flat`;
+ * in: from flat into the view. Returns the end of what was used of flat. */
+static char *walk(char *at, char *flat, size_t element, int ndim,
+                  const int64_t *shape, const int64_t *stride, bool in)
+{
+    if (ndim == 0) {
+        if (in)
+            memcpy(at, flat, element);
+        else
+            memcpy(flat, at, element);
+        return flat + element;
+    }
+    for (int64_t i = 0; i < shape[0]; i++)
+        flat = walk(at + i * stride[0] * (int64_t)element, flat, element,
+                    ndim - 1, shape + 1, stride + 1, in);
+    return flat;
+}
+
+tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
+{
+    tn_device *device = x->storage->device;
+    view->base = NULL;
+    view->copy = NULL;
+    if (device->host_visible) {
+        if (!device->synchronous) {
+            tn_status status = tn_synchronize(device);
+            if (status < 0)
+                return status;
+        }
+        view->base = tn__tensor_host(x);
+        return TN_OK;
+    }
+    int64_t element = (int64_t)tn_dtype_bytes(x->dtype), low, high;
+    tn__shape_span(x->ndim, x->shape, x->stride, &low, &high);
+    uint64_t bytes = (uint64_t)((high - low + 1) * element);
+    view->copy = tn__alloc(bytes);
+    if (!view->copy)
+        return TN_ERR_MEMORY;
+    tn_status status = tn__device_copy_out(
+        device, view->copy, x->storage->block,
+        (uint64_t)((x->offset + low) * element), bytes);
+    if (status < 0) {
+        tn__host_view_close(view);
+        return status;
+    }
+    view->base = (char *)view->copy - low * element;
+    return TN_OK;
+}
+
+void tn__host_view_close(tn__host_view *view)
+{
+    tn__free(view->copy);
+    view->copy = NULL;
+}
+
+/* ---- arrays ---------------------------------------------------------------- */
+
+tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
+                                tn_dims_list shape)
+{
+    tn_device *device = tn_device_current();
+    if (!device)
+        return NULL;
+    tn_tensor *x = tn__tensor_new(device, dtype, shape.count, shape.dim,
+                                  "tensor_from_array");
+    if (!x)
+        return NULL;
+    if (!data && x->numel) {
+        tn__unref(x);
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "tensor_from_array: data is NULL");
+    }
+    if (x->numel &&
+        tn__device_copy_in(device, x->storage->block, 0, data,
+                           x->storage->bytes) < 0) {
+        tn__unref(x);
+        return NULL;
+    }
+    return tn__scope_own(x);
+}
+
+/* Is `bytes` what x takes as an array? */
+static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
+                        const char *what)
+{
+    size_t need = (size_t)x->numel * tn_dtype_bytes(x->dtype);
+    if (bytes != need) {
+        tn__fail(TN_ERR_ARGUMENT,
+                 "%s: the array has %zu bytes, the tensor %zu (%lld of %s)",
+                 what, bytes, need, (long long)x->numel,
+                 tn_dtype_name(x->dtype));
+        return false;
+    }
+    if (!array && need) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: the array is NULL", what);
+        return false;
+    }
+    return true;
+}
+
+tn_status tn_tensor_to_array(tn_tensor *x, void *out, size_t bytes)
+{
+    if (!x)
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: x is NULL");
+    if (!check_bytes(x, out, bytes, "tensor_to_array"))
+        return TN_ERR_ARGUMENT;
+    if (x->numel == 0)
+        return TN_OK;
+    size_t element = tn_dtype_bytes(x->dtype);
+    if (x->contiguous)
+        return tn__device_copy_out(x->storage->device, out, x->storage->block,
+                                   (uint64_t)x->offset * element, bytes);
+    tn__host_view view;
+    tn_status status = tn__host_view_open(&view, x);
+    if (status < 0)
+        return status;
+    walk((char *)(uintptr_t)view.base, out, element, x->ndim, x->shape,
+         x->stride, false);
+    tn__host_view_close(&view);
+    return TN_OK;
+}
+
+tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!x)
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_set_array: x is NULL");
+    if (!check_bytes(x, data, bytes, "tensor_set_array"))
+        return TN_ERR_ARGUMENT;
+    if (x->numel == 0)
+        return TN_OK;
+    size_t element = tn_dtype_bytes(x->dtype);
+    tn_device *device = x->storage->device;
+    tn_status status;
+    if (x->contiguous) {
+        status = tn__device_copy_in(device, x->storage->block,
+                                    (uint64_t)x->offset * element, data,
+                                    bytes);
+    } else {
+        /* What lies between the elements of a view is not its own: the span
+         * is read, changed and, where it was a copy, written back. */
+        tn__host_view view;
+        status = tn__host_view_open(&view, x);
+        if (status < 0)
+            return status;
+        walk((char *)(uintptr_t)view.base, (char *)(uintptr_t)data, element,
+             x->ndim, x->shape, x->stride, true);
+        if (view.copy) {
+            int64_t low, high;
+            tn__shape_span(x->ndim, x->shape, x->stride, &low, &high);
+            status = tn__device_copy_in(
+                device, x->storage->block,
+                (uint64_t)(x->offset + low) * element, view.copy,
+                (uint64_t)(high - low + 1) * element);
+        }
+        tn__host_view_close(&view);
+    }
+    if (status >= 0)
+        tn__tensor_changed(x);
+    return status;
+}
+
+/* ---- numbers --------------------------------------------------------------- */
+
+/* The bytes of the only element of x. */
+static tn_status read_item(tn_tensor *x, void *element, const char *what)
+{
+    if (!x)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: x is NULL", what);
+    if (x->numel != 1)
+        return tn__fail(TN_ERR_SHAPE,
+                        "%s: a tensor with %lld elements is no single number",
+                        what, (long long)x->numel);
+    size_t bytes = tn_dtype_bytes(x->dtype);
+    return tn__device_copy_out(x->storage->device, element, x->storage->block,
+                               (uint64_t)x->offset * bytes, bytes);
+}
+
+double tn_item(tn_tensor *x)
+{
+    char element[8];
+    if (read_item(x, element, "item") < 0)
+        return NAN;
+    return tn__element_double(x->dtype, element);
+}
+
+int64_t tn_item_int(tn_tensor *x)
+{
+    char element[8];
+    if (read_item(x, element, "item_int") < 0)
+        return INT64_MIN;
+    return tn__element_int(x->dtype, element);
+}
+
+void *tn_tensor_data(tn_tensor *x)
+{
+    if (!x)
+        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_data: x is NULL");
+    tn_device *device = x->storage->device;
+    if (!device->host_visible)
+        return tn__fail_null(TN_ERR_DEVICE,
+                             "tensor_data: the CPU cannot use memory of %s; "
+                             "copy it with tn_tensor_to_array",
+                             device->name);
+    if (tn_synchronize(device) < 0)
+        return NULL;
+    return tn__tensor_host(x);
+}
+
+/* ---- device to device ------------------------------------------------------ */
+
+tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src)
+{
+    size_t element = tn_dtype_bytes(src->dtype);
+    uint64_t bytes = (uint64_t)src->numel * element;
+    if (bytes == 0)
+        return TN_OK;
+    if (src->contiguous)
+        return tn__device_copy(
+            dst->storage->device, dst->storage->block,
+            (uint64_t)dst->offset * element, src->storage->device,
+            src->storage->block, (uint64_t)src->offset * element, bytes);
+    tn__host_view view;
+    tn_status status = tn__host_view_open(&view, src);
+    if (status < 0)
+        return status;
+    /* What dst is made of may be in use there by work that is not done yet. */
+    if (!dst->storage->device->synchronous &&
+        (status = tn_synchronize(dst->storage->device)) < 0)
+        return status;
+    walk((char *)(uintptr_t)view.base, tn__tensor_host(dst), element,
+         src->ndim, src->shape, src->stride, false);
+    tn__host_view_close(&view);
+    return TN_OK;
+}

@@ -1,0 +1,379 @@
+/* tensor.c: storages, tensors as views on them, and their attributes.
+ *
+ * Making a tensor is on the path of every operator: both structs come from
+ * per-thread free lists, each field is written once, and of the arrays only
+ * the part in use. */
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/platform.h>
+#include <pthread.h>
+#include <tensor/tensor.h>
+
+static tn__pool storage_pool = {.name = "storage",
+                                .bytes = sizeof(tn__storage)};
+static tn__pool tensor_pool = {.name = "tensor", .bytes = sizeof(tn_tensor)};
+
+tn__tensor_hooks tn__tensor_hook;
+
+/* ---- storage ------------------------------------------------------------- */
+
+/* Takes block over, also on failure. */
+static tn__storage *storage_new(tn_device *device, tn__block *block,
+                                uint64_t bytes)
+{
+    tn__storage *storage = tn__pool_take(&storage_pool);
+    if (!storage)
+        return NULL;
+    atomic_init(&storage->references, 1);
+    atomic_init(&storage->saved, 0);
+    atomic_init(&storage->version, 0);
+    storage->changed_by = NULL;
+    atomic_init(&storage->history, NULL);
+    storage->has_leaf = false;
+    storage->device = device;
+    storage->block = block;
+    storage->wrapped = false;
+    storage->bytes = bytes;
+    storage->release = NULL;
+    storage->context = NULL;
+    return storage;
+}
+
+static bool give_reference(tn__storage *storage)
+{
+    /* The last holder needs no read-modify-write: nobody else can take a
+     * reference from under it. */
+    return atomic_load_explicit(&storage->references, memory_order_acquire) ==
+               1 ||
+           atomic_fetch_sub_explicit(&storage->references, 1,
+                                     memory_order_acq_rel) == 1;
+}
+
+/* As give_reference, of storage with a history: that goes once no tensor but
+ * saved values is left to ask for it. One at a time, so that the last sees
+ * both counts as they are; a saved value leaves `saved` before it goes. */
+static __attribute__((noinline)) bool
+give_with_history(tn__storage *storage)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    tn__history *history = NULL;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&storage->references) - 1 <=
+        atomic_load(&storage->saved))
+        history = atomic_exchange(&storage->history, NULL);
+    bool last = give_reference(storage);
+    pthread_mutex_unlock(&lock);
+    if (history) /* leads to other tensors: not under the lock */
+        tn__tensor_hook.release_history(history);
+    return last;
+}
+
+static void storage_unref(tn__storage *storage)
+{
+    bool last = TN__LIKELY(!atomic_load_explicit(&storage->history,
+                                                 memory_order_relaxed))
+                    ? give_reference(storage)
+                    : give_with_history(storage);
+    if (!last)
+        return;
+    if (storage->wrapped) {
+        tn_device *device = storage->device;
+        tn__error pending;
+        tn__error_take(&pending);
+        tn_synchronize(device); /* work may still read the lent memory */
+        tn__error_put(&pending);
+        device->plugin->buffer_free(device->handle, storage->block->buffer);
+        tn__free(storage->block);
+        if (storage->release)
+            storage->release(storage->context);
+    } else {
+        tn__block_free(storage->block);
+    }
+    tn__pool_give(&storage_pool, storage);
+}
+
+/* ---- tensor -------------------------------------------------------------- */
+
+static void tensor_destroy(tn__object *object)
+{
+    tn_tensor *x = (tn_tensor *)object;
+    if (x->grad)
+        tn__tensor_hook.release_grad(x->grad);
+    storage_unref(x->storage);
+    tn__pool_give(&tensor_pool, x);
+}
+
+const tn__class tn__tensor_class = {"tensor", tensor_destroy};
+
+/* Without shape, strides, numel and contiguous: the caller's to fill. Takes
+ * the reference to storage. */
+static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
+{
+    tn_tensor *x = tn__pool_take(&tensor_pool);
+    if (!x)
+        return NULL;
+    tn__object_init(&x->object, &tn__tensor_class);
+    x->storage = storage;
+    x->grad = NULL;
+    x->made_by = NULL;
+    x->made_in = tn__here.path;
+    x->offset = 0;
+    x->dtype = (uint8_t)dtype;
+    x->ndim = (uint8_t)ndim;
+    x->requires_grad = false;
+    x->apart = false;
+    return x;
+}
+
+/* A tensor of its own, uninitialised memory, shape still to be filled. */
+static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
+                               uint64_t bytes)
+{
+    tn__block *block = tn__block_alloc(device, bytes);
+    if (!block)
+        return NULL;
+    tn__storage *storage = storage_new(device, block, bytes);
+    if (!storage) {
+        tn__block_free(block);
+        return NULL;
+    }
+    tn_tensor *x = tensor_over(storage, dtype, ndim);
+    if (!x)
+        storage_unref(storage);
+    return x;
+}
+
+static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
+                        const char *what, uint64_t *bytes)
+{
+    uint64_t element = tn_dtype_bytes(dtype);
+    if (element == 0) {
+        tn__fail(TN_ERR_DTYPE, "%s: %d is no dtype", what, (int)dtype);
+        return false;
+    }
+    if (ndim < 0 || ndim > TN_MAX_NDIM) {
+        tn__fail(TN_ERR_SHAPE, "%s: %d dimensions; at most %d", what, ndim,
+                 TN_MAX_NDIM);
+        return false;
+    }
+    bool empty = false;
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0) {
+            tn__fail(TN_ERR_SHAPE, "%s: size %lld of dimension %d is negative",
+                     what, (long long)shape[d], d);
+            return false;
+        }
+        empty = empty || shape[d] == 0;
+    }
+    /* Strides, and products over some of the sizes, must fit where nothing is
+     * stored too: there an empty dimension counts as one. */
+    uint64_t total = empty ? 1 : element;
+    for (int d = 0; d < ndim; d++) {
+        uint64_t size = shape[d] ? (uint64_t)shape[d] : 1;
+        if (__builtin_mul_overflow(total, size, &total) ||
+            total > (uint64_t)1 << 62) {
+            tn__text text = {0};
+            tn__text_add_shape(&text, ndim, shape);
+            tn__fail(TN_ERR_SHAPE, "%s: shape %s has %s", what,
+                     text.data ? text.data : "",
+                     empty ? "strides beyond 2^62" : "more than 2^62 bytes");
+            tn__text_release(&text);
+            return false;
+        }
+    }
+    *bytes = empty ? 0 : total;
+    return true;
+}
+
+tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
+                          const int64_t *shape, const char *what)
+{
+    uint64_t bytes;
+    if (!check_shape(dtype, ndim, shape, what, &bytes))
+        return NULL;
+    tn_tensor *x = tensor_fresh(device, dtype, ndim, bytes);
+    if (!x)
+        return NULL;
+    x->made_by = what;
+    x->contiguous = true;
+    x->numel = tn__shape_numel(ndim, shape);
+    for (int d = 0; d < ndim; d++)
+        x->shape[d] = shape[d];
+    tn__shape_contiguous_strides(ndim, shape, x->stride);
+    return x;
+}
+
+tn_tensor *tn__tensor_new_like(const tn_tensor *like, tn_dtype dtype)
+{
+    tn_tensor *x = tensor_fresh(like->storage->device, dtype, like->ndim,
+                                (uint64_t)like->numel * tn_dtype_bytes(dtype));
+    if (!x)
+        return NULL;
+    x->contiguous = true;
+    x->numel = like->numel;
+    for (int d = 0; d < like->ndim; d++) {
+        x->shape[d] = like->shape[d];
+        x->stride[d] = like->stride[d];
+    }
+    return x;
+}
+
+tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
+                           const int64_t *shape, const int64_t *stride,
+                           int64_t offset)
+{
+    if (ndim > TN_MAX_NDIM)
+        return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
+                             TN_MAX_NDIM);
+    /* Strides of 0 can show more elements than there are numbers for. */
+    int64_t numel = 1;
+    bool empty = false, many = false;
+    for (int d = 0; d < ndim; d++) {
+        empty |= shape[d] == 0;
+        many |= __builtin_mul_overflow(numel, shape[d], &numel);
+    }
+    if (TN__UNLIKELY(many && !empty)) {
+        tn__text text = {0};
+        tn__text_add_shape(&text, ndim, shape);
+        tn__fail(TN_ERR_SHAPE, "a view of shape %s has more than 2^63 elements",
+                 text.data ? text.data : "");
+        tn__text_release(&text);
+        return NULL;
+    }
+    tn_tensor *x = tensor_over(base->storage, dtype, ndim);
+    if (!x)
+        return NULL;
+    atomic_fetch_add_explicit(&base->storage->references, 1,
+                              memory_order_relaxed);
+    x->made_by = base->made_by;
+    x->apart = base->apart;
+    x->offset = offset;
+    x->numel = empty ? 0 : numel;
+    for (int d = 0; d < ndim; d++) {
+        x->shape[d] = shape[d];
+        x->stride[d] = stride[d];
+    }
+    x->contiguous = tn__shape_is_contiguous(ndim, shape, stride);
+    return x;
+}
+
+tn_tensor *tn__tensor_alias(const tn_tensor *x)
+{
+    return tn__tensor_view(x, x->dtype, x->ndim, x->shape, x->stride,
+                           x->offset);
+}
+
+int64_t tn__tensor_buffer_offset(const tn_tensor *x)
+{
+    return x->offset + (int64_t)(x->storage->block->offset /
+                                 tn_dtype_bytes(x->dtype));
+}
+
+void *tn__tensor_host(const tn_tensor *x)
+{
+    return (char *)x->storage->block->host +
+           x->offset * (int64_t)tn_dtype_bytes(x->dtype);
+}
+
+tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
+                          void (*release)(void *context), void *context)
+{
+    uint64_t bytes;
+    tn_device *device = tn_device_current();
+    if (!device ||
+        !check_shape(dtype, shape.count, shape.dim, "tensor_wrap", &bytes))
+        return NULL;
+    if (!data && bytes)
+        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_wrap: data is NULL");
+    if (!device->plugin->buffer_wrap)
+        return tn__fail_null(TN_ERR_DEVICE,
+                             "tensor_wrap: %s cannot use memory of the "
+                             "program; copy it with tn_tensor_from_array",
+                             device->name);
+    tn__block *block = tn__calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    tn__storage *storage = NULL;
+    tn_tensor *x = NULL;
+    if (device->plugin->buffer_wrap(device->handle, data, bytes,
+                                    &block->buffer) < 0)
+        goto fail;
+    block->host = data;
+    block->bytes = bytes;
+    block->device = device;
+    block->used = true;
+    storage = storage_new(device, block, bytes);
+    if (!storage)
+        goto fail_buffer;
+    x = tensor_over(storage, dtype, shape.count);
+    if (!x)
+        goto fail_storage;
+    x->made_by = "tensor_wrap";
+    /* From here on the storage holds the loan. */
+    storage->wrapped = true;
+    storage->release = release;
+    storage->context = context;
+    x->contiguous = true;
+    x->numel = tn__shape_numel(shape.count, shape.dim);
+    for (int d = 0; d < shape.count; d++)
+        x->shape[d] = shape.dim[d];
+    tn__shape_contiguous_strides(shape.count, shape.dim, x->stride);
+    return tn__scope_own(x);
+
+fail_storage:
+    tn__pool_give(&storage_pool, storage);
+fail_buffer:
+    device->plugin->buffer_free(device->handle, block->buffer);
+fail:
+    tn__free(block);
+    return NULL;
+}
+
+/* ---- attributes ---------------------------------------------------------- */
+
+int tn_tensor_ndim(const tn_tensor *x)
+{
+    return x ? x->ndim : 0;
+}
+
+const int64_t *tn_tensor_shape(const tn_tensor *x)
+{
+    return x ? x->shape : NULL;
+}
+
+const int64_t *tn_tensor_strides(const tn_tensor *x)
+{
+    return x ? x->stride : NULL;
+}
+
+int64_t tn_tensor_size(const tn_tensor *x, int dim)
+{
+    if (!x || dim < -x->ndim || dim >= x->ndim)
+        return -1;
+    return x->shape[dim < 0 ? dim + x->ndim : dim];
+}
+
+int64_t tn_tensor_numel(const tn_tensor *x)
+{
+    return x ? x->numel : 0;
+}
+
+tn_dtype tn_tensor_dtype(const tn_tensor *x)
+{
+    return x ? x->dtype : (tn_dtype)TN_DTYPE_NONE;
+}
+
+tn_device *tn_tensor_device(const tn_tensor *x)
+{
+    return x ? x->storage->device : NULL;
+}
+
+bool tn_tensor_is_contiguous(const tn_tensor *x)
+{
+    return x && x->contiguous;
+}
+
+bool tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b)
+{
+    return a && b && a->storage == b->storage;
+}
