@@ -1,0 +1,147 @@
+/* attention.c: scaled dot-product attention as two matrix products around a
+ * softmax: Vaswani and others, arXiv:1706.03762. */
+#include <ops/native.h>
+
+#include <math.h>
+
+static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
+                             const tn_tensor *k)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if (q->ndim < 2 || k->ndim < 2 ||
+        q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
+        return tn__fail(TN_ERR_SHAPE, "%s: query %s and key %s do not end in "
+                        "(length, features) with as many features",
+                        call->op->name, tn__shape_text(a, q->ndim, q->shape),
+                        tn__shape_text(b, k->ndim, k->shape));
+    return TN_OK;
+}
+
+static tn_tensor *causal(const tn_tensor *scores)
+{
+    const tn_value value[] = {
+        tn__value_int(scores->shape[scores->ndim - 2]),
+        tn__value_int(scores->shape[scores->ndim - 1]),
+        tn__value_dtype(TN_BOOL), tn__value_device(scores->storage->device)};
+    return tn__row(TN__OP_ID_CAUSAL_MASK, value, 4);
+}
+
+/* Where mask is false, nothing is looked at; a floating mask is added. */
+static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
+{
+    if (!scores || !mask)
+        return NULL;
+    return mask->dtype == TN_BOOL
+               ? tn_masked_fill_scalar(scores, tn_logical_not(mask),
+                                       -INFINITY)
+               : tn_add(scores, mask);
+}
+
+/* scale 0: 1 over the root of the features. */
+static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
+                          bool is_causal, double scale)
+{
+    if (scale == 0)
+        scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
+    tn_tensor *scores =
+        tn_matmul(tn_mul_scalar(q, scale), tn_transpose(k, -2, -1));
+    if (scores && is_causal)
+        scores = masked(scores, causal(scores));
+    if (scores && mask)
+        scores = masked(scores, mask);
+    if (!scores)
+        return NULL;
+    const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
+    /* Without a mask no row is all infinite. */
+    return tn__row(mask || is_causal ? TN__OP_ID_SOFTMAX_OR_ZERO
+                                     : TN__OP_ID_SOFTMAX,
+                   value, 2);
+}
+
+tn_status tn__run_attention_weights(tn__call *call)
+{
+    tn_tensor *q = tn__call_tensor(call, TN__ARG_ATTENTION_WEIGHTS_QUERY);
+    tn_tensor *k = tn__call_tensor(call, TN__ARG_ATTENTION_WEIGHTS_KEY);
+    tn_status status = check_sizes(call, q, k);
+    if (status < 0)
+        return status;
+    return tn__give(
+        call,
+        weights(q, k, tn__call_tensor(call,
+                                      TN__ARG_ATTENTION_WEIGHTS_ATTN_MASK),
+                tn__call_int(call, TN__ARG_ATTENTION_WEIGHTS_IS_CAUSAL),
+                tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
+}
+
+/* Each head of x (dim -3) beside itself, as often as q has heads for it. */
+static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
+                              const tn_tensor *q)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    int at = x->ndim - 3;
+    int64_t heads = at >= 0 ? x->shape[at] : 0;
+    int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
+    if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
+        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of query %s are no "
+                 "multiple of those of %s", call->op->name,
+                 tn__shape_text(a, q->ndim, q->shape),
+                 tn__shape_text(b, x->ndim, x->shape));
+        return NULL;
+    }
+    if (heads == wanted)
+        return x;
+    tn_dims_list wide = {x->ndim + 1, {0}}, whole = {x->ndim, {0}};
+    for (int d = 0; d < x->ndim; d++) {
+        whole.dim[d] = d == at ? wanted : x->shape[d];
+        wide.dim[d + (d > at)] = x->shape[d];
+    }
+    wide.dim[at + 1] = wanted / heads;
+    return tn_reshape(tn_expand(tn_unsqueeze(x, at + 1), wide), whole);
+}
+
+tn_status tn__run_scaled_dot_product_attention(tn__call *call)
+{
+    enum {
+        query = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_QUERY,
+        key = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_KEY,
+        value = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_VALUE,
+        attn_mask = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_ATTN_MASK,
+        dropout_p = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_DROPOUT_P,
+        is_causal = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_IS_CAUSAL,
+        scale = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_SCALE,
+        enable_gqa = TN__ARG_SCALED_DOT_PRODUCT_ATTENTION_ENABLE_GQA
+    };
+    tn_tensor *q = tn__call_tensor(call, query);
+    tn_tensor *k = tn__call_tensor(call, key);
+    tn_tensor *v = tn__call_tensor(call, value);
+    tn_tensor *mask = tn__call_tensor(call, attn_mask);
+    bool causal_too = tn__call_int(call, is_causal);
+    tn_status status = check_sizes(call, q, k);
+    if (status < 0)
+        return status;
+    if (causal_too && mask)
+        return tn__fail(TN_ERR_ARGUMENT, "scaled_dot_product_attention: "
+                        "attn_mask and is_causal: one of them is wanted");
+    if (tn__call_int(call, enable_gqa)) {
+        k = share_heads(call, k, q);
+        v = k ? share_heads(call, v, q) : NULL;
+        if (!v)
+            return tn_error_code();
+    }
+    tn_dtype dtype = q->dtype;
+    if (tn_dtype_bytes(dtype) == 2 && dtype == k->dtype &&
+        dtype == v->dtype) { /* one rounding, at the end */
+        q = tn_to_dtype(q, TN_F32);
+        k = tn_to_dtype(k, TN_F32);
+        v = tn_to_dtype(v, TN_F32);
+        if (!q || !k || !v)
+            return tn_error_code();
+    }
+    tn_tensor *w =
+        weights(q, k, mask, causal_too, tn__call_float(call, scale));
+    double p = tn__call_float(call, dropout_p);
+    if (w && p > 0)
+        w = tn_dropout(w, p, true);
+    tn_tensor *y = tn_matmul(w, v);
+    return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
+}

@@ -1,0 +1,604 @@
+/* factor.c: the `host` rows: one routine of LAPACK each, for every matrix of a
+ * batch in turn. What else linear algebra has is written with them. */
+#include <base/memory.h>
+#include <ops/lapack.h>
+
+/* What the rows share: staged matrices, room to work in, one info a matrix. */
+typedef struct job {
+    const tn__lapack *lapack;
+    const char *name;
+    tn__staged a, b;
+    int *info, *pivots, *iwork;
+    void *work, *extra;
+} job;
+
+static tn_status begin(const tn__call *call, job *j, int arg)
+{
+    *j = (job){.name = tn__op_outer(call->op->name)};
+    j->lapack = tn__lapack_open(j->name);
+    if (!j->lapack)
+        return tn_error_code();
+    tn_status status = tn__stage(&j->a, tn__call_tensor(call, arg), j->name,
+                                 call->op->arg[arg].name);
+    if (status < 0)
+        return status;
+    j->info = tn__alloc((size_t)(j->a.batch + 1) * sizeof *j->info);
+    if (!j->info)
+        return TN_ERR_MEMORY;
+    memset(j->info, 0, (size_t)(j->a.batch + 1) * sizeof *j->info);
+    return TN_OK;
+}
+
+static void end(job *j)
+{
+    tn__staged_free(&j->a);
+    tn__staged_free(&j->b);
+    tn__free(j->info);
+    tn__free(j->pivots);
+    tn__free(j->iwork);
+    tn__free(j->work);
+    tn__free(j->extra);
+}
+
+static tn_status square(const job *j, const tn_tensor *x, const char *argument)
+{
+    char text[TN__SHAPE_TEXT];
+    if (j->a.rows == j->a.columns)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: %s %s: square matrices are wanted",
+                    j->name, argument,
+                    tn__shape_text(text, x->ndim, x->shape));
+}
+
+static tn_status new_ints(int **list, int64_t count)
+{
+    *list = tn__alloc((size_t)(count + 1) * sizeof **list);
+    if (!*list)
+        return TN_ERR_MEMORY;
+    memset(*list, 0, (size_t)(count + 1) * sizeof **list);
+    return TN_OK;
+}
+
+static tn_status new_room(void **room, const job *j, int64_t count)
+{
+    *room = tn__alloc((size_t)(count + 1) * j->a.element);
+    return *room ? TN_OK : TN_ERR_MEMORY;
+}
+
+static int least(const tn__staged *s)
+{
+    return s->rows < s->columns ? s->rows : s->columns;
+}
+
+/* The first matrix that LAPACK could not do, as an error. */
+static tn_status refuse(const job *j, const char *why)
+{
+    for (int64_t k = 0; k < j->a.batch; k++)
+        if (j->info[k] > 0)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: matrix %lld of the batch %s "
+                            "(LAPACK's info is %d)", j->name, (long long)k,
+                            why, j->info[k]);
+    return TN_OK;
+}
+
+/* ---- Cholesky ------------------------------------------------------------------ */
+
+tn_status tn__run_linalg_cholesky_ex(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_CHOLESKY_EX_A);
+    bool upper = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
+    bool check = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A);
+    if (status >= 0)
+        status = square(&j, x, "A");
+    if (status >= 0) {
+        int n = j.a.rows, lda = n ? n : 1;
+        for (int64_t k = 0; k < j.a.batch && n; k++)
+            j.lapack->potrf[j.a.single](upper ? "U" : "L", &n,
+                                        tn__staged_at(&j.a, k), &lda,
+                                        &j.info[k], 1);
+        tn__staged_clear(&j.a, upper);
+        if (check)
+            status = refuse(&j, "is not positive-definite");
+    }
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.a, x, j.a.rows, j.a.rows, false,
+                                            j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+    end(&j);
+    return status;
+}
+
+/* ---- LU -------------------------------------------------------------------------- */
+
+/* Gaussian elimination without exchanging rows, which LAPACK has not. */
+#define ELIMINATE(real)                                                       \
+    static int eliminate_##real(int m, int n, real *a)                        \
+    {                                                                         \
+        int info = 0, steps = m < n ? m : n;                                  \
+        for (int k = 0; k < steps; k++) {                                     \
+            real pivot = a[(size_t)k * (size_t)m + (size_t)k];                \
+            if (pivot == 0 && !info)                                          \
+                info = k + 1;                                                 \
+            for (int i = k + 1; i < m && pivot != 0; i++)                     \
+                a[(size_t)k * (size_t)m + (size_t)i] /= pivot;                \
+            for (int j = k + 1; j < n; j++)                                   \
+                for (int i = k + 1; i < m; i++)                               \
+                    a[(size_t)j * (size_t)m + (size_t)i] -=                   \
+                        a[(size_t)k * (size_t)m + (size_t)i] *                \
+                        a[(size_t)j * (size_t)m + (size_t)k];                 \
+        }                                                                     \
+        return info;                                                          \
+    }
+ELIMINATE(float)
+ELIMINATE(double)
+
+static void lu(job *j, int64_t k, bool pivot, int *pivots)
+{
+    int m = j->a.rows, n = j->a.columns, lda = m ? m : 1;
+    void *a = tn__staged_at(&j->a, k);
+    if (m == 0 || n == 0)
+        return;
+    if (pivot) {
+        j->lapack->getrf[j->a.single](&m, &n, a, &lda, pivots, &j->info[k]);
+        return;
+    }
+    j->info[k] = j->a.single ? eliminate_float(m, n, a)
+                             : eliminate_double(m, n, a);
+    for (int i = 0; i < least(&j->a); i++)
+        pivots[i] = i + 1;
+}
+
+tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_LU_FACTOR_EX_A);
+    bool pivot = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_PIVOT);
+    bool check = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_CHECK_ERRORS);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A);
+    int width = least(&j.a);
+    if (status >= 0)
+        status = new_ints(&j.pivots, j.a.batch * width);
+    if (status >= 0) {
+        for (int64_t k = 0; k < j.a.batch; k++)
+            lu(&j, k, pivot, j.pivots + k * width);
+        if (check)
+            status = refuse(&j, "is singular: U has a 0 on its diagonal");
+    }
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.a, x, j.a.rows, j.a.columns,
+                                            false, j.name));
+    if (status >= 0)
+        status = tn__give(call,
+                          tn__unstage_ints(j.pivots, x, width, j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+    end(&j);
+    return status;
+}
+
+/* Pivots say with which row each was exchanged in turn: the order of rows that
+ * comes of it. */
+tn_status tn__run_lu_order(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LU_ORDER_PIVOTS);
+    int64_t rows = tn__call_int(call, TN__ARG_LU_ORDER_ROWS);
+    const char *name = tn__op_outer("lu_order");
+    if (x->ndim < 1 || x->dtype != TN_I32 || rows < x->shape[x->ndim - 1])
+        return tn__fail(TN_ERR_SHAPE, "%s: pivots of %s with %d dimensions for "
+                        "%lld rows: int32 (..., k) with k up to the rows is "
+                        "wanted", name, tn_dtype_name(x->dtype), x->ndim,
+                        (long long)rows);
+    int64_t width = x->shape[x->ndim - 1], batch = 1, shape[TN_MAX_NDIM];
+    for (int d = 0; d < x->ndim - 1; d++)
+        batch *= shape[d] = x->shape[d];
+    shape[x->ndim - 1] = rows;
+    int32_t *pivot = tn__alloc((size_t)(x->numel + 1) * sizeof *pivot);
+    int64_t *order = tn__alloc((size_t)(batch * rows + 1) * sizeof *order);
+    tn_status status = pivot && order ? TN_OK : TN_ERR_MEMORY;
+    if (status >= 0 && x->numel)
+        status = tn_tensor_to_array(x, pivot,
+                                    (size_t)x->numel * sizeof *pivot);
+    for (int64_t k = 0; k < batch && status >= 0; k++) {
+        int64_t *row = order + k * rows;
+        for (int64_t i = 0; i < rows; i++)
+            row[i] = i;
+        for (int64_t i = 0; i < width && status >= 0; i++) {
+            int64_t other = pivot[k * width + i] - 1, kept = row[i];
+            if (other < 0 || other >= rows) {
+                status = tn__fail(TN_ERR_INDEX, "%s: pivot %lld is outside [1, "
+                                  "%lld]", name, (long long)other + 1,
+                                  (long long)rows);
+                break;
+            }
+            row[i] = row[other];
+            row[other] = kept;
+        }
+    }
+    tn_tensor *out = NULL;
+    if (status >= 0) {
+        out = tn__tensor_new(x->storage->device, TN_I64, x->ndim, shape, name);
+        if (out && out->numel &&
+            tn__device_copy_in(out->storage->device, out->storage->block, 0,
+                               order, (uint64_t)out->numel * 8) < 0) {
+            tn__unref(out);
+            out = NULL;
+        }
+        status = tn__give(call, out);
+    }
+    tn__free(pivot);
+    tn__free(order);
+    return status;
+}
+
+/* ---- linear systems ---------------------------------------------------------- */
+
+/* Right sides beside a: batches of one size, as many rows (columns for sides on
+ * the right) as a has. */
+static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left)
+{
+    tn_tensor *x = tn__call_tensor(call, arg);
+    char text[TN__SHAPE_TEXT];
+    tn_status status =
+        tn__stage(&j->b, x, j->name, call->op->arg[arg].name);
+    if (status < 0)
+        return status;
+    if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
+        (left ? j->b.rows : j->b.columns) != j->a.rows)
+        return tn__fail(TN_ERR_SHAPE, "%s: %s %s of %s does not fit matrices "
+                        "of %d x %d of %s", j->name, call->op->arg[arg].name,
+                        tn__shape_text(text, x->ndim, x->shape),
+                        tn_dtype_name(x->dtype), j->a.rows, j->a.columns,
+                        tn_dtype_name(j->a.single ? TN_F32 : TN_F64));
+    return TN_OK;
+}
+
+tn_status tn__run_solve_square(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_B);
+    bool check = tn__call_int(call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_SOLVE_SQUARE_A);
+    if (status >= 0)
+        status = square(&j, x, "A");
+    if (status >= 0)
+        status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true);
+    if (status >= 0)
+        status = new_ints(&j.pivots, j.a.rows);
+    int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++) {
+        int ignored = 0;
+        lu(&j, k, true, j.pivots);
+        if (j.info[k] == 0 && sides)
+            j.lapack->getrs[j.a.single]("N", &n, &sides,
+                                        tn__staged_at(&j.a, k), &lda,
+                                        j.pivots, tn__staged_at(&j.b, k), &lda,
+                                        &ignored, 1);
+    }
+    if (status >= 0 && check)
+        status = refuse(&j, "is singular");
+    if (status >= 0)
+        status = tn__give(call,
+                          tn__unstage(&j.b, b, n, sides, false, j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+    end(&j);
+    return status;
+}
+
+tn_status tn__run_solve_triangle(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_TRIANGLE_A);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_SOLVE_TRIANGLE_B);
+    bool upper = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UPPER);
+    bool left = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_LEFT);
+    bool unit = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
+    static const float one_single = 1;
+    static const double one = 1;
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_SOLVE_TRIANGLE_A);
+    if (status >= 0)
+        status = square(&j, x, "A");
+    if (status >= 0)
+        status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left);
+    if (status >= 0) {
+        int n = j.a.rows, m = j.b.rows, sides = j.b.columns, ldb = m;
+        const void *alpha = j.a.single ? (const void *)&one_single
+                                       : (const void *)&one;
+        for (int64_t k = 0; k < j.a.batch && n && m && sides; k++)
+            j.lapack->trsm[j.a.single](
+                left ? "L" : "R", upper ? "U" : "L", "N", unit ? "U" : "N", &m,
+                &sides, alpha, tn__staged_at(&j.a, k), &n,
+                tn__staged_at(&j.b, k), &ldb, 1, 1, 1, 1);
+        status = tn__give(call,
+                          tn__unstage(&j.b, b, m, sides, false, j.name));
+    }
+    end(&j);
+    return status;
+}
+
+/* ---- symmetric indefinite ---------------------------------------------------- */
+
+tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_LDL_FACTOR_EX_A);
+    bool check = tn__call_int(call, TN__ARG_LINALG_LDL_FACTOR_EX_CHECK_ERRORS);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_LDL_FACTOR_EX_A);
+    if (status >= 0)
+        status = square(&j, x, "A");
+    int n = j.a.rows, lda = n ? n : 1, room = -1;
+    if (status >= 0)
+        status = new_ints(&j.pivots, j.a.batch * n);
+    if (status >= 0 && n && j.a.batch) {
+        double asked[2] = {0};
+        j.lapack->sytrf[j.a.single]("L", &n, NULL, &lda, j.pivots, asked,
+                                    &room, &j.info[0], 1);
+        room = tn__lapack_room(asked, j.a.single);
+        status = new_room(&j.work, &j, room);
+    }
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++)
+        j.lapack->sytrf[j.a.single]("L", &n, tn__staged_at(&j.a, k), &lda,
+                                    j.pivots + k * n, j.work, &room,
+                                    &j.info[k], 1);
+    if (status >= 0 && check)
+        status = refuse(&j, "is singular: D has a 0 block");
+    tn__staged_clear(&j.a, false);
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.a, x, n, n, false, j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage_ints(j.pivots, x, n, j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+    end(&j);
+    return status;
+}
+
+tn_status tn__run_ldl_solve_batch(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_LD);
+    tn_tensor *pivots = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_PIVOTS);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_B);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LDL_SOLVE_BATCH_LD);
+    if (status >= 0)
+        status = square(&j, x, "LD");
+    if (status >= 0)
+        status = stage_sides(&j, call, TN__ARG_LDL_SOLVE_BATCH_B, true);
+    int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
+    if (status >= 0)
+        status = new_ints(&j.pivots, j.a.batch * n);
+    if (status >= 0 &&
+        (pivots->dtype != TN_I32 || pivots->numel != j.a.batch * n))
+        status = tn__fail(TN_ERR_SHAPE, "%s: pivots are no int32 list for "
+                          "each of the matrices of LD", j.name);
+    if (status >= 0 && pivots->numel)
+        status = tn_tensor_to_array(pivots, j.pivots,
+                                    (size_t)pivots->numel * sizeof(int));
+    for (int64_t k = 0; status >= 0 && k < j.a.batch * n; k++)
+        if (j.pivots[k] == 0 || j.pivots[k] > n || j.pivots[k] < -n)
+            status = tn__fail(TN_ERR_INDEX, "%s: pivot %d is none for %d rows",
+                              j.name, j.pivots[k], n);
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && n && sides; k++)
+        j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
+                                    &lda, j.pivots + k * n,
+                                    tn__staged_at(&j.b, k), &lda, &j.info[k],
+                                    1);
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.b, b, n, sides, false, j.name));
+    end(&j);
+    return status;
+}
+
+/* ---- QR ------------------------------------------------------------------------ */
+
+/* Room for both routines; q has as many columns as Q will have. */
+static tn_status qr_room(job *j, int columns, int *room)
+{
+    int m = j->a.rows, n = j->a.columns, k = least(&j->a), ask = -1, info = 0;
+    int lda = m ? m : 1;
+    double asked[2] = {0}, more[2] = {0};
+    j->lapack->geqrf[j->a.single](&m, &n, NULL, &lda, NULL, asked, &ask,
+                                  &info);
+    j->lapack->orgqr[j->a.single](&m, &columns, &k, NULL, &lda, NULL, more,
+                                  &ask, &info);
+    int a = tn__lapack_room(asked, j->a.single);
+    int b = tn__lapack_room(more, j->a.single);
+    *room = a > b ? a : b;
+    tn_status status = new_room(&j->work, j, *room);
+    return status < 0 ? status : new_room(&j->extra, j, k);
+}
+
+/* a becomes R above its diagonal; b, with m rows, becomes Q. */
+static void qr(job *j, int64_t at, int room)
+{
+    int m = j->a.rows, n = j->a.columns, k = least(&j->a);
+    int columns = j->b.columns, shared = columns < n ? columns : n;
+    bool single = j->a.single;
+    void *a = tn__staged_at(&j->a, at), *q = tn__staged_at(&j->b, at);
+    j->lapack->geqrf[single](&m, &n, a, &m, j->extra, j->work, &room,
+                             &j->info[at]);
+    if (columns == 0)
+        return;
+    memset(q, 0, (size_t)m * (size_t)columns * j->a.element);
+    memcpy(q, a, (size_t)m * (size_t)shared * j->a.element);
+    j->lapack->orgqr[single](&m, &columns, &k, q, &m, j->extra, j->work, &room,
+                             &j->info[at]);
+}
+
+tn_status tn__run_linalg_qr(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_QR_A);
+    const char *mode = call->value[TN__ARG_LINALG_QR_MODE].of.string;
+    bool reduced = strcmp(mode, "reduced") == 0, none = strcmp(mode, "r") == 0;
+    if (!reduced && !none && strcmp(mode, "complete") != 0)
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_qr: mode \"%s\" is none of "
+                        "reduced, complete, r", mode);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_QR_A);
+    int m = j.a.rows, n = j.a.columns, k = least(&j.a), room = 0;
+    int columns = none ? 0 : reduced ? k : m;
+    if (status >= 0)
+        status = tn__stage_new(&j.b, &j.a, m, columns);
+    if (status >= 0)
+        tn__staged_eye(&j.b);
+    if (status >= 0 && k)
+        status = qr_room(&j, columns, &room);
+    for (int64_t at = 0; at < j.a.batch && status >= 0 && k; at++)
+        qr(&j, at, room);
+    if (status >= 0) {
+        tn__staged_clear(&j.a, true);
+        status = none ? tn__give(call, tn__tensor_new(
+                                           x->storage->device, x->dtype, 1,
+                                           (const int64_t[]){0}, j.name))
+                      : tn__give(call, tn__unstage(&j.b, x, m, columns, false,
+                                                   j.name));
+    }
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.a, x,
+                                            none || reduced ? k : m, n, false,
+                                            j.name));
+    end(&j);
+    return status;
+}
+
+/* ---- eigenvalues of symmetric matrices --------------------------------------- */
+
+static tn_status eigh(tn__call *call, bool vectors)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_EIGH_A);
+    const char *uplo = call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
+    const char *job_text = vectors ? "V" : "N";
+    if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
+        return tn__fail(TN_ERR_ARGUMENT, "%s: UPLO \"%s\" is neither \"L\" nor "
+                        "\"U\"", call->op->name, uplo);
+    job j;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_EIGH_A);
+    if (status >= 0)
+        status = square(&j, x, "A");
+    int n = j.a.rows, room = -1, ints = -1, asked_ints = 0;
+    if (status >= 0)
+        status = tn__stage_new(&j.b, &j.a, n, 1);
+    if (status >= 0 && n && j.a.batch) {
+        double asked[2] = {0};
+        j.lapack->syevd[j.a.single](job_text, uplo, &n, NULL, &n, NULL, asked,
+                                    &room, &asked_ints, &ints, &j.info[0], 1,
+                                    1);
+        room = tn__lapack_room(asked, j.a.single);
+        ints = asked_ints > 1 ? asked_ints : 1;
+        status = new_room(&j.work, &j, room);
+        if (status >= 0)
+            status = new_ints(&j.iwork, ints);
+    }
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++)
+        j.lapack->syevd[j.a.single](job_text, uplo, &n, tn__staged_at(&j.a, k),
+                                    &n, tn__staged_at(&j.b, k), j.work, &room,
+                                    j.iwork, &ints, &j.info[k], 1, 1);
+    if (status >= 0)
+        status = refuse(&j, "has eigenvalues that do not converge");
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&j.b, x, n, 1, true, j.name));
+    if (status >= 0 && vectors)
+        status = tn__give(call, tn__unstage(&j.a, x, n, n, false, j.name));
+    end(&j);
+    return status;
+}
+
+tn_status tn__run_linalg_eigh(tn__call *call)
+{
+    return eigh(call, true);
+}
+
+tn_status tn__run_linalg_eigvalsh(tn__call *call)
+{
+    return eigh(call, false);
+}
+
+/* ---- singular values ----------------------------------------------------------- */
+
+/* Is there anything that is not a finite number? LAPACK may not come back then. */
+static bool is_finite(const tn__staged *s)
+{
+    size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;
+    for (size_t i = 0; i < count; i++) {
+        double x = s->single ? (double)((const float *)(void *)s->data)[i]
+                             : ((const double *)(void *)s->data)[i];
+        if (x - x != 0)
+            return false;
+    }
+    return true;
+}
+
+/* u and vt with `columns` of the one and `rows` of the other. */
+static tn_status svd_all(job *j, const char *text, tn__staged *s, tn__staged *u,
+                         tn__staged *vt)
+{
+    int m = j->a.rows, n = j->a.columns, k = least(&j->a), room = -1;
+    int ldvt = vt->rows ? vt->rows : 1;
+    bool single = j->a.single;
+    double asked[2] = {0};
+    tn_status status = new_ints(&j->iwork, 8 * (int64_t)k);
+    if (status < 0 || k == 0 || j->a.batch == 0)
+        return status;
+    j->lapack->gesdd[single](text, &m, &n, NULL, &m, NULL, NULL, &m, NULL,
+                             &ldvt, asked, &room, j->iwork, &j->info[0], 1);
+    room = tn__lapack_room(asked, single);
+    status = new_room(&j->work, j, room);
+    for (int64_t i = 0; i < j->a.batch && status >= 0; i++)
+        j->lapack->gesdd[single](text, &m, &n, tn__staged_at(&j->a, i), &m,
+                                 tn__staged_at(s, i), tn__staged_at(u, i), &m,
+                                 tn__staged_at(vt, i), &ldvt, j->work, &room,
+                                 j->iwork, &j->info[i], 1);
+    return status < 0 ? status
+                      : refuse(j, "has singular values that do not converge");
+}
+
+static tn_status svd(tn__call *call, bool vectors, bool full)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_SVD_A);
+    job j;
+    tn__staged s = {0}, u = {0}, vt = {0};
+    tn_status status = begin(call, &j, TN__ARG_LINALG_SVD_A);
+    int m = j.a.rows, n = j.a.columns, k = least(&j.a);
+    if (status >= 0 && !is_finite(&j.a))
+        status = tn__fail(TN_ERR_ARGUMENT, "%s: A holds NaN or infinities",
+                          j.name);
+    if (status >= 0)
+        status = tn__stage_new(&s, &j.a, k, 1);
+    if (status >= 0)
+        status = tn__stage_new(&u, &j.a, m, !vectors ? 0 : full ? m : k);
+    if (status >= 0)
+        status = tn__stage_new(&vt, &j.a, !vectors ? 0 : full ? n : k, n);
+    if (status >= 0) {
+        tn__staged_eye(&u);
+        tn__staged_eye(&vt);
+        status = svd_all(&j, !vectors ? "N" : full ? "A" : "S", &s, &u, &vt);
+    }
+    if (status >= 0 && vectors)
+        status = tn__give(call, tn__unstage(&u, x, u.rows, u.columns, false,
+                                            j.name));
+    if (status >= 0)
+        status = tn__give(call, tn__unstage(&s, x, k, 1, true, j.name));
+    if (status >= 0 && vectors)
+        status = tn__give(call, tn__unstage(&vt, x, vt.rows, vt.columns,
+                                            false, j.name));
+    tn__staged_free(&s);
+    tn__staged_free(&u);
+    tn__staged_free(&vt);
+    end(&j);
+    return status;
+}
+
+tn_status tn__run_linalg_svd(tn__call *call)
+{
+    return svd(call, true,
+               tn__call_int(call, TN__ARG_LINALG_SVD_FULL_MATRICES));
+}
+
+tn_status tn__run_linalg_svdvals(tn__call *call)
+{
+    return svd(call, false, false);
+}

@@ -1,0 +1,430 @@
+/* find.c: which elements there are, and where. The size of some results hangs on
+ * the data: then a count is read back from the device, and nothing else. */
+#include <base/memory.h>
+#include <ops/native.h>
+
+static tn_tensor *whole_numbers(int64_t count, const tn_tensor *like)
+{
+    return tn_arange(0, count, 1, .dtype = TN_I64,
+                     .device = like->storage->device);
+}
+
+static tn_tensor *as_list(tn_tensor *x)
+{
+    return tn_reshape(x, tn_dims(-1));
+}
+
+/* ---- the numbers of elements ---- */
+
+/* For each element of mask, a list, how many are true up to it. */
+static tn_tensor *rank_of_each(tn_tensor *mask)
+{
+    return tn_cumsum(tn_to_dtype(mask, TN_I64), 0);
+}
+
+/* The numbers of the true elements of mask, a list with those ranks, in `size`
+ * places, -1 in those left over. What finds no place goes one behind. */
+static tn_tensor *place_numbers(tn_tensor *mask, tn_tensor *rank, int64_t size)
+{
+    if (!mask || !rank)
+        return NULL;
+    tn_tensor *fits = tn_logical_and(mask, tn_le_scalar(rank, size));
+    tn_tensor *at = tn_where_scalar(fits, tn_sub_scalar(rank, 1), size);
+    tn_tensor *places = tn_full(tn_dims(size + 1), -1, .dtype = TN_I64,
+                                .device = mask->storage->device);
+    places = tn_scatter(places, 0, at, whole_numbers(mask->numel, mask));
+    return tn_narrow(places, 0, 0, size);
+}
+
+static tn_tensor *true_numbers(tn_tensor *mask)
+{
+    if (!mask)
+        return NULL;
+    if (mask->numel == 0)
+        return whole_numbers(0, mask);
+    mask = as_list(mask);
+    tn_tensor *rank = rank_of_each(mask);
+    int64_t found = rank ? tn_item_int(tn_select(rank, 0, -1)) : INT64_MIN;
+    return found < 0 ? NULL : place_numbers(mask, rank, found);
+}
+
+/* The coordinate along dim of elements, by their numbers in x's shape. */
+static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
+                             int dim)
+{
+    int64_t below = 1;
+    for (int d = dim + 1; d < ndim; d++)
+        below *= shape[d] ? shape[d] : 1;
+    const tn_value value[] = {tn__value_tensor(number), tn__value_int(below),
+                              tn__value_int(shape[dim])};
+    return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
+}
+
+/* One row of coordinates for each number. */
+static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
+{
+    tn_tensor *column[TN_MAX_NDIM];
+    if (number && x->ndim == 0)
+        return tn_zeros(tn_dims(number->numel, 0), .dtype = TN_I64,
+                        .device = x->storage->device);
+    for (int d = 0; d < x->ndim; d++)
+        column[d] = coordinate(number, x->ndim, x->shape, d);
+    return number ? tn_stack(column, x->ndim, 1) : NULL;
+}
+
+static tn_tensor *is_nonzero(tn_tensor *x)
+{
+    return x->dtype == TN_BOOL ? x : tn_ne_scalar(x, 0);
+}
+
+tn_status tn__run_argwhere(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_ARGWHERE_INPUT);
+    return tn__give(call, coordinates(true_numbers(is_nonzero(x)), x));
+}
+
+tn_status tn__run_nonzero(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_NONZERO_INPUT);
+    tn_tensor *number = true_numbers(is_nonzero(x));
+    if (!number)
+        return tn_error_code();
+    if (!tn__call_int(call, TN__ARG_NONZERO_AS_TUPLE))
+        return tn__give(call, coordinates(number, x));
+    if (x->ndim == 0) /* as a list of one, which has a dimension */
+        return tn__give(call, number);
+    for (int d = 0; d < x->ndim; d++) {
+        tn_status status =
+            tn__give(call, coordinate(number, x->ndim, x->shape, d));
+        if (status < 0)
+            return status;
+    }
+    return TN_OK;
+}
+
+tn_status tn__run_nonzero_static(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_NONZERO_STATIC_INPUT);
+    int64_t size = tn__call_int(call, TN__ARG_NONZERO_STATIC_SIZE);
+    int64_t fill = tn__call_int(call, TN__ARG_NONZERO_STATIC_FILL_VALUE);
+    if (size < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: size is %lld",
+                        (long long)size);
+    tn_tensor *mask = as_list(is_nonzero(x));
+    tn_tensor *number = place_numbers(mask, rank_of_each(mask), size);
+    tn_tensor *out = coordinates(number, x);
+    if (out && x->ndim && fill != -1)
+        out = tn_masked_fill_scalar(
+            out, tn_lt_scalar(tn_unsqueeze(number, 1), 0), fill);
+    return tn__give(call, out);
+}
+
+tn_status tn__run_unravel_index(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_UNRAVEL_INDEX_INDICES);
+    const tn_dims_list *shape =
+        call->value[TN__ARG_UNRAVEL_INDEX_SHAPE].of.dims;
+    if (tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "unravel_index: indices is %s; convert "
+                        "it to int64 with tn_to_dtype",
+                        tn_dtype_name(x->dtype));
+    int64_t numel = 1;
+    for (int d = 0; d < shape->count; d++) {
+        if (shape->dim[d] < 0)
+            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape has %lld",
+                            (long long)shape->dim[d]);
+        numel *= shape->dim[d];
+    }
+    int64_t low = x->numel ? tn_item_int(tn_min(x)) : 0;
+    int64_t high = x->numel ? tn_item_int(tn_max(x)) : -1;
+    if (low < -numel || high >= numel)
+        return tn__fail(TN_ERR_INDEX, "unravel_index: index %lld is outside "
+                        "[%lld, %lld)", (long long)(high >= numel ? high : low),
+                        (long long)-numel, (long long)numel);
+    x = tn_where(tn_lt_scalar(x, 0), tn_add_scalar(x, numel), x);
+    for (int d = 0; d < shape->count; d++) {
+        tn_status status =
+            tn__give(call, coordinate(x, shape->count, shape->dim, d));
+        if (status < 0)
+            return status;
+    }
+    return TN_OK;
+}
+
+/* ---- by a mask ---- */
+
+static tn_status check_mask(const char *name, const tn_tensor *mask)
+{
+    if (mask->dtype == TN_BOOL)
+        return TN_OK;
+    return tn__fail(TN_ERR_DTYPE, "%s: mask is %s; convert it to bool with "
+                    "tn_to_dtype", name, tn_dtype_name(mask->dtype));
+}
+
+/* input and mask, the first two arguments, broadcast together. */
+static tn_status broadcast(const tn__call *call, tn_tensor **both)
+{
+    tn_tensor *const given[] = {tn__call_tensor(call, 0),
+                                tn__call_tensor(call, 1)};
+    tn_status status = check_mask(call->op->name, given[1]);
+    return status < 0                                       ? status
+           : tn_broadcast_tensors(given, 2, both, 2) == 2 ? TN_OK
+                                                            : tn_error_code();
+}
+
+tn_status tn__run_masked_select(tn__call *call)
+{
+    tn_tensor *both[2];
+    tn_status status = broadcast(call, both);
+    if (status < 0)
+        return status;
+    return tn__give(call, tn_index_select(as_list(both[0]), 0,
+                                          true_numbers(both[1])));
+}
+
+tn_status tn__run_masked_scatter(tn__call *call)
+{
+    tn_tensor *source = tn__call_tensor(call, TN__ARG_MASKED_SCATTER_SOURCE);
+    tn_tensor *both[2];
+    tn_status status = broadcast(call, both);
+    if (status >= 0)
+        status = tn__check_same_dtype("masked_scatter", both[0], "input",
+                                      source, "source");
+    if (status < 0)
+        return status;
+    if (both[1]->numel == 0)
+        return tn__give(call, tn_clone(both[0]));
+    tn_tensor *rank = rank_of_each(as_list(both[1]));
+    int64_t wanted = rank ? tn_item_int(tn_select(rank, 0, -1)) : INT64_MIN;
+    if (wanted < 0)
+        return tn_error_code();
+    if (wanted > source->numel)
+        return tn__fail(TN_ERR_SHAPE, "masked_scatter: mask is true for %lld "
+                        "elements, source has %lld", (long long)wanted,
+                        (long long)source->numel);
+    if (wanted == 0)
+        return tn__give(call, tn_clone(both[0]));
+    tn_tensor *taken = tn_index_select(
+        as_list(source), 0,
+        tn_clamp_min_scalar(tn_sub_scalar(rank, 1), 0));
+    return tn__give(call, tn_where(both[1], tn_reshape_as(taken, both[0]),
+                                   both[0]));
+}
+
+/* ---- different elements ---- */
+
+/* The slices of x along dim as rows of a matrix; all elements: one in each. */
+static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
+{
+    if (!slices)
+        return tn_reshape(x, tn_dims(x->numel, 1));
+    tn_tensor *first = tn_movedim(x, tn_dims(dim), tn_dims(0));
+    int64_t count = x->shape[dim];
+    return tn_reshape(first, tn_dims(count, count ? x->numel / count : 0));
+}
+
+/* The order of rows by their first, then their second element ..., by stable
+ * sorts from the last column on. */
+static tn_tensor *order_of_rows(tn_tensor *rows)
+{
+    tn_tensor *order = whole_numbers(rows->shape[0], rows);
+    for (int64_t c = rows->shape[1] - 1; c >= 0; c--) {
+        tn_tensor *key = tn_select(rows, 1, c);
+        order = tn_index_select(
+            order, 0, tn_argsort(tn_index_select(key, 0, order), 0, false));
+    }
+    return order;
+}
+
+/* Does each row differ from the one before? The first one does. */
+static tn_tensor *row_starts(tn_tensor *rows)
+{
+    int64_t count = rows->shape[0];
+    tn_tensor *differ = tn_ne(tn_narrow(rows, 0, 1, count - 1),
+                              tn_narrow(rows, 0, 0, count - 1));
+    tn_tensor *const parts[] = {
+        tn_ones(tn_dims(1), .dtype = TN_BOOL, .device = rows->storage->device),
+        tn_any(differ, .dim = tn_dims(1))};
+    return tn_cat(parts, 2, 0);
+}
+
+/* Which of x is given: slices along dim, and in which order they are compared:
+ * NULL as they stand. */
+struct uniques {
+    bool slices, inverse, counts;
+    int dim;
+};
+
+/* The values: input's elements or slices by their numbers. */
+static tn_tensor *chosen(tn_tensor *x, const struct uniques *u,
+                         tn_tensor *number)
+{
+    return u->slices ? tn_index_select(x, u->dim, number)
+                     : tn_index_select(as_list(x), 0, number);
+}
+
+static tn_status give_empty(tn__call *call, tn_tensor *x,
+                            const struct uniques *u)
+{
+    tn_tensor *none = whole_numbers(0, x);
+    tn_status status =
+        tn__give(call, u->slices ? tn_clone(x) : as_list(x));
+    if (status >= 0 && u->inverse)
+        status = tn__give(call, u->slices ? none
+                                          : tn_to_dtype(x, TN_I64));
+    if (status >= 0 && u->counts)
+        status = tn__give(call, tn_clone(none));
+    return status;
+}
+
+static tn_status give_unique(tn__call *call, tn_tensor *x,
+                             const struct uniques *u, bool in_order)
+{
+    tn_tensor *rows = rows_of(tn_detach(x), u->slices, u->dim);
+    if (!rows)
+        return tn_error_code();
+    int64_t count = rows->shape[0];
+    if (count == 0)
+        return give_empty(call, x, u);
+    tn_tensor *order = in_order ? order_of_rows(rows) : NULL;
+    if (order)
+        rows = tn_index_select(rows, 0, order);
+    else if (in_order)
+        return tn_error_code();
+    tn_tensor *starts = rows ? row_starts(rows) : NULL;
+    tn_tensor *first = true_numbers(starts);
+    if (!first)
+        return tn_error_code();
+    tn_status status = tn__give(
+        call,
+        chosen(x, u, order ? tn_index_select(order, 0, first) : first));
+    if (status >= 0 && u->inverse) {
+        tn_tensor *group = tn_sub_scalar(rank_of_each(starts), 1);
+        if (order)
+            group = tn_scatter(tn_zeros_like(group), 0, order, group);
+        status = tn__give(call, u->slices ? group : tn_reshape_as(group, x));
+    }
+    if (status >= 0 && u->counts) {
+        tn_tensor *const ends[] = {
+            tn_narrow(first, 0, 1, first->numel - 1),
+            tn_full(tn_dims(1), count, .dtype = TN_I64,
+                    .device = x->storage->device)};
+        status = tn__give(call, tn_sub(tn_cat(ends, 2, 0), first));
+    }
+    return status;
+}
+
+tn_status tn__run_unique(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_UNIQUE_INPUT);
+    struct uniques u = {
+        .slices = tn__call_has(call, TN__ARG_UNIQUE_DIM),
+        .inverse = tn__call_int(call, TN__ARG_UNIQUE_RETURN_INVERSE),
+        .counts = tn__call_int(call, TN__ARG_UNIQUE_RETURN_COUNTS)};
+    if (u.slices)
+        u.dim = tn__call_dim(call, TN__ARG_UNIQUE_DIM, x->ndim);
+    if (u.dim < 0)
+        return TN_ERR_ARGUMENT;
+    u.slices = u.slices && x->ndim > 0;
+    return give_unique(call, x, &u, true);
+}
+
+tn_status tn__run_unique_consecutive(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_UNIQUE_CONSECUTIVE_INPUT);
+    struct uniques u = {
+        .slices = tn__call_has(call, TN__ARG_UNIQUE_CONSECUTIVE_DIM),
+        .inverse =
+            tn__call_int(call, TN__ARG_UNIQUE_CONSECUTIVE_RETURN_INVERSE),
+        .counts =
+            tn__call_int(call, TN__ARG_UNIQUE_CONSECUTIVE_RETURN_COUNTS)};
+    if (u.slices)
+        u.dim = tn__call_dim(call, TN__ARG_UNIQUE_CONSECUTIVE_DIM, x->ndim);
+    if (u.dim < 0)
+        return TN_ERR_ARGUMENT;
+    u.slices = u.slices && x->ndim > 0;
+    return give_unique(call, x, &u, false);
+}
+
+/* ---- equality of whole tensors ---- */
+
+tn_status tn__run_allclose(tn__call *call)
+{
+    return tn__give(call,
+                    tn_all(tn__row(TN__OP_ID_ISCLOSE, call->value,
+                                   call->op->arg_count)));
+}
+
+tn_status tn__run_equal(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_EQUAL_INPUT);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_EQUAL_OTHER);
+    if (!tn__shape_equal(a->ndim, a->shape, b->ndim, b->shape))
+        return tn__give(call, tn_zeros((tn_dims_list){0}, .dtype = TN_BOOL,
+                                       .device = a->storage->device));
+    return tn__give(call, tn_all(tn_eq(a, b)));
+}
+
+/* ---- combinations ---- */
+
+/* How many ways there are to take r of n, or -1 where that is too many. */
+static int64_t binomial(int64_t n, int64_t r)
+{
+    int64_t ways = 1;
+    for (int64_t k = 1; k <= r; k++) {
+        if (__builtin_mul_overflow(ways, n - r + k, &ways))
+            return -1;
+        ways /= k;
+    }
+    return n < r ? 0 : ways;
+}
+
+/* The numbers of the elements taken, in the order of the rows. */
+static void write_combinations(int64_t *number, int64_t ways, int64_t n,
+                               int64_t r, bool again)
+{
+    for (int64_t k = 0; k < r && ways; k++)
+        number[k] = again ? 0 : k;
+    for (int64_t w = 1; w < ways; w++) {
+        const int64_t *before = number + (w - 1) * r;
+        int64_t *row = number + w * r, k = r - 1;
+        while (before[k] == (again ? n - 1 : n - r + k))
+            k--;
+        for (int64_t i = 0; i < r; i++)
+            row[i] = i < k    ? before[i]
+                     : again  ? before[k] + 1
+                              : before[k] + 1 + i - k;
+    }
+}
+
+/* Which elements are taken hangs on sizes alone: the host counts them out. */
+tn_status tn__run_combinations(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_COMBINATIONS_INPUT);
+    int64_t r = tn__call_int(call, TN__ARG_COMBINATIONS_R);
+    bool again = tn__call_int(call, TN__ARG_COMBINATIONS_WITH_REPLACEMENT);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 1)
+        return tn__fail(TN_ERR_SHAPE, "combinations: input %s is no list",
+                        tn__shape_text(text, x->ndim, x->shape));
+    if (r < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: r is %lld",
+                        (long long)r);
+    if (r == 0)
+        return tn__give(call, tn_narrow(x, 0, 0, 0));
+    int64_t n = x->shape[0], ways, bytes;
+    ways = again && n ? binomial(n + r - 1, r) : again ? 0 : binomial(n, r);
+    if (ways < 0 || __builtin_mul_overflow(ways, 8 * r, &bytes))
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: %lld of %lld elements "
+                        "are too many", (long long)r, (long long)n);
+    int64_t *number = tn__alloc(bytes ? (size_t)bytes : 1);
+    if (!number)
+        return TN_ERR_MEMORY;
+    write_combinations(number, ways, n, r, again);
+    tn_tensor *taken =
+        tn_tensor_from_array(number, TN_I64, tn_dims(ways * r));
+    tn__free(number);
+    taken = tn_to(taken, x->storage->device);
+    return tn__give(call, tn_reshape(tn_index_select(x, 0, taken),
+                                     tn_dims(ways, r)));
+}

@@ -1,0 +1,830 @@
+# generate.awk: what the operator table says, as C.
+#
+#   awk -v header=ops.h -v source=table.c -v externs=table.h \
+#       -v gradients=gradient_table.c -f generate.awk table/*.def
+#
+# One pass: rows are read and checked one by one and kept as pieces of text for
+# each output; END writes them in order. README.md describes the table.
+
+function fail(text)
+{
+    printf "%s:%d: %s\n", row_file, row_line, text > "/dev/stderr"
+    failed = 1
+}
+function trim(s)
+{
+    sub(/^[ \t]+/, "", s)
+    sub(/[ \t]+$/, "", s)
+    return s
+}
+function quote(s)
+{
+    gsub(/\\/, "\\\\", s)
+    gsub(/"/, "\\\"", s)
+    return "\"" s "\""
+}
+# Splits s at each `by` outside brackets and quotes into part[1..n].
+function split_top(s, by, part,    n, i, c, depth, quoted, word)
+{
+    n = depth = quoted = 0
+    word = ""
+    for (i = 1; i <= length(s); i++) {
+        c = substr(s, i, 1)
+        if (c == "\"")
+            quoted = !quoted
+        if (!quoted && (c == "(" || c == "["))
+            depth++
+        if (!quoted && (c == ")" || c == "]"))
+            depth--
+        if (c == by && !depth && !quoted) {
+            part[++n] = trim(word)
+            word = ""
+        } else {
+            word = word c
+        }
+    }
+    if (trim(word) != "" || n > 0)
+        part[++n] = trim(word)
+    return n
+}
+# Does the kernel text mention this word?
+function mentions(text, word)
+{
+    return (" " text " ") ~ ("[^A-Za-z0-9_.]" word "[^A-Za-z0-9_]")
+}
+function has_kind(i, kind)
+{
+    return ("|" kinds[i] "|") ~ ("[|]" kind "[|]")
+}
+
+# ---- reading ---------------------------------------------------------------
+
+function finish_line(    word, rest, at, arg)
+{
+    if (line == "")
+        return
+    match(line, /^[a-z]+/)
+    word = substr(line, 1, RLENGTH)
+    rest = trim(substr(line, RLENGTH + 1))
+    line = ""
+    if (word == "op") {
+        finish_row()
+        row_file = line_file
+        row_line = line_number
+        signature = rest
+        in_row = 1
+        return
+    }
+    if (!in_row) {
+        row_file = line_file
+        row_line = line_number
+        fail("a line before the first op: " word)
+        return
+    }
+    if (word == "grad" || word == "with") {
+        at = index(rest, ":")
+        if (!at) {
+            fail(word " wants an argument, a colon and a text")
+            return
+        }
+        arg = trim(substr(rest, 1, at - 1))
+        rest = trim(substr(rest, at + 1))
+        if (word == "grad") {
+            grad_text[arg] = rest
+            grad_names = grad_names " " arg
+        } else {
+            with_name = arg
+            with_text = rest
+        }
+        return
+    }
+    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags)$/) {
+        fail("unknown line: " word)
+        return
+    }
+    if (word in field)
+        fail("two lines of " word)
+    field[word] = rest
+}
+
+FNR == 1 { finish_line() }
+/^[ \t]*(#|$)/ { next }
+/^[ \t]/ {
+    if (line == "") {
+        row_file = FILENAME
+        row_line = FNR
+        fail("an indented line goes on with none")
+    }
+    line = line " " trim($0)
+    next
+}
+{
+    finish_line()
+    line = trim($0)
+    line_file = FILENAME
+    line_number = FNR
+}
+
+# ---- one row ---------------------------------------------------------------
+
+function parse_argument(i, s,    at)
+{
+    fallback[i] = ""
+    has_fallback[i] = optional[i] = 0
+    kinds[i] = "tensor"
+    at = index(s, "=")
+    if (at) {
+        fallback[i] = trim(substr(s, at + 1))
+        has_fallback[i] = 1
+        s = trim(substr(s, 1, at - 1))
+    }
+    at = index(s, ":")
+    if (at) {
+        kinds[i] = trim(substr(s, at + 1))
+        gsub(/ /, "", kinds[i])
+        s = trim(substr(s, 1, at - 1))
+    }
+    if (s ~ /\?$/) {
+        optional[i] = 1
+        s = substr(s, 1, length(s) - 1)
+    }
+    if (s !~ /^[A-Za-z][A-Za-z0-9_]*$/)
+        fail("bad name of an argument: " s)
+    arg_name[i] = s
+    if (("|" kinds[i] "|") !~ /^[|]((tensors?|number|int|float|bool|dims|floats|string|dtype|device)[|])+$/)
+        fail("argument " s " has unknown kinds: " kinds[i])
+}
+
+function parse_signature(    at, close_at, inside, semi, part, n, i, results)
+{
+    results = ""
+    at = index(signature, "->")
+    if (at) {
+        results = trim(substr(signature, at + 2))
+        signature = trim(substr(signature, 1, at - 1))
+    }
+    at = index(signature, "(")
+    if (!at || signature !~ /\)$/) {
+        fail("a signature is name(arguments): " signature)
+        return 0
+    }
+    name = trim(substr(signature, 1, at - 1))
+    if (name !~ /^[a-z][a-z0-9_]*$/) {
+        fail("bad name: " name)
+        return 0
+    }
+    inside = substr(signature, at + 1, length(signature) - at - 1)
+    arg_count = positional = 0
+    delete part
+    semi = split_top(inside, ";", part)
+    if (semi > 2)
+        fail("more than one ';'")
+    options_text = semi == 2 ? part[2] : ""
+    inside = semi ? part[1] : ""
+    delete part
+    n = split_top(inside, ",", part)
+    for (i = 1; i <= n; i++)
+        parse_argument(++arg_count, part[i])
+    positional = arg_count
+    delete part
+    n = split_top(options_text, ",", part)
+    for (i = 1; i <= n; i++) {
+        parse_argument(++arg_count, part[i])
+        if (!optional[arg_count] && !has_fallback[arg_count])
+            fail("option " arg_name[arg_count] " has no default")
+    }
+    out_count = 1
+    out_name[1] = "out"
+    listed = results ~ /\*$/
+    if (results != "" && !listed)
+        out_count = split_top(results, ",", out_name)
+    if (arg_count > 24)
+        fail("more than 24 arguments")
+    return 1
+}
+
+function argument_of(arg, line_name,    i)
+{
+    for (i = 1; i <= arg_count; i++)
+        if (arg_name[i] == arg)
+            return i
+    fail(line_name " names no argument: " arg)
+    return 0
+}
+
+function reset_row()
+{
+    delete field
+    delete grad_text
+    grad_names = with_name = with_text = ""
+    in_row = 0
+}
+
+function finish_row(    n, sorts, i, parts)
+{
+    if (!in_row)
+        return
+    if (!parse_signature()) {
+        reset_row()
+        return
+    }
+    sorts = ("kernel" in field) + ("native" in field) + ("composite" in field)
+    if (sorts != 1)
+        fail(name ": one of kernel, native, composite is wanted")
+    if (!("doc" in field))
+        fail(name ": no doc line")
+    flags = " " field["flags"] " "
+    n = split(field["flags"], parts, " ")
+    for (i = 1; i <= n; i++)
+        if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner)$/)
+            fail(name ": unknown flag: " parts[i])
+    if (flags ~ / widen / && !("composite" in field))
+        fail(name ": widen is for composites")
+    if (seen[name]++)
+        fail(name ": a second row of this name")
+    emit_row()
+    if (flags ~ / inplace /) {
+        if (!("kernel" in field))
+            fail(name ": only kernel rows can be inplace")
+        emit_row_inplace = 1
+        name = name "_"
+        emit_row()
+        emit_row_inplace = 0
+    }
+    reset_row()
+}
+
+# ---- values as C -----------------------------------------------------------
+
+function kind_bits(i,    bits, k, n, part)
+{
+    n = split(kinds[i], part, "|")
+    bits = ""
+    for (k = 1; k <= n; k++)
+        bits = bits (k > 1 ? " | " : "") "1u << TN_VALUE_" toupper(part[k])
+    return bits
+}
+
+# A default as a tn_value initializer.
+function fallback_value(i,    v, n, part, k, list)
+{
+    v = fallback[i]
+    if (!has_fallback[i])
+        return "{TN_VALUE_NONE, 0, {.i = 0}}"
+    if (v ~ /^"/)
+        return "{TN_VALUE_STRING, 0, {.string = " v "}}"
+    if (v == "true" || v == "false")
+        return "{TN_VALUE_BOOL, 0, {.i = " (v == "true") "}}"
+    if (has_kind(i, "dims")) {
+        if (v !~ /^-?[0-9]+$/)
+            fail(name ": default of " arg_name[i] " is one number")
+        if (!(v in dims_seen))
+            dims_text = dims_text "static const tn_dims_list dims_" \
+                dims_id(v) " = {1, {" v "}};\n"
+        dims_seen[v] = 1
+        return "{TN_VALUE_DIMS, 0, {.dims = &dims_" dims_id(v) "}}"
+    }
+    if (v !~ /^-?[0-9.]+(e-?[0-9]+)?$/)
+        fail(name ": bad default of " arg_name[i] ": " v)
+    if (has_kind(i, "number"))
+        return v ~ /^-?[0-9]+$/ ? \
+            "{TN_VALUE_NUMBER, TN_SCALAR_INT, {.i = " v "}}" : \
+            "{TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = " v "}}"
+    if (has_kind(i, "int"))
+        return "{TN_VALUE_INT, 0, {.i = " v "}}"
+    return "{TN_VALUE_FLOAT, 0, {.f = " v "}}"
+}
+function dims_id(v)
+{
+    gsub(/-/, "minus_", v)
+    return v
+}
+
+# Declarations of the option's fields.
+function option_fields(i,    n, text)
+{
+    n = arg_name[i]
+    if (has_kind(i, "tensor"))
+        return "    tn_tensor *" n ";\n"
+    if (has_kind(i, "dims")) {
+        if (!has_fallback[i])
+            return "    tn_dims_list " n ";\n"
+        text = "    int64_t " n "; /* for all axes; 0: " fallback[i] " */\n" \
+            "    tn_dims_list " n "s; /* or for each */\n"
+        if (has_kind(i, "string"))
+            text = text "    const char *" n "_rule; /* or by name */\n"
+        return text
+    }
+    if (has_kind(i, "floats"))
+        return "    const double *" n ";\n    int " n "_count;\n"
+    if (has_kind(i, "int") && !has_fallback[i])
+        return "    tn_dims_list " n "; /* one number */\n"
+    if (has_kind(i, "bool"))
+        return fallback[i] == "true" ? \
+            "    bool no_" n ";\n" : "    bool " n ";\n"
+    if (has_kind(i, "string"))
+        return "    const char *" n ";" \
+            (has_fallback[i] ? " /* NULL: " fallback[i] " */" : "") "\n"
+    if (has_kind(i, "dtype"))
+        return "    tn_dtype " n ";\n"
+    if (has_kind(i, "device"))
+        return "    tn_device *" n ";\n"
+    text = "    " (has_kind(i, "int") ? "int64_t " : "double ") n ";"
+    if (!has_fallback[i])
+        return text " /* left out where 0, unless */\n    bool has_" n ";\n"
+    if (fallback[i] + 0 != 0)
+        text = text " /* 0: " fallback[i] ", unless */\n    bool has_" n ";"
+    return text "\n"
+}
+
+# The tn_value of option i, from the struct o.
+function option_value(i,    n, make)
+{
+    n = arg_name[i]
+    if (has_kind(i, "tensor"))
+        return "tn__value_optional(o_." n ")"
+    if (has_kind(i, "dims")) {
+        if (!has_fallback[i])
+            return "o_." n ".count ? tn__value_dims(&o_." n ") : tn__value_none()"
+        make = "o_." n "s.count ? tn__value_dims(&o_." n "s) : " \
+            "o_." n " ? tn__value_int(o_." n ") : "
+        if (has_kind(i, "string"))
+            make = make "o_." n "_rule ? tn__value_string(o_." n "_rule) : "
+        return make "tn__value_none()"
+    }
+    if (has_kind(i, "floats"))
+        return "tn__value_floats(o_." n ", o_." n "_count)"
+    if (has_kind(i, "int") && !has_fallback[i])
+        return "tn__value_int_list(&o_." n ")"
+    if (has_kind(i, "bool"))
+        return fallback[i] == "true" ? \
+            "tn__value_bool(!o_.no_" n ")" : "tn__value_bool(o_." n ")"
+    if (has_kind(i, "string") || has_kind(i, "dtype") || has_kind(i, "device"))
+        return "tn__value_" kinds[i] "(o_." n ")"
+    make = has_kind(i, "number") ? "tn__value_number_of(o_." n ")" : \
+        "tn__value_" kinds[i] "(o_." n ")"
+    if (!has_fallback[i])
+        return "o_.has_" n " || o_." n " != 0 ? " make \
+            " : tn__value_none()"
+    if (fallback[i] + 0 != 0)
+        return "o_.has_" n " || o_." n " != 0 ? " make " : (tn_value)" \
+            fallback_value(i)
+    return make
+}
+
+# Positional argument i as a parameter of the C function.
+function parameter(i, number)
+{
+    if (number)
+        return "tn_scalar " arg_name[i]
+    if (has_kind(i, "tensors"))
+        return "tn_tensor *const *" arg_name[i] ", int " arg_name[i] "_count"
+    if (has_kind(i, "floats"))
+        return "const double *" arg_name[i] ", int " arg_name[i] "_count"
+    if (has_kind(i, "tensor"))
+        return "tn_tensor *" arg_name[i]
+    if (has_kind(i, "dims"))
+        return "tn_dims_list " arg_name[i]
+    if (has_kind(i, "int"))
+        return "int64_t " arg_name[i]
+    if (has_kind(i, "float"))
+        return "double " arg_name[i]
+    if (has_kind(i, "bool"))
+        return "bool " arg_name[i]
+    if (has_kind(i, "string"))
+        return "const char *" arg_name[i]
+    if (has_kind(i, "dtype"))
+        return "tn_dtype " arg_name[i]
+    if (has_kind(i, "device"))
+        return "tn_device *" arg_name[i]
+    fail(name ": no C parameter for " arg_name[i])
+}
+function parameter_value(i, number)
+{
+    if (number)
+        return "tn__value_number(" arg_name[i] ")"
+    if (has_kind(i, "tensors"))
+        return "tn__value_tensors(" arg_name[i] ", " arg_name[i] "_count)"
+    if (has_kind(i, "floats"))
+        return "tn__value_floats(" arg_name[i] ", " arg_name[i] "_count)"
+    if (has_kind(i, "tensor"))
+        return (optional[i] ? "tn__value_optional(" : "tn__value_tensor(") \
+            arg_name[i] ")"
+    if (has_kind(i, "dims"))
+        return "tn__value_dims(&" arg_name[i] ")"
+    if (has_kind(i, "int"))
+        return "tn__value_int(" arg_name[i] ")"
+    return "tn__value_" kinds[i] "(" arg_name[i] ")"
+}
+
+# ---- the functions of a row --------------------------------------------------
+
+# choice: bit k set: the k-th argument of kinds tensor|number is a number.
+function function_name(choice, both,    base)
+{
+    base = name
+    sub(/_$/, "", base)
+    if (choice == 0)
+        return name
+    return base (choice == 3 ? "_scalars" : both == 2 && choice == 1 ? \
+        "_scalar_first" : "_scalar") (emit_row_inplace ? "_" : "")
+}
+
+function emit_function(choice, both,    cname, i, k, number, list, call, plain, \
+                       scalars, macro, has_options, cpp, inner_call, numbers, \
+                       returns)
+{
+    cname = "tn_" function_name(choice, both)
+    has_options = arg_count > positional
+    list = call = macro = cpp = numbers = ""
+    k = 0
+    for (i = 1; i <= positional; i++) {
+        number = kinds[i] == "number"
+        if (kinds[i] == "tensor|number" || kinds[i] == "number|tensor")
+            number = int(choice / (k++ ? 2 : 1)) % 2
+        is_number[i] = number
+        list = list (i > 1 ? ", " : "") parameter(i, number)
+        call = call (i > 1 ? ", " : "") arg_name[i]
+        macro = macro (i > 1 ? ", " : "") \
+            (number ? "tn_num(" arg_name[i] ")" : arg_name[i])
+        cpp = cpp (i > 1 ? ", " : "") \
+            (number ? "Number" i " " arg_name[i] : parameter(i, 0))
+        if (kinds[i] == "tensors" || kinds[i] == "floats") {
+            call = call ", " arg_name[i] "_count"
+            macro = macro ", " arg_name[i] "_count"
+        }
+        if (number)
+            numbers = numbers (numbers == "" ? "" : ", ") "typename Number" i
+    }
+    if (listed) {
+        list = list ", tn_tensor **out, int room"
+        call = call ", out, room"
+        macro = macro ", out, room"
+        cpp = cpp ", tn_tensor **out, int room"
+    }
+    returns = listed ? "int " : "tn_tensor *"
+    for (i = 2; i <= out_count; i++) {
+        list = list ", tn_tensor **out_" out_name[i]
+        call = call ", out_" out_name[i]
+        macro = macro ", out_" out_name[i]
+        cpp = cpp ", tn_tensor **out_" out_name[i]
+    }
+    plain = cname
+    if (has_options && !sub(/_$/, "_with_", plain))
+        plain = plain "_with"
+    # declaration and macros
+    h = h "TN_API " returns plain "(" (list == "" ? "void" : list) \
+        (has_options ? ", const tn_" options_name "_options *options" : "") \
+        ");\n"
+    if (has_options) {
+        c_macros = c_macros "#define " cname "(...) \\\n" \
+            "    TN__WITH_" toupper(function_name(choice, both)) "(__VA_ARGS__, " \
+            ".size = sizeof(tn_" options_name "_options))\n" \
+            "#define TN__WITH_" toupper(function_name(choice, both)) "(" call \
+            ", ...) \\\n    " plain "(" macro ", &(tn_" options_name \
+            "_options){__VA_ARGS__})\n"
+        cpp_functions = cpp_functions (numbers == "" ? "" : \
+            "template <" numbers ">\n") "inline " returns cname "(" cpp \
+            ", tn_" options_name "_options options = {})\n{\n" \
+            "    options.size = sizeof options;\n    return " plain "(" macro \
+            ", &options);\n}\n"
+    } else if (numbers != "") {
+        c_macros = c_macros "#define " cname "(" call ") " cname "(" macro ")\n"
+        cpp_functions = cpp_functions "template <" numbers ">\n" \
+            "inline " returns cname "(" cpp ")\n{\n    return " cname "(" \
+            macro ");\n}\n"
+    }
+    # definition
+    c = c "\n" returns "(" plain ")(" (list == "" ? "void" : list) \
+        (has_options ? ",\n    const tn_" options_name "_options *options" : "") \
+        ")\n{\n"
+    if (has_options)
+        c = c "    tn_" options_name "_options o_;\n" \
+            "    tn__options_take(&o_, sizeof o_, options);\n"
+    c = c "    const tn_value value_[] = {\n"
+    for (i = 1; i <= arg_count; i++)
+        c = c "        " (i <= positional ? parameter_value(i, is_number[i]) : \
+            option_value(i)) ",\n"
+    c = c "    };\n"
+    if (listed) {
+        c = c "    return tn__op_run(&tn__op_table[" id "], value_, " \
+            arg_count ", out, room);\n}\n"
+    } else if (out_count > 1) {
+        c = c "    tn_tensor **const others_[] = {"
+        for (i = 2; i <= out_count; i++)
+            c = c (i > 2 ? ", " : "") "out_" out_name[i]
+        c = c "};\n    return tn__op_run_outputs(&tn__op_table[" id "], value_, " \
+            arg_count ", others_, " (out_count - 1) ");\n}\n"
+    } else {
+        c = c "    return tn__op_run1(&tn__op_table[" id "], value_, " \
+            arg_count ");\n}\n"
+    }
+}
+
+# One doc comment: the sentence, then the arguments that have something to say.
+function wrap(text, first, next_lines,    words, n, i, line_text, out)
+{
+    n = split(text, words, " ")
+    line_text = first
+    out = ""
+    for (i = 1; i <= n; i++) {
+        if (length(line_text) + length(words[i]) + 1 > 77 && \
+            line_text != first && line_text != next_lines) {
+            out = out line_text "\n"
+            line_text = next_lines
+        }
+        line_text = line_text (line_text ~ / $/ ? "" : " ") words[i]
+    }
+    return out line_text
+}
+function torch_names()
+{
+    if (emit_row_inplace)
+        return name
+    return ("torch" in field) ? field["torch"] : name
+}
+function sentence(    text)
+{
+    text = field["doc"]
+    text = toupper(substr(text, 1, 1)) substr(text, 2)
+    if (emit_row_inplace)
+        text = text ", written into input"
+    return text "."
+}
+function doc_comment(    text, i, first_torch, parts)
+{
+    text = wrap(sentence(), "/* ", " * ") "\n"
+    for (i = 1; i <= arg_count; i++) {
+        if (kinds[i] == "tensor" && !optional[i])
+            continue
+        text = text wrap(arg_name[i] ": " describe(i) \
+            (has_fallback[i] ? ", default " fallback[i] : "") \
+            (optional[i] ? ", may be left out" : ""), " *   ", " *     ") "\n"
+    }
+    if (listed)
+        text = text wrap("returns how many, written into out (room for that " \
+            "many), or a negative status", " *   ", " *     ") "\n"
+    split(torch_names(), parts, " ")
+    return text " * Source: torch." (emit_row_inplace ? "Tensor." : "") \
+        parts[1] ". */\n"
+}
+function describe(i,    text)
+{
+    text = kinds[i]
+    gsub(/\|/, " or ", text)
+    return text
+}
+
+# ---- emitting one row ----------------------------------------------------------
+
+function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
+                      rows, keepdim, tensor_count, leading, sort_name, run, \
+                      body, grads, g, any_grad, with_arg, differentiable, \
+                      numbers, last_choice)
+{
+    id = row_count++
+    h = c = c_macros = cpp_functions = ""
+    options_name = name
+    sub(/_$/, "", options_name)
+    body = ("kernel" in field) ? field["kernel"] : ""
+    text = body " " with_text
+
+    # The enum of argument numbers and the prototype of a C function.
+    if (!emit_row_inplace) {
+        extern_text = extern_text "enum {"
+        for (i = 1; i <= arg_count; i++)
+            extern_text = extern_text (i > 1 ? ", " : " ") \
+                "TN__ARG_" toupper(name) "_" toupper(arg_name[i]) " = " (i - 1)
+        extern_text = extern_text (arg_count ? " };\n" : \
+            " TN__ARG_" toupper(name) "_NONE };\n")
+    }
+    run = "tn__run_kernel"
+    if ("native" in field)
+        run = "tn__run_" field["native"]
+    if ("composite" in field)
+        run = "tn__run_" field["composite"]
+    if ("rule" in field)
+        run = "tn__run_" field["rule"]
+    if ("select" in field)
+        run = "tn__select_" field["select"]
+    if (run != "tn__run_kernel" && !declared[run]++)
+        extern_text = extern_text "tn_status " run "(tn__call *call);\n"
+    extern_ids = extern_ids "    TN__OP_ID_" toupper(name) " = " id ",\n"
+
+    # Descriptors.
+    sig = name "("
+    tensor_count = 0
+    leading = 1
+    for (i = 1; i <= arg_count; i++) {
+        sig = sig (i > 1 ? ", " : "") arg_name[i]
+        if (has_fallback[i])
+            sig = sig "=" fallback[i]
+        else if (optional[i])
+            sig = sig "=None"
+        if (leading && has_kind(i, "tensor") && !optional[i] && \
+            i <= positional)
+            tensor_count++
+        else
+            leading = 0
+    }
+    sig = sig ")"
+    if (arg_count) {
+        c_args = "static const tn_op_arg args_" name "[] = {\n"
+        c_fall = "static const tn_value fallback_" name "[] = {\n"
+        for (i = 1; i <= arg_count; i++) {
+            c_args = c_args "    {" quote(arg_name[i]) ", " kind_bits(i) ", " \
+                (optional[i] ? "true" : "false") ", " \
+                (i > positional ? "true" : "false") ", " \
+                (has_fallback[i] ? quote(fallback[i]) : "NULL") "},\n"
+            c_fall = c_fall "    " fallback_value(i) ",\n"
+        }
+        descriptors = descriptors c_args "};\n" c_fall "};\n"
+    }
+    role = ""
+    for (i = 1; i <= arg_count; i++) {
+        if (body == "" || !mentions(text, arg_name[i]))
+            k = "-"
+        else if (has_kind(i, "tensor"))
+            k = "O"
+        else if (has_kind(i, "dtype"))
+            k = "T"
+        else
+            k = "P"
+        role = role k
+    }
+    any_grad = 0
+    grads = ""
+    n = split(grad_names, parts, " ")
+    for (i = 1; i <= n; i++)
+        if (!argument_of(parts[i], "grad"))
+            return
+    for (i = 1; i <= arg_count; i++) {
+        g = arg_name[i] in grad_text
+        any_grad += g
+        if (g)
+            text = text " " grad_text[arg_name[i]]
+        grads = grads "    " (g ? quote(grad_text[arg_name[i]]) : "NULL") ",\n"
+    }
+    extra = (mentions(text, "element") ? "e" : "") \
+        (mentions(text, "position") ? "p" : "") \
+        (mentions(text, "seed") ? "r" : "")
+    rows = keepdim = with_arg = -1
+    if ("rows" in field)
+        rows = argument_of(field["rows"], "rows") - 1
+    for (i = 1; i <= arg_count; i++)
+        if (arg_name[i] == "keepdim")
+            keepdim = i - 1
+    if (with_name != "")
+        with_arg = argument_of(with_name, "with") - 1
+    if (any_grad)
+        descriptors = descriptors "static const char *const grad_" name \
+            "[] = {\n" grads "};\n"
+    sort_name = ("kernel" in field) ? "KERNEL" : \
+        ("native" in field) ? "NATIVE" : "COMPOSITE"
+    differentiable = flags ~ / nograd / ? "false" : "true"
+    rows_text = rows_text "    {\n        .id = " id \
+        ", .sort = TN__OP_" sort_name ",\n" \
+        "        .inplace = " (emit_row_inplace ? "true" : "false") \
+        ", .view = " (flags ~ / view / ? "true" : "false") \
+        ", .host = " (flags ~ / host / ? "true" : "false") ",\n" \
+        "        .differentiable = " differentiable \
+        ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
+        ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
+        "        .widen = " (flags ~ / widen / ? "true" : "false") ",\n" \
+        "        .name = " quote(name) ", .torch = " quote(torch_names()) \
+        ",\n        .signature = " quote(sig) ",\n        .doc = " \
+        quote(sentence()) ",\n        .arg_count = " arg_count \
+        ", .tensor_count = " tensor_count ",\n" \
+        (arg_count ? "        .arg = args_" name ", .fallback = fallback_" \
+            name ",\n" : "") \
+        "        .run = " run ",\n        .kernel = " \
+        (body == "" ? "NULL" : quote(body)) ",\n        .with = " \
+        (with_name == "" ? "NULL" : quote(with_text)) ", .with_arg = " \
+        with_arg ",\n        .role = " quote(role) ", .extra = " \
+        quote(extra) ", .rows = " rows ", .keepdim = " keepdim ",\n" \
+        "        .grad = " (any_grad ? "grad_" name : "NULL") \
+        ", .cache = &cache[" id "],\n    },\n"
+
+    # By name: PyTorch's and the C one.
+    n = split(torch_names() " " name, parts, " ")
+    delete own
+    for (i = 1; i <= n; i++)
+        if (!(parts[i] in own)) {
+            own[parts[i]] = 1
+            # a row's own name is its own first of all
+            names[++name_count] = parts[i] " " \
+                sprintf("%d%05d", parts[i] != name, id)
+        }
+
+    # Gradient functions of the room above.
+    if (differentiable == "true" && !any_grad && \
+        (("native" in field) || ("rule" in field))) {
+        gradient_externs = gradient_externs "TN__GRADIENT(" name ");\n"
+        gradient_rows = gradient_rows "    tn__grad_" name ",\n"
+    } else {
+        gradient_rows = gradient_rows "    NULL, /* " name " */\n"
+    }
+
+    # Functions: one for each choice of tensor or number.
+    if (flags ~ / inner /)
+        return
+    both = numbers = 0
+    for (i = 1; i <= positional; i++)
+        if (kinds[i] == "tensor|number" || kinds[i] == "number|tensor")
+            both++
+        else if (has_kind(i, "tensor"))
+            numbers++
+    if (both > 2)
+        fail(name ": more than two arguments of kinds tensor|number")
+    if (arg_count > positional && !emit_row_inplace) {
+        h = h "typedef struct tn_" name "_options {\n    size_t size;\n"
+        for (i = positional + 1; i <= arg_count; i++)
+            h = h option_fields(i)
+        h = h "} tn_" name "_options;\n"
+    }
+    last_choice = both == 2 ? 3 : both
+    for (choice = 0; choice <= last_choice; choice++) {
+        # At least one tensor; and what is written in place is one.
+        if (both == 2 && choice == 3 && !numbers)
+            continue
+        if (both == 2 && choice == 1 && emit_row_inplace)
+            continue
+        emit_function(choice, both)
+    }
+    header_text = header_text "\n" doc_comment() h
+    if (c_macros != "")
+        header_text = header_text "#ifndef __cplusplus\n" c_macros \
+            "#else\n} /* extern \"C\" */\n" cpp_functions \
+            "extern \"C\" {\n#endif\n"
+    functions = functions c
+}
+
+# ---- writing --------------------------------------------------------------------
+
+END {
+    finish_line()
+    finish_row()
+    if (failed || !row_count) {
+        if (!row_count)
+            print "generate.awk: no rows" > "/dev/stderr"
+        exit 1
+    }
+    made = "Made by lib/ops/generate.awk from lib/ops/table."
+
+    print "/* <tenon/ops.h>: the operators, named as in PyTorch.\n" \
+        " * " made "\n *\n" \
+        " * Each gives a new tensor, owned by the open scope, or NULL with the error\n" \
+        " * recorded; given NULL it returns NULL. Options come after the arguments, by\n" \
+        " * name: tn_sum(x, .dim = tn_dims(0), .keepdim = true). Functions whose name\n" \
+        " * ends in _scalar take a C number, those in _ write into their input. */\n" \
+        "#ifndef TENON_OPS_H\n#define TENON_OPS_H\n\n#include <tenon/op.h>\n\n" \
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif" > header
+    print header_text > header
+    print "#ifdef __cplusplus\n}\n#endif\n#endif" > header
+    close(header)
+
+    print "/* " made " */\n#ifndef TN_LIB_OPS_TABLE_H\n" \
+        "#define TN_LIB_OPS_TABLE_H\n\n#include <ops/ops.h>\n" > externs
+    print "enum {\n" extern_ids "    TN__OP_COUNT = " row_count "\n};\n" \
+        "extern const tn_op tn__op_table[TN__OP_COUNT];\n\n" \
+        "/* Names served, sorted, each with its rows in order. */\n" \
+        "typedef struct tn__op_alias {\n    const char *name;\n    int id;\n" \
+        "} tn__op_alias;\nextern const tn__op_alias tn__op_aliases[];\n" \
+        "extern const int tn__op_alias_count;\n" > externs
+    print "/* Arguments by number, and the C functions of rows. */\n" \
+        extern_text "\n#endif" > externs
+    close(externs)
+
+    print "/* " made " */\n#include <ops/define.h>\n#include <ops/table.h>\n" \
+        "#include <tenon/ops.h>\n\n" \
+        "static struct tn__op_cache cache[TN__OP_COUNT];" > source
+    print dims_text descriptors "\nconst tn_op tn__op_table[TN__OP_COUNT] = {\n" \
+        rows_text "};\n" > source
+    sort_names()
+    print "const tn__op_alias tn__op_aliases[] = {" > source
+    for (i = 1; i <= name_count; i++) {
+        split(names[i], parts, " ")
+        print "    {" quote(parts[1]) ", " (substr(parts[2], 2) + 0) "}," > source
+    }
+    print "};\nconst int tn__op_alias_count = " name_count ";" > source
+    print functions > source
+    close(source)
+
+    print "/* " made " */\n#include <autograd/autograd.h>\n" > gradients
+    print gradient_externs > gradients
+    print "const tn__gradient_fn tn__gradient_table[] = {\n" gradient_rows \
+        "};\nconst int tn__gradient_table_count = " row_count ";" > gradients
+    close(gradients)
+}
+
+# By bytes (the rule sets LC_ALL=C), the order that strcmp has. The blank after
+# a name sorts before all that names may hold.
+function sort_names(    i, j, word)
+{
+    for (i = 2; i <= name_count; i++) {
+        word = names[i]
+        for (j = i - 1; j >= 1 && names[j] > word; j--)
+            names[j + 1] = names[j]
+        names[j + 1] = word
+    }
+}

@@ -1,0 +1,61 @@
+/* lapack.h: LAPACK, opened at the first call of a `host` row, and matrices as it
+ * wants them: column-major, in host memory.
+ *
+ * A host row stages its inputs, calls one routine for each matrix of the batch,
+ * and hands the results back to the device of its input. */
+#ifndef TN_LIB_OPS_LAPACK_H
+#define TN_LIB_OPS_LAPACK_H
+
+#include <ops/native.h>
+
+/* Each routine for float64 and for float32. */
+typedef struct tn__lapack {
+#define LAPACK(name, arguments) void(*name[2]) arguments;
+#include "lapack.def"
+#undef LAPACK
+} tn__lapack;
+
+/* NULL with TN_ERR_UNSUPPORTED where no library has it; what names the row. */
+const tn__lapack *tn__lapack_open(const char *what);
+
+/* Matrices (batch of them, rows x columns), column-major, one after another. */
+typedef struct tn__staged {
+    int64_t batch;
+    int rows, columns;
+    bool single;  /* float32, else float64 (or int32 where said) */
+    size_t element;
+    char *data;   /* owned */
+} tn__staged;
+
+/* The matrices of x, (..., rows, columns) of float32 or float64; refuses others
+ * with the argument's name. Free with tn__staged_free, also after a failure. */
+tn_status tn__stage(tn__staged *s, tn_tensor *x, const char *what,
+                    const char *argument);
+/* New ones, all 0, like others in number and dtype. */
+tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
+                        int64_t columns);
+void tn__staged_free(tn__staged *s);
+static inline void *tn__staged_at(const tn__staged *s, int64_t k)
+{
+    return s->data + (size_t)k * (size_t)s->rows * (size_t)s->columns *
+                         s->element;
+}
+/* Ones on the diagonal of every matrix. */
+void tn__staged_eye(tn__staged *s);
+/* Zeros below (or above) the diagonal. */
+void tn__staged_clear(tn__staged *s, bool below);
+
+/* A tensor on x's device with x's batch dimensions (all but the last two),
+ * and of each matrix the first `rows` x `columns`; as_vector: without the
+ * last dimension. One reference. */
+tn_tensor *tn__unstage(const tn__staged *s, const tn_tensor *x, int64_t rows,
+                       int64_t columns, bool as_vector, const char *what);
+/* `width` whole numbers for each matrix (width -1: one, without a dimension)
+ * as an int32 tensor. */
+tn_tensor *tn__unstage_ints(const int *number, const tn_tensor *x,
+                            int64_t width, const char *what);
+
+/* The first number of a workspace query. */
+int tn__lapack_room(const void *work, bool single);
+
+#endif

@@ -1,0 +1,19 @@
+/* loss.h: what losses make of their elements. */
+#ifndef TN_LIB_OPS_LOSS_H
+#define TN_LIB_OPS_LOSS_H
+
+#include <ops/ops.h>
+
+typedef enum tn__reduction {
+    TN__REDUCE_NONE,
+    TN__REDUCE_MEAN,
+    TN__REDUCE_SUM
+} tn__reduction;
+
+/* The reduction that a string argument names; false with the error recorded. */
+bool tn__find_reduction(const tn__call *call, int arg,
+                        tn__reduction *reduction);
+
+tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
+
+#endif

@@ -1,0 +1,143 @@
+/* matmul.c: matrix products: operands as batches of strided matrices. A
+ * transposition is a stride, a batch that broadcasts has stride 0, so nothing
+ * is copied. */
+#include <ops/native.h>
+
+/* The strides of x over `batch` axes (broadcast) and its last two. */
+static tn_strided matrices(const tn_tensor *x, int batch_ndim)
+{
+    tn_strided view = {.buffer = tn__tensor_buffer(x),
+                       .offset = tn__tensor_buffer_offset(x),
+                       .dtype = x->dtype, .ndim = (uint32_t)batch_ndim + 2};
+    int own = x->ndim - 2;
+    for (int d = 0; d < batch_ndim; d++) {
+        int from = d - (batch_ndim - own);
+        view.stride[d] = from < 0 || x->shape[from] == 1 ? 0 : x->stride[from];
+    }
+    view.stride[batch_ndim] = x->stride[own];
+    view.stride[batch_ndim + 1] = x->stride[own + 1];
+    return view;
+}
+
+/* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N) whose
+ * batch axes broadcast. */
+static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
+                          double beta, const char *what)
+{
+    int batch = c->ndim - 2;
+    tn_matmul_args args = {.size = sizeof args, .batch_ndim = (uint32_t)batch,
+                           .m = c->shape[batch], .n = c->shape[batch + 1],
+                           .k = a->shape[a->ndim - 1], .alpha = 1,
+                           .beta = beta};
+    for (int d = 0; d < batch; d++)
+        args.batch[d] = c->shape[d];
+    if (c->numel == 0)
+        return TN_OK;
+    args.a = matrices(a, batch);
+    args.b = matrices(b, batch);
+    args.c = matrices(c, batch);
+    return tn__device_matmul(c->storage->device, &args, what);
+}
+
+static tn_status fail_shapes(const char *name, const tn_tensor *a,
+                             const tn_tensor *b, const char *why)
+{
+    char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
+    return tn__fail(TN_ERR_SHAPE, "%s: %s: %s x %s", name, why,
+                    tn__shape_text(first, a->ndim, a->shape),
+                    tn__shape_text(second, b->ndim, b->shape));
+}
+
+/* x seen as a matrix: a 1-d left operand is a row, a right one a column. Only
+ * the view is filled: no counts, nothing owned. */
+static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
+{
+    view->storage = x->storage;
+    view->offset = x->offset;
+    view->dtype = x->dtype;
+    view->ndim = x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        view->shape[d] = x->shape[d];
+        view->stride[d] = x->stride[d];
+    }
+    if (x->ndim == 1) {
+        view->ndim = 2;
+        view->shape[left] = x->shape[0];
+        view->stride[left] = x->stride[0];
+        view->shape[!left] = 1;
+        view->stride[!left] = 0;
+    }
+}
+
+tn_status tn__run_matmul(tn__call *call)
+{
+    const tn_tensor *x = tn__call_tensor(call, TN__ARG_MATMUL_INPUT);
+    const tn_tensor *y = tn__call_tensor(call, TN__ARG_MATMUL_OTHER);
+    const char *name = tn__op_outer("matmul");
+    if (x->ndim == 0 || y->ndim == 0)
+        return fail_shapes(name, x, y, "an operand has no dimension");
+    tn_status status = tn__check_same_dtype(name, x, "input", y, "other");
+    if (status < 0)
+        return status;
+    tn_tensor a, b;
+    as_matrix(&a, x, true);
+    as_matrix(&b, y, false);
+    if (a.shape[a.ndim - 1] != b.shape[b.ndim - 2])
+        return fail_shapes(name, x, y, "inner sizes differ");
+    tn__shape shape = {.ndim = a.ndim - 2};
+    for (int d = 0; d < a.ndim - 2; d++)
+        shape.dim[d] = a.shape[d];
+    if (!tn__shape_broadcast(&shape, b.ndim - 2, b.shape))
+        return fail_shapes(name, x, y, "batches do not broadcast");
+    int batch = shape.ndim;
+    shape.dim[batch] = a.shape[a.ndim - 2];
+    shape.dim[batch + 1] = b.shape[b.ndim - 1];
+
+    /* The result as matrices; then without the axes of 1-d operands. */
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, batch + 2,
+                                    shape.dim, name);
+    if (!out)
+        return tn_error_code();
+    status = matmul_into(&a, &b, out, 0, name);
+    if (y->ndim == 1)
+        out->ndim--;
+    if (x->ndim == 1) {
+        out->ndim--;
+        out->shape[batch] = shape.dim[batch + 1];
+    }
+    tn__shape_contiguous_strides(out->ndim, out->shape, out->stride);
+    call->out[call->out_count++] = out;
+    return status;
+}
+
+tn_status tn__run_mm(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_MM_INPUT);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_MM_MAT2);
+    if (a->ndim != 2 || b->ndim != 2)
+        return fail_shapes("mm", a, b, "two matrices are wanted");
+    return tn__give(call, tn_matmul(a, b));
+}
+
+tn_status tn__run_bmm(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_BMM_INPUT);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_BMM_MAT2);
+    if (a->ndim != 3 || b->ndim != 3 || a->shape[0] != b->shape[0])
+        return fail_shapes("bmm", a, b,
+                           "two batches of as many matrices are wanted");
+    return tn__give(call, tn_matmul(a, b));
+}
+
+tn_status tn__run_linear(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINEAR_INPUT);
+    tn_tensor *w = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_LINEAR_BIAS);
+    if (w->ndim < 1 || w->ndim > 2 || x->ndim < 1 ||
+        x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
+        return fail_shapes("linear", x, w,
+                           "the last size of input is not that of weight");
+    tn_tensor *y = tn_matmul(x, tn_t(w));
+    return tn__give(call, b ? tn_add(y, b) : y);
+}

@@ -1,0 +1,165 @@
+/* mistakes.c: the wording of what callers get wrong: the operator, the values
+ * that clash, and the call that mends it where there is one. */
+#include <ops/mistakes.h>
+#include <string.h>
+
+const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
+                           const int64_t *shape)
+{
+    tn__text grown = {0};
+    tn__text_add_shape(&grown, ndim, shape);
+    snprintf(text, TN__SHAPE_TEXT, "%s", grown.data ? grown.data : "(?)");
+    tn__text_release(&grown);
+    return text;
+}
+
+tn_status tn__fail_dim(const char *name, int64_t dim, int ndim)
+{
+    int count = ndim ? ndim : 1;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: dim %lld is outside [%d, %d]", name,
+                    (long long)dim, -count, count - 1);
+}
+
+/* One tensor of a message: "other (2, 3) is on cpu". */
+static void add_place(tn__text *text, const char *name, int number,
+                      const tn_tensor *x)
+{
+    char shape[TN__SHAPE_TEXT];
+    tn__text_add(text, "%s%s", text->length ? ", " : "", name);
+    if (number >= 0)
+        tn__text_add(text, "[%d]", number);
+    tn__text_add(text, " %s is on %s",
+                 tn__shape_text(shape, x->ndim, x->shape),
+                 x->storage->device->name);
+}
+
+tn_status tn__fail_devices(const tn_op *op, const tn_value *value)
+{
+    tn__text places = {0};
+    const tn_device *first = NULL;
+    char mend[160] = "";
+    for (int i = 0; i < op->arg_count; i++) {
+        bool list = value[i].kind == TN_VALUE_TENSORS;
+        if (!list && value[i].kind != TN_VALUE_TENSOR)
+            continue;
+        int count = list ? value[i].count : 1;
+        for (int k = 0; k < count; k++) {
+            const tn_tensor *x =
+                list ? value[i].of.tensors[k] : value[i].of.tensor;
+            add_place(&places, op->arg[i].name, list ? k : -1, x);
+            if (!first)
+                first = x->storage->device;
+            else if (x->storage->device != first && !mend[0] && list)
+                snprintf(mend, sizeof mend,
+                         "tn_to(%s[%d], tn_device_open(\"%s\"))",
+                         op->arg[i].name, k, first->name);
+            else if (x->storage->device != first && !mend[0])
+                snprintf(mend, sizeof mend,
+                         "tn_to(%s, tn_device_open(\"%s\"))",
+                         op->arg[i].name, first->name);
+        }
+    }
+    tn__fail(TN_ERR_DEVICE, "%s: %s; move one with %s", op->name,
+             places.data ? places.data : "tensors are on two devices", mend);
+    tn__text_release(&places);
+    return TN_ERR_DEVICE;
+}
+
+tn_status tn__fail_numbers(const tn_op *op)
+{
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s is a number and no other argument "
+                    "is a tensor; make one a tensor with tn_full", op->name,
+                    op->arg[0].name);
+}
+
+tn_status tn__fail_dead(const tn_op *op, int i)
+{
+    return tn__fail(TN_ERR_STATE,
+                    "%s: %s is no tensor, or none any more: its scope was "
+                    "closed or it was dropped; tn_keep() what is to outlive "
+                    "its scope", op->name, op->arg[i].name);
+}
+
+static const char *kind_name(int kind)
+{
+    static const char *const name[] = {
+        "nothing", "a tensor", "tensors",  "a number", "an int",  "a float",
+        "a bool",  "sizes",    "floats", "a string", "a dtype", "a device"};
+    return kind >= 0 && kind <= TN_VALUE_DEVICE ? name[kind] : "no value";
+}
+
+tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v)
+{
+    tn__text wanted = {0};
+    for (int k = TN_VALUE_TENSOR; k <= TN_VALUE_DEVICE; k++)
+        if (op->arg[i].kinds >> k & 1)
+            tn__text_add(&wanted, "%s%s", wanted.length ? " or " : "",
+                         kind_name(k));
+    tn__fail(TN_ERR_ARGUMENT, "%s: %s takes %s, not %s", op->name,
+             op->arg[i].name, wanted.data ? wanted.data : "nothing",
+             kind_name(v->kind));
+    tn__text_release(&wanted);
+    return TN_ERR_ARGUMENT;
+}
+
+tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
+{
+    tn__error error;
+    tn__text given = {0};
+    if (tn_error_code() != TN_ERR_DTYPE)
+        return tn_error_code();
+    tn__error_take(&error);
+    const char *why = strstr(error.text, ": "); /* behind line and column */
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->role[i] == TN__ROLE_OPERAND &&
+            value[i].kind == TN_VALUE_TENSOR)
+            tn__text_add(&given, "%s%s is %s", given.length ? ", " : "",
+                         op->arg[i].name,
+                         tn_dtype_name(value[i].of.tensor->dtype));
+    tn__fail(TN_ERR_DTYPE, "%s: %s%s; convert with tn_to_dtype",
+             tn__op_outer(op->name), given.data ? given.data : "",
+             why ? why : "");
+    tn__text_release(&given);
+    return TN_ERR_DTYPE;
+}
+
+tn_status tn__fail_left_out(const tn_op *op, int i)
+{
+    char pending[400];
+    snprintf(pending, sizeof pending, "%s", tn_error());
+    return tn__fail(TN_ERR_STATE, "%s: %s left out while an error is pending: "
+                    "%s", op->name, op->arg[i].name, pending);
+}
+
+tn_status tn__fail_broadcast(const char *name, int count,
+                             const char *const *names,
+                             tn_tensor *const *tensor)
+{
+    tn__text text = {0};
+    char shape[TN__SHAPE_TEXT];
+    for (int i = 0; i < count; i++)
+        if (tensor[i])
+            tn__text_add(&text, "%s%s %s", text.length ? ", " : "", names[i],
+                         tn__shape_text(shape, tensor[i]->ndim,
+                                        tensor[i]->shape));
+    tn__fail(TN_ERR_SHAPE, "%s: shapes do not broadcast: %s", name,
+             text.data ? text.data : "");
+    tn__text_release(&text);
+    return TN_ERR_SHAPE;
+}
+
+tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
+                         const int64_t *extent)
+{
+    int64_t position[TN_MAX_NDIM], rest = fault->position;
+    char text[TN__SHAPE_TEXT];
+    for (int d = ndim - 1; d >= 0; d--) {
+        position[d] = extent[d] ? rest % extent[d] : 0;
+        rest = extent[d] ? rest / extent[d] : 0;
+    }
+    return tn__fail(TN_ERR_INDEX,
+                    "%s: index %lld at position %s is outside [0, %lld)",
+                    tn__op_outer(name), (long long)fault->index,
+                    tn__shape_text(text, ndim, position),
+                    (long long)fault->extent);
+}

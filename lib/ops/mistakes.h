@@ -1,0 +1,47 @@
+/* mistakes.h: the wording of what callers get wrong. Each returns its status
+ * with the message recorded. */
+#ifndef TN_LIB_OPS_MISTAKES_H
+#define TN_LIB_OPS_MISTAKES_H
+
+#include <base/error.h>
+#include <ops/ops.h>
+
+/* "(2, 3)" in a buffer of the caller's; returns it. */
+#define TN__SHAPE_TEXT 320
+const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
+                           const int64_t *shape);
+
+/* "softmax: dim 3 is outside [-2, 1]". */
+tn_status tn__fail_dim(const char *name, int64_t dim, int ndim);
+/* Tensors on two devices: each with its shape and device, and the tn_to. */
+tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
+/* A tensor that is gone, or something else. */
+tn_status tn__fail_dead(const tn_op *op, int i);
+/* Numbers alone, where the result takes its shape from a tensor. */
+tn_status tn__fail_numbers(const tn_op *op);
+/* A value of a kind that the argument does not take. */
+tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
+/* Dtypes for which a row's kernel is not defined, whose message is pending: that
+ * speaks of a text the caller did not write, this of the arguments. */
+tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
+/* An optional argument left out while an error is pending. */
+tn_status tn__fail_left_out(const tn_op *op, int i);
+/* Shapes that do not broadcast: the operands' names and shapes. */
+tn_status tn__fail_broadcast(const char *name, int count,
+                             const char *const *names,
+                             tn_tensor *const *tensor);
+/* An index fault, with the index's coordinates in the iteration space. */
+tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
+                         const int64_t *extent);
+
+/* An error leaves this call (of count values, as far as they are known): fills
+ * in what is known of it besides its words. Nothing where it came from outside
+ * of the call. */
+void tn__blame(const tn__call *call, const tn_value *value, int count);
+
+/* An error leaves this call (of count values, as far as they are known): fills
+ * in what is known of it besides its words. Nothing where it came from outside
+ * of the call. */
+void tn__blame(const tn__call *call, const tn_value *value, int count);
+
+#endif

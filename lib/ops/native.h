@@ -1,0 +1,39 @@
+/* native.h: what C functions of rows share. */
+#ifndef TN_LIB_OPS_NATIVE_H
+#define TN_LIB_OPS_NATIVE_H
+
+#include <base/error.h>
+#include <ops/mistakes.h>
+#include <ops/space.h>
+#include <ops/table.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+/* Hands an output to the call; the status of what made it. */
+static inline tn_status tn__give(tn__call *call, tn_tensor *out)
+{
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    return TN_OK;
+}
+
+/* Another row on these values. */
+static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
+{
+    return tn__op_run1(&tn__op_table[id], value, count);
+}
+
+/* Several tensors must share a dtype: "matmul: dtypes differ: input float32,
+ * other float64; convert one with tn_to_dtype". */
+tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
+                               const char *a_name, const tn_tensor *b,
+                               const char *b_name);
+
+/* src, of any strides and broadcast, written into dst's view with its dtype. */
+tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
+/* A number written into all of dst. */
+tn_status tn__fill(tn_tensor *dst, double number, const char *what);
+
+
+#endif

@@ -1,0 +1,296 @@
+/* ops.h: the operator table inside, and the one path that every call takes:
+ *
+ *   validate -> record gradient (if needed) -> device
+ *
+ * tn_op_call, the generated functions and tn_call all end in tn__op_run. The
+ * room knows no device and no gradient: autograd listens through tn__op_hooks.
+ */
+#ifndef TN_LIB_OPS_OPS_H
+#define TN_LIB_OPS_OPS_H
+
+#include <base/here.h>
+#include <kernel/kernel.h>
+#include <tenon/op.h>
+#include <tensor/tensor.h>
+
+#define TN__OP_MAX_ARGS 24
+#define TN__OP_MAX_OUTPUTS 64 /* of split, unbind ... more is an error */
+
+typedef struct tn__call tn__call;
+
+/* Runs a call whose values are validated: fills call->out[], out_count.
+ * Outputs carry one reference each, owned by nobody yet. */
+typedef tn_status (*tn__op_run_fn)(tn__call *call);
+/* Returned instead of TN_OK: the outputs came from another call, which recorded
+ * them and gave them to the open scope. */
+#define TN__DONE 1
+
+enum {
+    TN__OP_KERNEL,    /* a definition in the kernel language */
+    TN__OP_NATIVE,    /* a C function; its gradient is a function of autograd */
+    TN__OP_COMPOSITE, /* a C function of other operators, which record */
+};
+
+/* What an argument is to the kernel of a KERNEL row. */
+enum {
+    TN__ROLE_NONE = '-',    /* nothing: rows, keepdim, size, device */
+    TN__ROLE_OPERAND = 'O', /* an input; a number given here: a parameter */
+    TN__ROLE_PARAM = 'P',   /* a parameter */
+    TN__ROLE_DTYPE = 'T'    /* a dtype; its name in the body is a conversion */
+};
+
+struct tn_op {
+    int id;             /* dense over the table; user's come after */
+    uint8_t sort;       /* TN__OP_KERNEL ... */
+    bool inplace;       /* its first argument is written (name ends in _) */
+    bool view;          /* outputs share the input's storage */
+    bool host;          /* runs on the host, counted */
+    bool differentiable;
+    bool nonempty;      /* refuses rows without elements */
+    bool floating;      /* integer and bool inputs are refused */
+    bool widen;         /* COMPOSITE: half types are worked on in f32 and rounded
+                           once, at the end */
+    const char *name;      /* as in C: "max_dim" */
+    const char *torch;     /* names served: "max amax", by spaces */
+    const char *signature;
+    const char *doc;
+    int arg_count, tensor_count; /* tensor_count: leading tensor arguments */
+    const tn_op_arg *arg;
+    const tn_value *fallback; /* defaults; NONE where there is none */
+    tn__op_run_fn run;     /* NATIVE, COMPOSITE; KERNEL: tn__run_kernel or a
+                              rule of its own that lays out the space */
+    const char *kernel;    /* body text */
+    const char *with;      /* the body if argument with_arg is given and not
+                              its default; NULL: the same */
+    int with_arg;          /* -1: none */
+    const char *role;      /* one TN__ROLE_ for each argument */
+    const char *extra;     /* inputs and parameters that come by themselves:
+                              letters 'e' element, 'p' position, 'r' seed and
+                              call */
+    int rows;              /* argument that names the row dimensions; -1 all */
+    int keepdim;           /* argument that says whether they stay; -1: no */
+    const char *const *grad; /* per argument: kernel text, "none", or
+                                NULL: derived. KERNEL only */
+    struct tn__op_cache *cache; /* kernels by dtypes; made on first use */
+};
+
+struct tn__call {
+    tn__doing doing;         /* for errors and origins */
+    const tn_op *op;
+    const tn_value *value;   /* arg_count of them, defaults filled in */
+    int out_count;
+    tn_tensor **out;         /* room for TN__OP_MAX_OUTPUTS */
+    tn_tensor *const *into;  /* given outputs (out=), or NULL; */
+    int into_count;          /*   that many */
+    struct tn_op_context *context; /* of an operator that the program wrote in
+                                C: counted; NULL: of another */
+    bool records;            /* in place: autograd will be told */
+    tn_tensor *original;     /*   and asked for this copy of what is written,
+                                  as it was; counted, NULL: not needed */
+    const tn__kernel *kernel;   /* KERNEL: what ran, for the gradient; */
+    const tn_number *param;     /*   with these parameters, */
+    int param_count;
+    struct tn__space *space;    /*   over this space */
+    const tn__shape *shape;  /* KERNEL without a rule: the shape to which its */
+    uint32_t row_dims;       /*   inputs broadcast; bit d of row_dims marks its
+                                  dimension d as a row dimension. A row with a
+                                  rule: NULL; its gradient is a function of
+                                  autograd, as for NATIVE */
+    tn__shape shape_room;    /* what shape points to */
+    tn_number param_room[TN__KERNEL_MAX_PARAMS]; /* what param points to */
+};
+
+/* ---- the path ------------------------------------------------------------ */
+
+/* Validates, runs, lets autograd record, gives the outputs to the open scope.
+ * Returns the number of outputs, or a negative status. */
+int tn__op_run(const tn_op *op, const tn_value *value, int count,
+               tn_tensor **out, int room);
+/* The same for values that a caller filled by hand. */
+int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
+                     tn_tensor **out, int room);
+/* One output: what the generated functions call. */
+tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
+
+/* Values filled by hand, results written into given tensors. */
+tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
+                          tn_tensor *const *into, int into_count);
+/* The first and, through others[k] (NULL: not wanted), the further outputs. */
+tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
+                              int count, tn_tensor **const *others,
+                              int other_count);
+/* The name under which messages of this thread speak: that of the outermost
+ * operator that is running, else `name`. */
+static inline const char *tn__op_outer(const char *name)
+{
+    const char *called = tn__here_called();
+    return called ? called : name;
+}
+
+/* Autograd listens here; zeroed until it registers. */
+typedef struct tn__op_hooks {
+    /* Is recording on in this thread? */
+    bool (*recording)(void);
+    /* Called after a NATIVE or KERNEL call, recording being on, where an input
+     * requires a gradient and the operator is differentiable. */
+    tn_status (*record)(tn__call *call);
+    /* Before a kernel writes in place where that will be recorded: sets
+     * call->original if the gradient needs it. */
+    tn_status (*keep_original)(tn__call *call);
+    /* Before an operator writes into x: refuses leaves that require one. */
+    tn_status (*check_inplace)(const tn_op *op, tn_tensor *x,
+                               bool requires_grad);
+    /* After a call of the program's own (not of another operator's) while
+     * tn__here.watched: its results are in out. */
+    tn_status (*watch)(const tn__call *call, tn_tensor *const *out, int count);
+} tn__op_hooks;
+extern tn__op_hooks tn__hooks;
+
+/* ---- kernels over a space -------------------------------------------------- */
+
+/* Where each operand of a kernel lies in the iteration space. */
+typedef struct tn__operand {
+    tn_tensor *tensor;            /* NULL for an offset operand */
+    int64_t offset;               /* added to the tensor's own; for offset
+                                     operands the value at coordinate 0 */
+    int64_t stride[TN_MAX_NDIM];  /* outer, then row dimensions */
+    int64_t index_stride[3], index_extent[3];
+} tn__operand;
+
+typedef struct tn__space {
+    int outer_ndim, row_ndim;
+    int64_t extent[TN_MAX_NDIM];
+    int operand_count;            /* inputs, then outputs */
+    tn__operand operand[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS];
+} tn__space;
+
+/* Launches kernel over space on device: merges dimensions where all strides
+ * allow, finds the built program, runs it. what names the operator. */
+tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
+                            tn__space *space, const tn_number *param,
+                            const char *what);
+
+/* The run function of pointwise and row definitions: broadcast, promotion,
+ * output allocation, launch. */
+tn_status tn__run_kernel(tn__call *call);
+
+/* The definition from which a KERNEL row made this kernel: autograd parses the
+ * row's `grad` texts against it. NULL with the error recorded. */
+const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
+
+/* A kernel text of the library's own C, parsed on first use. */
+typedef struct tn__formula {
+    const char *text;
+    _Atomic(const tn__def *) def;
+} tn__formula;
+#define TN__FORMULA(text) {text, NULL}
+const tn__kernel *tn__formula_kernel(tn__formula *formula,
+                                     const tn_dtype *dtype);
+
+/* Runs a kernel (a gradient, a fused one) that is no row of the table over
+ * tensors that broadcast together, as an operator that can be recorded again:
+ * row_dims bit d marks dimension d of the broadcast shape as a row dimension,
+ * keepdim is implied for row outputs. shape is the broadcast shape (wider than
+ * that of the inputs where all of them are one value a row, as in the gradient
+ * of a sum); NULL: that of the inputs. Result in *out, owned by the open scope
+ * (ELEM outputs have the broadcast shape). */
+tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
+                           const tn_number *param, const tn__shape *shape,
+                           uint32_t row_dims, const char *what,
+                           tn_tensor **out);
+
+/* ---- values of a call ------------------------------------------------------- */
+
+static inline tn_tensor *tn__call_tensor(const tn__call *call, int i)
+{
+    return call->value[i].kind == TN_VALUE_TENSOR ? call->value[i].of.tensor
+                                                  : NULL;
+}
+static inline int64_t tn__call_int(const tn__call *call, int i)
+{
+    return call->value[i].of.i;
+}
+/* The number as a double; ints convert. */
+double tn__call_float(const tn__call *call, int i);
+/* dim argument i against ndim: [0, ndim), or -1 with TN_ERR_ARGUMENT recorded:
+ * "softmax: dim 3 is outside [-2, 1]". */
+int tn__call_dim(const tn__call *call, int i, int ndim);
+static inline bool tn__call_has(const tn__call *call, int i)
+{
+    return call->value[i].kind != TN_VALUE_NONE;
+}
+
+/* What the generated functions put into values. */
+static inline tn_value tn__value_tensor(tn_tensor *x)
+{
+    return (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
+}
+static inline tn_value tn__value_optional(tn_tensor *x)
+{
+    return (tn_value){x ? TN_VALUE_TENSOR : TN_VALUE_NONE, 0, {.tensor = x}};
+}
+static inline tn_value tn__value_tensors(tn_tensor *const *x, int count)
+{
+    return (tn_value){TN_VALUE_TENSORS, count, {.tensors = x}};
+}
+static inline tn_value tn__value_floats(const double *x, int count)
+{
+    return (tn_value){x ? TN_VALUE_FLOATS : TN_VALUE_NONE, count,
+                      {.floats = x}};
+}
+static inline tn_value tn__value_number(tn_scalar x)
+{
+    if (x.kind == TN_SCALAR_NONE)
+        return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
+    tn_value v = {TN_VALUE_NUMBER, x.kind, {.i = x.value.i}};
+    if (x.kind == TN_SCALAR_FLOAT)
+        v.of.f = x.value.f;
+    return v;
+}
+/* An option's double: whole numbers count as integers. */
+tn_value tn__value_number_of(double x);
+static inline tn_value tn__value_int(int64_t i)
+{
+    return (tn_value){TN_VALUE_INT, 0, {.i = i}};
+}
+static inline tn_value tn__value_float(double f)
+{
+    return (tn_value){TN_VALUE_FLOAT, 0, {.f = f}};
+}
+static inline tn_value tn__value_bool(bool b)
+{
+    return (tn_value){TN_VALUE_BOOL, 0, {.i = b}};
+}
+static inline tn_value tn__value_dims(const tn_dims_list *dims)
+{
+    return (tn_value){TN_VALUE_DIMS, 0, {.dims = dims}};
+}
+static inline tn_value tn__value_string(const char *text)
+{
+    return (tn_value){text ? TN_VALUE_STRING : TN_VALUE_NONE, 0,
+                      {.string = text}};
+}
+static inline tn_value tn__value_dtype(tn_dtype dtype)
+{
+    return (tn_value){dtype ? TN_VALUE_DTYPE : TN_VALUE_NONE, 0, {.i = dtype}};
+}
+static inline tn_value tn__value_device(tn_device *device)
+{
+    return (tn_value){device ? TN_VALUE_DEVICE : TN_VALUE_NONE, 0,
+                      {.device = device}};
+}
+static inline tn_value tn__value_none(void)
+{
+    return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
+}
+/* An optional argument that is an int or a list of one. */
+static inline tn_value tn__value_int_list(const tn_dims_list *dims)
+{
+    return dims->count ? tn__value_dims(dims) : tn__value_none();
+}
+
+/* Fills own (bytes of it) from the caller's option struct, which may be of an
+ * older, shorter kind: what it lacks is zero. */
+void tn__options_take(void *own, size_t bytes, const void *options);
+
+#endif

@@ -1,0 +1,213 @@
+/* pairs.c: distances and products of vectors, and losses that compare classes in
+ * pairs. */
+#include <ops/loss.h>
+#include <ops/native.h>
+
+static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
+{
+    return tn_vector_norm(x, .ord = p, .has_ord = true, .dim = tn_dims(dim),
+                          .keepdim = keepdim);
+}
+
+tn_status tn__run_normalize(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_NORMALIZE_INPUT);
+    int64_t dim = tn__call_int(call, TN__ARG_NORMALIZE_DIM);
+    tn_tensor *norm =
+        norm_of(x, tn__call_float(call, TN__ARG_NORMALIZE_P), dim, true);
+    return tn__give(
+        call, tn_div(x, tn_clamp_min_scalar(
+                            norm, tn__call_float(call, TN__ARG_NORMALIZE_EPS))));
+}
+
+/* ---- distances ----------------------------------------------------------- */
+
+tn_status tn__run_cdist(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_CDIST_X1);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_CDIST_X2);
+    double p = tn__call_float(call, TN__ARG_CDIST_P);
+    const char *mode = call->value[TN__ARG_CDIST_COMPUTE_MODE].of.string;
+    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
+    if (a->ndim < 2 || b->ndim < 2 ||
+        a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
+        return tn__fail(TN_ERR_SHAPE,
+                        "cdist: x1 %s and x2 %s are not rows of one length: "
+                        "(..., P, M) and (..., R, M)",
+                        tn__shape_text(s, a->ndim, a->shape),
+                        tn__shape_text(t, b->ndim, b->shape));
+    if (!(p >= 0))
+        return tn__fail(TN_ERR_ARGUMENT, "cdist: p %g is below 0", p);
+    if (strncmp(mode, "use_mm_for_euclid_dist", 22) != 0 &&
+        strcmp(mode, "donot_use_mm_for_euclid_dist") != 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "cdist: compute_mode \"%s\" is neither \"use_mm_for_"
+                        "euclid_dist_if_necessary\" nor \"use_mm_for_euclid_"
+                        "dist\" nor \"donot_use_mm_for_euclid_dist\"",
+                        mode);
+    tn_tensor *d = tn_sub(tn_unsqueeze(a, -2), tn_unsqueeze(b, -3));
+    return tn__give(call, norm_of(d, p, -1, false));
+}
+
+tn_status tn__run_pdist(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PDIST_INPUT);
+    double p = tn__call_float(call, TN__ARG_PDIST_P);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 2)
+        return tn__fail(TN_ERR_SHAPE, "pdist: input %s is no matrix (N, M)",
+                        tn__shape_text(text, x->ndim, x->shape));
+    if (!(p >= 0))
+        return tn__fail(TN_ERR_ARGUMENT, "pdist: p %g is below 0", p);
+    int64_t n = x->shape[0];
+    tn_tensor *at =
+        tn_triu_indices(n, n, 1, .device = x->storage->device);
+    tn_tensor *d = tn_sub(tn_index_select(x, 0, tn_select(at, 0, 0)),
+                          tn_index_select(x, 0, tn_select(at, 0, 1)));
+    return tn__give(call, norm_of(d, p, -1, false));
+}
+
+/* ---- vectors of three ------------------------------------------------------ */
+
+static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
+                            int64_t dim)
+{
+    const char *name = call->op->name;
+    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
+    tn_dims_list along = tn_dims(dim);
+    int ndim = a->ndim;
+    if (ndim != b->ndim)
+        return tn__fail(TN_ERR_SHAPE, "%s: input %s and other %s have not as "
+                        "many dimensions", name,
+                        tn__shape_text(s, a->ndim, a->shape),
+                        tn__shape_text(t, b->ndim, b->shape));
+    if (dim < -ndim || dim >= ndim)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: dim %lld is not in [%d, %d)",
+                        name, (long long)dim, -ndim, ndim);
+    int64_t d = dim < 0 ? dim + ndim : dim;
+    if (a->shape[d] != 3 || b->shape[d] != 3)
+        return tn__fail(TN_ERR_SHAPE, "%s: dim %lld of input %s and other %s "
+                        "is not 3", name, (long long)dim,
+                        tn__shape_text(s, a->ndim, a->shape),
+                        tn__shape_text(t, b->ndim, b->shape));
+    /* c[i] = a[i + 1] b[i + 2] - a[i + 2] b[i + 1] */
+    tn_tensor *left = tn_mul(tn_roll(a, tn_dims(-1), along),
+                             tn_roll(b, tn_dims(-2), along));
+    tn_tensor *right = tn_mul(tn_roll(a, tn_dims(-2), along),
+                              tn_roll(b, tn_dims(-1), along));
+    return tn__give(call, tn_sub(left, right));
+}
+
+tn_status tn__run_linalg_cross(tn__call *call)
+{
+    return give_cross(call, tn__call_tensor(call, TN__ARG_LINALG_CROSS_INPUT),
+                      tn__call_tensor(call, TN__ARG_LINALG_CROSS_OTHER),
+                      tn__call_int(call, TN__ARG_LINALG_CROSS_DIM));
+}
+
+tn_status tn__run_cross(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_CROSS_INPUT);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_CROSS_OTHER);
+    if (tn__call_has(call, TN__ARG_CROSS_DIM))
+        return give_cross(call, a, b, tn__call_int(call, TN__ARG_CROSS_DIM));
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] == 3)
+            return give_cross(call, a, b, d);
+    char text[TN__SHAPE_TEXT];
+    return tn__fail(TN_ERR_SHAPE, "cross: no dimension of input %s is 3",
+                    tn__shape_text(text, a->ndim, a->shape));
+}
+
+/* ---- classes in pairs ------------------------------------------------------ */
+
+static tn_status fail_classes(tn__call *call, const tn_tensor *x,
+                              const tn_tensor *target, const char *wanted)
+{
+    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
+    return tn__fail(TN_ERR_SHAPE, "%s: input %s and target %s do not fit: %s",
+                    call->op->name, tn__shape_text(s, x->ndim, x->shape),
+                    tn__shape_text(t, target->ndim, target->shape), wanted);
+}
+
+/* max(0, what) to the power p, which is 1 or 2. */
+static tn_tensor *hinge(tn_tensor *what, int64_t p)
+{
+    tn_tensor *z = tn_clamp_min_scalar(what, 0);
+    return p == 2 ? tn_square(z) : z;
+}
+
+tn_status tn__run_multi_margin_loss(tn__call *call)
+{
+    enum { INPUT, TARGET, P, MARGIN, WEIGHT, REDUCTION };
+    tn_tensor *x = tn__call_tensor(call, INPUT);
+    tn_tensor *target = tn__call_tensor(call, TARGET);
+    tn_tensor *weight = tn__call_tensor(call, WEIGHT);
+    int64_t p = tn__call_int(call, P), count = x->ndim == 2 ? x->shape[0] : 1;
+    int64_t classes = x->ndim ? x->shape[x->ndim - 1] : 1;
+    tn__reduction reduction;
+    if (!tn__find_reduction(call, REDUCTION, &reduction))
+        return TN_ERR_ARGUMENT;
+    if (p != 1 && p != 2)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "multi_margin_loss: p %lld is neither 1 nor 2",
+                        (long long)p);
+    if (x->ndim > 2 || target->ndim > 1 || target->numel != count || !classes)
+        return fail_classes(call, x, target, "(N, C) and (N)");
+    if (weight && (weight->ndim > 1 || weight->numel != classes))
+        return tn__fail(TN_ERR_SHAPE,
+                        "multi_margin_loss: weight has %lld elements, not one "
+                        "for each of %lld classes",
+                        (long long)weight->numel, (long long)classes);
+    tn_tensor *rows = tn_reshape(x, tn_dims(count, classes));
+    tn_tensor *at = tn_reshape(target, tn_dims(count, 1));
+    tn_tensor *own = tn_gather(rows, 1, at);
+    tn_tensor *z = hinge(tn_add_scalar(tn_sub(rows, own),
+                                       tn__call_float(call, MARGIN)), p);
+    if (weight)
+        z = tn_mul(z, tn_reshape(tn_take(weight, target), tn_dims(count, 1)));
+    tn_tensor *others = tn_ne(
+        at, tn_arange(0, classes, 1, .device = x->storage->device));
+    tn_tensor *loss = tn_div_scalar(
+        tn_sum(tn_mul(z, others), .dim = tn_dims(1)), (double)classes);
+    if (x->ndim < 2)
+        loss = tn_reshape(loss, (tn_dims_list){0});
+    return tn__give(call, tn__reduce(loss, reduction));
+}
+
+tn_status tn__run_multilabel_margin_loss(tn__call *call)
+{
+    tn_tensor *x =
+        tn__call_tensor(call, TN__ARG_MULTILABEL_MARGIN_LOSS_INPUT);
+    tn_tensor *target =
+        tn__call_tensor(call, TN__ARG_MULTILABEL_MARGIN_LOSS_TARGET);
+    tn__reduction reduction;
+    if (!tn__find_reduction(call, TN__ARG_MULTILABEL_MARGIN_LOSS_REDUCTION,
+                            &reduction))
+        return TN_ERR_ARGUMENT;
+    int64_t classes = x->ndim ? x->shape[x->ndim - 1] : 1;
+    int64_t count = x->ndim == 2 ? x->shape[0] : 1;
+    if (x->ndim > 2 || !classes ||
+        !tn__shape_equal(x->ndim, x->shape, target->ndim, target->shape))
+        return fail_classes(call, x, target, "(N, C) twice");
+    tn_tensor *rows = tn_reshape(x, tn_dims(count, classes));
+    tn_tensor *labels = tn_reshape(target, tn_dims(count, classes));
+    /* labels before the first -1, and where they stand */
+    tn_tensor *valid = tn_cumprod(
+        tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);
+    tn_tensor *at = tn_mul(labels, valid);
+    tn_tensor *is_target = tn_gt_scalar(
+        tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
+    /* [n, j, i]: how far class i comes within 1 of the j-th target */
+    tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
+    tn_tensor *z = hinge(
+        tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 1);
+    tn_tensor *counts = tn_logical_and(
+        tn_unsqueeze(tn_gt_scalar(valid, 0), 2),
+        tn_unsqueeze(tn_logical_not(is_target), 1));
+    tn_tensor *loss = tn_div_scalar(
+        tn_sum(tn_mul(z, counts), .dim = tn_dims(1, 2)), (double)classes);
+    if (x->ndim < 2)
+        loss = tn_reshape(loss, (tn_dims_list){0});
+    return tn__give(call, tn__reduce(loss, reduction));
+}

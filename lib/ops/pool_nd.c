@@ -1,0 +1,565 @@
+/* pool_nd.c: pooling of one and three dimensions and of uneven windows, one
+ * dimension after the other: a mean of means, the greatest of the greatest.
+ * Half types keep float32's digits until the end. */
+#include <ops/taps.h>
+
+enum { MOST = 3 };
+
+/* Windows along each of the last `axes` dimensions. */
+typedef struct windows {
+    int axes;
+    int64_t in[MOST], out[MOST], kernel[MOST], stride[MOST], pad[MOST],
+        dilation[MOST];
+} windows;
+
+/* Argument arg as `axes` numbers; `none` where the list is empty. */
+static tn_status take_list(const tn__call *call, int arg, int axes,
+                           const int64_t *none, int64_t *list)
+{
+    const tn_dims_list *given = call->value[arg].of.dims;
+    char text[TN__SHAPE_TEXT];
+    bool empty = !tn__call_has(call, arg) || given->count == 0;
+    if (!empty && given->count != 1 && given->count != axes)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %s %s is neither one number nor "
+                        "%d", call->op->name, call->op->arg[arg].name,
+                        tn__shape_text(text, given->count, given->dim), axes);
+    for (int a = 0; a < axes; a++) {
+        list[a] = empty ? (none ? none[a] : 0)
+                        : given->dim[given->count > 1 ? a : 0];
+        if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is beyond 2^31",
+                            call->op->name, call->op->arg[arg].name,
+                            (long long)list[a]);
+    }
+    return TN_OK;
+}
+
+static tn_status check_input(const tn__call *call, const tn_tensor *x,
+                             int axes)
+{
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim == axes + 1 || x->ndim == axes + 2)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: input %s has neither %d dimensions nor, "
+                    "with a batch, %d", call->op->name,
+                    tn__shape_text(text, x->ndim, x->shape), axes + 1,
+                    axes + 2);
+}
+
+/* How many windows lie along axis a. */
+static tn_status count_windows(const char *name, windows *w, int a, bool up)
+{
+    int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
+    if (w->stride[a] == 0)
+        w->stride[a] = w->kernel[a];
+    if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride %lld, "
+                        "dilation %lld; all are at least 1", name,
+                        (long long)w->kernel[a], (long long)w->stride[a],
+                        (long long)w->dilation[a]);
+    if (w->pad[a] < 0 || w->pad[a] > span / 2)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: padding %lld is not between 0 "
+                        "and half of a window over %lld", name,
+                        (long long)w->pad[a], (long long)span);
+    int64_t room = w->in[a] + 2 * w->pad[a] - span;
+    w->out[a] = room < 0 && !(up && room + w->stride[a] > 0)
+                    ? 0
+                    : (room + (up ? w->stride[a] - 1 : 0)) / w->stride[a] + 1;
+    /* The last window starts inside the input or its padding before it. */
+    if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
+        w->out[a]--;
+    if (w->out[a] < 1 || w->in[a] < 1)
+        return tn__fail(TN_ERR_SHAPE, "%s: a window over %lld does not fit "
+                        "into %lld", name, (long long)span,
+                        (long long)(w->in[a] + 2 * w->pad[a]));
+    return TN_OK;
+}
+
+/* dilation -1: the row has no such argument. */
+static tn_status take_windows(const tn__call *call, const tn_tensor *x,
+                              int axes, const int args[4], int ceil_mode,
+                              windows *w)
+{
+    static const int64_t ones[MOST] = {1, 1, 1};
+    *w = (windows){.axes = axes, .dilation = {1, 1, 1}};
+    tn_status status = check_input(call, x, axes);
+    if (status >= 0)
+        status = take_list(call, args[0], axes, ones, w->kernel);
+    if (status >= 0)
+        status = take_list(call, args[1], axes, NULL, w->stride);
+    if (status >= 0)
+        status = take_list(call, args[2], axes, NULL, w->pad);
+    if (status >= 0 && args[3] >= 0)
+        status = take_list(call, args[3], axes, ones, w->dilation);
+    for (int a = 0; a < axes && status >= 0; a++) {
+        w->in[a] = x->shape[x->ndim - axes + a];
+        status = count_windows(call->op->name, w, a,
+                               tn__call_int(call, ceil_mode));
+    }
+    return status;
+}
+
+/* ---- the greatest --------------------------------------------------------- */
+
+/* The elements of each window along axis a; an absent one is the first of its
+ * window once more. */
+static tn_status fill_windows(const windows *w, int a, tn__taps *taps)
+{
+    tn_status status =
+        tn__taps_new(taps, w->in[a], w->out[a], w->kernel[a]);
+    for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
+        int64_t start = i * w->stride[a] - w->pad[a], first = -1;
+        for (int64_t k = 0; k < w->kernel[a] && first < 0; k++)
+            if (start + k * w->dilation[a] >= 0)
+                first = start + k * w->dilation[a];
+        if (first < 0 || first >= w->in[a])
+            first = 0; /* a window that lies in the padding alone */
+        for (int64_t k = 0; k < w->kernel[a]; k++) {
+            int64_t at = start + k * w->dilation[a];
+            bool there = at >= 0 && at < w->in[a];
+            tn__taps_set(taps, i, (int)k, there ? at : first, 1);
+        }
+    }
+    return status;
+}
+
+/* Of windows that cover `in` places evenly, those of output i: [start, end).
+ * Whole and rest apart, so that no product is beyond 64 bits. */
+static int64_t even_start(int64_t i, int64_t in, int64_t out)
+{
+    return in / out * i + in % out * i / out;
+}
+static int64_t even_end(int64_t i, int64_t in, int64_t out)
+{
+    return in / out * (i + 1) + (in % out * (i + 1) + out - 1) / out;
+}
+
+static tn_status fill_even(const windows *w, int a, bool mean, tn__taps *taps)
+{
+    int64_t in = w->in[a], out = w->out[a], reach = 1;
+    for (int64_t i = 0; i < out; i++) {
+        int64_t size = even_end(i, in, out) - even_start(i, in, out);
+        reach = size > reach ? size : reach;
+    }
+    tn_status status = tn__taps_new(taps, in, out, reach);
+    for (int64_t i = 0; i < out && status >= 0; i++) {
+        int64_t start = even_start(i, in, out);
+        int64_t size = even_end(i, in, out) - start;
+        for (int64_t k = 0; k < (mean ? size : reach); k++)
+            tn__taps_set(taps, i, (int)k, k < size ? start + k : start,
+                         1 / (double)size);
+    }
+    return status;
+}
+
+/* The greatest along the last dimension, then along the one before it ...; the
+ * first of equals in each, which is the first row by row. */
+static tn_status greatest(tn_tensor *x, const windows *w, bool even,
+                          tn_tensor **values, tn_tensor **indices)
+{
+    tn_tensor *index = NULL;
+    int64_t below = 1; /* elements of a slice of the dimensions done */
+    for (int a = w->axes - 1; a >= 0; a--) {
+        int dim = x->ndim - w->axes + a;
+        tn__taps taps;
+        tn_tensor *place;
+        tn_status status = even ? fill_even(w, a, false, &taps)
+                                : fill_windows(w, a, &taps);
+        if (status >= 0)
+            status = tn__taps_max(x, dim, &taps, &x, &place);
+        tn__taps_free(&taps);
+        if (status < 0)
+            return status;
+        index = index ? tn_add(tn_gather(index, dim, place),
+                               tn_mul_scalar(place, below))
+                      : place;
+        if (!index)
+            return tn_error_code();
+        below *= w->in[a];
+    }
+    *values = x;
+    *indices = index;
+    return TN_OK;
+}
+
+static tn_status give_greatest(tn__call *call, tn_tensor *x, const windows *w,
+                               bool even, bool with_indices)
+{
+    tn_tensor *values = NULL, *indices = NULL;
+    tn_status status = greatest(x, w, even, &values, &indices);
+    if (status >= 0)
+        status = tn__give(call, values);
+    return status >= 0 && with_indices ? tn__give(call, indices) : status;
+}
+
+static tn_status max_pool(tn__call *call, int axes, bool with_indices)
+{
+    enum {
+        kernel_size = TN__ARG_MAX_POOL3D_KERNEL_SIZE,
+        stride = TN__ARG_MAX_POOL3D_STRIDE,
+        padding = TN__ARG_MAX_POOL3D_PADDING,
+        dilation = TN__ARG_MAX_POOL3D_DILATION,
+        ceil_mode = TN__ARG_MAX_POOL3D_CEIL_MODE
+    };
+    static const int args[] = {kernel_size, stride, padding, dilation};
+    tn_tensor *x = tn__call_tensor(call, 0);
+    windows w;
+    tn_status status = take_windows(call, x, axes, args, ceil_mode, &w);
+    if (status < 0)
+        return status;
+    return give_greatest(call, x, &w, false, with_indices);
+}
+
+tn_status tn__run_max_pool1d(tn__call *call)
+{
+    return max_pool(call, 1,
+                    tn__call_int(call, TN__ARG_MAX_POOL1D_RETURN_INDICES));
+}
+
+tn_status tn__run_max_pool3d(tn__call *call)
+{
+    return max_pool(call, 3,
+                    tn__call_int(call, TN__ARG_MAX_POOL3D_RETURN_INDICES));
+}
+
+tn_status tn__run_max_pool1d_with_indices(tn__call *call)
+{
+    return max_pool(call, 1, true);
+}
+
+tn_status tn__run_max_pool3d_with_indices(tn__call *call)
+{
+    return max_pool(call, 3, true);
+}
+
+/* ---- windows that cover evenly -------------------------------------------- */
+
+/* The row's name ends in the number of its dimensions: "..._pool2d". */
+static int axes_of(const tn__call *call)
+{
+    return call->op->name[strlen(call->op->name) - 2] - '0';
+}
+
+static tn_status take_even(const tn__call *call, const tn_tensor *x,
+                           windows *w)
+{
+    *w = (windows){.axes = axes_of(call)};
+    tn_status status = check_input(call, x, w->axes);
+    if (status >= 0)
+        status = take_list(call, TN__ARG_ADAPTIVE_AVG_POOL2D_OUTPUT_SIZE,
+                           w->axes, NULL, w->out);
+    for (int a = 0; a < w->axes && status >= 0; a++) {
+        w->in[a] = x->shape[x->ndim - w->axes + a];
+        if (w->out[a] == -1)
+            w->out[a] = w->in[a];
+        if (w->out[a] < 0 || w->in[a] < 1)
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows over a dimension "
+                            "of size %lld", call->op->name,
+                            (long long)w->out[a], (long long)w->in[a]);
+    }
+    return status;
+}
+
+/* x mapped along each axis by what fill gives. */
+static tn_tensor *mapped(tn_tensor *x, const windows *w,
+                         tn_status (*fill)(const windows *w, int a,
+                                           tn__taps *taps))
+{
+    tn_dtype dtype = x->dtype;
+    bool half = tn_dtype_bytes(dtype) < 4;
+    if (half)
+        x = tn_to_dtype(x, TN_F32);
+    for (int a = w->axes - 1; a >= 0 && x; a--) {
+        tn__taps taps;
+        tn_status status = fill(w, a, &taps);
+        x = status >= 0 ? tn__taps_sum(x, x->ndim - w->axes + a, &taps) : NULL;
+        tn__taps_free(&taps);
+    }
+    return x && half ? tn_to_dtype(x, dtype) : x;
+}
+
+static tn_status fill_means(const windows *w, int a, tn__taps *taps)
+{
+    return fill_even(w, a, true, taps);
+}
+
+tn_status tn__run_adaptive_avg_pool(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, 0);
+    windows w;
+    tn_status status = take_even(call, x, &w);
+    if (status < 0)
+        return status;
+    if (!tn_dtype_is_floating(x->dtype))
+        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+                        "tensors: convert it with tn_to_dtype",
+                        call->op->name, tn_dtype_name(x->dtype));
+    return tn__give(call, mapped(x, &w, fill_means));
+}
+
+tn_status tn__run_adaptive_max_pool(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, 0);
+    windows w;
+    tn_status status = take_even(call, x, &w);
+    if (status < 0)
+        return status;
+    return give_greatest(
+        call, x, &w, true,
+        tn__call_int(call, TN__ARG_ADAPTIVE_MAX_POOL2D_RETURN_INDICES));
+}
+
+/* ---- means ------------------------------------------------------------------ */
+
+/* Where window i along axis a begins and ends; in the padding where that
+ * counts. */
+static int64_t window_size(const windows *w, int a, int64_t i, bool count_pad,
+                           int64_t *from)
+{
+    int64_t start = i * w->stride[a] - w->pad[a];
+    int64_t end = start + w->kernel[a];
+    int64_t most = w->in[a] + (count_pad ? w->pad[a] : 0);
+    *from = start > 0 ? start : 0;
+    return (end < most ? end : most) - (count_pad ? start : *from);
+}
+
+static tn_status fill_box(const windows *w, int a, bool mean, bool count_pad,
+                          tn__taps *taps)
+{
+    tn_status status =
+        tn__taps_new(taps, w->in[a], w->out[a], w->kernel[a]);
+    for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
+        int64_t start;
+        int64_t size = window_size(w, a, i, count_pad, &start);
+        int64_t end = i * w->stride[a] - w->pad[a] + w->kernel[a];
+        for (int64_t k = start; k < end && k < w->in[a]; k++)
+            tn__taps_set(taps, i, (int)(k - start), k,
+                         mean ? 1 / (double)size : 1);
+    }
+    return status;
+}
+
+static tn_status fill_padded_means(const windows *w, int a, tn__taps *taps)
+{
+    return fill_box(w, a, true, true, taps);
+}
+static tn_status fill_inner_means(const windows *w, int a, tn__taps *taps)
+{
+    return fill_box(w, a, true, false, taps);
+}
+static tn_status fill_sums(const windows *w, int a, tn__taps *taps)
+{
+    return fill_box(w, a, false, false, taps);
+}
+
+/* Whole numbers: their sums, in float64, over the sizes, cut off. */
+static tn_tensor *whole_means(tn_tensor *x, const windows *w, bool count_pad,
+                              int64_t divisor)
+{
+    tn_tensor *sum = mapped(tn_to_dtype(x, TN_F64), w, fill_sums);
+    if (divisor)
+        return tn_to_dtype(tn_trunc(tn_div_scalar(sum, divisor)), x->dtype);
+    tn_tensor *ones = tn_ones(tn_dims(w->in[0], w->in[1], w->in[2]),
+                              .dtype = TN_F64, .device = x->storage->device);
+    tn_tensor *share = mapped(
+        ones, w, count_pad ? fill_padded_means : fill_inner_means);
+    tn_tensor *count = tn_round(tn_div(mapped(ones, w, fill_sums), share));
+    return tn_to_dtype(tn_trunc(tn_div(sum, count)), x->dtype);
+}
+
+tn_status tn__run_avg_pool3d(tn__call *call)
+{
+    enum {
+        kernel_size = TN__ARG_AVG_POOL3D_KERNEL_SIZE,
+        stride = TN__ARG_AVG_POOL3D_STRIDE,
+        padding = TN__ARG_AVG_POOL3D_PADDING,
+        ceil_mode = TN__ARG_AVG_POOL3D_CEIL_MODE
+    };
+    static const int args[] = {kernel_size, stride, padding, -1};
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL3D_INPUT);
+    int64_t divisor = tn__call_int(call, TN__ARG_AVG_POOL3D_DIVISOR_OVERRIDE);
+    bool count_pad = tn__call_int(call, TN__ARG_AVG_POOL3D_COUNT_INCLUDE_PAD);
+    windows w;
+    tn_status status = take_windows(call, x, 3, args, ceil_mode, &w);
+    if (status < 0)
+        return status;
+    if (!tn_dtype_is_floating(x->dtype))
+        return tn__give(call, whole_means(x, &w, count_pad, divisor));
+    if (!divisor)
+        return tn__give(call, mapped(x, &w,
+                                     count_pad ? fill_padded_means
+                                               : fill_inner_means));
+    bool half = tn_dtype_bytes(x->dtype) < 4;
+    tn_tensor *sum = mapped(half ? tn_to_dtype(x, TN_F32) : x, &w, fill_sums);
+    tn_tensor *mean = tn_div_scalar(sum, (double)divisor);
+    return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
+}
+
+/* Sequences as images of height 1. */
+tn_status tn__run_avg_pool1d(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL1D_INPUT);
+    static const int64_t none[MOST] = {0};
+    int64_t kernel, stride, pad;
+    if (check_input(call, x, 1) < 0 ||
+        take_list(call, TN__ARG_AVG_POOL1D_KERNEL_SIZE, 1, none, &kernel) <
+            0 ||
+        take_list(call, TN__ARG_AVG_POOL1D_STRIDE, 1, none, &stride) < 0 ||
+        take_list(call, TN__ARG_AVG_POOL1D_PADDING, 1, none, &pad) < 0)
+        return tn_error_code();
+    const tn_dims_list kernels = tn_dims(1, kernel), pads = tn_dims(0, pad);
+    const tn_dims_list strides = tn_dims(1, stride ? stride : kernel);
+    const tn_value value[] = {
+        tn__value_tensor(tn_unsqueeze(x, -2)), tn__value_dims(&kernels),
+        tn__value_dims(&strides), tn__value_dims(&pads),
+        call->value[TN__ARG_AVG_POOL1D_CEIL_MODE],
+        call->value[TN__ARG_AVG_POOL1D_COUNT_INCLUDE_PAD]};
+    tn_tensor *y = tn__row(TN__OP_ID_AVG_POOL2D, value, 6);
+    return tn__give(call, y ? tn_squeeze(y, .dim = tn_dims(-2)) : NULL);
+}
+
+/* ---- back to where the greatest stood -------------------------------------- */
+
+/* The output along axis k: the size asked for, if pooling by these windows,
+ * which may leave a rest of less than a stride, can make the input of it. */
+static tn_status unpooled_axis(const char *name, windows *w, int k,
+                               const int64_t *given)
+{
+    int64_t kernel = w->kernel[k], stride = w->stride[k], pad = w->pad[k];
+    int64_t size;
+    if (kernel < 1 || stride < 1 || pad < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride %lld, "
+                        "padding %lld; the first two are at least 1, padding "
+                        "at least 0", name, (long long)kernel,
+                        (long long)stride, (long long)pad);
+    if (__builtin_mul_overflow(w->in[k] - 1, stride, &size) ||
+        size > (int64_t)1 << 62)
+        return tn__fail(TN_ERR_SHAPE, "%s: an output of %lld times %lld", name,
+                        (long long)w->in[k], (long long)stride);
+    size += kernel - 2 * pad;
+    if (given && (*given <= size - stride || *given >= size + stride))
+        return tn__fail(TN_ERR_SHAPE, "%s: output_size %lld; what is pooled to "
+                        "%lld by kernel_size %lld, stride %lld and padding "
+                        "%lld had from %lld to %lld", name, (long long)*given,
+                        (long long)w->in[k], (long long)kernel,
+                        (long long)stride, (long long)pad,
+                        (long long)(size - stride + 1),
+                        (long long)(size + stride - 1));
+    w->out[k] = given ? *given : size;
+    if (w->out[k] < 1)
+        return tn__fail(TN_ERR_SHAPE, "%s: an output of size %lld", name,
+                        (long long)w->out[k]);
+    return TN_OK;
+}
+
+/* output_size may be that of the last dimensions or of all. */
+static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
+                               int axes, windows *w)
+{
+    enum {
+        kernel_size = TN__ARG_MAX_UNPOOL2D_KERNEL_SIZE,
+        stride = TN__ARG_MAX_UNPOOL2D_STRIDE,
+        padding = TN__ARG_MAX_UNPOOL2D_PADDING,
+        output_size = TN__ARG_MAX_UNPOOL2D_OUTPUT_SIZE
+    };
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    tn_status status = take_list(call, kernel_size, axes, NULL, w->kernel);
+    if (status >= 0)
+        status = take_list(call, stride, axes, w->kernel, w->stride);
+    if (status >= 0)
+        status = take_list(call, padding, axes, NULL, w->pad);
+    if (status < 0)
+        return status;
+    const tn_dims_list *given = tn__call_has(call, output_size)
+                                    ? call->value[output_size].of.dims
+                                    : NULL;
+    if (given && given->count != axes && given->count != x->ndim)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: output_size %s for input %s",
+                        call->op->name,
+                        tn__shape_text(a, given->count, given->dim),
+                        tn__shape_text(b, x->ndim, x->shape));
+    for (int k = 0; k < axes && status >= 0; k++) {
+        if (w->stride[k] == 0)
+            w->stride[k] = w->kernel[k];
+        w->in[k] = x->shape[x->ndim - axes + k];
+        status = unpooled_axis(call->op->name, w, k,
+                               given ? &given->dim[given->count - axes + k]
+                                     : NULL);
+    }
+    return status;
+}
+
+tn_status tn__run_max_unpool(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_MAX_UNPOOL2D_INPUT);
+    tn_tensor *index = tn__call_tensor(call, TN__ARG_MAX_UNPOOL2D_INDICES);
+    int axes = axes_of(call);
+    windows w = {.axes = axes};
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    tn_status status = check_input(call, x, axes);
+    if (status >= 0)
+        status = unpooled_size(call, x, axes, &w);
+    if (status < 0)
+        return status;
+    if (!tn__shape_equal(x->ndim, x->shape, index->ndim, index->shape))
+        return tn__fail(TN_ERR_SHAPE, "%s: input %s and indices %s differ",
+                        call->op->name, tn__shape_text(a, x->ndim, x->shape),
+                        tn__shape_text(b, index->ndim, index->shape));
+    int lead = x->ndim - axes;
+    tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
+    for (int d = 0; d < x->ndim; d++)
+        shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
+    tn_tensor *zeros = tn_zeros(shape, .dtype = x->dtype,
+                                .device = x->storage->device);
+    if (!zeros)
+        return tn_error_code(); /* too large: no product of sizes then */
+    memcpy(flat.dim, shape.dim, (size_t)lead * sizeof flat.dim[0]);
+    flat.dim[lead] = tn__shape_numel(axes, shape.dim + lead);
+    zeros = tn_reshape(zeros, flat);
+    flat.dim[lead] = tn__shape_numel(axes, x->shape + lead);
+    tn_tensor *y = tn_scatter(zeros, -1, tn_reshape(index, flat),
+                              tn_reshape(x, flat));
+    return tn__give(call, tn_reshape(y, shape));
+}
+
+/* ---- local response ---------------------------------------------------------- */
+
+/* Krizhevsky and others, "ImageNet classification with deep convolutional
+ * neural networks" (2012), with PyTorch's mean in place of the sum. */
+tn_status tn__run_local_response_norm(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);
+    int64_t size = tn__call_int(call, TN__ARG_LOCAL_RESPONSE_NORM_SIZE);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim < 3 || size < 1)
+        return tn__fail(TN_ERR_SHAPE, "local_response_norm: size %lld for "
+                        "input %s: (N, C, ...) with at least 3 dimensions and "
+                        "a positive size are wanted", (long long)size,
+                        tn__shape_text(text, x->ndim, x->shape));
+    tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
+    tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
+                          ? tn_to_dtype(x, TN_F32)
+                          : x;
+    if (!wide || x->numel == 0)
+        return tn__give(call, wide ? tn_to_dtype(wide, dtype) : NULL);
+    int64_t channels = x->shape[1];
+    tn__taps taps;
+    tn_status status = tn__taps_new(&taps, channels, channels, size);
+    for (int64_t i = 0; i < channels && status >= 0; i++)
+        for (int64_t k = 0; k < size; k++) {
+            int64_t at = i - size / 2 + k;
+            if (at >= 0 && at < channels)
+                tn__taps_set(&taps, i, (int)k, at, 1 / (double)size);
+        }
+    tn_tensor *mean =
+        status >= 0 ? tn__taps_sum(tn_square(wide), 1, &taps) : NULL;
+    tn__taps_free(&taps);
+    tn_tensor *below = tn_pow_scalar(
+        tn_add_scalar(
+            tn_mul_scalar(
+                mean, tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_ALPHA)),
+            tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_K)),
+        tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_BETA));
+    tn_tensor *y = tn_div(wide, below);
+    return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
+}

@@ -1,0 +1,305 @@
+/* recurrent.c: recurrent cells and layers, written with other rows.
+ *
+ * A layer multiplies the whole sequence by the input's weights at once; what
+ * remains for a step is the product with the hidden state and one kernel. Cuts
+ * along time and along gates are one call (apart) each, whose gradient is one
+ * cat: a gradient for each part would write the whole each time. */
+#include <base/memory.h>
+#include <ops/native.h>
+
+tn_status tn__run_apart(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_APART_INPUT);
+    int64_t size = tn__call_int(call, TN__ARG_APART_SIZE);
+    int64_t shape[TN_MAX_NDIM];
+    int dim = tn__call_dim(call, TN__ARG_APART_DIM, x->ndim);
+    if (dim < 0)
+        return TN_ERR_ARGUMENT;
+    if (!x->ndim || size < 1 || (x->shape[dim] - 1) / size >= TN__OP_MAX_OUTPUTS)
+        return tn__fail(TN_ERR_ARGUMENT, "apart: size %lld does not cut a "
+                        "dimension of size %lld into %d parts or fewer",
+                        (long long)size,
+                        (long long)(x->ndim ? x->shape[dim] : 0),
+                        TN__OP_MAX_OUTPUTS);
+    for (int d = 0; d < x->ndim; d++)
+        shape[d] = x->shape[d];
+    for (int64_t at = 0; at < x->shape[dim]; at += size) {
+        shape[dim] = x->shape[dim] - at < size ? x->shape[dim] - at : size;
+        tn_tensor *part =
+            tn__tensor_view(x, x->dtype, x->ndim, shape, x->stride,
+                            x->offset + at * x->stride[dim]);
+        if (!part)
+            return TN_ERR_MEMORY;
+        call->out[call->out_count++] = part;
+    }
+    return TN_OK;
+}
+
+/* Parts of x, at most TN__OP_MAX_OUTPUTS; how many, 0 on failure. */
+static int apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
+{
+    if (!x)
+        return 0;
+    const tn_value value[] = {tn__value_tensor(x), tn__value_int(dim),
+                              tn__value_int(size)};
+    int count = tn__op_run(&tn__op_table[TN__OP_ID_APART], value, 3, part,
+                           TN__OP_MAX_OUTPUTS);
+    return count > 0 ? count : 0;
+}
+
+/* ---- one step --------------------------------------------------------------- */
+
+enum cell { TANH, RELU, GRU, LSTM };
+
+static int gates_of(enum cell kind)
+{
+    return kind == LSTM ? 4 : kind == GRU ? 3 : 1;
+}
+
+/* What a step works on; c is NULL but for LSTM. */
+typedef struct state {
+    tn_tensor *h, *c;
+} state;
+
+/* x: input times its weights, (batch, gates hidden). */
+static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
+                 tn_tensor *b_hh, tn_tensor *w_hr, state *s)
+{
+    tn_tensor *part[7] = {NULL}, *more[3] = {NULL};
+    tn_tensor *h = tn_linear(s->h, w_hh, b_hh);
+    if (kind == TANH || kind == RELU) {
+        h = tn_add(x, h);
+        s->h = kind == TANH ? tn_tanh(h) : tn_relu(h);
+        return s->h != NULL;
+    }
+    int64_t hidden = w_hh->shape[0] / gates_of(kind);
+    tn_value value[7];
+    if (kind == GRU) {
+        if (apart(x, 1, hidden, part) != 3 || apart(h, 1, hidden, more) != 3)
+            return false;
+        for (int i = 0; i < 3; i++)
+            part[3 + i] = more[i];
+        part[6] = s->h;
+        for (int i = 0; i < 7; i++)
+            value[i] = tn__value_tensor(part[i]);
+        s->h = tn__row(TN__OP_ID_GRU_GATES, value, 7);
+        return s->h != NULL;
+    }
+    if (apart(tn_add(x, h), 1, hidden, part) != 4)
+        return false;
+    part[4] = s->c;
+    for (int i = 0; i < 5; i++)
+        value[i] = tn__value_tensor(part[i]);
+    tn_tensor *out[2] = {NULL};
+    if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES], value, 5, out, 2) < 0)
+        return false;
+    s->h = w_hr ? tn_linear(out[0], w_hr, NULL) : out[0];
+    s->c = out[1];
+    return s->h != NULL;
+}
+
+/* ---- what callers get wrong ------------------------------------------------------ */
+
+/* Arguments of a row, by what they are: rows without a cell state have the
+ * others one place earlier. */
+typedef struct arguments {
+    tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
+    state start;
+    enum cell kind;
+    int at; /* of w_ih */
+} arguments;
+
+static arguments take(const tn__call *call, enum cell kind)
+{
+    int at = kind == LSTM ? 3 : 2;
+    return (arguments){
+        .x = tn__call_tensor(call, 0), .w_ih = tn__call_tensor(call, at),
+        .w_hh = tn__call_tensor(call, at + 1),
+        .b_ih = tn__call_tensor(call, at + 2),
+        .b_hh = tn__call_tensor(call, at + 3),
+        .start = {tn__call_tensor(call, 1),
+                  kind == LSTM ? tn__call_tensor(call, 2) : NULL},
+        .kind = kind, .at = at};
+}
+
+static tn_status want(const tn__call *call, int arg, const tn_tensor *x,
+                      int ndim, int64_t a, int64_t b)
+{
+    const int64_t shape[] = {a, b};
+    char have[TN__SHAPE_TEXT], need[TN__SHAPE_TEXT];
+    if (!x || tn__shape_equal(x->ndim, x->shape, ndim, shape))
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: %s has shape %s; %s is wanted",
+                    call->op->name, call->op->arg[arg].name,
+                    tn__shape_text(have, x->ndim, x->shape),
+                    tn__shape_text(need, ndim, shape));
+}
+
+/* x has `lead` dimensions before its features, the last of which is the
+ * batch. */
+static tn_status check(const tn__call *call, const arguments *a, int lead)
+{
+    char text[TN__SHAPE_TEXT];
+    int gates = gates_of(a->kind);
+    if (a->x->ndim != lead + 1)
+        return tn__fail(TN_ERR_SHAPE, "%s: input has shape %s; %s is wanted",
+                        call->op->name,
+                        tn__shape_text(text, a->x->ndim, a->x->shape),
+                        lead == 1 ? "(batch, in)" : "(time, batch, in)");
+    if (a->w_ih->ndim != 2 || a->w_ih->shape[0] % gates)
+        return tn__fail(TN_ERR_SHAPE, "%s: w_ih has shape %s; (%d hidden, in) "
+                        "is wanted", call->op->name,
+                        tn__shape_text(text, a->w_ih->ndim, a->w_ih->shape),
+                        gates);
+    int64_t wide = a->w_ih->shape[0], hidden = wide / gates;
+    int64_t batch = a->x->shape[lead - 1];
+    int64_t out = a->w_hr ? a->w_hr->shape[0] : hidden;
+    if (want(call, a->at, a->w_ih, 2, wide, a->x->shape[lead]) < 0 ||
+        want(call, a->at + 1, a->w_hh, 2, wide, out) < 0 ||
+        want(call, a->at + 2, a->b_ih, 1, wide, 0) < 0 ||
+        want(call, a->at + 3, a->b_hh, 1, wide, 0) < 0 ||
+        want(call, 1, a->start.h, 2, batch, out) < 0 ||
+        want(call, 2, a->start.c, 2, batch, hidden) < 0)
+        return tn_error_code();
+    return TN_OK;
+}
+
+/* ---- cells ------------------------------------------------------------------------- */
+
+static tn_status run_cell(tn__call *call, enum cell kind)
+{
+    arguments a = take(call, kind);
+    tn_status status = check(call, &a, 1);
+    if (status < 0)
+        return status;
+    state s = a.start;
+    tn_tensor *x = tn_linear(a.x, a.w_ih, a.b_ih);
+    if (!x || !step(kind, x, a.w_hh, a.b_hh, NULL, &s))
+        return tn_error_code();
+    tn__give(call, s.h);
+    return kind == LSTM ? tn__give(call, s.c) : TN_OK;
+}
+
+tn_status tn__run_rnn_tanh_cell(tn__call *call)
+{
+    return run_cell(call, TANH);
+}
+
+tn_status tn__run_rnn_relu_cell(tn__call *call)
+{
+    return run_cell(call, RELU);
+}
+
+tn_status tn__run_gru_cell(tn__call *call)
+{
+    return run_cell(call, GRU);
+}
+
+tn_status tn__run_lstm_cell(tn__call *call)
+{
+    return run_cell(call, LSTM);
+}
+
+/* ---- sequences ----------------------------------------------------------------------- */
+
+/* The steps of a layer: x and out are (time, batch, ...) lists of parts with a
+ * time of 1. What a step makes on its way goes with the step. */
+static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
+                      bool reverse, state *s, tn_tensor **out)
+{
+    for (int i = 0; i < count; i++) {
+        int t = reverse ? count - 1 - i : i;
+        tn_scope *scope = tn_scope_open();
+        state next = *s;
+        bool fine =
+            scope && step(a->kind, tn_squeeze(x[t], .dim = tn_dims(0)),
+                          a->w_hh, a->b_hh, a->w_hr, &next);
+        out[t] = fine ? tn_unsqueeze(next.h, 0) : NULL;
+        if (out[t]) {
+            tn_keep(next.h);
+            tn_keep(next.c);
+            tn_keep(out[t]);
+        }
+        tn_scope_close(scope);
+        if (!out[t])
+            return false;
+        tn_scope_adopt(next.h);
+        tn_scope_adopt(next.c);
+        tn_scope_adopt(out[t]);
+        *s = next;
+    }
+    return true;
+}
+
+static tn_tensor *join(tn_tensor *const *part, int count)
+{
+    const tn_value value[] = {tn__value_tensors(part, count),
+                              tn__value_int(0)};
+    return tn__row(TN__OP_ID_CAT, value, 2);
+}
+
+/* A sequence too long for one cut is cut into blocks first. */
+static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
+                             state *s)
+{
+    enum { MOST = TN__OP_MAX_OUTPUTS };
+    tn_tensor *block[MOST], *part[MOST], *out[MOST], *done[MOST];
+    int64_t size = (x->shape[0] + MOST - 1) / MOST;
+    int blocks = apart(x, 0, size > MOST ? size : MOST, block);
+    for (int i = 0; i < blocks; i++) {
+        int b = reverse ? blocks - 1 - i : i;
+        if (block[b]->shape[0] > MOST) {
+            done[b] = run_blocks(a, block[b], reverse, s);
+        } else {
+            int count = apart(block[b], 0, 1, part);
+            done[b] = count && run_steps(a, part, count, reverse, s, out)
+                          ? join(out, count)
+                          : NULL;
+        }
+        if (!done[b])
+            return NULL;
+    }
+    return blocks == 1 ? done[0] : blocks ? join(done, blocks) : NULL;
+}
+
+static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
+{
+    arguments a = take(call, kind);
+    if (kind == LSTM)
+        a.w_hr = tn__call_tensor(call, TN__ARG_LSTM_LAYER_W_HR);
+    tn_status status = check(call, &a, 2);
+    if (status < 0)
+        return status;
+    if (a.x->shape[0] == 0)
+        return tn__fail(TN_ERR_SHAPE, "%s: input has no time steps",
+                        call->op->name);
+    state s = a.start;
+    tn_tensor *x = tn_linear(a.x, a.w_ih, a.b_ih);
+    tn_tensor *out = x ? run_blocks(&a, x, tn__call_int(call, reverse_arg), &s)
+                       : NULL;
+    if (!out)
+        return tn_error_code();
+    tn__give(call, out);
+    tn__give(call, s.h);
+    return kind == LSTM ? tn__give(call, s.c) : TN_OK;
+}
+
+tn_status tn__run_rnn_tanh_layer(tn__call *call)
+{
+    return run_layer(call, TANH, TN__ARG_RNN_TANH_LAYER_REVERSE);
+}
+
+tn_status tn__run_rnn_relu_layer(tn__call *call)
+{
+    return run_layer(call, RELU, TN__ARG_RNN_RELU_LAYER_REVERSE);
+}
+
+tn_status tn__run_gru_layer(tn__call *call)
+{
+    return run_layer(call, GRU, TN__ARG_GRU_LAYER_REVERSE);
+}
+
+tn_status tn__run_lstm_layer(tn__call *call)
+{
+    return run_layer(call, LSTM, TN__ARG_LSTM_LAYER_REVERSE);
+}

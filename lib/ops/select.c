@@ -1,0 +1,105 @@
+/* select.c: rows whose options choose among several kernels. A select function
+ * puts the chosen row and its values in the call's place, before anything is
+ * looked up: gradients are then recorded for what ran. */
+#include <base/error.h>
+#include <ops/table.h>
+#include <string.h>
+
+static tn_status run_row(tn__call *call, int id)
+{
+    /* Each selected row takes the leading arguments of the selecting one. */
+    call->op = &tn__op_table[id];
+    return tn__run_kernel(call);
+}
+
+static bool is_half(const tn_value *v)
+{
+    return v->kind == TN_VALUE_TENSOR &&
+           (v->of.tensor->dtype == TN_F16 || v->of.tensor->dtype == TN_BF16);
+}
+
+tn_status tn__select_div(tn__call *call)
+{
+    bool inplace = call->op->inplace;
+    bool half = is_half(&call->value[TN__ARG_DIV_INPUT]) &&
+                is_half(&call->value[TN__ARG_DIV_OTHER]);
+    if (!tn__call_has(call, TN__ARG_DIV_ROUNDING_MODE))
+        return tn__run_kernel(call);
+    const char *mode = call->value[TN__ARG_DIV_ROUNDING_MODE].of.string;
+    if (strcmp(mode, "trunc") == 0 && half)
+        return run_row(call, inplace ? TN__OP_ID_DIV_TRUNC_HALF_
+                                     : TN__OP_ID_DIV_TRUNC_HALF);
+    if (strcmp(mode, "trunc") == 0)
+        return run_row(call, inplace ? TN__OP_ID_DIV_TRUNC_
+                                     : TN__OP_ID_DIV_TRUNC);
+    if (strcmp(mode, "floor") == 0)
+        return run_row(call, inplace ? TN__OP_ID_FLOOR_DIVIDE_
+                                     : TN__OP_ID_FLOOR_DIVIDE);
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "div: rounding_mode \"%s\" is neither \"trunc\" nor "
+                    "\"floor\"", mode);
+}
+
+tn_status tn__select_nextafter(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_NEXTAFTER_INPUT);
+    tn_tensor *y = tn__call_tensor(call, TN__ARG_NEXTAFTER_OTHER);
+    bool inplace = call->op->inplace;
+    if (x->dtype != y->dtype)
+        return tn__fail(TN_ERR_DTYPE, "nextafter: input is %s, other is %s; "
+                        "convert one with tn_to_dtype",
+                        tn_dtype_name(x->dtype), tn_dtype_name(y->dtype));
+    if (x->dtype == TN_BF16)
+        return run_row(call, inplace ? TN__OP_ID_NEXTAFTER_BF16_
+                                     : TN__OP_ID_NEXTAFTER_BF16);
+    if (x->dtype == TN_F16)
+        return run_row(call, inplace ? TN__OP_ID_NEXTAFTER_F16_
+                                     : TN__OP_ID_NEXTAFTER_F16);
+    return tn__run_kernel(call);
+}
+
+tn_status tn__select_gelu(tn__call *call)
+{
+    const char *mode = call->value[TN__ARG_GELU_APPROXIMATE].of.string;
+    if (strcmp(mode, "none") == 0)
+        return tn__run_kernel(call);
+    if (strcmp(mode, "tanh") == 0)
+        return run_row(call, TN__OP_ID_GELU_TANH);
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "gelu: approximate \"%s\" is neither \"none\" nor "
+                    "\"tanh\"", mode);
+}
+
+tn_status tn__select_pow(tn__call *call)
+{
+    const tn_value *base = &call->value[TN__ARG_POW_INPUT];
+    const tn_value *exponent = &call->value[TN__ARG_POW_EXPONENT];
+    bool whole_base = base->kind == TN_VALUE_TENSOR
+                          ? !tn_dtype_is_floating(base->of.tensor->dtype)
+                          : base->count != TN_SCALAR_FLOAT;
+    bool whole_exponent =
+        exponent->kind == TN_VALUE_TENSOR
+            ? !tn_dtype_is_floating(exponent->of.tensor->dtype)
+            : exponent->count != TN_SCALAR_FLOAT;
+    if (!whole_base || !whole_exponent)
+        return tn__run_kernel(call);
+    if (exponent->kind == TN_VALUE_NUMBER && exponent->of.i < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "pow: whole numbers to the power %lld; convert input "
+                        "to a floating dtype with tn_to_dtype",
+                        (long long)exponent->of.i);
+    return run_row(call, TN__OP_ID_POW_INT);
+}
+
+tn_status tn__select_mean(tn__call *call)
+{
+    const tn_tensor *x = tn__call_tensor(call, TN__ARG_MEAN_INPUT);
+    tn_dtype dtype = tn__call_has(call, TN__ARG_MEAN_DTYPE)
+                         ? (tn_dtype)tn__call_int(call, TN__ARG_MEAN_DTYPE)
+                         : x->dtype;
+    if (!tn_dtype_is_floating(dtype))
+        return tn__fail(TN_ERR_DTYPE,
+                        "mean: of %s; give a floating .dtype or convert input "
+                        "with tn_to_dtype", tn_dtype_name(dtype));
+    return tn__run_kernel(call);
+}

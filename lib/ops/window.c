@@ -1,0 +1,107 @@
+/* window.c: windows as strides. A window's element (ki, kj) of output (oi, oj)
+ * lies at row oi * stride + ki * dilation - pad: with no padding that is a sum
+ * of strides, else a coordinate with which an indexed load is made. */
+#include <ops/window.h>
+
+bool tn__window_is_inside(const tn__window *w)
+{
+    for (int a = 0; a < 2; a++)
+        if (w->pad[a] != 0 ||
+            (w->out[a] - 1) * w->stride[a] +
+                    (w->kernel[a] - 1) * w->dilation[a] >=
+                w->in[a])
+            return false;
+    return true;
+}
+
+tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
+{
+    const tn_dims_list *dims = call->value[arg].of.dims;
+    char text[TN__SHAPE_TEXT];
+    if (dims->count < 1 || dims->count > 2)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %s %s is neither one number nor "
+                        "two", call->op->name, call->op->arg[arg].name,
+                        tn__shape_text(text, dims->count, dims->dim));
+    for (int i = 0; i < dims->count; i++) /* so that sums of products fit */
+        if (dims->dim[i] > INT32_MAX || dims->dim[i] < -INT32_MAX)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is beyond 2^31",
+                            tn__op_outer(call->op->name), call->op->arg[arg].name,
+                            (long long)dims->dim[i]);
+    pair[0] = dims->dim[0];
+    pair[1] = dims->dim[dims->count - 1];
+    return TN_OK;
+}
+
+tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
+{
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 3 && x->ndim != 4)
+        return tn__fail(TN_ERR_SHAPE, "%s: input %s is neither (N, C, H, W) "
+                        "nor (C, H, W)", name,
+                        tn__shape_text(text, x->ndim, x->shape));
+    int at = x->ndim - 3;
+    *images = (tn__images){
+        .tensor = x, .count = at ? x->shape[0] : 1, .channels = x->shape[at],
+        .count_stride = at ? x->stride[0] : 0, .channel_stride = x->stride[at],
+        .stride = {x->stride[at + 1], x->stride[at + 2]}};
+    return TN_OK;
+}
+
+/* Where the dimensions of outputs and of the window stand in the space. */
+static void places(const tn__space *space, int *out, int *kernel)
+{
+    *out = space->row_ndim ? 2 : 4;
+    *kernel = space->row_ndim ? 4 : 2;
+}
+
+void tn__window_space(tn__space *space, const tn__window *w,
+                      const tn__images *x, bool in_row)
+{
+    space->outer_ndim = in_row ? 4 : 6;
+    space->row_ndim = in_row ? 2 : 0;
+    space->operand_count = 0;
+    int out, kernel;
+    places(space, &out, &kernel);
+    space->extent[0] = x->count;
+    space->extent[1] = x->channels;
+    for (int a = 0; a < 2; a++) {
+        space->extent[out + a] = w->out[a];
+        space->extent[kernel + a] = w->kernel[a];
+    }
+}
+
+void tn__window_add_strided(tn__space *space, const tn__window *w,
+                            const tn__images *x)
+{
+    int out, kernel;
+    places(space, &out, &kernel);
+    tn__operand *operand = tn__space_add_bare(space, x->tensor);
+    operand->stride[0] = x->count_stride;
+    operand->stride[1] = x->channel_stride;
+    for (int a = 0; a < 2; a++) {
+        operand->stride[out + a] = w->stride[a] * x->stride[a];
+        operand->stride[kernel + a] = w->dilation[a] * x->stride[a];
+    }
+}
+
+void tn__window_add_indexed(tn__space *space, const tn__window *w,
+                            const tn__images *x)
+{
+    tn__operand *operand = tn__space_add_bare(space, x->tensor);
+    operand->stride[0] = x->count_stride;
+    operand->stride[1] = x->channel_stride;
+    for (int a = 0; a < 2; a++) {
+        operand->index_stride[a] = x->stride[a];
+        operand->index_extent[a] = w->in[a];
+    }
+}
+
+void tn__window_add_coordinate(tn__space *space, const tn__window *w, int axis)
+{
+    int out, kernel;
+    places(space, &out, &kernel);
+    tn__operand *operand = tn__space_add_bare(space, NULL);
+    operand->offset = -w->pad[axis];
+    operand->stride[out + axis] = w->stride[axis];
+    operand->stride[kernel + axis] = w->dilation[axis];
+}
