@@ -1,0 +1,190 @@
+/* anomaly.c: where the first NaN arose.
+ *
+ * Results of the operators that the program calls are looked at, not those of
+ * which these are made: a composite may well compute a NaN that it then leaves
+ * out. In backward the same holds of the gradient of one call. */
+#include <math.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+#include "node.h"
+
+static TN__HOT_TLS bool is_on;
+
+bool tn_anomaly_mode(void)
+{
+    return is_on;
+}
+
+bool tn_anomaly_mode_set(bool on)
+{
+    bool was = is_on;
+    is_on = tn__here.watched = on;
+    return was;
+}
+
+bool tn__anomaly_begin(void)
+{
+    bool was = tn__here.watched;
+    tn__here.watched = false;
+    return was;
+}
+
+void tn__anomaly_end(bool was_watched)
+{
+    tn__here.watched = was_watched;
+}
+
+/* ---- looking ---------------------------------------------------------------- */
+
+/* The number of the first element that is NaN; -1 if none is. Leaves no trace:
+ * neither an error nor a record. */
+static int64_t first_nan(tn_tensor *x)
+{
+    if (!x || !tn_dtype_is_floating(x->dtype) || !x->numel)
+        return -1;
+    tn__error before;
+    tn__error_take(&before);
+    bool watched = tn__anomaly_begin(), mode = tn_grad_mode_set(false);
+    tn_scope *scope = tn_scope_open();
+    if (tn_dtype_bytes(x->dtype) == 1) /* no operator computes in float8 */
+        x = tn_to_dtype(x, TN_F32);
+    tn_tensor *is_nan = tn_flatten(tn_isnan(x));
+    int64_t at = -1;
+    if (tn_item_int(tn_any(is_nan)) == 1)
+        at = tn_item_int(tn_argmax(tn_to_dtype(is_nan, TN_U8)));
+    tn_scope_close(scope);
+    tn_grad_mode_set(mode);
+    tn__anomaly_end(watched);
+    tn__error_put(&before);
+    return at;
+}
+
+/* "(2, 3) is NaN at (0, 1)" */
+static void add_place(tn__text *text, const tn_tensor *x, int64_t at)
+{
+    int64_t position[TN_MAX_NDIM];
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        position[d] = at % x->shape[d];
+        at /= x->shape[d];
+    }
+    tn__text_add_shape(text, x->ndim, x->shape);
+    tn__text_add(text, " is NaN at ");
+    tn__text_add_shape(text, x->ndim, position);
+}
+
+/* ---- forward ---------------------------------------------------------------- */
+
+static bool is_nan_number(const tn_value *v)
+{
+    return (v->kind == TN_VALUE_FLOAT ||
+            (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_FLOAT)) &&
+           isnan(v->of.f);
+}
+
+/* The argument with which a NaN came in; NULL if none has one. */
+static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
+                              int64_t *at)
+{
+    for (int i = 0; i < call->op->arg_count; i++) {
+        const tn_value *v = &call->value[i];
+        bool list = v->kind == TN_VALUE_TENSORS;
+        int count = list ? v->count : v->kind == TN_VALUE_TENSOR;
+        for (int k = 0; k < count; k++) {
+            tn_tensor *x = list ? v->of.tensors[k] : v->of.tensor;
+            *at = first_nan(x);
+            *argument = i;
+            *index = list ? k : -1;
+            if (*at >= 0)
+                return x;
+        }
+    }
+    return NULL;
+}
+
+static void add_source(tn__text *text, const tn__call *call,
+                       const tn_tensor *source, int argument, int index,
+                       int64_t at)
+{
+    tn__text_add(text, "%s", call->op->arg[argument].name);
+    if (index >= 0)
+        tn__text_add(text, "[%d]", index);
+    tn__text_add(text, " ");
+    add_place(text, source, at);
+    const char *in = tn_path_text(source->made_in);
+    if (source->made_by)
+        tn__text_add(text, "; it was made by %s%s%s", source->made_by,
+                     *in ? " in " : "", in);
+}
+
+static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
+{
+    int o = 0, argument, index;
+    int64_t at = -1, source_at;
+    while (o < count && (at = first_nan(out[o])) < 0)
+        o++;
+    if (o == count)
+        return TN_OK;
+    for (int i = 0; i < call->op->arg_count; i++)
+        if (is_nan_number(&call->value[i]))
+            return TN_OK;
+    tn__text text = {0};
+    tn_tensor *source =
+        call->op->inplace ? NULL
+                          : find_source(call, &argument, &index, &source_at);
+    if (source) {
+        add_source(&text, call, source, argument, index, source_at);
+    } else {
+        tn__text_add(&text, count > 1 ? "result %d " : "the result ", o);
+        add_place(&text, out[o], at);
+        if (!call->op->inplace)
+            tn__text_add(&text, ", and no argument is");
+    }
+    tn__fail(TN_ERR_NAN, "%s: %s", call->op->name,
+             text.data ? text.data : "the result is NaN");
+    tn__text_release(&text);
+    return TN_ERR_NAN;
+}
+
+/* ---- backward --------------------------------------------------------------- */
+
+/* The argument that feeds a port; those of lists share one. */
+static const char *port_name(const tn__node *node, int port)
+{
+    const tn__plan *plan = node->plan;
+    int p = node->port_count == plan->port_count ? port : 0;
+    return plan->op->arg[plan->port_arg[p]].name;
+}
+
+tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
+                            tn_tensor *const *out)
+{
+    int64_t at = -1;
+    int p = 0, o = 0;
+    if (TN__LIKELY(!is_on))
+        return TN_OK;
+    while (p < node->port_count && (at = first_nan(out[p])) < 0)
+        p++;
+    if (p == node->port_count)
+        return TN_OK;
+    tn__text text = {0};
+    int64_t given_at = -1;
+    while (o < node->out_count && (given_at = first_nan(g[o])) < 0)
+        o++;
+    if (o < node->out_count) {
+        tn__text_add(&text, "the gradient that came in ");
+        add_place(&text, g[o], given_at);
+    } else {
+        tn__text_add(&text, "the gradient of %s ", port_name(node, p));
+        add_place(&text, out[p], at);
+        tn__text_add(&text, ", and that which came in is not");
+    }
+    tn__fail(TN_ERR_NAN, "%s", text.data ? text.data : "the gradient is NaN");
+    tn__text_release(&text);
+    return TN_ERR_NAN;
+}
+
+__attribute__((constructor)) static void listen(void)
+{
+    tn__hooks.watch = watch;
+}

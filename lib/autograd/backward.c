@@ -1,0 +1,492 @@
+/* backward.c: the walk from a root to the leaves.
+ *
+ * One loop: take the pending node of the greatest sequence, run its gradient
+ * inside a scope of its own, hand the results to the nodes of its inputs, give
+ * back what it saved. Leaves come last (their sequence is 0) and are only
+ * changed when everything before has succeeded: a failed backward leaves all
+ * gradients as they were. */
+#include <string.h>
+#include <tenon/ops.h>
+
+#include "walk.h"
+
+/* What one call of tn_backward or tn_grad is about. */
+struct job {
+    bool retain, create;
+    tn__walk walk;
+    /* tn_grad: */
+    tn_tensor *const *input;
+    int input_count;
+    tn_tensor **result;        /* of each input, counted */
+    tn__node_set needed;       /* nodes on a way to an input */
+    /* tn_backward: leaves reached, to be committed at the end */
+    struct pending {
+        tn__node *leaf;        /* counted */
+        tn_tensor *grad;       /* counted */
+    } *leaf;
+    size_t leaf_count, leaf_room;
+};
+
+/* ---- adding up ---------------------------------------------------------- */
+
+/* May x be written? Nobody else holds it or its memory. */
+static bool is_ours(const tn_tensor *x)
+{
+    return atomic_load(&x->object.references) == 1 &&
+           atomic_load(&x->storage->references) == 1 && x->contiguous;
+}
+
+/* Adds g (counted here when kept) to *sum. */
+static tn_status add_to(struct job *job, tn_tensor **sum, tn_tensor *g)
+{
+    if (!*sum) {
+        *sum = tn__ref(g);
+        return TN_OK;
+    }
+    if (!job->create && is_ours(*sum) && (*sum)->dtype == g->dtype)
+        return tn_add_(*sum, g) ? TN_OK : tn_error_code();
+    tn_tensor *total = tn_add(*sum, g);
+    if (!total)
+        return tn_error_code();
+    tn__unref(*sum);
+    *sum = tn__ref(total);
+    return TN_OK;
+}
+
+/* g as the tensor at the other end of the edge would have it. */
+static tn_tensor *fit(const tn__port *port, tn_tensor *g)
+{
+    if (!tn__shape_equal(g->ndim, g->shape, port->ndim, port->shape))
+        g = tn__sum_to_shape(g, port->ndim, port->shape);
+    if (g && g->dtype != port->dtype)
+        g = tn_to_dtype(g, port->dtype);
+    return g;
+}
+
+/* Does a way from node lead to what is asked for? */
+static bool is_needed(const struct job *job, const tn__node *node)
+{
+    return !job->input_count || tn__node_set_has(&job->needed, node);
+}
+
+static bool any_needed(const struct job *job, const tn__node *node)
+{
+    for (int p = 0; p < node->port_count; p++)
+        if (node->port[p].node && is_needed(job, node->port[p].node))
+            return true;
+    return false;
+}
+
+/* Hands the results of a node on to those of its inputs. */
+static tn_status deliver(struct job *job, const tn__node *node,
+                         tn_tensor *const *out)
+{
+    for (int p = 0; p < node->port_count; p++) {
+        const tn__port *port = &node->port[p];
+        if (!out[p] || !port->node || !is_needed(job, port->node))
+            continue;
+        tn_tensor *g = fit(port, out[p]);
+        if (!g)
+            return tn_error_code();
+        tn__slot *slot = tn__walk_slot(&job->walk, port->node);
+        if (!slot)
+            return TN_ERR_MEMORY;
+        tn_status status = add_to(job, &slot->g[port->index], g);
+        if (status < 0)
+            return status;
+    }
+    return TN_OK;
+}
+
+/* ---- one node ----------------------------------------------------------- */
+
+/* The error is about the gradient of an operator that the program called. */
+static void tell(const tn__node *node)
+{
+    const char *name = tn__node_name(node);
+    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    if (!tn__error_speaks_of("backward"))
+        tn__error_put_before("backward of %s", name);
+    if (facts)
+        facts->called = name;
+    if (facts && !facts->op)
+        facts->op = name;
+}
+
+#define FEW_PORTS 8
+
+static tn_status run(struct job *job, tn__slot *slot)
+{
+    tn__node *node = slot->node;
+    tn_tensor *few[FEW_PORTS] = {NULL}, **out = few;
+    if (node->port_count > FEW_PORTS) {
+        out = tn__calloc(node->port_count, sizeof(tn_tensor *));
+        if (!out)
+            return TN_ERR_MEMORY;
+    }
+    tn_status status = TN_ERR_MEMORY;
+    const tn_path *path = tn_path_enter(node->made_in);
+    tn_scope *scope = tn_scope_open();
+    if (scope) {
+        status = tn__node_run(node, slot->g, out);
+        if (status >= 0)
+            status = tn__anomaly_check(node, slot->g, out);
+        if (status >= 0)
+            status = deliver(job, node, out);
+        tn_scope_close(scope);
+    }
+    if (status < 0)
+        tell(node);
+    tn_path_enter(path);
+    if (out != few)
+        tn__free(out);
+    if (status >= 0 && !job->retain)
+        tn__node_release(node);
+    return status;
+}
+
+static tn_status leave_for_commit(struct job *job, tn__slot *slot)
+{
+    if (!tn__grow(&job->leaf, &job->leaf_room, job->leaf_count,
+                  sizeof *job->leaf))
+        return TN_ERR_MEMORY;
+    struct pending *pending = &job->leaf[job->leaf_count++];
+    pending->leaf = tn__ref(slot->node);
+    pending->grad = slot->g[0];
+    slot->g[0] = NULL;
+    return TN_OK;
+}
+
+/* tn_grad: keeps the cotangents of its inputs. */
+static void capture(struct job *job, const tn__slot *slot)
+{
+    for (int i = 0; i < job->input_count; i++) {
+        const tn__grad_meta *meta = job->input[i]->grad;
+        if (meta->node == slot->node && slot->g[meta->index])
+            job->result[i] = tn__ref(slot->g[meta->index]);
+    }
+}
+
+static tn_status run_hooks(const struct job *job, tn__slot *slot)
+{
+    if (TN__LIKELY(!slot->node->hook) || !is_needed(job, slot->node))
+        return TN_OK;
+    tn_status status = TN_OK;
+    for (int o = 0; o < slot->out_count && status >= 0; o++)
+        if (slot->g[o])
+            status = tn__hooks_run(slot->node, (uint32_t)o, &slot->g[o]);
+    return status;
+}
+
+static tn_status walk(struct job *job)
+{
+    tn_status status = TN_OK;
+    for (tn__slot *slot; status >= 0 && (slot = tn__walk_next(&job->walk));) {
+        status = run_hooks(job, slot);
+        if (status >= 0)
+            capture(job, slot);
+        if (status >= 0 && slot->node->op)
+            status = any_needed(job, slot->node) ? run(job, slot) : TN_OK;
+        else if (status >= 0 && !job->input_count)
+            status = leave_for_commit(job, slot);
+        tn__slot_free(slot);
+    }
+    return status;
+}
+
+/* ---- gradients of leaves ------------------------------------------------ */
+
+/* What the leaf is to have: a tensor of its own, not one that its fellow input
+ * or the caller also holds. One reference, the caller's. */
+static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
+{
+    tn_tensor *old = pending->leaf->grad, *g = pending->grad;
+    if (!old && !job->create && is_ours(g))
+        return tn__ref(g);
+    tn_tensor *grad = old ? tn_add(old, g) : tn_clone(g);
+    return tn__ref(grad);
+}
+
+static tn_status commit(struct job *job)
+{
+    tn_tensor **grad = tn__calloc(job->leaf_count + 1, sizeof(tn_tensor *));
+    tn_scope *scope = grad ? tn_scope_open() : NULL;
+    tn_status status = scope ? TN_OK : TN_ERR_MEMORY;
+    tn__leaf_lock();
+    for (size_t i = 0; i < job->leaf_count && status >= 0; i++) {
+        grad[i] = leaf_grad(job, &job->leaf[i]);
+        if (!grad[i])
+            status = tn_error_code();
+    }
+    for (size_t i = 0; i < job->leaf_count && status >= 0; i++) {
+        tn_tensor *old = job->leaf[i].leaf->grad;
+        job->leaf[i].leaf->grad = grad[i];
+        grad[i] = old;
+    }
+    tn__leaf_unlock();
+    for (size_t i = 0; grad && i < job->leaf_count; i++)
+        tn__unref(grad[i]);
+    tn_scope_close(scope);
+    tn__free(grad);
+    return status;
+}
+
+/* ---- which way leads to the inputs of tn_grad --------------------------- */
+
+static bool is_input(const struct job *job, const tn__node *node)
+{
+    for (int i = 0; i < job->input_count; i++)
+        if (job->input[i]->grad->node == node)
+            return true;
+    return false;
+}
+
+/* All nodes below root, in falling sequence. */
+static tn_status list_nodes(tn__node *root, tn__node ***list, size_t *count)
+{
+    tn__walk walk = {0};
+    size_t room = 0;
+    bool fits = tn__walk_slot(&walk, root) != NULL;
+    for (tn__slot *slot; fits && (slot = tn__walk_next(&walk));) {
+        tn__node *node = slot->node; /* root holds it */
+        tn__slot_free(slot);
+        fits = tn__grow(list, &room, *count, sizeof **list);
+        if (fits)
+            (*list)[(*count)++] = node;
+        for (int p = 0; fits && p < node->port_count; p++)
+            if (node->port[p].node)
+                fits = tn__walk_slot(&walk, node->port[p].node) != NULL;
+    }
+    tn__walk_release(&walk);
+    return fits ? TN_OK : TN_ERR_MEMORY;
+}
+
+/* From the leaves up: a node is needed if it is an input's, or leads to one
+ * that is. */
+static tn_status mark_needed(struct job *job, tn__node *root)
+{
+    tn__node **list = NULL;
+    size_t count = 0;
+    tn_status status = list_nodes(root, &list, &count);
+    for (size_t i = count; status >= 0 && i-- > 0;)
+        if (is_input(job, list[i]) || any_needed(job, list[i]))
+            if (!tn__node_set_add(&job->needed, list[i]))
+                status = TN_ERR_MEMORY;
+    tn__free(list);
+    return status;
+}
+
+/* ---- the two calls ------------------------------------------------------ */
+
+static tn_status clash(const char *name, const tn_tensor *gradient,
+                       const tn_tensor *root)
+{
+    tn__text text = {0};
+    tn__text_add(&text, "%s: gradient is ", name);
+    tn__text_add(&text, "%s ", tn_dtype_name(gradient->dtype));
+    tn__text_add_shape(&text, gradient->ndim, gradient->shape);
+    tn__text_add(&text, " on %s, root %s ", gradient->storage->device->name,
+                 tn_dtype_name(root->dtype));
+    tn__text_add_shape(&text, root->ndim, root->shape);
+    tn__text_add(&text, " on %s: they must be alike",
+                 root->storage->device->name);
+    char *message = tn__text_finish(&text);
+    tn_status code = gradient->storage->device != root->storage->device
+                         ? TN_ERR_DEVICE
+                     : gradient->dtype != root->dtype ? TN_ERR_DTYPE
+                                                      : TN_ERR_SHAPE;
+    if (message)
+        tn__fail(code, "%s", message);
+    tn__free(message);
+    return tn_error_code();
+}
+
+/* May the walk start here? */
+static tn_status check_root(const char *name, tn_tensor *root,
+                            const tn_tensor *gradient)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!root)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: root is NULL", name);
+    if (tn__tensor_refresh(root) < 0)
+        return tn_error_code();
+    if (!root->requires_grad)
+        return tn__fail(TN_ERR_STATE,
+                        "%s: root does not require a gradient: none of the "
+                        "tensors it was made from does, or it was made while "
+                        "recording was off",
+                        name);
+    if (gradient &&
+        (!tn__shape_equal(gradient->ndim, gradient->shape, root->ndim,
+                          root->shape) ||
+         gradient->dtype != root->dtype ||
+         gradient->storage->device != root->storage->device))
+        return clash(name, gradient, root);
+    if (!gradient && root->numel != 1) {
+        tn__text text = {0};
+        tn__text_add_shape(&text, root->ndim, root->shape);
+        char *shape = tn__text_finish(&text);
+        if (shape)
+            tn__fail(TN_ERR_SHAPE,
+                     "%s: root has shape %s and no gradient is given: reduce "
+                     "it to one element (tn_sum, tn_mean), or pass .gradient",
+                     name, shape);
+        tn__free(shape);
+        return tn_error_code();
+    }
+    return TN_OK;
+}
+
+/* Puts the root's cotangent in place and walks. */
+static tn_status start(struct job *job, tn_tensor *root, tn_tensor *gradient)
+{
+    if (!gradient)
+        gradient = tn_ones_like(root);
+    if (!gradient)
+        return tn_error_code();
+    tn__slot *slot = tn__walk_slot(&job->walk, root->grad->node);
+    if (!slot)
+        return TN_ERR_MEMORY;
+    slot->g[root->grad->index] = tn__ref(gradient);
+    return walk(job);
+}
+
+static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
+{
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    bool mode = tn_grad_mode_set(job->create);
+    bool watched = tn__anomaly_begin();
+    tn_status status = TN_OK;
+    if (job->input_count)
+        status = mark_needed(job, root->grad->node);
+    if (status >= 0)
+        status = start(job, root, gradient);
+    tn_scope_close(scope); /* before commit: is_ours looks at the counts */
+    if (status >= 0 && !job->input_count)
+        status = commit(job);
+    for (size_t i = 0; i < job->leaf_count && status >= 0; i++)
+        if (job->leaf[i].leaf->hook)
+            status = tn__hooks_accumulated(job->leaf[i].leaf);
+    tn_grad_mode_set(mode);
+    tn__anomaly_end(watched);
+    tn__walk_release(&job->walk);
+    tn__node_set_release(&job->needed);
+    for (size_t i = 0; i < job->leaf_count; i++) {
+        tn__unref(job->leaf[i].leaf);
+        tn__unref(job->leaf[i].grad);
+    }
+    tn__free(job->leaf);
+    return status;
+}
+
+tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
+{
+    tn_backward_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options,
+               options->size < sizeof o ? options->size : sizeof o);
+    tn_status status = check_root("backward", root, o.gradient);
+    if (status < 0)
+        return status;
+    struct job job = {.retain = o.retain_graph || o.create_graph,
+                      .create = o.create_graph};
+    return run_job(&job, root, o.gradient);
+}
+
+/* A result belongs to the open scope, and to it alone: what another scope or
+ * the caller owns already is given as a second tensor over the same view. */
+static tn_tensor *hand_out(tn_tensor *result)
+{
+    if (!atomic_load(&result->object.owner))
+        return tn__scope_own(result);
+    tn_tensor *twin = tn__tensor_alias(result);
+    if (twin && result->requires_grad && result->grad &&
+        tn__tensor_set_node(twin, result->grad->node, result->grad->index) <
+            0) {
+        tn__unref(twin);
+        twin = NULL;
+    }
+    tn__unref(result);
+    return twin ? tn__scope_own(twin) : NULL;
+}
+
+static tn_status check_inputs(tn_tensor *const *input, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!input[i])
+            return tn__fail(TN_ERR_ARGUMENT, "grad: input %d is NULL", i);
+        if (tn__tensor_refresh(input[i]) < 0)
+            return tn_error_code();
+        if (!input[i]->requires_grad)
+            return tn__fail(TN_ERR_STATE,
+                            "grad: input %d does not require a gradient: mark "
+                            "it with tn_requires_grad() before it is used",
+                            i);
+    }
+    return TN_OK;
+}
+
+/* Takes the references of all results, on failure too. */
+static tn_status hand_out_all(struct job *job, tn_tensor **out,
+                              bool allow_unused)
+{
+    tn_status status = TN_OK;
+    for (int i = 0; i < job->input_count && status >= 0; i++)
+        if (!job->result[i] && !allow_unused)
+            status = tn__fail(TN_ERR_STATE,
+                              "grad: input %d was not used to make root: pass "
+                              ".allow_unused = true to get NULL for it",
+                              i);
+    for (int i = 0; i < job->input_count; i++) {
+        tn_tensor *result = job->result[i];
+        if (!result)
+            continue;
+        job->result[i] = status >= 0 ? hand_out(result) : NULL;
+        if (status < 0)
+            tn__unref(result);
+        else if (!job->result[i])
+            status = TN_ERR_MEMORY;
+    }
+    if (status >= 0)
+        memcpy(out, job->result,
+               (size_t)job->input_count * sizeof(tn_tensor *));
+    return status;
+}
+
+tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs, int count,
+                       tn_tensor **out, const tn_grad_options *options)
+{
+    tn_grad_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options,
+               options->size < sizeof o ? options->size : sizeof o);
+    tn_status status = check_root("grad", root, o.gradient);
+    if (status < 0)
+        return status;
+    if (!inputs || !out)
+        return tn__fail(TN_ERR_ARGUMENT, "grad: %s is NULL",
+                        inputs ? "out" : "inputs");
+    if (count < 1)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "grad: %d inputs: at least one is needed", count);
+    if (check_inputs(inputs, count) < 0)
+        return tn_error_code();
+    struct job job = {.retain = o.retain_graph || o.create_graph,
+                      .create = o.create_graph,
+                      .input = inputs,
+                      .input_count = count};
+    job.result = tn__calloc((size_t)count, sizeof(tn_tensor *));
+    if (!job.result)
+        return TN_ERR_MEMORY;
+    status = run_job(&job, root, o.gradient);
+    if (status >= 0)
+        status = hand_out_all(&job, out, o.allow_unused);
+    else
+        for (int i = 0; i < count; i++)
+            tn__unref(job.result[i]);
+    tn__free(job.result);
+    return status;
+}

@@ -1,0 +1,285 @@
+/* gradients_index.c: elements by their number: gathers and scatters are each
+ * other's gradients. */
+#include <autograd/autograd.h>
+#include <base/error.h>
+#include <base/memory.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+static tn_tensor *zeros_of(const tn__node *node, int port)
+{
+    return tn__zeros_to_copy(tn__node_shape(node, port),
+                             tn__node_dtype(node, port),
+                             tn__node_device(node, port));
+}
+
+/* Sets one result and says how it went. */
+static tn_status give(tn_tensor **out, tn_tensor *x)
+{
+    *out = x;
+    return x ? TN_OK : tn_error_code();
+}
+
+/* In gather and its relatives argument 1 is dim, port 1 the index. */
+enum { DIM = 1, INDEX = 1, SOURCE = 2 };
+
+TN__GRADIENT(gather)
+{
+    return give(out, tn_scatter_add(zeros_of(node, 0),
+                                    tn__node_value(node, DIM)->of.i,
+                                    tn__node_input(node, INDEX), g[0]));
+}
+
+TN__GRADIENT(scatter)
+{
+    int64_t dim = tn__node_value(node, DIM)->of.i;
+    tn_tensor *index = tn__node_input(node, INDEX);
+    const tn_value *reduce = tn__node_value(node, 4);
+    tn_status status = TN_OK;
+    bool adds = reduce->kind != TN_VALUE_NONE;
+    if (adds && reduce->of.string[0] != 'a')
+        return tn__fail(TN_ERR_UNSUPPORTED, "scatter: no gradient with reduce "
+                        "\"%s\"; gather, multiply and scatter the products",
+                        reduce->of.string);
+    if (tn__node_wants(node, 0) && adds)
+        status = give(&out[0], g[0]);
+    else if (tn__node_wants(node, 0))
+        status = give(&out[0], tn_scatter_scalar(g[0], dim, index, 0));
+    if (status >= 0 && tn__node_wants(node, SOURCE))
+        status = give(&out[SOURCE], tn_gather(g[0], dim, index));
+    return status;
+}
+
+TN__GRADIENT(scatter_add)
+{
+    out[0] = g[0];
+    if (!tn__node_wants(node, SOURCE))
+        return TN_OK;
+    return give(&out[SOURCE], tn_gather(g[0], tn__node_value(node, DIM)->of.i,
+                                        tn__node_input(node, INDEX)));
+}
+
+TN__GRADIENT(index_select)
+{
+    int64_t dim = tn__node_value(node, DIM)->of.i;
+    tn_tensor *index = tn__node_input(node, INDEX);
+    return give(out, tn_index_add(zeros_of(node, 0), dim, index, g[0]));
+}
+
+/* Rows of weight add up in the order of the indices. */
+static tn_status embedding(const tn__node *node, tn_tensor *const *g,
+                           tn_tensor **out)
+{
+    tn_tensor *index = tn__node_input(node, 0);
+    if (!index)
+        return tn_error_code();
+    int64_t rows = tn__node_size(node, 1, 0), width = tn__node_size(node, 1, 1);
+    index = tn_reshape(index, tn_dims(index->numel));
+    tn_tensor *part = tn_reshape(g[0], tn_dims(index ? index->numel : 0,
+                                               width));
+    const tn_value *padding = tn__node_value(node, 2);
+    if (padding->kind != TN_VALUE_NONE) {
+        int64_t row = padding->of.i < 0 ? padding->of.i + rows : padding->of.i;
+        tn_tensor *is_padding = tn_unsqueeze(tn_eq_scalar(index, row), 1);
+        part = tn_masked_fill_scalar(part, is_padding, 0);
+    }
+    return give(&out[1], tn_index_add(zeros_of(node, 1), 0, index, part));
+}
+
+TN__GRADIENT(embedding)
+{
+    return embedding(node, g, out);
+}
+
+TN__GRADIENT(embedding_renorm)
+{
+    return embedding(node, g, out);
+}
+
+/* One element of each row of the last axis, but where index says to ignore. */
+TN__GRADIENT(pick)
+{
+    tn_tensor *index = tn__node_input(node, 1);
+    tn_tensor *ignored = tn_eq_scalar(index, tn__node_value(node, 2)->of.i);
+    index = tn_masked_fill_scalar(index, ignored, 0);
+    tn_tensor *part = tn_masked_fill_scalar(g[0], ignored, 0);
+    return give(out, tn_scatter_add(zeros_of(node, 0), -1,
+                                    tn_unsqueeze(index, -1),
+                                    tn_unsqueeze(part, -1)));
+}
+
+/* ---- orders and prefix folds ---- */
+
+/* Each value came from where its index says. */
+static tn_status back_to_places(const tn__node *node, tn_tensor *const *g,
+                                tn_tensor **out)
+{
+    return give(out, tn_scatter_add(zeros_of(node, 0),
+                                    tn__node_value(node, DIM)->of.i,
+                                    tn__node_output(node, 1), g[0]));
+}
+
+TN__GRADIENT(sort_first)
+{
+    return back_to_places(node, g, out);
+}
+
+TN__GRADIENT(cummax)
+{
+    return back_to_places(node, g, out);
+}
+
+TN__GRADIENT(cummin)
+{
+    return back_to_places(node, g, out);
+}
+
+TN__GRADIENT(window_max)
+{
+    return back_to_places(node, g, out);
+}
+
+static tn_tensor *sum_from_behind(tn_tensor *x, int64_t dim)
+{
+    return tn_flip(tn_cumsum(tn_flip(x, tn_dims(dim)), dim), tn_dims(dim));
+}
+
+TN__GRADIENT(scan_sum)
+{
+    return give(out, sum_from_behind(g[0], tn__node_value(node, DIM)->of.i));
+}
+
+/* Where no element is 0, the products that an element is part of, over it. At
+ * the first 0 of a row its own part is left out of the products, which needs
+ * the products once more with 1 in its place; those behind it stay 0. */
+TN__GRADIENT(scan_prod)
+{
+    int64_t dim = tn__node_value(node, DIM)->of.i;
+    tn_tensor *x = tn__node_input(node, 0);
+    if (!x)
+        return tn_error_code();
+    tn_tensor *zero = tn_eq_scalar(x, 0);
+    tn_tensor *seen = tn_cumsum(zero, dim);
+    tn_tensor *first = tn_logical_and(zero, tn_eq_scalar(seen, 1));
+    tn_tensor *safe = tn_masked_fill_scalar(x, first, 1);
+    tn_tensor *part = tn_mul(g[0], tn_cumprod(x, dim));
+    tn_tensor *plain = tn_div(sum_from_behind(part, dim), x);
+    part = tn_mul(g[0], tn_cumprod(safe, dim));
+    part = tn_masked_fill_scalar(part, tn_eq_scalar(seen, 0), 0);
+    tn_tensor *at_zero = sum_from_behind(part, dim);
+    plain = tn_masked_fill_scalar(plain, tn_gt_scalar(seen, 0), 0);
+    return give(out, tn_where(first, at_zero, plain));
+}
+
+/* ---- parts of matrices, joined tensors ---------------------------------- */
+
+TN__GRADIENT(tril)
+{
+    int64_t diagonal = tn__node_value(node, 1)->of.i;
+    return give(out, tn_tril(g[0], .diagonal = diagonal));
+}
+
+TN__GRADIENT(triu)
+{
+    int64_t diagonal = tn__node_value(node, 1)->of.i;
+    return give(out, tn_triu(g[0], .diagonal = diagonal));
+}
+
+TN__GRADIENT(cat)
+{
+    int ndim = g[0]->ndim;
+    int dim = tn__shape_dim(ndim, tn__node_value(node, 1)->of.i);
+    int64_t at = 0;
+    for (int p = 0; p < tn__node_port_count(node); p++) {
+        if (tn__node_ndim(node, p) != ndim)
+            continue; /* torch lets 1-d tensors without elements pass */
+        int64_t size = tn__node_size(node, p, dim);
+        if (tn__node_wants(node, p) &&
+            give(&out[p], tn_narrow(g[0], dim, at, size)) < 0)
+            return tn_error_code();
+        at += size;
+    }
+    return TN_OK;
+}
+
+/* ---- scatters that fold ---- */
+
+/* Greatest and least: shared among equals, as the reductions of rows do. */
+static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
+                                    tn_tensor **out)
+{
+    int64_t dim = tn__node_value(node, DIM)->of.i;
+    tn_tensor *input = tn__node_input(node, 0);
+    tn_tensor *index = tn__node_input(node, INDEX);
+    tn_tensor *source = tn__node_input(node, SOURCE);
+    tn_tensor *result = tn__node_output(node, 0);
+    if (!input || !index || !source || !result)
+        return tn_error_code();
+    tn_dtype dtype = g->dtype;
+    tn_tensor *from_input = tn_to_dtype(tn_eq(input, result), dtype);
+    tn_tensor *from_source = tn_to_dtype(
+        tn_eq(source, tn_gather(result, dim, index)), dtype);
+    tn_tensor *equals = tn_scatter_add(from_input, dim, index, from_source);
+    tn_tensor *share = tn_div(g, equals);
+    tn_status status = TN_OK;
+    if (tn__node_wants(node, 0))
+        status = give(&out[0], tn_mul(from_input, share));
+    if (status >= 0 && tn__node_wants(node, SOURCE))
+        status = give(&out[SOURCE],
+                      tn_mul(from_source, tn_gather(share, dim, index)));
+    return status;
+}
+
+static tn_tensor *folded_product(tn_tensor *x, int64_t dim, tn_tensor *index,
+                                 tn_tensor *source)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_int(dim),
+                              tn__value_tensor(index),
+                              tn__value_tensor(source),
+                              tn__value_string("prod")};
+    return x && source
+               ? tn__op_run1(&tn__op_table[TN__OP_ID_SCATTER_FOLD], value, 5)
+               : NULL;
+}
+
+/* The product of the others, by division, but where a factor is 0: that one is
+ * taken for 1 and the product is made again. */
+static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
+                                  tn_tensor **out)
+{
+    int64_t dim = tn__node_value(node, DIM)->of.i;
+    tn_tensor *input = tn__node_input(node, 0);
+    tn_tensor *index = tn__node_input(node, INDEX);
+    tn_tensor *source = tn__node_input(node, SOURCE);
+    if (!input || !index || !source)
+        return tn_error_code();
+    tn_status status = TN_OK;
+    if (tn__node_wants(node, 0)) {
+        tn_tensor *ones = tn_ones_like(input);
+        tn_tensor *others = folded_product(ones, dim, index, source);
+        status = give(&out[0], tn_mul(g, others));
+    }
+    if (status < 0 || !tn__node_wants(node, SOURCE))
+        return status;
+    tn_tensor *zero = tn_eq_scalar(source, 0);
+    tn_tensor *zeros = tn_scatter_add(
+        tn_zeros_like(input), dim, index, tn_to_dtype(zero, g->dtype));
+    tn_tensor *only = tn_logical_and(
+        zero, tn_eq_scalar(tn_gather(zeros, dim, index), 1));
+    tn_tensor *filled = tn_masked_fill_scalar(source, zero, 1);
+    tn_tensor *product = tn_mul(
+        g, folded_product(input, dim, index, filled));
+    /* With one 0 that is the product of the others; with none all divide it;
+     * else nothing is left. */
+    tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
+    tn_tensor *none = tn_eq_scalar(tn_gather(zeros, dim, index), 0);
+    return give(&out[SOURCE],
+                tn_where_scalar(tn_logical_or(only, none), part, 0));
+}
+
+TN__GRADIENT(scatter_fold)
+{
+    return tn__node_value(node, 4)->of.string[0] == 'p'
+               ? by_other_factors(node, g[0], out)
+               : share_among_equals(node, g[0], out);
+}

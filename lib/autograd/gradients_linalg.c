@@ -1,0 +1,526 @@
+/* gradients_linalg.c: matrix factorisations and what has a formula of its own.
+ *
+ * Giles, "An extended collection of matrix derivative results for forward and
+ * reverse mode algorithmic differentiation" (2008), for linear systems,
+ * determinants and eigenvalues; Murray, arXiv:1602.07527, for Cholesky; Walter
+ * and Lehmann, arXiv:1001.1654, for QR; Golub and Pereyra, "The differentiation
+ * of pseudo-inverses and nonlinear least squares problems" (1973). Signs and
+ * projections are PyTorch's, so that what is not defined agrees too. */
+#include <autograd/autograd.h>
+#include <base/error.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+static tn_status give(tn_tensor **out, tn_tensor *x)
+{
+    *out = x;
+    return x ? TN_OK : tn_error_code();
+}
+
+static tn_tensor *turned(tn_tensor *x)
+{
+    return x ? tn_transpose(x, -1, -2) : NULL;
+}
+
+/* a^T b and a b^T */
+static tn_tensor *left_turned(tn_tensor *a, tn_tensor *b)
+{
+    return tn_matmul(turned(a), b);
+}
+static tn_tensor *right_turned(tn_tensor *a, tn_tensor *b)
+{
+    return tn_matmul(a, turned(b));
+}
+
+static int64_t last(const tn_tensor *x, int back)
+{
+    return x->shape[x->ndim - back];
+}
+
+static tn_tensor *plus(tn_tensor *a, tn_tensor *b)
+{
+    return a && b ? tn_add(a, b) : a ? a : b;
+}
+
+/* x with its diagonal times a number. */
+static tn_tensor *diagonal_times(tn_tensor *x, double by)
+{
+    tn_tensor *d = x ? tn_diagonal(x, .dim1 = -2, .dim2 = -1) : NULL;
+    return d ? tn_add(x, tn_diag_embed(tn_mul_scalar(d, by - 1))) : NULL;
+}
+
+static tn_tensor *solve_triangle(tn_tensor *a, tn_tensor *b, bool upper,
+                                 bool left, bool unit)
+{
+    if (!a || !b)
+        return NULL;
+    const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
+                              tn__value_bool(upper), tn__value_bool(left),
+                              tn__value_bool(unit)};
+    return tn__op_run1(&tn__op_table[TN__OP_ID_SOLVE_TRIANGLE], value, 5);
+}
+
+/* ---- Cholesky ------------------------------------------------------------- */
+
+/* With L^T g, half of it on the diagonal and nothing above, between L^-T and
+ * L^-1; the symmetric part, since A is. */
+TN__GRADIENT(linalg_cholesky_ex)
+{
+    bool upper = tn__node_value(node, 1)->of.i;
+    tn_tensor *l = tn__node_output(node, 0);
+    if (!g[0])
+        return TN_OK;
+    if (!l)
+        return tn_error_code();
+    tn_tensor *low = upper ? turned(l) : l, *gl = upper ? turned(g[0]) : g[0];
+    tn_tensor *phi = diagonal_times(tn_tril(left_turned(low, gl)), 0.5);
+    phi = solve_triangle(low, phi, false, false, false);
+    phi = solve_triangle(turned(low), phi, true, true, false);
+    return give(out, tn_mul_scalar(tn_add(phi, turned(phi)), 0.5));
+}
+
+/* The gradient of what hangs on A = L L^T (or L^T L) through G, that of A. */
+static tn_tensor *through_factor(tn_tensor *common, tn_tensor *l, bool upper)
+{
+    return tn_neg(upper ? tn_matmul(l, common) : tn_matmul(common, l));
+}
+
+TN__GRADIENT(cholesky_solve)
+{
+    bool upper = tn__node_value(node, 2)->of.i;
+    tn_tensor *l = tn__node_input(node, 1);
+    tn_tensor *gb = l ? tn_cholesky_solve(g[0], l, .upper = upper) : NULL;
+    if (!gb)
+        return tn_error_code();
+    if (tn__node_wants(node, 0))
+        out[0] = gb;
+    if (!tn__node_wants(node, 1))
+        return TN_OK;
+    tn_tensor *common = right_turned(gb, tn__node_output(node, 0));
+    common = tn_add(common, turned(common));
+    return give(&out[1], through_factor(common, l, upper));
+}
+
+TN__GRADIENT(cholesky_inverse)
+{
+    bool upper = tn__node_value(node, 1)->of.i;
+    tn_tensor *l = tn__node_input(node, 0);
+    tn_tensor *inverse = tn__node_output(node, 0);
+    if (!l || !inverse)
+        return tn_error_code();
+    tn_tensor *common = tn_add(g[0], turned(g[0]));
+    common = tn_matmul(inverse, tn_matmul(common, inverse));
+    return give(out, through_factor(common, l, upper));
+}
+
+/* ---- linear systems --------------------------------------------------------- */
+
+static tn_tensor *solve_square(tn_tensor *a, tn_tensor *b)
+{
+    if (!a || !b)
+        return NULL;
+    const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b)};
+    return tn__op_run1(&tn__op_table[TN__OP_ID_SOLVE_SQUARE], value, 2);
+}
+
+TN__GRADIENT(solve_square)
+{
+    if (!g[0])
+        return TN_OK;
+    tn_tensor *gb = solve_square(turned(tn__node_input(node, 0)), g[0]);
+    if (!gb)
+        return tn_error_code();
+    if (tn__node_wants(node, 1))
+        out[1] = gb;
+    if (!tn__node_wants(node, 0))
+        return TN_OK;
+    return give(out,
+                tn_neg(right_turned(gb, tn__node_output(node, 0))));
+}
+
+TN__GRADIENT(solve_triangle)
+{
+    enum { UPPER = 2, LEFT, UNIT };
+    bool upper = tn__node_value(node, UPPER)->of.i;
+    bool left = tn__node_value(node, LEFT)->of.i;
+    bool unit = tn__node_value(node, UNIT)->of.i;
+    tn_tensor *gb = solve_triangle(turned(tn__node_input(node, 0)), g[0],
+                                   !upper, left, unit);
+    if (!gb)
+        return tn_error_code();
+    if (tn__node_wants(node, 1))
+        out[1] = gb;
+    if (!tn__node_wants(node, 0))
+        return TN_OK;
+    tn_tensor *x = tn__node_output(node, 0);
+    tn_tensor *ga =
+        tn_neg(left ? right_turned(gb, x) : left_turned(x, gb));
+    return give(out, upper ? tn_triu(ga, .diagonal = unit)
+                           : tn_tril(ga, .diagonal = unit ? -1 : 0));
+}
+
+/* ---- LU ------------------------------------------------------------------------- */
+
+/* P^T A = L U. What lies beyond the square part is L or U alone, and takes its
+ * share of the square part's gradient with it. */
+TN__GRADIENT(linalg_lu_factor_ex)
+{
+    tn_tensor *lu = tn__node_output(node, 0), *pivots = tn__node_output(node, 1);
+    if (!g[0])
+        return TN_OK;
+    if (!lu || !pivots)
+        return tn_error_code();
+    int64_t m = last(lu, 2), n = last(lu, 1), k = m < n ? m : n;
+    tn_tensor *square = tn_narrow(tn_narrow(lu, -2, 0, k), -1, 0, k);
+    tn_tensor *gs = tn_narrow(tn_narrow(g[0], -2, 0, k), -1, 0, k);
+    tn_tensor *low = tn_tril(square, .diagonal = -1), *up = tn_triu(square);
+    tn_tensor *one = tn_eye(k, .dtype = lu->dtype,
+                            .device = lu->storage->device);
+    tn_tensor *l = tn_add(low, one);
+    tn_tensor *by_l = left_turned(l, tn_tril(gs, .diagonal = -1));
+    tn_tensor *by_u = right_turned(tn_triu(gs), up);
+    tn_tensor *rest = NULL;
+    if (m > k) { /* L goes on below */
+        tn_tensor *l2 = tn_narrow(lu, -2, k, m - k);
+        tn_tensor *g2 = tn_narrow(g[0], -2, k, m - k);
+        by_u = tn_sub(by_u, left_turned(l2, g2));
+        rest = solve_triangle(turned(up), g2, false, false, false);
+    } else if (n > k) { /* U goes on to the right */
+        tn_tensor *u2 = tn_narrow(lu, -1, k, n - k);
+        tn_tensor *g2 = tn_narrow(g[0], -1, k, n - k);
+        by_l = tn_sub(by_l, right_turned(g2, u2));
+        rest = solve_triangle(turned(l), g2, true, true, true);
+    }
+    tn_tensor *ga = tn_add(tn_tril(by_l, .diagonal = -1), tn_triu(by_u));
+    ga = solve_triangle(turned(l), ga, true, true, true);
+    ga = solve_triangle(turned(up), ga, false, false, false);
+    if (rest)
+        ga = tn_cat(((tn_tensor *[]){ga, rest}), 2, m > k ? -2 : -1);
+    const tn_value value[] = {tn__value_tensor(pivots), tn__value_int(m)};
+    tn_tensor *order =
+        tn__op_run1(&tn__op_table[TN__OP_ID_LU_ORDER], value, 2);
+    if (!order || !ga)
+        return tn_error_code();
+    /* Row i of P^T A was row order[i] of A. */
+    tn_dims_list size = tn__node_shape(node, 0);
+    tn_tensor *back = tn_argsort(order, -1, false);
+    return give(out,
+                tn_gather(ga, -2, tn_expand(tn_unsqueeze(back, -1), size)));
+}
+
+/* ---- QR -------------------------------------------------------------------------- */
+
+/* For m >= n: (gQ + Q C) R^-T, C the symmetric matrix that has the upper
+ * triangle of gR R^T - Q^T gQ... with half of what meets on the diagonal. */
+static tn_tensor *qr_tall(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
+                          tn_tensor *gr)
+{
+    tn_tensor *c = gr ? right_turned(gr, r) : NULL;
+    if (gq)
+        c = plus(c, tn_neg(left_turned(q, gq)));
+    c = tn_triu(c);
+    c = diagonal_times(tn_add(c, turned(c)), 0.5);
+    return solve_triangle(turned(r), plus(gq, tn_matmul(q, c)), false, false,
+                          false);
+}
+
+/* For m < n, A = Q [U | V]: the square part's, which Q = A1 U^-1 reaches through
+ * V = Q^T A2 too, and Q gV beside it. */
+TN__GRADIENT(linalg_qr)
+{
+    const char *mode = tn__node_value(node, 1)->of.string;
+    tn_tensor *q = tn__node_output(node, 0), *r = tn__node_output(node, 1);
+    int64_t m = tn__node_size(node, 0, tn__node_ndim(node, 0) - 2);
+    int64_t n = tn__node_size(node, 0, tn__node_ndim(node, 0) - 1);
+    if (mode[0] == 'r' && mode[1] == '\0')
+        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with mode "
+                        "\"r\", which has no Q; use \"reduced\"");
+    if (mode[0] == 'c' && m > n)
+        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with mode "
+                        "\"complete\" for more rows than columns: what is added "
+                        "to Q is any basis; use \"reduced\"");
+    if (!q || !r)
+        return tn_error_code();
+    if (m >= n)
+        return give(out, qr_tall(q, r, g[0], g[1]));
+    tn_tensor *u = tn_narrow(r, -1, 0, m), *v = tn_narrow(r, -1, m, n - m);
+    tn_tensor *gu = g[1] ? tn_narrow(g[1], -1, 0, m) : NULL;
+    tn_tensor *gv = g[1] ? tn_narrow(g[1], -1, m, n - m) : NULL;
+    tn_tensor *gq = g[0];
+    if (gv)
+        gq = plus(gq, right_turned(tn_matmul(q, v), gv));
+    tn_tensor *first = qr_tall(q, u, gq, gu);
+    tn_tensor *second = gv ? tn_matmul(q, gv)
+                           : tn_zeros_like(tn_matmul(q, v));
+    if (!first || !second)
+        return tn_error_code();
+    return give(out, tn_cat(((tn_tensor *[]){first, second}), 2, -1));
+}
+
+/* ---- eigenvalues -------------------------------------------------------------- */
+
+/* s_j - s_i, and 1 on the diagonal; rows and columns count s. */
+static tn_tensor *gaps(tn_tensor *s)
+{
+    tn_tensor *e = tn_sub(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
+    return e ? tn_add(e, tn_eye(last(s, 1), .dtype = s->dtype,
+                                .device = s->storage->device))
+             : NULL;
+}
+
+/* v x v^T */
+static tn_tensor *around(tn_tensor *v, tn_tensor *x)
+{
+    return tn_matmul(v, right_turned(x, v));
+}
+
+static tn_tensor *skew(tn_tensor *x)
+{
+    return x ? tn_sub(x, turned(x)) : NULL;
+}
+
+/* Turning the eigenvectors moves them in each other's directions: what of gV is
+ * no such motion has no meaning. */
+TN__GRADIENT(linalg_eigh)
+{
+    tn_tensor *s = tn__node_output(node, 0), *v = tn__node_output(node, 1);
+    if (!s || !v)
+        return tn_error_code();
+    if (!g[1])
+        return give(out, tn_matmul(tn_mul(v, tn_unsqueeze(g[0], -2)),
+                                   turned(v)));
+    tn_tensor *inner = tn_mul_scalar(
+        tn_div(skew(left_turned(v, g[1])), gaps(s)), 0.5);
+    if (g[0])
+        inner = tn_add(inner, tn_diag_embed(g[0]));
+    return give(out, around(v, inner));
+}
+
+TN__GRADIENT(linalg_eigvalsh)
+{
+    tn_tensor *a = tn__node_input(node, 0), *part[2];
+    if (!a)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(a), *tn__node_value(node, 1)};
+    if (tn__op_run(&tn__op_table[TN__OP_ID_LINALG_EIGH], value, 2, part, 2) <
+        0)
+        return tn_error_code();
+    return give(out, tn_matmul(tn_mul(part[1], tn_unsqueeze(g[0], -2)),
+                               turned(part[1])));
+}
+
+/* ---- singular values ---------------------------------------------------------- */
+
+/* What gU and gV ask for within the space of the singular vectors. */
+static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
+                            tn_tensor *gu, tn_tensor *gvh)
+{
+    tn_tensor *e = gaps(tn_square(s)), *inner = NULL;
+    if (gu)
+        inner = tn_mul(tn_div(skew(left_turned(u, gu)), e),
+                       tn_unsqueeze(s, -2));
+    if (gvh) {
+        tn_tensor *by_v = tn_mul(tn_div(skew(right_turned(vh, gvh)), e),
+                                 tn_unsqueeze(s, -1));
+        inner = plus(inner, by_v);
+    }
+    return inner;
+}
+
+TN__GRADIENT(linalg_svd)
+{
+    tn_tensor *u = tn__node_output(node, 0), *s = tn__node_output(node, 1);
+    tn_tensor *vh = tn__node_output(node, 2), *gu = g[0], *gvh = g[2];
+    if (!u || !s || !vh)
+        return tn_error_code();
+    int64_t k = last(s, 1), m = last(u, 2), n = last(vh, 1);
+    /* What completes the bases is arbitrary: no gradient flows through it. */
+    u = tn_narrow(u, -1, 0, k);
+    vh = tn_narrow(vh, -2, 0, k);
+    gu = gu ? tn_narrow(gu, -1, 0, k) : NULL;
+    gvh = gvh ? tn_narrow(gvh, -2, 0, k) : NULL;
+    tn_tensor *inner =
+        gu || gvh ? svd_inner(u, s, vh, gu, gvh) : NULL;
+    if (g[1])
+        inner = plus(inner, tn_diag_embed(g[1]));
+    tn_tensor *ga = tn_matmul(u, inner);
+    if (gu && m > k) {
+        tn_tensor *beyond = tn_sub(gu, tn_matmul(u, left_turned(u, gu)));
+        ga = tn_add(ga, tn_div(beyond, tn_unsqueeze(s, -2)));
+    }
+    ga = tn_matmul(ga, vh);
+    if (gvh && n > k) {
+        tn_tensor *beyond =
+            tn_sub(gvh, tn_matmul(right_turned(gvh, vh), vh));
+        ga = tn_add(ga, tn_matmul(u, tn_div(beyond, tn_unsqueeze(s, -1))));
+    }
+    return give(out, ga);
+}
+
+/* out: U, S, Vh of the node's input. */
+static tn_status svd_of_input(const tn__node *node, tn_tensor *part[3])
+{
+    tn_tensor *a = tn__node_input(node, 0);
+    if (!a)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(a), tn__value_bool(false)};
+    int count =
+        tn__op_run(&tn__op_table[TN__OP_ID_LINALG_SVD], value, 2, part, 3);
+    return count < 0 ? count : TN_OK;
+}
+
+TN__GRADIENT(linalg_svdvals)
+{
+    tn_tensor *part[3];
+    if (svd_of_input(node, part) < 0)
+        return tn_error_code();
+    return give(out, tn_matmul(tn_mul(part[0], tn_unsqueeze(g[0], -2)),
+                               part[2]));
+}
+
+/* s_i + s_j */
+static tn_tensor *sums(tn_tensor *s)
+{
+    return tn_add(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
+}
+
+static tn_tensor *symmetric(tn_tensor *x)
+{
+    return x ? tn_mul_scalar(tn_add(x, turned(x)), 0.5) : NULL;
+}
+
+/* A = U H. H H = A^T A gives dH H + H dH = dA^T A + A^T dA, which V solves, and
+ * dU = (dA - U dH) H^-1: so gU H^-1 flows to A and -U^T gU H^-1 to H. */
+TN__GRADIENT(linalg_polar)
+{
+    tn_tensor *part[3];
+    if (svd_of_input(node, part) < 0)
+        return tn_error_code();
+    tn_tensor *a = tn__node_input(node, 0), *s = part[1];
+    tn_tensor *v = turned(part[2]), *ga = NULL, *gh = g[1];
+    if (g[0]) {
+        tn_tensor *by_h = tn_matmul(
+            g[0], tn_matmul(tn_div(v, tn_unsqueeze(s, -2)), part[2]));
+        tn_tensor *u = tn_matmul(part[0], part[2]);
+        gh = plus(gh, tn_neg(left_turned(u, by_h)));
+        ga = by_h;
+    }
+    tn_tensor *inner = tn_matmul(part[2], tn_matmul(symmetric(gh), v));
+    tn_tensor *y = around(v, tn_div(inner, sums(s)));
+    return give(out, plus(ga, tn_mul_scalar(tn_matmul(a, y), 2)));
+}
+
+/* X X = A gives dX X + X dX = dA, which A's eigenvectors solve. */
+TN__GRADIENT(linalg_matrix_sqrth)
+{
+    tn_tensor *a = tn__node_input(node, 0), *part[2];
+    if (!a)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(a)};
+    if (tn__op_run(&tn__op_table[TN__OP_ID_LINALG_EIGH], value, 1, part, 2) <
+        0)
+        return tn_error_code();
+    tn_tensor *v = part[1];
+    tn_tensor *inner = tn_matmul(left_turned(v, symmetric(g[0])), v);
+    return give(out, around(v, tn_div(inner, sums(tn_sqrt(part[0])))));
+}
+
+/* ---- pseudo-inverse -------------------------------------------------------- */
+
+/* Golub and Pereyra's (4.12), for a rank that does not change. P: the
+ * pseudo-inverse. */
+TN__GRADIENT(linalg_pinv)
+{
+    tn_tensor *a = tn__node_input(node, 0), *p = tn__node_output(node, 0);
+    if (!a || !p)
+        return tn_error_code();
+    tn_tensor *gt = turned(g[0]), *pt = turned(p);
+    if (last(a, 2) <= last(a, 1)) {
+        tn_tensor *k = tn_matmul(gt, p), *kpt = tn_matmul(k, pt);
+        tn_tensor *ga = tn_neg(turned(tn_matmul(p, k)));
+        ga = tn_add(ga, kpt);
+        ga = tn_sub(ga, tn_matmul(tn_matmul(a, p), kpt));
+        return give(out, tn_add(ga, tn_matmul(tn_matmul(pt, p),
+                                              tn_sub(gt, tn_matmul(k, a)))));
+    }
+    tn_tensor *k = tn_matmul(p, gt), *ptk = tn_matmul(pt, k);
+    tn_tensor *ga = tn_neg(turned(tn_matmul(k, p)));
+    ga = tn_add(ga, tn_matmul(tn_matmul(tn_sub(gt, tn_matmul(a, k)), p), pt));
+    ga = tn_add(ga, ptk);
+    return give(out, tn_sub(ga, tn_matmul(tn_matmul(ptk, p), a)));
+}
+
+/* ---- determinants ------------------------------------------------------------- */
+
+/* One number for each matrix, beside the matrices. */
+static tn_tensor *beside(tn_tensor *x)
+{
+    return tn_unsqueeze(tn_unsqueeze(x, -1), -1);
+}
+
+/* For each singular value the product of the others: those before times those
+ * behind. */
+static tn_tensor *products_of_others(tn_tensor *s)
+{
+    int64_t k = last(s, 1);
+    tn_dims_list pad = tn_dims(1, -1);
+    tn_tensor *before = tn_constant_pad_nd(tn_cumprod(s, -1), pad, 1);
+    tn_tensor *turn = tn_flip(s, tn_dims(-1));
+    tn_tensor *behind = tn_constant_pad_nd(tn_cumprod(turn, -1), pad, 1);
+    return k ? tn_mul(before, tn_flip(behind, tn_dims(-1))) : s;
+}
+
+/* g det A^-T; where a matrix is singular the cofactors, by singular values:
+ * det(U V^T) U diag(products of the others) V^T. */
+TN__GRADIENT(linalg_det)
+{
+    tn_tensor *a = tn__node_input(node, 0), *det = tn__node_output(node, 0);
+    tn_tensor *part[3];
+    if (!a || !det)
+        return tn_error_code();
+    bool regular =
+        a->numel == 0 || tn_item(tn_min(tn_abs(tn_detach(det)))) > 0;
+    if (regular) {
+        tn_tensor *inverse = tn_linalg_inv(a);
+        return give(out,
+                    tn_mul(beside(tn_mul(g[0], det)), turned(inverse)));
+    }
+    if (svd_of_input(node, part) < 0)
+        return tn_error_code();
+    tn_tensor *turns = tn_linalg_det(tn_matmul(part[0], part[2]));
+    tn_tensor *inner = tn_mul(part[0], tn_unsqueeze(
+                                           products_of_others(part[1]), -2));
+    return give(out, tn_mul(beside(tn_mul(g[0], turns)),
+                            tn_matmul(inner, part[2])));
+}
+
+TN__GRADIENT(linalg_slogdet)
+{
+    tn_tensor *a = tn__node_input(node, 0);
+    if (!g[1]) /* a sign is flat */
+        return TN_OK;
+    tn_tensor *inverse = a ? tn_linalg_inv(a) : NULL;
+    return give(out, inverse ? tn_mul(beside(g[1]), turned(inverse)) : NULL);
+}
+
+/* ---- exponential ------------------------------------------------------------- */
+
+/* The upper right part of e^[[A^T, G], [0, A^T]]: Najfeld and Havel,
+ * "Derivatives of the matrix exponential and their computation" (1995). */
+TN__GRADIENT(linalg_matrix_exp)
+{
+    tn_tensor *a = turned(tn__node_input(node, 0));
+    if (!a)
+        return tn_error_code();
+    if (a->numel == 0)
+        return give(out, g[0]);
+    int64_t n = last(a, 1);
+    tn_tensor *zero = tn_zeros_like(a);
+    tn_tensor *upper = tn_cat(((tn_tensor *[]){a, g[0]}), 2, -1);
+    tn_tensor *lower = zero ? tn_cat(((tn_tensor *[]){zero, a}), 2, -1) : NULL;
+    if (!upper || !lower)
+        return tn_error_code();
+    tn_tensor *e =
+        tn_linalg_matrix_exp(tn_cat(((tn_tensor *[]){upper, lower}), 2, -2));
+    return give(out, e ? tn_narrow(tn_narrow(e, -2, 0, n), -1, n, n) : NULL);
+}

@@ -1,0 +1,63 @@
+/* gradients_matrix.c: matrix products. */
+#include <autograd/autograd.h>
+#include <tenon/ops.h>
+
+/* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G. */
+
+static tn_tensor *matrix_transpose(tn_tensor *x)
+{
+    return tn_transpose(x, -1, -2);
+}
+
+/* x with 1-d operands as matrices: a row on the left, a column on the right. */
+static tn_tensor *as_matrix(tn_tensor *x, bool left)
+{
+    return x && x->ndim == 1 ? tn_unsqueeze(x, left ? 0 : 1) : x;
+}
+
+/* g with the dimensions that 1-d operands took away. */
+static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
+{
+    if (tn__node_ndim(node, 1) == 1)
+        g = tn_unsqueeze(g, -1);
+    if (tn__node_ndim(node, 0) == 1)
+        g = tn_unsqueeze(g, -2);
+    return g;
+}
+
+/* The product A^T G for a B that is one matrix for the whole batch: the batch
+ * becomes rows of one product, instead of many products and a sum. */
+static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g)
+{
+    a = tn_reshape(a, tn_dims(-1, a->shape[a->ndim - 1]));
+    g = tn_reshape(g, tn_dims(-1, g->shape[g->ndim - 1]));
+    return tn_matmul(matrix_transpose(a), g);
+}
+
+TN__GRADIENT(matmul)
+{
+    tn_tensor *whole = whole_cotangent(node, g[0]);
+    if (!whole)
+        return tn_error_code();
+    if (tn__node_wants(node, 0)) {
+        tn_tensor *b = as_matrix(tn__node_input(node, 1), false);
+        out[0] = tn_matmul(whole, matrix_transpose(b));
+        if (!out[0])
+            return tn_error_code();
+    }
+    if (tn__node_wants(node, 1)) {
+        tn_tensor *a = as_matrix(tn__node_input(node, 0), true);
+        if (!a)
+            return tn_error_code();
+        if (tn__node_ndim(node, 1) <= 2 && a->ndim > 2 && whole->numel &&
+            a->numel)
+            out[1] = shared_right(a, whole);
+        else
+            out[1] = tn_matmul(matrix_transpose(a), whole);
+        if (tn__node_ndim(node, 1) == 1) /* the column again */
+            out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
+        if (!out[1])
+            return tn_error_code();
+    }
+    return TN_OK;
+}

@@ -1,0 +1,163 @@
+/* gradients_shape.c: views, and what only moves or joins elements. */
+#include <autograd/autograd.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+/* Sets out[0] and says how it went. */
+static tn_status give(tn_tensor **out, tn_tensor *x)
+{
+    out[0] = x;
+    return x ? TN_OK : tn_error_code();
+}
+
+/* ---- the same elements in another shape --------------------------------- */
+
+TN__GRADIENT(reshape)
+{
+    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+}
+
+TN__GRADIENT(view)
+{
+    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+}
+
+TN__GRADIENT(unsqueeze)
+{
+    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+}
+
+TN__GRADIENT(squeeze)
+{
+    return give(out, tn_reshape(g[0], tn__node_shape(node, 0)));
+}
+
+TN__GRADIENT(transpose)
+{
+    return give(out, tn_transpose(g[0], tn__node_value(node, 1)->of.i,
+                                  tn__node_value(node, 2)->of.i));
+}
+
+TN__GRADIENT(permute)
+{
+    const tn_dims_list *dims = tn__node_value(node, 1)->of.dims;
+    tn_dims_list back = {dims->count, {0}};
+    for (int d = 0; d < dims->count; d++)
+        back.dim[tn__shape_dim(dims->count, dims->dim[d])] = d;
+    return give(out, tn_permute(g[0], back));
+}
+
+/* ---- the same elements -------------------------------------------------- */
+
+TN__GRADIENT(contiguous)
+{
+    (void)node;
+    return give(out, g[0]);
+}
+
+TN__GRADIENT(alias)
+{
+    (void)node;
+    return give(out, g[0]);
+}
+
+/* The walk sums over what was expanded. */
+TN__GRADIENT(expand)
+{
+    (void)node;
+    return give(out, g[0]);
+}
+
+TN__GRADIENT(to)
+{
+    return give(out, tn_to(g[0], tn__node_device(node, 0)));
+}
+
+/* ---- parts -------------------------------------------------------------- */
+
+static tn_tensor *slice_backward(tn_tensor *g, tn_dims_list size, int64_t dim,
+                                 int64_t start, int64_t step)
+{
+    if (!g)
+        return NULL;
+    const tn_value value[] = {tn__value_tensor(g), tn__value_dims(&size),
+                              tn__value_int(dim), tn__value_int(start),
+                              tn__value_int(step)};
+    return tn__op_run1(&tn__op_table[TN__OP_ID_SLICE_BACKWARD], value, 5);
+}
+
+TN__GRADIENT(select)
+{
+    int dim = tn__node_dim(node, 1, 0);
+    int64_t size = tn__node_size(node, 0, dim);
+    int64_t index = tn__node_value(node, 2)->of.i;
+    if (index < 0)
+        index += size;
+    return give(out, slice_backward(tn_unsqueeze(g[0], dim),
+                                       tn__node_shape(node, 0), dim, index,
+                                       1));
+}
+
+/* The parts along one dimension that start at `start`, counted from the end
+ * where it is negative. */
+static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
+                      int64_t step, tn_tensor **out)
+{
+    int dim = tn__node_dim(node, 1, 0);
+    int64_t size = tn__node_size(node, 0, dim);
+    if (start < 0)
+        start += size;
+    if (start < 0)
+        start = 0;
+    if (start > size)
+        start = size;
+    return give(out, slice_backward(g, tn__node_shape(node, 0), dim, start,
+                                       step));
+}
+
+TN__GRADIENT(narrow)
+{
+    return part(node, g[0], tn__node_value(node, 2)->of.i, 1, out);
+}
+
+TN__GRADIENT(slice)
+{
+    return part(node, g[0], tn__node_value(node, 2)->of.i,
+                tn__node_value(node, 4)->of.i, out);
+}
+
+TN__GRADIENT(slice_backward)
+{
+    const tn_dims_list *size = tn__node_value(node, 1)->of.dims;
+    int64_t dim = tn__node_value(node, 2)->of.i;
+    int64_t start = tn__node_value(node, 3)->of.i;
+    int64_t step = tn__node_value(node, 4)->of.i;
+    tn_tensor *part = tn_slice(g[0], dim, start, size->dim[dim], step);
+    return give(out, tn_narrow(part, dim, 0,
+                               tn__node_size(node, 0, (int)dim)));
+}
+
+TN__GRADIENT(flip)
+{
+    return give(out, tn_flip(g[0], *tn__node_value(node, 1)->of.dims));
+}
+
+TN__GRADIENT(diagonal)
+{
+    tn_dims_list size = tn__node_shape(node, 0);
+    const tn_value value[] = {tn__value_tensor(g[0]), tn__value_dims(&size),
+                              *tn__node_value(node, 1),
+                              *tn__node_value(node, 2),
+                              *tn__node_value(node, 3)};
+    return give(out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL_BACKWARD],
+                                 value, 5));
+}
+
+TN__GRADIENT(diagonal_backward)
+{
+    const tn_value value[] = {tn__value_tensor(g[0]),
+                              *tn__node_value(node, 2),
+                              *tn__node_value(node, 3),
+                              *tn__node_value(node, 4)};
+    return give(out, tn__op_run1(&tn__op_table[TN__OP_ID_DIAGONAL], value, 4));
+}

@@ -1,0 +1,198 @@
+/* gradients_strided.c: views by strides, and writing through them.
+ *
+ * Both gradients go over flat memory like that of the input: a cotangent is
+ * laid out in it as the input was in its storage, and what the view sees of it
+ * is added to it, taken from it or cleared in it. Where the input is contiguous
+ * that layout is a mere reshape. */
+#include <autograd/autograd.h>
+#include <base/error.h>
+#include <base/memory.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+/* A place in a storage. */
+struct place {
+    tn_dims_list shape, stride;
+    int64_t offset;
+};
+
+/* Elements low to high of the storage. */
+struct span {
+    int64_t low, high;
+};
+
+/* That of port 0, the input; and of the view, whose arguments are from `first`
+ * on. */
+static struct place input_place(const tn__node *node)
+{
+    struct place place = {tn__node_shape(node, 0), {0, {0}},
+                          tn__node_offset(node)};
+    const int64_t *stride = tn__node_strides(node);
+    place.stride.count = place.shape.count;
+    for (int d = 0; d < place.shape.count; d++)
+        place.stride.dim[d] = stride[d];
+    return place;
+}
+
+static struct place view_place(const tn__node *node, int first)
+{
+    const tn_value *offset = tn__node_value(node, first + 2);
+    return (struct place){*tn__node_value(node, first)->of.dims,
+                          *tn__node_value(node, first + 1)->of.dims,
+                          offset->kind == TN_VALUE_NONE
+                              ? tn__node_offset(node)
+                              : offset->of.i};
+}
+
+static struct span span_of(const struct place *place)
+{
+    struct span span;
+    tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
+                   &span.low, &span.high);
+    span.low += place->offset;
+    span.high += place->offset;
+    return span;
+}
+
+/* The elements that either sees. */
+static struct span span_of_both(const struct place *a, const struct place *b)
+{
+    struct span x = span_of(a), y = span_of(b);
+    if (x.high < x.low || y.high < y.low)
+        return x.high < x.low ? y : x;
+    return (struct span){x.low < y.low ? x.low : y.low,
+                         x.high > y.high ? x.high : y.high};
+}
+
+static bool fills(const struct place *place, struct span span)
+{
+    return place->offset == span.low &&
+           tn__shape_numel(place->shape.count, place->shape.dim) ==
+               span.high - span.low + 1 &&
+           tn__shape_is_contiguous(place->shape.count, place->shape.dim,
+                                   place->stride.dim);
+}
+
+/* flat, contiguous and as long as the span, seen so; */
+static tn_tensor *strided(tn_tensor *flat, const struct place *place,
+                          struct span span)
+{
+    if (!flat)
+        return NULL;
+    int64_t offset = flat->offset + place->offset - span.low;
+    return tn_as_strided(flat, place->shape, place->stride,
+                         .storage_offset = tn_dims(offset));
+}
+
+/* and a copy of it in which src is what is seen. */
+static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
+                          const struct place *place, struct span span)
+{
+    if (!flat)
+        return NULL;
+    int64_t offset = flat->offset + place->offset - span.low;
+    return tn_as_strided_scatter(flat, src, place->shape, place->stride,
+                                 .storage_offset = tn_dims(offset));
+}
+
+/* Zeros that are only read. */
+static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
+{
+    return tn__zeros_to_copy(shape, (tn_dtype)like->dtype,
+                             like->storage->device);
+}
+
+/* ---- several elements in one place -------------------------------------- */
+
+/* For each element of the view its number in the span. */
+static tn_tensor *element_numbers(const struct place *place, struct span span,
+                                  int64_t numel)
+{
+    int64_t *number = tn__alloc((size_t)numel * sizeof *number);
+    if (!number)
+        return NULL;
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t left = i;
+        number[i] = place->offset - span.low;
+        for (int d = place->shape.count - 1; d >= 0; d--) {
+            number[i] += left % place->shape.dim[d] * place->stride.dim[d];
+            left /= place->shape.dim[d];
+        }
+    }
+    tn_tensor *numbers = tn_tensor_from_array(number, TN_I64, tn_dims(numel));
+    tn__free(number);
+    return numbers;
+}
+
+static tn_tensor *scatter_add(tn_tensor *flat, tn_tensor *src,
+                              const struct place *place, struct span span)
+{
+    tn_tensor *numbers = element_numbers(place, span, src->numel);
+    return tn_scatter_add(flat, 0, tn_to(numbers, src->storage->device),
+                          tn_reshape(src, tn_dims(src->numel)));
+}
+
+static bool repeats(const struct place *place)
+{
+    return tn__shape_repeats(place->shape.count, place->shape.dim,
+                             place->stride.dim);
+}
+
+/* ---- the two rows ------------------------------------------------------- */
+
+static tn_status refuse_repeats(const tn__node *node)
+{
+    return tn__fail(TN_ERR_UNSUPPORTED,
+                    "%s: the gradient needs an input of which no two elements "
+                    "lie in one place: use tn_contiguous() on it first",
+                    tn__node_name(node));
+}
+
+/* g laid out as the place was. */
+static tn_tensor *to_flat(tn_tensor *g, const struct place *place,
+                          struct span span)
+{
+    tn_dims_list count = tn_dims(span.high - span.low + 1);
+    if (fills(place, span))
+        return tn_contiguous(tn_reshape(g, count));
+    tn_tensor *none = zeros(count, g);
+    return repeats(place) ? scatter_add(none, g, place, span)
+                          : scatter(tn_contiguous(none), g, place, span);
+}
+
+static tn_tensor *from_flat(tn_tensor *flat, const struct place *place,
+                            struct span span)
+{
+    return fills(place, span) ? tn_reshape(flat, place->shape)
+                              : strided(flat, place, span);
+}
+
+/* What the view saw of the input's memory, as often as it was seen. */
+TN__GRADIENT(as_strided)
+{
+    struct place input = input_place(node), view = view_place(node, 1);
+    if (repeats(&input))
+        return refuse_repeats(node);
+    struct span span = span_of_both(&input, &view);
+    if (tn__shape_numel(view.shape.count, view.shape.dim) == 0)
+        out[0] = tn_contiguous(zeros(input.shape, g[0]));
+    else
+        out[0] = from_flat(to_flat(g[0], &view, span), &input, span);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+/* To src what lies in its place, to input the rest. */
+TN__GRADIENT(as_strided_scatter)
+{
+    struct place input = input_place(node), view = view_place(node, 2);
+    if (repeats(&input))
+        return refuse_repeats(node);
+    struct span span = span_of_both(&input, &view);
+    tn_tensor *flat = to_flat(g[0], &input, span);
+    if (tn__node_wants(node, 0))
+        out[0] = from_flat(scatter(flat, zeros(view.shape, g[0]), &view, span),
+                           &input, span);
+    if (tn__node_wants(node, 1))
+        out[1] = strided(flat, &view, span);
+    return tn_error() ? tn_error_code() : TN_OK;
+}

@@ -1,0 +1,71 @@
+/* gradients_taps.c: maps along one dimension, padding, and windows as
+ * dimensions: each is its own adjoint or has it as a row. */
+#include <autograd/autograd.h>
+#include <base/error.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+static tn_status give(tn_tensor **out, tn_tensor *x)
+{
+    *out = x;
+    return x ? TN_OK : tn_error_code();
+}
+
+/* The tables exchanged. */
+TN__GRADIENT(resample)
+{
+    enum { INDEX = 1, WEIGHT, BACK_INDEX, BACK_WEIGHT, DIM };
+    if (tn__node_wants(node, WEIGHT) || tn__node_wants(node, BACK_WEIGHT))
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "resample: weights have no gradient");
+    tn_tensor *table[] = {
+        tn__node_input(node, BACK_INDEX), tn__node_input(node, BACK_WEIGHT),
+        tn__node_input(node, INDEX), tn__node_input(node, WEIGHT)};
+    if (!table[0] || !table[1] || !table[2] || !table[3])
+        return tn_error_code();
+    const tn_value value[] = {
+        tn__value_tensor(g[0]),     tn__value_tensor(table[0]),
+        tn__value_tensor(table[1]), tn__value_tensor(table[2]),
+        tn__value_tensor(table[3]), *tn__node_value(node, DIM)};
+    return give(out,
+                tn__op_run1(&tn__op_table[TN__OP_ID_RESAMPLE], value, 6));
+}
+
+TN__GRADIENT(constant_pad_nd)
+{
+    tn_dims_list back = *tn__node_value(node, 1)->of.dims;
+    for (int k = 0; k < back.count; k++)
+        back.dim[k] = -back.dim[k];
+    return give(out, tn_constant_pad_nd(g[0], back, 0));
+}
+
+TN__GRADIENT(windows)
+{
+    int ndim = tn__node_ndim(node, 0);
+    if (ndim == 0)
+        return give(out, tn_reshape(g[0], (tn_dims_list){0}));
+    int dim = tn__node_dim(node, 1, 0);
+    const tn_value value[] = {
+        tn__value_tensor(g[0]), tn__value_int(dim),
+        tn__value_int(tn__node_size(node, 0, dim)), *tn__node_value(node, 3),
+        *tn__node_value(node, 4)};
+    return give(
+        out, tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS_BACKWARD], value, 5));
+}
+
+TN__GRADIENT(windows_backward)
+{
+    int last = tn__node_ndim(node, 0) - 1;
+    int dim = tn__shape_dim(last, tn__node_value(node, 1)->of.i);
+    int64_t windows = tn__node_size(node, 0, dim);
+    const tn_value value[] = {
+        tn__value_tensor(g[0]), tn__value_int(dim),
+        tn__value_int(tn__node_size(node, 0, last)), *tn__node_value(node, 3),
+        *tn__node_value(node, 4)};
+    tn_tensor *view =
+        tn__op_run1(&tn__op_table[TN__OP_ID_WINDOWS], value, 5);
+    /* The length may have room for a window that was not there. */
+    return give(out, view && view->shape[dim] > windows
+                         ? tn_narrow(view, dim, 0, windows)
+                         : view);
+}

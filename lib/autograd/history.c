@@ -1,0 +1,289 @@
+/* history.c: memory that several tensors see and that is changed in place while
+ * gradients are recorded.
+ *
+ * From the first such change on the storage knows its base, the tensor of which
+ * all others are views, and the node that tells where the base has its values
+ * from. A change of part of it, x[0] += w, is to the base as_strided_scatter of
+ * x[0]'s new values: that row's gradient takes their part of the cotangent out
+ * of the base's and hands it to the addition. Any tensor on the memory whose own
+ * node is older than the last change gets a new one when it is next used:
+ * as_strided of the base. (PyTorch rebases a view's base and makes views' nodes
+ * again in the same way; that its base is a tensor, which each view holds, costs
+ * every view a little. Here views pay nothing until one is written to.)
+ *
+ * Nothing is computed for this: the two rows are only recorded. */
+#include <ops/table.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "node.h"
+
+/* A tensor's place in its storage. */
+struct place {
+    int ndim;
+    int64_t offset;
+    int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
+};
+
+struct tn__history {
+    tn__node *node;         /* counted: where the base has its values from, */
+    uint32_t index;         /*   which output of it */
+    _Atomic uint64_t count; /* number of the last change, over all memory */
+    tn_dtype dtype;
+    struct place base;
+};
+
+/* Guards all histories, but for their counts: they are few. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t last_count;
+
+static tn__history *history_of(const tn_tensor *x)
+{
+    return atomic_load_explicit(&x->storage->history, memory_order_acquire);
+}
+
+uint64_t tn__history_count(const tn_tensor *x)
+{
+    tn__history *history = history_of(x);
+    return history ? atomic_load_explicit(&history->count,
+                                          memory_order_relaxed)
+                   : 0;
+}
+
+void tn__history_release(tn__history *history)
+{
+    tn__unref(history->node);
+    tn__free(history);
+}
+
+bool tn__tensor_is_shared(const tn_tensor *x)
+{
+    const tn__storage *storage = x->storage;
+    return atomic_load_explicit(&storage->references, memory_order_relaxed) -
+               atomic_load_explicit(&storage->saved, memory_order_relaxed) >
+           1;
+}
+
+/* ---- places ------------------------------------------------------------- */
+
+static void place_of(struct place *place, const tn_tensor *x)
+{
+    place->ndim = x->ndim;
+    place->offset = x->offset;
+    memcpy(place->shape, x->shape, x->ndim * sizeof x->shape[0]);
+    memcpy(place->stride, x->stride, x->ndim * sizeof x->stride[0]);
+}
+
+static bool is_place_of(const struct place *place, const tn_tensor *x)
+{
+    return place->offset == x->offset &&
+           tn__shape_equal(place->ndim, place->shape, x->ndim, x->shape) &&
+           tn__shape_equal(place->ndim, place->stride, x->ndim, x->stride);
+}
+
+/* The node below the views that lead to x, NULL if there is none; *place where
+ * the tensor that it made lies, *index which output of it that is. */
+static tn__node *find_base(const tn_tensor *x, struct place *place,
+                           uint32_t *index)
+{
+    place_of(place, x);
+    tn__node *node = x->grad ? x->grad->node : NULL;
+    *index = node ? x->grad->index : 0;
+    while (node && node->is_view) {
+        const tn__port *port = &node->port[0];
+        size_t bytes = (size_t)port->ndim * sizeof(int64_t);
+        place->ndim = port->ndim;
+        place->offset = node->layout->offset;
+        memcpy(place->shape, port->shape, bytes);
+        memcpy(place->stride, node->layout->stride, bytes);
+        *index = port->index;
+        node = port->node;
+    }
+    return node;
+}
+
+bool tn__tensor_views_leaf(const tn_tensor *x)
+{
+    struct place place;
+    uint32_t index;
+    const tn__node *base = find_base(x, &place, &index);
+    return base && !base->op;
+}
+
+/* ---- recording ---------------------------------------------------------- */
+
+/* A tensor at that place of x's storage, an output of node (NULL: of none). One
+ * reference, the caller's. */
+static tn_tensor *stand_in(const tn_tensor *x, const struct place *place,
+                           tn__node *node, uint32_t index)
+{
+    tn_tensor *base = tn__tensor_view(x, x->dtype, place->ndim, place->shape,
+                                      place->stride, place->offset);
+    if (base && node && tn__tensor_set_node(base, node, index) < 0) {
+        tn__unref(base);
+        return NULL;
+    }
+    return base;
+}
+
+static tn_dims_list list_of(int ndim, const int64_t *dim)
+{
+    tn_dims_list list = {ndim, {0}};
+    memcpy(list.dim, dim, (size_t)ndim * sizeof dim[0]);
+    return list;
+}
+
+/* The node that a call of row `id` would leave whose values are `tensors`
+ * tensors, then x's size, stride and offset, and that gives out. */
+static tn__node *record(int id, tn_tensor *const *tensor, int tensors,
+                        const tn_tensor *x, tn_tensor *out)
+{
+    tn_dims_list size = list_of(x->ndim, x->shape);
+    tn_dims_list stride = list_of(x->ndim, x->stride);
+    tn_value value[5];
+    for (int i = 0; i < tensors; i++)
+        value[i] = tn__value_tensor(tensor[i]);
+    value[tensors] = tn__value_dims(&size);
+    value[tensors + 1] = tn__value_dims(&stride);
+    value[tensors + 2] = tn__value_int(x->offset);
+    tn__call call = {.op = &tn__op_table[id], .value = value, .out_count = 1,
+                     .out = &out};
+    const tn__plan *plan = tn__plan_find(call.op, NULL);
+    return plan ? tn__node_record(plan, &call) : NULL;
+}
+
+/* Where the base has its values from once x, a part of it, has them from
+ * `node`: the caller's reference. base_node: where it had them from, or NULL. */
+static tn__node *scatter_into(const struct place *base, tn__node *base_node,
+                              uint32_t index, const tn_tensor *x,
+                              tn__node *node)
+{
+    struct place part;
+    place_of(&part, x);
+    tn_tensor *tensor[2] = {stand_in(x, base, base_node, index),
+                            stand_in(x, &part, node, 0)};
+    tn_tensor *out = stand_in(x, base, NULL, 0);
+    tn__node *made = NULL;
+    if (tensor[0] && tensor[1] && out)
+        made = record(TN__OP_ID_AS_STRIDED_SCATTER, tensor, 2, x, out);
+    tn__unref(tensor[0]);
+    tn__unref(tensor[1]);
+    tn__unref(out);
+    return made;
+}
+
+/* x's node as a view of the base: the caller's reference. */
+static tn__node *view_of(const tn__history *history, tn_tensor *x)
+{
+    tn_tensor *base = stand_in(x, &history->base, history->node,
+                               history->index);
+    tn__node *made =
+        base ? record(TN__OP_ID_AS_STRIDED, &base, 1, x, x) : NULL;
+    tn__unref(base);
+    return made;
+}
+
+/* ---- the two events ----------------------------------------------------- */
+
+/* Does x see all of its storage, in order? Then it can be its base. */
+static bool is_whole(const tn_tensor *x)
+{
+    return x->contiguous && x->offset == 0 &&
+           (uint64_t)x->numel * tn_dtype_bytes(x->dtype) == x->storage->bytes;
+}
+
+/* The history of memory that had none, before x was written; its node is still
+ * the base's old one, or NULL. */
+static tn__history *history_new(const tn_tensor *x)
+{
+    tn__history *history = tn__calloc(1, sizeof *history);
+    if (!history)
+        return NULL;
+    history->dtype = (tn_dtype)x->dtype;
+    history->node =
+        tn__ref(find_base(x, &history->base, &history->index));
+    if (!history->node && !is_whole(x)) {
+        /* Of what it is a view is not known, and holds constants: all there
+         * is. */
+        int64_t count = (int64_t)(x->storage->bytes / tn_dtype_bytes(x->dtype));
+        history->base = (struct place){.ndim = 1, .shape = {count},
+                                       .stride = {1}};
+    }
+    return history;
+}
+
+static tn_status write_shared(tn_tensor *x, tn__node *node)
+{
+    tn__history *history = history_of(x);
+    bool first = !history;
+    if (first && !(history = history_new(x)))
+        return TN_ERR_MEMORY;
+    tn__node *made;
+    uint32_t index = 0;
+    if (is_place_of(&history->base, x))
+        made = tn__ref(node);
+    else
+        made = scatter_into(&history->base, history->node, history->index, x,
+                            node);
+    if (!made) {
+        if (first)
+            tn__history_release(history);
+        return TN_ERR_MEMORY;
+    }
+    tn__unref(history->node);
+    history->node = made;
+    history->index = index;
+    atomic_store_explicit(&history->count, ++last_count,
+                          memory_order_relaxed);
+    if (first)
+        atomic_store_explicit(&x->storage->history, history,
+                              memory_order_release);
+    return TN_OK;
+}
+
+tn_status tn__history_write(tn_tensor *x, tn__node *node)
+{
+    if (!tn__tensor_is_shared(x)) {
+        tn__history *old = atomic_exchange(&x->storage->history, NULL);
+        if (old)
+            tn__history_release(old);
+        return tn__tensor_set_node(x, node, 0);
+    }
+    pthread_mutex_lock(&lock);
+    tn_status status = write_shared(x, node);
+    pthread_mutex_unlock(&lock);
+    return status < 0 ? status : tn__tensor_set_node(x, node, 0);
+}
+
+static tn_status set_from(const tn__history *history, tn_tensor *x)
+{
+    if (is_place_of(&history->base, x))
+        return tn__tensor_set_node(x, history->node, history->index);
+    tn__node *node = view_of(history, x);
+    tn_status status = node ? tn__tensor_set_node(x, node, 0) : TN_ERR_MEMORY;
+    tn__unref(node);
+    return status;
+}
+
+tn_status tn__tensor_refresh(tn_tensor *x)
+{
+    tn__history *history = history_of(x);
+    if (!history || x->dtype != history->dtype ||
+        (x->grad && x->grad->seen == tn__history_count(x)))
+        return TN_OK;
+    if (x->apart) {
+        if (!x->grad || !x->grad->node->op)
+            return TN_OK;
+        return tn__fail(TN_ERR_STATE,
+                        "the memory of what %s made was changed in place "
+                        "through another tensor, of which its gradient knows "
+                        "nothing: change a tn_clone() of that instead",
+                        tn__node_name(x->grad->node));
+    }
+    pthread_mutex_lock(&lock);
+    tn_status status = TN_OK;
+    if (!x->grad || x->grad->seen != tn__history_count(x))
+        status = set_from(history, x);
+    pthread_mutex_unlock(&lock);
+    return status;
+}

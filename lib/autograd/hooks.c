@@ -1,0 +1,302 @@
+/* hooks.c: the user's functions on the way of a gradient.
+ *
+ * They hang on the node whose output the tensor is, in a list in the order of
+ * registration. Removing marks; the list loses what is marked when the next
+ * hook is registered, so that nothing goes while a walk stands on it. */
+#include <string.h>
+#include <tenon/hook.h>
+#include <tenon/ops.h>
+
+#include "node.h"
+
+enum { GRAD, RETAIN, ACCUMULATED };
+
+struct hook {
+    tn_hook base;
+    struct hook *next;    /* counted */
+    int kind;
+    uint32_t index;       /* which output of the node */
+    tn_grad_hook run;     /* GRAD */
+    tn_accumulated_hook accumulated; /* ACCUMULATED, */
+    tn_tensor *x;         /*   told this leaf: lent, until it goes; */
+    const tn__grad_meta *meta; /* by which that is noticed */
+    void *context;
+    tn_tensor *grad;      /* RETAIN: counted */
+};
+
+static void hook_release(void *object)
+{
+    struct hook *hook = object;
+    tn__unref(hook->next);
+    tn__unref(hook->grad);
+}
+
+static const tn_object_class hook_class = {
+    sizeof hook_class, "hook", sizeof(struct hook), hook_release};
+
+static bool is_removed(const struct hook *hook)
+{
+    return __atomic_load_n(&hook->base.removed, __ATOMIC_ACQUIRE);
+}
+
+void tn_hook_remove(tn_hook *hook)
+{
+    if (hook)
+        __atomic_store_n(&hook->removed, true, __ATOMIC_RELEASE);
+}
+
+/* ---- the list ----------------------------------------------------------- */
+
+static struct hook *first_of(const tn__node *node)
+{
+    return (struct hook *)node->hook;
+}
+
+/* How many walks of this thread stand on a list: then none gets shorter. */
+static _Thread_local int running;
+
+/* Puts hook, one reference of which it takes, at the end. */
+static void append(tn__node *node, struct hook *hook)
+{
+    tn__leaf_lock();
+    struct hook *list = first_of(node), *gone = NULL;
+    struct hook **link = &list;
+    while (*link) {
+        struct hook *at = *link;
+        if (running || !is_removed(at)) {
+            link = &at->next;
+            continue;
+        }
+        *link = at->next;
+        at->next = gone;
+        gone = at;
+    }
+    *link = hook;
+    node->hook = &list->base;
+    tn__leaf_unlock();
+    tn__unref(gone);
+}
+
+/* Owned by the open scope, not in a list yet. */
+static struct hook *hook_new(int kind, uint32_t index, void *context)
+{
+    struct hook *hook = tn_object_new(&hook_class, 0);
+    if (!hook)
+        return NULL;
+    hook->kind = kind;
+    hook->index = index;
+    hook->context = context;
+    return hook;
+}
+
+/* x's data, made for a leaf that had none; NULL with the error recorded. */
+static tn__grad_meta *data_of(tn_tensor *x, const char *name)
+{
+    if (tn__error_pending())
+        return NULL;
+    if (tn__tensor_refresh(x) < 0)
+        return NULL;
+    if (!x->requires_grad)
+        return tn__fail_null(TN_ERR_STATE,
+                             "%s: x does not require a gradient: mark it, or "
+                             "what it is made of, with tn_requires_grad()",
+                             name);
+    return x->grad;
+}
+
+/* ---- registering -------------------------------------------------------- */
+
+tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
+                                 void *context)
+{
+    if (!x)
+        return NULL;
+    if (!hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: hook is NULL");
+    tn__grad_meta *data = data_of(x, "register_hook");
+    struct hook *own = data ? hook_new(GRAD, data->index, context) : NULL;
+    if (!own)
+        return NULL;
+    own->run = hook;
+    append(data->node, tn__ref(own));
+    return &own->base;
+}
+
+tn_hook *
+tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
+                                             tn_accumulated_hook hook,
+                                             void *context)
+{
+    static const char name[] = "register_post_accumulate_grad_hook";
+    if (!x)
+        return NULL;
+    if (!hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: hook is NULL", name);
+    tn__grad_meta *data = data_of(x, name);
+    if (data && data->node->op)
+        return tn__fail_null(TN_ERR_STATE,
+                             "%s: x was made by %s: only leaves gather "
+                             "gradients; use tn_tensor_register_hook",
+                             name, tn__node_name(data->node));
+    struct hook *own = data ? hook_new(ACCUMULATED, 0, context) : NULL;
+    if (!own)
+        return NULL;
+    own->accumulated = hook;
+    own->x = x;
+    own->meta = data;
+    append(data->node, tn__ref(own));
+    return &own->base;
+}
+
+void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
+{
+    for (struct hook *hook = first_of(node); hook; hook = hook->next)
+        if (hook->meta == meta)
+            tn_hook_remove(&hook->base);
+}
+
+/* ---- gradients that are kept -------------------------------------------- */
+
+tn_status tn_tensor_retain_grad(tn_tensor *x)
+{
+    if (!x)
+        return tn__fail(TN_ERR_ARGUMENT, "retain_grad: x is NULL");
+    tn__grad_meta *data = data_of(x, "retain_grad");
+    if (!data)
+        return tn_error_code();
+    if (!data->node->op || data->retained)
+        return TN_OK;
+    tn_scope *scope = tn_scope_open();
+    struct hook *own = scope ? hook_new(RETAIN, data->index, NULL) : NULL;
+    if (own) {
+        append(data->node, tn__ref(own));
+        data->retained = tn__ref(own);
+    }
+    tn_scope_close(scope);
+    return own ? TN_OK : TN_ERR_MEMORY;
+}
+
+bool tn_tensor_retains_grad(const tn_tensor *x)
+{
+    return x && x->grad && x->grad->retained;
+}
+
+tn_tensor *tn__hook_retained(const tn_hook *hook)
+{
+    return ((const struct hook *)hook)->grad;
+}
+
+void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad)
+{
+    tn_tensor *old = ((struct hook *)hook)->grad;
+    ((struct hook *)hook)->grad = tn__ref(grad);
+    tn__unref(old);
+}
+
+void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
+                   uint32_t index)
+{
+    struct hook *own = (struct hook *)hook;
+    tn__leaf_lock();
+    struct hook *list = first_of(from), **link = &list;
+    while (*link && *link != own)
+        link = &(*link)->next;
+    bool found = *link != NULL;
+    if (found) {
+        *link = own->next;
+        own->next = NULL;
+        from->hook = list ? &list->base : NULL;
+    }
+    tn__leaf_unlock();
+    own->index = index;
+    append(to, found ? own : tn__ref(own));
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+static tn_status check_result(const tn__node *node, const tn_tensor *g,
+                              const tn_tensor *result)
+{
+    if (tn__shape_equal(g->ndim, g->shape, result->ndim, result->shape) &&
+        g->dtype == result->dtype &&
+        g->storage->device == result->storage->device)
+        return TN_OK;
+    tn__text text = {0};
+    tn__text_add(&text, "a hook of what %s made was given a gradient that is "
+                        "%s ", tn__node_name(node), tn_dtype_name(g->dtype));
+    tn__text_add_shape(&text, g->ndim, g->shape);
+    tn__text_add(&text, " on %s and returned one that is %s ",
+                 g->storage->device->name, tn_dtype_name(result->dtype));
+    tn__text_add_shape(&text, result->ndim, result->shape);
+    tn__text_add(&text, " on %s: they must be alike",
+                 result->storage->device->name);
+    char *message = tn__text_finish(&text);
+    if (message)
+        tn__fail(TN_ERR_SHAPE, "%s", message);
+    tn__free(message);
+    return tn_error_code();
+}
+
+static tn_status run_one(const tn__node *node, struct hook *hook,
+                         tn_tensor **g)
+{
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    tn_tensor *result = hook->run(*g, hook->context);
+    tn_status status = tn__error_pending() ? tn_error_code() : TN_OK;
+    if (status >= 0 && result)
+        status = check_result(node, *g, result);
+    if (status >= 0 && result && result != *g) {
+        tn__unref(*g);
+        *g = tn__ref(result);
+    }
+    tn_scope_close(scope);
+    return status;
+}
+
+static tn_status retain(struct hook *hook, tn_tensor *g)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *sum = !scope ? NULL
+                     : hook->grad ? tn_add(hook->grad, g)
+                                  : tn_clone(g);
+    if (sum) {
+        tn__unref(hook->grad);
+        hook->grad = tn__ref(sum);
+    }
+    tn_scope_close(scope);
+    return sum ? TN_OK : tn_error_code();
+}
+
+tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
+{
+    tn_status status = TN_OK;
+    running++;
+    for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
+        if (h->kind == GRAD && h->index == index && !is_removed(h))
+            status = run_one(node, h, g);
+    for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
+        if (h->kind == RETAIN && h->index == index)
+            status = retain(h, *g);
+    running--;
+    return status;
+}
+
+tn_status tn__hooks_accumulated(const tn__node *node)
+{
+    tn_status status = TN_OK;
+    running++;
+    for (struct hook *h = first_of(node); h && status >= 0; h = h->next) {
+        if (h->kind != ACCUMULATED || is_removed(h))
+            continue;
+        status = h->accumulated(h->x, h->context);
+        if (status >= 0 && tn__error_pending())
+            status = tn_error_code();
+        else if (status < 0 && !tn__error_pending())
+            status = tn__fail(status, "a hook on the gradient of a leaf "
+                                      "failed");
+    }
+    running--;
+    return status;
+}

@@ -1,0 +1,41 @@
+# What this room adds to the build: see the head of Makefile.am.
+
+libtenon_la_SOURCES += \
+	lib/autograd/autograd.h lib/autograd/node.h lib/autograd/walk.h \
+	lib/autograd/node.c \
+	lib/autograd/held.c \
+	lib/autograd/history.c \
+	lib/autograd/hooks.c \
+	lib/autograd/recompute.c \
+	lib/autograd/registered.c \
+	lib/autograd/plan.c \
+	lib/autograd/saves.c \
+	lib/autograd/record.c \
+	lib/autograd/set_data.c \
+	lib/autograd/run.c \
+	lib/autograd/walk.c \
+	lib/autograd/backward.c \
+	lib/autograd/anomaly.c \
+	lib/autograd/gradcheck.c \
+	lib/autograd/gradients_shape.c \
+	lib/autograd/gradients_index.c \
+	lib/autograd/gradients_strided.c \
+	lib/autograd/gradients_matrix.c \
+	lib/autograd/gradients_linalg.c \
+	lib/autograd/gradients_recurrent.c \
+	lib/autograd/gradients_taps.c \
+	lib/autograd/gradients_window.c
+EXTRA_DIST += lib/autograd/README.md
+
+check_PROGRAMS += tests/autograd/test_backward \
+	tests/autograd/test_in_place tests/autograd/test_hooks \
+	tests/autograd/test_recompute tests/autograd/test_register \
+	tests/autograd/test_gradients \
+	tests/autograd/test_anomaly
+tests_autograd_test_in_place_SOURCES = tests/autograd/test_in_place.c
+tests_autograd_test_hooks_SOURCES = tests/autograd/test_hooks.c
+tests_autograd_test_register_SOURCES = tests/autograd/test_register.c
+tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
+tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
+tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c
+tests_autograd_test_anomaly_SOURCES = tests/autograd/test_anomaly.c

@@ -1,0 +1,275 @@
+/* plan.c: what all calls of one row with one kernel share: which argument
+ * feeds which port, the gradient kernel of each port, and so what a node must
+ * save. Found without a lock, because every recorded call asks for it. */
+#include <ops/register.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "node.h"
+
+#define BUCKETS 1024 /* rows times dtype combinations of a large program */
+static _Atomic(tn__plan *) bucket[BUCKETS];
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+static uint32_t hash(const tn_op *op, const tn__kernel *kernel)
+{
+    uint64_t h = (uint64_t)(uintptr_t)op * 0x9e3779b97f4a7c15u;
+    h ^= (uint64_t)(uintptr_t)kernel;
+    h *= 0xff51afd7ed558ccdu;
+    return (uint32_t)(h >> 40) % BUCKETS;
+}
+
+static tn__plan *look_up(uint32_t at, const tn_op *op,
+                         const tn__kernel *kernel)
+{
+    tn__plan *plan = atomic_load_explicit(&bucket[at], memory_order_acquire);
+    while (plan && (plan->op != op || plan->kernel != kernel))
+        plan = plan->next;
+    return plan;
+}
+
+static bool names_port(const tn__plan *plan, int p, const char *name)
+{
+    return p < plan->port_count && name &&
+           strcmp(name, plan->op->arg[plan->port_arg[p]].name) == 0;
+}
+
+/* The port that feeds an input of the kernel: the argument of the same name.
+ * That in the same place comes first, because the kernels of higher
+ * derivatives have several inputs called g. */
+static int port_of_input(const tn__plan *plan, int input)
+{
+    const char *name = plan->kernel->input[input].name;
+    if (names_port(plan, input, name))
+        return input;
+    for (int p = 0; p < plan->port_count; p++)
+        if (names_port(plan, p, name))
+            return p;
+    return -1;
+}
+
+static const tn__saves *find_saves(const char *name)
+{
+    size_t length = strlen(name);
+    if (length && name[length - 1] == '_') /* in place: as its twin */
+        length--;
+    for (const tn__saves *s = tn__saves_table; s->name; s++)
+        if (strncmp(s->name, name, length) == 0 && !s->name[length])
+            return s;
+    return NULL;
+}
+
+static tn__plan *make(const tn_op *op, const tn__kernel *kernel)
+{
+    tn__plan *plan = tn__calloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->op = op;
+    plan->kernel = kernel;
+    if (op->id >= 0 && op->id < tn__gradient_table_count)
+        plan->gradient = tn__gradient_table[op->id];
+    const tn_op_rule *rule = tn__op_rule(op);
+    if (rule && rule->backward)
+        plan->gradient = tn__registered_gradient;
+    if (plan->gradient)
+        plan->saves = find_saves(op->name);
+    if (plan->saves)
+        plan->saves_layout = plan->saves->by[0].inputs & TN__SAVES_LAYOUT;
+    uint32_t tensors = 1u << TN_VALUE_TENSOR | 1u << TN_VALUE_TENSORS;
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->arg[i].kinds & tensors && plan->port_count < TN__PLAN_PORTS)
+            plan->port_arg[plan->port_count++] = (uint8_t)i;
+    if (kernel && !plan->gradient)
+        for (int k = 0; k < kernel->input_count; k++) {
+            int p = kernel->input[k].dtype ? port_of_input(plan, k) : -1;
+            plan->input_port[k] = (uint8_t)(p < 0 ? UINT8_MAX : p);
+        }
+    return plan;
+}
+
+const tn__plan *tn__plan_find(const tn_op *op, const tn__kernel *kernel)
+{
+    uint32_t at = hash(op, kernel);
+    tn__plan *plan = look_up(at, op, kernel);
+    if (TN__LIKELY(plan))
+        return plan;
+    pthread_mutex_lock(&making);
+    plan = look_up(at, op, kernel);
+    if (!plan) {
+        plan = make(op, kernel);
+        if (plan) {
+            plan->next = atomic_load_explicit(&bucket[at],
+                                              memory_order_relaxed);
+            atomic_store_explicit(&bucket[at], plan, memory_order_release);
+        }
+    }
+    pthread_mutex_unlock(&making);
+    return plan;
+}
+
+/* ---- the gradient of one port ------------------------------------------- */
+
+/* An input of a gradient written in the table, by its name: one of the
+ * kernel's inputs, an output (out, out0 ...) or a cotangent (g, g0 ...). */
+static int used_by_name(const tn__kernel *kernel, const char *name)
+{
+    for (int k = 0; k < kernel->input_count; k++)
+        if (strcmp(name, kernel->input[k].name) == 0)
+            return k;
+    int at = kernel->input_count;
+    const char *digits = name + 1;
+    if (strncmp(name, "out", 3) == 0)
+        digits = name + 3;
+    else
+        at += kernel->output_count; /* "g" */
+    return at + (*digits ? *digits - '0' : 0);
+}
+
+static bool is_text(const tn__plan *plan, int input)
+{
+    int arg = plan->port_arg[plan->input_port[input]];
+    return plan->op->grad && plan->op->grad[arg];
+}
+
+/* From the `grad` line of the row. */
+static const tn__kernel *written(const tn__plan *plan, int input, int *used,
+                                 bool *zero)
+{
+    const tn__kernel *kernel = plan->kernel;
+    const char *text =
+        plan->op->grad[plan->port_arg[plan->input_port[input]]];
+    if (strcmp(text, "none") == 0) {
+        *zero = true;
+        return NULL;
+    }
+    const tn__def *def = tn__op_def(plan->op, kernel);
+    if (!def)
+        return NULL;
+    tn__def *gradient =
+        tn__def_gradient_parse(def, input, text, plan->op->name);
+    if (!gradient)
+        return NULL;
+    tn_dtype dtype[TN__KERNEL_MAX_INPUTS];
+    int count = tn__def_input_count(gradient);
+    for (int i = 0; i < count; i++) {
+        int u = used_by_name(kernel, tn__def_input_name(gradient, i));
+        used[i] = u;
+        if (u < kernel->input_count)
+            dtype[i] = kernel->input[u].dtype;
+        else
+            dtype[i] =
+                kernel->out[(u - kernel->input_count) % kernel->output_count]
+                    .dtype;
+    }
+    return tn__def_kernel(gradient, dtype);
+}
+
+static const tn__kernel *derive(const tn__plan *plan, int input, int *used,
+                                bool *zero)
+{
+    if (is_text(plan, input))
+        return written(plan, input, used, zero);
+    return tn__kernel_gradient(plan->kernel, input, used, zero);
+}
+
+static void note_needs(const tn__plan *plan, tn__plan_port *port)
+{
+    const tn__kernel *kernel = plan->kernel;
+    for (int i = 0; i < port->kernel->input_count; i++) {
+        int u = port->used[i];
+        if (u < kernel->input_count) {
+            if (kernel->input[u].dtype) /* else an offset operand */
+                port->inputs |= 1u << plan->input_port[u];
+        } else if (u < kernel->input_count + kernel->output_count) {
+            port->outputs |= 1u << (u - kernel->input_count);
+        }
+    }
+    for (int i = 0; i < port->kernel->param_count; i++)
+        for (int j = 0; j < kernel->param_count; j++)
+            if (strcmp(port->kernel->param[i].name,
+                       kernel->param[j].name) == 0)
+                port->param[i] = j;
+}
+
+static tn__plan_port *make_port(const tn__plan *plan, int p)
+{
+    tn__plan_port *port = tn__calloc(1, sizeof *port);
+    if (!port)
+        return NULL;
+    port->input = -1;
+    for (int k = 0; k < plan->kernel->input_count; k++)
+        if (plan->input_port[k] == p)
+            port->input = k;
+    if (port->input < 0) {
+        port->zero = true;
+        return port;
+    }
+    /* A missing derivative is no error of the call that records: backward
+     * tells it, if it ever comes here. */
+    tn__error pending;
+    tn__error_take(&pending);
+    port->kernel = derive(plan, port->input, port->used, &port->zero);
+    port->failed = !port->kernel && !port->zero;
+    tn__error_put(&pending);
+    if (port->kernel)
+        note_needs(plan, port);
+    return port;
+}
+
+const tn__plan_port *tn__plan_port_find(const tn__plan *plan, int p)
+{
+    tn__plan *open = (tn__plan *)plan;
+    tn__plan_port *port =
+        atomic_load_explicit(&open->port[p], memory_order_acquire);
+    if (TN__LIKELY(port))
+        return port;
+    pthread_mutex_lock(&making);
+    port = atomic_load_explicit(&open->port[p], memory_order_relaxed);
+    if (!port) {
+        port = make_port(plan, p);
+        atomic_store_explicit(&open->port[p], port, memory_order_release);
+    }
+    pthread_mutex_unlock(&making);
+    return port;
+}
+
+tn_status tn__plan_port_fail(const tn__plan *plan, int p)
+{
+    int used[TN__KERNEL_MAX_INPUTS];
+    bool zero = false;
+    for (int k = 0; k < plan->kernel->input_count; k++)
+        if (plan->input_port[k] == p)
+            derive(plan, k, used, &zero);
+    return tn__fail(TN_ERR_UNSUPPORTED, "%s: no derivative by %s",
+                    plan->op->name, plan->op->arg[plan->port_arg[p]].name);
+}
+
+/* ---- what to save ------------------------------------------------------- */
+
+tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
+                         uint32_t *inputs, uint32_t *outputs)
+{
+    *inputs = *outputs = 0;
+    if (plan->gradient) {
+        const tn__saves *saves = plan->saves;
+        if (!saves)
+            return TN_OK;
+        for (int p = 0; p < 3; p++)
+            if (wanted & 1u << p) {
+                *inputs |= saves->by[p].inputs;
+                *outputs |= saves->by[p].outputs;
+            }
+        *inputs &= ~(uint32_t)TN__SAVES_LAYOUT;
+        return TN_OK;
+    }
+    for (int p = 0; p < plan->port_count; p++) {
+        if (!(wanted & 1u << p))
+            continue;
+        const tn__plan_port *port = tn__plan_port_find(plan, p);
+        if (!port)
+            return TN_ERR_MEMORY;
+        *inputs |= port->inputs;
+        *outputs |= port->outputs;
+    }
+    return TN_OK;
+}

@@ -1,0 +1,147 @@
+/* registered.c: gradients of operators that a program wrote in C. What their
+ * forward saved are ports of the node behind those of the outputs. */
+#include <base/error.h>
+#include <ops/register.h>
+#include <string.h>
+
+#include "node.h"
+
+static const tn__node *node_of(const tn_op_context *context)
+{
+    return context->node;
+}
+
+/* The first port that argument i feeds; -1: none. */
+static int port_of(const tn__plan *plan, int i)
+{
+    for (int p = 0; p < plan->port_count; p++)
+        if (plan->port_arg[p] == i)
+            return p;
+    return -1;
+}
+
+tn_value tn_op_context_value(const tn_op_context *context, int i)
+{
+    if (!context || i < 0 || i >= context->op->arg_count)
+        return tn__value_none();
+    if (context->call)
+        return context->call->value[i];
+    const tn__node *node = node_of(context);
+    if (!node)
+        return tn__value_none();
+    tn_value value = node->value[i];
+    if (value.kind == TN_VALUE_TENSOR)
+        value.of.tensor = NULL;
+    return value;
+}
+
+bool tn_op_context_needs_grad(const tn_op_context *context, int i)
+{
+    const tn_tensor *x = tn_op_context_tensor(context, i);
+    if (x)
+        return tn_grad_mode() && tn__tensor_tracks(x);
+    const tn__node *node = context ? node_of(context) : NULL;
+    int p = node ? port_of(node->plan, i) : -1;
+    return p >= 0 && tn__node_wants(node, p);
+}
+
+tn_tensor *tn_op_context_saved(tn_op_context *context, int i)
+{
+    if (!context)
+        return NULL;
+    const tn__node *node = node_of(context);
+    if (!node || i < 0 || i >= node->save_count)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "saved value %d is asked for, of %d", i,
+                             node ? node->save_count : 0);
+    return tn__node_saved(node, i);
+}
+
+/* ---- the gradient ------------------------------------------------------------- */
+
+/* May x be the gradient of port p: does the port's shape broadcast to x's? */
+static tn_status check_result(const tn__node *node, int p, const tn_tensor *x)
+{
+    const tn__port *port = &node->port[p];
+    tn__shape shape = {.ndim = port->ndim};
+    for (int d = 0; d < port->ndim; d++)
+        shape.dim[d] = port->shape[d];
+    if (tn__shape_broadcast(&shape, x->ndim, x->shape) &&
+        tn__shape_equal(shape.ndim, shape.dim, x->ndim, x->shape) &&
+        x->storage->device == port->device)
+        return TN_OK;
+    tn__text text = {0};
+    const tn_op *op = node->op;
+    tn__text_add(&text, "it gave a gradient of shape ");
+    tn__text_add_shape(&text, x->ndim, x->shape);
+    tn__text_add(&text, " on %s for %s, which has shape ",
+                 x->storage->device->name,
+                 op->arg[node->plan->port_arg[p]].name);
+    tn__text_add_shape(&text, port->ndim, port->shape);
+    tn__text_add(&text, " on %s", port->device->name);
+    char *message = tn__text_finish(&text);
+    if (message)
+        tn__fail(TN_ERR_SHAPE, "%s", message);
+    tn__free(message);
+    return tn_error_code();
+}
+
+tn_status tn__registered_gradient(const tn__node *node, tn_tensor *const *g,
+                                  tn_tensor **out)
+{
+    tn_tensor *result[TN__OP_MAX_ARGS] = {NULL};
+    tn_status status =
+        tn__op_rule(node->op)->backward(node->context, g, result);
+    if (status >= 0 && tn__error_pending())
+        status = tn_error_code();
+    if (status < 0 && !tn__error_pending())
+        tn__fail(status, "it failed");
+    for (int p = 0; p < node->port_count && status >= 0; p++) {
+        tn_tensor *x = result[node->plan->port_arg[p]];
+        if (!x || !tn__node_wants(node, p))
+            continue;
+        status = check_result(node, p, x);
+        out[p] = x;
+    }
+    return status;
+}
+
+/* ---- what forward saved ---------------------------------------------------------- */
+
+/* Where the graph of saved value x goes on: the port it was, or the output. */
+static void connect(tn__node *node, const tn__call *call, tn__port *port,
+                    const tn_tensor *x)
+{
+    for (int p = 0; p < node->port_count; p++)
+        if (tn__call_tensor(call, node->plan->port_arg[p]) == x) {
+            port->node = tn__ref(node->port[p].node);
+            port->index = node->port[p].index;
+        }
+    port->output = -1;
+    for (int o = 0; o < node->out_count; o++)
+        if (call->out[o] == x && tn_dtype_is_floating((tn_dtype)x->dtype))
+            port->output = (int8_t)o;
+}
+
+tn_status tn__registered_save(tn__node *node, const tn__call *call)
+{
+    tn_op_context *context = call->context;
+    tn__port *port = node->port + node->port_count + node->out_count;
+    for (int i = 0; i < context->save_count; i++) {
+        tn_tensor *x = context->save[i];
+        if (!x)
+            continue;
+        port[i].ndim = (int8_t)x->ndim;
+        connect(node, call, &port[i], x);
+        uint32_t version = atomic_load_explicit(&x->storage->version,
+                                                memory_order_relaxed);
+        if (!tn__held_set(&port[i].saved, x, version))
+            return TN_ERR_MEMORY;
+    }
+    for (int i = 0; i < context->save_count; i++)
+        tn__unref(context->save[i]);
+    context->save_count = 0;
+    context->node = node;
+    node->context = tn__ref(context);
+    return TN_OK;
+}

@@ -1,0 +1,115 @@
+/* run.c: the gradient of one call: its C function, or its kernel's gradient
+ * kernels applied over the space that the call ran over. */
+#include <tenon/ops.h>
+
+#include "node.h"
+
+tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
+{
+    if (!g)
+        return NULL;
+    tn_dims_list sum = {0, {0}}, kept = {ndim, {0}};
+    int lead = g->ndim - ndim;
+    for (int d = 0; d < g->ndim; d++)
+        if (d < lead || (shape[d - lead] == 1 && g->shape[d] != 1))
+            sum.dim[sum.count++] = d;
+    if (sum.count)
+        g = tn_sum(g, .dim = sum, .keepdim = true);
+    if (!g || lead <= 0)
+        return g;
+    for (int d = 0; d < ndim; d++)
+        kept.dim[d] = shape[d];
+    return tn_reshape(g, kept);
+}
+
+tn_tensor *tn__zeros_to_copy(tn_dims_list shape, tn_dtype dtype,
+                             tn_device *device)
+{
+    return tn_expand(tn_zeros(TN_SCALAR, .dtype = dtype, .device = device),
+                     shape);
+}
+
+/* Zeros like output out: for a cotangent that is NULL. */
+static tn_tensor *node_zeros(const tn__node *node, int out)
+{
+    const tn__port *port = &node->port[node->port_count + out];
+    return tn_zeros(tn__node_shape(node, node->port_count + out),
+                    .dtype = port->dtype, .device = port->device);
+}
+
+/* x, an output or a cotangent of one, with its row dimensions as ones. */
+static tn_tensor *with_row_dims(const tn__node *node, tn_tensor *x)
+{
+    if (!x || x->ndim == node->ndim)
+        return x;
+    tn_dims_list shape = {0, {0}};
+    for (int d = 0, from = 0; d < node->ndim; d++)
+        shape.dim[shape.count++] =
+            node->row_dims & 1u << d ? 1 : x->shape[from++];
+    return tn_reshape(x, shape);
+}
+
+/* Input number u of a gradient kernel, as tn__kernel_gradient counts. */
+static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
+{
+    const tn__plan *plan = node->plan;
+    const tn__kernel *kernel = plan->kernel;
+    if (u < kernel->input_count)
+        return tn__node_input(node, plan->input_port[u]);
+    u -= kernel->input_count;
+    if (u < kernel->output_count)
+        return with_row_dims(node, tn__node_output(node, u));
+    u -= kernel->output_count;
+    return with_row_dims(node, g[u] ? g[u] : node_zeros(node, u));
+}
+
+static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
+                                  int p)
+{
+    const tn__plan *plan = node->plan;
+    const tn__plan_port *port = tn__plan_port_find(plan, p);
+    if (!port)
+        return NULL;
+    if (port->zero)
+        return tn_zeros(tn__node_shape(node, p),
+                        .dtype = node->port[p].dtype,
+                        .device = node->port[p].device);
+    if (port->failed) {
+        tn__plan_port_fail(plan, p);
+        return NULL;
+    }
+    const tn__kernel *kernel = port->kernel;
+    tn_tensor *input[TN__KERNEL_MAX_INPUTS] = {NULL};
+    for (int i = 0; i < kernel->input_count; i++) {
+        if (!kernel->input[i].dtype) /* an offset operand: no tensor */
+            continue;
+        input[i] = operand(node, g, port->used[i]);
+        if (!input[i])
+            return NULL;
+    }
+    tn_number param[TN__KERNEL_MAX_PARAMS];
+    for (int i = 0; i < kernel->param_count; i++)
+        param[i] = node->param[port->param[i]];
+    tn__shape shape = {.ndim = node->ndim};
+    for (int d = 0; d < node->ndim; d++)
+        shape.dim[d] = node->shape[d];
+    tn_tensor *out = NULL;
+    tn__apply_kernel(kernel, input, param, &shape, node->row_dims,
+                     node->op->name, &out);
+    return out;
+}
+
+tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,
+                       tn_tensor **out)
+{
+    if (node->plan->gradient)
+        return node->plan->gradient(node, g, out);
+    for (int p = 0; p < node->port_count; p++) {
+        if (!tn__node_wants(node, p))
+            continue;
+        out[p] = kernel_gradient(node, g, p);
+        if (!out[p])
+            return tn_error_code();
+    }
+    return TN_OK;
+}

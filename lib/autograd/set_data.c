@@ -1,0 +1,42 @@
+/* set_data.c: giving a leaf other contents while it stays the same object, so
+ * that a model can be moved without its optimizer losing sight of it. */
+#include <base/error.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tensor/tensor.h>
+
+/* Everything that makes a tensor this view and no other. */
+static void take_view(tn_tensor *to, const tn_tensor *from)
+{
+    to->storage = from->storage;
+    to->offset = from->offset;
+    to->numel = from->numel;
+    to->dtype = from->dtype;
+    to->ndim = from->ndim;
+    to->contiguous = from->contiguous;
+    memcpy(to->shape, from->shape, sizeof to->shape);
+    memcpy(to->stride, from->stride, sizeof to->stride);
+}
+
+tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!x || !data)
+        return tn__fail(TN_ERR_ARGUMENT, "set_data: %s is NULL",
+                        x ? "data" : "x");
+    if (!tn_tensor_is_leaf(x))
+        return tn__fail(TN_ERR_STATE,
+                        "set_data: x was made by an operator; only leaves can "
+                        "take other data");
+    tn_tensor *view = tn__tensor_alias(data);
+    if (!view)
+        return TN_ERR_MEMORY;
+    if (tn_tensor_grad(x))
+        tn_tensor_set_grad(x, NULL);
+    tn__storage *old = x->storage;
+    take_view(x, view);
+    view->storage = old; /* goes with the alias */
+    tn__unref(view);
+    return TN_OK;
+}
