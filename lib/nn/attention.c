@@ -1,0 +1,280 @@
+/* attention.c: several heads of attention, each over its share of features. */
+#include "init.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+typedef struct attention {
+    tn_module base;
+    tn_tensor *in_proj;    /* (3 E, E), or NULL: proj[] instead */
+    tn_tensor *proj[3];    /* of query, key, value */
+    tn_tensor *in_bias;    /* (3 E) or NULL */
+    tn_module *out_proj;
+    int64_t embed_dim, num_heads, kdim, vdim;
+    double dropout;
+    bool batch_first;
+} attention;
+
+/* ---- masks --------------------------------------------------------------------- */
+
+/* What not to look at as what to add: bool masks become minus infinity. */
+static tn_tensor *additive(tn_tensor *mask, tn_dtype dtype)
+{
+    if (!mask || tn_tensor_dtype(mask) != TN_BOOL)
+        return mask;
+    tn_tensor *zeros = tn_zeros_like(mask, .dtype = dtype);
+    return tn_masked_fill_scalar(zeros, mask, -INFINITY);
+}
+
+/* All masks as one that broadcasts to (batch, heads, L, S); NULL: none, or an
+ * error. */
+static tn_tensor *merge(const attention *a, const tn_nn_attention_masks *m,
+                        tn_tensor *q, int64_t batch, int64_t length,
+                        int64_t source)
+{
+    tn_dtype dtype = tn_tensor_dtype(q);
+    tn_tensor *mask = additive(m->attn_mask, dtype);
+    if (mask && tn_tensor_ndim(mask) == 3)
+        mask = tn_reshape(mask,
+                          tn_dims(batch, a->num_heads, length, source));
+    if (m->is_causal) {
+        tn_tensor *later =
+            tn_triu(tn_ones(tn_dims(length, source), .dtype = dtype,
+                            .device = tn_tensor_device(q)),
+                    .diagonal = 1);
+        later = additive(tn_ne_scalar(later, 0), dtype);
+        mask = mask ? tn_add(mask, later) : later;
+    }
+    if (m->key_padding_mask) {
+        tn_tensor *padding =
+            tn_reshape(additive(m->key_padding_mask, dtype),
+                       tn_dims(batch, 1, 1, source));
+        mask = mask ? tn_add(mask, padding) : padding;
+    }
+    return mask;
+}
+
+/* ---- running --------------------------------------------------------------------- */
+
+/* Part i of in_proj on x; the query, key and value of one tensor go together. */
+static tn_tensor *project(const attention *a, tn_tensor *x, int i)
+{
+    int64_t e = a->embed_dim;
+    tn_tensor *bias = a->in_bias ? tn_narrow(a->in_bias, 0, i * e, e) : NULL;
+    if (a->in_bias && !bias)
+        return NULL;
+    return tn_linear(x, a->in_proj ? tn_narrow(a->in_proj, 0, i * e, e)
+                                   : a->proj[i],
+                     bias);
+}
+
+/* (batch, time, E) as (batch, heads, time, E / heads). */
+static tn_tensor *heads_of(const attention *a, tn_tensor *x)
+{
+    x = tn_reshape(x, tn_dims(tn_tensor_size(x, 0), tn_tensor_size(x, 1),
+                              a->num_heads, a->embed_dim / a->num_heads));
+    return tn_transpose(x, 1, 2);
+}
+
+static bool project_all(const attention *a, tn_tensor *const in[3],
+                        tn_tensor *out[3])
+{
+    if (a->in_proj && in[0] == in[1] && in[1] == in[2]) {
+        tn_tensor *all = tn_linear(in[0], a->in_proj, a->in_bias);
+        for (int i = 0; i < 3; i++)
+            out[i] = tn_narrow(all, -1, i * a->embed_dim, a->embed_dim);
+    } else {
+        for (int i = 0; i < 3; i++)
+            out[i] = project(a, in[i], i);
+    }
+    for (int i = 0; i < 3; i++)
+        out[i] = out[i] ? heads_of(a, out[i]) : NULL;
+    return out[0] && out[1] && out[2];
+}
+
+/* in: (batch, time, features) each. */
+static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
+                         const tn_nn_attention_masks *m, tn_tensor **weights)
+{
+    int64_t batch = tn_tensor_size(in[0], 0);
+    tn_tensor *x[3];
+    if (!project_all(a, in, x))
+        return NULL;
+    tn_tensor *mask = merge(a, m, x[0], batch, tn_tensor_size(in[0], 1),
+                            tn_tensor_size(in[1], 1));
+    if (tn_error())
+        return NULL;
+    double p = a->base.training ? a->dropout : 0;
+    tn_tensor *y;
+    if (weights) {
+        tn_tensor *w = tn_attention_weights(x[0], x[1], mask);
+        if (p > 0)
+            w = tn_dropout(w, p, true);
+        y = tn_matmul(w, x[2]);
+        *weights = tn_mean(w, .dim = tn_dims(1));
+    } else {
+        y = tn_scaled_dot_product_attention(x[0], x[1], x[2], mask,
+                                            .dropout_p = p);
+    }
+    if (!y)
+        return NULL;
+    y = tn_reshape(tn_transpose(y, 1, 2),
+                   tn_dims(batch, tn_tensor_size(in[0], 1), a->embed_dim));
+    return tn_forward(a->out_proj, y);
+}
+
+static bool check_inputs(const attention *a, tn_tensor *const in[3])
+{
+    const int64_t wanted[] = {a->embed_dim, a->kdim, a->vdim};
+    static const char *const name[] = {"query", "key", "value"};
+    int ndim = tn_tensor_ndim(in[0]);
+    for (int i = 0; i < 3; i++) {
+        if ((ndim == 2 || ndim == 3) && tn_tensor_ndim(in[i]) == ndim &&
+            tn_tensor_size(in[i], -1) == wanted[i])
+            continue;
+        tn_error_set(TN_ERR_SHAPE,
+                     "MultiheadAttention: %s has %d dimensions, the last of "
+                     "size %" PRId64 "; 2 or 3 are wanted (as many as query's), "
+                     "the last of size %" PRId64,
+                     name[i], tn_tensor_ndim(in[i]),
+                     tn_tensor_size(in[i], -1), wanted[i]);
+        return false;
+    }
+    return true;
+}
+
+static tn_tensor *run(const attention *a, tn_tensor *const given[3],
+                      const tn_nn_attention_masks *m, tn_tensor **weights)
+{
+    if (!check_inputs(a, given))
+        return NULL;
+    bool alone = tn_tensor_ndim(given[0]) == 2;
+    bool turn = !a->batch_first && !alone;
+    tn_tensor *in[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = i > 0 && given[i] == given[i - 1] ? in[i - 1]
+                : alone ? tn_unsqueeze(given[i], 0)
+                : turn  ? tn_transpose(given[i], 0, 1)
+                        : given[i];
+        if (!in[i])
+            return NULL;
+    }
+    tn_tensor *y = attend(a, in, m, weights);
+    if (y && turn)
+        y = tn_transpose(y, 0, 1);
+    if (y && alone) {
+        y = tn_squeeze(y, .dim = tn_dims(0));
+        if (weights)
+            *weights = tn_squeeze(*weights, .dim = tn_dims(0));
+    }
+    return y;
+}
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
+{
+    const tn_nn_attention_masks none = {.size = sizeof none};
+    return run((attention *)self, (tn_tensor *[]){input, input, input}, &none,
+               NULL);
+}
+
+static void describe(const tn_module *self, char *text, size_t room)
+{
+    const attention *a = (const attention *)self;
+    snprintf(text, room, "embed_dim=%" PRId64 ", num_heads=%" PRId64,
+             a->embed_dim, a->num_heads);
+}
+
+static const tn_module_class attention_class = {
+    sizeof attention_class, "MultiheadAttention", sizeof(attention), forward,
+    describe, NULL};
+
+tn_tensor *tn_nn_multihead_attention_forward_with(
+    void *module, tn_tensor *query, tn_tensor *key, tn_tensor *value,
+    tn_tensor **out_weights, const tn_nn_attention_masks *masks)
+{
+    tn_nn_attention_masks m = {.size = sizeof m};
+    tn__nn_take_options(&m, sizeof m, masks);
+    if (!module || !query || !key || !value)
+        return NULL;
+    if (((tn_module *)module)->type != &attention_class) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_multihead_attention_forward: the module is a %s",
+                     ((tn_module *)module)->type->name);
+        return NULL;
+    }
+    tn_tensor *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(module);
+    if (!tn_error()) /* a mask that failed is not taken for none */
+        out[0] = run(module, (tn_tensor *[]){query, key, value}, &m,
+                     out_weights ? &out[1] : NULL);
+    if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
+        return NULL;
+    if (out_weights)
+        *out_weights = out[1];
+    return out[0];
+}
+
+/* ---- making ---------------------------------------------------------------------- */
+
+static bool add_weights(attention *a, bool no_bias)
+{
+    static const char *const name[] = {"q_proj_weight", "k_proj_weight",
+                                       "v_proj_weight"};
+    int64_t e = a->embed_dim;
+    const int64_t in[] = {e, a->kdim, a->vdim};
+    if (a->kdim == e && a->vdim == e) {
+        a->in_proj = tn_module_add_parameter(a, "in_proj_weight",
+                                             tn__nn_init_xavier(3 * e, e));
+        if (!a->in_proj)
+            return false;
+    } else {
+        for (int i = 0; i < 3; i++) {
+            a->proj[i] = tn_module_add_parameter(
+                a, name[i], tn__nn_init_xavier(e, in[i]));
+            if (!a->proj[i])
+                return false;
+        }
+    }
+    if (!no_bias)
+        a->in_bias = tn_module_add_parameter(a, "in_proj_bias",
+                                             tn_zeros(tn_dims(3 * e)));
+    a->out_proj = tn_module_add(a, "out_proj",
+                                tn_nn_linear(e, e, .no_bias = no_bias));
+    if (!no_bias && a->out_proj)
+        tn__nn_set(tn_module_parameter(a->out_proj, "bias"),
+                   tn_zeros(tn_dims(e)));
+    return a->out_proj && (a->in_bias || no_bias) && !tn_error();
+}
+
+tn_module *tn_nn_multihead_attention_with(
+    int64_t embed_dim, int64_t num_heads,
+    const tn_nn_multihead_attention_options *options)
+{
+    tn_nn_multihead_attention_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    if (embed_dim < 1 || num_heads < 1 || embed_dim % num_heads ||
+        o.kdim < 0 || o.vdim < 0 || !(o.dropout >= 0 && o.dropout <= 1)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_multihead_attention: embed_dim %" PRId64
+                     ", num_heads %" PRId64 ", dropout %g: positive numbers "
+                     "are wanted of which the second divides the first, and "
+                     "a probability",
+                     embed_dim, num_heads, o.dropout);
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    attention *a = tn_module_new(&attention_class);
+    bool made = false;
+    if (a) {
+        a->embed_dim = embed_dim;
+        a->num_heads = num_heads;
+        a->kdim = o.kdim ? o.kdim : embed_dim;
+        a->vdim = o.vdim ? o.vdim : embed_dim;
+        a->dropout = o.dropout;
+        a->batch_first = o.batch_first;
+        made = add_weights(a, o.no_bias);
+    }
+    return tn_scope_result(scope, made ? &a->base : NULL);
+}

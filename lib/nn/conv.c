@@ -1,0 +1,227 @@
+/* conv.c: convolution over images. */
+#include "init.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+typedef struct conv2d {
+    tn_module base;
+    tn_tensor *weight; /* (out, in / groups, kernel h, kernel w) */
+    tn_tensor *bias;   /* (out) or NULL */
+    int64_t in_channels, out_channels, groups;
+    int64_t kernel[2], stride[2], dilation[2];
+    int64_t padding[2], after[2]; /* before and behind each axis */
+    bool reflect;
+} conv2d;
+
+/* x with its elements along dim mirrored at the edges: the one at k is that at
+ * (n - 1) - |(n - 1) - |k||. */
+static tn_tensor *mirror(tn_tensor *x, int dim, int64_t before, int64_t after)
+{
+    int64_t last = tn_tensor_size(x, dim) - 1;
+    if (before > last || after > last) {
+        tn_error_set(TN_ERR_SHAPE,
+                     "nn_conv2d: padding of %" PRId64 " mirrors an axis of "
+                     "size %" PRId64 ": less than its size is wanted",
+                     before > after ? before : after, last + 1);
+        return NULL;
+    }
+    tn_tensor *k = tn_arange(-before, last + 1 + after, 1,
+                             .device = tn_tensor_device(x));
+    k = tn_sub_scalar(tn_abs(tn_sub_scalar(tn_abs(k), last)), last);
+    return tn_index_select(x, dim, tn_neg(k));
+}
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
+{
+    conv2d *c = (conv2d *)self;
+    tn_dims_list paddings = tn_dims(c->padding[0], c->padding[1]);
+    bool even = c->padding[0] == c->after[0] && c->padding[1] == c->after[1];
+    if (c->reflect) {
+        input = mirror(input, -2, c->padding[0], c->after[0]);
+        input = input ? mirror(input, -1, c->padding[1], c->after[1]) : NULL;
+        paddings = tn_dims(0, 0);
+    } else if (!even) {
+        return tn_conv2d(input, c->weight, c->bias, .padding_rule = "same",
+                         .dilations = tn_dims(c->dilation[0], c->dilation[1]),
+                         .groups = c->groups);
+    }
+    return tn_conv2d(input, c->weight, c->bias,
+                     .strides = tn_dims(c->stride[0], c->stride[1]),
+                     .paddings = paddings,
+                     .dilations = tn_dims(c->dilation[0], c->dilation[1]),
+                     .groups = c->groups);
+}
+
+static void describe(const tn_module *self, char *text, size_t room)
+{
+    const conv2d *c = (const conv2d *)self;
+    snprintf(text, room,
+             "%" PRId64 ", %" PRId64 ", kernel_size=(%" PRId64 ", %" PRId64
+             "), stride=(%" PRId64 ", %" PRId64 ")",
+             c->in_channels, c->out_channels, c->kernel[0], c->kernel[1],
+             c->stride[0], c->stride[1]);
+    size_t at = strlen(text);
+    if ((c->padding[0] || c->padding[1]) && at < room)
+        snprintf(text + at, room - at, ", padding=(%" PRId64 ", %" PRId64 ")",
+                 c->padding[0], c->padding[1]);
+    at = strlen(text);
+    if (c->groups != 1 && at < room)
+        snprintf(text + at, room - at, ", groups=%" PRId64, c->groups);
+    at = strlen(text);
+    if (!c->bias && at < room)
+        snprintf(text + at, room - at, ", bias=False");
+}
+
+static const tn_module_class conv2d_class = {
+    sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
+
+/* One number for both axes, or two. False, and an error, for anything else. */
+static bool pair(int64_t to[2], int64_t single, const tn_dims_list *list,
+                 int64_t least, const char *name)
+{
+    if (list->count != 0 && list->count != 2) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_conv2d: %s has %d numbers; two are wanted, for height "
+                     "and width",
+                     name, (int)list->count);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        to[i] = list->count ? list->dim[i] : single;
+        if (to[i] < least) {
+            tn_error_set(TN_ERR_ARGUMENT,
+                         "nn_conv2d: %s is %" PRId64 "; at least %" PRId64
+                         " is wanted",
+                         name, to[i], least);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool configure(conv2d *c, int64_t kernel_size,
+                      const tn_nn_conv2d_options *o)
+{
+    c->groups = o->groups ? o->groups : 1;
+    if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
+        c->in_channels % c->groups || c->out_channels % c->groups) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_conv2d: %" PRId64 " in_channels and %" PRId64
+                     " out_channels do not divide into %" PRId64 " groups",
+                     c->in_channels, c->out_channels, c->groups);
+        return false;
+    }
+    if (!pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
+        !pair(c->stride, o->stride ? o->stride : 1, &o->strides, 1,
+              "stride") ||
+        !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||
+        !pair(c->dilation, o->dilation ? o->dilation : 1, &o->dilations, 1,
+              "dilation"))
+        return false;
+    c->reflect = o->reflect;
+    if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_conv2d: padding_same with a stride of %" PRId64
+                     ", %" PRId64 ": only 1 keeps the size",
+                     c->stride[0], c->stride[1]);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t all = c->dilation[i] * (c->kernel[i] - 1);
+        if (o->padding_same)
+            c->padding[i] = all / 2;
+        c->after[i] = o->padding_same ? all - all / 2 : c->padding[i];
+    }
+    return true;
+}
+
+static bool make_parameters(conv2d *c, bool no_bias)
+{
+    int64_t inner = c->in_channels / c->groups;
+    int64_t fan_in = inner * c->kernel[0] * c->kernel[1];
+    c->weight = tn_module_add_parameter(
+        c, "weight",
+        tn__nn_init_fan_in(
+            tn_dims(c->out_channels, inner, c->kernel[0], c->kernel[1]),
+            fan_in));
+    if (!no_bias)
+        c->bias = tn_module_add_parameter(
+            c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
+    return c->weight && (c->bias || no_bias);
+}
+
+tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
+                             int64_t kernel_size,
+                             const tn_nn_conv2d_options *options)
+{
+    tn_nn_conv2d_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    tn_scope *scope = tn_scope_open();
+    conv2d *c = tn_module_new(&conv2d_class);
+    if (c) {
+        c->in_channels = in_channels;
+        c->out_channels = out_channels;
+    }
+    bool made =
+        c && configure(c, kernel_size, &o) && make_parameters(c, o.no_bias);
+    return tn_scope_result(scope, made ? &c->base : NULL);
+}
+
+/* ---- pooling --------------------------------------------------------------- */
+
+typedef struct max_pool2d {
+    tn_module base;
+    int64_t kernel_size, stride, padding, dilation;
+    bool ceil_mode;
+} max_pool2d;
+
+static tn_tensor *pool_forward(tn_module *self, tn_tensor *input)
+{
+    max_pool2d *p = (max_pool2d *)self;
+    return tn_max_pool2d(input, tn_dims(p->kernel_size, p->kernel_size),
+                         .stride = p->stride, .padding = p->padding,
+                         .dilation = p->dilation, .ceil_mode = p->ceil_mode);
+}
+
+static void pool_describe(const tn_module *self, char *text, size_t room)
+{
+    const max_pool2d *p = (const max_pool2d *)self;
+    snprintf(text, room,
+             "kernel_size=%" PRId64 ", stride=%" PRId64 ", padding=%" PRId64
+             ", dilation=%" PRId64 ", ceil_mode=%s",
+             p->kernel_size, p->stride, p->padding, p->dilation,
+             p->ceil_mode ? "True" : "False");
+}
+
+static const tn_module_class max_pool2d_class = {
+    sizeof max_pool2d_class, "MaxPool2d",   sizeof(max_pool2d),
+    pool_forward,            pool_describe, NULL};
+
+tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
+                                 const tn_nn_max_pool2d_options *options)
+{
+    tn_nn_max_pool2d_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    if (kernel_size < 1 || o.stride < 0 || o.padding < 0 || o.dilation < 0 ||
+        2 * o.padding > kernel_size) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_max_pool2d: kernel_size %" PRId64 ", stride %" PRId64
+                     ", padding %" PRId64 ", dilation %" PRId64
+                     ": positive numbers are wanted, and padding of at most "
+                     "half the kernel_size",
+                     kernel_size, o.stride, o.padding, o.dilation);
+        return NULL;
+    }
+    max_pool2d *p = tn_module_new(&max_pool2d_class);
+    if (!p)
+        return NULL;
+    p->kernel_size = kernel_size;
+    p->stride = o.stride ? o.stride : kernel_size;
+    p->padding = o.padding;
+    p->dilation = o.dilation ? o.dilation : 1;
+    p->ceil_mode = o.ceil_mode;
+    return &p->base;
+}

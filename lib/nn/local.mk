@@ -1,0 +1,28 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/nn/activation.c \
+	lib/nn/attention.c \
+	lib/nn/conv.c lib/nn/conv_other.c \
+	lib/nn/embedding.c \
+	lib/nn/hooks.c \
+	lib/nn/init.c lib/nn/init.h \
+	lib/nn/linear.c \
+	lib/nn/module.c lib/nn/tree.h \
+	lib/nn/norm.c \
+	lib/nn/parameters.c \
+	lib/nn/pool.c \
+	lib/nn/recurrent.c \
+	lib/nn/sequential.c \
+	lib/nn/state.c \
+	lib/nn/transformer.c
+tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
+	include/tenon/nn_attention.h include/tenon/nn_conv.h \
+	include/tenon/nn_embedding.h include/tenon/nn_recurrent.h \
+	include/tenon/nn_norm.h include/tenon/parameters.h
+EXTRA_DIST += lib/nn/README.md
+
+check_PROGRAMS += tests/nn/test_module tests/nn/test_error_info \
+	tests/nn/test_memory
+tests_nn_test_module_SOURCES = tests/nn/test_module.c
+tests_nn_test_error_info_SOURCES = tests/nn/test_error_info.c
+tests_nn_test_memory_SOURCES = tests/nn/test_memory.c

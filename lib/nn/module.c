@@ -1,0 +1,429 @@
+/* module.c: modules: making, registering, running, walking. */
+#include "tree.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <tenon/autograd.h>
+
+/* ---- making ----------------------------------------------------------------- */
+
+static void set_parent(struct tn_module_tree *tree, const tn_module *parent,
+                       const char *name)
+{
+    tree->name = name;
+    tree->parent = parent;
+    atomic_store_explicit(&tree->path, NULL, memory_order_release);
+}
+
+static void entry_release(void *object)
+{
+    tn__nn_entry *entry = object;
+    if (entry->kind == TN__NN_CHILD && entry->value) {
+        struct tn_module_tree *tree = ((tn_module *)entry->value)->tree;
+        if (tree->name == entry->name)
+            set_parent(tree, NULL, NULL);
+    }
+    tn_drop(entry->value);
+    tn_drop(entry->next);
+}
+
+static const tn_object_class entry_class = {
+    sizeof entry_class, "module entry", sizeof(tn__nn_entry), entry_release};
+
+static void tree_release(void *object)
+{
+    struct tn_module_tree *tree = object;
+    tn_drop(tree->first);
+    tn_drop(tree->hook);
+}
+
+static const tn_object_class tree_class = {
+    sizeof tree_class, "module tree", sizeof(struct tn_module_tree),
+    tree_release};
+
+static void module_release(void *object)
+{
+    tn_module *module = object;
+    if (module->type && module->type->release)
+        module->type->release(module);
+    tn_drop(module->tree);
+}
+
+static const tn_object_class module_class = {
+    sizeof module_class, "module", sizeof(tn_module), module_release};
+
+void *tn_module_new_with(const tn_module_class *type, size_t extra)
+{
+    if (!type || !type->name || !type->forward ||
+        type->bytes < sizeof(tn_module)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "module_new: the class has no name or forward, or its "
+                     "bytes are fewer than those of a tn_module");
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    tn_module *module =
+        tn_object_new(
+        &module_class, type->bytes - sizeof(tn_module) + extra);
+    struct tn_module_tree *tree = tn_object_new(&tree_class, 0);
+    if (!module || !tree) {
+        tn_scope_close(scope);
+        return NULL;
+    }
+    module->type = type;
+    module->tree = tn_keep(tree);
+    module->training = true;
+    return tn_scope_result(scope, module);
+}
+
+void *tn_module_new(const tn_module_class *type)
+{
+    return tn_module_new_with(type, 0);
+}
+
+/* ---- registering -------------------------------------------------------------- */
+
+static tn__nn_entry *find(const tn_module *module, const char *name,
+                          size_t length)
+{
+    for (tn__nn_entry *entry = module->tree->first; entry;
+         entry = entry->next) {
+        if (strncmp(entry->name, name, length) == 0 && !entry->name[length])
+            return entry;
+    }
+    return NULL;
+}
+
+static bool name_allowed(const tn_module *module, const char *name,
+                         const char *what)
+{
+    const char *wrong = NULL;
+    if (!name || !*name)
+        wrong = "a name is wanted";
+    else if (strchr(name, '.'))
+        wrong = "a name holds no dot";
+    else if (strlen(name) >= TN__NN_PATH_BYTES / 4)
+        wrong = "the name is too long";
+    else if (find(module, name, strlen(name)))
+        wrong = "the name is taken";
+    if (wrong)
+        tn_error_set(TN_ERR_ARGUMENT, "%s: %s: \"%s\": %s",
+                     module->type->name, what, name ? name : "", wrong);
+    return !wrong;
+}
+
+/* The module keeps the entry, not the caller's scope. */
+static tn__nn_entry *entry_new(const char *name, enum tn__nn_kind kind,
+                               void *value)
+{
+    tn_scope *scope = tn_scope_open();
+    tn__nn_entry *entry = tn_object_new(&entry_class, strlen(name) + 1);
+    if (entry) {
+        strcpy(entry->name, name);
+        entry->kind = kind;
+        entry->value = tn_keep(value);
+        tn_keep(entry);
+    }
+    tn_scope_close(scope);
+    return entry;
+}
+
+static tn__nn_entry *add(tn_module *module, const char *name,
+                         enum tn__nn_kind kind, void *value, const char *what)
+{
+    if (!name_allowed(module, name, what))
+        return NULL;
+    tn__nn_entry *entry = entry_new(name, kind, value);
+    if (!entry)
+        return NULL;
+    struct tn_module_tree *tree = module->tree;
+    if (tree->last)
+        tree->last->next = entry;
+    else
+        tree->first = entry;
+    tree->last = entry;
+    return entry;
+}
+
+/* Is module at or below child? Then child may not become one of its. */
+static bool is_within(const tn_module *module, const tn_module *child)
+{
+    if (module == child)
+        return true;
+    for (const tn__nn_entry *entry = child->tree->first; entry;
+         entry = entry->next) {
+        if (entry->kind == TN__NN_CHILD && is_within(module, entry->value))
+            return true;
+    }
+    return false;
+}
+
+void *tn_module_add(void *module, const char *name, void *child)
+{
+    if (!module || !child)
+        return NULL;
+    if (is_within(module, child)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "module_add: \"%s\" holds the module it is added to",
+                     name ? name : "");
+        return NULL;
+    }
+    tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
+    if (!entry)
+        return NULL;
+    set_parent(((tn_module *)child)->tree, module, entry->name);
+    return child;
+}
+
+tn_tensor *tn_module_add_parameter(void *module, const char *name,
+                                   tn_tensor *value)
+{
+    if (!module || !value || !tn_requires_grad(value))
+        return NULL;
+    return add(module, name, TN__NN_PARAMETER, value, "module_add_parameter")
+               ? value
+               : NULL;
+}
+
+tn_tensor *tn_module_add_buffer(void *module, const char *name,
+                                tn_tensor *value)
+{
+    if (!module || !value)
+        return NULL;
+    return add(module, name, TN__NN_BUFFER, value, "module_add_buffer")
+               ? value
+               : NULL;
+}
+
+/* ---- running -------------------------------------------------------------------- */
+
+/* The module that this thread runs. */
+static _Thread_local const tn_module *running;
+
+/* The names from the running module, or from the root, down to this one: a list
+ * of modules, which is not run itself, has its name between them. */
+static const tn_path *find_path_here(const tn_module *module)
+{
+    char names[TN__NN_PATH_BYTES];
+    size_t at = sizeof names - 1;
+    names[at] = '\0';
+    for (const tn_module *m = module; m != running && m->tree->name;
+         m = m->tree->parent) {
+        size_t length = strlen(m->tree->name);
+        bool last = names[at] == '\0';
+        if (at < length + !last)
+            break;
+        if (!last)
+            names[--at] = '.';
+        at -= length;
+        memcpy(names + at, m->tree->name, length);
+    }
+    return tn_path_join(tn_path_current(), names + at);
+}
+
+static const tn_path *path_here(const tn_module *module)
+{
+    struct tn_module_tree *tree = module->tree;
+    const tn_path *path =
+        atomic_load_explicit(&tree->path, memory_order_acquire);
+    if (!tree->name)
+        return tn_path_current();
+    if (!path || tn_path_outer(path) != tn_path_current()) {
+        path = find_path_here(module);
+        atomic_store_explicit(&tree->path, path, memory_order_release);
+    }
+    return path;
+}
+
+tn_module_call tn_module_begin(void *module)
+{
+    tn_module_call call = {.running = running};
+    call.path = tn_path_enter(path_here(module));
+    running = module;
+    /* What forward makes on its way is gone when it returns. */
+    call.scope = tn_scope_open();
+    return call;
+}
+
+bool tn_module_end(void *module, tn_module_call *call, tn_tensor **out,
+                   int count)
+{
+    (void)module;
+    bool fine = true;
+    for (int i = 0; i < count; i++)
+        fine = fine && out[i];
+    for (int i = 0; i < count; i++)
+        out[i] = fine ? tn_keep(out[i]) : NULL;
+    tn_scope_close(call->scope);
+    for (int i = 0; i < count; i++)
+        tn_scope_adopt(out[i]);
+    tn_path_enter(call->path);
+    running = call->running;
+    return fine;
+}
+
+tn_tensor *tn_forward(void *any, tn_tensor *input)
+{
+    tn_module *module = any;
+    if (!module || !input)
+        return NULL;
+    tn_module_call call = tn_module_begin(module);
+    tn_tensor *output = tn__nn_forward(module, input);
+    if (!output && !tn_error())
+        tn_error_set(TN_ERR_ARGUMENT, "%s: its forward gave no result",
+                     module->type->name);
+    tn_module_end(module, &call, &output, 1);
+    return output;
+}
+
+/* ---- finding and walking ---------------------------------------------------------- */
+
+static void *find_path(tn_module *module, const char *path,
+                       enum tn__nn_kind kind, const char *what)
+{
+    const char *at = path;
+    for (tn_module *here = module; here && at;) {
+        size_t length = strcspn(at, ".");
+        tn__nn_entry *entry = find(here, at, length);
+        bool last = at[length] == '\0';
+        if (!entry || entry->kind != (last ? kind : TN__NN_CHILD))
+            break;
+        if (last)
+            return entry->value;
+        here = entry->value;
+        at += length + 1;
+    }
+    tn_error_set(TN_ERR_ARGUMENT, "%s: %s has no \"%s\"", what,
+                 module->type->name, path ? path : "");
+    return NULL;
+}
+
+tn_module *tn_module_child(void *module, const char *path)
+{
+    return module ? find_path(module, path, TN__NN_CHILD, "module_child")
+                  : NULL;
+}
+
+tn_tensor *tn_module_parameter(void *module, const char *path)
+{
+    return module
+               ? find_path(module, path, TN__NN_PARAMETER, "module_parameter")
+               : NULL;
+}
+
+tn_tensor *tn_module_buffer(void *module, const char *path)
+{
+    return module ? find_path(module, path, TN__NN_BUFFER, "module_buffer")
+                  : NULL;
+}
+
+/* Appends ".name" to path at length; the new length, or 0 (an error). */
+static size_t path_push(char *path, size_t length, const char *name)
+{
+    size_t more = strlen(name) + (length > 0);
+    if (length + more >= TN__NN_PATH_BYTES) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "the module \"%s.%s\" lies deeper than paths of %d "
+                     "bytes",
+                     path, name, TN__NN_PATH_BYTES);
+        return 0;
+    }
+    sprintf(path + length, "%s%s", length ? "." : "", name);
+    return length + more;
+}
+
+typedef struct walk {
+    void (*visit)(tn_module *module, const char *path, void *context);
+    tn_status (*visit_tensor)(tn_tensor *x, const char *path, void *context);
+    unsigned kinds;
+    void *context;
+    char path[TN__NN_PATH_BYTES];
+} walk;
+
+static tn_status walk_module(walk *w, tn_module *module, size_t length)
+{
+    if (w->visit)
+        w->visit(module, w->path, w->context);
+    for (tn__nn_entry *entry = module->tree->first; entry;
+         entry = entry->next) {
+        size_t deeper = path_push(w->path, length, entry->name);
+        if (!deeper)
+            return TN_ERR_ARGUMENT;
+        tn_status status = TN_OK;
+        if (entry->kind == TN__NN_CHILD)
+            status = walk_module(w, entry->value, deeper);
+        else if (w->visit_tensor && w->kinds & 1u << entry->kind)
+            status = w->visit_tensor(entry->value, w->path, w->context);
+        w->path[length] = '\0';
+        if (status != TN_OK)
+            return status;
+    }
+    return TN_OK;
+}
+
+void tn_module_walk(void *module,
+                    void (*visit)(tn_module *module, const char *path,
+                                  void *context),
+                    void *context)
+{
+    if (!module || !visit)
+        return;
+    walk w = {.visit = visit, .context = context};
+    walk_module(&w, module, 0);
+}
+
+tn_status tn__nn_walk_tensors(tn_module *module, unsigned kinds,
+                              tn_status (*visit)(tn_tensor *x,
+                                                 const char *path,
+                                                 void *context),
+                              void *context)
+{
+    walk w = {.visit_tensor = visit, .kinds = kinds, .context = context};
+    return walk_module(&w, module, 0);
+}
+
+static void set_training(tn_module *module, const char *path, void *context)
+{
+    (void)path;
+    module->training = *(bool *)context;
+}
+
+void *tn_module_train(void *module, bool on)
+{
+    tn_module_walk(module, set_training, &on);
+    return module;
+}
+
+/* ---- printing ----------------------------------------------------------------------- */
+
+static void print(FILE *file, const tn_module *module, int indent)
+{
+    char text[512] = "";
+    if (module->type->describe)
+        module->type->describe(module, text, sizeof text);
+    fprintf(file, "%s(%s", module->type->name, text);
+    bool children = false;
+    for (const tn__nn_entry *entry = module->tree->first; entry;
+         entry = entry->next) {
+        if (entry->kind != TN__NN_CHILD)
+            continue;
+        fprintf(file, "%s%*s(%s): ", children ? "" : "\n", 2 * indent + 2, "",
+                entry->name);
+        print(file, entry->value, indent + 1);
+        children = true;
+    }
+    fprintf(file, "%*s)\n", children ? 2 * indent : 0, "");
+}
+
+tn_status tn_module_print(FILE *file, void *module)
+{
+    if (!file || !module) {
+        tn_error_set(TN_ERR_ARGUMENT, "module_print: %s is NULL",
+                     file ? "module" : "file");
+        return TN_ERR_ARGUMENT;
+    }
+    print(file, module, 0);
+    if (ferror(file))
+        return tn_error_set(TN_ERR_IO, "module_print: cannot write");
+    return TN_OK;
+}

@@ -1,0 +1,315 @@
+/* norm.c: normalisation layers. */
+#include "init.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+typedef struct norm {
+    tn_module base;
+    tn_tensor *weight, *bias;         /* NULL where it has none */
+    tn_tensor *running_mean, *running_var, *tracked; /* likewise */
+    tn_dims_list shape;               /* (features), or what is normalized */
+    int64_t groups;
+    int ndim, other_ndim;             /* of inputs that are taken */
+    double eps, momentum;
+    bool cumulative;
+} norm;
+
+static bool add_weight(norm *n)
+{
+    n->weight = tn_module_add_parameter(n, "weight", tn_ones(n->shape));
+    return n->weight != NULL;
+}
+
+static bool add_bias(norm *n)
+{
+    n->bias = tn_module_add_parameter(n, "bias", tn_zeros(n->shape));
+    return n->bias != NULL;
+}
+
+static bool add_running(norm *n)
+{
+    n->running_mean =
+        tn_module_add_buffer(n, "running_mean", tn_zeros(n->shape));
+    n->running_var = tn_module_add_buffer(n, "running_var", tn_ones(n->shape));
+    n->tracked = tn_module_add_buffer(n, "num_batches_tracked",
+                                      tn_zeros(TN_SCALAR, .dtype = TN_I64));
+    return n->running_mean && n->running_var && n->tracked;
+}
+
+static bool check_shape(const norm *n, const char *name)
+{
+    bool fine = n->shape.count > 0;
+    for (int i = 0; i < n->shape.count; i++)
+        fine = fine && n->shape.dim[i] > 0;
+    if (!fine)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: sizes of at least 1 are wanted to normalize over",
+                     name);
+    return fine;
+}
+
+/* ---- by channels -------------------------------------------------------------- */
+
+static bool check_input(const norm *n, const tn_tensor *input)
+{
+    int ndim = tn_tensor_ndim(input);
+    if (ndim == n->ndim || ndim == n->other_ndim)
+        return true;
+    tn_error_set(TN_ERR_SHAPE,
+                 "%s: input has %d dimensions; %d are wanted, of which the "
+                 "second are the %" PRId64 " channels",
+                 n->base.type->name, ndim, n->ndim, n->shape.dim[0]);
+    return false;
+}
+
+/* One more batch; the share that it has in the running statistics. */
+static double count_batch(norm *n)
+{
+    if (!n->running_mean)
+        return 0;
+    if (!tn_add_scalar_(n->tracked, 1))
+        return 0;
+    return n->cumulative ? 1 / (double)tn_item_int(n->tracked) : n->momentum;
+}
+
+static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error() || !check_input(n, input))
+        return NULL;
+    bool own = self->training || !n->running_mean;
+    const tn_batch_norm_options o = {
+        .size = sizeof o, .training = own, .eps = n->eps,
+        .momentum = self->training ? count_batch(n) : 0,
+        .has_momentum = true};
+    return tn_batch_norm_with(input, n->running_mean, n->running_var,
+                              n->weight, n->bias, &o);
+}
+
+static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error() || !check_input(n, input))
+        return NULL;
+    bool own = self->training || !n->running_mean;
+    tn_tensor *batch = tn_tensor_ndim(input) == n->ndim
+                           ? input
+                           : tn_unsqueeze(input, 0);
+    if (self->training)
+        count_batch(n);
+    const tn_instance_norm_options o = {.size = sizeof o,
+                                        .no_use_input_stats = !own,
+                                        .eps = n->eps,
+                                        .momentum = n->momentum};
+    tn_tensor *y = tn_instance_norm_with(batch, n->running_mean,
+                                         n->running_var, n->weight, n->bias,
+                                         &o);
+    return batch == input ? y : tn_squeeze(y, .dim = tn_dims(0));
+}
+
+static void channels_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    char momentum[32] = "None";
+    if (!n->cumulative)
+        snprintf(momentum, sizeof momentum, "%g", n->momentum);
+    snprintf(text, room,
+             "%" PRId64 ", eps=%g, momentum=%s, affine=%s, "
+             "track_running_stats=%s",
+             n->shape.dim[0], n->eps, momentum, n->weight ? "True" : "False",
+             n->running_mean ? "True" : "False");
+}
+
+static tn_module *make_batch_norm(const tn_module_class *type,
+                                  const char *name, int64_t num_features,
+                                  int ndim, int other_ndim,
+                                  const tn_nn_batch_norm_options *options)
+{
+    tn_nn_batch_norm_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_features);
+        n->ndim = ndim;
+        n->other_ndim = other_ndim;
+        n->eps = o.eps != 0 ? o.eps : 1e-5;
+        n->momentum = o.momentum != 0 ? o.momentum : 0.1;
+        n->cumulative = o.cumulative;
+        made = check_shape(n, name) &&
+               (o.no_affine || (add_weight(n) && add_bias(n))) &&
+               (o.no_running_stats || add_running(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+#define BATCH_NORM(d, ndim, other_ndim)                                       \
+    tn_module *tn_nn_batch_norm##d##d_with(                                   \
+        int64_t num_features, const tn_nn_batch_norm_options *options)        \
+    {                                                                         \
+        static const tn_module_class type = {                                 \
+            sizeof type,   "BatchNorm" #d "d", sizeof(norm),                  \
+            batch_forward, channels_describe,  NULL};                         \
+        return make_batch_norm(&type, "nn_batch_norm" #d "d", num_features,   \
+                               ndim, other_ndim, options);                    \
+    }
+BATCH_NORM(1, 3, 2)
+BATCH_NORM(2, 4, 4)
+BATCH_NORM(3, 5, 5)
+
+static tn_module *make_instance_norm(
+    const tn_module_class *type, const char *name, int64_t num_features,
+    int ndim, const tn_nn_instance_norm_options *options)
+{
+    tn_nn_instance_norm_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_features);
+        n->ndim = ndim;
+        n->other_ndim = ndim - 1; /* one item alone */
+        n->eps = o.eps != 0 ? o.eps : 1e-5;
+        n->momentum = o.momentum != 0 ? o.momentum : 0.1;
+        made = check_shape(n, name) &&
+               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               (!o.running_stats || add_running(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+#define INSTANCE_NORM(d)                                                      \
+    tn_module *tn_nn_instance_norm##d##d_with(                                \
+        int64_t num_features, const tn_nn_instance_norm_options *options)     \
+    {                                                                         \
+        static const tn_module_class type = {                                 \
+            sizeof type,      "InstanceNorm" #d "d", sizeof(norm),            \
+            instance_forward, channels_describe,     NULL};                   \
+        return make_instance_norm(&type, "nn_instance_norm" #d "d",           \
+                                  num_features, d + 2, options);              \
+    }
+INSTANCE_NORM(1)
+INSTANCE_NORM(2)
+INSTANCE_NORM(3)
+
+static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_group_norm(input, n->groups, n->weight, n->bias, .eps = n->eps);
+}
+
+static void group_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64 ", eps=%g, affine=%s",
+             n->groups, n->shape.dim[0], n->eps,
+             n->weight ? "True" : "False");
+}
+
+tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
+                                 const tn_nn_group_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type,   "GroupNorm",    sizeof(norm),
+        group_forward, group_describe, NULL};
+    tn_nn_group_norm_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_group_norm: %" PRId64 " num_channels do not divide "
+                     "into %" PRId64 " num_groups",
+                     num_channels, num_groups);
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_channels);
+        n->groups = num_groups;
+        n->eps = o.eps != 0 ? o.eps : 1e-5;
+        made = o.no_affine || (add_weight(n) && add_bias(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+/* ---- by the last dimensions ----------------------------------------------------- */
+
+static tn_tensor *layer_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_layer_norm(input, n->shape, n->weight, n->bias, .eps = n->eps);
+}
+
+static tn_tensor *rms_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_rms_norm(input, n->shape, n->weight, .eps = n->eps);
+}
+
+static void last_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    size_t at = (size_t)snprintf(text, room, "(");
+    for (int i = 0; i < n->shape.count && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%" PRId64,
+                               i ? ", " : "", n->shape.dim[i]);
+    char eps[32] = "None";
+    if (n->eps != 0)
+        snprintf(eps, sizeof eps, "%g", n->eps);
+    if (at < room)
+        snprintf(text + at, room - at, "%s), eps=%s, elementwise_affine=%s",
+                 n->shape.count == 1 ? "," : "", eps,
+                 n->weight ? "True" : "False");
+}
+
+tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
+                                 const tn_nn_layer_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type,   "LayerNorm",   sizeof(norm),
+        layer_forward, last_describe, NULL};
+    tn_nn_layer_norm_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = normalized_shape;
+        n->eps = o.eps != 0 ? o.eps : 1e-5;
+        made = check_shape(n, "nn_layer_norm") &&
+               (o.no_affine || add_weight(n)) &&
+               (o.no_affine || o.no_bias || add_bias(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
+                               const tn_nn_rms_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type, "RMSNorm",     sizeof(norm),
+        rms_forward, last_describe, NULL};
+    tn_nn_rms_norm_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = normalized_shape;
+        n->eps = o.eps;
+        made = check_shape(n, "nn_rms_norm") && (o.no_affine || add_weight(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}

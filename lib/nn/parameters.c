@@ -1,0 +1,227 @@
+/* parameters.c: a model's parameters as a list, and what is done to all. */
+#include "tree.h"
+
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+/* One allocation: the struct, the items, then the names one after another. */
+typedef struct item {
+    tn_tensor *tensor; /* kept */
+    const char *name;  /* within the list's own memory */
+} item;
+
+struct tn_parameter_list {
+    tn_object object;
+    int count;
+    item item[];
+};
+
+static void list_release(void *object)
+{
+    tn_parameter_list *list = object;
+    for (int i = 0; i < list->count; i++)
+        tn_drop(list->item[i].tensor);
+}
+
+static const tn_object_class list_class = {
+    sizeof list_class, "parameter list", sizeof(tn_parameter_list),
+    list_release};
+
+typedef struct gather {
+    tn_parameter_list *list; /* NULL while sizes are counted */
+    int count;
+    size_t name_bytes;
+    char *name;              /* where the next name goes */
+} gather;
+
+static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (list->item[i].tensor == x)
+            return true;
+    }
+    return false;
+}
+
+static tn_status gather_one(tn_tensor *x, const char *path, void *context)
+{
+    gather *g = context;
+    if (!g->list) {
+        g->count++;
+        g->name_bytes += strlen(path) + 1;
+    } else if (!is_listed(g->list, x)) { /* a shared one counts once */
+        item *to = &g->list->item[g->list->count++];
+        to->tensor = tn_keep(x);
+        to->name = strcpy(g->name, path);
+        g->name += strlen(path) + 1;
+    }
+    return TN_OK;
+}
+
+static tn_parameter_list *list_of(void *module, unsigned kinds)
+{
+    if (!module)
+        return NULL;
+    gather g = {0};
+    if (tn__nn_walk_tensors(module, kinds, gather_one, &g) != TN_OK)
+        return NULL;
+    g.list = tn_object_new(&list_class, (size_t)g.count * sizeof(item) +
+                                            g.name_bytes);
+    if (!g.list)
+        return NULL;
+    g.name = (char *)&g.list->item[g.count];
+    tn__nn_walk_tensors(module, kinds, gather_one, &g);
+    return g.list;
+}
+
+tn_parameter_list *tn_parameters(void *module)
+{
+    return list_of(module, 1u << TN__NN_PARAMETER);
+}
+
+tn_parameter_list *tn_module_state(void *module)
+{
+    return list_of(module, 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER);
+}
+
+tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
+{
+    if (count < 0 || (count && !tensors)) {
+        tn_error_set(TN_ERR_ARGUMENT, "parameters_from: tensors is NULL");
+        return NULL;
+    }
+    enum { NAME_BYTES = 12 };
+    for (int i = 0; i < count; i++) {
+        if (!tensors[i])
+            return NULL;
+        if (!tn_tensor_is_leaf(tensors[i]) ||
+            !tn_tensor_requires_grad(tensors[i])) {
+            tn_error_set(TN_ERR_STATE,
+                         "parameters_from: tensor %d is not a leaf that "
+                         "requires a gradient: call tn_requires_grad on it",
+                         i);
+            return NULL;
+        }
+    }
+    tn_parameter_list *list =
+        tn_object_new(&list_class, (size_t)count * (sizeof(item) + NAME_BYTES));
+    if (!list)
+        return NULL;
+    char *name = (char *)&list->item[count];
+    for (int i = 0; i < count; i++, name += NAME_BYTES) {
+        snprintf(name, NAME_BYTES, "%d", i);
+        list->item[i] = (item){tn_keep(tensors[i]), name};
+    }
+    list->count = count;
+    return list;
+}
+
+int tn_parameters_count(const tn_parameter_list *list)
+{
+    return list ? list->count : 0;
+}
+
+tn_tensor *tn_parameters_at(const tn_parameter_list *list, int i)
+{
+    return list && i >= 0 && i < list->count ? list->item[i].tensor : NULL;
+}
+
+const char *tn_parameters_name(const tn_parameter_list *list, int i)
+{
+    return list && i >= 0 && i < list->count ? list->item[i].name : NULL;
+}
+
+/* ---- all of them at once --------------------------------------------------------- */
+
+static tn_status forget_gradient(tn_tensor *x, const char *path,
+                                 void *context)
+{
+    (void)path, (void)context;
+    return tn_tensor_grad(x) ? tn_tensor_set_grad(x, NULL) : TN_OK;
+}
+
+void tn_module_zero_grad(void *module)
+{
+    if (module)
+        tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, forget_gradient,
+                            NULL);
+}
+
+static tn_status add_numel(tn_tensor *x, const char *path, void *context)
+{
+    (void)path;
+    *(int64_t *)context += tn_tensor_numel(x);
+    return TN_OK;
+}
+
+int64_t tn_module_parameter_count(void *module)
+{
+    int64_t total = 0;
+    if (module)
+        tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, add_numel, &total);
+    return total;
+}
+
+/* ---- moving ------------------------------------------------------------------------ */
+
+/* The copies of all tensors, made before any is put in place, so that a device
+ * that runs out of memory leaves the model as it was. */
+typedef struct copies {
+    tn_object object;
+    tn_device *device;
+    size_t count, placed;
+    tn_tensor *copy[]; /* owned by the scope around */
+} copies;
+
+static const tn_object_class copies_class = {
+    sizeof copies_class, "copies", sizeof(copies), NULL};
+
+static tn_status count_one(tn_tensor *x, const char *path, void *context)
+{
+    (void)x, (void)path;
+    ++*(size_t *)context;
+    return TN_OK;
+}
+
+static tn_status copy_one(tn_tensor *x, const char *path, void *context)
+{
+    (void)path;
+    copies *c = context;
+    tn_tensor *copy = tn_to(x, c->device);
+    c->copy[c->count++] = copy;
+    return copy ? TN_OK : tn_error_code();
+}
+
+static tn_status place_one(tn_tensor *x, const char *path, void *context)
+{
+    (void)path;
+    copies *c = context;
+    tn_tensor *copy = c->copy[c->placed++];
+    return copy == x ? TN_OK : tn_tensor_set_data(x, copy);
+}
+
+void *tn_module_to(void *module, tn_device *device)
+{
+    if (!module || !device)
+        return NULL;
+    if (tn_error())
+        return NULL;
+    const unsigned all = 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER;
+    size_t count = 0;
+    tn_status status = tn__nn_walk_tensors(module, all, count_one, &count);
+    tn_scope *scope = tn_scope_open();
+    copies *c = status == TN_OK ? tn_object_new(&copies_class,
+                                                count * sizeof(tn_tensor *))
+                                : NULL;
+    if (c) {
+        c->device = device;
+        TN_NO_GRAD {
+            status = tn__nn_walk_tensors(module, all, copy_one, c);
+        }
+        if (status == TN_OK)
+            status = tn__nn_walk_tensors(module, all, place_one, c);
+    }
+    tn_scope_close(scope);
+    return c && status == TN_OK ? module : NULL;
+}

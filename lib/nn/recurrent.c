@@ -1,0 +1,431 @@
+/* recurrent.c: RNN, GRU and LSTM over sequences, and their cells. */
+#include "init.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+enum { W_IH, W_HH, B_IH, B_HH, W_HR, TENSORS };
+
+/* One direction of one layer; biases and projection may be NULL. */
+typedef struct direction {
+    tn_tensor *x[TENSORS];
+} direction;
+
+typedef struct recurrent {
+    tn_module base;
+    int64_t input_size, hidden_size, proj_size;
+    int gates, num_layers, directions;
+    bool batch_first, relu, bias;
+    double dropout;
+    direction part[]; /* layer by layer, forwards before backwards */
+} recurrent;
+
+static int64_t out_size(const recurrent *r)
+{
+    return r->proj_size ? r->proj_size : r->hidden_size;
+}
+
+static const tn_module_class rnn_class, gru_class, lstm_class;
+static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
+
+/* Is module one of these two classes? Else an error. */
+static bool is_kind(void *any, const tn_module_class *a,
+                    const tn_module_class *b, const char *what)
+{
+    const tn_module *module = any;
+    if (module->type == a || module->type == b)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
+                 module->type->name);
+    return false;
+}
+
+/* ", " and what, and number where it is not 0, if it is to be told. */
+static void append(char *text, size_t room, bool told, const char *what,
+                   int64_t number)
+{
+    size_t at = strlen(text);
+    if (told && number)
+        snprintf(text + at, room - at, ", %s%" PRId64, what, number);
+    else if (told)
+        snprintf(text + at, room - at, ", %s", what);
+}
+
+static void describe(const tn_module *self, char *text, size_t room)
+{
+    const recurrent *r = (const recurrent *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64, r->input_size,
+             r->hidden_size);
+    append(text, room, r->num_layers != 1, "num_layers=", r->num_layers);
+    append(text, room, !r->bias, "bias=False", 0);
+    append(text, room, r->batch_first, "batch_first=True", 0);
+    append(text, room, r->directions == 2, "bidirectional=True", 0);
+    append(text, room, r->proj_size != 0, "proj_size=", r->proj_size);
+}
+
+/* ---- parameters ---------------------------------------------------------------- */
+
+/* suffix: "_l0_reverse", or "" of a cell. */
+static bool add_direction(recurrent *r, direction *d, int64_t in,
+                          const char *suffix)
+{
+    static const char *const name[] = {"weight_ih", "weight_hh", "bias_ih",
+                                       "bias_hh", "weight_hr"};
+    int64_t wide = r->gates * r->hidden_size;
+    const tn_dims_list shape[] = {
+        tn_dims(wide, in), tn_dims(wide, out_size(r)), tn_dims(wide),
+        tn_dims(wide), tn_dims(r->proj_size, r->hidden_size)};
+    for (int i = 0; i < TENSORS; i++) {
+        if ((!r->bias && (i == B_IH || i == B_HH)) ||
+            (!r->proj_size && i == W_HR))
+            continue;
+        char full[48];
+        snprintf(full, sizeof full, "%s%s", name[i], suffix);
+        d->x[i] = tn_module_add_parameter(
+            r, full, tn__nn_init_fan_in(shape[i], r->hidden_size));
+        if (!d->x[i])
+            return false;
+    }
+    return true;
+}
+
+static bool add_layers(recurrent *r)
+{
+    for (int i = 0; i < r->num_layers * r->directions; i++) {
+        int layer = i / r->directions;
+        char suffix[32];
+        snprintf(suffix, sizeof suffix, "_l%d%s", layer,
+                 i % r->directions ? "_reverse" : "");
+        int64_t in = layer ? out_size(r) * r->directions : r->input_size;
+        if (!add_direction(r, &r->part[i], in, suffix))
+            return false;
+    }
+    return true;
+}
+
+static bool check_sizes(const char *name, int64_t input_size,
+                        int64_t hidden_size, const tn_nn_rnn_options *o)
+{
+    if (input_size < 1 || hidden_size < 1 || o->num_layers < 0 ||
+        o->proj_size < 0 || o->proj_size >= hidden_size) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: input_size %" PRId64 ", hidden_size %" PRId64
+                     ", num_layers %d, proj_size %" PRId64
+                     ": positive numbers are wanted, and a proj_size below "
+                     "hidden_size",
+                     name, input_size, hidden_size, o->num_layers,
+                     o->proj_size);
+        return false;
+    }
+    if (!(o->dropout >= 0 && o->dropout <= 1)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: dropout is %g; a probability in [0, 1] is wanted",
+                     name, o->dropout);
+        return false;
+    }
+    return true;
+}
+
+static tn_module *make(const tn_module_class *type, const char *name,
+                       int gates, int64_t input_size, int64_t hidden_size,
+                       const tn_nn_rnn_options *options)
+{
+    tn_nn_rnn_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    if (!check_sizes(name, input_size, hidden_size, &o))
+        return NULL;
+    int layers = o.num_layers ? o.num_layers : 1;
+    int directions = o.bidirectional ? 2 : 1;
+    tn_scope *scope = tn_scope_open();
+    recurrent *r = tn_module_new_with(
+        type, (size_t)(layers * directions) * sizeof(direction));
+    bool made = false;
+    if (r) {
+        r->input_size = input_size;
+        r->hidden_size = hidden_size;
+        r->proj_size = gates == 4 ? o.proj_size : 0;
+        r->gates = gates;
+        r->num_layers = layers;
+        r->directions = directions;
+        r->batch_first = o.batch_first;
+        r->relu = o.relu;
+        r->bias = !o.no_bias;
+        r->dropout = o.dropout;
+        made = add_layers(r);
+    }
+    return tn_scope_result(scope, made ? &r->base : NULL);
+}
+
+/* ---- sequences -------------------------------------------------------------------- */
+
+/* States of all layers: (layers directions, batch, size) or one alone; NULL:
+ * zeros like it. */
+static tn_tensor *start_of(const recurrent *r, tn_tensor *given,
+                           tn_tensor *x, int64_t size, bool alone)
+{
+    if (given)
+        return alone ? tn_unsqueeze(given, 1) : given;
+    if (tn_error()) /* one that failed is not taken for one left out */
+        return NULL;
+    return tn_zeros(tn_dims(r->num_layers * r->directions,
+                            tn_tensor_size(x, 1), size),
+                    .dtype = tn_tensor_dtype(x),
+                    .device = tn_tensor_device(x));
+}
+
+static bool run_direction(const recurrent *r, int at, tn_tensor *x,
+                          tn_tensor *h0, tn_tensor *c0, tn_tensor *out[3])
+{
+    tn_tensor *const *w = r->part[at].x;
+    bool reverse = at % r->directions == 1;
+    tn_tensor *h = tn_select(h0, 0, at);
+    if (r->gates == 4)
+        out[0] = tn_lstm_layer(x, h, tn_select(c0, 0, at), w[W_IH], w[W_HH],
+                               w[B_IH], w[B_HH], &out[1], &out[2],
+                               .w_hr = w[W_HR], .reverse = reverse);
+    else if (r->gates == 3)
+        out[0] = tn_gru_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                              &out[1], .reverse = reverse);
+    else if (r->relu)
+        out[0] = tn_rnn_relu_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                                   &out[1], .reverse = reverse);
+    else
+        out[0] = tn_rnn_tanh_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                                   &out[1], .reverse = reverse);
+    return out[0] != NULL;
+}
+
+/* The last states of directions, one upon the other, onto those before. */
+static tn_tensor *pile(tn_tensor *before, tn_tensor *state)
+{
+    tn_tensor *one = tn_unsqueeze(state, 0);
+    if (!before || !one)
+        return one;
+    return tn_cat((tn_tensor *[]){before, one}, 2, 0);
+}
+
+/* x (time, batch, in); out: the output, h, c. */
+static bool run_layers(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+                       tn_tensor *c0, tn_tensor *out[3])
+{
+    tn_tensor *h = NULL, *c = NULL;
+    for (int layer = 0; layer < r->num_layers; layer++) {
+        tn_tensor *side[2] = {NULL};
+        for (int d = 0; d < r->directions; d++) {
+            tn_tensor *made[3] = {NULL};
+            if (!run_direction(r, layer * r->directions + d, x, h0, c0, made))
+                return false;
+            side[d] = made[0];
+            h = pile(h, made[1]);
+            if (r->gates == 4)
+                c = pile(c, made[2]);
+        }
+        x = r->directions == 2 ? tn_cat(side, 2, -1) : side[0];
+        if (r->dropout > 0 && r->base.training && layer + 1 < r->num_layers)
+            x = tn_dropout(x, r->dropout, true);
+    }
+    out[0] = x;
+    out[1] = h;
+    out[2] = c;
+    return x && h;
+}
+
+static bool check_input(const recurrent *r, tn_tensor *x)
+{
+    int ndim = tn_tensor_ndim(x);
+    if ((ndim == 2 || ndim == 3) && tn_tensor_size(x, -1) == r->input_size)
+        return true;
+    tn_error_set(TN_ERR_SHAPE,
+                 "%s: input has %d dimensions, the last of size %" PRId64
+                 "; %s or (time, %" PRId64 ") is wanted",
+                 r->base.type->name, ndim, tn_tensor_size(x, -1),
+                 r->batch_first ? "(batch, time, in)" : "(time, batch, in)",
+                 r->input_size);
+    return false;
+}
+
+static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+                tn_tensor *c0, tn_tensor *out[3])
+{
+    if (!check_input(r, x))
+        return false;
+    bool alone = tn_tensor_ndim(x) == 2, turn = r->batch_first && !alone;
+    x = alone ? tn_unsqueeze(x, 1) : turn ? tn_transpose(x, 0, 1) : x;
+    h0 = start_of(r, h0, x, out_size(r), alone);
+    if (r->gates == 4)
+        c0 = start_of(r, c0, x, r->hidden_size, alone);
+    if (!run_layers(r, x, h0, c0, out))
+        return false;
+    if (turn)
+        out[0] = tn_transpose(out[0], 0, 1);
+    for (int i = 0; i < 3 && alone; i++)
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = tn_dims(1)) : NULL;
+    return out[0] && out[1];
+}
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
+{
+    tn_tensor *out[3] = {NULL};
+    return run((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+}
+
+/* With states, as a module's call: a scope, and its path in errors. */
+static tn_tensor *call(void *module, tn_tensor *x, tn_tensor *h0,
+                       tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
+{
+    recurrent *r = module;
+    tn_tensor *out[3] = {NULL};
+    int count = r->gates == 4 ? 3 : 2;
+    tn_module_call at = tn_module_begin(module);
+    if (!run(r, x, h0, c0, out))
+        out[0] = NULL;
+    if (!tn_module_end(module, &at, out, count))
+        return NULL;
+    if (out_h)
+        *out_h = out[1];
+    if (out_c)
+        *out_c = out[2];
+    return out[0];
+}
+
+tn_tensor *tn_nn_rnn_forward(void *rnn, tn_tensor *input, tn_tensor *h0,
+                             tn_tensor **out_h)
+{
+    if (!rnn || !input ||
+        !is_kind(rnn, &rnn_class, &gru_class, "nn_rnn_forward"))
+        return NULL;
+    return call(rnn, input, h0, NULL, out_h, NULL);
+}
+
+tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input, tn_tensor *h0,
+                              tn_tensor *c0, tn_tensor **out_h,
+                              tn_tensor **out_c)
+{
+    if (!lstm || !input ||
+        !is_kind(lstm, &lstm_class, NULL, "nn_lstm_forward"))
+        return NULL;
+    return call(lstm, input, h0, c0, out_h, out_c);
+}
+
+#define RECURRENT(function, class_name, gates)                                \
+    static const tn_module_class function##_class = {                         \
+        sizeof function##_class, class_name, sizeof(recurrent),               \
+        forward,                 describe,   NULL};                           \
+    tn_module *tn_nn_##function##_with(int64_t input_size,                    \
+                                       int64_t hidden_size,                   \
+                                       const tn_nn_rnn_options *options)      \
+    {                                                                         \
+        return make(&function##_class, "nn_" #function, gates, input_size,    \
+                    hidden_size, options);                                    \
+    }
+RECURRENT(rnn, "RNN", 1)
+RECURRENT(gru, "GRU", 3)
+RECURRENT(lstm, "LSTM", 4)
+
+/* ---- one step ------------------------------------------------------------------------ */
+
+static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
+                     tn_tensor *c, tn_tensor *out[2])
+{
+    tn_tensor *const *w = r->part[0].x;
+    bool alone = tn_tensor_ndim(x) == 1;
+    x = alone ? tn_unsqueeze(x, 0) : x;
+    if ((!h || (!c && r->gates == 4)) && tn_error())
+        return false;
+    const tn_dims_list shape =
+        tn_dims(tn_tensor_size(x, 0), r->hidden_size);
+    tn_tensor *zeros = tn_zeros(shape, .dtype = tn_tensor_dtype(x),
+                                .device = tn_tensor_device(x));
+    h = !h ? zeros : alone ? tn_unsqueeze(h, 0) : h;
+    c = !c ? zeros : alone ? tn_unsqueeze(c, 0) : c;
+    if (r->gates == 4)
+        out[0] = tn_lstm_cell(x, h, c, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                              &out[1]);
+    else if (r->gates == 3)
+        out[0] = tn_gru_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    else if (r->relu)
+        out[0] = tn_rnn_relu_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    else
+        out[0] = tn_rnn_tanh_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    for (int i = 0; i < 2 && alone; i++)
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = tn_dims(0)) : NULL;
+    return out[0] != NULL;
+}
+
+static tn_tensor *cell_forward(tn_module *self, tn_tensor *input)
+{
+    tn_tensor *out[2] = {NULL};
+    return run_cell((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+}
+
+tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input, tn_tensor *h)
+{
+    if (!cell || !input ||
+        !is_kind(cell, &rnn_cell_class, &gru_cell_class,
+                 "nn_rnn_cell_forward"))
+        return NULL;
+    tn_tensor *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(cell);
+    if (!run_cell(cell, input, h, NULL, out))
+        out[0] = NULL;
+    return tn_module_end(cell, &at, out, 1) ? out[0] : NULL;
+}
+
+tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
+                                   tn_tensor *h, tn_tensor *c,
+                                   tn_tensor **out_c)
+{
+    if (!cell || !input ||
+        !is_kind(cell, &lstm_cell_class, NULL, "nn_lstm_cell_forward"))
+        return NULL;
+    tn_tensor *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(cell);
+    if (!run_cell(cell, input, h, c, out))
+        out[0] = NULL;
+    if (!tn_module_end(cell, &at, out, 2))
+        return NULL;
+    if (out_c)
+        *out_c = out[1];
+    return out[0];
+}
+
+static tn_module *make_cell(const tn_module_class *type, const char *name,
+                            int gates, int64_t input_size,
+                            int64_t hidden_size,
+                            const tn_nn_rnn_cell_options *options)
+{
+    tn_nn_rnn_cell_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    if (!check_sizes(name, input_size, hidden_size, &(tn_nn_rnn_options){0}))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    recurrent *r = tn_module_new_with(type, sizeof(direction));
+    bool made = false;
+    if (r) {
+        r->input_size = input_size;
+        r->hidden_size = hidden_size;
+        r->gates = gates;
+        r->num_layers = r->directions = 1;
+        r->relu = o.relu;
+        r->bias = !o.no_bias;
+        made = add_direction(r, &r->part[0], input_size, "");
+    }
+    return tn_scope_result(scope, made ? &r->base : NULL);
+}
+
+#define CELL(function, class_name, gates)                                     \
+    static const tn_module_class function##_class = {                         \
+        sizeof function##_class, class_name, sizeof(recurrent),               \
+        cell_forward,            describe,   NULL};                           \
+    tn_module *tn_nn_##function##_with(int64_t input_size,                    \
+                                       int64_t hidden_size,                   \
+                                       const tn_nn_rnn_cell_options *options) \
+    {                                                                         \
+        return make_cell(&function##_class, "nn_" #function, gates,           \
+                         input_size, hidden_size, options);                   \
+    }
+CELL(rnn_cell, "RNNCell", 1)
+CELL(gru_cell, "GRUCell", 3)
+CELL(lstm_cell, "LSTMCell", 4)

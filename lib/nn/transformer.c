@@ -1,0 +1,393 @@
+/* transformer.c: encoder and decoder layers, stacks of them, and both. */
+#include "init.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+/* An encoder layer, or a decoder layer: that has cross and a third norm. */
+typedef struct block {
+    tn_module base;
+    tn_module *self_attn, *cross, *linear1, *linear2, *norm[3];
+    double dropout;
+    bool norm_first, gelu;
+} block;
+
+/* An encoder or a decoder. */
+typedef struct stack {
+    tn_module base;
+    tn_module *norm; /* or NULL */
+    int count;
+    tn_module *layer[];
+} stack;
+
+typedef struct transformer {
+    tn_module base;
+    tn_module *encoder, *decoder;
+} transformer;
+
+static const tn_module_class encoder_layer_class, decoder_layer_class;
+static const tn_module_class encoder_class, decoder_class, transformer_class;
+static const tn_nn_attention_masks no_masks = {.size = sizeof no_masks};
+
+/* ---- one layer -------------------------------------------------------------------- */
+
+static tn_tensor *drop(const block *b, tn_tensor *x)
+{
+    return b->base.training && b->dropout > 0 ? tn_dropout(x, b->dropout, true)
+                                              : x;
+}
+
+static tn_tensor *feed(const block *b, tn_tensor *x)
+{
+    x = tn_forward(b->linear1, x);
+    x = drop(b, b->gelu ? tn_gelu(x) : tn_relu(x));
+    return drop(b, tn_forward(b->linear2, x));
+}
+
+/* What a layer does in turn. */
+enum part { SELF, CROSS, FEED };
+
+static tn_tensor *run_part(const block *b, enum part part, tn_tensor *x,
+                           tn_tensor *memory,
+                           const tn_nn_attention_masks *masks,
+                           const tn_nn_attention_masks *memory_masks)
+{
+    if (part == FEED)
+        return feed(b, x);
+    if (part == SELF)
+        return drop(b, tn_nn_multihead_attention_forward_with(
+                           b->self_attn, x, x, x, NULL, masks));
+    return drop(b, tn_nn_multihead_attention_forward_with(
+                       b->cross, x, memory, memory, NULL, memory_masks));
+}
+
+static tn_tensor *run_block(const block *b, tn_tensor *x, tn_tensor *memory,
+                            const tn_nn_attention_masks *masks,
+                            const tn_nn_attention_masks *memory_masks)
+{
+    int norm = 0;
+    for (enum part part = SELF; part <= FEED; part++) {
+        if (part == CROSS && !b->cross)
+            continue;
+        tn_module *by = b->norm[norm++];
+        tn_tensor *in = b->norm_first ? tn_forward(by, x) : x;
+        tn_tensor *y = run_part(b, part, in, memory, masks, memory_masks);
+        x = tn_add(x, y);
+        if (!b->norm_first)
+            x = tn_forward(by, x);
+    }
+    return x;
+}
+
+static tn_tensor *block_forward(tn_module *self, tn_tensor *input)
+{
+    return run_block((block *)self, input, input, &no_masks, &no_masks);
+}
+
+static const tn_module_class encoder_layer_class = {
+    sizeof encoder_layer_class, "TransformerEncoderLayer", sizeof(block),
+    block_forward, NULL, NULL};
+static const tn_module_class decoder_layer_class = {
+    sizeof decoder_layer_class, "TransformerDecoderLayer", sizeof(block),
+    block_forward, NULL, NULL};
+
+/* ---- options -------------------------------------------------------------------- */
+
+static bool take(tn_nn_transformer_options *o,
+                 const tn_nn_transformer_options *options, const char *name)
+{
+    *o = (tn_nn_transformer_options){.size = sizeof *o};
+    tn__nn_take_options(o, sizeof *o, options);
+    if (o->dim_feedforward == 0)
+        o->dim_feedforward = 2048;
+    if (o->no_dropout)
+        o->dropout = 0;
+    else if (o->dropout == 0)
+        o->dropout = 0.1;
+    if (!o->activation)
+        o->activation = "relu";
+    bool known = strcmp(o->activation, "relu") == 0 ||
+                 strcmp(o->activation, "gelu") == 0;
+    if (known && o->dim_feedforward > 0 && o->dropout >= 0 && o->dropout <= 1)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "%s: dim_feedforward %" PRId64 ", dropout %g, activation "
+                 "\"%s\": a positive number, a probability, and \"relu\" or "
+                 "\"gelu\" are wanted",
+                 name, o->dim_feedforward, o->dropout, o->activation);
+    return false;
+}
+
+static tn_module *make_block(const tn_module_class *type, int64_t d_model,
+                             int64_t nhead, bool cross,
+                             const tn_nn_transformer_options *o)
+{
+    static const char *const name[] = {"norm1", "norm2", "norm3"};
+    tn_scope *scope = tn_scope_open();
+    block *b = tn_module_new(type);
+    bool made = b != NULL;
+    for (int i = 0; i < 1 + cross && made; i++) {
+        tn_module *attention = tn_nn_multihead_attention(
+            d_model, nhead, .dropout = o->dropout,
+            .batch_first = o->batch_first, .no_bias = o->no_bias);
+        if (i == 0)
+            b->self_attn = attention;
+        else
+            b->cross = attention;
+        made = tn_module_add(b, i ? "multihead_attn" : "self_attn",
+                             attention) != NULL;
+    }
+    if (made) {
+        b->linear1 = tn_module_add(b, "linear1",
+                                   tn_nn_linear(d_model, o->dim_feedforward,
+                                                .no_bias = o->no_bias));
+        b->linear2 = tn_module_add(b, "linear2",
+                                   tn_nn_linear(o->dim_feedforward, d_model,
+                                                .no_bias = o->no_bias));
+        b->dropout = o->dropout;
+        b->norm_first = o->norm_first;
+        b->gelu = strcmp(o->activation, "gelu") == 0;
+        made = b->linear1 && b->linear2;
+    }
+    for (int i = 0; i < 2 + cross && made; i++) {
+        b->norm[i] = tn_module_add(b, name[i],
+                                   tn_nn_layer_norm(tn_dims(d_model),
+                                                    .eps = o->layer_norm_eps,
+                                                    .no_bias = o->no_bias));
+        made = b->norm[i] != NULL;
+    }
+    return tn_scope_result(scope, made ? &b->base : NULL);
+}
+
+tn_module *tn_nn_transformer_encoder_layer_with(
+    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options)
+{
+    tn_nn_transformer_options o;
+    return take(&o, options, "nn_transformer_encoder_layer")
+               ? make_block(&encoder_layer_class, d_model, nhead, false, &o)
+               : NULL;
+}
+
+tn_module *tn_nn_transformer_decoder_layer_with(
+    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options)
+{
+    tn_nn_transformer_options o;
+    return take(&o, options, "nn_transformer_decoder_layer")
+               ? make_block(&decoder_layer_class, d_model, nhead, true, &o)
+               : NULL;
+}
+
+/* ---- stacks ------------------------------------------------------------------------ */
+
+static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
+                            const tn_nn_attention_masks *masks,
+                            const tn_nn_attention_masks *memory_masks)
+{
+    for (int i = 0; i < s->count && x; i++) {
+        tn_module_call at = tn_module_begin(s->layer[i]);
+        x = run_block((block *)s->layer[i], x, memory, masks, memory_masks);
+        tn_module_end(s->layer[i], &at, &x, 1);
+    }
+    return s->norm ? tn_forward(s->norm, x) : x;
+}
+
+static tn_tensor *stack_forward(tn_module *self, tn_tensor *input)
+{
+    return run_stack((stack *)self, input, input, &no_masks, &no_masks);
+}
+
+static const tn_module_class encoder_class = {
+    sizeof encoder_class, "TransformerEncoder", sizeof(stack), stack_forward,
+    NULL, NULL};
+static const tn_module_class decoder_class = {
+    sizeof decoder_class, "TransformerDecoder", sizeof(stack), stack_forward,
+    NULL, NULL};
+
+/* Holds the layers, so that their paths are PyTorch's: "layers.0.linear1". */
+static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
+{
+    (void)input;
+    tn_error_set(TN_ERR_UNSUPPORTED, "%s: a list of modules is not run",
+                 self->type->name);
+    return NULL;
+}
+
+static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
+                             int64_t nhead, int count, bool decoder,
+                             const tn_nn_transformer_options *o)
+{
+    static const tn_module_class list_class = {
+        sizeof list_class, "ModuleList", sizeof(tn_module), list_forward,
+        NULL, NULL};
+    if (count < 1) {
+        tn_error_set(TN_ERR_ARGUMENT, "%s: %d layers; at least 1 is wanted",
+                     type->name, count);
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    stack *s = tn_module_new_with(type, (size_t)count * sizeof(tn_module *));
+    tn_module *list = tn_module_add(s, "layers", tn_module_new(&list_class));
+    bool made = list != NULL;
+    for (int i = 0; i < count && made; i++) {
+        char name[12];
+        snprintf(name, sizeof name, "%d", i);
+        s->layer[i] = make_block(decoder ? &decoder_layer_class
+                                         : &encoder_layer_class,
+                                 d_model, nhead, decoder, o);
+        made = tn_module_add(list, name, s->layer[i]) != NULL;
+        s->count++;
+    }
+    if (made && o->final_norm) {
+        s->norm = tn_module_add(s, "norm",
+                                tn_nn_layer_norm(tn_dims(d_model),
+                                                 .eps = o->layer_norm_eps,
+                                                 .no_bias = o->no_bias));
+        made = s->norm != NULL;
+    }
+    return tn_scope_result(scope, made ? &s->base : NULL);
+}
+
+tn_module *tn_nn_transformer_encoder_with(
+    int64_t d_model, int64_t nhead, int num_layers,
+    const tn_nn_transformer_options *options)
+{
+    tn_nn_transformer_options o;
+    return take(&o, options, "nn_transformer_encoder")
+               ? make_stack(&encoder_class, d_model, nhead, num_layers, false,
+                            &o)
+               : NULL;
+}
+
+tn_module *tn_nn_transformer_decoder_with(
+    int64_t d_model, int64_t nhead, int num_layers,
+    const tn_nn_transformer_options *options)
+{
+    tn_nn_transformer_options o;
+    return take(&o, options, "nn_transformer_decoder")
+               ? make_stack(&decoder_class, d_model, nhead, num_layers, true,
+                            &o)
+               : NULL;
+}
+
+/* ---- both ---------------------------------------------------------------------------- */
+
+static tn_tensor *transformer_forward(tn_module *self, tn_tensor *input)
+{
+    return tn_nn_transformer_forward_with(self, input, input, NULL, NULL,
+                                          NULL);
+}
+
+static const tn_module_class transformer_class = {
+    sizeof transformer_class, "Transformer", sizeof(transformer),
+    transformer_forward, NULL, NULL};
+
+/* Every matrix anew, as PyTorch does after all layers are made. */
+static bool start_matrices(tn_module *module)
+{
+    tn_parameter_list *list = tn_parameters(module);
+    bool fine = list != NULL;
+    for (int i = 0; i < tn_parameters_count(list) && fine; i++) {
+        tn_tensor *x = tn_parameters_at(list, i);
+        if (tn_tensor_ndim(x) == 2)
+            fine = tn__nn_set(x, tn__nn_init_xavier(tn_tensor_size(x, 0),
+                                                    tn_tensor_size(x, 1)));
+    }
+    return fine;
+}
+
+tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
+                                  int num_encoder_layers,
+                                  int num_decoder_layers,
+                                  const tn_nn_transformer_options *options)
+{
+    tn_nn_transformer_options o;
+    if (!take(&o, options, "nn_transformer"))
+        return NULL;
+    o.final_norm = true;
+    tn_scope *scope = tn_scope_open();
+    transformer *t = tn_module_new(&transformer_class);
+    bool made = false;
+    if (t) {
+        t->encoder = tn_module_add(t, "encoder",
+                                   make_stack(&encoder_class, d_model, nhead,
+                                              num_encoder_layers, false, &o));
+        t->decoder = tn_module_add(t, "decoder",
+                                   make_stack(&decoder_class, d_model, nhead,
+                                              num_decoder_layers, true, &o));
+        made = t->encoder && t->decoder && start_matrices(&t->base);
+    }
+    return tn_scope_result(scope, made ? &t->base : NULL);
+}
+
+/* ---- with masks ------------------------------------------------------------------------ */
+
+static tn_tensor *run_any(tn_module *module, tn_tensor *x, tn_tensor *memory,
+                          const tn_nn_attention_masks *masks,
+                          const tn_nn_attention_masks *memory_masks)
+{
+    masks = masks ? masks : &no_masks;
+    memory_masks = memory_masks ? memory_masks : &no_masks;
+    bool one = module->type == &encoder_layer_class ||
+               module->type == &decoder_layer_class;
+    tn_module_call at = tn_module_begin(module);
+    tn_tensor *y = NULL;
+    if (!tn_error()) /* a mask that failed is not taken for none */
+        y = one ? run_block((block *)module, x, memory, masks, memory_masks)
+                : run_stack((stack *)module, x, memory, masks, memory_masks);
+    tn_module_end(module, &at, &y, 1);
+    return y;
+}
+
+static bool is_kind(tn_module *module, const tn_module_class *a,
+                    const tn_module_class *b, const char *what)
+{
+    if (module->type == a || module->type == b)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
+                 module->type->name);
+    return false;
+}
+
+tn_tensor *tn_nn_transformer_encoder_forward_with(
+    void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks)
+{
+    if (!encoder || !src ||
+        !is_kind(encoder, &encoder_layer_class, &encoder_class,
+                 "nn_transformer_encoder_forward"))
+        return NULL;
+    return run_any(encoder, src, src, masks, NULL);
+}
+
+tn_tensor *tn_nn_transformer_decoder_forward_with(
+    void *decoder, tn_tensor *tgt, tn_tensor *memory,
+    const tn_nn_attention_masks *masks,
+    const tn_nn_attention_masks *memory_masks)
+{
+    if (!decoder || !tgt || !memory ||
+        !is_kind(decoder, &decoder_layer_class, &decoder_class,
+                 "nn_transformer_decoder_forward"))
+        return NULL;
+    return run_any(decoder, tgt, memory, masks, memory_masks);
+}
+
+tn_tensor *tn_nn_transformer_forward_with(
+    void *module, tn_tensor *src, tn_tensor *tgt,
+    const tn_nn_attention_masks *src_masks,
+    const tn_nn_attention_masks *tgt_masks,
+    const tn_nn_attention_masks *memory_masks)
+{
+    if (!module || !src || !tgt ||
+        !is_kind(module, &transformer_class, NULL, "nn_transformer_forward"))
+        return NULL;
+    transformer *t = module;
+    tn_module_call at = tn_module_begin(module);
+    tn_tensor *memory =
+        tn_nn_transformer_encoder_forward_with(t->encoder, src, src_masks);
+    tn_tensor *y = tn_nn_transformer_decoder_forward_with(
+        t->decoder, tgt, memory, tgt_masks, memory_masks);
+    tn_module_end(module, &at, &y, 1);
+    return y;
+}

@@ -1,0 +1,49 @@
+/* tree.h: what modules register: a tree of named entries.
+ *
+ * Entries are counted objects in a list; nothing here allocates in another
+ * way, so a model's memory is all the library's to account for. */
+#ifndef TN_LIB_NN_TREE_H
+#define TN_LIB_NN_TREE_H
+
+#include <stdatomic.h>
+#include <tenon/nn.h>
+
+enum tn__nn_kind { TN__NN_CHILD, TN__NN_PARAMETER, TN__NN_BUFFER };
+
+typedef struct tn__nn_entry {
+    tn_object object;
+    struct tn__nn_entry *next; /* kept */
+    enum tn__nn_kind kind;
+    void *value;               /* kept: a tn_module or a tn_tensor */
+    char name[];
+} tn__nn_entry;
+
+struct tn_module_tree {
+    tn_object object;
+    tn__nn_entry *first, *last;
+    const char *name;  /* under which this module's parent has it: lent by the
+                          parent's entry; NULL for a root */
+    const tn_module *parent; /* the last that took it; NULL for a root */
+    _Atomic(const tn_path *) path; /* of its last run: where it is run from the
+                                      same place again, nothing is looked up */
+    struct tn__nn_hook *hook; /* kept: the first, in order (hooks.c) */
+    bool recompute;
+};
+
+/* The module's forward with its hooks, recomputed if it is set so. */
+tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
+
+/* Longest path of a model: deeper or longer names are refused when they are
+ * registered or walked. */
+enum { TN__NN_PATH_BYTES = 512 };
+
+/* Calls visit for each tensor of kinds (bits 1 << kind) below module, in the
+ * order of registration, depth first. Stops at, and returns, the first status
+ * that is not TN_OK. */
+tn_status tn__nn_walk_tensors(tn_module *module, unsigned kinds,
+                              tn_status (*visit)(tn_tensor *x,
+                                                 const char *path,
+                                                 void *context),
+                              void *context);
+
+#endif
