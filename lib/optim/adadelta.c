@@ -1,0 +1,48 @@
+/* adadelta.c: Adadelta (arXiv:1212.5701), as torch.optim.Adadelta. */
+#include "optim.h"
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    (void)next;
+    const tn_optim_adadelta_options *o = &group->optim->options.adadelta;
+    number[0] = group->rates.lr;
+    number[1] = group->rates.weight_decay;
+    number[2] = o->maximize ? -1 : 1;
+    number[3] = o->rho;
+    number[4] = 1 - o->rho;
+    number[5] = o->eps;
+}
+
+static tn__optim_rule adadelta = {
+    .name = "Adadelta",
+    .text = "tn__adadelta(p, g, v, a; lr, decay, sign, rho, share, eps) = "
+            TN__OPTIM_DIRECTION
+            "let v1 = rho * v + share * d * d; "
+            "let s = sqrt(a + eps) / sqrt(v1 + eps) * d; "
+            "(p - lr * s, v1, rho * a + share * s * s)",
+    .slots = 2,
+    .slot_name = {"square_avg", "acc_delta"},
+    .numbers = 6,
+    .numbers_of = numbers_of,
+};
+
+tn_optim *tn_optim_adadelta_with(tn_parameter_list *parameters,
+                                 const tn_optim_adadelta_options *options)
+{
+    tn_optim_adadelta_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1);
+    tn__optim_default(&o.rho, 0.9);
+    tn__optim_default(&o.eps, 1e-6);
+    if (!tn__optim_check("Adadelta", "lr", o.lr, 1e300) ||
+        !tn__optim_check("Adadelta", "rho", o.rho, 1) ||
+        !tn__optim_check("Adadelta", "eps", o.eps, 1e300) ||
+        !tn__optim_check("Adadelta", "weight_decay", o.weight_decay, 1e300))
+        return NULL;
+    tn_optim *optim =
+        tn__optim_new(&adadelta, parameters, o.lr, 0, o.weight_decay);
+    if (optim)
+        optim->options.adadelta = o;
+    return optim;
+}

@@ -1,0 +1,94 @@
+/* adam.c: Adam (arXiv:1412.6980) and AdamW (arXiv:1711.05101), in the order of
+ * operations of torch.optim. */
+#include "optim.h"
+
+#include <math.h>
+
+/* keep: what decoupled decay leaves of the parameter (AdamW); decay: what is
+ * added to the gradient (Adam). root: of the second bias correction. */
+#define MOMENTS                                                               \
+    TN__OPTIM_DIRECTION                                                       \
+    "let m1 = m + share1 * (d - m); "                                         \
+    "let v1 = beta2 * v + share2 * d * d; "
+
+#define NUMBERS                                                               \
+    "rate, share1, beta2, share2, eps, root, decay, keep, sign"
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    const tn_optim_adam_options *o = &group->optim->options.adam;
+    const tn__optim_rates *r = &group->rates;
+    bool decoupled = group->optim->rule->name[4] == 'W';
+    double steps = (double)next->steps;
+    number[0] = r->lr / (1 - pow(r->momentum, steps));
+    number[1] = 1 - r->momentum;
+    number[2] = o->beta2;
+    number[3] = 1 - o->beta2;
+    number[4] = o->eps;
+    number[5] = sqrt(1 - pow(o->beta2, steps));
+    number[6] = decoupled ? 0 : r->weight_decay;
+    number[7] = decoupled ? 1 - r->lr * r->weight_decay : 1;
+    number[8] = o->maximize ? -1 : 1;
+}
+
+#define PLAIN_TEXT(name)                                                      \
+    name "(p, g, m, v; " NUMBERS ") = " MOMENTS                               \
+         "(keep * p - rate * (m1 / (sqrt(v1) / root + eps)), m1, v1)"
+#define AMSGRAD_TEXT(name)                                                    \
+    name "(p, g, m, v, top; " NUMBERS ") = " MOMENTS                          \
+         "let t1 = max(top, v1); "                                            \
+         "(keep * p - rate * (m1 / (sqrt(t1) / root + eps)), m1, v1, t1)"
+
+#define RULE(variable, rule_name, rule_text, slot_count)                      \
+    static tn__optim_rule variable = {.name = rule_name,                      \
+                                      .text = rule_text,                      \
+                                      .slots = slot_count,                    \
+                                      .slot_name = {"exp_avg", "exp_avg_sq",  \
+                                                    "max_exp_avg_sq"},        \
+                                      .numbers = 9,                           \
+                                      .momentum = true,                       \
+                                      .numbers_of = numbers_of}
+
+RULE(adam, "Adam", PLAIN_TEXT("tn__adam"), 2);
+RULE(adam_amsgrad, "Adam", AMSGRAD_TEXT("tn__adam_amsgrad"), 3);
+RULE(adamw, "AdamW", PLAIN_TEXT("tn__adamw"), 2);
+RULE(adamw_amsgrad, "AdamW", AMSGRAD_TEXT("tn__adamw_amsgrad"), 3);
+
+static tn_optim *make(tn_parameter_list *parameters, tn__optim_rule *plain,
+                      tn__optim_rule *amsgrad, double weight_decay,
+                      const tn_optim_adam_options *options)
+{
+    tn_optim_adam_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1e-3);
+    tn__optim_default(&o.beta1, 0.9);
+    tn__optim_default(&o.beta2, 0.999);
+    tn__optim_default(&o.eps, 1e-8);
+    if (o.weight_decay == 0 && !o.no_weight_decay)
+        o.weight_decay = weight_decay;
+    const char *name = plain->name;
+    if (!tn__optim_check(name, "lr", o.lr, 1e300) ||
+        !tn__optim_check(name, "beta1", o.beta1, 1) ||
+        !tn__optim_check(name, "beta2", o.beta2, 1) ||
+        !tn__optim_check(name, "eps", o.eps, 1e300) ||
+        !tn__optim_check(name, "weight_decay", o.weight_decay, 1e300))
+        return NULL;
+    tn_optim *optim = tn__optim_new(o.amsgrad ? amsgrad : plain, parameters,
+                                    o.lr, o.beta1, o.weight_decay);
+    if (optim)
+        optim->options.adam = o;
+    return optim;
+}
+
+tn_optim *tn_optim_adam_with(tn_parameter_list *parameters,
+                             const tn_optim_adam_options *options)
+{
+    return make(parameters, &adam, &adam_amsgrad, 0, options);
+}
+
+tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
+                              const tn_optim_adam_options *options)
+{
+    return make(parameters, &adamw, &adamw_amsgrad, 1e-2, options);
+}

@@ -1,0 +1,54 @@
+/* adamax.c: Adam by the largest gradient (arXiv:1412.6980, section 7.1), as
+ * torch.optim.Adamax. */
+#include "optim.h"
+
+#include <math.h>
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    const tn_optim_adamax_options *o = &group->optim->options.adamax;
+    const tn__optim_rates *r = &group->rates;
+    number[0] = r->lr / (1 - pow(r->momentum, (double)next->steps));
+    number[1] = r->weight_decay;
+    number[2] = o->maximize ? -1 : 1;
+    number[3] = 1 - r->momentum;
+    number[4] = o->beta2;
+    number[5] = o->eps;
+}
+
+static tn__optim_rule adamax = {
+    .name = "Adamax",
+    .text = "tn__adamax(p, g, m, u; rate, decay, sign, share, beta2, eps) = "
+            TN__OPTIM_DIRECTION
+            "let m1 = m + share * (d - m); "
+            "let u1 = max(beta2 * u, abs(d) + eps); "
+            "(p - rate * m1 / u1, m1, u1)",
+    .slots = 2,
+    .slot_name = {"exp_avg", "exp_inf"},
+    .numbers = 6,
+    .momentum = true,
+    .numbers_of = numbers_of,
+};
+
+tn_optim *tn_optim_adamax_with(tn_parameter_list *parameters,
+                               const tn_optim_adamax_options *options)
+{
+    tn_optim_adamax_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 2e-3);
+    tn__optim_default(&o.beta1, 0.9);
+    tn__optim_default(&o.beta2, 0.999);
+    tn__optim_default(&o.eps, 1e-8);
+    if (!tn__optim_check("Adamax", "lr", o.lr, 1e300) ||
+        !tn__optim_check("Adamax", "beta1", o.beta1, 1) ||
+        !tn__optim_check("Adamax", "beta2", o.beta2, 1) ||
+        !tn__optim_check("Adamax", "eps", o.eps, 1e300) ||
+        !tn__optim_check("Adamax", "weight_decay", o.weight_decay, 1e300))
+        return NULL;
+    tn_optim *optim =
+        tn__optim_new(&adamax, parameters, o.lr, o.beta1, o.weight_decay);
+    if (optim)
+        optim->options.adamax = o;
+    return optim;
+}

@@ -1,0 +1,57 @@
+/* asgd.c: averaged stochastic gradient descent (Polyak and Juditsky, 1992), as
+ * torch.optim.ASGD. The mean is state "ax", in the file that tn_optim_save
+ * writes. */
+#include "optim.h"
+
+#include <math.h>
+
+/* memory is the rate of the next step: a step sets it from the learning rate
+ * of its own time, as PyTorch does. */
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    const tn_optim_asgd_options *o = &group->optim->options.asgd;
+    double lr = group->rates.lr, steps = (double)next->steps;
+    double eta = next->steps == 1 ? lr : next->memory;
+    next->memory = lr / pow(1 + o->lambd * lr * steps, o->alpha);
+    number[0] = eta;
+    number[1] = 1 - o->lambd * eta;
+    number[2] = next->steps == 1 ? 1 : 1 / fmax(1, steps - 1 - o->t0);
+    number[3] = group->rates.weight_decay;
+    number[4] = o->maximize ? -1 : 1;
+}
+
+static tn__optim_rule asgd = {
+    .name = "ASGD",
+    .text = "tn__asgd(p, g, a; eta, keep, share, decay, sign) = "
+            TN__OPTIM_DIRECTION
+            "let p1 = keep * p - eta * d; "
+            "(p1, where(share == 1, p1, a + share * (p1 - a)))",
+    .slots = 1,
+    .slot_name = {"ax"},
+    .numbers = 5,
+    .numbers_of = numbers_of,
+};
+
+tn_optim *tn_optim_asgd_with(tn_parameter_list *parameters,
+                             const tn_optim_asgd_options *options)
+{
+    tn_optim_asgd_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1e-2);
+    if (!o.no_lambd)
+        tn__optim_default(&o.lambd, 1e-4);
+    tn__optim_default(&o.alpha, 0.75);
+    tn__optim_default(&o.t0, 1e6);
+    if (!tn__optim_check("ASGD", "lr", o.lr, 1e300) ||
+        !tn__optim_check("ASGD", "lambd", o.lambd, 1e300) ||
+        !tn__optim_check("ASGD", "alpha", o.alpha, 1e300) ||
+        !tn__optim_check("ASGD", "t0", o.t0, 1e300) ||
+        !tn__optim_check("ASGD", "weight_decay", o.weight_decay, 1e300))
+        return NULL;
+    tn_optim *optim =
+        tn__optim_new(&asgd, parameters, o.lr, 0, o.weight_decay);
+    if (optim)
+        optim->options.asgd = o;
+    return optim;
+}

@@ -1,0 +1,299 @@
+/* lbfgs.c: limited-memory BFGS (J. Nocedal, "Updating quasi-Newton matrices
+ * with limited storage", 1980), as torch.optim.LBFGS without a line search.
+ *
+ * All parameters are one long vector. What is known of the curvature are the
+ * last pairs of a step s and the change y of the gradient along it. */
+#include "optim.h"
+
+#include <math.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+typedef struct pair {
+    tn_tensor *y, *s; /* kept */
+    double rho;       /* 1 / (y . s) */
+} pair;
+
+typedef struct past {
+    tn_object object;
+    int64_t iterations;
+    double t, scale;             /* last step's length; y . s / y . y */
+    double loss;                 /* before the last step */
+    tn_tensor *direction, *grad; /* kept: of the last step */
+    int first, count, capacity;  /* of the ring of pairs */
+    pair ring[];
+} past;
+
+static void past_release(void *object)
+{
+    past *p = object;
+    tn_drop(p->direction);
+    tn_drop(p->grad);
+    for (int i = 0; i < p->capacity; i++) {
+        tn_drop(p->ring[i].y);
+        tn_drop(p->ring[i].s);
+    }
+}
+
+static const tn_object_class past_class = {sizeof past_class, "LBFGS history",
+                                           sizeof(past), past_release};
+
+/* *slot keeps x instead of what it kept. */
+static void replace(tn_tensor **slot, tn_tensor *x)
+{
+    tn_keep(x);
+    tn_drop(*slot);
+    *slot = x;
+}
+
+/* ---- one long vector ---------------------------------------------------- */
+
+static tn_tensor *flat(tn_tensor *x)
+{
+    return tn_reshape(x, tn_dims(-1));
+}
+
+/* Pieces of a long vector, owned by the open scope. */
+typedef struct pieces {
+    tn_object object;
+    tn_tensor *piece[];
+} pieces;
+
+static const tn_object_class pieces_class = {sizeof pieces_class, "pieces",
+                                             sizeof(pieces), NULL};
+
+/* All gradients; 0 where there is none. */
+static tn_tensor *gather_grad(const tn__optim_group *group)
+{
+    int count = tn_parameters_count(group->parameters);
+    tn_scope *scope = tn_scope_open();
+    pieces *all =
+        tn_object_new(&pieces_class, (size_t)count * sizeof *all->piece);
+    for (int i = 0; all && i < count; i++) {
+        tn_tensor *p = tn_parameters_at(group->parameters, i);
+        tn_tensor *g = tn_tensor_grad(p);
+        all->piece[i] = flat(g ? g : tn_zeros_like(p));
+    }
+    return tn_scope_result(scope, all ? tn_cat(all->piece, count, 0) : NULL);
+}
+
+/* Adds t * direction to the parameters. */
+static tn_status move(const tn__optim_group *group, double t,
+                      tn_tensor *direction)
+{
+    int64_t at = 0;
+    for (int i = 0; i < tn_parameters_count(group->parameters); i++) {
+        tn_tensor *p = tn_parameters_at(group->parameters, i);
+        tn_dims_list shape = {.count = tn_tensor_ndim(p)};
+        for (int k = 0; k < shape.count; k++)
+            shape.dim[k] = tn_tensor_shape(p)[k];
+        tn_tensor *part = tn_reshape(
+            tn_narrow(direction, 0, at, tn_tensor_numel(p)), shape);
+        if (!tn_add_(p, part, .alpha = t, .has_alpha = true))
+            return tn_error_code();
+        at += tn_tensor_numel(p);
+    }
+    return TN_OK;
+}
+
+static double dot(tn_tensor *x, tn_tensor *y)
+{
+    return tn_item(tn_sum(tn_mul(x, y)));
+}
+
+static double largest(tn_tensor *x)
+{
+    return tn_item(tn_max(tn_abs(x)));
+}
+
+/* x + factor * y */
+static tn_tensor *plus(tn_tensor *x, double factor, tn_tensor *y)
+{
+    return tn_add(x, y, .alpha = factor, .has_alpha = true);
+}
+
+/* ---- the direction ------------------------------------------------------ */
+
+/* Takes the last step into the ring, where the curvature along it is up. */
+static void remember(past *p, tn_tensor *grad)
+{
+    tn_tensor *y = plus(grad, -1, p->grad);
+    tn_tensor *s = tn_mul_scalar(p->direction, p->t);
+    double ys = dot(y, s);
+    if (!(ys > 1e-10))
+        return;
+    int at = (p->first + p->count) % p->capacity;
+    if (p->count == p->capacity)
+        p->first = (p->first + 1) % p->capacity;
+    else
+        p->count++;
+    replace(&p->ring[at].y, y);
+    replace(&p->ring[at].s, s);
+    p->ring[at].rho = 1 / ys;
+    p->scale = ys / dot(y, y);
+}
+
+static const pair *pair_at(const past *p, int i)
+{
+    return &p->ring[(p->first + i) % p->capacity];
+}
+
+/* Minus the inverse Hessian times grad, by Nocedal's two loops; numbers of
+ * the first loop live on the stack: one call for each pair, newest first. */
+static tn_tensor *two_loops(const past *p, tn_tensor *q, int i)
+{
+    if (i < 0)
+        return tn_mul_scalar(q, p->scale);
+    const pair *one = pair_at(p, i);
+    double al = dot(one->s, q) * one->rho;
+    tn_tensor *r = two_loops(p, plus(q, -al, one->y), i - 1);
+    double be = dot(one->y, r) * one->rho;
+    return plus(r, al - be, one->s);
+}
+
+/* ---- a step ------------------------------------------------------------- */
+
+/* One iteration's change of the parameters; true if one was made. */
+static bool iterate(past *p, const tn__optim_group *group, tn_tensor *grad,
+                    double loss)
+{
+    const tn_optim_lbfgs_options *o = &group->optim->options.lbfgs;
+    tn_scope *scope = tn_scope_open();
+    bool first = p->iterations == 0, moved = false;
+    if (!first)
+        remember(p, grad);
+    tn_tensor *direction = two_loops(p, tn_neg(grad), p->count - 1);
+    double slope = dot(grad, direction);
+    if (!tn_error()) {
+        double lr = group->rates.lr;
+        p->t = first ? fmin(1, 1 / tn_item(tn_sum(tn_abs(grad)))) * lr : lr;
+        p->iterations++;
+        p->loss = loss;
+        replace(&p->direction, direction);
+        replace(&p->grad, grad);
+        moved = slope <= -o->tolerance_change &&
+                move(group, p->t, direction) == TN_OK;
+    }
+    tn_scope_close(scope);
+    return moved && !tn_error();
+}
+
+static past *past_of(tn_optim *optim)
+{
+    if (!optim->own) {
+        int capacity = optim->options.lbfgs.history_size;
+        past *p = tn_object_new(&past_class, (size_t)capacity * sizeof(pair));
+        if (!p)
+            return NULL;
+        p->capacity = capacity;
+        p->scale = 1;
+        optim->own = tn_keep(p);
+    }
+    return optim->own;
+}
+
+/* The gradient now, and its largest value: NULL on failure. */
+static tn_tensor *look(const tn__optim_group *group, double *out_largest)
+{
+    tn_tensor *grad = NULL;
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        grad = gather_grad(group);
+        *out_largest = largest(grad);
+    }
+    grad = tn_scope_result(scope, grad);
+    return tn_error() ? NULL : grad;
+}
+
+/* The parameters after a step: is it small, or of no use? */
+static bool is_settled(const past *p, const tn_optim_lbfgs_options *o,
+                       double loss, double steepest)
+{
+    double change = 0;
+    TN_NO_GRAD {
+        change = p->t * largest(p->direction);
+    }
+    return steepest <= o->tolerance_grad || change <= o->tolerance_change ||
+           fabs(loss - p->loss) < o->tolerance_change;
+}
+
+static double step(tn_optim *optim, tn_optim_closure closure, void *context)
+{
+    const tn_optim_lbfgs_options *o = &optim->options.lbfgs;
+    const tn__optim_group *group = optim->first;
+    tn_scope *scope = tn_scope_open();
+    past *p = past_of(optim);
+    double steepest = 0, first_loss = p ? closure(context) : NAN;
+    double loss = first_loss;
+    tn_tensor *grad = p && !tn_error() ? look(group, &steepest) : NULL;
+    bool done = !grad || steepest <= o->tolerance_grad;
+    int evaluations = 1;
+    for (int i = 1; !done; i++) {
+        bool moved = false;
+        TN_NO_GRAD {
+            moved = iterate(p, group, grad, loss);
+        }
+        if (!moved || i == o->max_iter)
+            break;
+        tn_scope *inner = tn_scope_open();
+        loss = closure(context);
+        grad = tn_error() ? NULL : look(group, &steepest);
+        grad = tn_scope_result(inner, grad);
+        evaluations++;
+        done = !grad || evaluations >= o->max_eval ||
+               is_settled(p, o, loss, steepest);
+    }
+    tn_scope_close(scope);
+    return tn_error() ? NAN : first_loss;
+}
+
+static tn_status one_kind(const tn_parameter_list *list)
+{
+    const tn_tensor *first = tn_parameters_at(list, 0);
+    for (int i = 1; i < tn_parameters_count(list); i++) {
+        const tn_tensor *p = tn_parameters_at(list, i);
+        if (tn_tensor_dtype(p) != tn_tensor_dtype(first) ||
+            tn_tensor_device(p) != tn_tensor_device(first))
+            return tn_error_set(
+                TN_ERR_DTYPE,
+                "LBFGS: parameter \"%s\" (%s on %s) is not of the dtype and "
+                "device of \"%s\" (%s on %s)",
+                tn_parameters_name(list, i), tn_dtype_name(tn_tensor_dtype(p)),
+                tn_device_name(tn_tensor_device(p)),
+                tn_parameters_name(list, 0),
+                tn_dtype_name(tn_tensor_dtype(first)),
+                tn_device_name(tn_tensor_device(first)));
+    }
+    return TN_OK;
+}
+
+static tn__optim_rule lbfgs = {
+    .name = "LBFGS", .closure = step, .accepts = one_kind};
+
+tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
+                              const tn_optim_lbfgs_options *options)
+{
+    tn_optim_lbfgs_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1);
+    tn__optim_default(&o.tolerance_grad, 1e-7);
+    tn__optim_default(&o.tolerance_change, 1e-9);
+    if (o.max_iter == 0)
+        o.max_iter = 20;
+    if (o.max_eval == 0)
+        o.max_eval = (int)((int64_t)o.max_iter * 5 / 4);
+    if (o.history_size == 0)
+        o.history_size = 100;
+    if (!tn__optim_check("LBFGS", "lr", o.lr, 1e300) ||
+        !tn__optim_check("LBFGS", "max_iter", o.max_iter, 0x1p31) ||
+        !tn__optim_check("LBFGS", "max_eval", o.max_eval, 0x1p31) ||
+        !tn__optim_check("LBFGS", "tolerance_grad", o.tolerance_grad, 1e300) ||
+        !tn__optim_check("LBFGS", "tolerance_change", o.tolerance_change,
+                         1e300) ||
+        !tn__optim_check("LBFGS", "history_size", o.history_size, 1000))
+        return NULL;
+    tn_optim *optim = tn__optim_new(&lbfgs, parameters, o.lr, 0, 0);
+    if (optim)
+        optim->options.lbfgs = o;
+    return optim;
+}

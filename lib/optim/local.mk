@@ -1,0 +1,34 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/optim/adadelta.c \
+	lib/optim/adagrad.c \
+	lib/optim/adam.c \
+	lib/optim/adamax.c \
+	lib/optim/asgd.c \
+	lib/optim/clip.c \
+	lib/optim/cycle.c \
+	lib/optim/lbfgs.c \
+	lib/optim/muon.c \
+	lib/optim/nadam.c \
+	lib/optim/optim.c lib/optim/optim.h \
+	lib/optim/radam.c \
+	lib/optim/rmsprop.c \
+	lib/optim/rprop.c \
+	lib/optim/save.c \
+	lib/optim/schedule.c lib/optim/schedule.h \
+	lib/optim/sgd.c
+tenoninclude_HEADERS += include/tenon/optim.h include/tenon/schedule.h
+EXTRA_DIST += lib/optim/README.md
+
+check_PROGRAMS += tests/optim/test_optim
+tests_optim_test_optim_SOURCES = tests/optim/test_optim.c
+check_PROGRAMS += tests/optim/test_clip
+tests_optim_test_clip_SOURCES = tests/optim/test_clip.c
+check_PROGRAMS += tests/optim/test_rules
+tests_optim_test_rules_SOURCES = tests/optim/test_rules.c
+check_PROGRAMS += tests/optim/test_save
+tests_optim_test_save_SOURCES = tests/optim/test_save.c
+check_PROGRAMS += tests/optim/test_schedule
+tests_optim_test_schedule_SOURCES = tests/optim/test_schedule.c
+check_PROGRAMS += tests/optim/test_memory
+tests_optim_test_memory_SOURCES = tests/optim/test_memory.c

@@ -1,0 +1,157 @@
+/* muon.c: Muon (K. Jordan, "Muon: An optimizer for hidden layers in neural
+ * networks", 2024), as torch.optim.Muon: a step of momentum whose matrix is
+ * brought near to an orthogonal one. */
+#include "optim.h"
+
+#include <math.h>
+#include <tenon/ops.h>
+
+/* The quintic of the Newton-Schulz iteration: x to A x + (B g + C g g) x with
+ * g = x x'. Jordan tuned it so that singular values come near 1 quickly. */
+#define A 3.4445
+#define B (-4.7750)
+#define C 2.0315
+
+enum { MOMENTUM, NESTEROV, KEEP, RATE };
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    (void)next;
+    const tn_optim_muon_options *o = &group->optim->options.muon;
+    number[MOMENTUM] = group->rates.momentum;
+    number[NESTEROV] = !o->no_nesterov;
+    number[KEEP] = 1 - group->rates.lr * group->rates.weight_decay;
+    number[RATE] = group->rates.lr;
+}
+
+/* x rounded to bfloat16, where PyTorch iterates, but kept in float32: a product
+ * is then rounded once, after what is added to it. */
+static tn_tensor *rounded(tn_tensor *x)
+{
+    return tn_to_dtype(tn_to_dtype(x, TN_BF16), TN_F32);
+}
+
+/* first * x + second * y, rounded. */
+static tn_tensor *blend(double first, tn_tensor *x, double second,
+                        tn_tensor *y)
+{
+    return rounded(
+        tn_add(tn_mul_scalar(x, first), tn_mul_scalar(y, second)));
+}
+
+static tn_tensor *orthogonal(tn_tensor *update, double eps, int iterations)
+{
+    bool tall = tn_tensor_size(update, 0) > tn_tensor_size(update, 1);
+    tn_tensor *x = rounded(tall ? tn_t(update) : update);
+    tn_tensor *norm = rounded(tn_sqrt(tn_sum(tn_square(x))));
+    x = rounded(tn_div(x, tn_clamp_min_scalar(norm, eps)));
+    for (int i = 0; i < iterations; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *gram = rounded(tn_matmul(x, tn_t(x)));
+        tn_tensor *more = blend(B, gram, C, tn_matmul(gram, gram));
+        x = tn_scope_result(scope, blend(A, x, 1, tn_matmul(more, x)));
+    }
+    return tall ? tn_t(x) : x;
+}
+
+static double rate_factor(const tn_optim_muon_options *o, const tn_tensor *p)
+{
+    double rows = (double)tn_tensor_size(p, 0);
+    double columns = (double)tn_tensor_size(p, 1);
+    return o->match_rms_adamw ? 0.2 * sqrt(fmax(rows, columns))
+                              : sqrt(fmax(1, rows / columns));
+}
+
+static tn_status step(const tn__optim_group *group, tn__optim_state *state,
+                      const double *number, tn_tensor *p, tn_tensor *g)
+{
+    static const tn_op *momentum_op, *apply_op;
+    const tn_optim_muon_options *o = &group->optim->options.muon;
+    /* Nothing in place before all that can fail is done. */
+    const tn_op *momentum = tn__optim_op(
+        "tn__muon_momentum(g, b; momentum, nesterov) = "
+        "let b1 = b + (1 - momentum) * (g - b); "
+        "(where(nesterov != 0, g + momentum * (b1 - g), b1), b1)",
+        &momentum_op);
+    const tn_op *apply = tn__optim_op(
+        "tn__muon_apply(p, u; keep, rate) = keep * p - rate * u", &apply_op);
+    if (!momentum || !apply)
+        return tn_error_code();
+
+    tn_value value[4] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = g},
+        {.kind = TN_VALUE_TENSOR, .of.tensor = state->slot[0]},
+        {.kind = TN_VALUE_NUMBER,
+         .count = TN_SCALAR_FLOAT,
+         .of.f = number[MOMENTUM]},
+        {.kind = TN_VALUE_NUMBER,
+         .count = TN_SCALAR_FLOAT,
+         .of.f = number[NESTEROV]}};
+    tn_tensor *moved[2];
+    if (tn_op_call(momentum, value, 4, moved, 2) < 0)
+        return tn_error_code();
+    tn_tensor *update = orthogonal(moved[0], o->eps, o->ns_steps);
+    update = tn_to_dtype(update, tn_tensor_dtype(p));
+    if (!update)
+        return tn_error_code();
+
+    value[0].of.tensor = p;
+    value[1].of.tensor = update;
+    value[2].of.f = number[KEEP];
+    value[3].of.f = number[RATE] * rate_factor(o, p);
+    tn_status status = tn_op_call_into(apply, value, 4, &p, 1);
+    if (status >= 0 && !tn_copy_(state->slot[0], moved[1]))
+        status = tn_error_code();
+    return status;
+}
+
+static tn_status matrices_only(const tn_parameter_list *list)
+{
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        int ndim = tn_tensor_ndim(tn_parameters_at(list, i));
+        if (ndim != 2)
+            return tn_error_set(TN_ERR_SHAPE,
+                                "Muon: parameter \"%s\" has %d dimension%s; "
+                                "Muon changes matrices alone: give the others "
+                                "to AdamW",
+                                tn_parameters_name(list, i), ndim,
+                                ndim == 1 ? "" : "s");
+    }
+    return TN_OK;
+}
+
+static tn__optim_rule muon = {
+    .name = "Muon",
+    .slots = 1,
+    .slot_name = {"momentum_buffer"},
+    .momentum = true,
+    .numbers_of = numbers_of,
+    .step = step,
+    .accepts = matrices_only,
+};
+
+tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
+                             const tn_optim_muon_options *options)
+{
+    tn_optim_muon_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1e-3);
+    if (!o.no_weight_decay)
+        tn__optim_default(&o.weight_decay, 0.1);
+    tn__optim_default(&o.momentum, 0.95);
+    tn__optim_default(&o.eps, 1e-7);
+    if (o.ns_steps == 0)
+        o.ns_steps = 5;
+    if (!tn__optim_check("Muon", "lr", o.lr, 1e300) ||
+        !tn__optim_check("Muon", "weight_decay", o.weight_decay, 1e300) ||
+        !tn__optim_check("Muon", "momentum", o.momentum, 1e300) ||
+        !tn__optim_check("Muon", "eps", o.eps, 1e300) ||
+        !tn__optim_check("Muon", "ns_steps", o.ns_steps, 100))
+        return NULL;
+    tn_optim *optim = tn__optim_new(&muon, parameters, o.lr, o.momentum,
+                                    o.weight_decay);
+    if (optim)
+        optim->options.muon = o;
+    return optim;
+}

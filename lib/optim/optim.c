@@ -1,0 +1,363 @@
+/* optim.c: groups of parameters, their state, one step: the same for every
+ * rule. */
+#include "optim.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+/* ---- making ------------------------------------------------------------- */
+
+static void group_release(void *object)
+{
+    tn__optim_group *group = object;
+    for (int i = 0; i < tn_parameters_count(group->parameters); i++) {
+        for (int k = 0; k < TN__OPTIM_SLOTS; k++)
+            tn_drop(group->state[i].slot[k]);
+    }
+    tn_drop(group->parameters);
+    tn_drop(group->next);
+}
+
+static const tn_object_class group_class = {
+    sizeof group_class, "parameter group", sizeof(tn__optim_group),
+    group_release};
+
+static void optim_release(void *object)
+{
+    tn_optim *optim = object;
+    tn_drop(optim->first);
+    tn_drop(optim->own);
+}
+
+static const tn_object_class optim_class = {
+    sizeof optim_class, "optimizer", sizeof(tn_optim), optim_release};
+
+const tn_op *tn__optim_op(const char *text, const tn_op **op)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!*op)
+        *op = tn_op_define(text);
+    const tn_op *found = *op;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* The group that p stands in; NULL if none. */
+static const tn__optim_group *group_of(const tn_optim *optim,
+                                       const tn_tensor *p)
+{
+    for (const tn__optim_group *g = optim->first; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            if (tn_parameters_at(g->parameters, i) == p)
+                return g;
+        }
+    }
+    return NULL;
+}
+
+static tn_status check_list(const tn_optim *optim,
+                            const tn_parameter_list *list)
+{
+    const char *name = optim->rule->name;
+    if (tn_parameters_count(list) == 0)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: the parameter list is empty", name);
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        if (group_of(optim, tn_parameters_at(list, i)))
+            return tn_error_set(TN_ERR_ARGUMENT,
+                                "%s: parameter \"%s\" stands in another "
+                                "group already",
+                                name, tn_parameters_name(list, i));
+    }
+    return optim->rule->accepts ? optim->rule->accepts(list) : TN_OK;
+}
+
+static tn_status add_group(tn_optim *optim, tn_parameter_list *parameters,
+                           const tn__optim_rates *rates)
+{
+    tn_status status = check_list(optim, parameters);
+    if (status < 0)
+        return status;
+    tn_scope *scope = tn_scope_open();
+    tn__optim_group *group = tn_object_new(
+        &group_class,
+        (size_t)tn_parameters_count(parameters) * sizeof(tn__optim_state));
+    if (group) {
+        group->optim = optim;
+        group->parameters = tn_keep(parameters);
+        group->rates = *rates;
+        tn__optim_group **end = &optim->first;
+        while (*end)
+            end = &(*end)->next;
+        *end = tn_keep(group);
+    }
+    tn_scope_close(scope);
+    return group ? TN_OK : tn_error_code();
+}
+
+tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
+                        double lr, double momentum, double weight_decay)
+{
+    if (!parameters || (rule->text && !tn__optim_op(rule->text, &rule->op)))
+        return NULL;
+    tn_optim *optim = tn_object_new(&optim_class, 0);
+    if (!optim)
+        return NULL;
+    optim->rule = rule;
+    optim->defaults = (tn__optim_rates){.lr = lr,
+                                        .initial_lr = -1,
+                                        .momentum = momentum,
+                                        .weight_decay = weight_decay};
+    if (add_group(optim, parameters, &optim->defaults) < 0) {
+        tn_drop(optim);
+        return NULL;
+    }
+    return optim;
+}
+
+tn_status tn_optim_add_group_with(tn_optim *optim,
+                                  tn_parameter_list *parameters,
+                                  const tn_optim_group_options *options)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!optim || !parameters)
+        return tn_error_set(TN_ERR_ARGUMENT, "optim_add_group: %s is NULL",
+                            optim ? "parameters" : "optim");
+    tn_optim_group_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    const char *name = optim->rule->name;
+    if (optim->rule->closure)
+        return tn_error_set(TN_ERR_UNSUPPORTED,
+                            "%s: has one group of parameters only", name);
+    if (!tn__optim_check(name, "lr", o.lr, 1e300) ||
+        !tn__optim_check(name, "weight_decay", o.weight_decay, 1e300))
+        return TN_ERR_ARGUMENT;
+    tn__optim_rates rates = optim->defaults;
+    if (o.lr != 0)
+        rates.lr = o.lr;
+    if (o.weight_decay != 0 || o.no_weight_decay)
+        rates.weight_decay = o.weight_decay;
+    return add_group(optim, parameters, &rates);
+}
+
+bool tn__optim_check(const char *rule, const char *option, double number,
+                     double below)
+{
+    if (number >= 0 && number < below)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be at least 0%s",
+                 rule, option, number, below == 1 ? " and below 1" : "");
+    return false;
+}
+
+void tn__optim_take_options(void *own, size_t own_size, const void *theirs)
+{
+    if (!theirs)
+        return;
+    size_t size;
+    memcpy(&size, theirs, sizeof size);
+    memcpy(own, theirs, size < own_size ? size : own_size);
+}
+
+void tn__optim_default(double *number, double fallback)
+{
+    if (*number == 0)
+        *number = fallback;
+}
+
+/* ---- stepping ----------------------------------------------------------- */
+
+static tn_status make_state(const tn__optim_group *group,
+                            tn__optim_state *state, tn_tensor *parameter)
+{
+    const tn__optim_rule *rule = group->optim->rule;
+    for (int k = 0; k < rule->slots; k++) {
+        if (state->slot[k])
+            continue;
+        double start = rule->start ? rule->start(group, k) : 0;
+        state->slot[k] = tn_keep(start == 0 ? tn_zeros_like(parameter)
+                                            : tn_full_like(parameter, start));
+        if (!state->slot[k])
+            return tn_error_code();
+    }
+    return TN_OK;
+}
+
+/* The state follows a parameter that was moved since the last step. */
+static tn_status check_device(const tn__optim_group *group, int i,
+                              tn_tensor *p)
+{
+    tn_tensor *slot = group->state[i].slot[0];
+    if (!slot || tn_tensor_device(slot) == tn_tensor_device(p))
+        return TN_OK;
+    return tn_error_set(
+        TN_ERR_DEVICE,
+        "%s: parameter \"%s\" is on %s, its state on %s: make the optimizer "
+        "anew after moving the model",
+        group->optim->rule->name, tn_parameters_name(group->parameters, i),
+        tn_device_name(tn_tensor_device(p)),
+        tn_device_name(tn_tensor_device(slot)));
+}
+
+static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
+                            const double *number, tn_tensor *p, tn_tensor *g)
+{
+    tn_value value[2 + TN__OPTIM_SLOTS + TN__OPTIM_NUMBERS] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = p},
+        {.kind = TN_VALUE_TENSOR, .of.tensor = g}};
+    tn_tensor *out[1 + TN__OPTIM_SLOTS] = {p};
+    int count = 2;
+    for (int k = 0; k < rule->slots; k++) {
+        value[count++] = (tn_value){.kind = TN_VALUE_TENSOR,
+                                    .of.tensor = state->slot[k]};
+        out[1 + k] = state->slot[k];
+    }
+    for (int k = 0; k < rule->numbers; k++)
+        value[count++] = (tn_value){.kind = TN_VALUE_NUMBER,
+                                    .count = TN_SCALAR_FLOAT,
+                                    .of.f = number[k]};
+    return tn_op_call_into(rule->op, value, count, out, 1 + rule->slots);
+}
+
+static tn_status step_one(tn__optim_group *group, int i)
+{
+    tn_tensor *p = tn_parameters_at(group->parameters, i);
+    tn_tensor *g = tn_tensor_grad(p);
+    if (!g)
+        return TN_OK;
+    const tn__optim_rule *rule = group->optim->rule;
+    tn__optim_state *state = &group->state[i];
+    tn_status status = make_state(group, state, p);
+    if (status == TN_OK)
+        status = check_device(group, i, p);
+    if (status < 0)
+        return status;
+
+    double number[TN__OPTIM_NUMBERS];
+    tn__optim_progress next = state->progress;
+    next.steps++;
+    rule->numbers_of(group, &next, number);
+    status = rule->step ? rule->step(group, state, number, p, g)
+                        : run_kernel(rule, state, number, p, g);
+    if (status >= 0)
+        state->progress = next;
+    return status;
+}
+
+tn_status tn_optim_step(tn_optim *optim)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!optim)
+        return tn_error_set(TN_ERR_ARGUMENT, "optim_step: optim is NULL");
+    if (optim->rule->closure)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: a step looks at the loss several times: "
+                            "call tn_optim_step_closure",
+                            optim->rule->name);
+    tn_status status = TN_OK;
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        for (tn__optim_group *g = optim->first; g && status >= 0; g = g->next) {
+            for (int i = 0;
+                 i < tn_parameters_count(g->parameters) && status >= 0; i++)
+                status = step_one(g, i);
+        }
+    }
+    tn_scope_close(scope);
+    return status < 0 ? status : TN_OK;
+}
+
+double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
+                             void *context)
+{
+    if (tn_error())
+        return NAN;
+    if (!optim || !closure) {
+        tn_error_set(TN_ERR_ARGUMENT, "optim_step_closure: %s is NULL",
+                     optim ? "closure" : "optim");
+        return NAN;
+    }
+    if (optim->rule->closure)
+        return optim->rule->closure(optim, closure, context);
+    double loss = closure(context);
+    return tn_optim_step(optim) < 0 ? NAN : loss;
+}
+
+void tn_optim_zero_grad(tn_optim *optim)
+{
+    for (tn__optim_group *g = optim ? optim->first : NULL; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn_tensor *p = tn_parameters_at(g->parameters, i);
+            if (tn_tensor_grad(p))
+                tn_tensor_set_grad(p, NULL);
+        }
+    }
+}
+
+/* ---- learning rates ----------------------------------------------------- */
+
+double tn_optim_lr(const tn_optim *optim)
+{
+    return optim ? optim->first->rates.lr : 0;
+}
+
+tn_status tn_optim_set_lr(tn_optim *optim, double lr)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!optim)
+        return tn_error_set(TN_ERR_ARGUMENT, "optim_set_lr: optim is NULL");
+    if (!tn__optim_check(optim->rule->name, "lr", lr, 1e300))
+        return TN_ERR_ARGUMENT;
+    for (tn__optim_group *g = optim->first; g; g = g->next)
+        g->rates.lr = lr;
+    return TN_OK;
+}
+
+int tn_optim_group_count(const tn_optim *optim)
+{
+    int count = 0;
+    for (const tn__optim_group *g = optim ? optim->first : NULL; g;
+         g = g->next)
+        count++;
+    return count;
+}
+
+static tn__optim_group *group_at(const char *call, const tn_optim *optim,
+                                 int group)
+{
+    if (!optim) {
+        tn_error_set(TN_ERR_ARGUMENT, "%s: optim is NULL", call);
+        return NULL;
+    }
+    tn__optim_group *g = group < 0 ? NULL : optim->first;
+    for (int i = 0; g && i < group; i++)
+        g = g->next;
+    if (!g)
+        tn_error_set(TN_ERR_ARGUMENT, "%s: group %d of %d", call, group,
+                     tn_optim_group_count(optim));
+    return g;
+}
+
+double tn_optim_group_lr(const tn_optim *optim, int group)
+{
+    tn__optim_group *g = group_at("optim_group_lr", optim, group);
+    return g ? g->rates.lr : NAN;
+}
+
+tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    tn__optim_group *g = group_at("optim_group_set_lr", optim, group);
+    if (!g || !tn__optim_check(optim->rule->name, "lr", lr, 1e300))
+        return TN_ERR_ARGUMENT;
+    g->rates.lr = lr;
+    return TN_OK;
+}

@@ -1,0 +1,82 @@
+/* rmsprop.c: RMSprop, as torch.optim.RMSprop. With momentum or centered or
+ * both its state has one, two or three tensors: four kernels of one text. */
+#include "optim.h"
+
+#define NUMBERS "lr, decay, sign, alpha, share, eps"
+#define SQUARES TN__OPTIM_DIRECTION "let v1 = alpha * v + share * d * d; "
+#define PLAIN "let avg = sqrt(v1) + eps; "
+/* v1 - m1 * m1 is a difference of near numbers: below 0 it gives NaN, as in
+ * PyTorch. */
+#define CENTERED                                                              \
+    "let m1 = m + share * (d - m); let avg = sqrt(v1 - m1 * m1) + eps; "
+#define MOMENTUM "let b1 = momentum * b + d / avg; "
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    (void)next;
+    const tn_optim_rmsprop_options *o = &group->optim->options.rmsprop;
+    number[0] = group->rates.lr;
+    number[1] = group->rates.weight_decay;
+    number[2] = o->maximize ? -1 : 1;
+    number[3] = o->alpha;
+    number[4] = 1 - o->alpha;
+    number[5] = o->eps;
+    number[6] = group->rates.momentum;
+}
+
+static tn__optim_rule rules[2][2] = {
+    {{.name = "RMSprop",
+      .text = "tn__rmsprop(p, g, v; " NUMBERS ") = " SQUARES PLAIN
+              "(p - lr * d / avg, v1)",
+      .slots = 1,
+      .slot_name = {"square_avg"},
+      .numbers = 6,
+      .numbers_of = numbers_of},
+     {.name = "RMSprop",
+      .text = "tn__rmsprop_centered(p, g, v, m; " NUMBERS ") = " SQUARES
+              CENTERED "(p - lr * d / avg, v1, m1)",
+      .slots = 2,
+      .slot_name = {"square_avg", "grad_avg"},
+      .numbers = 6,
+      .numbers_of = numbers_of}},
+    {{.name = "RMSprop",
+      .text = "tn__rmsprop_momentum(p, g, v, b; " NUMBERS ", momentum) = "
+              SQUARES PLAIN MOMENTUM "(p - lr * b1, v1, b1)",
+      .slots = 2,
+      .slot_name = {"square_avg", "momentum_buffer"},
+      .numbers = 7,
+      .momentum = true,
+      .numbers_of = numbers_of},
+     {.name = "RMSprop",
+      .text = "tn__rmsprop_momentum_centered(p, g, v, b, m; " NUMBERS
+              ", momentum) = " SQUARES CENTERED MOMENTUM
+              "(p - lr * b1, v1, b1, m1)",
+      .slots = 3,
+      .slot_name = {"square_avg", "momentum_buffer", "grad_avg"},
+      .numbers = 7,
+      .momentum = true,
+      .numbers_of = numbers_of}},
+};
+
+tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
+                                const tn_optim_rmsprop_options *options)
+{
+    tn_optim_rmsprop_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1e-2);
+    tn__optim_default(&o.alpha, 0.99);
+    tn__optim_default(&o.eps, 1e-8);
+    if (!tn__optim_check("RMSprop", "lr", o.lr, 1e300) ||
+        !tn__optim_check("RMSprop", "alpha", o.alpha, 1e300) ||
+        !tn__optim_check("RMSprop", "eps", o.eps, 1e300) ||
+        !tn__optim_check("RMSprop", "weight_decay", o.weight_decay, 1e300) ||
+        !tn__optim_check("RMSprop", "momentum", o.momentum, 1e300))
+        return NULL;
+    tn_optim *optim =
+        tn__optim_new(&rules[o.momentum != 0][o.centered], parameters, o.lr,
+                      o.momentum, o.weight_decay);
+    if (optim)
+        optim->options.rmsprop = o;
+    return optim;
+}

@@ -1,0 +1,67 @@
+/* rprop.c: resilient backpropagation (Riedmiller and Braun, 1993), as
+ * torch.optim.Rprop: a step size for each element, which grows while the sign
+ * of its gradient stays and shrinks where it turns. */
+#include "optim.h"
+
+static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
+                       double *number)
+{
+    (void)next;
+    const tn_optim_rprop_options *o = &group->optim->options.rprop;
+    number[0] = o->maximize ? -1 : 1;
+    number[1] = o->eta_minus;
+    number[2] = o->eta_plus;
+    number[3] = o->step_min;
+    number[4] = o->step_max;
+}
+
+enum { PREVIOUS, STEP_SIZE };
+
+static double start(const tn__optim_group *group, int slot)
+{
+    return slot == STEP_SIZE ? group->rates.lr : 0;
+}
+
+/* Where the sign turned the gradient counts as 0, in this step and in the
+ * comparison of the next. */
+static tn__optim_rule rprop = {
+    .name = "Rprop",
+    .text = "tn__rprop(p, g, prev, size; sign, minus, plus, low, high) = "
+            "let d = sign * g; let turn = d * prev; "
+            "let eta = where(turn > 0, plus, where(turn < 0, minus, 1)); "
+            "let size1 = min(max(size * eta, low), high); "
+            "let d1 = where(turn < 0, 0, d); "
+            "(p - where(d1 > 0, size1, where(d1 < 0, -size1, 0)), d1, size1)",
+    .slots = 2,
+    .slot_name = {[PREVIOUS] = "prev", [STEP_SIZE] = "step_size"},
+    .numbers = 5,
+    .numbers_of = numbers_of,
+    .start = start,
+};
+
+tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
+                              const tn_optim_rprop_options *options)
+{
+    tn_optim_rprop_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.lr, 1e-2);
+    tn__optim_default(&o.eta_minus, 0.5);
+    tn__optim_default(&o.eta_plus, 1.2);
+    tn__optim_default(&o.step_min, 1e-6);
+    tn__optim_default(&o.step_max, 50);
+    if (!tn__optim_check("Rprop", "lr", o.lr, 1e300) ||
+        !tn__optim_check("Rprop", "step_min", o.step_min, 1e300) ||
+        !tn__optim_check("Rprop", "step_max", o.step_max, 1e300))
+        return NULL;
+    if (!(0 < o.eta_minus && o.eta_minus < 1 && 1 < o.eta_plus)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "Rprop: eta_minus is %g, eta_plus %g; they must be "
+                     "between 0 and 1, and above 1",
+                     o.eta_minus, o.eta_plus);
+        return NULL;
+    }
+    tn_optim *optim = tn__optim_new(&rprop, parameters, o.lr, 0, 0);
+    if (optim)
+        optim->options.rprop = o;
+    return optim;
+}

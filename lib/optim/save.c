@@ -1,0 +1,394 @@
+/* save.c: an optimizer's state in a safetensors file. Tensors carry the names
+ * of their parameters; steps and rates are JSON in the metadata, where 17
+ * digits bring every double back as it was. */
+#include "optim.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/io.h>
+#include <tenon/ops.h>
+
+static const struct {
+    const char *name;
+    size_t at;
+} rate_fields[] = {
+    {"lr", offsetof(tn__optim_rates, lr)},
+    {"initial_lr", offsetof(tn__optim_rates, initial_lr)},
+    {"momentum", offsetof(tn__optim_rates, momentum)},
+    {"weight_decay", offsetof(tn__optim_rates, weight_decay)},
+};
+enum { RATE_FIELDS = sizeof rate_fields / sizeof *rate_fields };
+
+/* The tensors of a state with their names, as the file's calls want them. Of
+ * parameters that have made a step: the others have none. */
+typedef struct list {
+    tn_object object;
+    int count;
+    tn_tensor **tensor; /* lent by the optimizer, or made for it */
+    const char **name;
+    char *names; /* where the next name goes */
+} list;
+
+static const tn_object_class list_class = {sizeof list_class,
+                                           "optimizer state", sizeof(list),
+                                           NULL};
+
+static size_t name_of(char *out, size_t room, int group,
+                      const char *parameter, const char *slot)
+{
+    return (size_t)snprintf(out, room, "%d.%s.%s", group, parameter, slot) + 1;
+}
+
+/* Room for the state of an optimizer with all its slots. */
+static list *list_new(const tn_optim *optim)
+{
+    size_t count = 0, bytes = 0;
+    int group = 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            for (int k = 0; k < optim->rule->slots; k++, count++)
+                bytes += name_of(NULL, 0, group,
+                                 tn_parameters_name(g->parameters, i),
+                                 optim->rule->slot_name[k]);
+        }
+    }
+    list *l = tn_object_new(&list_class, count * 2 * sizeof(void *) + bytes);
+    if (!l)
+        return NULL;
+    l->tensor = (tn_tensor **)(l + 1);
+    l->name = (const char **)(l->tensor + count);
+    l->names = (char *)(l->name + count);
+    return l;
+}
+
+static const char *add_name(list *l, int group, const char *parameter,
+                            const char *slot)
+{
+    const char *name = l->names;
+    /* list_new measured this very text */
+    l->names += name_of(l->names, INT_MAX, group, parameter, slot);
+    l->name[l->count++] = name;
+    return name;
+}
+
+/* ---- saving ------------------------------------------------------------- */
+
+static list *state_of(const tn_optim *optim)
+{
+    list *l = list_new(optim);
+    int group = 0;
+    for (const tn__optim_group *g = optim->first; l && g;
+         g = g->next, group++) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            const tn__optim_state *state = &g->state[i];
+            if (state->progress.steps == 0)
+                continue;
+            for (int k = 0; k < optim->rule->slots; k++) {
+                l->tensor[l->count] = state->slot[k];
+                add_name(l, group, tn_parameters_name(g->parameters, i),
+                         optim->rule->slot_name[k]);
+            }
+        }
+    }
+    return l;
+}
+
+static json_t *json_of_group(const tn__optim_group *group)
+{
+    json_t *out = json_object(), *steps = json_array(), *memory = json_array();
+    int failed = 0;
+    for (int i = 0; i < RATE_FIELDS; i++) {
+        double value;
+        memcpy(&value, (const char *)&group->rates + rate_fields[i].at,
+               sizeof value);
+        failed |= json_object_set_new(out, rate_fields[i].name,
+                                      json_real(value));
+    }
+    for (int i = 0; i < tn_parameters_count(group->parameters); i++) {
+        const tn__optim_progress *p = &group->state[i].progress;
+        failed |= json_array_append_new(steps, json_integer(p->steps));
+        failed |= json_array_append_new(memory, json_real(p->memory));
+    }
+    failed |= json_object_set_new(out, "steps", steps);
+    failed |= json_object_set_new(out, "memory", memory);
+    if (!failed)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* The text for the metadata, malloc'ed by jansson; NULL without memory. */
+static char *text_of(const tn_optim *optim)
+{
+    json_t *top = json_object(), *groups = json_array();
+    int failed = json_object_set_new(top, "groups", groups);
+    failed |= json_object_set_new(top, "rule", json_string(optim->rule->name));
+    for (const tn__optim_group *g = optim->first; g && !failed; g = g->next)
+        failed |= json_array_append_new(groups, json_of_group(g));
+    char *text = failed ? NULL
+                        : json_dumps(top, JSON_COMPACT | JSON_SORT_KEYS |
+                                              JSON_REAL_PRECISION(17));
+    json_decref(top);
+    return text;
+}
+
+/* LBFGS has a past that is no state of parameters. */
+static tn_status check_call(const char *call, const tn_optim *optim,
+                            const char *path)
+{
+    if (!optim || !path)
+        return tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", call,
+                            optim ? "path" : "optim");
+    if (optim->rule->closure)
+        return tn_error_set(TN_ERR_UNSUPPORTED,
+                            "%s: the history of %s is not saved", call,
+                            optim->rule->name);
+    return TN_OK;
+}
+
+tn_status tn_optim_save(tn_optim *optim, const char *path)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    tn_status status = check_call("optim_save", optim, path);
+    if (status < 0)
+        return status;
+    tn_scope *scope = tn_scope_open();
+    list *l = state_of(optim);
+    char *text = l ? text_of(optim) : NULL;
+    if (text) {
+        const char *const metadata[][2] = {{"optimizer", text}};
+        status = tn_safetensors_save(path, l->name, l->tensor, l->count,
+                                     metadata, 1);
+    } else {
+        status = l ? tn_error_set(TN_ERR_MEMORY, "optim_save: out of memory")
+                   : tn_error_code();
+    }
+    free(text);
+    tn_scope_close(scope);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------ */
+
+static tn_status bad_file(const char *path, const char *what)
+{
+    return tn_error_set(TN_ERR_FORMAT, "optim_load %s: %s", path, what);
+}
+
+static tn_status check_group(const tn__optim_group *group, int number,
+                             const json_t *json, const char *path)
+{
+    for (int i = 0; i < RATE_FIELDS; i++) {
+        const json_t *value = json_object_get(json, rate_fields[i].name);
+        if (!json_is_number(value) || !isfinite(json_number_value(value)))
+            return bad_file(path, "a group lacks its rates");
+    }
+    const json_t *steps = json_object_get(json, "steps");
+    const json_t *memory = json_object_get(json, "memory");
+    int count = tn_parameters_count(group->parameters);
+    if (json_array_size(steps) != (size_t)count)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "optim_load %s: group %d has %d parameters, in "
+                            "the file %zu",
+                            path, number, count, json_array_size(steps));
+    if (json_array_size(memory) != (size_t)count)
+        return bad_file(path, "a group lacks its memory");
+    for (size_t i = 0; i < (size_t)count; i++) {
+        const json_t *step = json_array_get(steps, i);
+        if (!json_is_integer(step) || json_integer_value(step) < 0 ||
+            json_integer_value(step) > INT64_MAX / 2 || /* room to go on */
+            !json_is_number(json_array_get(memory, i)))
+            return bad_file(path, "steps or memory hold something else than "
+                                  "numbers");
+    }
+    return TN_OK;
+}
+
+/* Are rule and groups those of the optimizer? */
+static tn_status check_text(const tn_optim *optim, const json_t *top,
+                            const char *path)
+{
+    const char *rule = json_string_value(json_object_get(top, "rule"));
+    const json_t *groups = json_object_get(top, "groups");
+    if (!rule || !json_is_array(groups))
+        return bad_file(path, "no \"optimizer\" in its metadata: not written "
+                              "by tn_optim_save");
+    if (strcmp(rule, optim->rule->name) != 0)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "optim_load %s: the state of %s, not of %s", path,
+                            rule, optim->rule->name);
+    if (json_array_size(groups) != (size_t)tn_optim_group_count(optim))
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "optim_load %s: %zu groups; the optimizer has %d",
+                            path, json_array_size(groups),
+                            tn_optim_group_count(optim));
+    int number = 0;
+    tn_status status = TN_OK;
+    for (const tn__optim_group *g = optim->first; g && status == TN_OK;
+         g = g->next, number++)
+        status = check_group(g, number, json_array_get(groups, (size_t)number),
+                             path);
+    return status;
+}
+
+/* The tensor of that name, where its parameter is; NULL if it does not fit. */
+static tn_tensor *read_slot(tn_safetensors *file, const char *path,
+                            const char *name, tn_tensor *p)
+{
+    if (!tn_safetensors_has(file, name)) {
+        tn_error_set(TN_ERR_ARGUMENT, "optim_load %s: the file has no \"%s\"",
+                     path, name);
+        return NULL;
+    }
+    tn_tensor *x = tn_safetensors_tensor(file, name);
+    if (!x)
+        return NULL;
+    bool same = tn_tensor_dtype(x) == tn_tensor_dtype(p) &&
+                tn_tensor_ndim(x) == tn_tensor_ndim(p);
+    for (int i = 0; same && i < tn_tensor_ndim(p); i++)
+        same = tn_tensor_shape(x)[i] == tn_tensor_shape(p)[i];
+    if (!same) {
+        tn_error_set(TN_ERR_SHAPE,
+                     "optim_load %s: \"%s\" has another shape or dtype than "
+                     "its parameter",
+                     path, name);
+        return NULL;
+    }
+    /* a copy: what is read is a view on the file */
+    return tn_clone(tn_to(x, tn_tensor_device(p)));
+}
+
+static const json_t *in_group(const json_t *groups, int group,
+                              const char *field, int i)
+{
+    return json_array_get(
+        json_object_get(json_array_get(groups, (size_t)group), field),
+        (size_t)i);
+}
+
+/* All tensors that the file should have, in the optimizer's order. */
+static tn_status read_all(const tn_optim *optim, const json_t *groups,
+                          tn_safetensors *file, const char *path, list *l)
+{
+    int group = 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            if (json_integer_value(in_group(groups, group, "steps", i)) == 0)
+                continue;
+            for (int k = 0; k < optim->rule->slots; k++) {
+                int at = l->count;
+                const char *name =
+                    add_name(l, group, tn_parameters_name(g->parameters, i),
+                             optim->rule->slot_name[k]);
+                l->tensor[at] = read_slot(file, path, name,
+                                          tn_parameters_at(g->parameters, i));
+                if (!l->tensor[at])
+                    return tn_error_code();
+            }
+        }
+    }
+    if (tn_safetensors_count(file) != l->count)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "optim_load %s: %d tensors; the optimizer has %d",
+                            path, tn_safetensors_count(file), l->count);
+    return TN_OK;
+}
+
+/* Cannot fail: nothing is changed before all is there. */
+static void take_all(tn_optim *optim, const json_t *groups, const list *l)
+{
+    int group = 0, next = 0;
+    for (tn__optim_group *g = optim->first; g; g = g->next, group++) {
+        const json_t *json = json_array_get(groups, (size_t)group);
+        for (int i = 0; i < RATE_FIELDS; i++) {
+            double value = json_number_value(
+                json_object_get(json, rate_fields[i].name));
+            memcpy((char *)&g->rates + rate_fields[i].at, &value,
+                   sizeof value);
+        }
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn__optim_state *state = &g->state[i];
+            state->progress.steps =
+                json_integer_value(in_group(groups, group, "steps", i));
+            state->progress.memory =
+                json_number_value(in_group(groups, group, "memory", i));
+            for (int k = 0; k < optim->rule->slots; k++) {
+                tn_drop(state->slot[k]);
+                state->slot[k] = state->progress.steps
+                                     ? tn_keep(l->tensor[next++])
+                                     : NULL;
+            }
+        }
+    }
+}
+
+static tn_status load_file(tn_optim *optim, tn_safetensors *file)
+{
+    const char *path = tn_safetensors_path(file);
+    list *l = file ? list_new(optim) : NULL;
+    if (!l)
+        return tn_error_code();
+    const char *text = tn_safetensors_metadata(file, "optimizer");
+    json_t *top = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *groups = json_object_get(top, "groups");
+    tn_status status = check_text(optim, top, path);
+    TN_NO_GRAD {
+        if (status == TN_OK)
+            status = read_all(optim, groups, file, path, l);
+    }
+    if (status == TN_OK)
+        take_all(optim, groups, l);
+    json_decref(top);
+    return status;
+}
+
+tn_status tn_optim_load(tn_optim *optim, const char *path)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    tn_status status = check_call("optim_load", optim, path);
+    if (status < 0)
+        return status;
+    tn_scope *scope = tn_scope_open();
+    status = load_file(optim, tn_safetensors_open(path));
+    tn_scope_close(scope);
+    return status;
+}
+
+/* ---- as part of a file that holds more ---------------------------------- */
+
+char *tn_optim_state(tn_optim *optim, tn_optim_state_visit visit,
+                     void *context)
+{
+    if (!optim || check_call("optim_state", optim, "") < 0)
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    list *l = state_of(optim);
+    char *text = l ? text_of(optim) : NULL;
+    if (l && !text)
+        tn_error_set(TN_ERR_MEMORY, "optim_state: out of memory");
+    for (int i = 0; text && i < l->count; i++)
+        visit(l->name[i], l->tensor[i], context);
+    tn_scope_close(scope);
+    return text;
+}
+
+tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    tn_status status =
+        check_call("optim_load", optim, tn_safetensors_path(part));
+    if (status < 0)
+        return status;
+    tn_scope *scope = tn_scope_open();
+    status = load_file(optim, part);
+    tn_scope_close(scope);
+    return status;
+}

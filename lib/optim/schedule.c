@@ -1,0 +1,372 @@
+/* schedule.c: making and stepping schedules, and those without momentum. The
+ * recurrences are PyTorch's, so that chained schedules give its values. */
+#include "schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double pi = 3.14159265358979323846;
+
+/* ---- all schedules ------------------------------------------------------ */
+
+static void schedule_release(void *object)
+{
+    tn_schedule *schedule = object;
+    tn_drop(schedule->optim);
+}
+
+static const tn_object_class schedule_class = {
+    sizeof schedule_class, "schedule", sizeof(tn_schedule), schedule_release};
+
+tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
+                              size_t extra)
+{
+    if (!optim)
+        return NULL;
+    tn_schedule *schedule = tn_object_new(&schedule_class, extra);
+    if (schedule) {
+        schedule->kind = kind;
+        schedule->optim = tn_keep(optim);
+    }
+    return schedule;
+}
+
+static void advance_groups(tn_schedule *schedule)
+{
+    for (tn__optim_group *g = schedule->optim->first; g; g = g->next) {
+        if (g->rates.initial_lr < 0)
+            g->rates.initial_lr = g->rates.lr;
+        schedule->kind->advance(schedule, schedule->steps, &g->rates);
+    }
+}
+
+tn_schedule *tn__schedule_start(tn_schedule *schedule)
+{
+    if (schedule)
+        advance_groups(schedule);
+    return schedule;
+}
+
+bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
+                        double number, double low, double high)
+{
+    if (number >= low && number <= high)
+        return true;
+    if (high < 1e300)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: %s is %g; it must be between %g and %g", kind->name,
+                     option, number, low, high);
+    else
+        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be at least %g",
+                     kind->name, option, number, low);
+    return false;
+}
+
+tn_status tn_schedule_step(tn_schedule *schedule)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!schedule)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "schedule_step: schedule is NULL");
+    if (schedule->limit && schedule->steps >= schedule->limit)
+        return tn_error_set(TN_ERR_STATE,
+                            "%s: step %lld, but total_steps is %lld",
+                            schedule->kind->name,
+                            (long long)schedule->steps + 1,
+                            (long long)schedule->limit);
+    schedule->steps++;
+    advance_groups(schedule);
+    return TN_OK;
+}
+
+int64_t tn_schedule_steps(const tn_schedule *schedule)
+{
+    return schedule ? schedule->steps : 0;
+}
+
+tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!schedule)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "schedule_set_steps: schedule is NULL");
+    if (steps < 0 || (schedule->limit && steps > schedule->limit))
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: %lld steps: not a number of its steps",
+                            schedule->kind->name, (long long)steps);
+    schedule->steps = steps;
+    return TN_OK;
+}
+
+/* ---- StepLR, MultiStepLR, ExponentialLR --------------------------------- */
+
+static void step_advance(const tn_schedule *schedule, int64_t step,
+                         tn__optim_rates *rates)
+{
+    if (step > 0 && step % schedule->of.step.step_size == 0)
+        rates->lr *= schedule->of.step.gamma;
+}
+
+static const tn__schedule_kind step_kind = {"StepLR", step_advance};
+
+tn_schedule *
+tn_schedule_step_lr_with(tn_optim *optim, int64_t step_size,
+                         const tn_schedule_step_lr_options *options)
+{
+    tn_schedule_step_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.gamma, 0.1);
+    if (!tn__schedule_check(&step_kind, "step_size", (double)step_size, 1,
+                            1e300) ||
+        !tn__schedule_check(&step_kind, "gamma", o.gamma, 0, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&step_kind, optim, 0);
+    if (schedule) {
+        schedule->of.step.step_size = step_size;
+        schedule->of.step.gamma = o.gamma;
+    }
+    return tn__schedule_start(schedule);
+}
+
+static void multi_step_advance(const tn_schedule *schedule, int64_t step,
+                               tn__optim_rates *rates)
+{
+    for (int i = 0; i < schedule->of.multi_step.count; i++) {
+        if (schedule->of.multi_step.milestones[i] == step)
+            rates->lr *= schedule->of.multi_step.gamma;
+    }
+}
+
+static const tn__schedule_kind multi_step_kind = {"MultiStepLR",
+                                                  multi_step_advance};
+
+tn_schedule *tn_schedule_multi_step_lr_with(
+    tn_optim *optim, const int64_t *milestones, int count,
+    const tn_schedule_multi_step_lr_options *options)
+{
+    tn_schedule_multi_step_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.gamma, 0.1);
+    if (count < 0 || (count > 0 && !milestones)) {
+        tn_error_set(TN_ERR_ARGUMENT, "MultiStepLR: milestones is NULL");
+        return NULL;
+    }
+    if (!tn__schedule_check(&multi_step_kind, "gamma", o.gamma, 0, 1e300))
+        return NULL;
+    size_t bytes = (size_t)count * sizeof *milestones;
+    tn_schedule *schedule = tn__schedule_new(&multi_step_kind, optim, bytes);
+    if (schedule) {
+        int64_t *copy = (int64_t *)(schedule + 1);
+        if (count > 0)
+            memcpy(copy, milestones, bytes);
+        schedule->of.multi_step.milestones = copy;
+        schedule->of.multi_step.count = count;
+        schedule->of.multi_step.gamma = o.gamma;
+    }
+    return tn__schedule_start(schedule);
+}
+
+static void exponential_advance(const tn_schedule *schedule, int64_t step,
+                                tn__optim_rates *rates)
+{
+    if (step > 0)
+        rates->lr *= schedule->of.gamma;
+}
+
+static const tn__schedule_kind exponential_kind = {"ExponentialLR",
+                                                   exponential_advance};
+
+tn_schedule *tn_schedule_exponential_lr(tn_optim *optim, double gamma)
+{
+    if (!tn__schedule_check(&exponential_kind, "gamma", gamma, 0, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&exponential_kind, optim, 0);
+    if (schedule)
+        schedule->of.gamma = gamma;
+    return tn__schedule_start(schedule);
+}
+
+/* ---- ConstantLR, LinearLR, PolynomialLR --------------------------------- */
+
+static void constant_advance(const tn_schedule *schedule, int64_t step,
+                             tn__optim_rates *rates)
+{
+    const tn_schedule_constant_lr_options *o = &schedule->of.constant;
+    if (step == 0)
+        rates->lr *= o->factor;
+    else if (step == o->total_iters)
+        rates->lr *= 1 / o->factor;
+}
+
+static const tn__schedule_kind constant_kind = {"ConstantLR",
+                                                constant_advance};
+
+tn_schedule *
+tn_schedule_constant_lr_with(tn_optim *optim,
+                             const tn_schedule_constant_lr_options *options)
+{
+    tn_schedule_constant_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.factor, 1.0 / 3);
+    if (o.total_iters == 0)
+        o.total_iters = 5;
+    if (!tn__schedule_check(&constant_kind, "factor", o.factor, 0, 1) ||
+        !tn__schedule_check(&constant_kind, "total_iters",
+                            (double)o.total_iters, 1, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&constant_kind, optim, 0);
+    if (schedule)
+        schedule->of.constant = o;
+    return tn__schedule_start(schedule);
+}
+
+static void linear_advance(const tn_schedule *schedule, int64_t step,
+                           tn__optim_rates *rates)
+{
+    const tn_schedule_linear_lr_options *o = &schedule->of.linear;
+    double start = o->start_factor, slope = o->end_factor - start;
+    if (step == 0)
+        rates->lr *= start;
+    else if (step <= o->total_iters)
+        rates->lr *= 1 + slope / ((double)o->total_iters * start +
+                                  (double)(step - 1) * slope);
+}
+
+static const tn__schedule_kind linear_kind = {"LinearLR", linear_advance};
+
+tn_schedule *
+tn_schedule_linear_lr_with(tn_optim *optim,
+                           const tn_schedule_linear_lr_options *options)
+{
+    tn_schedule_linear_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.start_factor, 1.0 / 3);
+    if (!o.to_zero)
+        tn__optim_default(&o.end_factor, 1);
+    if (o.total_iters == 0)
+        o.total_iters = 5;
+    if (!tn__schedule_check(&linear_kind, "start_factor", o.start_factor, 0,
+                            1) ||
+        !tn__schedule_check(&linear_kind, "end_factor", o.end_factor, 0, 1) ||
+        !tn__schedule_check(&linear_kind, "total_iters", (double)o.total_iters,
+                            1, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&linear_kind, optim, 0);
+    if (schedule)
+        schedule->of.linear = o;
+    return tn__schedule_start(schedule);
+}
+
+static void polynomial_advance(const tn_schedule *schedule, int64_t step,
+                               tn__optim_rates *rates)
+{
+    const tn_schedule_polynomial_lr_options *o = &schedule->of.polynomial;
+    double total = (double)o->total_iters;
+    if (step > 0 && step <= o->total_iters)
+        rates->lr *= pow((1 - (double)step / total) /
+                             (1 - (double)(step - 1) / total),
+                         o->power);
+}
+
+static const tn__schedule_kind polynomial_kind = {"PolynomialLR",
+                                                  polynomial_advance};
+
+tn_schedule *tn_schedule_polynomial_lr_with(
+    tn_optim *optim, const tn_schedule_polynomial_lr_options *options)
+{
+    tn_schedule_polynomial_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.power, 1);
+    if (o.total_iters == 0)
+        o.total_iters = 5;
+    if (!tn__schedule_check(&polynomial_kind, "total_iters",
+                            (double)o.total_iters, 1, 1e300) ||
+        !tn__schedule_check(&polynomial_kind, "power", o.power, 0, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&polynomial_kind, optim, 0);
+    if (schedule)
+        schedule->of.polynomial = o;
+    return tn__schedule_start(schedule);
+}
+
+/* ---- CosineAnnealingLR, CosineAnnealingWarmRestarts --------------------- */
+
+/* Where the cosine turns up the quotient of two of its values is 0 / 0: the
+ * first step up is written as a difference. */
+static void cosine_advance(const tn_schedule *schedule, int64_t step,
+                           tn__optim_rates *rates)
+{
+    int64_t period = schedule->of.cosine.period;
+    double low = schedule->of.cosine.eta_min, T = (double)period;
+    if (step == 0)
+        return;
+    if (step > period && (step - 1 - period) % (2 * period) == 0)
+        rates->lr += (rates->initial_lr - low) * (1 - cos(pi / T)) / 2;
+    else
+        rates->lr = (1 + cos(pi * (double)step / T)) /
+                        (1 + cos(pi * (double)(step - 1) / T)) *
+                        (rates->lr - low) +
+                    low;
+}
+
+static const tn__schedule_kind cosine_kind = {"CosineAnnealingLR",
+                                              cosine_advance};
+
+tn_schedule *tn_schedule_cosine_annealing_lr_with(
+    tn_optim *optim, int64_t T_max,
+    const tn_schedule_cosine_annealing_lr_options *options)
+{
+    tn_schedule_cosine_annealing_lr_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    if (!tn__schedule_check(&cosine_kind, "T_max", (double)T_max, 1, 1e300) ||
+        !tn__schedule_check(&cosine_kind, "eta_min", o.eta_min, 0, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&cosine_kind, optim, 0);
+    if (schedule) {
+        schedule->of.cosine.period = T_max;
+        schedule->of.cosine.eta_min = o.eta_min;
+    }
+    return tn__schedule_start(schedule);
+}
+
+static void restarts_advance(const tn_schedule *schedule, int64_t step,
+                             tn__optim_rates *rates)
+{
+    int64_t period = schedule->of.cosine.period;
+    if (schedule->of.cosine.mult == 1)
+        step %= period;
+    while (step >= period) {
+        step -= period;
+        period *= schedule->of.cosine.mult;
+    }
+    double low = schedule->of.cosine.eta_min;
+    rates->lr = low + (rates->initial_lr - low) *
+                          (1 + cos(pi * (double)step / (double)period)) / 2;
+}
+
+static const tn__schedule_kind restarts_kind = {"CosineAnnealingWarmRestarts",
+                                                restarts_advance};
+
+tn_schedule *tn_schedule_cosine_annealing_warm_restarts_with(
+    tn_optim *optim, int64_t T_0,
+    const tn_schedule_cosine_annealing_warm_restarts_options *options)
+{
+    tn_schedule_cosine_annealing_warm_restarts_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    if (o.T_mult == 0)
+        o.T_mult = 1;
+    if (!tn__schedule_check(&restarts_kind, "T_0", (double)T_0, 1, 0x1p62) ||
+        !tn__schedule_check(&restarts_kind, "T_mult", (double)o.T_mult, 1,
+                            0x1p62) ||
+        !tn__schedule_check(&restarts_kind, "eta_min", o.eta_min, 0, 1e300))
+        return NULL;
+    tn_schedule *schedule = tn__schedule_new(&restarts_kind, optim, 0);
+    if (schedule) {
+        schedule->of.cosine.period = T_0;
+        schedule->of.cosine.mult = o.T_mult;
+        schedule->of.cosine.eta_min = o.eta_min;
+    }
+    return tn__schedule_start(schedule);
+}
