@@ -1,0 +1,371 @@
+/* dataset.c: samples, by rows of tensors, by a callback, or by file. */
+#include "dataset.h"
+#include "order.h"
+
+#include <base/error.h>
+#include <base/memory.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/io.h>
+#include <tenon/ops.h>
+
+static void destroy(tn__object *object)
+{
+    tn_dataset *set = (tn_dataset *)object;
+    set->kind->release(set);
+    tn__free(set);
+}
+
+static const tn__class dataset_class = {"dataset", destroy};
+
+tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
+{
+    tn_dataset *set = tn__calloc(1, sizeof *set);
+    if (!set)
+        return NULL;
+    tn__object_init(&set->object, &dataset_class);
+    set->kind = kind;
+    set->count = count;
+    return set;
+}
+
+/* ---- rows of tensors ---------------------------------------------------- */
+
+/* Do the numbers of index rise by one? Then the batch is a view. */
+static bool is_run(const int64_t *index, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        if (index[i] != index[0] + i)
+            return false;
+    }
+    return count > 0;
+}
+
+static int tensors_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                         tn_tensor **fields)
+{
+    tn_tensor *rows = NULL;
+    bool run = is_run(index, count);
+    for (int f = 0; f < set->of.tensors.count; f++) {
+        tn_tensor *all = set->of.tensors.field[f];
+        if (run) {
+            fields[f] = tn_narrow(all, 0, index[0], count);
+        } else {
+            if (!rows)
+                rows = tn_to(tn_tensor_from_array(index, TN_I64,
+                                                  tn_dims(count)),
+                             tn_tensor_device(all));
+            fields[f] = tn_index_select(all, 0, rows);
+        }
+        if (!fields[f])
+            return tn_error_code();
+    }
+    return set->of.tensors.count;
+}
+
+static void tensors_release(tn_dataset *set)
+{
+    for (int f = 0; f < set->of.tensors.count; f++)
+        tn__unref(set->of.tensors.field[f]);
+}
+
+static const tn__dataset_kind tensors_kind = {tensors_batch, tensors_release};
+
+static tn_status check_fields(tn_tensor *const *fields, int count)
+{
+    if (!fields || count < 1 || count > TN_MAX_FIELDS)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "dataset: %d fields; 1 to %d are allowed", count,
+                        TN_MAX_FIELDS);
+    for (int f = 0; f < count; f++) {
+        if (!fields[f])
+            return tn__fail(TN_ERR_ARGUMENT, "dataset: field %d is NULL", f);
+        if (tn_tensor_ndim(fields[f]) == 0)
+            return tn__fail(TN_ERR_SHAPE,
+                            "dataset: field %d is 0-dimensional; samples are "
+                            "its rows", f);
+        if (tn_tensor_size(fields[f], 0) != tn_tensor_size(fields[0], 0))
+            return tn__fail(TN_ERR_SHAPE,
+                            "dataset: field %d has %lld rows, field 0 has "
+                            "%lld", f,
+                            (long long)tn_tensor_size(fields[f], 0),
+                            (long long)tn_tensor_size(fields[0], 0));
+    }
+    return TN_OK;
+}
+
+tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
+{
+    if (check_fields(fields, count) < 0)
+        return NULL;
+    tn_dataset *set = tn__dataset_new(&tensors_kind, tn_tensor_size(fields[0], 0));
+    if (!set)
+        return NULL;
+    set->of.tensors.count = count;
+    for (int f = 0; f < count; f++)
+        set->of.tensors.field[f] = tn__ref(fields[f]);
+    return tn__scope_own(set);
+}
+
+tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
+{
+    if (!x)
+        return NULL;
+    if (!y && tn__error_pending())
+        return NULL; /* y failed to load: not a set without labels */
+    tn_tensor *fields[] = {x, y};
+    return tn_dataset_from_fields(fields, y ? 2 : 1);
+}
+
+/* ---- a user's class ----------------------------------------------------- */
+
+/* Samples of one field, fetched into fetched[sample * TN_MAX_FIELDS + f]. */
+static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
+                     tn_tensor **fetched)
+{
+    int field_count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        tn_tensor **sample = fetched + i * TN_MAX_FIELDS;
+        int got = set->of.user.type.get(set->of.user.context, index[i],
+                                        sample);
+        if (got < 0)
+            return tn_error()
+                       ? got
+                       : tn__fail(got, "dataset: get(%lld) failed with %s",
+                                  (long long)index[i], tn_status_name(got));
+        if (i == 0)
+            field_count = got;
+        if (got != field_count || got < 1 || got > TN_MAX_FIELDS)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "dataset: get(%lld) gave %d fields; get(%lld) "
+                            "gave %d",
+                            (long long)index[i], got, (long long)index[0],
+                            field_count);
+    }
+    return field_count;
+}
+
+static int stack_fields(tn_tensor **fetched, int64_t count, int field_count,
+                        tn_tensor **fields)
+{
+    tn_tensor **column = tn__alloc((size_t)count * sizeof *column);
+    if (!column)
+        return TN_ERR_MEMORY;
+    for (int f = 0; f < field_count; f++) {
+        for (int64_t i = 0; i < count; i++)
+            column[i] = fetched[i * TN_MAX_FIELDS + f];
+        fields[f] = tn_stack(column, (int)count, 0);
+        if (!fields[f]) {
+            field_count = tn_error_code();
+            break;
+        }
+    }
+    tn__free(column);
+    return field_count;
+}
+
+static int user_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                      tn_tensor **fields)
+{
+    tn_tensor **fetched =
+        tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *fetched);
+    if (!fetched)
+        return TN_ERR_MEMORY;
+    int got = fetch_all(set, index, count, fetched);
+    if (got > 0)
+        got = stack_fields(fetched, count, got, fields);
+    tn__free(fetched);
+    return got;
+}
+
+static void user_release(tn_dataset *set)
+{
+    if (set->of.user.type.release)
+        set->of.user.type.release(set->of.user.context);
+}
+
+static const tn__dataset_kind user_kind = {user_batch, user_release};
+
+tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
+{
+    if (!type || !type->get || type->count < 0)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset: its class has no get, or a negative "
+                             "count");
+    tn_dataset *set = tn__dataset_new(&user_kind, type->count);
+    if (!set)
+        return NULL;
+    size_t known = type->size && type->size < sizeof set->of.user.type
+                       ? type->size
+                       : sizeof set->of.user.type;
+    memcpy(&set->of.user.type, type, known);
+    set->of.user.context = context;
+    return tn__scope_own(set);
+}
+
+/* ---- a range of another set --------------------------------------------- */
+
+static int range_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                       tn_tensor **fields)
+{
+    int64_t *shifted = tn__alloc((size_t)count * sizeof *shifted);
+    if (!shifted)
+        return TN_ERR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        shifted[i] = index[i] + set->of.range.begin;
+    tn_dataset *base = set->of.range.base;
+    int got = base->kind->batch(base, shifted, count, fields);
+    tn__free(shifted);
+    return got;
+}
+
+static void range_release(tn_dataset *set)
+{
+    tn__unref(set->of.range.base);
+}
+
+static const tn__dataset_kind range_kind = {range_batch, range_release};
+
+tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
+{
+    if (!set)
+        return NULL;
+    if (begin < 0 || begin > end || end > set->count)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_range: [%lld, %lld) is not within the "
+                             "set's [0, %lld)",
+                             (long long)begin, (long long)end,
+                             (long long)set->count);
+    tn_dataset *range = tn__dataset_new(&range_kind, end - begin);
+    if (!range)
+        return NULL;
+    range->of.range.base = tn__ref(set);
+    range->of.range.begin = begin;
+    return tn__scope_own(range);
+}
+
+/* ---- chosen samples of another set -------------------------------------- */
+
+static int choice_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                        tn_tensor **fields)
+{
+    int64_t *mapped = tn__alloc((size_t)count * sizeof *mapped);
+    if (!mapped)
+        return TN_ERR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        mapped[i] = set->of.choice.index[index[i]];
+    tn_dataset *base = set->of.choice.base;
+    int got = base->kind->batch(base, mapped, count, fields);
+    tn__free(mapped);
+    return got;
+}
+
+static void choice_release(tn_dataset *set)
+{
+    tn__unref(set->of.choice.base);
+    tn__free(set->of.choice.index);
+}
+
+static const tn__dataset_kind choice_kind = {choice_batch, choice_release};
+
+/* A choice of count samples whose index the caller fills. */
+static tn_dataset *choice_new(tn_dataset *base, int64_t count)
+{
+    tn_dataset *set = tn__dataset_new(&choice_kind, count);
+    if (!set)
+        return NULL;
+    set->of.choice.base = tn__ref(base);
+    set->of.choice.index =
+        tn__alloc((size_t)count * sizeof *set->of.choice.index);
+    if (!set->of.choice.index) {
+        tn__unref(set);
+        return NULL;
+    }
+    return set;
+}
+
+tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
+{
+    tn_dataset *mixed = set ? choice_new(set, set->count) : NULL;
+    if (!mixed)
+        return NULL;
+    tn__order_shuffle(mixed->of.choice.index, set->count, seed, 0);
+    return tn__scope_own(mixed);
+}
+
+tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
+                              int64_t count)
+{
+    if (!set)
+        return NULL;
+    if (count < 0 || (count && !index))
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_subset: index is NULL or count is "
+                             "negative");
+    for (int64_t i = 0; i < count; i++) {
+        if (index[i] < 0 || index[i] >= set->count)
+            return tn__fail_null(TN_ERR_INDEX,
+                                 "dataset_subset: index[%lld] is %lld, "
+                                 "outside the set's [0, %lld)",
+                                 (long long)i, (long long)index[i],
+                                 (long long)set->count);
+    }
+    tn_dataset *chosen = choice_new(set, count);
+    if (!chosen)
+        return NULL;
+    if (count)
+        memcpy(chosen->of.choice.index, index, (size_t)count * sizeof *index);
+    return tn__scope_own(chosen);
+}
+
+/* ---- files and common calls --------------------------------------------- */
+
+tn_dataset *tn_dataset_from_csv(const char *path,
+                                const tn_csv_options *options)
+{
+    tn_csv_options wide = {.size = sizeof wide};
+    if (options)
+        memcpy(&wide, options,
+               options->size && options->size < sizeof wide ? options->size
+                                                            : sizeof wide);
+    wide.dtype = TN_F64; /* labels stay exact */
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *table = tn_csv_load_with(path, &wide);
+    int64_t columns = table ? tn_tensor_size(table, 1) : 0;
+    tn_dataset *set = NULL;
+    if (table && columns < 2) {
+        tn__fail(TN_ERR_FORMAT,
+                 "csv %s: one column; features and a label are wanted", path);
+    } else if (table) {
+        tn_tensor *x = tn_to_dtype(tn_narrow(table, 1, 0, columns - 1),
+                                   TN_F32);
+        tn_tensor *y = tn_to_dtype(tn_select(table, 1, columns - 1), TN_I64);
+        set = tn_dataset_from_tensors(x, y);
+    }
+    return tn_scope_result(scope, set);
+}
+
+int64_t tn_dataset_count(const tn_dataset *set)
+{
+    return set ? set->count : 0;
+}
+
+int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
+                     tn_tensor **fields)
+{
+    if (!set)
+        return TN_ERR_ARGUMENT;
+    if (!index || !fields || count < 1)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "dataset_batch: index or fields is NULL, or count is "
+                        "below 1");
+    for (int64_t i = 0; i < count; i++) {
+        if (index[i] < 0 || index[i] >= set->count)
+            return tn__fail(TN_ERR_INDEX,
+                            "dataset_batch: index %lld at position %lld is "
+                            "outside [0, %lld)",
+                            (long long)index[i], (long long)i,
+                            (long long)set->count);
+    }
+    return set->kind->batch(set, index, count, fields);
+}

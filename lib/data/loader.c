@@ -1,0 +1,380 @@
+/* loader.c: which samples make a batch, in which order; where in an epoch a
+ * loader stands; the scope around each batch. */
+#include "dataset.h"
+#include "order.h"
+#include "workers.h"
+
+#include <base/error.h>
+#include <base/memory.h>
+#include <math.h>
+#include <string.h>
+#include <tenon/data.h>
+#include <tenon/random.h>
+
+enum { MOST_WORKERS = 256 };
+
+struct tn_loader {
+    tn__object object;
+    tn_dataset *set;   /* one reference */
+    int64_t batch_size;
+    bool shuffle, replacement, drop_last;
+    int workers;
+    double *sums;      /* owned; of the weights, rising; NULL: none given */
+    int64_t *order;    /* owned; order_count samples of the running epoch */
+    int64_t order_count;
+    uint64_t seed;
+    uint64_t epoch;    /* the running one; between loops the next one */
+    int64_t next;      /* the batch of it that comes next */
+    bool running;      /* a loop has begun the epoch and not ended it */
+    tn__team *team;    /* owned; NULL where nothing is made ahead */
+};
+
+static void destroy(tn__object *object)
+{
+    tn_loader *loader = (tn_loader *)object;
+    tn__team_stop(loader->team);
+    tn__unref(loader->set);
+    tn__free(loader->sums);
+    tn__free(loader->order);
+    tn__free(loader);
+}
+
+static const tn__class loader_class = {"loader", destroy};
+
+/* ---- making ------------------------------------------------------------- */
+
+static tn_status check_order(const tn_dataset *set,
+                             const tn_loader_options *options)
+{
+    if (options->order_count < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "loader: order_count is negative");
+    for (int64_t i = 0; i < options->order_count; i++) {
+        if (options->order[i] < 0 || options->order[i] >= set->count)
+            return tn__fail(TN_ERR_INDEX,
+                            "loader: order[%lld] is %lld, outside the set's "
+                            "[0, %lld)",
+                            (long long)i, (long long)options->order[i],
+                            (long long)set->count);
+    }
+    return TN_OK;
+}
+
+static tn_status check_weights(const tn_dataset *set,
+                               const tn_loader_options *options)
+{
+    if (options->weight_count != set->count)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: %lld weights for a set of %lld samples",
+                        (long long)options->weight_count,
+                        (long long)set->count);
+    double sum = 0;
+    for (int64_t i = 0; i < options->weight_count; i++) {
+        if (!(options->weights[i] >= 0) || isinf(options->weights[i]))
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "loader: weights[%lld] is %g; a finite number of "
+                            "at least 0 is wanted",
+                            (long long)i, options->weights[i]);
+        sum += options->weights[i];
+    }
+    if (!(sum > 0) || isinf(sum))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: the weights' sum is %g; a finite number "
+                        "above 0 is wanted", sum);
+    return TN_OK;
+}
+
+/* At most one way to choose samples may be given. */
+static tn_status check_choice(const tn_loader_options *options)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } way[] = {{options->order, "order"},
+               {options->shuffle, "shuffle"},
+               {options->replacement, "replacement"},
+               {options->weights, "weights"}};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        if (way[i].given && first)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "loader: both %s and %s are given", first,
+                            way[i].name);
+        if (way[i].given)
+            first = way[i].name;
+    }
+    return TN_OK;
+}
+
+static tn_status check(const tn_dataset *set, const tn_loader_options *all)
+{
+    bool drawn = all->replacement || all->weights;
+    if (all->batch_size < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: batch_size is %lld; 1 or more is wanted",
+                        (long long)all->batch_size);
+    if (all->workers < 0 || all->workers > MOST_WORKERS)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: workers is %d; 0 to %d are allowed",
+                        all->workers, MOST_WORKERS);
+    tn_status status = check_choice(all);
+    if (status == TN_OK && all->order)
+        status = check_order(set, all);
+    if (status == TN_OK && all->weights)
+        status = check_weights(set, all);
+    if (status < 0)
+        return status;
+    if (all->sample_count < 0 || (all->sample_count && !drawn))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: sample_count is %lld; it is for replacement "
+                        "and weights, and not negative",
+                        (long long)all->sample_count);
+    if (drawn && !set->count)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: samples cannot be drawn from an empty set");
+    return TN_OK;
+}
+
+/* The order and the sums of a checked loader; false: out of memory. */
+static bool take_lists(tn_loader *loader, const tn_loader_options *all)
+{
+    loader->order =
+        tn__alloc((size_t)loader->order_count * sizeof *loader->order);
+    if (all->weights)
+        loader->sums =
+            tn__alloc((size_t)all->weight_count * sizeof *loader->sums);
+    if (!loader->order || (all->weights && !loader->sums))
+        return false;
+    for (int64_t i = 0; i < loader->order_count; i++)
+        loader->order[i] = all->order ? all->order[i] : i;
+    double sum = 0;
+    for (int64_t i = 0; loader->sums && i < all->weight_count; i++)
+        loader->sums[i] = sum += all->weights[i];
+    return true;
+}
+
+tn_loader *tn_loader_new_with(tn_dataset *set,
+                              const tn_loader_options *options)
+{
+    if (!set)
+        return NULL;
+    tn_loader_options all = {.size = sizeof all};
+    if (options)
+        memcpy(&all, options,
+               options->size && options->size < sizeof all ? options->size
+                                                           : sizeof all);
+    if (check(set, &all) < 0)
+        return NULL;
+    tn_loader *loader = tn__calloc(1, sizeof *loader);
+    if (!loader)
+        return NULL;
+    tn__object_init(&loader->object, &loader_class);
+    loader->set = tn__ref(set);
+    loader->batch_size = all.batch_size ? all.batch_size : 1;
+    loader->shuffle = all.shuffle;
+    loader->replacement = all.replacement;
+    loader->drop_last = all.drop_last;
+    loader->workers = all.workers;
+    loader->seed = all.seed;
+    loader->order_count = all.order          ? all.order_count
+                          : all.sample_count ? all.sample_count
+                                             : set->count;
+    if (!take_lists(loader, &all)) {
+        tn__unref(loader);
+        return NULL;
+    }
+    return tn__scope_own(loader);
+}
+
+int64_t tn_loader_count(const tn_loader *loader)
+{
+    if (!loader)
+        return 0;
+    int64_t full = loader->order_count / loader->batch_size;
+    bool rest = loader->order_count % loader->batch_size != 0;
+    return full + (rest && !loader->drop_last);
+}
+
+/* ---- where it stands ---------------------------------------------------- */
+
+tn_loader_state tn_loader_state_get(const tn_loader *loader)
+{
+    tn_loader_state none = {0};
+    if (!loader)
+        return none;
+    return (tn_loader_state){.seed = loader->seed,
+                             .epoch = loader->epoch,
+                             .batch = loader->next,
+                             .batch_size = loader->batch_size,
+                             .sample_count = loader->order_count};
+}
+
+tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!loader)
+        return tn__fail(TN_ERR_ARGUMENT, "loader_state_set: loader is NULL");
+    if (loader->running)
+        return tn__fail(TN_ERR_STATE,
+                        "loader_state_set: a loop over the loader is running");
+    if (state.batch_size != loader->batch_size ||
+        state.sample_count != loader->order_count)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_state_set: the state is of %lld samples in "
+                        "batches of %lld, the loader has %lld in batches of "
+                        "%lld",
+                        (long long)state.sample_count,
+                        (long long)state.batch_size,
+                        (long long)loader->order_count,
+                        (long long)loader->batch_size);
+    if (state.batch < 0 || state.batch > tn_loader_count(loader))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_state_set: batch %lld is outside the epoch's "
+                        "[0, %lld]",
+                        (long long)state.batch,
+                        (long long)tn_loader_count(loader));
+    loader->seed = state.seed;
+    loader->epoch = state.epoch;
+    loader->next = state.batch;
+    return TN_OK;
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+static int64_t batch_samples(const tn_loader *loader, int64_t k)
+{
+    int64_t left = loader->order_count - k * loader->batch_size;
+    return left < loader->batch_size ? left : loader->batch_size;
+}
+
+/* Batch k of the running epoch. Changes nothing of the loader: workers call it
+ * side by side. */
+static int make_batch(void *context, int64_t k, tn_tensor **fields)
+{
+    tn_loader *loader = context;
+    tn_rng_state_set((tn_rng_state){
+        tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
+    int got = tn_dataset_batch(loader->set,
+                               loader->order + k * loader->batch_size,
+                               batch_samples(loader, k), fields);
+    return got >= 0 && tn__error_pending() ? tn_error_code() : got;
+}
+
+/* The same in the caller's thread, whose own stream of random numbers does not
+ * move. */
+static int make_here(tn_loader *loader, int64_t k, tn_tensor **fields)
+{
+    tn_rng_state own = tn_rng_state_get();
+    int got = make_batch(loader, k, fields);
+    tn_rng_state_set(own);
+    return got;
+}
+
+static void end_epoch(tn_loader *loader)
+{
+    tn__team_stop(loader->team);
+    loader->team = NULL;
+    loader->running = false;
+    loader->epoch++;
+    loader->next = 0;
+}
+
+static tn_status begin_epoch(tn_loader *loader)
+{
+    if (loader->running)
+        end_epoch(loader); /* the loop before was left without its end */
+    int64_t *order = loader->order, count = loader->order_count;
+    uint64_t seed = loader->seed, epoch = loader->epoch;
+    if (loader->shuffle)
+        tn__order_shuffle(order, count, seed, epoch);
+    else if (loader->replacement)
+        tn__order_draw(order, count, loader->set->count, seed, epoch);
+    else if (loader->sums)
+        tn__order_draw_weighted(order, count, loader->sums,
+                                loader->set->count, seed, epoch);
+    int64_t end = tn_loader_count(loader);
+    if (loader->workers && loader->next < end) {
+        loader->team = tn__team_start(loader->workers, loader->next, end,
+                                      make_batch, loader);
+        if (!loader->team && tn__error_pending())
+            return tn_error_code();
+    }
+    loader->running = true;
+    return TN_OK;
+}
+
+static void close_scope(tn_batch *batch)
+{
+    if (batch->scope) {
+        tn_scope_close(batch->scope);
+        batch->scope = NULL;
+        batch->x = batch->y = NULL;
+        batch->field_count = 0;
+    }
+}
+
+/* Is this the loop that the loader's epoch was begun for? */
+static bool is_its_loop(const tn_batch *batch)
+{
+    return batch->loader->running && batch->epoch == batch->loader->epoch;
+}
+
+void tn_batch_end(tn_batch *batch)
+{
+    if (!batch)
+        return;
+    close_scope(batch);
+    if (batch->loader) {
+        if (is_its_loop(batch))
+            end_epoch(batch->loader);
+        tn__unref(batch->loader);
+        batch->loader = NULL;
+    }
+}
+
+static bool begin_loop(tn_batch *batch, tn_loader *loader)
+{
+    if (begin_epoch(loader) < 0)
+        return false;
+    batch->loader = tn__ref(loader);
+    batch->epoch = loader->epoch;
+    batch->index = loader->next;
+    return true;
+}
+
+static bool fill(tn_batch *batch, tn_loader *loader)
+{
+    batch->index = loader->next++;
+    batch->count = batch_samples(loader, batch->index);
+    batch->scope = tn_scope_open();
+    if (!batch->scope)
+        return false;
+    int got = loader->team ? tn__team_take(loader->team, batch->field)
+                           : make_here(loader, batch->index, batch->field);
+    if (got < 0)
+        return false;
+    batch->field_count = got;
+    batch->x = batch->field[0];
+    batch->y = got > 1 ? batch->field[1] : NULL;
+    return true;
+}
+
+bool tn_batch_next(tn_batch *batch, tn_loader *loader)
+{
+    if (!batch || !loader)
+        return false;
+    close_scope(batch);
+    bool more = !tn__error_pending();
+    if (more && !batch->loader)
+        more = batch->index < 0 && begin_loop(batch, loader);
+    if (more && (batch->loader != loader || !is_its_loop(batch))) {
+        tn__fail(TN_ERR_STATE, "loader: another loop over it has begun, or "
+                               "this one goes over two loaders");
+        more = false;
+    }
+    more = more && loader->next < tn_loader_count(loader) &&
+           fill(batch, loader);
+    if (!more)
+        tn_batch_end(batch);
+    return more;
+}

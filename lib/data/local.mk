@@ -1,0 +1,10 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/data/dataset.c lib/data/dataset.h \
+	lib/data/loader.c \
+	lib/data/order.c lib/data/order.h \
+	lib/data/progress.c \
+	lib/data/text.c \
+	lib/data/workers.c lib/data/workers.h
+tenoninclude_HEADERS += include/tenon/data.h
+EXTRA_DIST += lib/data/README.md

@@ -1,0 +1,73 @@
+/* order.c: orders of samples that depend on a seed and nothing else. */
+#include "order.h"
+
+#include <kernel/philox.h>
+
+/* 64 random bits for draw i: words `word` and `word` + 1 of its block. */
+static uint64_t bits(int64_t i, uint64_t seed, uint64_t epoch, unsigned word)
+{
+    uint64_t low = tn__philox((uint64_t)i, epoch, seed, word);
+    uint64_t high = tn__philox((uint64_t)i, epoch, seed, word + 1);
+    return high << 32 | low;
+}
+
+/* A number in [0, bound) for draw i: the high half of 64 random bits times
+ * bound, uniform but for bound / 2^64. */
+static int64_t draw(int64_t i, int64_t bound, uint64_t seed, uint64_t epoch)
+{
+    __extension__ typedef unsigned __int128 wide;
+    return (int64_t)((wide)bits(i, seed, epoch, 0) * (uint64_t)bound >> 64);
+}
+
+/* Fisher-Yates, from the identity, so that an epoch's order depends on nothing
+ * before it. */
+void tn__order_shuffle(int64_t *order, int64_t count, uint64_t seed,
+                       uint64_t epoch)
+{
+    for (int64_t i = 0; i < count; i++)
+        order[i] = i;
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t j = draw(i, i + 1, seed, epoch);
+        int64_t other = order[j];
+        order[j] = order[i];
+        order[i] = other;
+    }
+}
+
+void tn__order_draw(int64_t *order, int64_t count, int64_t bound,
+                    uint64_t seed, uint64_t epoch)
+{
+    for (int64_t i = 0; i < count; i++)
+        order[i] = draw(i, bound, seed, epoch);
+}
+
+/* The first number whose sum is above `mark`: one of weight 0 never is. */
+static int64_t find_above(const double *sums, int64_t count, double mark)
+{
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sums[middle] > mark)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
+                             int64_t bound, uint64_t seed, uint64_t epoch)
+{
+    for (int64_t i = 0; i < count; i++) {
+        /* 53 bits: a double holds them all, and the mark stays below the last
+         * sum. */
+        double part = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
+        order[i] = find_above(sums, bound, part * sums[bound - 1]);
+    }
+}
+
+uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)
+{
+    /* Words 2 and 3: the order is made of words 0 and 1. */
+    return bits(batch, seed, epoch, 2);
+}

@@ -1,0 +1,186 @@
+/* workers.c: threads that make batches ahead of their use.
+ *
+ * Batch k has its place in a ring of slots, whoever makes it: workers take
+ * numbers in rising order, the caller takes slots in rising order, and a worker
+ * waits while its number's slot is still the caller's. So the order is that of
+ * no workers at all, and at most as many batches as slots are in memory.
+ *
+ * What a worker makes belongs to a scope of its thread; it keeps the fields,
+ * closes the scope, and the caller's scope adopts them. */
+#include "workers.h"
+
+#include <base/error.h>
+#include <base/memory.h>
+#include <pthread.h>
+#include <signal.h>
+#include <tenon/autograd.h>
+#include <unistd.h>
+
+/* Batches ahead of the caller for each worker: one in the making, one ready. */
+enum { SLOTS_PER_WORKER = 2 };
+
+typedef struct slot {
+    bool full;
+    int count; /* fields, or a negative status: then error tells */
+    tn_tensor *field[TN_MAX_FIELDS]; /* kept */
+    tn__error error;
+} slot;
+
+struct tn__team {
+    tn__batch_maker make;
+    void *context;
+    tn_device *device;
+    bool grad_mode;
+    pid_t process;    /* in a child after fork there are no threads to join */
+
+    pthread_mutex_t lock; /* guards what follows, but for slots being filled */
+    pthread_cond_t filled, freed;
+    int64_t next;     /* the batch that a worker begins next */
+    int64_t taken;    /* the batch that the caller takes next */
+    int64_t end;
+    bool quit;
+    slot *slot;       /* owned; batch k's is number k % slot_count */
+    int64_t slot_count;
+    pthread_t *thread; /* owned */
+    int thread_count;
+};
+
+static void fill_slot(tn__team *team, int64_t k, slot *s)
+{
+    tn_scope *scope = tn_scope_open();
+    s->count = scope ? team->make(team->context, k, s->field)
+                     : tn_error_code();
+    for (int f = 0; f < s->count; f++)
+        tn_keep(s->field[f]);
+    tn__error_take(&s->error);
+    tn_scope_close(scope);
+}
+
+static void *work(void *argument)
+{
+    tn__team *team = argument;
+    tn_device_set(team->device);
+    tn_grad_mode_set(team->grad_mode);
+    pthread_mutex_lock(&team->lock);
+    for (;;) {
+        while (!team->quit && team->next < team->end &&
+               team->next >= team->taken + team->slot_count)
+            pthread_cond_wait(&team->freed, &team->lock);
+        if (team->quit || team->next >= team->end)
+            break;
+        int64_t k = team->next++;
+        slot *s = &team->slot[k % team->slot_count];
+        pthread_mutex_unlock(&team->lock);
+        fill_slot(team, k, s);
+        pthread_mutex_lock(&team->lock);
+        s->full = true;
+        if (s->count < 0)
+            team->end = team->next; /* the caller stops there */
+        pthread_cond_signal(&team->filled);
+    }
+    pthread_mutex_unlock(&team->lock);
+    return NULL;
+}
+
+static void team_free(tn__team *team)
+{
+    tn__free(team->slot);
+    tn__free(team->thread);
+    tn__free(team);
+}
+
+static void start_threads(tn__team *team, int count)
+{
+    /* The program's signals are for the program's threads. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (team->thread_count < count &&
+           pthread_create(&team->thread[team->thread_count], NULL, work,
+                          team) == 0)
+        team->thread_count++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (team->thread_count < count)
+        tn__log(1, "loader: only %d of %d workers could be started",
+                team->thread_count, count);
+}
+
+tn__team *tn__team_start(int count, int64_t begin, int64_t end,
+                         tn__batch_maker make, void *context)
+{
+    tn_device *device = tn_device_current();
+    tn__team *team = device ? tn__calloc(1, sizeof *team) : NULL;
+    if (!team)
+        return NULL;
+    if (count > end - begin)
+        count = (int)(end - begin);
+    team->make = make;
+    team->context = context;
+    team->device = device;
+    team->grad_mode = tn_grad_mode();
+    team->process = getpid();
+    team->next = team->taken = begin;
+    team->end = end;
+    team->slot_count = (int64_t)count * SLOTS_PER_WORKER;
+    team->slot = tn__calloc((size_t)team->slot_count, sizeof *team->slot);
+    team->thread = tn__calloc((size_t)count, sizeof *team->thread);
+    if (!team->slot || !team->thread) {
+        team_free(team);
+        return NULL;
+    }
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->filled, NULL);
+    pthread_cond_init(&team->freed, NULL);
+    start_threads(team, count);
+    if (!team->thread_count) {
+        tn__team_stop(team);
+        return NULL;
+    }
+    return team;
+}
+
+int tn__team_take(tn__team *team, tn_tensor **fields)
+{
+    if (team->process != getpid())
+        return tn__fail(TN_ERR_STATE, "loader: its workers did not follow "
+                                      "this process's fork: begin a new loop");
+    pthread_mutex_lock(&team->lock);
+    slot *s = &team->slot[team->taken % team->slot_count];
+    while (!s->full)
+        pthread_cond_wait(&team->filled, &team->lock);
+    int count = s->count;
+    tn__error error = s->error;
+    for (int f = 0; f < count; f++)
+        fields[f] = s->field[f];
+    s->full = false;
+    team->taken++;
+    pthread_cond_broadcast(&team->freed);
+    pthread_mutex_unlock(&team->lock);
+
+    if (count < 0)
+        return tn__fail(error.code, "%s", error.text);
+    bool adopted = true;
+    for (int f = 0; f < count; f++)
+        adopted = tn_scope_adopt(fields[f]) && adopted;
+    return adopted ? count : tn_error_code();
+}
+
+void tn__team_stop(tn__team *team)
+{
+    if (!team || team->process != getpid())
+        return;
+    pthread_mutex_lock(&team->lock);
+    team->quit = true;
+    pthread_cond_broadcast(&team->freed);
+    pthread_mutex_unlock(&team->lock);
+    for (int i = 0; i < team->thread_count; i++)
+        pthread_join(team->thread[i], NULL);
+    for (int64_t i = 0; i < team->slot_count; i++) {
+        for (int f = 0; team->slot[i].full && f < team->slot[i].count; f++)
+            tn_drop(team->slot[i].field[f]);
+    }
+    pthread_mutex_destroy(&team->lock);
+    pthread_cond_destroy(&team->filled);
+    pthread_cond_destroy(&team->freed);
+    team_free(team);
+}
