@@ -1,0 +1,10 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += \
+	lib/io/csv.c \
+	lib/io/file.c lib/io/file.h \
+	lib/io/gzip.c \
+	lib/io/idx.c lib/io/idx.h \
+	lib/io/safetensors.c lib/io/safetensors.h \
+	lib/io/safetensors_header.c
+tenoninclude_HEADERS += include/tenon/io.h
+EXTRA_DIST += lib/io/README.md

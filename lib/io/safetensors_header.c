@@ -1,0 +1,334 @@
+/* safetensors_header.c: the JSON header, trusted in nothing.
+ *
+ * A file from anywhere is read with these checks alone between it and memory:
+ * every size is computed with overflow looked at, every byte of the data
+ * belongs to exactly one tensor. */
+#include "safetensors.h"
+
+#include <base/error.h>
+#include <base/memory.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned bytes;
+    tn_dtype dtype;
+} dtypes[] = {
+#define ROW(name, bytes, dtype) {name, bytes, dtype},
+    TN__SAFETENSORS_DTYPE_MAP(ROW)
+#undef ROW
+};
+
+static tn_status bad(const char *where, const char *name, const char *what)
+{
+    return tn__fail(TN_ERR_FORMAT, "safetensors %s: tensor \"%s\": %s", where,
+                    name, what);
+}
+
+/* The bytes a tensor of that type and shape takes; false on overflow. */
+static bool entry_bytes(const tn__safetensors_entry *entry, unsigned bytes,
+                        uint64_t *out)
+{
+    uint64_t total = bytes;
+    for (int i = 0; i < entry->ndim; i++) {
+        if (__builtin_mul_overflow(total, (uint64_t)entry->shape[i], &total))
+            return false;
+    }
+    *out = total;
+    return true;
+}
+
+static tn_status parse_shape(tn__safetensors_entry *entry, const json_t *shape,
+                             const char *where)
+{
+    if (!json_is_array(shape))
+        return bad(where, entry->name, "no \"shape\" list");
+    size_t ndim = json_array_size(shape);
+    if (ndim > TN_MAX_NDIM)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: tensor \"%s\": %zu dimensions; at "
+                        "most %d are supported",
+                        where, entry->name, ndim, TN_MAX_NDIM);
+    entry->ndim = (int)ndim;
+    for (size_t i = 0; i < ndim; i++) {
+        const json_t *size = json_array_get(shape, i);
+        if (!json_is_integer(size) || json_integer_value(size) < 0)
+            return bad(where, entry->name,
+                       "\"shape\" holds something else than sizes");
+        entry->shape[i] = json_integer_value(size);
+    }
+    return TN_OK;
+}
+
+static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
+                             uint64_t data_bytes, const char *where)
+{
+    if (!json_is_object(value))
+        return bad(where, entry->name, "not an object");
+    const char *type = json_string_value(json_object_get(value, "dtype"));
+    if (!type)
+        return bad(where, entry->name, "no \"dtype\" text");
+    unsigned bytes = 0;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (strcmp(dtypes[i].name, type) == 0) {
+            bytes = dtypes[i].bytes;
+            entry->dtype = dtypes[i].dtype;
+            entry->type = dtypes[i].name;
+        }
+    }
+    if (!bytes)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: tensor \"%s\": unknown dtype \"%s\"",
+                        where, entry->name, type);
+    tn_status status =
+        parse_shape(entry, json_object_get(value, "shape"), where);
+    if (status < 0)
+        return status;
+
+    const json_t *offsets = json_object_get(value, "data_offsets");
+    const json_t *begin = json_array_get(offsets, 0);
+    const json_t *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) ||
+        !json_is_integer(end) || json_integer_value(begin) < 0 ||
+        json_integer_value(end) < json_integer_value(begin))
+        return bad(where, entry->name,
+                   "\"data_offsets\" is not [begin, end]");
+    entry->begin = (uint64_t)json_integer_value(begin);
+    entry->end = (uint64_t)json_integer_value(end);
+    uint64_t want;
+    if (entry->end > data_bytes)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: tensor \"%s\": ends at byte %llu of "
+                        "%llu bytes of data",
+                        where, entry->name, (unsigned long long)entry->end,
+                        (unsigned long long)data_bytes);
+    if (!entry_bytes(entry, bytes, &want) || want != entry->end - entry->begin)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: tensor \"%s\": shape and dtype do "
+                        "not take the %llu bytes of \"data_offsets\"",
+                        where, entry->name,
+                        (unsigned long long)(entry->end - entry->begin));
+    return TN_OK;
+}
+
+static tn_status parse_metadata(tn__safetensors_header *header,
+                                json_t *value, const char *where)
+{
+    if (!json_is_object(value))
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: \"__metadata__\" is not an object",
+                        where);
+    header->metadata =
+        tn__calloc(2 * json_object_size(value) + 1, sizeof *header->metadata);
+    if (!header->metadata)
+        return TN_ERR_MEMORY;
+    const char *key;
+    json_t *text;
+    json_object_foreach(value, key, text) {
+        if (!json_is_string(text))
+            return tn__fail(TN_ERR_FORMAT,
+                            "safetensors %s: metadata \"%s\" is not a text",
+                            where, key);
+        char **pair = header->metadata + 2 * header->metadata_count++;
+        pair[0] = tn__strdup(key);
+        pair[1] = tn__strdup(json_string_value(text));
+        if (!pair[0] || !pair[1])
+            return TN_ERR_MEMORY;
+    }
+    return TN_OK;
+}
+
+static int compare_begin(const void *a, const void *b)
+{
+    const tn__safetensors_entry *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) /* empty tensors come before their neighbour */
+        return x->end < y->end ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* qsort's comparison has no context: sort pairs of name and number. */
+typedef struct name_number {
+    const char *name;
+    size_t number;
+} name_number;
+
+static int compare_name(const void *a, const void *b)
+{
+    return strcmp(((const name_number *)a)->name,
+                  ((const name_number *)b)->name);
+}
+
+static tn_status sort_names(tn__safetensors_header *header)
+{
+    name_number *pair = tn__alloc((header->count + 1) * sizeof *pair);
+    header->by_name = tn__alloc((header->count + 1) * sizeof(size_t));
+    if (!pair || !header->by_name) {
+        tn__free(pair);
+        return TN_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < header->count; i++)
+        pair[i] = (name_number){header->entry[i].name, i};
+    if (header->count)
+        qsort(pair, header->count, sizeof *pair, compare_name);
+    for (size_t i = 0; i < header->count; i++)
+        header->by_name[i] = pair[i].number;
+    tn__free(pair);
+    return TN_OK;
+}
+
+static tn_status check_cover(const tn__safetensors_header *header,
+                             uint64_t data_bytes, const char *where)
+{
+    uint64_t at = 0;
+    for (size_t i = 0; i < header->count; i++) {
+        const tn__safetensors_entry *entry = &header->entry[i];
+        if (entry->begin != at)
+            return bad(where, entry->name,
+                       entry->begin < at
+                           ? "overlaps the tensor before it"
+                           : "leaves a gap after the tensor before it");
+        at = entry->end;
+    }
+    if (at != data_bytes)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: %llu bytes of data belong to no "
+                        "tensor",
+                        where, (unsigned long long)(data_bytes - at));
+    return TN_OK;
+}
+
+static tn_status parse_root(tn__safetensors_header *header, json_t *root,
+                            uint64_t data_bytes, const char *where)
+{
+    if (!json_is_object(root))
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors %s: the header is not an object", where);
+    header->entry =
+        tn__calloc(json_object_size(root) + 1, sizeof *header->entry);
+    if (!header->entry)
+        return TN_ERR_MEMORY;
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+        tn_status status;
+        if (strcmp(key, "__metadata__") == 0) {
+            status = parse_metadata(header, value, where);
+        } else {
+            tn__safetensors_entry *entry = &header->entry[header->count++];
+            entry->name = tn__strdup(key);
+            status = entry->name ? parse_entry(entry, value, data_bytes, where)
+                                 : TN_ERR_MEMORY;
+        }
+        if (status < 0)
+            return status;
+    }
+    if (header->count)
+        qsort(header->entry, header->count, sizeof *header->entry,
+              compare_begin);
+    tn_status status = check_cover(header, data_bytes, where);
+    return status < 0 ? status : sort_names(header);
+}
+
+tn_status tn__safetensors_parse(tn__safetensors_header *header,
+                                const char *json, size_t json_bytes,
+                                uint64_t data_bytes, const char *where)
+{
+    memset(header, 0, sizeof *header);
+    json_error_t error;
+    json_t *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES,
+                              &error);
+    if (!root)
+        return tn__fail(TN_ERR_FORMAT, "safetensors %s: header: line %d, "
+                        "column %d: %s", where, error.line, error.column,
+                        error.text);
+    tn_status status = parse_root(header, root, data_bytes, where);
+    json_decref(root);
+    if (status < 0)
+        tn__safetensors_release(header);
+    return status;
+}
+
+/* What follows prefix in name; NULL if name does not begin so. */
+static const char *rest_of(const char *name, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) == 0 ? name + length : NULL;
+}
+
+static tn_status select_all(tn__safetensors_header *part,
+                            const tn__safetensors_header *whole,
+                            const char *prefix)
+{
+    part->entry = tn__calloc(whole->count + 1, sizeof *part->entry);
+    part->metadata =
+        tn__calloc(2 * whole->metadata_count + 1, sizeof *part->metadata);
+    if (!part->entry || !part->metadata)
+        return TN_ERR_MEMORY;
+    for (size_t i = 0; i < whole->count; i++) {
+        const char *rest = rest_of(whole->entry[i].name, prefix);
+        if (!rest)
+            continue;
+        tn__safetensors_entry *entry = &part->entry[part->count++];
+        *entry = whole->entry[i];
+        entry->name = tn__strdup(rest);
+        if (!entry->name)
+            return TN_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < whole->metadata_count; i++) {
+        const char *rest = rest_of(whole->metadata[2 * i], prefix);
+        if (!rest)
+            continue;
+        char **pair = part->metadata + 2 * part->metadata_count++;
+        pair[0] = tn__strdup(rest);
+        pair[1] = tn__strdup(whole->metadata[2 * i + 1]);
+        if (!pair[0] || !pair[1])
+            return TN_ERR_MEMORY;
+    }
+    return sort_names(part);
+}
+
+tn_status tn__safetensors_select(tn__safetensors_header *part,
+                                 const tn__safetensors_header *whole,
+                                 const char *prefix)
+{
+    memset(part, 0, sizeof *part);
+    tn_status status = select_all(part, whole, prefix);
+    if (status < 0)
+        tn__safetensors_release(part);
+    return status;
+}
+
+void tn__safetensors_release(tn__safetensors_header *header)
+{
+    for (size_t i = 0; i < header->count; i++)
+        tn__free(header->entry[i].name);
+    for (size_t i = 0; i < 2 * header->metadata_count; i++)
+        tn__free(header->metadata[i]);
+    tn__free(header->entry);
+    tn__free(header->by_name);
+    tn__free(header->metadata);
+    memset(header, 0, sizeof *header);
+}
+
+const tn__safetensors_entry *
+tn__safetensors_find(const tn__safetensors_header *header, const char *name)
+{
+    size_t low = 0, high = header->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const tn__safetensors_entry *entry =
+            &header->entry[header->by_name[middle]];
+        int order = strcmp(name, entry->name);
+        if (order == 0)
+            return entry;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
