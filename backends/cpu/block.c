@@ -1,0 +1,350 @@
+/* block.c: runs the operations of a part over one block. */
+#include <string.h>
+
+#include "cpu.h"
+
+/* A block of values for the operation's level. */
+typedef struct span {
+    const cpu_view *view;
+    int64_t at, n;
+    unsigned level;
+} span;
+
+/* The number of value i of the span in the whole iteration space, in row-major
+ * order. */
+static int64_t position(const cpu_task *t, const span *s, int64_t i)
+{
+    const cpu_plan *plan = t->plan;
+    if (s->level == CPU_ROW)
+        return (t->first_row + i) * plan->row_length;
+    if (plan->tiled)
+        return t->tile_at + i / t->tile_width * t->tile_step[0] +
+               i % t->tile_width * t->tile_step[1];
+    if (!t->columns)
+        return t->at + i;
+    return (t->first_row + i % t->rows) * plan->row_length + t->first_elem +
+           i / t->rows;
+}
+
+/* Adds index * stride to where each element is; outside it is OUTSIDE. */
+static void add_index(cpu_task *t, const cpu_op *op, const span *s,
+                      uint32_t dim, const int64_t *index, int64_t *where)
+{
+    const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
+    int64_t stride = operand->index_stride[dim];
+    int64_t extent = operand->index_extent[dim];
+    const uint8_t *mask =
+        t->loops > 0
+            ? (const uint8_t *)t->slot[t->loop[t->loops - 1].mask]
+            : NULL;
+    bool is_fault = !(op->flags & TN_LOAD_ZERO);
+    for (int64_t i = 0; i < s->n; i++) {
+        if ((uint64_t)index[i] < (uint64_t)extent) {
+            if (where[i] != TN_CPU_OUTSIDE)
+                where[i] += index[i] * stride;
+            continue;
+        }
+        where[i] = TN_CPU_OUTSIDE;
+        if (is_fault && (!mask || mask[i]))
+            tn__cpu_plan_fault(t->plan, op->index, dim, index[i],
+                               position(t, s, i));
+    }
+}
+
+static bool is_as_stored(unsigned dtype)
+{
+    return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||
+           dtype == TN_I64;
+}
+
+/* Columns that reductions alone read stay where they are, whatever lies
+ * between two elements of one. */
+static bool load_columns(cpu_task *t, const cpu_op *op, const span *s,
+                         bool may_lend)
+{
+    const cpu_view *view = &s->view[op->index];
+    if (!may_lend || view->ndim != 2 || view->stride[1] != 1 ||
+        view->extent[1] != t->rows)
+        return false;
+    t->step[op->out] = view->stride[0];
+    t->slot[op->out] =
+        view->base + s->at / t->rows * view->stride[0] * view->bytes;
+    return true;
+}
+
+/* One row of memory, without gaps, that is every row. */
+static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
+                     bool may_lend)
+{
+    int64_t length = t->count / t->rows;
+    t->step[op->out] = length;
+    if (!may_lend || view->ndim != 2 || view->stride[0] != 0 ||
+        view->stride[1] != 1 || view->extent[1] != length)
+        return false;
+    t->step[op->out] = 0;
+    t->slot[op->out] = view->base;
+    return true;
+}
+
+/* A value that later stages read is looked for where the whole group's are. */
+static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
+                       bool may_lend)
+{
+    char *flat = may_lend ? tn__cpu_view_flat(view, t->group_at, t->group_count)
+                          : NULL;
+    char *base = flat ? flat : t->home[op->out];
+    t->base[op->out] = base;
+    t->slot[op->out] = base + t->first_elem * t->code->slot[op->out].bytes;
+    return flat != NULL;
+}
+
+static void run_load(cpu_task *t, const cpu_op *op, const span *s)
+{
+    const cpu_view *view = &s->view[op->index];
+    bool plain = op->a == TN_CPU_NONE && op->b == TN_CPU_NONE &&
+                 op->c == TN_CPU_NONE;
+    bool may_lend = plain && is_as_stored(view->dtype) && !t->plan->overlap;
+    t->step[op->out] = t->rows;
+    if (t->code->slot[op->out].space == CPU_GROUP) {
+        if (load_group(t, op, view, may_lend))
+            return;
+        may_lend = false;
+    } else {
+        t->slot[op->out] = t->home[op->out];
+    }
+    char *to = t->slot[op->out];
+    if (plain) {
+        if ((op->flags & CPU_FOLDED) && t->columns &&
+            load_columns(t, op, s, may_lend))
+            return;
+        if ((op->flags & CPU_LENT) && t->by_rows &&
+            load_row(t, op, view, may_lend))
+            return;
+        char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
+        if (flat)
+            t->slot[op->out] = flat;
+        else
+            tn__cpu_view_load(view, t->routines, s->at, s->n, to);
+        return;
+    }
+    int64_t *where = (int64_t *)t->temporary;
+    const uint32_t index[3] = {op->a, op->b, op->c};
+    tn__cpu_view_offsets(view, t->routines, s->at, s->n, where);
+    for (uint32_t d = 0; d < 3; d++)
+        if (index[d] != TN_CPU_NONE)
+            add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
+    t->routines->gather[view->dtype](to, view->base, where, s->n);
+}
+
+/* Values of the rows, repeated for their elements. */
+static void run_spread(cpu_task *t, const cpu_op *op, int64_t n)
+{
+    size_t bytes = t->code->slot[op->out].bytes;
+    const char *from = t->slot[op->a];
+    char *to = t->slot[op->out];
+    if (t->rows == 1) {
+        op->run(to, from, NULL, NULL, n, 0);
+    } else if (t->columns) {
+        size_t all = bytes * (size_t)t->rows;
+        for (int64_t i = 0; i < n; i += t->rows, to += all)
+            memcpy(to, from, all);
+    } else {
+        int64_t length = n / t->rows;
+        for (int64_t r = 0; r < t->rows; r++)
+            op->run(to + (size_t)(r * length) * bytes,
+                    from + (size_t)r * bytes, NULL, NULL, length, 0);
+    }
+}
+
+static void run_reduce(cpu_task *t, const cpu_op *op)
+{
+    const cpu_reduce *reduce = &t->code->reduce[op->index];
+    cpu_fold *fold = &t->fold[op->index];
+    const char *x = t->slot[op->a];
+    int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
+    if (t->plan->kept)
+        tn__cpu_fold_rows(fold, reduce, t->routines, x, step, t->rows,
+                          t->plan->row_length, t->columns,
+                          t->slot[reduce->out]);
+    else
+        tn__cpu_fold_block(fold, reduce, t->routines, x, step, t->first_elem,
+                           t->count / t->rows, t->rows, t->columns);
+}
+
+/* Row by row, with operands that have one value for each, or one row for
+ * all. */
+static void run_by_rows(cpu_task *t, const cpu_op *op)
+{
+    const uint32_t wide[3] = {op->a, op->b, op->c};
+    const char *in[3];
+    size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
+    int64_t length = t->count / t->rows;
+    unsigned scalar = op->scalar | op->row;
+    for (unsigned i = 0; i < 3; i++) {
+        bool row = op->row >> i & 1;
+        uint32_t slot = row ? op->narrow[i] : wide[i];
+        in[i] = t->slot[slot];
+        int64_t step = row                  ? 1
+                       : scalar >> i & 1    ? 0
+                       : op->lent >> i & 1 ? t->step[slot]
+                                            : length;
+        in_bytes[i] = (size_t)step * t->code->slot[slot].bytes;
+    }
+    char *out = t->slot[op->out];
+    for (int64_t r = 0; r < t->rows; r++) {
+        op->run(out, in[0], in[1], in[2], length, scalar);
+        out += (size_t)length * out_bytes;
+        for (unsigned i = 0; i < 3; i++)
+            in[i] += in_bytes[i];
+    }
+}
+
+/* Begins a loop; returns how many operations to skip. */
+static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
+{
+    int64_t bound, zero = 0;
+    memcpy(&bound, t->slot[op->a], sizeof bound);
+    if (bound <= 0)
+        return op->jump;
+    t->loops = op->index + 1;
+    t->loop[op->index].round = 0;
+    t->loop[op->index].mask = op->b;
+    t->routines->fill[CPU_I64](t->slot[op->out], &zero, NULL, NULL, n, 0);
+    if (op->c == TN_CPU_NONE)
+        memset(t->slot[op->b], 1, (size_t)n);
+    else
+        memcpy(t->slot[op->b], t->slot[op->c], (size_t)n);
+    return 0;
+}
+
+/* What is kept for the group is at this block; values that are to be stored
+ * without a gap are made there at once. */
+static void aim_slots(cpu_task *t, cpu_part part, const span *s)
+{
+    for (uint32_t i = 0; i < t->code->group_slot_count; i++) {
+        uint32_t slot = t->code->group_slot[i];
+        t->slot[slot] =
+            t->base[slot] + t->first_elem * t->code->slot[slot].bytes;
+    }
+    const cpu_op *op = t->code->op + part.first;
+    for (uint32_t i = 0; i < part.count; i++) {
+        if (op[i].code != CPU_STORE || !(op[i].flags & CPU_DIRECT))
+            continue;
+        char *flat = t->plan->overlap || t->plan->stream
+                         ? NULL
+                         : tn__cpu_view_flat(&s->view[op[i].index], s->at,
+                                             s->n);
+        t->slot[op[i].a] = flat ? flat : t->home[op[i].a];
+    }
+}
+
+static void run_store(cpu_task *t, const cpu_op *op, const span *s)
+{
+    const cpu_view *view = &s->view[op->index];
+    const char *from = t->slot[op->a];
+    if ((op->flags & CPU_DIRECT) && from != t->home[op->a])
+        return;
+    char *flat = t->plan->stream && s->level == CPU_ELEM
+                     ? tn__cpu_view_flat(view, s->at, s->n)
+                     : NULL;
+    if (flat) {
+        if (!is_as_stored(view->dtype)) {
+            t->routines->store[view->dtype](t->temporary, from, 1, s->n);
+            from = t->temporary;
+        }
+        t->routines->stream(flat, from, s->n * view->bytes);
+        return;
+    }
+    tn__cpu_view_store(view, t->routines, s->at, s->n, from);
+}
+
+static void run_fill(cpu_task *t, const cpu_op *op, int64_t n)
+{
+    uint64_t value;
+    const void *from = &value;
+    if (op->code == CPU_FILL)
+        from = t->slot[op->a];
+    else if (op->code == CPU_PARAM)
+        tn__cpu_number_store(&value, op->type,
+                             t->plan->launch->param[op->index]);
+    else
+        memcpy(&value, &t->plan->row_length, sizeof value);
+    op->run(t->slot[op->out], from, NULL, NULL, n, 0);
+}
+
+void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
+{
+    const cpu_op *ops = t->code->op + part.first;
+    char **slot = t->slot;
+    span s = {.view = t->view, .at = t->at, .n = t->count, .level = level};
+    if (level == CPU_ROW)
+        s = (span){t->plan->row_view, t->first_row, t->rows, level};
+    else if (level == CPU_UNIFORM)
+        s = (span){NULL, 0, 1, level};
+    else
+        aim_slots(t, part, &s);
+
+    for (uint32_t i = 0; i < part.count; i++) {
+        const cpu_op *op = &ops[i];
+        switch (op->code) {
+        case CPU_RUN:
+            if ((op->row | op->lent) && t->by_rows) {
+                run_by_rows(t, op);
+                break;
+            }
+            op->run(slot[op->out], slot[op->a], slot[op->b], slot[op->c],
+                    s.n, op->scalar);
+            break;
+        case CPU_MATH:
+            op->math(slot[op->out], slot[op->a], slot[op->b], slot[op->c],
+                     s.n);
+            break;
+        case CPU_SPREAD:
+            if (!t->by_rows || (op->flags & CPU_WANTED))
+                run_spread(t, op, s.n);
+            break;
+        case CPU_FILL:
+        case CPU_PARAM:
+        case CPU_ROWLEN:
+            run_fill(t, op, s.n);
+            break;
+        case CPU_LOAD:
+            run_load(t, op, &s);
+            break;
+        case CPU_OFFSET:
+            tn__cpu_view_offsets(&s.view[op->index], t->routines, s.at, s.n,
+                                 (int64_t *)slot[op->out]);
+            break;
+        case CPU_STORE:
+            run_store(t, op, &s);
+            break;
+        case CPU_REDUCE:
+            run_reduce(t, op);
+            break;
+        case CPU_LOOP:
+            i += run_loop(t, op, s.n);
+            break;
+        case CPU_WHILE: {
+            uint8_t *mask = (uint8_t *)slot[op->b];
+            t->routines->op[TN_K_AND][CPU_BOOL](mask, mask, slot[op->a],
+                                                NULL, s.n, 0);
+            if (!memchr(mask, 1, (size_t)s.n)) {
+                t->loops = op->index;
+                i += op->jump;
+            }
+            break;
+        }
+        default: { /* CPU_END */
+            int64_t bound, round = ++t->loop[op->index].round;
+            memcpy(&bound, slot[op->a], sizeof bound);
+            t->loops = op->index;
+            if (round < bound) {
+                t->routines->fill[CPU_I64](slot[op->out], &round, NULL, NULL,
+                                           s.n, 0);
+                t->loops++;
+                i -= op->jump;
+            }
+        }
+        }
+    }
+}

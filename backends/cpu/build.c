@@ -1,0 +1,97 @@
+/* build.c: a program, made ready for this device: compiled for groups of whole
+ * rows and for streamed rows, and looked at for a direct form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task.h"
+
+void tn__cpu_number_store(void *at, unsigned type, tn_number number)
+{
+    float f32 = type == CPU_F32 ? (float)number.f : 0;
+    int32_t i32 = (int32_t)(uint32_t)number.i;
+    uint8_t boolean = number.i != 0;
+    memset(at, 0, 8);
+    switch (type) {
+    case CPU_F32:
+        memcpy(at, &f32, sizeof f32);
+        return;
+    case CPU_I32:
+        memcpy(at, &i32, sizeof i32);
+        return;
+    case CPU_BOOL:
+        memcpy(at, &boolean, sizeof boolean);
+        return;
+    default:
+        memcpy(at, &number, sizeof number);
+    }
+}
+
+void tn__cpu_code_release(cpu_code *code)
+{
+    free(code->op);
+    free(code->slot);
+    free(code->stage);
+    free(code->reduce);
+    free(code->constant);
+    free(code->group_slot);
+    *code = (cpu_code){0};
+}
+
+static bool has_rows(const tn_program *program)
+{
+    if (program->stage_count != 1 || program->stage[0].row_count > 0)
+        return true;
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_REDUCE)
+            return true;
+    return false;
+}
+
+tn_status tn__cpu_program_build(tn_plugin_device *device,
+                                const tn_program *program, tn_built **built)
+{
+    if (program->operand_count > TN_CPU_MAX_OPERANDS)
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
+                                  "program: %u operands, at most %d",
+                                  program->operand_count, TN_CPU_MAX_OPERANDS);
+    tn_built *b = calloc(1, sizeof *b);
+    size_t bytes = program->operand_count * sizeof *b->operand;
+    if (b)
+        b->operand = malloc(bytes + 1);
+    if (!b || !b->operand) {
+        free(b);
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "program: out of memory while building");
+    }
+    memcpy(b->operand, program->operand, bytes);
+    b->operand_count = program->operand_count;
+    b->routines = device->routines;
+    b->stream_bytes = device->stream_bytes;
+    b->has_rows = has_rows(program);
+    unsigned fpu = tn__cpu_fpu_set(); /* constants are rounded to f32 here */
+    tn_status status =
+        tn__cpu_compile(program, b->routines, true, &b->kept);
+    if (status == TN_OK && b->has_rows)
+        status = tn__cpu_compile(program, b->routines, false, &b->streamed);
+    tn__cpu_fpu_restore(fpu);
+    if (status < 0) {
+        tn__cpu_program_free(device, b);
+        return status;
+    }
+    tn__cpu_direct_init(b, program);
+    tn__cpu_copy_init(b, program);
+    tn__cpu_take_init(b, program);
+    *built = b;
+    return TN_OK;
+}
+
+void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
+{
+    (void)device;
+    if (!built)
+        return;
+    tn__cpu_code_release(&built->kept);
+    tn__cpu_code_release(&built->streamed);
+    free(built->operand);
+    free(built);
+}

@@ -1,0 +1,347 @@
+/* conv.c: the extension `conv`: convolution without columns in memory.
+ *
+ * Each of its three sums is a product of matrices in which the left one is
+ * never laid out: its element (i, p) lies at x[i] + at[p] of the images, which
+ * stand in a frame of zeros where windows reach beyond them.
+ *
+ *     FORWARD  out[pixel][o]    = in[pixel + tap, c]  x  weight[tap, c][o]
+ *     INPUT    in[pixel][c]     = out[pixel + tap, o] x  weight[tap, o][c]
+ *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel] x  out[pixel][o]
+ *
+ * A tap is a place in the window; its pixels, the places it slides to. Vectors
+ * run over channels, so stride and dilation cost nothing, and one loop serves
+ * all three (routines_conv.c). Work is cut into blocks of pixels by shape
+ * alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conv.h"
+#include "device.h"
+
+enum {
+    BLOCK_SUMS = 32768,  /* elements of a block's sums: 128 KiB of an L2 */
+    BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
+    MOST_PIXELS = 1024,
+    LEAST_PIXELS = 64,
+    DEPTH = 128,     /* of a product at a time: 16 KiB of weights stay in L1 */
+    MAX_CLASSES = 64
+};
+
+/* INPUT with stride s: the pixels h with equal h mod s, along both axes, are
+ * met by the same taps. FORWARD has one class. */
+typedef struct pixel_class {
+    conv_grid grid;
+    int64_t first[2]; /* place of pixel (0, 0) */
+    int64_t first_task;
+    char *panels; /* [group][panel][tap, channel][width] */
+} pixel_class;
+
+typedef struct convolution {
+    const tn_cpu_conv_routines *routines;
+    size_t bytes; /* of an element */
+    conv_images from, to;
+    int64_t groups, from_channels, to_channels; /* channels of a group */
+    int64_t step[2];                            /* from pixel to pixel of to */
+    const char *weight;
+    int64_t weight_from, weight_to, weight_group; /* strides */
+    const char *bias;
+    int64_t bias_stride;
+    int64_t panel; /* elements: two vectors */
+    int64_t width; /* of sums: to_channels in whole vectors */
+    int64_t class_count, tasks;
+    pixel_class class[MAX_CLASSES];
+    atomic_int failed;
+} convolution;
+
+/* ---- what is to be done ----------------------------------------------------------- */
+
+static void take_forward(convolution *c, const tn_conv_args *args,
+                         conv_tap *tap)
+{
+    c->from = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
+    c->to = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
+    c->from_channels = args->in_channels / args->groups;
+    c->to_channels = args->out_channels / args->groups;
+    c->weight_from = args->weight.stride[1];
+    c->weight_to = args->weight.stride[0];
+    c->step[0] = c->step[1] = 1;
+    c->class_count = 1;
+    c->class[0].first[0] = c->class[0].first[1] = 0;
+    tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
+}
+
+/* Pixel r + s * i of in met tap k where (r + pad - k * dilation) is a multiple
+ * q * s of the stride: by element q + i of out. False: it never does. */
+static bool meets(const tn_conv_args *args, int a, int64_t r, int64_t k,
+                  int64_t *at)
+{
+    int64_t place = r + args->pad[a] - k * args->dilation[a];
+    *at = place / args->stride[a];
+    return place % args->stride[a] == 0;
+}
+
+static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
+                            int64_t r0, int64_t r1, conv_tap *tap)
+{
+    conv_grid *grid = &class->grid;
+    const int64_t r[2] = {r0, r1};
+    *grid = (conv_grid){.count = args->count, .step = {1, 1}, .tap = tap};
+    for (int a = 0; a < 2; a++) {
+        class->first[a] = r[a];
+        grid->size[a] =
+            (args->in_size[a] - r[a] + args->stride[a] - 1) / args->stride[a];
+    }
+    for (int64_t i = 0; i < args->kernel[0]; i++)
+        for (int64_t j = 0; j < args->kernel[1]; j++) {
+            conv_tap t = {.weight = i * args->weight.stride[2] +
+                                    j * args->weight.stride[3]};
+            if (meets(args, 0, r0, i, &t.at[0]) &&
+                meets(args, 1, r1, j, &t.at[1]))
+                tap[grid->taps++] = t;
+        }
+    return tap + grid->taps;
+}
+
+static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
+{
+    c->from = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
+    c->to = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
+    c->from_channels = args->out_channels / args->groups;
+    c->to_channels = args->in_channels / args->groups;
+    c->weight_from = args->weight.stride[0];
+    c->weight_to = args->weight.stride[1];
+    memcpy(c->step, args->stride, sizeof c->step);
+    c->class_count = 0;
+    for (int64_t i = 0; i < args->stride[0] && i < args->in_size[0]; i++)
+        for (int64_t j = 0; j < args->stride[1] && j < args->in_size[1]; j++)
+            tap = take_class(&c->class[c->class_count++], args, i, j, tap);
+}
+
+/* Blocks of every class; the tasks are groups x blocks. */
+static void cut(convolution *c)
+{
+    c->tasks = 0;
+    for (int64_t i = 0; i < c->class_count; i++) {
+        pixel_class *class = &c->class[i];
+        int64_t depth = class->grid.taps * c->from_channels;
+        int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
+        pixels = pixels < LEAST_PIXELS ? LEAST_PIXELS
+                                       : tn__cpu_min(pixels, MOST_PIXELS);
+        if (pixels * c->width > BLOCK_SUMS)
+            pixels = BLOCK_SUMS / c->width;
+        tn__cpu_conv_grid_init(&class->grid, &c->from);
+        tn__cpu_conv_grid_cut(&class->grid, pixels);
+        class->first_task = c->tasks;
+        c->tasks += c->groups * class->grid.block_count;
+    }
+}
+
+/* ---- weights ------------------------------------------------------------------------ */
+
+static int64_t panels_bytes(const convolution *c, const pixel_class *class)
+{
+    return class->grid.taps * c->from_channels * c->width * c->groups *
+           (int64_t)c->bytes;
+}
+
+/* Panel i of all classes' groups. */
+static void pack_panel(void *context, int64_t i)
+{
+    const convolution *c = context;
+    int64_t panels = (c->width + c->panel - 1) / c->panel;
+    int64_t group = i / panels % c->groups, first = i % panels * c->panel;
+    const pixel_class *class = &c->class[i / panels / c->groups];
+    const conv_grid *grid = &class->grid;
+    int64_t depth = grid->taps * c->from_channels;
+    int64_t width = tn__cpu_min(c->panel, c->width - first);
+    char *to = class->panels +
+               (group * c->width + first) * depth * (int64_t)c->bytes;
+    for (int64_t t = 0; t < grid->taps; t++) {
+        c->routines->gather(
+            to, width,
+            c->weight + (grid->tap[t].weight + group * c->weight_group +
+                         first * c->weight_to) *
+                            (int64_t)c->bytes,
+            c->weight_to, c->weight_from,
+            tn__cpu_min(width, c->to_channels - first), c->from_channels);
+        to += c->from_channels * width * (int64_t)c->bytes;
+    }
+}
+
+/* ---- blocks ------------------------------------------------------------------------- */
+
+typedef struct spreading {
+    const convolution *c;
+    const char *sums, *bias;
+    int64_t channel; /* stride of to's channels */
+} spreading;
+
+static void spread_run(void *context, char *memory, int64_t step,
+                       int64_t pixel, int64_t count)
+{
+    const spreading *s = context;
+    const convolution *c = s->c;
+    c->routines->spread(memory, s->channel, step,
+                        s->sums + pixel * c->width * (int64_t)c->bytes,
+                        c->width, c->to_channels, count, s->bias,
+                        c->bias_stride);
+}
+
+static void multiply(const convolution *c, const pixel_class *class,
+                     int64_t group, int64_t pixels, const void *const *x,
+                     const int64_t *at, char *sums)
+{
+    int64_t depth = class->grid.taps * c->from_channels;
+    int64_t bytes = (int64_t)c->bytes;
+    const char *panels = class->panels + group * depth * c->width * bytes;
+    for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
+        for (int64_t o = 0; o < c->width; o += c->panel) {
+            int64_t width = tn__cpu_min(c->panel, c->width - o);
+            c->routines->tiles(pixels, width / c->routines->lanes,
+                               tn__cpu_min(DEPTH, depth - p), x, at + p,
+                               panels + (o * depth + p * width) * bytes,
+                               sums + o * bytes, c->width, p > 0);
+        }
+}
+
+static void run_block(convolution *c, const pixel_class *class, int64_t group,
+                      int64_t number)
+{
+    const conv_grid *grid = &class->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
+    int64_t frame_bytes = conv_round_up(
+        tn__cpu_conv_frame_size(grid, &block, c->from_channels) * bytes, 64);
+    int64_t sums_bytes = conv_round_up(block.pixels * c->width * bytes, 64);
+    char *memory = tn__cpu_scratch(
+        (size_t)(frame_bytes + sums_bytes + (2 * block.pixels + depth) * 8));
+    if (!memory) {
+        atomic_store(&c->failed, 1);
+        return;
+    }
+    char *sums = memory + frame_bytes;
+    int64_t *pixel = (int64_t *)(sums + sums_bytes);
+    int64_t *at = pixel + block.pixels;
+    const void **x = (const void **)(at + depth);
+    conv_view view = tn__cpu_conv_view(
+        grid, &block, &c->from, group * c->from_channels, c->from_channels,
+        c->bytes, c->routines, memory);
+    tn__cpu_conv_pixels(grid, &block, &view, pixel);
+    for (int64_t i = 0; i < block.pixels; i++)
+        x[i] = view.base + pixel[i] * bytes;
+    tn__cpu_conv_taps(grid, &view, c->from_channels, at);
+    multiply(c, class, group, block.pixels, x, at, sums);
+
+    conv_images to = c->to;
+    int64_t channel = group * c->to_channels;
+    to.memory += channel * to.stride[1] * bytes;
+    spreading s = {c, sums,
+                   c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                   to.stride[1]};
+    tn__cpu_conv_runs(&block, &to, class->first, c->step, c->bytes,
+                      spread_run, &s);
+}
+
+static void run_task(void *context, int64_t i)
+{
+    convolution *c = context;
+    const pixel_class *class = c->class;
+    while (class + 1 < c->class + c->class_count && class[1].first_task <= i)
+        class++;
+    i -= class->first_task;
+    unsigned fpu = tn__cpu_fpu_set();
+    run_block(c, class, i / class->grid.block_count,
+              i % class->grid.block_count);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void run_all(int64_t count, void (*body)(void *, int64_t),
+                    void *context, bool serial)
+{
+    for (int64_t i = 0; serial && i < count; i++)
+        body(context, i);
+    if (!serial)
+        tn__cpu_host->parallel_for(count, body, context);
+}
+
+/* ---- the call ------------------------------------------------------------------------ */
+
+static tn_status out_of_memory(const tn_conv_args *args)
+{
+    return tn__cpu_host->fail(
+        TN_ERR_MEMORY, "conv: out of memory for weights of (%lld, %lld, "
+        "%lld, %lld)", (long long)args->out_channels,
+        (long long)(args->in_channels / args->groups),
+        (long long)args->kernel[0], (long long)args->kernel[1]);
+}
+
+static tn_status run_images(const tn_conv_args *args,
+                            const tn_cpu_conv_routines *routines, size_t bytes)
+{
+    convolution c = {.routines = routines, .bytes = bytes,
+                     .groups = args->groups};
+    conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
+                           sizeof *tap);
+    if (!tap)
+        return out_of_memory(args);
+    if (args->kind == TN_CONV_FORWARD)
+        take_forward(&c, args, tap);
+    else
+        take_input(&c, args, tap);
+    c.weight = tn__cpu_at(args->weight.buffer, args->weight.offset, bytes);
+    c.weight_group =
+        args->out_channels / args->groups * args->weight.stride[0];
+    if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
+        c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
+        c.bias_stride = args->bias.stride[0];
+    }
+    c.panel = 2 * routines->lanes;
+    c.width = conv_round_up(c.to_channels, routines->lanes);
+    cut(&c);
+
+    int64_t room = 0;
+    for (int64_t i = 0; i < c.class_count; i++)
+        room += panels_bytes(&c, &c.class[i]);
+    char *panels = aligned_alloc(64, (size_t)conv_round_up(room, 64) + 64);
+    if (panels) {
+        char *at = panels;
+        for (int64_t i = 0; i < c.class_count; i++) {
+            c.class[i].panels = at;
+            at += panels_bytes(&c, &c.class[i]);
+        }
+        run_all(c.class_count * c.groups *
+                    ((c.width + c.panel - 1) / c.panel),
+                pack_panel, &c, room < 65536);
+        run_all(c.tasks, run_task, &c, c.tasks == 1);
+    }
+    free(panels);
+    free(tap);
+    return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    unsigned type = args->out.dtype == TN_F32   ? CPU_F32
+                    : args->out.dtype == TN_F64 ? CPU_F64
+                                                : CPU_TYPE_COUNT;
+    if (type == CPU_TYPE_COUNT)
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
+                                  "and float64");
+    if (args->kind == TN_CONV_INPUT &&
+        tn__cpu_min(args->stride[0], args->in_size[0]) *
+                tn__cpu_min(args->stride[1], args->in_size[1]) >
+            MAX_CLASSES)
+        return tn__cpu_host->fail(
+            TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
+            "%lld): it takes strides with a product up to %d",
+            (long long)args->stride[0], (long long)args->stride[1],
+            MAX_CLASSES);
+    const tn_cpu_conv_routines *routines = queue->routines->conv[type];
+    size_t bytes = type == CPU_F32 ? 4 : 8;
+    return args->kind == TN_CONV_WEIGHT
+               ? tn__cpu_conv_weight(args, routines, bytes)
+               : run_images(args, routines, bytes);
+}
+
+const tn_conv_extension tn__cpu_conv_extension = {
+    .size = sizeof(tn_conv_extension), .run = run};

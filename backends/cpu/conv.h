@@ -1,0 +1,96 @@
+/* conv.h: what the sums of a convolution share: images, the pixels that slide
+ * over them, and blocks of those. */
+#ifndef TN_CPU_CONV_H
+#define TN_CPU_CONV_H
+
+#include "cpu.h"
+
+/* Images as they lie in memory. Strides of n, c, h, w count elements. */
+typedef struct conv_images {
+    char *memory;
+    int64_t size[2];
+    int64_t stride[4];
+} conv_images;
+
+/* A place in the window: of the images that are read, relative to where a
+ * pixel starts, and of the weights. */
+typedef struct conv_tap {
+    int64_t at[2];
+    int64_t weight;
+} conv_tap;
+
+/* Pixels met by the same taps: pixel (i, j) starts at (i, j) * step of the
+ * images that are read. */
+typedef struct conv_grid {
+    int64_t count; /* of images */
+    int64_t size[2], step[2];
+    const conv_tap *tap;
+    int64_t taps;
+    int64_t low[2], span[2]; /* the lowest place of a tap; from it to the
+                                highest */
+    bool framed; /* some tap lies outside: blocks are copied into zeros */
+    int64_t block[3], blocks[3]; /* images, rows, columns: of a block, and how
+                                    many blocks */
+    int64_t block_count;
+} conv_grid;
+
+/* low, span, framed; then blocks of about that many pixels. */
+void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from);
+void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
+
+typedef struct conv_block {
+    int64_t first[3], size[3]; /* images, rows, columns */
+    int64_t pixels;
+} conv_block;
+
+conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number);
+
+/* The images under a block: element 0 is where its first pixel has its lowest
+ * tap. */
+typedef struct conv_view {
+    const char *base;
+    int64_t stride[4];
+} conv_view;
+
+/* Elements of a block's frame, for so many channels. */
+int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
+                                int64_t channels);
+/* Channels [first, first + count) of the images, in place or framed. */
+conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
+                            const conv_images *from, int64_t first,
+                            int64_t count, size_t bytes,
+                            const tn_cpu_conv_routines *routines,
+                            char *frame);
+/* Offsets in a view: of pixels, and of channels under taps, (tap, channel). */
+void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
+                         const conv_view *view, int64_t *at);
+void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
+                       int64_t channels, int64_t *at);
+
+/* Runs of a block's pixels that lie in one line of `images`: calls visit for
+ * each, with the first one's address in channel 0. step[2] is from pixel to
+ * pixel there, first[2] the place of pixel (0, 0). */
+typedef void conv_visit(void *context, char *memory, int64_t step,
+                        int64_t pixel, int64_t count);
+void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
+                       const int64_t *first, const int64_t *step,
+                       size_t bytes, conv_visit *visit, void *context);
+
+/* WEIGHT (conv_weight.c). */
+tn_status tn__cpu_conv_weight(const tn_conv_args *args,
+                              const tn_cpu_conv_routines *routines,
+                              size_t bytes);
+
+conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
+                                size_t bytes);
+/* The forward way of a window over in, with taps of args->weight: `tap` has
+ * room for all of them. */
+void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
+                               conv_tap *tap);
+
+static inline int64_t conv_round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* conv_grid.c: pixels, the taps they are met by, and the blocks they are cut
+ * into. */
+#include "conv.h"
+
+conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
+                                size_t bytes)
+{
+    conv_images images = {
+        .memory = tn__cpu_at(view->buffer, view->offset, bytes),
+        .size = {size[0], size[1]}};
+    for (int d = 0; d < 4; d++)
+        images.stride[d] = view->stride[d];
+    return images;
+}
+
+void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
+                               conv_tap *tap)
+{
+    *grid = (conv_grid){.count = args->count, .tap = tap,
+                        .size = {args->out_size[0], args->out_size[1]},
+                        .step = {args->stride[0], args->stride[1]}};
+    for (int64_t i = 0; i < args->kernel[0]; i++)
+        for (int64_t j = 0; j < args->kernel[1]; j++)
+            tap[grid->taps++] = (conv_tap){
+                {i * args->dilation[0] - args->pad[0],
+                 j * args->dilation[1] - args->pad[1]},
+                i * args->weight.stride[2] + j * args->weight.stride[3]};
+}
+
+void tn__cpu_conv_grid_init(conv_grid *grid, const conv_images *from)
+{
+    grid->framed = false;
+    for (int a = 0; a < 2; a++) {
+        int64_t low = grid->taps ? INT64_MAX : 0;
+        int64_t high = grid->taps ? INT64_MIN : 0;
+        for (int64_t t = 0; t < grid->taps; t++) {
+            int64_t at = grid->tap[t].at[a];
+            low = at < low ? at : low;
+            high = at > high ? at : high;
+        }
+        grid->low[a] = low;
+        grid->span[a] = high - low;
+        int64_t last = (grid->size[a] - 1) * grid->step[a] + high;
+        grid->framed |= low < 0 || last >= from->size[a];
+    }
+}
+
+void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
+{
+    const int64_t extent[3] = {grid->count, grid->size[0], grid->size[1]};
+    int64_t room = pixels < 1 ? 1 : pixels;
+    grid->block_count = 1;
+    for (int d = 3; d-- > 0;) {
+        grid->block[d] = tn__cpu_min(room, extent[d]);
+        /* Blocks of like sizes. */
+        grid->blocks[d] =
+            (extent[d] + grid->block[d] - 1) / grid->block[d];
+        grid->block[d] =
+            (extent[d] + grid->blocks[d] - 1) / grid->blocks[d];
+        grid->blocks[d] =
+            (extent[d] + grid->block[d] - 1) / grid->block[d];
+        grid->block_count *= grid->blocks[d];
+        room /= extent[d];
+        room = room < 1 || grid->blocks[d] > 1 ? 1 : room;
+    }
+}
+
+conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
+{
+    const int64_t extent[3] = {grid->count, grid->size[0], grid->size[1]};
+    conv_block block = {.pixels = 1};
+    for (int d = 3; d-- > 0; number /= grid->blocks[d]) {
+        block.first[d] = number % grid->blocks[d] * grid->block[d];
+        block.size[d] =
+            tn__cpu_min(grid->block[d], extent[d] - block.first[d]);
+        block.pixels *= block.size[d];
+    }
+    return block;
+}
+
+/* Rows (columns) of the images that a block's pixels reach. */
+static int64_t reach(const conv_grid *grid, const conv_block *block, int a)
+{
+    return (block->size[1 + a] - 1) * grid->step[a] + grid->span[a] + 1;
+}
+
+int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
+                                int64_t channels)
+{
+    return grid->framed ? block->size[0] * channels * reach(grid, block, 0) *
+                              reach(grid, block, 1)
+                        : 0;
+}
+
+conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
+                            const conv_images *from, int64_t first,
+                            int64_t count, size_t bytes,
+                            const tn_cpu_conv_routines *routines, char *frame)
+{
+    int64_t start[2], skip[2], room[2], size[2];
+    const int64_t *stride = from->stride;
+    for (int a = 0; a < 2; a++) {
+        int64_t low =
+            block->first[1 + a] * grid->step[a] + grid->low[a];
+        room[a] = reach(grid, block, a);
+        start[a] = low < 0 ? 0 : tn__cpu_min(low, from->size[a]);
+        skip[a] = start[a] - low;
+        int64_t end = low + room[a];
+        size[a] = tn__cpu_min(end, from->size[a]) - start[a];
+        size[a] = size[a] < 0 ? 0 : size[a];
+    }
+    const char *at = from->memory +
+                     (block->first[0] * stride[0] + first * stride[1] +
+                      start[0] * stride[2] + start[1] * stride[3]) *
+                         (int64_t)bytes;
+    if (!grid->framed)
+        return (conv_view){at, {stride[0], stride[1], stride[2], stride[3]}};
+    if (size[0] == 0 || size[1] == 0) /* the frame alone */
+        size[0] = skip[0] = skip[1] = size[1] = 0;
+    int64_t plane = room[0] * room[1];
+    char *to = frame;
+    for (int64_t n = 0; n < block->size[0]; n++)
+        for (int64_t c = 0; c < count; c++) {
+            routines->frame(
+                to, room[0], room[1], skip[0], skip[1],
+                at + (n * stride[0] + c * stride[1]) * (int64_t)bytes,
+                size[0], size[1], stride[2], stride[3]);
+            to += plane * (int64_t)bytes;
+        }
+    return (conv_view){frame, {count * plane, plane, room[1], 1}};
+}
+
+void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
+                         const conv_view *view, int64_t *at)
+{
+    int64_t row = grid->step[0] * view->stride[2];
+    int64_t column = grid->step[1] * view->stride[3];
+    for (int64_t n = 0; n < block->size[0]; n++)
+        for (int64_t i = 0; i < block->size[1]; i++) {
+            int64_t first = n * view->stride[0] + i * row;
+            for (int64_t j = 0; j < block->size[2]; j++)
+                *at++ = first + j * column;
+        }
+}
+
+void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
+                       int64_t channels, int64_t *at)
+{
+    for (int64_t t = 0; t < grid->taps; t++) {
+        const conv_tap *tap = &grid->tap[t];
+        int64_t first = (tap->at[0] - grid->low[0]) * view->stride[2] +
+                        (tap->at[1] - grid->low[1]) * view->stride[3];
+        for (int64_t c = 0; c < channels; c++)
+            *at++ = first + c * view->stride[1];
+    }
+}
+
+void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
+                       const int64_t *first, const int64_t *step,
+                       size_t bytes, conv_visit *visit, void *context)
+{
+    int64_t row = step[0] * images->stride[2];
+    int64_t column = step[1] * images->stride[3];
+    /* Rows that follow one another are one run. */
+    bool whole = block->size[1] == 1 || row == block->size[2] * column;
+    int64_t rows = whole ? 1 : block->size[1];
+    int64_t count = whole ? block->size[1] * block->size[2] : block->size[2];
+    int64_t pixel = 0;
+    for (int64_t n = 0; n < block->size[0]; n++)
+        for (int64_t i = 0; i < rows; i++, pixel += count) {
+            int64_t at =
+                (block->first[0] + n) * images->stride[0] +
+                first[0] * images->stride[2] + first[1] * images->stride[3] +
+                (block->first[1] + i) * row + block->first[2] * column;
+            visit(context, images->memory + at * (int64_t)bytes, column,
+                  pixel, count);
+        }
+}

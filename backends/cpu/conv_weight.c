@@ -1,0 +1,214 @@
+/* conv_weight.c: the gradient of a convolution's weights: a sum over all
+ * pixels of all images. Its tasks are shares of the images, each with sums of
+ * its own that are then joined in order, and ranges of the channels of `in`;
+ * both are cut by shape alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conv.h"
+#include "device.h"
+
+enum {
+    BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out */
+    TASK_WORK = 524288,  /* multiply-adds */
+    MOST_SHARES = 16,
+    SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
+    MOST_TASKS = 64
+};
+
+typedef struct gradient {
+    const tn_conv_args *args;
+    const tn_cpu_conv_routines *routines;
+    size_t bytes;
+    conv_images in, out;
+    conv_grid grid;
+    int64_t in_channels, out_channels; /* of a group */
+    int64_t panel, width;
+    int64_t shares, ranges, range; /* range: channels of one */
+    char *sums; /* [share][group][range][tap, channel][width] */
+    atomic_int failed;
+} gradient;
+
+/* Elements of one group's sums. */
+static int64_t group_sums(const gradient *w)
+{
+    return w->ranges * w->range * w->grid.taps * w->width;
+}
+
+static char *sums_of(const gradient *w, int64_t share, int64_t group,
+                     int64_t range)
+{
+    int64_t at = (share * w->args->groups + group) * group_sums(w) +
+                 range * w->range * w->grid.taps * w->width;
+    return w->sums + at * (int64_t)w->bytes;
+}
+
+typedef struct gathering {
+    const gradient *w;
+    char *panel;
+    int64_t pixels, first, width; /* of the panel: its channels */
+} gathering;
+
+static void gather_run(void *context, char *memory, int64_t step,
+                       int64_t pixel, int64_t count)
+{
+    const gathering *g = context;
+    const gradient *w = g->w;
+    int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
+    w->routines->gather(g->panel + pixel * g->width * bytes, g->width,
+                        memory + g->first * channel * bytes, channel, step,
+                        tn__cpu_min(g->width, w->out_channels - g->first),
+                        count);
+}
+
+/* Adds a block's products to sums. */
+static bool add_block(const gradient *w, int64_t number, int64_t group,
+                      int64_t first, int64_t channels, char *sums, bool add)
+{
+    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
+    const conv_grid *grid = &w->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
+    int64_t frame_bytes = conv_round_up(
+        tn__cpu_conv_frame_size(grid, &block, channels) * bytes, 64);
+    int64_t panel_bytes = conv_round_up(block.pixels * w->panel * bytes, 64);
+    char *memory = tn__cpu_scratch(
+        (size_t)(frame_bytes + panel_bytes + (2 * rows + block.pixels) * 8));
+    if (!memory)
+        return false;
+    char *panel = memory + frame_bytes;
+    int64_t *at = (int64_t *)(panel + panel_bytes);
+    int64_t *row = at + block.pixels;
+    const void **x = (const void **)(row + rows);
+    conv_view view = tn__cpu_conv_view(
+        grid, &block, &w->in, group * w->in_channels + first, channels,
+        w->bytes, w->routines, memory);
+    tn__cpu_conv_pixels(grid, &block, &view, at);
+    tn__cpu_conv_taps(grid, &view, channels, row);
+    for (int64_t i = 0; i < rows; i++)
+        x[i] = view.base + row[i] * bytes;
+
+    conv_images out = w->out;
+    out.memory += group * w->out_channels * out.stride[1] * bytes;
+    for (int64_t o = 0; o < w->width; o += w->panel) {
+        int64_t width = tn__cpu_min(w->panel, w->width - o);
+        gathering g = {w, panel, block.pixels, o, width};
+        tn__cpu_conv_runs(&block, &out, origin, step, w->bytes, gather_run,
+                          &g);
+        w->routines->tiles(rows, width / w->routines->lanes, block.pixels, x,
+                           at, panel, sums + o * bytes, w->width, add);
+    }
+    return true;
+}
+
+static void run_task(void *context, int64_t i)
+{
+    gradient *w = context;
+    int64_t range = i % w->ranges, share = i / w->ranges % w->shares;
+    int64_t group = i / w->ranges / w->shares;
+    int64_t first = range * w->range;
+    int64_t channels = tn__cpu_min(w->range, w->in_channels - first);
+    int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
+    int64_t end = tn__cpu_min((share + 1) * each, w->grid.block_count);
+    unsigned fpu = tn__cpu_fpu_set();
+    char *sums = sums_of(w, share, group, range);
+    for (int64_t b = share * each; b < end; b++)
+        if (!add_block(w, b, group, first, channels, sums, b > share * each)) {
+            atomic_store(&w->failed, 1);
+            break;
+        }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* One tap of one group's range: its shares joined, and written. */
+static void write_tap(void *context, int64_t i)
+{
+    const gradient *w = context;
+    const tn_conv_args *args = w->args;
+    const int64_t *stride = args->weight.stride;
+    int64_t bytes = (int64_t)w->bytes, t = i % w->grid.taps;
+    int64_t range = i / w->grid.taps % w->ranges;
+    int64_t group = i / w->grid.taps / w->ranges;
+    int64_t first = range * w->range;
+    int64_t channels = tn__cpu_min(w->range, w->in_channels - first);
+    int64_t at = t * channels * w->width * bytes;
+    char *sums = sums_of(w, 0, group, range) + at;
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t s = 1; s < w->shares; s++)
+        w->routines->join(sums, sums_of(w, s, group, range) + at,
+                          channels * w->width);
+    char *to = tn__cpu_at(args->weight.buffer, args->weight.offset, w->bytes);
+    to += (group * w->out_channels * stride[0] + first * stride[1] +
+           w->grid.tap[t].weight) *
+          bytes;
+    w->routines->spread(to, stride[0], stride[1], sums, w->width,
+                        w->out_channels, channels, NULL, 0);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void cut(gradient *w)
+{
+    double rows = (double)(w->grid.taps * w->in_channels);
+    double work = rows * (double)w->width * (double)w->grid.count *
+                  (double)(w->grid.size[0] * w->grid.size[1]);
+    double tasks = work / TASK_WORK; /* of a group */
+    double room = SHARES_ROOM / (rows * (double)w->width *
+                                 (double)w->args->groups) + 1;
+    tn__cpu_conv_grid_init(&w->grid, &w->in);
+    tn__cpu_conv_grid_cut(&w->grid, BLOCK_PIXELS);
+    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
+    double shares = tasks < room ? tasks : room;
+    if (shares > MOST_SHARES)
+        shares = MOST_SHARES;
+    w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
+    int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
+    w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
+    int64_t ranges = (int64_t)(tasks / (double)w->shares);
+    ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
+    w->range = (w->in_channels + ranges - 1) / ranges;
+    w->ranges = (w->in_channels + w->range - 1) / w->range;
+}
+
+tn_status tn__cpu_conv_weight(const tn_conv_args *args,
+                              const tn_cpu_conv_routines *routines,
+                              size_t bytes)
+{
+    gradient w = {.args = args, .routines = routines, .bytes = bytes,
+                  .in = tn__cpu_conv_images(&args->in, args->in_size, bytes),
+                  .out =
+                      tn__cpu_conv_images(&args->out, args->out_size, bytes),
+                  .in_channels = args->in_channels / args->groups,
+                  .out_channels = args->out_channels / args->groups,
+                  .panel = 2 * routines->lanes};
+    w.width = conv_round_up(w.out_channels, routines->lanes);
+    conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
+                           sizeof *tap);
+    if (tap) {
+        tn__cpu_conv_forward_grid(&w.grid, args, tap);
+        cut(&w);
+        w.sums = aligned_alloc(
+            64, (size_t)conv_round_up(w.shares * args->groups *
+                                          group_sums(&w) * (int64_t)bytes,
+                                      64));
+    }
+    if (w.sums) {
+        int64_t tasks = args->groups * w.shares * w.ranges;
+        int64_t taps = args->groups * w.ranges * w.grid.taps;
+        bool serial = tasks == 1;
+        if (serial)
+            run_task(&w, 0);
+        else
+            tn__cpu_host->parallel_for(tasks, run_task, &w);
+        for (int64_t i = 0; serial && i < taps; i++)
+            write_tap(&w, i);
+        if (!serial)
+            tn__cpu_host->parallel_for(taps, write_tap, &w);
+    }
+    bool good = w.sums && !atomic_load(&w.failed);
+    free(w.sums);
+    free(tap);
+    return good ? TN_OK
+                : tn__cpu_host->fail(TN_ERR_MEMORY,
+                                     "conv: out of memory for the gradient of "
+                                     "the weights");
+}

@@ -1,0 +1,179 @@
+/* copy.c: programs that store what they load: contiguous copies of views, the
+ * pieces of a concatenation, transpositions. Which element goes first means
+ * nothing here, so the dimensions are put in the order of the output's memory
+ * and merged; what is left is runs without gaps, one value repeated, or a
+ * matrix turned over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task.h"
+
+#define TASK_BYTES (256 << 10)
+#define STRIP 256 /* elements of an output's row written at a stretch */
+
+void tn__cpu_copy_init(tn_built *built, const tn_program *program)
+{
+    const tn_kernel_ins *load = NULL, *store = NULL;
+    if (built->has_rows || program->ins_count != 2)
+        return;
+    for (uint32_t i = 0; i < 2; i++) {
+        const tn_kernel_ins *ins = &program->ins[i];
+        load = ins->op == TN_K_LOAD ? ins : load;
+        store = ins->op == TN_K_STORE ? ins : store;
+    }
+    if (!load || !store || load->a != TN_NONE || load->b != TN_NONE ||
+        load->c != TN_NONE)
+        return;
+    uint8_t dtype = program->operand[load->imm.i].dtype;
+    /* A bool is made 0 or 1 as it is loaded. */
+    built->is_copy = dtype == program->operand[store->imm.i].dtype &&
+                     dtype != TN_BOOL;
+    built->copy_in = (uint32_t)load->imm.i;
+    built->copy_out = (uint32_t)store->imm.i;
+}
+
+typedef struct dimension {
+    int64_t extent, in, out; /* strides in elements */
+} dimension;
+
+typedef struct copy {
+    const tn_cpu_routines *routines;
+    char *out;
+    const char *in;
+    int64_t bytes; /* of an element */
+    dimension dim[TN_MAX_NDIM * 2];
+    uint32_t ndim;   /* at least 1; the last one is dense in out */
+    uint32_t across; /* the one that is dense in in, if not the last */
+    int64_t strips, strip;   /* along the last dimension */
+    int64_t bands, band;     /* along the one across */
+    int64_t tasks, per_task; /* pieces: outer points x strips x bands */
+    bool stream;
+} copy;
+
+/* Dimensions in falling order of the output's strides, merged. */
+static void order_dimensions(copy *c, const tn_launch *launch,
+                             const int64_t *in, const int64_t *out)
+{
+    c->ndim = 0;
+    for (uint32_t d = 0; d < launch->outer_ndim + launch->row_ndim; d++) {
+        dimension x = {launch->extent[d], in[d], out[d]};
+        if (x.extent == 1)
+            continue;
+        uint32_t at = c->ndim++;
+        for (; at > 0 && llabs(c->dim[at - 1].out) < llabs(x.out); at--)
+            c->dim[at] = c->dim[at - 1];
+        c->dim[at] = x;
+    }
+    if (c->ndim == 0)
+        c->dim[c->ndim++] = (dimension){1, 1, 1};
+    uint32_t last = 0;
+    for (uint32_t d = 1; d < c->ndim; d++) {
+        dimension *outer = &c->dim[last], *x = &c->dim[d];
+        if (outer->in == x->in * x->extent &&
+            outer->out == x->out * x->extent) {
+            outer->extent *= x->extent;
+            outer->in = x->in;
+            outer->out = x->out;
+        } else {
+            c->dim[++last] = *x;
+        }
+    }
+    c->ndim = last + 1;
+}
+
+/* The piece's place among the dimensions that are neither last nor across. */
+static void copy_piece(const copy *c, int64_t piece)
+{
+    const dimension *last = &c->dim[c->ndim - 1];
+    int64_t band = piece % c->bands * c->band;
+    piece /= c->bands;
+    int64_t first = piece % c->strips * c->strip;
+    int64_t count = tn__cpu_min(c->strip, last->extent - first);
+    int64_t in = first * last->in, out = first;
+    piece /= c->strips;
+    for (uint32_t d = c->ndim - 1; d-- > 0;) {
+        if (d == c->across)
+            continue;
+        in += piece % c->dim[d].extent * c->dim[d].in;
+        out += piece % c->dim[d].extent * c->dim[d].out;
+        piece /= c->dim[d].extent;
+    }
+    const dimension *across = c->across < c->ndim ? &c->dim[c->across] : NULL;
+    if (across) {
+        in += band;
+        out += band * across->out;
+    }
+    char *to = c->out + out * c->bytes;
+    const char *from = c->in + in * c->bytes;
+    if (across)
+        c->routines->turn[c->bytes](
+            to, across->out, from, last->in, count,
+            tn__cpu_min(c->band, across->extent - band), c->stream);
+    else if (c->stream)
+        c->routines->stream(to, from, count * c->bytes);
+    else
+        memmove(to, from, (size_t)(count * c->bytes));
+}
+
+static void run_pieces(void *context, int64_t i)
+{
+    const copy *c = context;
+    int64_t first = i * c->per_task;
+    int64_t end = tn__cpu_min(first + c->per_task, c->tasks);
+    for (int64_t piece = first; piece < end; piece++)
+        copy_piece(c, piece);
+    if (c->stream)
+        c->routines->fence();
+}
+
+bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
+{
+    const tn_launch_operand *to = &launch->operand[built->copy_out];
+    const tn_launch_operand *from = &launch->operand[built->copy_in];
+    copy c = {.routines = built->routines};
+    int64_t total =
+        tn__cpu_product(launch->extent, launch->outer_ndim + launch->row_ndim);
+    if (total == 0)
+        return true;
+    order_dimensions(&c, launch, from->stride, to->stride);
+    const dimension *last = &c.dim[c.ndim - 1];
+    c.across = c.ndim;
+    if (last->out != 1)
+        return false;
+    for (uint32_t d = 0; last->in != 1 && d + 1 < c.ndim; d++)
+        if (c.dim[d].in == 1)
+            c.across = d;
+    if (last->in != 1 && (last->in == 0 || c.across == c.ndim))
+        return false;
+    c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
+    c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
+    c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
+    /* What is written line by line here and there gains sooner: 16 MiB took
+     * 2.5 ms, and 1.3 past the caches (AMD EPYC, Zen 4, one thread). */
+    c.stream = c.in != c.out &&
+               total * c.bytes >=
+                   (c.across < c.ndim ? built->stream_bytes / 2
+                                      : built->stream_bytes);
+    int64_t piece = c.across < c.ndim ? STRIP : TASK_BYTES / c.bytes;
+    c.strip = tn__cpu_min(piece, last->extent);
+    c.strips = (last->extent + c.strip - 1) / c.strip;
+    int64_t each = c.strip * c.bytes;
+    c.bands = c.band = 1;
+    if (c.across < c.ndim) {
+        int64_t extent = c.dim[c.across].extent;
+        c.band = (TASK_BYTES / each / 64 + 1) * 64; /* lines of narrow ones */
+        c.bands = (extent + c.band - 1) / c.band;
+        each *= tn__cpu_min(c.band, extent);
+    }
+    c.tasks = c.strips * c.bands;
+    for (uint32_t d = 0; d + 1 < c.ndim; d++)
+        if (d != c.across)
+            c.tasks *= c.dim[d].extent;
+    c.per_task = TASK_BYTES / each > 0 ? TASK_BYTES / each : 1;
+    int64_t tasks = (c.tasks + c.per_task - 1) / c.per_task;
+    if (tasks == 1)
+        run_pieces(&c, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_pieces, &c);
+    return true;
+}

@@ -1,0 +1,351 @@
+/* cpu.h: what the files of this plugin share.
+ *
+ * A program is compiled once (build.c) into a flat list of block operations
+ * over slots. A launch (launch.c) cuts the iteration space into groups by
+ * shape alone and runs the list over each (block.c): every operation is one
+ * call of a routine, a plain loop over a block of values that stays in L1.
+ * The routines exist once for each instruction set (routines.h). */
+#ifndef TN_CPU_H
+#define TN_CPU_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tenon/plugin.h>
+
+#include "routines.h"
+
+extern const tn_host *tn__cpu_host;
+
+#define TN_CPU_ALIGN 64
+#define TN_CPU_MAX_OPERANDS 32
+#define TN_CPU_NONE 0xffffffffu
+
+/* ---- devices, buffers, queues (device.c) ------------------------------- */
+
+struct tn_plugin_device {
+    const tn_cpu_routines *routines;
+    int64_t stream_bytes; /* written from which on stores pass the caches by */
+};
+
+struct tn_buffer {
+    char *memory; /* aligned to 64 where owned */
+    uint64_t bytes;
+    bool wrapped; /* memory is the program's */
+};
+
+struct tn_queue {
+    const tn_cpu_routines *routines;
+};
+
+/* The first failure of the calling thread since its last queue_sync. A call
+ * of this synchronous plugin may run beside others on the same queue; what it
+ * failed with is asked for by the thread that made it. */
+tn_status tn__cpu_fault_raise(const tn_fault *fault);
+tn_status tn__cpu_fault_take(tn_fault *fault);
+
+/* At least bytes of scratch memory that belong to the calling thread until it
+ * asks again; NULL when memory runs out. */
+void *tn__cpu_scratch(size_t bytes);
+
+/* The floating-point state that programs need (round to nearest, subnormals
+ * kept); restore gives back the thread's own. */
+unsigned tn__cpu_fpu_set(void);
+void tn__cpu_fpu_restore(unsigned state);
+
+static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
+                               size_t bytes)
+{
+    return buffer ? buffer->memory + offset * (int64_t)bytes : NULL;
+}
+
+static inline int64_t tn__cpu_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
+
+/* The row-major count of points; 1 for no dimensions. */
+static inline int64_t tn__cpu_product(const int64_t *extent, uint32_t ndim)
+{
+    int64_t count = 1;
+    for (uint32_t d = 0; d < ndim; d++)
+        count *= extent[d];
+    return count;
+}
+
+/* ---- compiled programs (build.c) --------------------------------------- */
+
+/* Where the values of a slot lie. */
+enum {
+    CPU_CONSTANT, /* in the code itself: one value */
+    CPU_UNIFORM,  /* one value for the launch */
+    CPU_ROW,      /* one for each row of the group */
+    CPU_ELEM,     /* one for each element of the block */
+    CPU_GROUP     /* one for each element of the group: read by later stages */
+};
+
+typedef struct cpu_slot {
+    uint8_t space, bytes;
+    uint32_t offset; /* bytes for CONSTANT and UNIFORM; for the others bytes
+                        for each value */
+} cpu_slot;
+
+enum {
+    CPU_RUN,    /* run(out, a, b, c) */
+    CPU_MATH,   /* math(out, a, b, c): a printed function */
+    CPU_SPREAD, /* out (elem) = a (row) for each of its elements */
+    CPU_FILL,   /* out = the one value of a */
+    CPU_PARAM,  /* out = parameter index */
+    CPU_ROWLEN,
+    CPU_LOAD,   /* out = operand index; a, b, c its I64 indices */
+    CPU_OFFSET,
+    CPU_STORE,
+    CPU_REDUCE, /* reduction number index folds a */
+    CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
+                   bound 0 skips jump operations */
+    CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
+    CPU_END     /* the next round of the loop jump operations back */
+};
+
+enum {
+    CPU_DIRECT = 128, /* STORE: the operation that makes the value, in the same
+                         part, may write it to where it is to be stored */
+    CPU_FOLDED = 64,  /* LOAD: for reductions alone, which take columns with
+                         any step between elements */
+    CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one
+                         row of memory may serve all */
+    CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
+};
+
+typedef struct cpu_op {
+    uint8_t code;
+    uint8_t scalar; /* bits: a, b, c are one value each */
+    uint8_t type;   /* register type (CPU_F32 ...) of the value */
+    uint8_t flags;  /* LOAD: its sub; CPU_... */
+    uint8_t row;    /* bits: of a, b, c the slot narrow[] has one value for
+                       each row, to be taken where rows are long */
+    uint8_t lent;   /* bits: a, b, c is from a LENT load */
+    uint32_t out, a, b, c; /* slots */
+    uint32_t narrow[3];
+    uint32_t index; /* operand, parameter, reduction, depth of the loop */
+    uint32_t jump;
+    tn_cpu_run *run;
+    tn_cpu_math *math;
+} cpu_op;
+
+typedef struct cpu_part {
+    uint32_t first, count; /* of ops[] */
+} cpu_part;
+
+typedef struct cpu_reduce {
+    uint8_t kind, type; /* type: of what is folded */
+    uint32_t in, out;   /* slots */
+} cpu_reduce;
+
+typedef struct cpu_stage {
+    cpu_part elem, row;
+    uint32_t reduce_first, reduce_count;
+} cpu_stage;
+
+typedef struct cpu_code {
+    cpu_op *op;
+    cpu_slot *slot;
+    cpu_stage *stage;
+    cpu_reduce *reduce;
+    uint8_t *constant;
+    uint32_t op_count, slot_count, stage_count, reduce_count;
+    uint32_t *group_slot; /* those of space CPU_GROUP */
+    uint32_t group_slot_count;
+    uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
+        group_bytes;
+    bool folds_loads; /* its elem parts only load and fold */
+    uint32_t loop_depth; /* most loops inside one another */
+    cpu_part uniform;
+} cpu_code;
+
+/* A program of one instruction over loaded values: o = x op y. */
+typedef struct cpu_direct {
+    tn_cpu_run *run; /* NULL: the program is not of this kind */
+    unsigned allowed; /* operands that may be one value: bits */
+    uint32_t out;      /* operand number */
+    uint32_t in_count;
+    struct {
+        uint32_t operand; /* NONE: the parameter or constant `number` */
+        bool is_param;
+        uint8_t type;
+        uint32_t number;
+        uint64_t constant; /* its bytes, the first ones */
+    } in[3];
+} cpu_direct;
+
+struct tn_built {
+    const tn_cpu_routines *routines;
+    int64_t stream_bytes; /* the device's */
+    tn_kernel_operand *operand;
+    uint32_t operand_count;
+    bool has_rows; /* more than one stage, a reduction or a row part */
+    cpu_code kept;     /* each value is computed once for a group */
+    cpu_code streamed; /* rows too long to be kept: once for each stage */
+    cpu_direct direct;
+    bool is_copy; /* stores what it loads, bits as they are */
+    bool is_take; /* the same, with one index */
+    bool take_zero; /* an index outside is no fault */
+    uint32_t copy_in, copy_out, take_index; /* operand numbers */
+};
+
+tn_status tn__cpu_program_build(tn_plugin_device *device,
+                                const tn_program *program, tn_built **built);
+void tn__cpu_program_free(tn_plugin_device *device, tn_built *built);
+
+/* Compiles one of the two codes; keep: for groups of whole rows. */
+tn_status tn__cpu_compile(const tn_program *program,
+                          const tn_cpu_routines *routines, bool keep,
+                          cpu_code *code);
+void tn__cpu_code_release(cpu_code *code);
+/* A number as the first bytes of a register of type (8 are written). */
+void tn__cpu_number_store(void *at, unsigned type, tn_number number);
+/* Gives each ELEM slot its place, so that slots whose lives do not meet share
+ * one; those that a later part reads become GROUP slots (registers.c). */
+tn_status tn__cpu_place_slots(cpu_code *code);
+
+/* ---- running blocks (block.c, view.c) ---------------------------------- */
+
+/* An operand as a linear sequence: point p of extent[], in row-major order,
+ * lies at base + sum of coordinate * stride. */
+typedef struct cpu_view {
+    char *base;
+    int64_t offset; /* for OFFSET operands, which have no base */
+    uint32_t ndim;  /* coalesced: 0 for one point */
+    uint8_t dtype, bytes;
+    int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
+} cpu_view;
+
+/* One point, where the operand begins. */
+void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
+                       const tn_launch_operand *given);
+/* Moves the beginning by that many elements. */
+void tn__cpu_view_move(cpu_view *view, int64_t offset);
+/* Adds a dimension inside those there are, merged with the last if possible. */
+void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride);
+/* Memory of points [p, p + n) if it has no gaps, else NULL. */
+char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n);
+void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
+                       int64_t p, int64_t n, void *out);
+void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
+                        int64_t p, int64_t n, const void *in);
+void tn__cpu_view_offsets(const cpu_view *view,
+                          const tn_cpu_routines *routines, int64_t p,
+                          int64_t n, int64_t *out);
+
+typedef struct cpu_plan cpu_plan;
+
+/* One thread's work on a plan. A block is `count` elements of `rows` rows: by
+ * default row after row; with `columns`, element k of all rows, then k + 1. */
+typedef struct cpu_task {
+    cpu_plan *plan;
+    const cpu_code *code;
+    const tn_cpu_routines *routines;
+    char **slot; /* where each slot's values are now */
+    char **home; /* where they are by rights (a load may point to memory) */
+    char **base; /* where a GROUP slot's values of the group begin: home, or
+                    memory without gaps */
+    int64_t *step; /* of a slot from a FOLDED load: from an element to the
+                      next of the same column; from a LENT one: from a row to
+                      the next */
+    const cpu_view *view; /* of each operand, for elem parts */
+    cpu_view *own_view;   /* the group's, for columns and tiles; else NULL */
+    char *temporary;      /* 8 bytes for each element of a block */
+    struct cpu_fold *fold;
+    int64_t first_row, rows; /* of the group */
+    int64_t at, count;       /* first point of the block in view; points */
+    int64_t first_elem;      /* of the block, within its row */
+    int64_t group_at, group_count; /* first point of the group, points */
+    bool columns;
+    bool by_rows; /* rows are long: an operation goes row by row */
+    int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
+                                                  i: at + i / width * step[0] +
+                                                  i % width * step[1] */
+    uint32_t loops;          /* that run */
+    struct {
+        int64_t round;
+        uint32_t mask; /* slot */
+    } loop[8];
+} cpu_task;
+
+/* Runs a part: over the elements of the block, or over the rows of the group
+ * (CPU_ROW), or once (CPU_UNIFORM). */
+void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
+
+/* ---- reductions (fold.c) ----------------------------------------------- */
+
+/* The state of one reduction over one row, or over `rows` columns at once. */
+typedef struct cpu_fold {
+    int64_t chunks; /* folded into tree; or, for ARGMAX and ARGMIN, elements */
+    int64_t open;   /* elements of the chunk that is in lanes (columns) */
+    char *lanes;    /* columns: TN_LANES x rows values */
+    char *tree;     /* levels x rows values; best for ARGMAX, ARGMIN */
+    int64_t *place; /* rows; ARGMAX, ARGMIN */
+} cpu_fold;
+
+/* Bytes that the states of all reductions of code need. */
+size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns);
+/* Gives the states their memory, of that many bytes. */
+void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code, int64_t rows,
+                        bool columns, char *memory);
+void tn__cpu_fold_begin(cpu_fold *fold);
+/* One more block of each row: elements from k on (a multiple of TN_CHUNK, or
+ * of TN_LANES for columns, which lie step from one to the next). */
+void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
+                        const tn_cpu_routines *routines, const void *x,
+                        int64_t step, int64_t k, int64_t count, int64_t rows,
+                        bool columns);
+/* The fold of an aligned power of two of chunks, made elsewhere. */
+void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
+                       const tn_cpu_routines *routines, const cpu_fold *part,
+                       char *part_value, int64_t rows);
+/* The results, one for each row. */
+void tn__cpu_fold_end(cpu_fold *fold, const cpu_reduce *reduce,
+                      const tn_cpu_routines *routines, int64_t rows,
+                      void *out);
+/* Whole rows at once: x holds rows x length elements. */
+void tn__cpu_fold_rows(cpu_fold *fold, const cpu_reduce *reduce,
+                       const tn_cpu_routines *routines, const void *x,
+                       int64_t step, int64_t rows, int64_t length,
+                       bool columns, void *out);
+
+/* ---- launches (launch.c) ----------------------------------------------- */
+
+struct cpu_plan {
+    const tn_built *built;
+    const tn_launch *launch;
+    const cpu_code *code;
+    const tn_cpu_routines *routines;
+    char *uniform;
+    char *shared_rows; /* row slots of all tasks on a split row, or NULL */
+    int64_t row_count, row_length;
+    int64_t group_rows, block;  /* most rows of a group, elements of a block */
+    int64_t column_extent;      /* neighbouring rows that a group may take */
+    uint32_t box_first; /* a group takes the outer dimensions from here on
+                           whole; outer_ndim: columns of the last one */
+    int64_t groups_per_task, group_count;
+    uint32_t tile_dim[2];       /* of tiles: the two dimensions, */
+    int64_t tile[2];            /* most elements along them */
+    bool columns, tiled, overlap;
+    bool kept;   /* a block is a whole group */
+    bool stream; /* stores pass the caches by */
+    atomic_int failed; /* a status */
+    atomic_flag fault_lock;
+    tn_fault fault;    /* code 0: none */
+    cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];
+};
+
+tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
+                         const tn_launch *launch);
+/* An index of operand lies outside; the lowest position wins. */
+void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
+                        int64_t index, int64_t position);
+
+#endif

@@ -1,0 +1,37 @@
+/* device.h: the slots of the plugin's table, by the file that fills them. */
+#ifndef TN_CPU_DEVICE_H
+#define TN_CPU_DEVICE_H
+
+#include "cpu.h"
+
+/* device.c */
+tn_status tn__cpu_device_count(uint32_t *count);
+tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info);
+tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device);
+void tn__cpu_device_close(tn_plugin_device *device);
+tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                               tn_buffer **buffer);
+void tn__cpu_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
+tn_status tn__cpu_buffer_map(tn_plugin_device *device, tn_buffer *buffer,
+                             void **pointer);
+tn_status tn__cpu_buffer_wrap(tn_plugin_device *device, void *host,
+                              uint64_t bytes, tn_buffer **buffer);
+tn_status tn__cpu_queue_open(tn_plugin_device *device, tn_queue **queue);
+void tn__cpu_queue_close(tn_queue *queue);
+tn_status tn__cpu_queue_sync(tn_queue *queue, tn_fault *fault);
+tn_status tn__cpu_copy(tn_queue *queue, const tn_copy_args *copy);
+
+/* matmul.c, scatter.c, scan.c, sort.c */
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *matmul);
+tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter);
+tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan);
+tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort);
+
+/* Says in note that products run without OpenBLAS, once that is known; does
+ * not open it. */
+void tn__cpu_blas_note(char *note, size_t room);
+
+extern const tn_conv_extension tn__cpu_conv_extension;
+extern const tn_pool_extension tn__cpu_pool_extension;
+
+#endif

@@ -1,0 +1,224 @@
+/* direct.c: programs of one instruction over operands without gaps, such as an
+ * addition of two tensors. They run at memory speed, without blocks, and for a
+ * few elements without any set-up: this is most of what eager code does. */
+#include <string.h>
+
+#include "task.h"
+
+#define TASK_ELEMENTS 65536
+
+static bool type_as_stored(tn_dtype dtype, uint8_t *type)
+{
+    switch (dtype) {
+    case TN_F32:
+        *type = CPU_F32;
+        return true;
+    case TN_F64:
+        *type = CPU_F64;
+        return true;
+    case TN_I32:
+        *type = CPU_I32;
+        return true;
+    case TN_I64:
+        *type = CPU_I64;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Fills input i of the direct form from a value; false if it is none of a
+ * plain load, a parameter and a constant. */
+static bool take_input(cpu_direct *direct, uint32_t i,
+                       const tn_program *program, uint32_t value)
+{
+    const tn_kernel_ins *ins = &program->ins[value];
+    direct->in[i].operand = TN_CPU_NONE;
+    if (ins->op == TN_K_LOAD) {
+        direct->in[i].operand = (uint32_t)ins->imm.i;
+        return ins->a == TN_NONE && ins->b == TN_NONE && ins->c == TN_NONE &&
+               type_as_stored(program->operand[ins->imm.i].dtype,
+                              &direct->in[i].type);
+    }
+    if (!type_as_stored(ins->dtype, &direct->in[i].type))
+        return false;
+    direct->in[i].is_param = ins->op == TN_K_PARAM;
+    direct->in[i].number = (uint32_t)ins->imm.i;
+    if (ins->op == TN_K_CONST)
+        tn__cpu_number_store(&direct->in[i].constant, direct->in[i].type,
+                             (tn_number){.i = ins->imm.i});
+    return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
+}
+
+void tn__cpu_direct_init(tn_built *built, const tn_program *program)
+{
+    const tn_kernel_ins *store = NULL, *work = NULL;
+    cpu_direct direct = {.run = NULL};
+    uint8_t result;
+    uint32_t worked = TN_NONE;
+    if (built->has_rows)
+        return;
+    for (uint32_t i = 0; i < program->ins_count; i++) {
+        const tn_kernel_ins *ins = &program->ins[i];
+        if (ins->op == TN_K_CONST || ins->op == TN_K_PARAM ||
+            ins->op == TN_K_LOAD)
+            continue;
+        if (ins->op == TN_K_STORE ? store != NULL : work != NULL)
+            return;
+        if (ins->op == TN_K_STORE) {
+            store = ins;
+        } else {
+            work = ins;
+            worked = i;
+        }
+    }
+    if (!store || !work || store->a != worked || work->a == TN_NONE ||
+        !type_as_stored(program->operand[store->imm.i].dtype, &result) ||
+        program->operand[store->imm.i].dtype != work->dtype)
+        return;
+    const uint32_t value[3] = {work->a, work->b, work->c};
+    for (; direct.in_count < 3 && value[direct.in_count] != TN_NONE;
+         direct.in_count++)
+        if (!take_input(&direct, direct.in_count, program,
+                        value[direct.in_count]))
+            return;
+    switch (work->op) {
+    case TN_K_ADD:
+    case TN_K_SUB:
+    case TN_K_MUL:
+    case TN_K_DIV:
+    case TN_K_MIN:
+    case TN_K_MAX:
+    case TN_K_FMA:
+    case TN_K_NEG:
+    case TN_K_ABS:
+    case TN_K_SQRT:
+        direct.run = built->routines->op[work->op][result];
+        break;
+    case TN_K_CAST:
+        direct.run = built->routines->cast[direct.in[0].type][result];
+        break;
+    default:
+        return;
+    }
+    direct.out = (uint32_t)store->imm.i;
+    direct.allowed = tn__cpu_scalar_allowed(work->op);
+    built->direct = direct;
+}
+
+/* 1: without gaps in row-major order; 0: one value for all; -1: neither. */
+static int shape_of(const tn_launch *launch, const int64_t *stride)
+{
+    int64_t expected = 1;
+    bool flat = true, single = true;
+    for (uint32_t d = launch->outer_ndim + launch->row_ndim; d-- > 0;) {
+        int64_t extent = launch->extent[d];
+        if (extent == 1)
+            continue;
+        flat = flat && stride[d] == expected;
+        single = single && stride[d] == 0;
+        expected *= extent;
+    }
+    return flat ? 1 : single ? 0 : -1;
+}
+
+typedef struct pass {
+    tn_cpu_run *run;
+    char *out;
+    const char *in[3];
+    size_t out_bytes, bytes[3]; /* 0 for a single value */
+    int64_t count;
+    unsigned scalar;
+    tn_cpu_stream *stream; /* NULL: what is written stays in the cache */
+    void (*fence)(void);
+} pass;
+
+static void run_streamed(const pass *p, int64_t first, int64_t end)
+{
+    uint64_t block[1024];
+    int64_t step = (int64_t)(sizeof block / p->out_bytes);
+    for (; first < end; first += step) {
+        int64_t n = tn__cpu_min(step, end - first);
+        size_t at = (size_t)first;
+        p->run(block, p->in[0] + at * p->bytes[0],
+               p->in[1] + at * p->bytes[1], p->in[2] + at * p->bytes[2], n,
+               p->scalar);
+        p->stream(p->out + at * p->out_bytes, block,
+                  n * (int64_t)p->out_bytes);
+    }
+    p->fence();
+}
+
+static void run_pass(void *context, int64_t i)
+{
+    const pass *p = context;
+    size_t first = (size_t)(i * TASK_ELEMENTS);
+    unsigned fpu = tn__cpu_fpu_set();
+    if (p->stream) {
+        run_streamed(p, (int64_t)first,
+                     tn__cpu_min((int64_t)first + TASK_ELEMENTS, p->count));
+        tn__cpu_fpu_restore(fpu);
+        return;
+    }
+    p->run(p->out + first * p->out_bytes, p->in[0] + first * p->bytes[0],
+           p->in[1] + first * p->bytes[1], p->in[2] + first * p->bytes[2],
+           tn__cpu_min(TASK_ELEMENTS, p->count - (int64_t)first), p->scalar);
+    tn__cpu_fpu_restore(fpu);
+}
+
+bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
+{
+    const cpu_direct *direct = &built->direct;
+    const tn_launch_operand *to = &launch->operand[direct->out];
+    uint64_t number[3];
+    if (shape_of(launch, to->stride) != 1)
+        return false;
+    pass p = {.run = direct->run, .scalar = 0};
+    bool in_place = false;
+    p.count =
+        tn__cpu_product(launch->extent, launch->outer_ndim + launch->row_ndim);
+    p.out_bytes = tn__cpu_dtype_bytes[built->operand[direct->out].dtype];
+    p.out = tn__cpu_at(to->buffer, to->offset, p.out_bytes);
+    for (uint32_t i = 0; i < direct->in_count; i++) {
+        uint32_t k = direct->in[i].operand;
+        int shape = 0;
+        if (k != TN_CPU_NONE) {
+            const tn_launch_operand *from = &launch->operand[k];
+            p.bytes[i] = tn__cpu_dtype_bytes[built->operand[k].dtype];
+            p.in[i] = tn__cpu_at(from->buffer, from->offset, p.bytes[i]);
+            shape = shape_of(launch, from->stride);
+            in_place = in_place || p.in[i] == p.out;
+        } else if (direct->in[i].is_param) {
+            tn__cpu_number_store(&number[i], direct->in[i].type,
+                                 launch->param[direct->in[i].number]);
+            p.in[i] = (const char *)&number[i];
+        } else {
+            p.in[i] = (const char *)&direct->in[i].constant;
+        }
+        if (shape < 0)
+            return false;
+        if (shape == 0 && p.count != 1) {
+            p.scalar |= 1u << i;
+            p.bytes[i] = 0;
+        }
+    }
+    for (uint32_t i = direct->in_count; i < 3; i++) {
+        p.in[i] = p.in[0];
+        p.bytes[i] = 0;
+    }
+    if ((p.scalar & ~direct->allowed) || (p.scalar & 3) == 3)
+        return false;
+    if (p.count == 0)
+        return true;
+    if (p.count * (int64_t)p.out_bytes >= built->stream_bytes && !in_place) {
+        p.stream = built->routines->stream;
+        p.fence = built->routines->fence;
+    }
+    if (p.count <= TASK_ELEMENTS)
+        run_pass(&p, 0);
+    else
+        tn__cpu_host->parallel_for((p.count + TASK_ELEMENTS - 1) /
+                                       TASK_ELEMENTS,
+                                   run_pass, &p);
+    return true;
+}

@@ -1,0 +1,78 @@
+/* isa.c: which instruction set's routines run here. */
+#include <pthread.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "math_table.h"
+
+typedef struct set {
+    const char *name, *needs;
+    bool there;
+    void (*fill[7])(tn_cpu_routines *table);
+    const tn_cpu_math_entry *math;
+    const uint32_t *math_count;
+    tn_cpu_routines table;
+} set;
+
+#define SET(isa, needs)                                                       \
+    {#isa, needs, false,                                                      \
+     {tn__cpu_arith__##isa, tn__cpu_convert__##isa, tn__cpu_move__##isa,      \
+      tn__cpu_reduce__##isa, tn__cpu_gemm__##isa, tn__cpu_conv__##isa,        \
+      tn__cpu_pool__##isa},                                                   \
+     tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
+
+/* Plain to best: the last one there is taken. */
+static set sets[] = {
+    SET(generic, "nothing"),
+#if defined(__x86_64__)
+    SET(v3, "AVX2, FMA and F16C"),
+    SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
+#endif
+};
+enum { SET_COUNT = sizeof sets / sizeof *sets };
+static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
+
+static void look(void)
+{
+    sets[0].there = true;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    sets[1].there = __builtin_cpu_supports("avx2") &&
+                    __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2");
+    sets[2].there = sets[1].there && __builtin_cpu_supports("avx512f") &&
+                    __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") &&
+                    __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+#endif
+    /* What fills a table is built for its set too, and may use it. */
+    for (int i = 0; i < SET_COUNT; i++) {
+        if (!sets[i].there)
+            continue;
+        sets[i].table.isa = sets[i].name;
+        for (int f = 0; f < 7; f++)
+            sets[i].fill[f](&sets[i].table);
+        sets[i].table.math = sets[i].math;
+        sets[i].table.math_count = *sets[i].math_count;
+    }
+}
+
+const tn_cpu_routines *tn__cpu_routines_for(const char *name)
+{
+    pthread_once(&sets_once, look);
+    for (int i = SET_COUNT; i-- > 0;) {
+        if (name ? strcmp(name, sets[i].name) != 0 : !sets[i].there)
+            continue;
+        if (sets[i].there)
+            return &sets[i].table;
+        tn__cpu_host->fail(TN_ERR_NO_DEVICE,
+                           "cpu: this machine lacks %s, which isa=%s needs",
+                           sets[i].needs, name);
+        return NULL;
+    }
+    tn__cpu_host->fail(TN_ERR_ARGUMENT,
+                       "cpu: isa=%s is none of the sets built: generic%s",
+                       name, SET_COUNT > 1 ? ", v3, v4" : "");
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* isa.h: for the files that are compiled once for each instruction set, with
+ * -DTN_CPU_SET=v3 and the like. */
+#ifndef TN_CPU_ISA_H
+#define TN_CPU_ISA_H
+
+/* The user's -O2 stands after our -O3, and gcc's -O2 leaves most loops as they
+ * are. -O0 is left alone: someone debugs. TN_CPU_PLAIN: a set that is there for
+ * completeness, small rather than fast. */
+#if defined(__OPTIMIZE__) && !defined(__clang__) && !defined(TN_CPU_PLAIN)
+#pragma GCC optimize("O3")
+#endif
+
+#define TN_CPU_JOIN_(a, b) a##__##b
+#define TN_CPU_JOIN(a, b) TN_CPU_JOIN_(a, b)
+#define TN_CPU_NAME(name) TN_CPU_JOIN(name, TN_CPU_SET)
+
+/* A loop whose rounds touch only element i of each array, so that an output
+ * that is also an input does not hinder vectors. */
+#if defined(__clang__)
+#define EACH(i, n)                                                            \
+    _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < n; \
+                                                        i++)
+#else
+#define EACH(i, n) _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#endif
+
+/* Bytes of the widest vector of the set. */
+#if defined(__AVX512F__)
+#define TN_CPU_VECTOR 64
+#elif defined(__AVX__)
+#define TN_CPU_VECTOR 32
+#else
+#define TN_CPU_VECTOR 16
+#endif
+
+#endif

@@ -1,0 +1,543 @@
+/* launch.c: runs a built program over an iteration space.
+ *
+ * The space is cut into groups of rows (without reductions: runs of elements),
+ * groups into tasks, by shape alone. A group whose rows fit a block is "kept":
+ * all stages run over it, each value computed once. Longer rows are streamed
+ * in blocks, stage by stage. Where neighbouring rows lie side by side in
+ * memory (a sum over the first dimension) a group is a set of columns. A few
+ * very long rows are split into segments of whole chunks (split.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "task.h"
+
+#define TASK_WORK 32768   /* elements; about 10 us of simple work */
+#define KEPT_BYTES 131072 /* of a group's slots: well within an L2 */
+#define LONG_ROW 64    /* elements from which operations go row by row */
+#define SHORT_ROW 32   /* elements; at 64 rows by lanes are faster again */
+#define LEAST_COLUMNS 16 /* rows side by side that are worth it */
+#define MOST_TASKS 512
+#define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
+
+void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
+                        int64_t index, int64_t position)
+{
+    while (atomic_flag_test_and_set_explicit(&plan->fault_lock,
+                                             memory_order_acquire))
+        ;
+    if (plan->fault.code == TN_OK || position < plan->fault.position)
+        plan->fault = (tn_fault){
+            .size = sizeof plan->fault,
+            .code = TN_ERR_INDEX,
+            .tag = plan->launch->tag,
+            .operand = operand,
+            .dim = dim,
+            .index = index,
+            .extent = plan->launch->operand[operand].index_extent[dim],
+            .position = position,
+        };
+    atomic_flag_clear_explicit(&plan->fault_lock, memory_order_release);
+}
+
+/* ---- views ------------------------------------------------------------- */
+
+static void plan_views(cpu_plan *plan)
+{
+    const tn_built *built = plan->built;
+    const tn_launch *launch = plan->launch;
+    uint32_t outer = launch->outer_ndim, ndim = outer + launch->row_ndim;
+    for (uint32_t k = 0; k < built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        cpu_view *view = &plan->view[k];
+        tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
+        if (built->has_rows)
+            plan->row_view[k] = *view;
+        for (uint32_t d = 0; d < ndim; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        for (uint32_t d = 0; built->has_rows && d < outer; d++)
+            tn__cpu_view_push(&plan->row_view[k], launch->extent[d],
+                              stride[d]);
+    }
+}
+
+/* Does an output begin where an input does? Then it is the same memory, by
+ * contract, and loads must not be taken from it after stores. */
+static bool has_overlap(const cpu_plan *plan)
+{
+    const tn_kernel_operand *operand = plan->built->operand;
+    uint32_t count = plan->built->operand_count;
+    for (uint32_t w = 0; w < count; w++)
+        for (uint32_t r = 0; operand[w].access == TN_OPERAND_WRITE && r < count;
+             r++)
+            if (operand[r].access == TN_OPERAND_READ &&
+                plan->view[r].base == plan->view[w].base)
+                return true;
+    return false;
+}
+
+/* Is so much written that a cache would not hold it for the next reader? Then
+ * it need not go through there; a line that is to be overwritten would even be
+ * read first. */
+static bool wants_stream(const cpu_plan *plan)
+{
+    const tn_built *built = plan->built;
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < built->operand_count; k++)
+        if (built->operand[k].access == TN_OPERAND_WRITE &&
+            built->operand[k].level == TN_LEVEL_ELEM)
+            bytes += plan->view[k].bytes;
+    return plan->routines->stream && !plan->overlap &&
+           bytes * plan->row_count * plan->row_length >=
+               built->stream_bytes;
+}
+
+/* ---- cutting the space ------------------------------------------------- */
+
+/* How many neighbouring rows are one dimension for every operand. */
+static int64_t neighbours(const cpu_plan *plan)
+{
+    const tn_launch *launch = plan->launch;
+    int64_t extent = 1;
+    uint32_t d = launch->outer_ndim;
+    while (d > 0 && launch->extent[d - 1] == 1)
+        d--;
+    if (d == 0)
+        return 1;
+    uint32_t inner = d - 1;
+    extent = launch->extent[inner];
+    while (d-- > 1) {
+        for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+            const int64_t *stride = launch->operand[k].stride;
+            if (stride[d - 1] != stride[inner] * extent)
+                return extent;
+        }
+        extent *= launch->extent[d - 1];
+    }
+    return extent;
+}
+
+/* Do neighbouring rows lie closer together than a row's elements, for most of
+ * what is read? */
+static bool wants_columns(const cpu_plan *plan)
+{
+    const tn_launch *launch = plan->launch;
+    int votes = 0;
+    uint32_t inner = launch->outer_ndim, element;
+    element = inner + launch->row_ndim;
+    while (inner > 0 && launch->extent[inner - 1] == 1)
+        inner--;
+    while (element > launch->outer_ndim && launch->extent[element - 1] == 1)
+        element--;
+    if (inner == 0 || element == launch->outer_ndim)
+        return false;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const tn_kernel_operand *operand = &plan->built->operand[k];
+        if (operand->access != TN_OPERAND_READ ||
+            operand->level != TN_LEVEL_ELEM)
+            continue;
+        int64_t along = llabs(launch->operand[k].stride[element - 1]);
+        int64_t across = llabs(launch->operand[k].stride[inner - 1]);
+        if (along != across)
+            votes += across != 0 && across < along ? 1 : -1;
+    }
+    return votes > 0;
+}
+
+/* Elements of a block of code, so that its slots stay in L1. */
+static int64_t block_size(const cpu_code *code, bool whole)
+{
+    int64_t each = code->elem_bytes + (whole ? code->group_bytes : 0);
+    each = each > 0 ? each : 1;
+    int64_t count = BLOCK_BYTES / each / 256 * 256;
+    return count < 256 ? 256 : count > 4096 ? 4096 : count;
+}
+
+static void cut_elements(cpu_plan *plan)
+{
+    plan->code = &plan->built->kept;
+    plan->kept = true;
+    plan->group_rows = 1;
+    plan->block = block_size(plan->code, false);
+    int64_t total = plan->row_count * plan->row_length;
+    plan->group_count = (total + plan->block - 1) / plan->block;
+    plan->tiled = tn__cpu_cut_tiles(plan);
+    plan->groups_per_task =
+        TASK_WORK /
+        (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
+    if (plan->code->op_count > 16) /* more work for each element */
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+}
+
+/* Short rows that are not one dimension, such as the windows of a pooling: a
+ * group takes the last dimensions whole, as many as fit `most` rows. */
+static void take_box(cpu_plan *plan, int64_t most)
+{
+    const tn_launch *launch = plan->launch;
+    uint32_t first = launch->outer_ndim;
+    int64_t rows = 1;
+    while (first > 0 && rows * launch->extent[first - 1] <= most)
+        rows *= launch->extent[--first];
+    if (rows < LEAST_COLUMNS)
+        return;
+    plan->columns = true;
+    plan->box_first = first;
+    plan->column_extent = rows;
+}
+
+static void cut_rows(cpu_plan *plan)
+{
+    const cpu_code *kept = &plan->built->kept;
+    int64_t length = plan->row_length > 0 ? plan->row_length : 1;
+    plan->column_extent = neighbours(plan);
+    /* Rows too short for their lanes are better folded side by side, even if
+     * they lie one after the other. */
+    bool is_short = length > 1 && length <= SHORT_ROW;
+    int64_t most = block_size(kept, true) / length;
+    plan->columns = is_short ? plan->column_extent >= 64
+                             : wants_columns(plan) && plan->column_extent >= 4;
+    plan->box_first = plan->launch->outer_ndim;
+    if (is_short && !plan->columns)
+        take_box(plan, most < LEAST_COLUMNS ? LEAST_COLUMNS : most);
+    /* With one stage nothing is computed twice by streaming. */
+    int64_t each = kept->group_bytes + 1;
+    if (plan->columns) /* their blocks are whole groups */
+        each += kept->elem_bytes;
+    most = kept->stage_count > 1 ? KEPT_BYTES / each : 1024;
+    int64_t least_rows = plan->columns ? LEAST_COLUMNS : 1;
+    bool fits = length * least_rows <= most;
+    int64_t rows = block_size(kept, true) / length;
+    plan->code = fits ? kept : &plan->built->streamed;
+    plan->kept = fits && (plan->columns || rows > 0);
+    if (plan->kept)
+        plan->group_rows = rows < least_rows ? least_rows : rows;
+    else
+        plan->group_rows =
+            !plan->columns ? 1 : plan->code->folds_loads ? 1024 : 256;
+    int64_t across = plan->columns ? plan->column_extent : plan->row_count;
+    plan->group_rows = tn__cpu_min(plan->group_rows, across);
+    plan->group_count =
+        (across + plan->group_rows - 1) / plan->group_rows *
+        (plan->columns ? plan->row_count / plan->column_extent : 1);
+    if (plan->kept) {
+        plan->block = plan->group_rows * length;
+    } else if (plan->columns) {
+        int64_t steps = (plan->code->folds_loads ? 65536 : 2048) /
+                        plan->group_rows / TN_LANES;
+        plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
+    } else {
+        plan->block = block_size(plan->code, false) / TN_CHUNK * TN_CHUNK;
+        plan->block = plan->block < TN_CHUNK ? TN_CHUNK : plan->block;
+    }
+    plan->groups_per_task = TASK_WORK / (plan->group_rows * length);
+    if (plan->code->op_count > 16)
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+    if (plan->groups_per_task < plan->group_count / MOST_TASKS)
+        plan->groups_per_task = plan->group_count / MOST_TASKS;
+}
+
+/* ---- tasks ------------------------------------------------------------- */
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
+{
+    const cpu_code *code = plan->code;
+    size_t slots = code->slot_count + 1u;
+    size_t block = round_up((size_t)plan->block);
+    size_t group = round_up((size_t)(plan->group_rows * plan->row_length));
+    group = code->group_bytes > 0 ? group : 0;
+    size_t rows = round_up((size_t)plan->group_rows);
+    size_t folds = code->reduce_count;
+    size_t views =
+        plan->columns || plan->tiled ? plan->built->operand_count : 0;
+    size_t fold_bytes =
+        tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
+
+    char *memory = tn__cpu_scratch(
+        round_up(4 * slots * sizeof(char *)) +
+        round_up(folds * sizeof(cpu_fold)) +
+        round_up(views * sizeof(cpu_view)) + 8 * block +
+        block * code->elem_bytes + group * code->group_bytes +
+        rows * code->row_bytes + fold_bytes);
+    if (!memory) {
+        atomic_store(&plan->failed, TN_ERR_MEMORY);
+        return false;
+    }
+    *task = (cpu_task){.plan = plan, .code = code,
+                       .routines = plan->routines, .view = plan->view,
+                       .columns = plan->columns, .rows = 1};
+    task->slot = (char **)memory;
+    task->home = task->slot + slots;
+    task->base = task->home + slots;
+    task->step = (int64_t *)(task->base + slots);
+    memory += round_up(4 * slots * sizeof(char *));
+    task->fold = (cpu_fold *)memory;
+    memory += round_up(folds * sizeof(cpu_fold));
+    if (views > 0)
+        task->own_view = (cpu_view *)memory;
+    memory += round_up(views * sizeof(cpu_view));
+    task->temporary = memory;
+    memory += 8 * block;
+    char *elem = memory, *whole = elem + block * code->elem_bytes;
+    char *row = whole + group * code->group_bytes;
+    tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
+                       row + rows * code->row_bytes);
+    if (plan->shared_rows)
+        row = plan->shared_rows;
+    for (uint32_t s = 0; s < code->slot_count; s++) {
+        const cpu_slot *slot = &code->slot[s];
+        char *at = NULL;
+        if (slot->space == CPU_CONSTANT)
+            at = (char *)code->constant + slot->offset;
+        else if (slot->space == CPU_UNIFORM)
+            at = plan->uniform + slot->offset;
+        else if (slot->space == CPU_ROW)
+            at = row + slot->offset * rows;
+        else if (slot->space == CPU_ELEM)
+            at = elem + slot->offset * block;
+        else if (slot->space == CPU_GROUP)
+            at = whole + slot->offset * group;
+        task->slot[s] = task->home[s] = task->base[s] = at;
+    }
+    return true;
+}
+
+void tn__cpu_task_group(cpu_task *task, int64_t group)
+{
+    cpu_plan *plan = task->plan;
+    if (!plan->columns) {
+        task->first_row = group * plan->group_rows;
+        task->rows =
+            tn__cpu_min(plan->group_rows, plan->row_count - task->first_row);
+        task->by_rows = task->rows == 1 || plan->row_length >= LONG_ROW;
+        task->group_at = task->first_row * plan->row_length;
+        task->group_count = task->rows * plan->row_length;
+        return;
+    }
+    int64_t tiles =
+        (plan->column_extent + plan->group_rows - 1) / plan->group_rows;
+    int64_t column = group % tiles * plan->group_rows;
+    task->rows = tn__cpu_min(plan->group_rows, plan->column_extent - column);
+    task->first_row = group / tiles * plan->column_extent + column;
+    task->group_at = 0;
+    task->group_count = task->rows * plan->row_length;
+
+    const tn_launch *launch = plan->launch;
+    uint32_t outer = launch->outer_ndim, inner = outer;
+    while (inner > 0 && launch->extent[inner - 1] == 1)
+        inner--;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        cpu_view *view = &task->own_view[k];
+        tn__cpu_view_init(view, &plan->built->operand[k],
+                          &launch->operand[k]);
+        int64_t left = task->first_row, offset = 0;
+        for (uint32_t d = outer; d-- > 0; left /= launch->extent[d])
+            offset += left % launch->extent[d] * stride[d];
+        tn__cpu_view_move(view, offset);
+        for (uint32_t d = outer; d < outer + launch->row_ndim; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        for (uint32_t d = plan->box_first; d < outer; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        if (plan->box_first == outer)
+            tn__cpu_view_push(view, task->rows, stride[inner - 1]);
+    }
+    task->view = task->own_view;
+}
+
+/* The memory of the next group, as far as it is that of this block, comes to
+ * the cache while this group is worked on: the first stage most often only
+ * reads, the others compute. */
+static void fetch_next_group(const cpu_task *task)
+{
+    const cpu_code *code = task->code;
+    for (uint32_t i = 0; i < code->group_slot_count; i++) {
+        uint32_t slot = code->group_slot[i];
+        int64_t bytes = code->slot[slot].bytes;
+        const char *next =
+            task->base[slot] + (task->group_count + task->first_elem) * bytes;
+        if (task->base[slot] == task->home[slot])
+            continue;
+        for (int64_t at = 0; at < task->count * bytes; at += 64)
+            __builtin_prefetch(next + at, 0, 2);
+    }
+}
+
+static void run_group_kept(cpu_task *task)
+{
+    const cpu_plan *plan = task->plan;
+    task->at = task->group_at;
+    task->count = task->group_count;
+    for (uint32_t s = 0; s < plan->code->stage_count; s++) {
+        const cpu_stage *stage = &plan->code->stage[s];
+        if (s == 1 && plan->stream)
+            fetch_next_group(task);
+        if (task->count > 0)
+            tn__cpu_run_part(task, stage->elem, CPU_ELEM);
+        else
+            for (uint32_t i = 0; i < stage->reduce_count; i++) {
+                const cpu_reduce *reduce =
+                    &plan->code->reduce[stage->reduce_first + i];
+                cpu_fold *fold = &task->fold[stage->reduce_first + i];
+                tn__cpu_fold_begin(fold);
+                tn__cpu_fold_end(fold, reduce, plan->routines, task->rows,
+                                 task->slot[reduce->out]);
+            }
+        tn__cpu_run_part(task, stage->row, CPU_ROW);
+    }
+}
+
+void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
+                         int64_t first, int64_t end)
+{
+    const cpu_plan *plan = task->plan;
+    int64_t step = plan->columns ? plan->block / plan->group_rows
+                                 : plan->block;
+    for (uint32_t i = 0; i < stage->reduce_count; i++)
+        tn__cpu_fold_begin(&task->fold[stage->reduce_first + i]);
+    for (int64_t k = first; k < end && stage->elem.count > 0; k += step) {
+        task->first_elem = k;
+        task->at = task->group_at + k * task->rows;
+        task->count = tn__cpu_min(step, end - k) * task->rows;
+        if (stage == plan->code->stage + 1 && plan->stream)
+            fetch_next_group(task);
+        tn__cpu_run_part(task, stage->elem, CPU_ELEM);
+    }
+}
+
+static void run_group_streamed(cpu_task *task)
+{
+    const cpu_plan *plan = task->plan;
+    for (uint32_t s = 0; s < plan->code->stage_count; s++) {
+        const cpu_stage *stage = &plan->code->stage[s];
+        tn__cpu_task_stream(task, stage, 0, plan->row_length);
+        for (uint32_t i = 0; i < stage->reduce_count; i++) {
+            uint32_t number = stage->reduce_first + i;
+            const cpu_reduce *reduce = &plan->code->reduce[number];
+            tn__cpu_fold_end(&task->fold[number], reduce, plan->routines,
+                             task->rows, task->slot[reduce->out]);
+        }
+        tn__cpu_run_part(task, stage->row, CPU_ROW);
+    }
+}
+
+static void run_task(void *context, int64_t i)
+{
+    cpu_plan *plan = context;
+    cpu_task task;
+    unsigned fpu = tn__cpu_fpu_set();
+    if (tn__cpu_task_init(&task, plan)) {
+        int64_t first = i * plan->groups_per_task;
+        int64_t end =
+            tn__cpu_min(first + plan->groups_per_task, plan->group_count);
+        int64_t total = plan->row_count * plan->row_length;
+        for (int64_t g = first; g < end; g++) {
+            if (plan->tiled) {
+                tn__cpu_task_tile(&task, g);
+                tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
+                continue;
+            }
+            if (!plan->built->has_rows) {
+                task.at = g * plan->block;
+                task.count = tn__cpu_min(plan->block, total - task.at);
+                tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
+                continue;
+            }
+            tn__cpu_task_group(&task, g);
+            if (plan->kept)
+                run_group_kept(&task);
+            else
+                run_group_streamed(&task);
+        }
+    }
+    if (plan->stream)
+        plan->routines->fence();
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* ---- the launch -------------------------------------------------------- */
+
+static tn_status run_plan(cpu_plan *plan)
+{
+    char small[4096], *big = NULL;
+    size_t slots = plan->code->slot_count + 1u;
+    size_t bytes = slots * sizeof(char *) + plan->code->uniform_bytes;
+    if (bytes > sizeof small && !(big = malloc(bytes)))
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "launch: out of memory for %zu bytes", bytes);
+    char *memory = big ? big : small;
+    plan->uniform = memory + slots * sizeof(char *);
+    cpu_task task = {.plan = plan, .code = plan->code,
+                     .routines = plan->routines, .rows = 1,
+                     .slot = (char **)memory, .home = (char **)memory};
+    for (uint32_t s = 0; s < plan->code->slot_count; s++) {
+        const cpu_slot *slot = &plan->code->slot[s];
+        char *at = NULL; /* rows and elements: not in this part */
+        if (slot->space == CPU_CONSTANT)
+            at = (char *)plan->code->constant + slot->offset;
+        else if (slot->space == CPU_UNIFORM)
+            at = plan->uniform + slot->offset;
+        task.slot[s] = at;
+    }
+    tn__cpu_run_part(&task, plan->code->uniform, CPU_UNIFORM);
+
+    if (plan->groups_per_task < 1)
+        plan->groups_per_task = 1;
+    int64_t tasks = (plan->group_count + plan->groups_per_task - 1) /
+                    plan->groups_per_task;
+    if (tn__cpu_wants_split(plan))
+        tn__cpu_run_split(plan);
+    else if (tasks == 1)
+        run_task(plan, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_task, plan);
+    free(big);
+    if (atomic_load(&plan->failed))
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "launch: out of memory for a thread's "
+                                  "blocks");
+    return plan->fault.code == TN_OK ? TN_OK
+                                     : tn__cpu_fault_raise(&plan->fault);
+}
+
+tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
+                         const tn_launch *launch)
+{
+    (void)queue;
+    if (built->direct.run && tn__cpu_launch_direct(built, launch))
+        return TN_OK;
+    if (built->is_copy && tn__cpu_launch_copy(built, launch))
+        return TN_OK;
+    if (built->is_take)
+        return tn__cpu_launch_take(built, launch);
+    cpu_plan plan;
+    plan.built = built;
+    plan.launch = launch;
+    plan.routines = built->routines;
+    plan.shared_rows = NULL;
+    plan.columns = plan.tiled = false;
+    plan.column_extent = 1;
+    plan.row_count = tn__cpu_product(launch->extent, launch->outer_ndim);
+    plan.row_length = tn__cpu_product(launch->extent + launch->outer_ndim,
+                                      launch->row_ndim);
+    if (plan.row_count == 0 || (!built->has_rows && plan.row_length == 0))
+        return TN_OK;
+    atomic_init(&plan.failed, TN_OK);
+    atomic_flag_clear(&plan.fault_lock);
+    plan.fault.code = TN_OK;
+    plan_views(&plan);
+    plan.overlap = has_overlap(&plan);
+    plan.stream = wants_stream(&plan);
+    if (built->has_rows)
+        cut_rows(&plan);
+    else
+        cut_elements(&plan);
+    unsigned fpu = tn__cpu_fpu_set();
+    tn_status status = run_plan(&plan);
+    tn__cpu_fpu_restore(fpu);
+    return status;
+}

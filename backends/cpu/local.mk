@@ -1,0 +1,110 @@
+# What this room adds to the build: see the head of Makefile.am. The routines
+# are compiled once for each instruction set that the plugin may choose.
+
+tenonplugin_LTLIBRARIES += tn_cpu.la
+dist_tenonplugin_DATA += backends/cpu/tn_cpu.conf
+EXTRA_DIST += backends/cpu/README.md
+
+CPU_ROUTINES = \
+	backends/cpu/routines.h backends/cpu/isa.h backends/cpu/vector_ops.h \
+	backends/cpu/scalar.h \
+	backends/cpu/math_table.h backends/cpu/math_ops.h \
+	backends/cpu/routines_arith.c \
+	backends/cpu/routines_convert.c \
+	backends/cpu/routines_move.c \
+	backends/cpu/routines_reduce.c \
+	backends/cpu/routines_gemm.c \
+	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
+	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
+	backends/cpu/vector.h \
+	backends/cpu/math_table.c
+
+# The mathematical functions as C, by a program that runs where we build: it is
+# made of the kernel language itself, so a change there prints them anew.
+BUILT_SOURCES += backends/cpu/math_routines.inc
+MAINTAINERCLEANFILES += backends/cpu/math_routines.inc
+CLEANFILES += build-aux/print_math
+EXTRA_DIST += backends/cpu/math_routines.inc build-aux/print_math.c
+backends/cpu/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
+		lib/kernel/mathtext.c $(kernel_math) \
+		$(srcdir)/lib/kernel/*.[ch]
+	$(AM_V_GEN)$(MKDIR_P) backends/cpu build-aux
+	$(AM_V_at)text=lib/kernel/mathtext.c; \
+	test -f $$text || text=$(srcdir)/$$text; \
+	$(CC_FOR_BUILD) -std=c11 -ffp-contract=off $(CFLAGS_FOR_BUILD) \
+	    $(AM_CPPFLAGS) -I$(srcdir) -o build-aux/print_math \
+	    $(top_srcdir)/build-aux/print_math.c $$text \
+	    `ls $(srcdir)/lib/kernel/*.c | grep -v mathtext` \
+	    $(srcdir)/lib/base/*.c -lpthread -lm
+	$(AM_V_at)build-aux/print_math > $@.part && mv $@.part $@
+
+CPU_FLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math
+CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
+	-I$(top_srcdir)/backends/cpu -I$(top_builddir)/backends/cpu
+
+tn_cpu_la_SOURCES = \
+	backends/cpu/plugin.c \
+	backends/cpu/cpu.h \
+	backends/cpu/device.c backends/cpu/device.h \
+	backends/cpu/thread.c \
+	backends/cpu/isa.c \
+	backends/cpu/build.c \
+	backends/cpu/compile.c backends/cpu/compile.h \
+	backends/cpu/loops.c \
+	backends/cpu/registers.c \
+	backends/cpu/launch.c backends/cpu/task.h \
+	backends/cpu/direct.c \
+	backends/cpu/copy.c backends/cpu/take.c \
+	backends/cpu/split.c \
+	backends/cpu/tile.c \
+	backends/cpu/block.c \
+	backends/cpu/view.c \
+	backends/cpu/fold.c \
+	backends/cpu/matmul.c \
+	backends/cpu/conv.c backends/cpu/conv.h \
+	backends/cpu/conv_grid.c \
+	backends/cpu/conv_weight.c \
+	backends/cpu/pool.c \
+	backends/cpu/blas.c backends/cpu/blas.h \
+	backends/cpu/scatter.c \
+	backends/cpu/scan.c \
+	backends/cpu/sort.c backends/cpu/sort_orders.inc
+tn_cpu_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
+tn_cpu_la_LIBADD = libtn_cpu_generic.la $(TN_LIBS)
+
+noinst_LTLIBRARIES += libtn_cpu_generic.la
+libtn_cpu_generic_la_SOURCES = $(CPU_ROUTINES)
+libtn_cpu_generic_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=generic
+libtn_cpu_generic_la_CFLAGS = $(CPU_FLAGS)
+# BUILT_SOURCES are made first by `make all` alone; `make tn_cpu.la` needs this.
+$(libtn_cpu_generic_la_OBJECTS): backends/cpu/math_routines.inc
+
+if HAVE_X86_64
+# Here generic serves processors of before 2013 alone: a third of the size.
+libtn_cpu_generic_la_CPPFLAGS += -DTN_CPU_PLAIN
+noinst_LTLIBRARIES += libtn_cpu_v3.la libtn_cpu_v4.la
+tn_cpu_la_LIBADD += libtn_cpu_v3.la libtn_cpu_v4.la
+libtn_cpu_v3_la_SOURCES = $(CPU_ROUTINES)
+libtn_cpu_v3_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v3
+libtn_cpu_v3_la_CFLAGS = $(CPU_FLAGS) -march=x86-64-v3
+libtn_cpu_v4_la_SOURCES = $(CPU_ROUTINES)
+libtn_cpu_v4_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v4
+libtn_cpu_v4_la_CFLAGS = $(CPU_FLAGS) -march=x86-64-v4 \
+	-mprefer-vector-width=512
+$(libtn_cpu_v3_la_OBJECTS): backends/cpu/math_routines.inc
+$(libtn_cpu_v4_la_OBJECTS): backends/cpu/math_routines.inc
+endif
+
+check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives
+tests_cpu_test_cpu_launch_SOURCES = \
+	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h
+tests_cpu_test_cpu_primitives_SOURCES = \
+	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
+
+check_PROGRAMS += tests/cpu/test_cpu_math
+tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c
+tests_cpu_test_cpu_math_LDADD = $(LDADD) libtn_cpu_generic.la
+if HAVE_X86_64
+tests_cpu_test_cpu_math_LDADD += libtn_cpu_v3.la \
+	libtn_cpu_v4.la
+endif

@@ -1,0 +1,319 @@
+/* matmul.c: batched matrix products.
+ *
+ * The product is cut into tiles of c by shape alone; each tile is computed by
+ * one thread, by OpenBLAS (single-threaded) or, where it is small or of
+ * integers, by the plugin's own loop. So bits do not depend on the number of
+ * threads. What OpenBLAS cannot take as it lies (no unit stride, half types)
+ * is first packed into f32 or f64 without gaps. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "blas.h"
+#include "device.h"
+
+#define SMALL_WORK 8192   /* m * n * k up to which a call of BLAS costs more */
+#define TILE_WORK 8388608 /* most m * n * k of a tile, about 80 us, unless its
+                             sides would fall below the least */
+#define LARGE_WORK 134217728 /* products for which BLAS has to pack: 1024^3 in
+                                tiles of 64 x 64 took 26 ms, of 256 x 512 16,
+                                whole 15 (SkylakeX kernels, one thread) */
+#define TASK_WORK 262144  /* least of a task */
+
+/* An operand as the kernels see it. */
+typedef struct side {
+    char *memory;
+    int64_t batch_stride[TN_MAX_NDIM];
+    int64_t row, column; /* strides */
+} side;
+
+typedef struct product {
+    const tn_matmul_args *m;
+    const tn_cpu_routines *routines;
+    const tn_cpu_blas *blas; /* NULL: own loops */
+    side a, b, c;
+    unsigned type;     /* register type: of all that is computed */
+    uint32_t dtype;    /* of storage */
+    size_t bytes;      /* of an element as the kernels see it */
+    int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
+    int64_t tiles, tiles_per_task;
+    uint64_t alpha, beta;
+} product;
+
+static int64_t batch_offset(const product *p, const side *s, int64_t batch)
+{
+    int64_t offset = 0;
+    for (uint32_t d = p->m->batch_ndim; d-- > 0;) {
+        offset += batch % p->m->batch[d] * s->batch_stride[d];
+        batch /= p->m->batch[d];
+    }
+    return offset;
+}
+
+/* Does BLAS take it as it lies? One stride 1, the other at least the width. */
+static bool fits_blas(int64_t row, int64_t column, int64_t rows,
+                      int64_t columns, int64_t *lead, int *transposed)
+{
+    if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
+        *lead = rows == 1 ? columns : row;
+        *transposed = BLAS_PLAIN;
+    } else if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) {
+        *lead = columns == 1 ? rows : column;
+        *transposed = BLAS_TRANSPOSED;
+    } else {
+        return false;
+    }
+    if (*lead < 1)
+        *lead = 1;
+    return *lead <= INT_MAX;
+}
+
+/* c = alpha a b + beta c of one tile, by BLAS. c is row-major or its
+ * transpose is: then the product of the transposes is computed. */
+static bool tile_blas(const product *p, int64_t m, int64_t n, const char *a,
+                      const char *b, char *c)
+{
+    int64_t k = p->m->k, lda, ldb, ldc;
+    int ta, tb, tc;
+    if (m > INT_MAX || n > INT_MAX || k > INT_MAX ||
+        !fits_blas(p->a.row, p->a.column, m, k, &lda, &ta) ||
+        !fits_blas(p->b.row, p->b.column, k, n, &ldb, &tb) ||
+        !fits_blas(p->c.row, p->c.column, m, n, &ldc, &tc))
+        return false;
+    if (tc == BLAS_TRANSPOSED) {
+        int t = ta;
+        int64_t l = lda, size = m;
+        const char *swap = a;
+        ta = tb == BLAS_PLAIN ? BLAS_TRANSPOSED : BLAS_PLAIN;
+        tb = t == BLAS_PLAIN ? BLAS_TRANSPOSED : BLAS_PLAIN;
+        lda = ldb;
+        ldb = l;
+        a = b;
+        b = swap;
+        m = n;
+        n = size;
+    }
+    if (p->type == CPU_F32) {
+        float alpha, beta;
+        memcpy(&alpha, &p->alpha, sizeof alpha);
+        memcpy(&beta, &p->beta, sizeof beta);
+        p->blas->sgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, alpha,
+                       (const float *)a, (int)lda, (const float *)b, (int)ldb,
+                       beta, (float *)c, (int)ldc);
+    } else {
+        double alpha, beta;
+        memcpy(&alpha, &p->alpha, sizeof alpha);
+        memcpy(&beta, &p->beta, sizeof beta);
+        p->blas->dgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, alpha,
+                       (const double *)a, (int)lda, (const double *)b,
+                       (int)ldb, beta, (double *)c, (int)ldc);
+    }
+    return true;
+}
+
+static void run_tile(const product *p, int64_t i)
+{
+    int64_t column = i % p->tiles_n * p->tile_n;
+    int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
+    int64_t batch = i / p->tiles_n / p->tiles_m;
+    int64_t m = tn__cpu_min(p->tile_m, p->m->m - row);
+    int64_t n = tn__cpu_min(p->tile_n, p->m->n - column);
+    int64_t bytes = (int64_t)p->bytes;
+    const char *a = p->a.memory +
+                    (batch_offset(p, &p->a, batch) + row * p->a.row) * bytes;
+    const char *b =
+        p->b.memory +
+        (batch_offset(p, &p->b, batch) + column * p->b.column) * bytes;
+    char *c = p->c.memory + (batch_offset(p, &p->c, batch) + row * p->c.row +
+                             column * p->c.column) *
+                                bytes;
+    if (!p->blas || !tile_blas(p, m, n, a, b, c))
+        p->routines->gemm[p->type](m, n, p->m->k, a, p->a.row, p->a.column, b,
+                                   p->b.row, p->b.column, c, p->c.row,
+                                   p->c.column, &p->alpha, &p->beta);
+}
+
+static void run_task(void *context, int64_t i)
+{
+    const product *p = context;
+    int64_t first = i * p->tiles_per_task;
+    int64_t end = tn__cpu_min(first + p->tiles_per_task, p->tiles);
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t tile = first; tile < end; tile++)
+        run_tile(p, tile);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Tiles of about TILE_WORK, by shape alone; BLAS likes them wide. */
+static void cut_tiles(product *p)
+{
+    int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
+    bool large = (double)m * (double)n * (double)k > LARGE_WORK;
+    int64_t least_m = large ? 256 : 64, least_n = large ? 512 : 64;
+    p->tile_m = m;
+    p->tile_n = n;
+    while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
+           (p->tile_m > least_m || p->tile_n > least_n)) {
+        if (p->tile_m * least_n >= p->tile_n * least_m)
+            p->tile_m = (p->tile_m / 2 + 15) & ~(int64_t)15;
+        else
+            p->tile_n = (p->tile_n / 2 + 31) & ~(int64_t)31;
+    }
+    p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
+    p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
+    p->tiles = p->batches * p->tiles_m * p->tiles_n;
+    /* A batch of small products: many to a task. */
+    p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
+}
+
+static void run_tiles(product *p)
+{
+    double work = (double)p->m->m * (double)p->m->n * (double)p->m->k;
+    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
+    p->blas = is_float && work > SMALL_WORK ? tn__cpu_blas() : NULL;
+    cut_tiles(p);
+    int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
+    if (tasks == 1)
+        run_task(p, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_task, p);
+}
+
+/* ---- packing ----------------------------------------------------------- */
+
+typedef struct packing {
+    const product *p;
+    const tn_strided *view;
+    int64_t rows, columns;
+    char *memory; /* batches x rows x columns, without gaps */
+    bool back;    /* from memory to the view */
+} packing;
+
+static void pack_row(void *context, int64_t i)
+{
+    const packing *k = context;
+    const product *p = k->p;
+    const tn_strided *view = k->view;
+    uint32_t d = p->m->batch_ndim;
+    int64_t bytes = tn__cpu_dtype_bytes[view->dtype], batch = i / k->rows;
+    int64_t offset = view->offset + i % k->rows * view->stride[d];
+    while (d-- > 0) {
+        offset += batch % p->m->batch[d] * view->stride[d];
+        batch /= p->m->batch[d];
+    }
+    int64_t stride = view->stride[p->m->batch_ndim + 1];
+    char *outside = view->buffer->memory + offset * bytes;
+    char *inside = k->memory + i * k->columns * (int64_t)p->bytes;
+    unsigned fpu = tn__cpu_fpu_set();
+    if (k->back)
+        p->routines->store[view->dtype](outside, inside, stride, k->columns);
+    else
+        p->routines->load[view->dtype](inside, outside, stride, k->columns);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void pack(packing *k)
+{
+    int64_t count = k->p->batches * k->rows;
+    if (count * k->columns <= 16384)
+        for (int64_t i = 0; i < count; i++)
+            pack_row(k, i);
+    else
+        tn__cpu_host->parallel_for(count, pack_row, k);
+}
+
+/* Points s at the view, or at a packed copy of it in *owned. */
+static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
+                    int64_t columns, bool load, char **owned)
+{
+    uint32_t nb = p->m->batch_ndim;
+    int64_t lead;
+    int transposed;
+    bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
+    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
+    s->row = view->stride[nb];
+    s->column = view->stride[nb + 1];
+    memcpy(s->batch_stride, view->stride, nb * sizeof *view->stride);
+    s->memory = tn__cpu_at(view->buffer, view->offset, p->bytes);
+    if (!converts && (!is_float || fits_blas(s->row, s->column, rows, columns,
+                                             &lead, &transposed)))
+        return true;
+    size_t count = (size_t)(p->batches * rows * columns);
+    *owned = aligned_alloc(TN_CPU_ALIGN, (count * p->bytes + 63) & ~(size_t)63);
+    if (!*owned)
+        return false;
+    s->memory = *owned;
+    s->row = columns;
+    s->column = 1;
+    int64_t stride = rows * columns;
+    for (uint32_t d = nb; d-- > 0; stride *= p->m->batch[d])
+        s->batch_stride[d] = stride;
+    if (load) {
+        packing k = {p, view, rows, columns, *owned, false};
+        pack(&k);
+    }
+    return true;
+}
+
+static bool set_up(product *p, const tn_matmul_args *m)
+{
+    p->dtype = m->c.dtype;
+    switch (p->dtype) {
+    case TN_F64:
+        p->type = CPU_F64;
+        break;
+    case TN_I64:
+        p->type = CPU_I64;
+        break;
+    case TN_I32:
+    case TN_I16:
+    case TN_I8:
+    case TN_U8:
+        p->type = CPU_I32;
+        break;
+    case TN_BOOL:
+        p->type = CPU_BOOL;
+        break;
+    default:
+        p->type = CPU_F32;
+    }
+    static const uint8_t bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
+    p->bytes = bytes[p->type];
+    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
+    tn_number alpha = {.f = m->alpha}, beta = {.f = m->beta};
+    if (!is_float) {
+        alpha.i = (int64_t)m->alpha;
+        beta.i = (int64_t)m->beta;
+    }
+    tn__cpu_number_store(&p->alpha, p->type, alpha);
+    tn__cpu_number_store(&p->beta, p->type, beta);
+    p->batches = tn__cpu_product(m->batch, m->batch_ndim);
+    return p->batches > 0 && m->m > 0 && m->n > 0;
+}
+
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *m)
+{
+    product p = {.m = m, .routines = queue->routines};
+    char *owned[3] = {NULL, NULL, NULL};
+    if (!set_up(&p, m))
+        return TN_OK;
+    bool ready =
+        prepare(&p, &p.a, &m->a, m->m, m->k, true, &owned[0]) &&
+        prepare(&p, &p.b, &m->b, m->k, m->n, true, &owned[1]) &&
+        prepare(&p, &p.c, &m->c, m->m, m->n, m->beta != 0, &owned[2]);
+    if (ready) {
+        run_tiles(&p);
+        if (owned[2]) {
+            packing back = {&p, &m->c, m->m, m->n, owned[2], true};
+            pack(&back);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        free(owned[i]);
+    return ready ? TN_OK
+                 : tn__cpu_host->fail(TN_ERR_MEMORY,
+                                      "matmul: out of memory for a packed "
+                                      "copy of (%lld, %lld, %lld)",
+                                      (long long)m->m, (long long)m->n,
+                                      (long long)m->k);
+}

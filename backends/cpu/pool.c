@@ -1,0 +1,379 @@
+/* pool.c: the extension `pool`: the greatest and the mean of windows, and what
+ * flows back through them. A plane (one channel of one image) goes through the
+ * loops a band of rows at a time, element by element of the window: the
+ * outputs whose window has that element within the image are a rectangle, so
+ * that nothing is tested inside. Sums keep the fixed order of a reduction
+ * (plugin.h), over the elements of a window: bits are those of the primitives.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "device.h"
+
+enum {
+    BAND = 2048,       /* outputs of a band: they and what they read, in L1 */
+    TASK_WORK = 65536, /* elements read, about 10 us */
+    MOST_AREA = 1024   /* elements of a window: one chunk of the order */
+};
+
+typedef struct pooling {
+    const tn_pool_args *args;
+    const tn_cpu_pool_routines *routines;
+    const tn_cpu_conv_routines *more; /* join */
+    int64_t bytes;
+    int64_t planes, planes_per_task;
+    /* What is written and read, as planes: strides of n, c, h; of w it is 1. */
+    int64_t band;       /* rows of what is written */
+    int64_t *count[2];  /* of each window, along each axis */
+    const void *least;  /* the lowest number */
+    atomic_int failed;
+    atomic_int *outside; /* an index beyond its plane was met */
+} pooling;
+
+static char *plane_of(const pooling *p, const tn_strided *view, int64_t plane,
+                      int64_t bytes)
+{
+    int64_t n = plane / p->args->channels, c = plane % p->args->channels;
+    return tn__cpu_at(view->buffer, view->offset, (size_t)bytes) +
+           (n * view->stride[0] + c * view->stride[1]) * bytes;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The windows i in [*first, *end) whose element k lies within the image, among
+ * those of [low, high); element k of window i is at i * step + at. */
+static bool windows_with(const tn_pool_args *args, int a, int64_t k,
+                         int64_t low, int64_t high, int64_t *first,
+                         int64_t *end, int64_t *at)
+{
+    int64_t step = args->stride[a];
+    *at = k * args->dilation[a] - args->pad[a];
+    int64_t begin = *at < 0 ? (-*at + step - 1) / step : 0;
+    int64_t room = args->in_size[a] - 1 - *at;
+    int64_t last = room < 0 ? -1 : room / step;
+    *first = greater(low, begin);
+    *end = tn__cpu_min(high, last + 1);
+    return *first < *end;
+}
+
+/* ---- the greatest ----------------------------------------------------------------- */
+
+/* Where the first element of a window within the image is. */
+static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
+{
+    int64_t at = i * args->stride[a] - args->pad[a], d = args->dilation[a];
+    return at >= 0 ? at : at + (-at + d - 1) / d * d;
+}
+
+/* What max_plane works on: for each output of a band, */
+typedef struct max_work {
+    char *element;  /* one element of all windows of the band */
+    int32_t *at;    /* index of the greatest */
+    int32_t *place; /* of each window of a band, from its first one */
+    int32_t *first; /* and for each column: first_inside */
+} max_work;
+
+/* Element (k, l) of the windows in rows [i0, i1), in lines without gaps: where
+ * a column's lies beyond the image, the lowest number, which nothing takes. */
+static void read_element(const pooling *p, const char *in, int64_t i0,
+                         int64_t i1, int64_t j0, int64_t j1, int64_t y,
+                         int64_t x, char *out)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
+    int64_t rows = i1 - i0;
+    if (j0 > 0)
+        p->routines->copy(out, columns, 1, p->least, 0, 0, rows, j0, 0);
+    p->routines->copy(out + j0 * p->bytes, columns, 1,
+                      in + (y * in_row + x) * p->bytes,
+                      args->stride[0] * in_row, args->stride[1], rows, j1 - j0,
+                      0);
+    if (j1 < columns)
+        p->routines->copy(out + j1 * p->bytes, columns, 1, p->least, 0, 0,
+                          rows, columns - j1, 0);
+}
+
+static void max_band(const pooling *p, const char *in, char *out,
+                     int64_t *index, const max_work *work, int64_t low,
+                     int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], width = args->in_size[1];
+    int64_t i0, i1, j0, j1, r, c;
+    for (int64_t i = low; i < high; i++) {
+        int32_t row = (int32_t)(first_inside(args, 0, i) * width);
+        int32_t *at = work->at + (i - low) * columns;
+        for (int64_t j = 0; j < columns; j++)
+            at[j] = row + work->first[j];
+    }
+    p->routines->copy(out, columns, 1, p->least, 0, 0, high - low, columns, 0);
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+                continue;
+            int64_t y = i0 * args->stride[0] + r;
+            int64_t from = (i0 - low) * columns;
+            read_element(p, in, i0, i1, j0, j1, y, j0 * args->stride[1] + c,
+                         work->element);
+            p->routines->greater(out + from * p->bytes, work->at + from,
+                                 work->element, work->place,
+                                 (int32_t)(y * width + c),
+                                 (i1 - i0) * columns);
+        }
+    }
+    for (int64_t i = 0; i < (high - low) * columns; i++)
+        index[i] = work->at[i];
+}
+
+static bool max_plane(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t rows = args->out_size[0], columns = args->out_size[1];
+    int64_t numel = tn__cpu_min(p->band, rows) * columns;
+    char *memory = tn__cpu_scratch(
+        (size_t)(numel * (p->bytes + 8) + columns * 4));
+    if (!memory)
+        return false;
+    max_work work = {.element = memory};
+    work.at = (int32_t *)(memory + numel * p->bytes);
+    work.place = work.at + numel;
+    work.first = work.place + numel;
+    for (int64_t i = 0; i < numel; i++)
+        work.place[i] =
+            (int32_t)(i / columns * args->stride[0] * args->in_size[1] +
+                      i % columns * args->stride[1]);
+    for (int64_t j = 0; j < columns; j++)
+        work.first[j] = (int32_t)first_inside(args, 1, j);
+    const char *in = plane_of(p, &args->in, plane, p->bytes);
+    char *out = plane_of(p, &args->out, plane, p->bytes);
+    int64_t *index = (int64_t *)plane_of(p, &args->index, plane, 8);
+    for (int64_t low = 0; low < rows; low += p->band)
+        max_band(p, in, out + low * columns * p->bytes,
+                 index + low * columns, &work, low,
+                 tn__cpu_min(low + p->band, rows));
+    return true;
+}
+
+static bool max_back_plane(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    char *in = plane_of(p, &args->in, plane, p->bytes);
+    const int64_t *index =
+        (const int64_t *)plane_of(p, &args->index, plane, 8);
+    int64_t area = args->in_size[0] * args->in_size[1];
+    int64_t numel = args->out_size[0] * args->out_size[1];
+    bool outside = false;
+    for (int64_t i = 0; i < numel; i++)
+        outside |= (uint64_t)index[i] >= (uint64_t)area;
+    if (outside) {
+        atomic_store(p->outside, 1);
+        return true;
+    }
+    memset(in, 0, (size_t)(area * p->bytes));
+    p->routines->scatter(in, plane_of(p, &args->out, plane, p->bytes), index,
+                         numel);
+    return true;
+}
+
+/* ---- the mean --------------------------------------------------------------------- */
+
+/* Sums of a window's elements, lane by lane: lane k % 16 of the fixed order is
+ * a plane of its own. Folds them into the first. */
+static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
+                       int64_t numel)
+{
+    for (int64_t half = TN_LANES / 2; half > 0; half /= 2) {
+        for (int64_t i = 0; i < half && i + half < lanes; i++)
+            p->more->join(lane + i * numel * p->bytes,
+                          lane + (i + half) * numel * p->bytes, numel);
+        lanes = tn__cpu_min(lanes, half);
+    }
+}
+
+static int64_t lane_count(const tn_pool_args *args)
+{
+    return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
+}
+
+static bool avg_plane(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], lanes = lane_count(args);
+    int64_t bytes = p->bytes, in_row = args->in.stride[2], i0, i1, j0, j1, r, c;
+    const char *in = plane_of(p, &args->in, plane, bytes);
+    char *out = plane_of(p, &args->out, plane, bytes);
+    char *lane = tn__cpu_scratch((size_t)(lanes * p->band * columns * bytes));
+    if (!lane)
+        return false;
+    for (int64_t low = 0; low < args->out_size[0]; low += p->band) {
+        int64_t high = tn__cpu_min(low + p->band, args->out_size[0]);
+        int64_t numel = (high - low) * columns;
+        memset(lane, 0, (size_t)(lanes * numel * bytes));
+        for (int64_t k = 0; k < args->kernel[0]; k++) {
+            if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+                continue;
+            for (int64_t l = 0; l < args->kernel[1]; l++) {
+                if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+                    continue;
+                int64_t number = k * args->kernel[1] + l;
+                int64_t y = i0 * args->stride[0] + r;
+                int64_t x = j0 * args->stride[1] + c;
+                p->routines->copy(
+                    lane + (number % TN_LANES * numel + (i0 - low) * columns +
+                            j0) * bytes,
+                    columns, 1, in + (y * in_row + x) * bytes,
+                    args->stride[0] * in_row, args->stride[1], i1 - i0,
+                    j1 - j0, number >= TN_LANES);
+            }
+        }
+        fold_lanes(p, lane, lanes, numel);
+        p->routines->divide(out + low * columns * bytes, columns, lane,
+                            columns, high - low, columns, p->count[0] + low,
+                            p->count[1]);
+    }
+    return true;
+}
+
+/* Each element sums the shares of the windows it lies in, by the number it has
+ * in them. */
+static bool avg_back_plane(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->in_size[1], lanes = lane_count(args);
+    int64_t windows[2] = {args->out_size[0], args->out_size[1]};
+    int64_t bytes = p->bytes, i0, i1, j0, j1, r, c;
+    int64_t numel = args->in_size[0] * columns;
+    char *share = tn__cpu_scratch(
+        (size_t)((windows[0] * windows[1] + lanes * numel) * bytes));
+    char *lane = share + windows[0] * windows[1] * bytes;
+    if (!share)
+        return false;
+    memset(lane, 0, (size_t)(lanes * numel * bytes));
+    p->routines->divide(share, windows[1],
+                        plane_of(p, &args->out, plane, bytes),
+                        args->out.stride[2], windows[0], windows[1],
+                        p->count[0], p->count[1]);
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
+                continue;
+            int64_t number = k * args->kernel[1] + l;
+            int64_t y = i0 * args->stride[0] + r;
+            int64_t x = j0 * args->stride[1] + c;
+            p->routines->copy(
+                lane + (number % TN_LANES * numel + y * columns + x) * bytes,
+                args->stride[0] * columns, args->stride[1],
+                share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
+                i1 - i0, j1 - j0, number >= TN_LANES);
+        }
+    }
+    fold_lanes(p, lane, lanes, numel);
+    memcpy(plane_of(p, &args->in, plane, bytes), lane,
+           (size_t)(numel * bytes));
+    return true;
+}
+
+/* ---- the call ------------------------------------------------------------------------ */
+
+static void run_task(void *context, int64_t i)
+{
+    static bool (*const of[])(const pooling *, int64_t) = {
+        max_plane, max_back_plane, avg_plane, avg_back_plane};
+    pooling *p = context;
+    int64_t end = tn__cpu_min((i + 1) * p->planes_per_task, p->planes);
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t plane = i * p->planes_per_task; plane < end; plane++)
+        if (!of[p->args->kind](p, plane))
+            atomic_store(&p->failed, 1);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* By how many elements a window divides: those within the image, or between
+ * the ends of its padding; all axes' in one where the divisor is given. */
+static void count_elements(const tn_pool_args *args, int a, int64_t *count)
+{
+    int64_t pad = args->pad[a], low = args->count_pad ? -pad : 0;
+    int64_t high = args->in_size[a] + (args->count_pad ? pad : 0);
+    for (int64_t i = 0; i < args->out_size[a]; i++) {
+        int64_t start = i * args->stride[a] - pad;
+        int64_t end = tn__cpu_min(start + args->kernel[a], high);
+        count[i] = args->divisor ? (a == 0 ? args->divisor : 1)
+                                 : end - greater(start, low);
+    }
+}
+
+/* Lines without gaps, one after the other? */
+static bool is_dense(const tn_strided *view, const int64_t *size)
+{
+    return view->stride[3] == 1 && view->stride[2] == size[1];
+}
+
+static tn_status declined(const char *why)
+{
+    return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "pool: %s", why);
+}
+
+static tn_status run(tn_queue *queue, const tn_pool_args *args)
+{
+    bool back = args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
+    bool max = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
+    int64_t area = args->kernel[0] * args->kernel[1];
+    if (args->kind > TN_POOL_AVG_BACK)
+        return declined("it knows the greatest and the mean");
+    if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
+        return declined("it takes float32 and float64");
+    if (!max && area > MOST_AREA)
+        return declined("means of windows of up to 1024 elements alone");
+    if (args->in_size[0] * args->in_size[1] > INT32_MAX)
+        return declined("planes of up to 2^31 elements alone");
+    if (args->in.stride[3] != 1 || !is_dense(&args->out, args->out_size) ||
+        (back && !is_dense(&args->in, args->in_size)) ||
+        (max && !is_dense(&args->index, args->out_size)))
+        return declined("it takes lines without gaps");
+    unsigned type = args->in.dtype == TN_F32 ? CPU_F32 : CPU_F64;
+    atomic_int outside = 0;
+    pooling p = {.args = args, .routines = queue->routines->pool[type],
+                 .outside = &outside,
+                 .more = queue->routines->conv[type],
+                 .bytes = type == CPU_F32 ? 4 : 8,
+                 .planes = args->count * args->channels};
+    static const float least_f32 = -__builtin_inff();
+    static const double least_f64 = -__builtin_inf();
+    p.least = type == CPU_F32 ? (const void *)&least_f32 : &least_f64;
+    p.band = greater(BAND / (max ? 1 : lane_count(args)) / args->out_size[1],
+                     1);
+    int64_t work = greater(args->in_size[0] * args->in_size[1],
+                           args->out_size[0] * args->out_size[1] * area);
+    p.planes_per_task = TASK_WORK / work + 1;
+    if (!max) {
+        p.count[0] = malloc((size_t)(args->out_size[0] + args->out_size[1]) *
+                            sizeof *p.count[0]);
+        if (!p.count[0])
+            return tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory");
+        p.count[1] = p.count[0] + args->out_size[0];
+        for (int a = 0; a < 2; a++)
+            count_elements(args, a, p.count[a]);
+    }
+    int64_t tasks = (p.planes + p.planes_per_task - 1) / p.planes_per_task;
+    if (tasks == 1)
+        run_task(&p, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_task, &p);
+    free(p.count[0]);
+    if (atomic_load(&outside)) /* the general way says which */
+        return declined("an index lies outside its plane");
+    return atomic_load(&p.failed)
+               ? tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory")
+               : TN_OK;
+}
+
+const tn_pool_extension tn__cpu_pool_extension = {
+    .size = sizeof(tn_pool_extension), .run = run};

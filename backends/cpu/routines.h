@@ -1,0 +1,195 @@
+/* routines.h: the loops over blocks, once for each instruction set.
+ *
+ * All are compiled from the same sources (routines_*.c) with other flags and
+ * give the same bits. Names that leave such a file end in two underscores and
+ * the set: tn__cpu_arith__v3. Blocks may be written where an operand lies
+ * (element for element), unless said otherwise. */
+#ifndef TN_CPU_ROUTINES_H
+#define TN_CPU_ROUTINES_H
+
+#include <stdint.h>
+#include <tenon/plugin.h>
+
+/* Register types, dense. */
+enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
+
+/* out[i] = f(a[i], b[i], c[i]). Bit 0, 1, 2 of scalar: a, b, c is one value
+ * (which of them an operation takes so is for tn__cpu_scalar_allowed). A BOOL
+ * is one byte, 0 or 1. */
+typedef void tn_cpu_run(void *out, const void *a, const void *b,
+                        const void *c, int64_t n, unsigned scalar);
+
+/* A function printed from its definition; out overlaps nothing. */
+typedef void tn_cpu_math(void *out, const void *a, const void *b,
+                         const void *c, int64_t n);
+
+/* Between a register block and memory with a stride, in elements. */
+typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
+                         int64_t n);
+typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
+                          int64_t n);
+/* out[i * columns + j] = memory[i * row + j * column], read column by column:
+ * for memory that is denser that way. */
+typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
+                              int64_t columns, int64_t row, int64_t column);
+/* out[i] = memory[offset[i]], 0 where that is TN_CPU_OUTSIDE. */
+typedef void tn_cpu_gather(void *out, const void *memory,
+                           const int64_t *offset, int64_t n);
+#define TN_CPU_OUTSIDE INT64_MIN
+/* out[j * out_step + i] = memory[i * in_step + j] for i < rows, j < columns.
+ * stream: past the caches where it can be had. */
+typedef void tn_cpu_turn(void *out, int64_t out_step, const void *memory,
+                         int64_t in_step, int64_t rows, int64_t columns,
+                         int stream);
+/* Copies a block to memory past the caches. A fence must follow before
+ * another thread may look (tn_cpu_routines.fence). */
+typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
+
+/* out[i] = fold of x[i * stride .. + n), 0 < n <= TN_CHUNK, by lanes, for
+ * count sequences. */
+typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
+                         int64_t stride);
+/* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
+ * elements of each: element k of row r is x[k * step + r]. open: elements
+ * that they hold already, a multiple of TN_LANES. */
+typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
+                            int64_t open, int64_t n, int64_t rows);
+/* Better than best[0]? Then best and *place (position of x[0] is k). fresh:
+ * there is no best yet. */
+typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
+                        int64_t k, int fresh);
+/* The same for n neighbouring rows, element k of each. */
+typedef void tn_cpu_arg_columns(void *best, int64_t *place, const void *x,
+                                int64_t n, int64_t k, int fresh);
+
+/* c[m, n] = alpha * a[m, k] b[k, n] + beta * c, each with two strides; k
+ * rises for every element, sums are kept in the register type. */
+typedef void tn_cpu_gemm(int64_t m, int64_t n, int64_t k, const void *a,
+                         int64_t a_row, int64_t a_column, const void *b,
+                         int64_t b_row, int64_t b_column, void *c,
+                         int64_t c_row, int64_t c_column, const void *alpha,
+                         const void *beta);
+
+/* The loops of convolution, of one type (conv.c says what they serve). Sums
+ * and panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
+typedef struct tn_cpu_conv_routines {
+    int64_t lanes;
+    int64_t rows; /* of a tile whose sums stay in registers */
+    /* sums[i][..] (add: plus) the sum over p < depth of x[i][at[p]] * w[p][..]
+     * for i < count; sums_row is from row to row of sums, in elements. */
+    void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
+                  const void *const *x, const int64_t *at, const void *w,
+                  void *sums, int64_t sums_row, int add);
+    /* out[out_rows][out_columns]: in[rows][columns] (strides row, column) at
+     * (top, left), zeros around it. */
+    void (*frame)(void *out, int64_t out_rows, int64_t out_columns,
+                  int64_t top, int64_t left, const void *in, int64_t rows,
+                  int64_t columns, int64_t row, int64_t column);
+    /* out[p][o] = in[o * channel + p * step]; 0 for o in [channels, width). */
+    void (*gather)(void *out, int64_t width, const void *in, int64_t channel,
+                   int64_t step, int64_t channels, int64_t count);
+    /* out[o * channel + p * step] = in[p][o] (bias: plus bias[o]). */
+    void (*spread)(void *out, int64_t channel, int64_t step, const void *in,
+                   int64_t in_row, int64_t channels, int64_t count,
+                   const void *bias, int64_t bias_step);
+    void (*join)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
+} tn_cpu_conv_routines;
+
+/* The loops of pooling, of one type, over rows x columns of a plane. */
+typedef struct tn_cpu_pool_routines {
+    /* Where in[j] is greater than best[j] (or the first NaN), it and its
+     * index first + place[j]. */
+    void (*greater)(void *best, int32_t *at, const void *in,
+                    const int32_t *place, int32_t first, int64_t n);
+    /* out[..] = in[..], or += */
+    void (*copy)(void *out, int64_t out_row, int64_t out_step, const void *in,
+                 int64_t in_row, int64_t in_step, int64_t rows,
+                 int64_t columns, int add);
+    /* out[i][j] = in[i][j] / (row_count[i] * column_count[j]) */
+    void (*divide)(void *out, int64_t out_row, const void *in, int64_t in_row,
+                   int64_t rows, int64_t columns, const int64_t *row_count,
+                   const int64_t *column_count);
+    /* out[at[i]] += in[i] */
+    void (*scatter)(void *out, const void *in, const int64_t *at, int64_t n);
+} tn_cpu_pool_routines;
+
+typedef struct tn_cpu_math_entry {
+    uint64_t hash; /* of the definition that the routine was printed from */
+    const char *name;
+    tn_cpu_math *run;
+} tn_cpu_math_entry;
+
+typedef struct tn_cpu_routines {
+    const char *isa;
+    tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
+    tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* from, to */
+    tn_cpu_run *narrow[TN_DTYPE_END];
+    tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
+    tn_cpu_load *load[TN_DTYPE_END];
+    tn_cpu_store *store[TN_DTYPE_END];
+    tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: go run by run */
+    tn_cpu_gather *gather[TN_DTYPE_END];
+    tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
+    tn_cpu_stream *stream; /* NULL: cannot be had */
+    void (*fence)(void);
+    void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
+    tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_gemm *gemm[CPU_TYPE_COUNT];
+    const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
+    const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
+    const tn_cpu_math_entry *math;
+    uint32_t math_count;
+} tn_cpu_routines;
+
+/* Each fills its part of the table. */
+#define TN_CPU_ISA(isa)                                                       \
+    void tn__cpu_arith__##isa(tn_cpu_routines *table);                        \
+    void tn__cpu_convert__##isa(tn_cpu_routines *table);                      \
+    void tn__cpu_move__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_reduce__##isa(tn_cpu_routines *table);                       \
+    void tn__cpu_gemm__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_pool__##isa(tn_cpu_routines *table);
+TN_CPU_ISA(generic)
+TN_CPU_ISA(v3)
+TN_CPU_ISA(v4)
+
+/* The routines for a set by name (NULL: the best of this machine). NULL, with
+ * the reason recorded through the host, where it cannot be had (isa.c). */
+const tn_cpu_routines *tn__cpu_routines_for(const char *name);
+
+/* Which operands may be one value at once, as bits. */
+static inline unsigned tn__cpu_scalar_allowed(unsigned op)
+{
+    switch (op) {
+    case TN_K_ADD:
+    case TN_K_SUB:
+    case TN_K_MUL:
+    case TN_K_DIV:
+    case TN_K_MIN:
+    case TN_K_MAX:
+    case TN_K_EQ:
+    case TN_K_NE:
+    case TN_K_LT:
+    case TN_K_LE:
+    case TN_K_AND:
+    case TN_K_OR:
+    case TN_K_XOR:
+    case TN_K_SHL:
+    case TN_K_SHR:
+    case TN_K_SHRL:
+        return 1 | 2; /* one of the two */
+    case TN_K_FMA:
+    case TN_K_SELECT:
+        return 2 | 4; /* each of them */
+    case TN_K_PHILOX:
+        return 2 | 4;
+    default:
+        return 0;
+    }
+}
+
+#endif

@@ -1,0 +1,340 @@
+/* routines_arith.c: the arithmetic instructions of TN_KERNEL_MAP, one loop for
+ * each instruction and register type. The scalar meaning stands in small
+ * functions, worded so that a compiler can turn the loop into vectors: selects
+ * on bits instead of branches. */
+#include <math.h>
+#include <string.h>
+
+#include "isa.h"
+#include "routines.h"
+#include "scalar.h"
+
+/* ---- what an instruction means for one value --------------------------- */
+
+#define INTEGER_FUNCTIONS(suffix, T, U, width)                                \
+    static inline T div_##suffix(T x, T y)                                    \
+    {                                                                         \
+        T negated = (T)(0 - (U)x), safe = y == 0 || y == -1 ? 1 : y;          \
+        return y == 0 ? 0 : y == -1 ? negated : x / safe;                     \
+    }                                                                         \
+    static inline T rem_##suffix(T x, T y)                                    \
+    {                                                                         \
+        T safe = y == 0 || y == -1 ? 1 : y;                                   \
+        return x % safe;                                                      \
+    }                                                                         \
+    static inline T shl_##suffix(T x, T y)                                    \
+    {                                                                         \
+        return (U)y < width ? (T)((U)x << ((U)y & (width - 1))) : 0;          \
+    }                                                                         \
+    static inline T shr_##suffix(T x, T y)                                    \
+    {                                                                         \
+        return x >> ((U)y < width ? y : width - 1);                           \
+    }                                                                         \
+    static inline T shrl_##suffix(T x, T y)                                   \
+    {                                                                         \
+        return (U)y < width ? (T)((U)x >> ((U)y & (width - 1))) : 0;          \
+    }
+INTEGER_FUNCTIONS(i32, int32_t, uint32_t, 32)
+INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
+
+/* Philox4x32-10 (Salmon et al., SC 2011, doi:10.1145/2063384.2063405): four
+ * words for one counter. */
+static inline __attribute__((always_inline)) void
+philox_words(uint64_t counter, int64_t b, int64_t c, uint32_t word[4])
+{
+    uint32_t x0 = (uint32_t)counter, x1 = (uint32_t)(counter >> 32);
+    uint32_t x2 = (uint32_t)(uint64_t)c, x3 = (uint32_t)((uint64_t)c >> 32);
+    uint32_t k0 = (uint32_t)(uint64_t)b, k1 = (uint32_t)((uint64_t)b >> 32);
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++) {
+        uint64_t p = (uint64_t)0xD2511F53u * x0;
+        uint64_t q = (uint64_t)0xCD9E8D57u * x2;
+        x0 = (uint32_t)(q >> 32) ^ x1 ^ k0;
+        x1 = (uint32_t)q;
+        x2 = (uint32_t)(p >> 32) ^ x3 ^ k1;
+        x3 = (uint32_t)p;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    word[0] = x0;
+    word[1] = x1;
+    word[2] = x2;
+    word[3] = x3;
+}
+
+static inline int32_t philox(int64_t a, int64_t b, int64_t c)
+{
+    uint32_t word[4];
+    philox_words((uint64_t)a >> 2, b, c, word);
+    uint32_t low = a & 1 ? word[1] : word[0], high = a & 1 ? word[3] : word[2];
+    return (int32_t)(a & 2 ? high : low);
+}
+
+/* ---- tables of loops --------------------------------------------------- */
+
+#define UNUSED_BC (void)pb, (void)pc, (void)scalar
+
+#define UNARY(name, T, R, expression)                                         \
+    static void name(void *out, const void *pa, const void *pb,               \
+                     const void *pc, int64_t n, unsigned scalar)              \
+    {                                                                         \
+        R *o = out;                                                           \
+        const T *a = pa;                                                      \
+        UNUSED_BC;                                                            \
+        EACH(i, n)                                                            \
+        {                                                                     \
+            T x = a[i];                                                       \
+            o[i] = (R)(expression);                                           \
+        }                                                                     \
+    }
+
+#define BINARY(name, T, R, expression)                                        \
+    static void name(void *out, const void *pa, const void *pb,               \
+                     const void *pc, int64_t n, unsigned scalar)              \
+    {                                                                         \
+        R *o = out;                                                           \
+        const T *a = pa, *b = pb;                                             \
+        (void)pc;                                                             \
+        if (scalar == 1) {                                                    \
+            T x = *a;                                                         \
+            EACH(i, n)                                                        \
+            {                                                                 \
+                T y = b[i];                                                   \
+                o[i] = (R)(expression);                                       \
+            }                                                                 \
+        } else if (scalar == 2) {                                             \
+            T y = *b;                                                         \
+            EACH(i, n)                                                        \
+            {                                                                 \
+                T x = a[i];                                                   \
+                o[i] = (R)(expression);                                       \
+            }                                                                 \
+        } else {                                                              \
+            EACH(i, n)                                                        \
+            {                                                                 \
+                T x = a[i], y = b[i];                                         \
+                o[i] = (R)(expression);                                       \
+            }                                                                 \
+        }                                                                     \
+    }
+
+/* A is the first operand's type; b and c may be one value each. */
+#define TERNARY_LOOP(A, T, R, yi, zi, expression)                             \
+    EACH(i, n)                                                                \
+    {                                                                         \
+        A x = a[i];                                                           \
+        T y = yi, z = zi;                                                     \
+        o[i] = (R)(expression);                                               \
+    }
+#define TERNARY(name, A, T, R, expression)                                    \
+    static void name(void *out, const void *pa, const void *pb,               \
+                     const void *pc, int64_t n, unsigned scalar)              \
+    {                                                                         \
+        R *o = out;                                                           \
+        const A *a = pa;                                                      \
+        const T *b = pb, *c = pc;                                             \
+        if (scalar == 6) {                                                    \
+            T y0 = *b, z0 = *c;                                               \
+            TERNARY_LOOP(A, T, R, y0, z0, expression)                         \
+        } else if (scalar == 4) {                                             \
+            T z0 = *c;                                                        \
+            TERNARY_LOOP(A, T, R, b[i], z0, expression)                       \
+        } else if (scalar == 2) {                                             \
+            T y0 = *b;                                                        \
+            TERNARY_LOOP(A, T, R, y0, c[i], expression)                       \
+        } else {                                                              \
+            TERNARY_LOOP(A, T, R, b[i], c[i], expression)                     \
+        }                                                                     \
+    }
+
+#define FLOATS(suffix, T, f)                                                  \
+    BINARY(add_##suffix, T, T, x + y)                                         \
+    BINARY(sub_##suffix, T, T, x - y)                                         \
+    BINARY(mul_##suffix, T, T, x * y)                                         \
+    BINARY(div_##suffix, T, T, x / y)                                         \
+    BINARY(rem_##suffix, T, T, fmod##f(x, y))                                 \
+    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                         \
+    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                        \
+    TERNARY(fma_##suffix, T, T, T, fma##f(x, y, z))                           \
+    UNARY(neg_##suffix, T, T, -x)                                             \
+    UNARY(abs_##suffix, T, T, fabs##f(x))                                     \
+    UNARY(sqrt_##suffix, T, T, sqrt##f(x))                                    \
+    UNARY(floor_##suffix, T, T, floor##f(x))                                  \
+    UNARY(ceil_##suffix, T, T, ceil##f(x))                                    \
+    UNARY(trunc_##suffix, T, T, trunc##f(x))                                  \
+    UNARY(rint_##suffix, T, T, rint##f(x))
+FLOATS(f32, float, f)
+FLOATS(f64, double, )
+
+#define INTEGERS(suffix, T, U, width)                                         \
+    BINARY(add_##suffix, T, T, (U)x + (U)y)                                   \
+    BINARY(sub_##suffix, T, T, (U)x - (U)y)                                   \
+    BINARY(mul_##suffix, T, T, (U)x *(U)y)                                    \
+    BINARY(divide_##suffix, T, T, div_##suffix(x, y))                         \
+    BINARY(remainder_##suffix, T, T, rem_##suffix(x, y))                      \
+    BINARY(lesser_##suffix, T, T, min_##suffix(x, y))                          \
+    BINARY(greater_##suffix, T, T, max_##suffix(x, y))                         \
+    UNARY(neg_##suffix, T, T, 0 - (U)x)                                       \
+    UNARY(abs_##suffix, T, T, x < 0 ? 0 - (U)x : (U)x)                        \
+    BINARY(left_##suffix, T, T, shl_##suffix(x, y))                           \
+    BINARY(right_##suffix, T, T, shr_##suffix(x, y))                          \
+    BINARY(logical_##suffix, T, T, shrl_##suffix(x, y))                       \
+    BITS(suffix, T)                                                           \
+    UNARY(not_##suffix, T, T, ~x)
+#define BITS(suffix, T)                                                       \
+    BINARY(and_##suffix, T, T, x &y)                                          \
+    BINARY(or_##suffix, T, T, x | y)                                          \
+    BINARY(xor_##suffix, T, T, x ^ y)
+INTEGERS(i32, int32_t, uint32_t, 32)
+INTEGERS(i64, int64_t, uint64_t, 64)
+BITS(bool, uint8_t)
+UNARY(not_bool, uint8_t, uint8_t, x ^ 1)
+BINARY(mulhi_i32, int32_t, int32_t,
+       (uint32_t)((uint64_t)(uint32_t)x * (uint32_t)y >> 32))
+
+#define COMPARES(suffix, T)                                                   \
+    BINARY(eq_##suffix, T, uint8_t, x == y)                                   \
+    BINARY(ne_##suffix, T, uint8_t, x != y)                                   \
+    BINARY(lt_##suffix, T, uint8_t, x < y)                                    \
+    BINARY(le_##suffix, T, uint8_t, x <= y)
+COMPARES(f32, float)
+COMPARES(f64, double)
+COMPARES(i32, int32_t)
+COMPARES(i64, int64_t)
+COMPARES(bool, uint8_t)
+
+/* A select moves bits: integers of the same width do it for floats. */
+TERNARY(select_1, uint8_t, uint8_t, uint8_t, x ? y : z)
+TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
+TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
+TERNARY(philox_each, int64_t, int64_t, int32_t, philox(x, y, z))
+
+/* One counter has the words of four neighbouring numbers, or of two where
+ * every other is asked for: then a run of them shares its counters. Returns
+ * how many were done. */
+static int64_t philox_run(int32_t *out, const uint64_t *a, int64_t key,
+                          int64_t call, int64_t n)
+{
+    enum { COUNTERS = 16 };
+    uint64_t step = n > 1 ? a[1] - a[0] : 0, phase = a[0] & 3, gaps = 0;
+    int64_t run = COUNTERS * 4 / (step == 2 ? 2 : 1);
+    if ((step != 1 && step != 2) || phase >= step || n < run)
+        return 0;
+    for (int64_t k = 0; k < run; k++)
+        gaps |= a[k] - a[0] - (uint64_t)k * step;
+    if (gaps != 0)
+        return 0;
+    uint64_t first = a[0] >> 2;
+    uint32_t word[4][COUNTERS];
+    EACH(k, COUNTERS)
+    {
+        uint32_t four[4];
+        philox_words(first + (uint64_t)k, key, call, four);
+        word[0][k] = four[0];
+        word[1][k] = four[1];
+        word[2][k] = four[2];
+        word[3][k] = four[3];
+    }
+    for (int k = 0; step == 1 && k < COUNTERS; k++)
+        for (int w = 0; w < 4; w++)
+            out[4 * k + w] = (int32_t)word[w][k];
+    for (int k = 0; step == 2 && k < COUNTERS; k++) {
+        out[2 * k] = (int32_t)word[phase][k];
+        out[2 * k + 1] = (int32_t)word[phase + 2][k];
+    }
+    return run;
+}
+
+static void philox_i64(void *out, const void *pa, const void *pb,
+                       const void *pc, int64_t n, unsigned scalar)
+{
+    const uint64_t *a = pa;
+    const int64_t *b = pb, *c = pc;
+    int32_t *o = out;
+    if (scalar != 6) {
+        philox_each(out, pa, pb, pc, n, scalar);
+        return;
+    }
+    for (int64_t i = 0, done; i < n; i += done) {
+        done = philox_run(o + i, a + i, *b, *c, n - i);
+        if (done > 0)
+            continue;
+        /* One, to meet the next counter, or some that are no run. */
+        done = i + 1 < n && a[i + 1] - a[i] - 1 < 2 && n - i >= 64
+                   ? 1
+                   : n - i;
+        done = done < 64 ? done : 64;
+        philox_each(o + i, a + i, pb, pc, done, scalar);
+    }
+}
+
+/* A NaN's bits read as those of the one positive quiet NaN: which NaN an
+ * operation makes differs from processor to processor. */
+UNARY(bits_of_f32, uint32_t, uint32_t,
+      (x & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : x)
+UNARY(bits_of_f64, uint64_t, uint64_t,
+      (x & 0x7fffffffffffffff) > 0x7ff0000000000000 ? 0x7ff8000000000000 : x)
+UNARY(copy_4, uint32_t, uint32_t, x)
+UNARY(copy_8, uint64_t, uint64_t, x)
+
+#define FILL(name, T)                                                         \
+    static void name(void *out, const void *pa, const void *pb,               \
+                     const void *pc, int64_t n, unsigned scalar)              \
+    {                                                                         \
+        T *o = out;                                                           \
+        T x = *(const T *)pa;                                                 \
+        UNUSED_BC;                                                            \
+        EACH(i, n) o[i] = x;                                                  \
+    }
+FILL(fill_1, uint8_t)
+FILL(fill_4, uint32_t)
+FILL(fill_8, uint64_t)
+
+static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
+{
+    EACH(i, n) out[i] = first + i * step;
+}
+
+void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
+{
+#define SET(NAME, f32, f64, i32, i64, boolean)                                \
+    table->op[TN_K_##NAME][CPU_F32] = f32;                                    \
+    table->op[TN_K_##NAME][CPU_F64] = f64;                                    \
+    table->op[TN_K_##NAME][CPU_I32] = i32;                                    \
+    table->op[TN_K_##NAME][CPU_I64] = i64;                                    \
+    table->op[TN_K_##NAME][CPU_BOOL] = boolean;
+    SET(ADD, add_f32, add_f64, add_i32, add_i64, or_bool)
+    SET(SUB, sub_f32, sub_f64, sub_i32, sub_i64, NULL)
+    SET(MUL, mul_f32, mul_f64, mul_i32, mul_i64, and_bool)
+    SET(DIV, div_f32, div_f64, divide_i32, divide_i64, NULL)
+    SET(REM, rem_f32, rem_f64, remainder_i32, remainder_i64, NULL)
+    SET(FMA, fma_f32, fma_f64, NULL, NULL, NULL)
+    SET(NEG, neg_f32, neg_f64, neg_i32, neg_i64, NULL)
+    SET(ABS, abs_f32, abs_f64, abs_i32, abs_i64, NULL)
+    SET(MIN, lesser_f32, lesser_f64, lesser_i32, lesser_i64, and_bool)
+    SET(MAX, greater_f32, greater_f64, greater_i32, greater_i64, or_bool)
+    SET(SQRT, sqrt_f32, sqrt_f64, NULL, NULL, NULL)
+    SET(FLOOR, floor_f32, floor_f64, NULL, NULL, NULL)
+    SET(CEIL, ceil_f32, ceil_f64, NULL, NULL, NULL)
+    SET(TRUNC, trunc_f32, trunc_f64, NULL, NULL, NULL)
+    SET(RINT, rint_f32, rint_f64, NULL, NULL, NULL)
+    SET(EQ, eq_f32, eq_f64, eq_i32, eq_i64, eq_bool)
+    SET(NE, ne_f32, ne_f64, ne_i32, ne_i64, ne_bool)
+    SET(LT, lt_f32, lt_f64, lt_i32, lt_i64, lt_bool)
+    SET(LE, le_f32, le_f64, le_i32, le_i64, le_bool)
+    SET(AND, NULL, NULL, and_i32, and_i64, and_bool)
+    SET(OR, NULL, NULL, or_i32, or_i64, or_bool)
+    SET(XOR, NULL, NULL, xor_i32, xor_i64, xor_bool)
+    SET(NOT, NULL, NULL, not_i32, not_i64, not_bool)
+    SET(SHL, NULL, NULL, left_i32, left_i64, NULL)
+    SET(SHR, NULL, NULL, right_i32, right_i64, NULL)
+    SET(SHRL, NULL, NULL, logical_i32, logical_i64, NULL)
+    SET(MULHI, NULL, NULL, mulhi_i32, NULL, NULL)
+    SET(PHILOX, NULL, NULL, NULL, philox_i64, NULL)
+    SET(SELECT, select_4, select_8, select_4, select_8, select_1)
+    SET(BITCAST, bits_of_f32, bits_of_f64, copy_4, copy_8, NULL)
+#undef SET
+    tn_cpu_run *const fill[] = {fill_4, fill_8, fill_4, fill_8, fill_1};
+    memcpy(table->fill, fill, sizeof fill);
+    table->ramp = ramp;
+}

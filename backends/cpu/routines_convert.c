@@ -1,0 +1,283 @@
+/* routines_convert.c: conversions between register types, and the narrow
+ * storage types: loads that widen, stores that narrow. Everything is bit
+ * arithmetic without branches, so that it turns into vectors. */
+#include <math.h>
+#include <string.h>
+
+#include "isa.h"
+#include "routines.h"
+#include "scalar.h"
+
+/* ---- narrow floating types --------------------------------------------- */
+
+/* A normal number's exponent moves by the difference of the biases; below the
+ * smallest normal, the mantissa times a power of two. */
+static inline float f16_widen(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, u = h & 0x7fff;
+    uint32_t normal = (u << 13) + (112u << 23);
+    normal += u >= 0x7c00 ? 112u << 23 : 0;
+    uint32_t small = bits_f32((float)(int32_t)u * 0x1p-24f);
+    return float_of(sign | (u < 0x0400 ? small : normal));
+}
+
+/* Rounds by adding half of the last place kept, less one unless the result
+ * would be odd. For subnormal results, a float addition of the number whose
+ * last place is theirs does the rounding. */
+static inline uint16_t f16_narrow(float x)
+{
+    uint32_t b = bits_f32(x), sign = b >> 16 & 0x8000, u = b & 0x7fffffff;
+    uint32_t normal = (u + 0xfff + (u >> 13 & 1)) >> 13;
+    normal -= 112u << 10;
+    normal = normal > 0x7c00 ? 0x7c00 : normal;
+    uint32_t small = bits_f32(float_of(u) + 0.5f) - bits_f32(0.5f);
+    uint32_t r = u < 0x38800000 ? small : normal;
+    r = u >= 0x47800000 ? 0x7c00 : r;
+    r = u > 0x7f800000 ? 0x7e00 : r;
+    return (uint16_t)(sign | r);
+}
+
+static inline float bf16_widen(uint16_t h)
+{
+    return float_of((uint32_t)h << 16);
+}
+
+static inline uint16_t bf16_narrow(float x)
+{
+    uint32_t u = bits_f32(x);
+    uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    uint32_t nan = (u >> 16 & 0x8000) | 0x7fc0;
+    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : r);
+}
+
+static inline float f8e4m3_widen(uint8_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x80) << 24, u = h & 0x7f;
+    uint32_t normal = (u << 20) + (120u << 23);
+    normal = u == 0x7f ? 0x7fc00000 : normal;
+    uint32_t small = bits_f32((float)(int32_t)u * 0x1p-9f);
+    return float_of(sign | (u < 0x08 ? small : normal));
+}
+
+static inline uint8_t f8e4m3_narrow(float x)
+{
+    uint32_t b = bits_f32(x), sign = b >> 24 & 0x80, u = b & 0x7fffffff;
+    uint32_t normal = ((u + 0x7ffff + (u >> 20 & 1)) >> 20) - (120u << 3);
+    uint32_t small = bits_f32(float_of(u) + 0x1p14f) - bits_f32(0x1p14f);
+    uint32_t r = u < 0x3c800000 ? small : normal;
+    r = u >= 0x43e00000 ? 0x7e : r; /* from 448 on: the largest */
+    r = u > 0x7f800000 ? 0x7f : r;
+    return (uint8_t)(sign | r);
+}
+
+static inline float f8e5m2_widen(uint8_t h)
+{
+    return f16_widen((uint16_t)(h << 8));
+}
+
+static inline uint8_t f8e5m2_narrow(float x)
+{
+    uint32_t b = bits_f32(x), sign = b >> 24 & 0x80, u = b & 0x7fffffff;
+    uint32_t normal = ((u + 0xfffff + (u >> 21 & 1)) >> 21) - (112u << 2);
+    uint32_t small = bits_f32(float_of(u) + 0x1p7f) - bits_f32(0x1p7f);
+    uint32_t r = u < 0x38800000 ? small : normal;
+    r = u >= 0x47600000 ? 0x7b : r; /* from 57344 on: the largest */
+    r = u == 0x7f800000 ? 0x7c : r;
+    r = u > 0x7f800000 ? 0x7e : r;
+    return (uint8_t)(sign | r);
+}
+
+/* ---- loads, stores, gathers, narrowing --------------------------------- */
+
+#define PLAIN(name, S, T)                                                     \
+    static inline T name##_widen(S x)                                         \
+    {                                                                         \
+        return (T)x;                                                          \
+    }                                                                         \
+    static inline S name##_narrow(T x)                                        \
+    {                                                                         \
+        return (S)x;                                                          \
+    }
+PLAIN(w4, uint32_t, uint32_t) /* f32 and i32: the bits as they are */
+PLAIN(w8, uint64_t, uint64_t)
+PLAIN(i16, int16_t, int32_t)
+PLAIN(i8, int8_t, int32_t)
+PLAIN(u8, uint8_t, int32_t)
+
+/* Memory that another wrote may hold any byte for true. */
+static inline uint8_t bool_widen(uint8_t x)
+{
+    return x != 0;
+}
+
+static inline uint8_t bool_narrow(uint8_t x)
+{
+    return x;
+}
+
+/* S is the storage type, T the register type. Unit strides stand apart: they
+ * turn into vectors. */
+#define STORAGE(name, S, T)                                                   \
+    static void load_##name(void *out, const void *memory, int64_t stride,    \
+                            int64_t n)                                        \
+    {                                                                         \
+        T *o = out;                                                           \
+        const S *m = memory;                                                  \
+        if (stride == 1) {                                                    \
+            EACH(i, n) o[i] = name##_widen(m[i]);                             \
+        } else {                                                              \
+            EACH(i, n) o[i] = name##_widen(m[i * stride]);                    \
+        }                                                                     \
+    }                                                                         \
+    static void store_##name(void *memory, const void *in, int64_t stride,    \
+                             int64_t n)                                       \
+    {                                                                         \
+        S *m = memory;                                                        \
+        const T *p = in;                                                      \
+        if (stride == 1) {                                                    \
+            EACH(i, n) m[i] = name##_narrow(p[i]);                            \
+        } else {                                                              \
+            for (int64_t i = 0; i < n; i++)                                   \
+                m[i * stride] = name##_narrow(p[i]);                          \
+        }                                                                     \
+    }                                                                         \
+    static void gather_##name(void *out, const void *memory,                  \
+                              const int64_t *offset, int64_t n)               \
+    {                                                                         \
+        T *o = out;                                                           \
+        const S *m = memory;                                                  \
+        for (int64_t i = 0; i < n; i++)                                       \
+            o[i] = offset[i] == TN_CPU_OUTSIDE ? (T)0                         \
+                                               : name##_widen(m[offset[i]]);  \
+    }                                                                         \
+    static void narrow_##name(void *out, const void *pa, const void *pb,      \
+                              const void *pc, int64_t n, unsigned scalar)     \
+    {                                                                         \
+        T *o = out;                                                           \
+        const T *a = pa;                                                      \
+        (void)pb, (void)pc, (void)scalar;                                     \
+        EACH(i, n) o[i] = name##_widen(name##_narrow(a[i]));                  \
+    }
+STORAGE(w4, uint32_t, uint32_t)
+STORAGE(w8, uint64_t, uint64_t)
+STORAGE(f16, uint16_t, float)
+STORAGE(bf16, uint16_t, float)
+STORAGE(f8e4m3, uint8_t, float)
+STORAGE(f8e5m2, uint8_t, float)
+STORAGE(i16, int16_t, int32_t)
+STORAGE(i8, int8_t, int32_t)
+STORAGE(u8, uint8_t, int32_t)
+STORAGE(bool, uint8_t, uint8_t)
+
+/* Eight columns at once, so that both what is read and what is written stays
+ * within few cache lines. */
+#define TILE(name, S, T)                                                      \
+    static void load_tile_##name(void *out, const void *memory, int64_t rows, \
+                                 int64_t columns, int64_t row,                \
+                                 int64_t column)                              \
+    {                                                                         \
+        T *o = out;                                                           \
+        const S *m = memory;                                                  \
+        int64_t j = 0;                                                        \
+        for (; j + 8 <= columns; j += 8, m += 8 * column)                     \
+            for (int64_t i = 0; i < rows; i++)                                \
+                for (int q = 0; q < 8; q++)                                   \
+                    o[i * columns + j + q] =                                  \
+                        name##_widen(m[i * row + q * column]);                \
+        for (; j < columns; j++, m += column)                                 \
+            for (int64_t i = 0; i < rows; i++)                                \
+                o[i * columns + j] = name##_widen(m[i * row]);                \
+    }
+TILE(w4, uint32_t, uint32_t)
+TILE(w8, uint64_t, uint64_t)
+TILE(f16, uint16_t, float)
+TILE(bf16, uint16_t, float)
+
+/* ---- casts ------------------------------------------------------------- */
+
+#define CAST(name, A, R, expression)                                          \
+    static void name(void *out, const void *pa, const void *pb,               \
+                     const void *pc, int64_t n, unsigned scalar)              \
+    {                                                                         \
+        R *o = out;                                                           \
+        const A *a = pa;                                                      \
+        (void)pb, (void)pc, (void)scalar;                                     \
+        EACH(i, n)                                                            \
+        {                                                                     \
+            A x = a[i];                                                       \
+            o[i] = (R)(expression);                                           \
+        }                                                                     \
+    }
+
+/* Truncates; outside the range the bound, NaN gives 0. The conversion itself
+ * sees only what it is defined for. limit, a power of two, is exact. */
+#define SATURATE(name, A, R, limit, MIN, MAX)                                 \
+    static inline R name(A x)                                                 \
+    {                                                                         \
+        A inside = x >= -limit && x < limit ? x : 0;                          \
+        R r = (R)inside;                                                      \
+        r = x >= limit ? MAX : r;                                             \
+        return x < -limit ? MIN : r;                                          \
+    }
+SATURATE(i32_of_f32, float, int32_t, 0x1p31f, INT32_MIN, INT32_MAX)
+SATURATE(i32_of_f64, double, int32_t, 0x1p31, INT32_MIN, INT32_MAX)
+SATURATE(i64_of_f32, float, int64_t, 0x1p63f, INT64_MIN, INT64_MAX)
+SATURATE(i64_of_f64, double, int64_t, 0x1p63, INT64_MIN, INT64_MAX)
+
+CAST(f32_f32, uint32_t, uint32_t, x)
+CAST(f32_f64, float, double, x)
+CAST(f32_i32, float, int32_t, i32_of_f32(x))
+CAST(f32_i64, float, int64_t, i64_of_f32(x))
+CAST(f32_bool, float, uint8_t, x != 0)
+CAST(f64_f32, double, float, x)
+CAST(f64_f64, uint64_t, uint64_t, x)
+CAST(f64_i32, double, int32_t, i32_of_f64(x))
+CAST(f64_i64, double, int64_t, i64_of_f64(x))
+CAST(f64_bool, double, uint8_t, x != 0)
+CAST(i32_f32, int32_t, float, x)
+CAST(i32_f64, int32_t, double, x)
+CAST(i32_i64, int32_t, int64_t, x)
+CAST(i32_bool, int32_t, uint8_t, x != 0)
+CAST(i64_f32, int64_t, float, x)
+CAST(i64_f64, int64_t, double, x)
+CAST(i64_i32, int64_t, int32_t, (uint32_t)(uint64_t)x)
+CAST(i64_bool, int64_t, uint8_t, x != 0)
+CAST(bool_f32, uint8_t, float, x)
+CAST(bool_f64, uint8_t, double, x)
+CAST(bool_i32, uint8_t, int32_t, x)
+CAST(bool_i64, uint8_t, int64_t, x)
+CAST(bool_bool, uint8_t, uint8_t, x)
+
+void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
+{
+#define SET(dtype, name)                                                      \
+    table->load[TN_##dtype] = load_##name;                                    \
+    table->store[TN_##dtype] = store_##name;                                  \
+    table->gather[TN_##dtype] = gather_##name;                                \
+    table->narrow[TN_##dtype] = narrow_##name;
+    SET(F32, w4)
+    SET(F64, w8)
+    SET(F16, f16)
+    SET(BF16, bf16)
+    SET(F8E4M3, f8e4m3)
+    SET(F8E5M2, f8e5m2)
+    SET(I64, w8)
+    SET(I32, w4)
+    SET(I16, i16)
+    SET(I8, i8)
+    SET(U8, u8)
+    SET(BOOL, bool)
+#undef SET
+    table->load_tile[TN_F32] = table->load_tile[TN_I32] = load_tile_w4;
+    table->load_tile[TN_F64] = table->load_tile[TN_I64] = load_tile_w8;
+    table->load_tile[TN_F16] = load_tile_f16;
+    table->load_tile[TN_BF16] = load_tile_bf16;
+    tn_cpu_run *const cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT] = {
+        {f32_f32, f32_f64, f32_i32, f32_i64, f32_bool},
+        {f64_f32, f64_f64, f64_i32, f64_i64, f64_bool},
+        {i32_f32, i32_f64, f32_f32, i32_i64, i32_bool},
+        {i64_f32, i64_f64, i64_i32, f64_f64, i64_bool},
+        {bool_f32, bool_f64, bool_i32, bool_i64, bool_bool},
+    };
+    memcpy(table->cast, cast, sizeof cast);
+}

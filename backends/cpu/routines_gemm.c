@@ -1,0 +1,96 @@
+/* routines_gemm.c: matrix products without OpenBLAS: of integers and bool
+ * always, of floats where they are small or OpenBLAS is missing.
+ *
+ * b is packed into panels of PANEL columns and at most DEPTH rows, which stay
+ * in L1; ROWS rows of a run along a panel, and their ROWS x PANEL sums stay in
+ * registers. A deeper product adds panel after panel to c. */
+#include <string.h>
+
+#include "isa.h"
+#include "routines.h"
+
+enum { ROWS = 4, DEPTH = 256 };
+
+#define PLUS(x, y) ((x) + (y))
+#define TIMES(x, y) ((x) * (y))
+#define EITHER(x, y) ((x) | (y))
+#define BOTH(x, y) ((x) & (y))
+
+/* A panel is two vectors wide. */
+#define GEMM(name, T, PANEL, plus, times)                                     \
+    static void name##_tile(int64_t k, const T *const *row, int64_t a_column, \
+                            const T *b, T *sums)                              \
+    {                                                                         \
+        T s0[PANEL] = {0}, s1[PANEL] = {0}, s2[PANEL] = {0};                  \
+        T s3[PANEL] = {0};                                                    \
+        const T *a0 = row[0], *a1 = row[1], *a2 = row[2], *a3 = row[3];       \
+        for (int64_t p = 0; p < k; p++, b += PANEL) {                         \
+            int64_t at = p * a_column;                                        \
+            T x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];             \
+            for (int j = 0; j < PANEL; j++) {                                 \
+                s0[j] = (T)plus(s0[j], times(x0, b[j]));                      \
+                s1[j] = (T)plus(s1[j], times(x1, b[j]));                      \
+                s2[j] = (T)plus(s2[j], times(x2, b[j]));                      \
+                s3[j] = (T)plus(s3[j], times(x3, b[j]));                      \
+            }                                                                 \
+        }                                                                     \
+        memcpy(sums, s0, sizeof s0);                                          \
+        memcpy(sums + PANEL, s1, sizeof s1);                                  \
+        memcpy(sums + 2 * PANEL, s2, sizeof s2);                              \
+        memcpy(sums + 3 * PANEL, s3, sizeof s3);                              \
+    }                                                                         \
+    static void name(int64_t m, int64_t n, int64_t k, const void *pa,         \
+                     int64_t a_row, int64_t a_column, const void *pb,         \
+                     int64_t b_row, int64_t b_column, void *pc,               \
+                     int64_t c_row, int64_t c_column, const void *palpha,     \
+                     const void *pbeta)                                       \
+    {                                                                         \
+        T packed[PANEL * DEPTH], sums[ROWS * PANEL];                          \
+        T alpha = *(const T *)palpha, beta = *(const T *)pbeta;               \
+        const T *a = pa, *b = pb;                                             \
+        T *c = pc;                                                            \
+        for (int64_t j0 = 0; j0 < n; j0 += PANEL) {                           \
+            int64_t width = n - j0 < PANEL ? n - j0 : PANEL;                  \
+            for (int64_t p0 = 0; p0 == 0 || p0 < k; p0 += DEPTH) {            \
+                int64_t depth = k - p0 < DEPTH ? k - p0 : DEPTH;              \
+                for (int64_t p = 0; p < depth; p++)                           \
+                    for (int64_t j = 0; j < PANEL; j++)                       \
+                        packed[p * PANEL + j] =                               \
+                            j < width ? b[(p0 + p) * b_row +                  \
+                                          (j0 + j) * b_column]                \
+                                      : (T)0;                                 \
+                for (int64_t i0 = 0; i0 < m; i0 += ROWS) {                    \
+                    const T *row[ROWS];                                       \
+                    int64_t rows = m - i0 < ROWS ? m - i0 : ROWS;             \
+                    /* Rows that are not there: the last one again. */        \
+                    for (int64_t i = 0; i < ROWS; i++)                        \
+                        row[i] = a + p0 * a_column +                          \
+                                 (i0 + (i < rows ? i : rows - 1)) * a_row;    \
+                    name##_tile(depth, row, a_column, packed, sums);          \
+                    for (int64_t i = 0; i < rows; i++)                        \
+                        for (int64_t j = 0; j < width; j++) {                 \
+                            T *to = c + (i0 + i) * c_row +                    \
+                                    (j0 + j) * c_column;                      \
+                            T s = (T)times(alpha, sums[i * PANEL + j]);       \
+                            if (p0 > 0)                                       \
+                                s = (T)plus(*to, s);                          \
+                            else if (beta != 0)                               \
+                                s = (T)plus(s, times(beta, *to));             \
+                            *to = s;                                          \
+                        }                                                     \
+                }                                                             \
+            }                                                                 \
+        }                                                                     \
+    }
+GEMM(gemm_f32, float, 2 * TN_CPU_VECTOR / 4, PLUS, TIMES)
+GEMM(gemm_f64, double, 2 * TN_CPU_VECTOR / 8, PLUS, TIMES)
+GEMM(gemm_i32, uint32_t, 2 * TN_CPU_VECTOR / 4, PLUS, TIMES)
+GEMM(gemm_i64, uint64_t, 2 * TN_CPU_VECTOR / 8, PLUS, TIMES)
+GEMM(gemm_bool, uint8_t, TN_CPU_VECTOR, EITHER, BOTH)
+
+void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
+{
+    tn_cpu_gemm *const gemm[] = {gemm_f32, gemm_f64, gemm_i32, gemm_i64,
+                                 gemm_bool};
+    memcpy(table->gemm, gemm, sizeof gemm);
+}

@@ -1,0 +1,169 @@
+/* routines_move.c: data that changes place alone: matrices turned over by
+ * squares that pass through registers, and stores past the caches. */
+#include <string.h>
+
+#include "routines.h"
+#include "vector_ops.h"
+
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(V, I, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLE(V, I, x, y, ...)                                              \
+    __builtin_shuffle(x, y, (I){__VA_ARGS__})
+#endif
+
+/* Vectors of N elements that exchange runs of `width`: where i & width is 0,
+ * low takes x[i], else y[i - width]; high takes x[i + width], else y[i]. */
+#define LOW_2_1 0, 2
+#define HIGH_2_1 1, 3
+#define LOW_4_2 0, 1, 4, 5
+#define HIGH_4_2 2, 3, 6, 7
+#define LOW_4_1 0, 4, 2, 6
+#define HIGH_4_1 1, 5, 3, 7
+#define LOW_8_4 0, 1, 2, 3, 8, 9, 10, 11
+#define HIGH_8_4 4, 5, 6, 7, 12, 13, 14, 15
+#define LOW_8_2 0, 1, 8, 9, 4, 5, 12, 13
+#define HIGH_8_2 2, 3, 10, 11, 6, 7, 14, 15
+#define LOW_8_1 0, 8, 2, 10, 4, 12, 6, 14
+#define HIGH_8_1 1, 9, 3, 11, 5, 13, 7, 15
+#define LOW_16_8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH_16_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LOW_16_4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH_16_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW_16_2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH_16_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW_16_1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH_16_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+
+/* Rows of a square of N exchange with those `width` further. */
+#define EXCHANGE(V, I, N, width)                                              \
+    _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & width))    \
+    {                                                                         \
+        V x = row[i], y = row[i + width];                                     \
+        row[i] = SHUFFLE(V, I, x, y, LOW_##N##_##width);                      \
+        row[i + width] = SHUFFLE(V, I, x, y, HIGH_##N##_##width);             \
+    }
+#define SQUARE_2(V, I) EXCHANGE(V, I, 2, 1)
+#define SQUARE_4(V, I) EXCHANGE(V, I, 4, 2) EXCHANGE(V, I, 4, 1)
+#define SQUARE_8(V, I)                                                        \
+    EXCHANGE(V, I, 8, 4) EXCHANGE(V, I, 8, 2) EXCHANGE(V, I, 8, 1)
+#define SQUARE_16(V, I)                                                       \
+    EXCHANGE(V, I, 16, 8)                                                     \
+    EXCHANGE(V, I, 16, 4) EXCHANGE(V, I, 16, 2) EXCHANGE(V, I, 16, 1)
+
+#ifdef TN_CPU_STREAMS
+#define PUT(to, x)                                                            \
+    do {                                                                      \
+        if (stream)                                                           \
+            stream_vector(to, (vec_i32)(x));                                  \
+        else                                                                  \
+            memcpy(to, &(x), sizeof(x));                                      \
+    } while (0)
+#define MAY_STREAM 1
+#else
+#define PUT(to, x) memcpy(to, &(x), sizeof(x))
+#define MAY_STREAM 0
+#endif
+
+/* A strip of N columns at a time becomes N rows that are written on and on:
+ * whole lines, which is what stores past the caches need. */
+#define TURN(name, T, V, N)                                                   \
+    static inline __attribute__((always_inline)) void name##_strip(           \
+        T *o, int64_t out_step, const T *m, int64_t in_step, int64_t rows,    \
+        const int stream)                                                     \
+    {                                                                         \
+        (void)stream;                                                         \
+        for (int64_t r = 0; r < rows; r += N, o += N, m += N * in_step) {     \
+            V row[N];                                                         \
+            _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)              \
+                memcpy(&row[i], m + i * in_step, sizeof row[i]);              \
+            SQUARE_##N(V, V) _Pragma("GCC unroll 16") for (int i = 0; i < N;  \
+                                                           i++)              \
+                PUT(o + i * out_step, row[i]);                                \
+        }                                                                     \
+    }                                                                         \
+    static void name(void *out, int64_t out_step, const void *memory,         \
+                     int64_t in_step, int64_t rows, int64_t columns,          \
+                     int stream)                                              \
+    {                                                                         \
+        T *o = out;                                                           \
+        const T *m = memory;                                                  \
+        int64_t whole = rows / N * N, c = 0;                                  \
+        stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
+                 out_step % N == 0;                                           \
+        for (; c + N <= columns; c += N) {                                    \
+            T *to = o + c * out_step;                                         \
+            if (stream)                                                       \
+                name##_strip(to, out_step, m + c, in_step, whole, 1);         \
+            else                                                              \
+                name##_strip(to, out_step, m + c, in_step, whole, 0);         \
+            for (int64_t r = whole; r < rows; r++)                            \
+                for (int i = 0; i < N; i++)                                   \
+                    to[i * out_step + r] = m[c + i + r * in_step];            \
+        }                                                                     \
+        for (; c < columns; c++)                                              \
+            for (int64_t r = 0; r < rows; r++)                                \
+                o[c * out_step + r] = m[c + r * in_step];                     \
+    }
+
+/* Narrow elements: few enough to be moved one by one. */
+#define TURN_NARROW(name, T)                                                  \
+    static void name(void *out, int64_t out_step, const void *memory,         \
+                     int64_t in_step, int64_t rows, int64_t columns,          \
+                     int stream)                                              \
+    {                                                                         \
+        T *o = out;                                                           \
+        const T *m = memory;                                                  \
+        (void)stream;                                                         \
+        for (int64_t c = 0; c < columns; c += 16)                             \
+            for (int64_t r = 0; r < rows; r++)                                \
+                for (int64_t i = c; i < c + 16 && i < columns; i++)           \
+                    o[i * out_step + r] = m[i + r * in_step];                 \
+    }
+TURN_NARROW(turn_1, uint8_t)
+TURN_NARROW(turn_2, uint16_t)
+#if TN_CPU_VECTOR == 64
+TURN(turn_4, uint32_t, vec_u32, 16)
+TURN(turn_8, uint64_t, vec_u64, 8)
+#elif TN_CPU_VECTOR == 32
+TURN(turn_4, uint32_t, vec_u32, 8)
+TURN(turn_8, uint64_t, vec_u64, 4)
+#else
+TURN(turn_4, uint32_t, vec_u32, 4)
+TURN(turn_8, uint64_t, vec_u64, 2)
+#endif
+
+#ifdef TN_CPU_STREAMS
+static void stream(void *memory, const void *block, int64_t bytes)
+{
+    char *to = memory;
+    const char *from = block;
+    int64_t ahead = -(int64_t)((uintptr_t)to % TN_CPU_VECTOR);
+    ahead = ahead < 0 ? ahead + TN_CPU_VECTOR : 0;
+    ahead = ahead < bytes ? ahead : bytes;
+    memcpy(to, from, (size_t)ahead);
+    for (; ahead + TN_CPU_VECTOR <= bytes; ahead += TN_CPU_VECTOR) {
+        vec_i32 x;
+        memcpy(&x, from + ahead, sizeof x);
+        stream_vector(to + ahead, x);
+    }
+    memcpy(to + ahead, from + ahead, (size_t)(bytes - ahead));
+}
+
+static void fence(void)
+{
+    _mm_sfence();
+}
+#endif
+
+void TN_CPU_NAME(tn__cpu_move)(tn_cpu_routines *table)
+{
+#ifdef TN_CPU_STREAMS
+    table->stream = stream;
+    table->fence = fence;
+#endif
+    table->turn[1] = turn_1;
+    table->turn[2] = turn_2;
+    table->turn[4] = turn_4;
+    table->turn[8] = turn_8;
+}

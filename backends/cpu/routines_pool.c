@@ -1,0 +1,35 @@
+/* routines_pool.c: the loops of pooling (pool.c): one element of all windows of
+ * a plane at a time. */
+#include "routines.h"
+#include "vector.h"
+
+#define T float
+#define VEC vec_f32
+#define LOOSE loose_f32
+#define EVENS TN_CPU_EVENS_F32
+#define NAME(x) x##_f32
+#include "pool_loops.inc"
+#undef T
+#undef VEC
+#undef LOOSE
+#undef EVENS
+#undef NAME
+
+#define T double
+#define VEC vec_f64
+#define LOOSE loose_f64
+#define EVENS TN_CPU_EVENS_F64
+#define NAME(x) x##_f64
+#include "pool_loops.inc"
+
+void TN_CPU_NAME(tn__cpu_pool)(tn_cpu_routines *table)
+{
+    static const tn_cpu_pool_routines f32 = {pool_greater_f32, pool_copy_f32,
+                                             pool_divide_f32,
+                                             pool_scatter_f32};
+    static const tn_cpu_pool_routines f64 = {pool_greater_f64, pool_copy_f64,
+                                             pool_divide_f64,
+                                             pool_scatter_f64};
+    table->pool[CPU_F32] = &f32;
+    table->pool[CPU_F64] = &f64;
+}

@@ -1,0 +1,315 @@
+/* routines_reduce.c: folds of rows that lie in memory without gaps, by
+ * TN_LANES lanes as plugin.h orders them, and of neighbouring rows (columns),
+ * whose lanes are vectors of rows. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "routines.h"
+#include "scalar.h"
+#include "vector_ops.h"
+
+#define INT_EXTREME(name, V, op)                                              \
+    static inline V name(V x, V y)                                            \
+    {                                                                         \
+        V first = (V)(x op y);                                                \
+        return (first & x) | (~first & y);                                    \
+    }
+INT_EXTREME(max_vec_i32, vec_i32, >)
+INT_EXTREME(min_vec_i32, vec_i32, <)
+INT_EXTREME(max_vec_i64, vec_i64, >)
+INT_EXTREME(min_vec_i64, vec_i64, <)
+
+#define PLUS(x, y) ((x) + (y))
+#define TIMES(x, y) ((x) * (y))
+
+/* V holds PER lanes of T each; many combines vectors, one combines elements.
+ * A fold is a chain of dependent additions: four sequences at once hide their
+ * latency. */
+#define FOLD(name, T, V, many, single)                                        \
+    static inline __attribute__((always_inline)) void name##_group(           \
+        T *out, const T *m, int64_t n, int64_t stride, const int group)       \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
+        V sum[4][COUNT], next;                                                \
+        int64_t k = TN_LANES;                                                 \
+        _Pragma("GCC unroll 4") for (int g = 0; g < group; g++)               \
+            memcpy(sum[g], m + g * stride, sizeof sum[g]);                    \
+        for (; k + TN_LANES <= n; k += TN_LANES) {                            \
+            _Pragma("GCC unroll 4") for (int g = 0; g < group; g++)           \
+            {                                                                 \
+                _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)  \
+                {                                                             \
+                    memcpy(&next, m + g * stride + k + v * (int)PER,          \
+                           sizeof next);                                      \
+                    sum[g][v] = many(sum[g][v], next);                        \
+                }                                                             \
+            }                                                                 \
+        }                                                                     \
+        for (int g = 0; g < group; g++) {                                     \
+            T lane[TN_LANES];                                                 \
+            memcpy(lane, sum[g], sizeof lane);                                \
+            for (int64_t i = 0; k + i < n; i++)                               \
+                lane[i] = single(lane[i], m[g * stride + k + i]);             \
+            for (int half = TN_LANES / 2; half > 0; half /= 2)                \
+                for (int i = 0; i < half; i++)                                \
+                    lane[i] = single(lane[i], lane[i + half]);                \
+            out[g] = lane[0];                                                 \
+        }                                                                     \
+    }                                                                         \
+    static void name##_short(T *out, const T *m, int64_t n)                   \
+    {                                                                         \
+        T lane[TN_LANES];                                                     \
+        memcpy(lane, m, (size_t)n * sizeof(T));                               \
+        for (int half = TN_LANES / 2; half > 0; half /= 2)                    \
+            for (int i = 0; i < half && i + half < n; i++)                    \
+                lane[i] = single(lane[i], lane[i + half]);                    \
+        *out = lane[0];                                                       \
+    }                                                                         \
+    static void name(void *out, const void *memory, int64_t n, int64_t count, \
+                     int64_t stride)                                          \
+    {                                                                         \
+        const T *m = memory;                                                  \
+        T *o = out;                                                           \
+        int64_t i = 0;                                                        \
+        for (; n >= TN_LANES && i + 4 <= count; i += 4)                       \
+            name##_group(o + i, m + i * stride, n, stride, 4);                \
+        for (; n >= TN_LANES && i + 2 <= count; i += 2)                       \
+            name##_group(o + i, m + i * stride, n, stride, 2);                \
+        for (; n >= TN_LANES && i < count; i++)                               \
+            name##_group(o + i, m + i * stride, n, stride, 1);                \
+        for (; i < count; i++)                                                \
+            name##_short(o + i, m + i * stride, n);                           \
+    }
+
+/* Extremes do not depend on order, so floats take more accumulators and a
+ * cheaper comparison, which tells neither NaN nor -0 from +0. Where there was
+ * a NaN, or the result is a zero, the row is looked at again. */
+#define FLOAT_EXTREME(name, suffix, T, many, op, single)                      \
+    static T name##_one(const T *m, int64_t n)                                \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), WIDE = 4 * PER };             \
+        T best = m[0];                                                        \
+        int64_t k = 1;                                                        \
+        bool nan = best != best;                                              \
+        if (n >= WIDE) {                                                      \
+            vec_##suffix most[4], next;                                       \
+            seen_##suffix seen = {0};                                         \
+            T each[PER];                                                      \
+            memcpy(most, m, sizeof most);                                     \
+            for (k = 0; k + WIDE <= n; k += WIDE)                             \
+                _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)           \
+                {                                                             \
+                    memcpy(&next, m + k + v * (int)PER, sizeof next);         \
+                    most[v] = many(next, most[v]);                            \
+                    seen = see_nan_##suffix(seen, next);                      \
+                }                                                             \
+            seen_##suffix none = {0};                                         \
+            nan = memcmp(&seen, &none, sizeof seen) != 0;                     \
+            most[0] = many(most[0], most[1]);                                 \
+            most[2] = many(most[2], most[3]);                                 \
+            most[0] = many(most[0], most[2]);                                 \
+            memcpy(each, most, sizeof each);                                  \
+            for (int half = PER / 2; half > 0; half /= 2)                     \
+                for (int i = 0; i < half; i++)                                \
+                    each[i] = each[i + half] op each[i] ? each[i + half]      \
+                                                        : each[i];            \
+            best = each[0];                                                   \
+        }                                                                     \
+        for (; k < n; k++)                                                    \
+            best = single(best, m[k]);                                        \
+        if (nan)                                                              \
+            for (k = 0; best == best; k++)                                    \
+                best = m[k] != m[k] ? m[k] : best;                            \
+        if (best == 0)                                                        \
+            for (k = 0; k < n; k++)                                           \
+                best = m[k] == 0 ? single(best, m[k]) : best;                 \
+        return best;                                                          \
+    }                                                                         \
+    static void name(void *out, const void *memory, int64_t n, int64_t count, \
+                     int64_t stride)                                          \
+    {                                                                         \
+        T *o = out;                                                           \
+        for (int64_t i = 0; i < count; i++)                                   \
+            o[i] = name##_one((const T *)memory + i * stride, n);             \
+    }
+FLOAT_EXTREME(fold_max_f32, f32, float, greater_vec_f32, >, max_f32)
+FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32)
+FLOAT_EXTREME(fold_max_f64, f64, double, greater_vec_f64, >, max_f64)
+FLOAT_EXTREME(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64)
+
+#define EXTREMES(suffix, T)                                                   \
+    FOLD(fold_max_##suffix, T, vec_##suffix, max_vec_##suffix, max_##suffix)  \
+    FOLD(fold_min_##suffix, T, vec_##suffix, min_vec_##suffix, min_##suffix)
+FOLD(fold_sum_f32, float, vec_f32, PLUS, PLUS)
+FOLD(fold_sum_f64, double, vec_f64, PLUS, PLUS)
+FOLD(fold_sum_i32, uint32_t, vec_u32, PLUS, PLUS)
+FOLD(fold_sum_i64, uint64_t, vec_u64, PLUS, PLUS)
+FOLD(fold_prod_f32, float, vec_f32, TIMES, TIMES)
+FOLD(fold_prod_f64, double, vec_f64, TIMES, TIMES)
+FOLD(fold_prod_i32, uint32_t, vec_u32, TIMES, TIMES)
+FOLD(fold_prod_i64, uint64_t, vec_u64, TIMES, TIMES)
+EXTREMES(i32, int32_t)
+EXTREMES(i64, int64_t)
+
+#define FOLD_BOOL(name, first, op)                                            \
+    static void name(void *out, const void *memory, int64_t n, int64_t count, \
+                     int64_t stride)                                          \
+    {                                                                         \
+        const uint8_t *m = memory;                                            \
+        uint8_t *o = out;                                                     \
+        for (int64_t i = 0; i < count; i++, m += stride) {                    \
+            uint8_t fold = first;                                             \
+            for (int64_t k = 0; k < n; k++)                                   \
+                fold op m[k];                                                 \
+            o[i] = fold;                                                      \
+        }                                                                     \
+    }
+FOLD_BOOL(fold_any, 0, |=)
+FOLD_BOOL(fold_all, 1, &=)
+
+/* ---- neighbouring rows ------------------------------------------------- */
+
+/* Element `open` of each row and those after it, into the lanes of all rows:
+ * four rounds at a time, for the lanes of many rows lie in an L2. */
+#define COLUMNS(name, T, single)                                              \
+    static void name(void *lanes, const void *memory, int64_t step,           \
+                     int64_t open, int64_t n, int64_t rows)                   \
+    {                                                                         \
+        enum { ROUND = TN_LANES };                                            \
+        const T *m = memory;                                                  \
+        if (open == 0) {                                                      \
+            open = n < ROUND ? n : ROUND;                                     \
+            for (int64_t i = 0; i < open; i++)                                \
+                memcpy((T *)lanes + i * rows, m + i * step,                   \
+                       (size_t)rows * sizeof(T));                             \
+            m += open * step;                                                 \
+            n -= open;                                                        \
+        }                                                                     \
+        for (; n >= 4 * ROUND; n -= 4 * ROUND, m += 4 * ROUND * step)         \
+            for (int64_t i = 0; i < ROUND; i++) {                             \
+                T *lane = (T *)lanes + i * rows;                              \
+                const T *p = m + i * step, *q = p + ROUND * step;             \
+                const T *r = q + ROUND * step, *s = r + ROUND * step;         \
+                EACH(c, rows)                                                 \
+                {                                                             \
+                    T two = single(single(lane[c], p[c]), q[c]);              \
+                    lane[c] = single(single(two, r[c]), s[c]);                \
+                }                                                             \
+            }                                                                 \
+        for (int64_t i = 0; i < n; i++, m += step) {                          \
+            T *lane = (T *)lanes + i % ROUND * rows;                          \
+            EACH(c, rows) lane[c] = single(lane[c], m[c]);                    \
+        }                                                                     \
+    }
+#define AND(x, y) ((x) & (y))
+#define OR(x, y) ((x) | (y))
+COLUMNS(columns_sum_f32, float, PLUS)
+COLUMNS(columns_sum_f64, double, PLUS)
+COLUMNS(columns_sum_i32, uint32_t, PLUS)
+COLUMNS(columns_sum_i64, uint64_t, PLUS)
+COLUMNS(columns_prod_f32, float, TIMES)
+COLUMNS(columns_prod_f64, double, TIMES)
+COLUMNS(columns_prod_i32, uint32_t, TIMES)
+COLUMNS(columns_prod_i64, uint64_t, TIMES)
+COLUMNS(columns_max_f32, float, max_f32)
+COLUMNS(columns_max_f64, double, max_f64)
+COLUMNS(columns_max_i32, int32_t, max_i32)
+COLUMNS(columns_max_i64, int64_t, max_i64)
+COLUMNS(columns_min_f32, float, min_f32)
+COLUMNS(columns_min_f64, double, min_f64)
+COLUMNS(columns_min_i32, int32_t, min_i32)
+COLUMNS(columns_min_i64, int64_t, min_i64)
+COLUMNS(columns_any, uint8_t, OR)
+COLUMNS(columns_all, uint8_t, AND)
+
+/* ---- positions of extremes --------------------------------------------- */
+
+/* Is x better than best: beyond it, or the first NaN? */
+#define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
+
+/* The fold finds the extreme fast; only where it is better than what was
+ * known is its first place looked for. -0 and +0 are equal here. */
+#define ARG(name, T, op, fold)                                                \
+    static void name(void *best, int64_t *place, const void *memory,          \
+                     int64_t n, int64_t k, int fresh)                         \
+    {                                                                         \
+        const T *m = memory;                                                  \
+        T *b = best, extreme;                                                 \
+        fold(&extreme, memory, n, 1, 0);                                         \
+        if (!fresh && !BETTER(extreme, *b, op))                               \
+            return;                                                           \
+        int64_t i = 0;                                                        \
+        if (extreme != extreme)                                               \
+            while (m[i] == m[i])                                              \
+                i++;                                                          \
+        else                                                                  \
+            while (m[i] != extreme)                                           \
+                i++;                                                          \
+        *b = m[i];                                                            \
+        *place = k + i;                                                       \
+    }                                                                         \
+    static void name##_columns(void *best, int64_t *place,                    \
+                               const void *memory, int64_t n, int64_t k,      \
+                               int fresh)                                     \
+    {                                                                         \
+        const T *m = memory;                                                  \
+        T *b = best;                                                          \
+        if (fresh) {                                                          \
+            EACH(i, n)                                                        \
+            {                                                                 \
+                b[i] = m[i];                                                  \
+                place[i] = k;                                                 \
+            }                                                                 \
+            return;                                                           \
+        }                                                                     \
+        EACH(i, n)                                                            \
+        {                                                                     \
+            int better = BETTER(m[i], b[i], op);                              \
+            b[i] = better ? m[i] : b[i];                                      \
+            place[i] = better ? k : place[i];                                 \
+        }                                                                     \
+    }
+#define ARGS(suffix, T)                                                       \
+    ARG(arg_max_##suffix, T, >, fold_max_##suffix)                            \
+    ARG(arg_min_##suffix, T, <, fold_min_##suffix)
+ARGS(f32, float)
+ARGS(f64, double)
+ARGS(i32, int32_t)
+ARGS(i64, int64_t)
+ARG(arg_max_bool, uint8_t, >, fold_any)
+ARG(arg_min_bool, uint8_t, <, fold_all)
+
+void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
+{
+#define SET(table_row, name)                                                  \
+    table->table_row[CPU_F32] = name##_f32;                                   \
+    table->table_row[CPU_F64] = name##_f64;                                   \
+    table->table_row[CPU_I32] = name##_i32;                                   \
+    table->table_row[CPU_I64] = name##_i64;
+    SET(fold[TN_REDUCE_SUM], fold_sum)
+    SET(fold[TN_REDUCE_PROD], fold_prod)
+    SET(fold[TN_REDUCE_MAX], fold_max)
+    SET(fold[TN_REDUCE_MIN], fold_min)
+    SET(arg[TN_REDUCE_ARGMAX], arg_max)
+    SET(arg[TN_REDUCE_ARGMIN], arg_min)
+    SET(columns[TN_REDUCE_SUM], columns_sum)
+    SET(columns[TN_REDUCE_PROD], columns_prod)
+    SET(columns[TN_REDUCE_MAX], columns_max)
+    SET(columns[TN_REDUCE_MIN], columns_min)
+#undef SET
+#define SET(kind, name)                                                       \
+    table->arg_columns[kind][CPU_F32] = name##_f32_columns;                   \
+    table->arg_columns[kind][CPU_F64] = name##_f64_columns;                   \
+    table->arg_columns[kind][CPU_I32] = name##_i32_columns;                   \
+    table->arg_columns[kind][CPU_I64] = name##_i64_columns;                   \
+    table->arg_columns[kind][CPU_BOOL] = name##_bool_columns;                 \
+    table->arg[kind][CPU_BOOL] = name##_bool;
+    SET(TN_REDUCE_ARGMAX, arg_max)
+    SET(TN_REDUCE_ARGMIN, arg_min)
+#undef SET
+    for (int kind = TN_REDUCE_SUM; kind <= TN_REDUCE_MIN; kind++) {
+        bool any = kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX;
+        table->fold[kind][CPU_BOOL] = any ? fold_any : fold_all;
+        table->columns[kind][CPU_BOOL] = any ? columns_any : columns_all;
+    }
+}

@@ -1,0 +1,298 @@
+/* scan.c: inclusive prefix folds along the last dimension. A line is a chain
+ * of dependent operations in rising order, so threads take whole lines. Where
+ * nothing need be widened and no position is wanted, lines go together: those
+ * side by side in memory as vectors, others some at a time, for one alone waits
+ * for each addition. Else a line passes in blocks through registers, where
+ * narrow types are wide. */
+#include <string.h>
+
+#include "device.h"
+#include "scalar.h"
+
+#define BLOCK 1024
+#define TASK_POINTS 32768
+
+typedef struct carry {
+    union {
+        float f32;
+        double f64;
+        int32_t i32;
+        int64_t i64;
+        uint8_t boolean;
+    } fold;
+    int64_t place;
+} carry;
+
+/* x[0 .. n) becomes its prefix folds after the carry; k is the position of
+ * x[0]. place NULL: positions are not wanted. The last of equals takes over,
+ * and once there is a NaN only another does. */
+#define FOLD_ALL(expression)                                          \
+    for (int64_t i = 0; i < n; i++)                                           \
+        if (k + i > 0)                                                        \
+            x[i] = fold = (expression);                                       \
+        else                                                                  \
+            fold = x[i];                                                      \
+    break;
+#define PLACES(op)                                                            \
+    for (int64_t i = 0; place && i < n; i++) {                                \
+        if (k + i == 0 || x[i] op best || x[i] != x[i]) {                     \
+            if (k + i == 0 || best == best || x[i] != x[i]) {                 \
+                best = x[i];                                                  \
+                c->place = k + i;                                             \
+            }                                                                 \
+        }                                                                     \
+        place[i] = c->place;                                                  \
+    }
+#define SCAN(suffix, T, U, member)                                            \
+    static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
+                              int64_t n, int64_t k, carry *c)                 \
+    {                                                                         \
+        T *x = block, fold = c->fold.member, best = fold;                     \
+        switch (kind) {                                                       \
+        case TN_REDUCE_SUM:                                                   \
+            FOLD_ALL((T)((U)fold + (U)x[i]))                          \
+        case TN_REDUCE_PROD:                                                  \
+            FOLD_ALL((T)((U)fold * (U)x[i]))                          \
+        case TN_REDUCE_MAX:                                                   \
+            PLACES(>=)                                                        \
+            FOLD_ALL(max_##suffix(fold, x[i]))                        \
+        default:                                                              \
+            PLACES(<=)                                                        \
+            FOLD_ALL(min_##suffix(fold, x[i]))                        \
+        }                                                                     \
+        c->fold.member = fold;                                                \
+    }
+SCAN(f32, float, float, f32)
+SCAN(f64, double, double, f64)
+SCAN(i32, int32_t, uint32_t, i32)
+SCAN(i64, int64_t, uint64_t, i64)
+
+static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
+                      int64_t k, carry *c)
+{
+    uint8_t *x = block, fold = c->fold.boolean, best = fold;
+    if (kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX) {
+        PLACES(>=)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = fold = k + i > 0 ? fold | x[i] : x[i];
+    } else {
+        PLACES(<=)
+        for (int64_t i = 0; i < n; i++)
+            x[i] = fold = k + i > 0 ? fold & x[i] : x[i];
+    }
+    c->fold.boolean = fold;
+}
+
+/* Lines without gaps, TOGETHER of them: line j begins at j * step. */
+#define TOGETHER 4 /* with their results 8 lines of one set of an L1 */
+#define LINES(name, T, U, op)                                                 \
+    static void name(void *out, int64_t out_step, const void *in,             \
+                     int64_t in_step, int64_t count)                          \
+    {                                                                         \
+        U fold[TOGETHER];                                                     \
+        T *o = out;                                                           \
+        const T *x = in;                                                      \
+        for (int j = 0; j < TOGETHER; j++)                                    \
+            o[j * out_step] = (T)(fold[j] = (U)x[j * in_step]);               \
+        for (int64_t i = 1; i < count; i++)                                   \
+            _Pragma("GCC unroll 4") for (int j = 0; j < TOGETHER; j++)        \
+            {                                                                 \
+                fold[j] = fold[j] op(U) x[i + j * in_step];                   \
+                o[i + j * out_step] = (T)fold[j];                             \
+            }                                                                 \
+    }
+#define LINES_OF(suffix, T, U)                                                \
+    LINES(sum_lines_##suffix, T, U, +)                                        \
+    LINES(prod_lines_##suffix, T, U, *)
+LINES_OF(f32, float, float)
+LINES_OF(f64, double, double)
+LINES_OF(i32, int32_t, uint32_t)
+LINES_OF(i64, int64_t, uint64_t)
+
+typedef void scan_together(void *out, int64_t out_step, const void *in,
+                           int64_t in_step, int64_t count);
+static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
+    {sum_lines_f32, sum_lines_f64, sum_lines_i32, sum_lines_i64, NULL},
+    {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
+};
+
+typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
+                        int64_t k, carry *c);
+
+typedef struct work {
+    const tn_scan_args *s;
+    const tn_cpu_routines *routines;
+    scan_block *run;
+    int64_t lines, lines_per_task;
+    scan_together *together; /* NULL: lines go one by one */
+    tn_cpu_run *columns;     /* combines vectors of lines; NULL: there are none */
+    int64_t side;            /* lines side by side, a divisor of lines */
+} work;
+
+static int64_t line_offset(const tn_scan_args *s, const tn_strided *view,
+                           int64_t line)
+{
+    int64_t offset = view->offset;
+    for (uint32_t d = s->ndim - 1; d-- > 0; line /= s->extent[d])
+        offset += line % s->extent[d] * view->stride[d];
+    return offset;
+}
+
+static void run_line(const work *w, int64_t line)
+{
+    const tn_scan_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    int64_t count = s->extent[last], block[BLOCK], place[BLOCK];
+    int64_t in_bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    int64_t out_bytes = tn__cpu_dtype_bytes[s->out.dtype];
+    const char *in =
+        s->in.buffer->memory + line_offset(s, &s->in, line) * in_bytes;
+    char *out =
+        s->out.buffer->memory + line_offset(s, &s->out, line) * out_bytes;
+    bool wants_place = s->out_index.buffer && s->kind >= TN_REDUCE_MAX;
+    int64_t *to = wants_place ? (int64_t *)s->out_index.buffer->memory +
+                                    line_offset(s, &s->out_index, line)
+                              : NULL;
+    carry c = {.place = 0};
+    for (int64_t k = 0; k < count; k += BLOCK) {
+        int64_t n = tn__cpu_min(BLOCK, count - k);
+        w->routines->load[s->in.dtype](
+            block, in + k * s->in.stride[last] * in_bytes, s->in.stride[last],
+            n);
+        w->run(s->kind, block, wants_place ? place : NULL, n, k, &c);
+        w->routines->store[s->out.dtype](
+            out + k * s->out.stride[last] * out_bytes, block,
+            s->out.stride[last], n);
+        for (int64_t i = 0; wants_place && i < n; i++)
+            to[(k + i) * s->out_index.stride[last]] = place[i];
+    }
+}
+
+/* Lines [first, end), which are neighbours in memory. */
+static void run_columns(const work *w, int64_t first, int64_t end)
+{
+    const tn_scan_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    int64_t in_step = s->in.stride[last] * bytes;
+    int64_t out_step = s->out.stride[last] * bytes;
+    const char *in =
+        s->in.buffer->memory + line_offset(s, &s->in, first) * bytes;
+    char *out =
+        s->out.buffer->memory + line_offset(s, &s->out, first) * bytes;
+    memmove(out, in, (size_t)((end - first) * bytes));
+    for (int64_t k = 1; k < s->extent[last]; k++)
+        w->columns(out + k * out_step, out + (k - 1) * out_step,
+                   in + k * in_step, in, end - first, 0);
+}
+
+/* TOGETHER lines from first on, if they lie evenly. */
+static bool run_together(const work *w, int64_t first)
+{
+    const tn_scan_args *s = w->s;
+    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    int64_t in = line_offset(s, &s->in, first);
+    int64_t out = line_offset(s, &s->out, first);
+    int64_t in_step = line_offset(s, &s->in, first + 1) - in;
+    int64_t out_step = line_offset(s, &s->out, first + 1) - out;
+    for (int64_t j = 2; j < TOGETHER; j++)
+        if (line_offset(s, &s->in, first + j) != in + j * in_step ||
+            line_offset(s, &s->out, first + j) != out + j * out_step)
+            return false;
+    w->together(s->out.buffer->memory + out * bytes, out_step,
+                s->in.buffer->memory + in * bytes, in_step,
+                s->extent[s->ndim - 1]);
+    return true;
+}
+
+static void run_lines(void *context, int64_t i)
+{
+    const work *w = context;
+    int64_t first = i * w->lines_per_task;
+    int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
+    unsigned fpu = tn__cpu_fpu_set();
+    while (first < end) {
+        int64_t n = 1;
+        if (w->columns) {
+            n = tn__cpu_min(w->side - first % w->side, end - first);
+            run_columns(w, first, first + n);
+        } else if (w->together && first + TOGETHER <= end &&
+                   run_together(w, first)) {
+            n = TOGETHER;
+        } else {
+            run_line(w, first);
+        }
+        first += n;
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Chooses how lines go, by shape and layout alone. */
+static void choose(work *w, unsigned type)
+{
+    static const uint8_t op[] = {[TN_REDUCE_SUM] = TN_K_ADD,
+                                 [TN_REDUCE_PROD] = TN_K_MUL,
+                                 [TN_REDUCE_MAX] = TN_K_MAX,
+                                 [TN_REDUCE_MIN] = TN_K_MIN};
+    const tn_scan_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    bool plain = s->in.dtype == s->out.dtype &&
+                 (s->in.dtype == TN_F32 || s->in.dtype == TN_F64 ||
+                  s->in.dtype == TN_I32 || s->in.dtype == TN_I64);
+    bool wants_place = s->out_index.buffer && s->kind >= TN_REDUCE_MAX;
+    w->side = last > 0 ? s->extent[last - 1] : 1;
+    if (!plain || wants_place)
+        return;
+    if (s->in.stride[last] == 1 && s->out.stride[last] == 1) {
+        if (s->kind <= TN_REDUCE_PROD)
+            w->together = lines_of[s->kind == TN_REDUCE_PROD][type];
+        return;
+    }
+    if (w->side >= 8 && s->in.stride[last - 1] == 1 &&
+        s->out.stride[last - 1] == 1)
+        w->columns = w->routines->op[op[s->kind]][type];
+}
+
+tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
+{
+    work w = {.s = scan, .routines = queue->routines};
+    unsigned type = CPU_F32;
+    switch (scan->in.dtype) {
+    case TN_F64:
+        type = CPU_F64;
+        w.run = scan_f64;
+        break;
+    case TN_I64:
+        type = CPU_I64;
+        w.run = scan_i64;
+        break;
+    case TN_I32:
+    case TN_I16:
+    case TN_I8:
+    case TN_U8:
+        type = CPU_I32;
+        w.run = scan_i32;
+        break;
+    case TN_BOOL:
+        w.run = scan_bool;
+        break;
+    default:
+        w.run = scan_f32;
+    }
+    int64_t count = scan->extent[scan->ndim - 1];
+    w.lines = tn__cpu_product(scan->extent, scan->ndim - 1);
+    if (w.lines == 0 || count == 0)
+        return TN_OK;
+    choose(&w, type);
+    int64_t least = w.columns ? tn__cpu_min((w.side + 3) / 4, 1024)
+                    : w.together ? TOGETHER
+                                 : 1;
+    least = least < 64 && w.columns ? 64 : least;
+    w.lines_per_task = TASK_POINTS / count > least ? TASK_POINTS / count : least;
+    int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
+    if (tasks == 1)
+        run_lines(&w, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_lines, &w);
+    return TN_OK;
+}

@@ -1,0 +1,290 @@
+/* scatter.c: an indexed store with a reduction.
+ *
+ * Two points meet in a destination only if they differ in dimension `dim`
+ * alone. So the points fall into lines along dim that have nothing to do with
+ * each other: threads take lines, and each line is walked in rising order.
+ * Where neighbouring lines share their index (whole rows are added), they go
+ * together: a point is then a row. */
+#include <string.h>
+
+#include "device.h"
+#include "scalar.h"
+
+#define TASK_POINTS 32768
+
+/* dst op= src for `count` points of one line; offsets count elements. */
+typedef struct line {
+    char *dst;
+    const char *src;
+    const int64_t *index;
+    int64_t dst_stride, src_stride, index_stride, count;
+} line;
+
+typedef struct work {
+    const tn_scatter_args *s;
+    const tn_cpu_routines *routines;
+    int64_t lines, lines_per_task;
+    uint32_t order[TN_MAX_NDIM]; /* the dimensions but dim, outer to inner */
+    tn_cpu_run *row_run; /* combines rows; NULL for SET */
+    int64_t row, row_blocks, row_block; /* a row's points, cut; 0: no rows */
+    atomic_flag lock;
+    tn_fault fault;
+} work;
+
+static void raise_fault(work *w, int64_t index, int64_t position)
+{
+    while (atomic_flag_test_and_set_explicit(&w->lock, memory_order_acquire))
+        ;
+    if (w->fault.code == TN_OK || position < w->fault.position)
+        w->fault = (tn_fault){.size = sizeof w->fault,
+                              .code = TN_ERR_INDEX,
+                              .tag = w->s->tag,
+                              .index = index,
+                              .extent = w->s->dst_extent,
+                              .position = position};
+    atomic_flag_clear_explicit(&w->lock, memory_order_release);
+}
+
+/* The number of the point p of a line in row-major order. */
+static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
+                           int64_t along)
+{
+    int64_t position = 0;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        position =
+            position * s->extent[d] + (d == s->dim ? along : point[d]);
+    return position;
+}
+
+#define EACH_POINT(T, expression)                                             \
+    for (int64_t i = 0; i < l->count; i++) {                                  \
+        int64_t at = l->index[i * l->index_stride];                           \
+        if ((uint64_t)at >= (uint64_t)w->s->dst_extent) {                     \
+            raise_fault(w, at, position_of(w->s, point, i));                  \
+            continue;                                                         \
+        }                                                                     \
+        T *to = (T *)l->dst + at * l->dst_stride;                             \
+        T x = ((const T *)l->src)[i * l->src_stride], y = *to;                \
+        (void)y;                                                              \
+        *to = (T)(expression);                                                \
+    }                                                                         \
+    return;
+
+/* U is T, unsigned for integers: they wrap. */
+#define TYPED(suffix, T, U)                                                   \
+    static void line_##suffix(work *w, const line *l, const int64_t *point)   \
+    {                                                                         \
+        switch (w->s->reduce) {                                               \
+        case TN_SCATTER_SET:                                                  \
+            EACH_POINT(T, x)                                                  \
+        case TN_SCATTER_ADD:                                                  \
+            EACH_POINT(T, (U)y + (U)x)                                        \
+        case TN_SCATTER_MUL:                                                  \
+            EACH_POINT(T, (U)y *(U)x)                                         \
+        case TN_SCATTER_MIN:                                                  \
+            EACH_POINT(T, min_##suffix(y, x))                                 \
+        default:                                                              \
+            EACH_POINT(T, max_##suffix(y, x))                                 \
+        }                                                                     \
+    }
+TYPED(f32, float, float)
+TYPED(f64, double, double)
+TYPED(i32, int32_t, uint32_t)
+TYPED(i64, int64_t, uint64_t)
+
+/* Storage that is narrower than its register: widened, combined and narrowed
+ * point by point. */
+static void line_narrow(work *w, const line *l, const int64_t *point)
+{
+    static const uint8_t op[] = {
+        [TN_SCATTER_ADD] = TN_K_ADD,
+        [TN_SCATTER_MUL] = TN_K_MUL,
+        [TN_SCATTER_MIN] = TN_K_MIN,
+        [TN_SCATTER_MAX] = TN_K_MAX,
+    };
+    uint32_t dtype = w->s->dst.dtype;
+    bool is_float = dtype == TN_F16 || dtype == TN_BF16 ||
+                    dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
+    unsigned type = is_float ? CPU_F32 : dtype == TN_BOOL ? CPU_BOOL : CPU_I32;
+    tn_cpu_load *load = w->routines->load[dtype];
+    tn_cpu_store *store = w->routines->store[dtype];
+    int64_t bytes = tn__cpu_dtype_bytes[dtype];
+    for (int64_t i = 0; i < l->count; i++) {
+        int64_t at = l->index[i * l->index_stride];
+        if ((uint64_t)at >= (uint64_t)w->s->dst_extent) {
+            raise_fault(w, at, position_of(w->s, point, i));
+            continue;
+        }
+        char *to = l->dst + at * l->dst_stride * bytes;
+        uint32_t x, y;
+        load(&x, l->src + i * l->src_stride * bytes, 1, 1);
+        if (w->s->reduce != TN_SCATTER_SET) {
+            load(&y, to, 1, 1);
+            w->routines->op[op[w->s->reduce]][type](&x, &y, &x, &x, 1, 0);
+        }
+        store(to, &x, 1, 1);
+    }
+}
+
+static void run_line(work *w, const line *l, const int64_t *point)
+{
+    switch (w->s->dst.dtype) {
+    case TN_F32:
+        line_f32(w, l, point);
+        return;
+    case TN_F64:
+        line_f64(w, l, point);
+        return;
+    case TN_I32:
+        line_i32(w, l, point);
+        return;
+    case TN_I64:
+        line_i64(w, l, point);
+        return;
+    default:
+        line_narrow(w, l, point);
+    }
+}
+
+static int64_t offset_of(const tn_strided *view, const int64_t *point,
+                         uint32_t ndim)
+{
+    int64_t offset = view->offset;
+    for (uint32_t d = 0; d < ndim; d++)
+        offset += point[d] * view->stride[d];
+    return offset;
+}
+
+/* Rows of n points from point on, at each place along dim. */
+static void run_row_block(work *w, const int64_t *point, int64_t n)
+{
+    const tn_scatter_args *s = w->s;
+    size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
+                           bytes);
+    const char *src = tn__cpu_at(
+        s->src.buffer, offset_of(&s->src, point, s->ndim), bytes);
+    const int64_t *index = (const int64_t *)s->index.buffer->memory +
+                           offset_of(&s->index, point, s->ndim);
+    int64_t dst_step = s->dst.stride[s->dim] * (int64_t)bytes;
+    int64_t src_step = s->src.stride[s->dim] * (int64_t)bytes;
+    for (int64_t i = 0; i < s->extent[s->dim]; i++) {
+        int64_t at = index[i * s->index.stride[s->dim]];
+        if ((uint64_t)at >= (uint64_t)s->dst_extent) {
+            raise_fault(w, at, position_of(s, point, i));
+            continue;
+        }
+        char *to = dst + at * dst_step;
+        const char *from = src + i * src_step;
+        if (w->row_run)
+            w->row_run(to, to, from, to, n, 0);
+        else
+            memcpy(to, from, (size_t)n * bytes);
+    }
+}
+
+static void run_rows(void *context, int64_t i)
+{
+    work *w = context;
+    const tn_scatter_args *s = w->s;
+    int64_t point[TN_MAX_NDIM] = {0};
+    int64_t first = i % w->row_blocks * w->row_block, left = i / w->row_blocks;
+    for (uint32_t d = s->ndim - 2; d-- > 0;) {
+        point[w->order[d]] = left % s->extent[w->order[d]];
+        left /= s->extent[w->order[d]];
+    }
+    point[w->order[s->ndim - 2]] = first;
+    unsigned fpu = tn__cpu_fpu_set();
+    run_row_block(w, point, tn__cpu_min(w->row_block, w->row - first));
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Do the lines of the innermost other dimension share their index, without
+ * gaps in dst and src? Then they are rows, cut in two for threads. */
+static bool takes_rows(work *w)
+{
+    static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
+                                 [TN_SCATTER_MUL] = TN_K_MUL,
+                                 [TN_SCATTER_MIN] = TN_K_MIN,
+                                 [TN_SCATTER_MAX] = TN_K_MAX};
+    const tn_scatter_args *s = w->s;
+    if (s->ndim < 2)
+        return false;
+    uint32_t e = w->order[s->ndim - 2];
+    unsigned type = s->dst.dtype == TN_F32   ? CPU_F32
+                    : s->dst.dtype == TN_F64 ? CPU_F64
+                    : s->dst.dtype == TN_I32 ? CPU_I32
+                    : s->dst.dtype == TN_I64 ? CPU_I64
+                                             : CPU_BOOL;
+    if (type == CPU_BOOL || s->extent[e] < 8 || s->index.stride[e] != 0 ||
+        s->dst.stride[e] != 1 || s->src.stride[e] != 1)
+        return false;
+    w->row_run = s->reduce == TN_SCATTER_SET
+                     ? NULL
+                     : w->routines->op[op[s->reduce]][type];
+    w->row = s->extent[e];
+    w->row_block = ((w->row + 1) / 2 + 63) / 64 * 64;
+    w->row_blocks = (w->row + w->row_block - 1) / w->row_block;
+    return true;
+}
+
+static void run_lines(void *context, int64_t i)
+{
+    work *w = context;
+    const tn_scatter_args *s = w->s;
+    int64_t first = i * w->lines_per_task;
+    int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
+    int64_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t n = first; n < end; n++) {
+        int64_t point[TN_MAX_NDIM] = {0}, left = n;
+        for (uint32_t d = s->ndim - 1; d-- > 0;) {
+            point[w->order[d]] = left % s->extent[w->order[d]];
+            left /= s->extent[w->order[d]];
+        }
+        line l = {
+            .dst = s->dst.buffer->memory +
+                   offset_of(&s->dst, point, s->ndim) * bytes,
+            .src = s->src.buffer->memory +
+                   offset_of(&s->src, point, s->ndim) * bytes,
+            .index = (const int64_t *)s->index.buffer->memory +
+                     offset_of(&s->index, point, s->ndim),
+            .dst_stride = s->dst.stride[s->dim],
+            .src_stride = s->src.stride[s->dim],
+            .index_stride = s->index.stride[s->dim],
+            .count = s->extent[s->dim],
+        };
+        run_line(w, &l, point);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
+{
+    work w = {.s = scatter, .routines = queue->routines, .lines = 1,
+              .lock = ATOMIC_FLAG_INIT};
+    int64_t count = scatter->extent[scatter->dim];
+    uint32_t others = 0;
+    for (uint32_t d = 0; d < scatter->ndim; d++)
+        if (d != scatter->dim) {
+            w.order[others++] = d;
+            w.lines *= scatter->extent[d];
+        }
+    if (w.lines == 0 || count == 0)
+        return TN_OK;
+    if (takes_rows(&w)) {
+        int64_t tasks = w.lines / w.row * w.row_blocks;
+        if (tasks == 1)
+            run_rows(&w, 0);
+        else
+            tn__cpu_host->parallel_for(tasks, run_rows, &w);
+        return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
+    }
+    w.lines_per_task = TASK_POINTS / count > 0 ? TASK_POINTS / count : 1;
+    int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
+    if (tasks == 1)
+        run_lines(&w, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_lines, &w);
+    return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
+}

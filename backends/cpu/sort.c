@@ -1,0 +1,236 @@
+/* sort.c: stable sorts along the last dimension.
+ *
+ * Values become unsigned keys in the order asked for (NaN greatest, -0 as +0,
+ * all bits flipped for a descending order), each with its position: in one
+ * word where both have 32 bits. Positions break ties, which is what stable
+ * means. Many items are sorted by the digits
+ * of their keys, few by merging; where only the first few of the order are
+ * wanted, a heap of them is enough. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "scalar.h"
+
+#define BLOCK 512
+#define TASK_POINTS 16384
+#define RADIX_FROM 512 /* items from which on digits beat merging */
+
+typedef struct wide_item {
+    uint64_t key;
+    int64_t place;
+} wide_item;
+
+typedef struct work {
+    const tn_sort_args *s;
+    const tn_cpu_routines *routines;
+    unsigned type, key_bits;
+    bool narrow; /* key and place are one word */
+    int64_t lines, lines_per_task;
+    atomic_int failed;
+} work;
+
+/* ---- keys -------------------------------------------------------------- */
+
+/* Words of a sign and a magnitude, as words of a rising order. */
+static uint32_t key_f32(float x)
+{
+    uint32_t u = bits_f32(x == 0 ? 0.0f : x);
+    u ^= (uint32_t)((int32_t)u >> 31) | 0x80000000u;
+    return x != x ? UINT32_MAX : u;
+}
+
+static uint64_t key_f64(double x)
+{
+    uint64_t u = bits_f64(x == 0 ? 0.0 : x);
+    u ^= (uint64_t)((int64_t)u >> 63) | (uint64_t)1 << 63;
+    return x != x ? UINT64_MAX : u;
+}
+
+static uint64_t key_at(unsigned type, const void *block, int64_t i)
+{
+    switch (type) {
+    case CPU_F32:
+        return key_f32(((const float *)block)[i]);
+    case CPU_F64:
+        return key_f64(((const double *)block)[i]);
+    case CPU_I32:
+        return (uint32_t)((const int32_t *)block)[i] ^ 0x80000000u;
+    case CPU_I64:
+        return (uint64_t)((const int64_t *)block)[i] ^ (uint64_t)1 << 63;
+    default:
+        return ((const uint8_t *)block)[i];
+    }
+}
+
+static void read_keys(const work *w, const char *in, void *items)
+{
+    wide_item *wide = items;
+    uint64_t *narrow = items;
+    const tn_sort_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    int64_t count = s->extent[last], stride = s->in.stride[last];
+    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype], block[BLOCK];
+    uint64_t all = w->key_bits == 64 ? UINT64_MAX
+                                     : ((uint64_t)1 << w->key_bits) - 1;
+    uint64_t flip = s->flags & TN_SORT_DESCENDING ? all : 0;
+    for (int64_t k = 0; k < count; k += BLOCK) {
+        int64_t n = tn__cpu_min(BLOCK, count - k);
+        w->routines->load[s->in.dtype](block, in + k * stride * bytes, stride,
+                                       n);
+        if (w->narrow && w->type == CPU_F32)
+            for (int64_t i = 0; i < n; i++)
+                narrow[k + i] =
+                    (key_f32(((const float *)block)[i]) ^ flip) << 32 |
+                    (uint64_t)(k + i);
+        else if (w->narrow)
+            for (int64_t i = 0; i < n; i++)
+                narrow[k + i] = (key_at(w->type, block, i) ^ flip) << 32 |
+                                (uint64_t)(k + i);
+        else
+            for (int64_t i = 0; i < n; i++)
+                wide[k + i] =
+                    (wide_item){key_at(w->type, block, i) ^ flip, k + i};
+    }
+}
+
+/* ---- orders ------------------------------------------------------------ */
+
+#define ITEM uint64_t
+#define NAMED(name) name##_narrow
+#define DIGIT(x, shift) ((x) >> 32 >> (shift))
+#define BEFORE(a, b) ((a) < (b))
+#include "sort_orders.inc"
+
+#define ITEM wide_item
+#define NAMED(name) name##_wide
+#define DIGIT(x, shift) ((x).key >> (shift))
+#define BEFORE(a, b)                                                          \
+    ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
+#include "sort_orders.inc"
+
+/* ---- lines ------------------------------------------------------------- */
+
+static int64_t line_offset(const tn_sort_args *s, const tn_strided *view,
+                           int64_t line)
+{
+    int64_t offset = view->offset;
+    for (uint32_t d = s->ndim - 1; d-- > 0; line /= s->extent[d])
+        offset += line % s->extent[d] * view->stride[d];
+    return offset;
+}
+
+static void copy_value(char *to, const char *from, int64_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        *to = *from;
+        return;
+    case 2:
+        memcpy(to, from, 2);
+        return;
+    case 4:
+        memcpy(to, from, 4);
+        return;
+    default:
+        memcpy(to, from, 8);
+    }
+}
+
+#define PLACE(i)                                                              \
+    (narrow ? (int64_t)(narrow[i] & UINT32_MAX) : wide[i].place)
+
+static void run_line(const work *w, int64_t line, void *items)
+{
+    const tn_sort_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    int64_t count = s->extent[last], keep = tn__cpu_min(s->keep, count);
+    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    const char *in =
+        s->in.buffer->memory + line_offset(s, &s->in, line) * bytes;
+    const uint64_t *narrow = NULL;
+    const wide_item *wide = NULL;
+    read_keys(w, in, items);
+    if (w->narrow)
+        narrow = order_narrow(items, count, keep, w->key_bits);
+    else
+        wide = order_wide(items, count, keep, w->key_bits);
+    char *out = s->out.buffer ? s->out.buffer->memory +
+                                    line_offset(s, &s->out, line) * bytes
+                              : NULL;
+    int64_t *places = s->out_index.buffer
+                          ? (int64_t *)s->out_index.buffer->memory +
+                                line_offset(s, &s->out_index, line)
+                          : NULL;
+    int64_t from = s->in.stride[last] * bytes;
+    int64_t to = s->out.stride[last] * bytes;
+    for (int64_t i = 0; places && i < keep; i++)
+        places[i * s->out_index.stride[last]] = PLACE(i);
+    if (bytes == 4)
+        for (int64_t i = 0; out && i < keep; i++)
+            memcpy(out + i * to, in + PLACE(i) * from, 4);
+    else
+        for (int64_t i = 0; out && i < keep; i++)
+            copy_value(out + i * to, in + PLACE(i) * from, bytes);
+}
+
+static void run_lines(void *context, int64_t i)
+{
+    work *w = context;
+    int64_t first = i * w->lines_per_task;
+    int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
+    size_t count = (size_t)w->s->extent[w->s->ndim - 1];
+    void *items = tn__cpu_scratch(
+        2 * count * (w->narrow ? sizeof(uint64_t) : sizeof(wide_item)));
+    if (!items) {
+        atomic_store(&w->failed, 1);
+        return;
+    }
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t line = first; line < end; line++)
+        run_line(w, line, items);
+    tn__cpu_fpu_restore(fpu);
+}
+
+tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
+{
+    work w = {.s = sort, .routines = queue->routines};
+    switch (sort->in.dtype) {
+    case TN_F64:
+        w.type = CPU_F64;
+        break;
+    case TN_I64:
+        w.type = CPU_I64;
+        break;
+    case TN_I32:
+    case TN_I16:
+    case TN_I8:
+    case TN_U8:
+        w.type = CPU_I32;
+        break;
+    case TN_BOOL:
+        w.type = CPU_BOOL;
+        break;
+    default:
+        w.type = CPU_F32;
+    }
+    w.key_bits = w.type == CPU_F64 || w.type == CPU_I64 ? 64
+                 : w.type == CPU_BOOL                   ? 1
+                                                        : 32;
+    int64_t count = sort->extent[sort->ndim - 1];
+    w.narrow = w.key_bits <= 32 && count <= UINT32_MAX;
+    w.lines = tn__cpu_product(sort->extent, sort->ndim - 1);
+    if (w.lines == 0 || count == 0 || sort->keep <= 0)
+        return TN_OK;
+    w.lines_per_task = TASK_POINTS / count > 0 ? TASK_POINTS / count : 1;
+    int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
+    if (tasks == 1)
+        run_lines(&w, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_lines, &w);
+    if (atomic_load(&w.failed))
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "sort: out of memory for a line of %lld",
+                                  (long long)count);
+    return TN_OK;
+}

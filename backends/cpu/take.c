@@ -1,0 +1,216 @@
+/* take.c: programs that store what they load by one index: gathers, selected
+ * rows, embeddings. Where the index is the same along a row that lies without
+ * gaps, a row is one copy. */
+#include <string.h>
+
+#include "task.h"
+
+#define TASK_ELEMENTS 32768
+
+void tn__cpu_take_init(tn_built *built, const tn_program *program)
+{
+    const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
+    uint32_t number = TN_NONE;
+    if (built->has_rows || program->ins_count != 3)
+        return;
+    for (uint32_t i = 0; i < 3; i++) {
+        const tn_kernel_ins *ins = &program->ins[i];
+        if (ins->op == TN_K_STORE) {
+            store = ins;
+        } else if (ins->op == TN_K_LOAD && ins->a == TN_NONE) {
+            index = ins;
+            number = i;
+        } else if (ins->op == TN_K_LOAD) {
+            load = ins;
+        }
+    }
+    if (!index || !load || !store || index->b != TN_NONE ||
+        index->c != TN_NONE || load->a != number || load->b != TN_NONE ||
+        load->c != TN_NONE)
+        return;
+    uint8_t dtype = program->operand[load->imm.i].dtype;
+    /* A bool is made 0 or 1 as it is loaded. */
+    built->is_take = dtype == program->operand[store->imm.i].dtype &&
+                     dtype != TN_BOOL &&
+                     program->operand[index->imm.i].dtype == TN_I64;
+    built->take_zero = load->sub & TN_LOAD_ZERO;
+    built->take_index = (uint32_t)index->imm.i;
+    built->copy_in = (uint32_t)load->imm.i;
+    built->copy_out = (uint32_t)store->imm.i;
+}
+
+typedef struct dimension {
+    int64_t extent, in, index, out; /* strides in elements */
+} dimension;
+
+typedef struct take {
+    const tn_built *built;
+    const tn_launch *launch;
+    const char *in;
+    const int64_t *index;
+    char *out;
+    int64_t bytes, step, extent; /* of an element; of the index */
+    dimension dim[TN_MAX_NDIM * 2];
+    uint32_t ndim;           /* at least 1 */
+    int64_t blocks, block;   /* along the last dimension */
+    int64_t pieces, per_task; /* rows x blocks */
+    bool by_rows, stream;
+    atomic_flag lock;
+    tn_fault fault;
+} take;
+
+static void raise_fault(take *t, int64_t index, int64_t position)
+{
+    if (t->built->take_zero)
+        return;
+    while (atomic_flag_test_and_set_explicit(&t->lock, memory_order_acquire))
+        ;
+    if (t->fault.code == TN_OK || position < t->fault.position)
+        t->fault = (tn_fault){.size = sizeof t->fault,
+                              .code = TN_ERR_INDEX,
+                              .tag = t->launch->tag,
+                              .operand = t->built->copy_in,
+                              .index = index,
+                              .extent = t->extent,
+                              .position = position};
+    atomic_flag_clear_explicit(&t->lock, memory_order_release);
+}
+
+/* Offsets of the piece's first element; position: its number. */
+typedef struct place {
+    int64_t in, index, out, position;
+} place;
+
+static void take_row(take *t, place p, int64_t n)
+{
+    int64_t at = t->index[p.index];
+    char *to = t->out + p.out * t->bytes;
+    size_t bytes = (size_t)(n * t->bytes);
+    if ((uint64_t)at >= (uint64_t)t->extent) {
+        memset(to, 0, bytes);
+        raise_fault(t, at, p.position);
+        return;
+    }
+    const char *from = t->in + (p.in + at * t->step) * t->bytes;
+    if (t->stream)
+        t->built->routines->stream(to, from, (int64_t)bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+#define TAKE(name, T)                                                         \
+    static void name(take *t, place p, int64_t n)                             \
+    {                                                                         \
+        const dimension d = t->dim[t->ndim - 1];                              \
+        const int64_t step = t->step;                                         \
+        const uint64_t extent = (uint64_t)t->extent;                          \
+        const T *in = (const T *)t->in + p.in;                                \
+        const int64_t *index = t->index + p.index;                            \
+        T *out = (T *)t->out + p.out;                                         \
+        for (int64_t i = 0; i < n; i++) {                                     \
+            int64_t at = index[i * d.index];                                  \
+            bool inside = (uint64_t)at < extent;                              \
+            out[i * d.out] = inside ? in[i * d.in + at * step] : 0;           \
+            if (!inside)                                                      \
+                raise_fault(t, at, p.position + i);                           \
+        }                                                                     \
+    }
+TAKE(take_1, uint8_t)
+TAKE(take_2, uint16_t)
+TAKE(take_4, uint32_t)
+TAKE(take_8, uint64_t)
+
+static void take_piece(take *t, int64_t piece)
+{
+    const dimension *last = &t->dim[t->ndim - 1];
+    int64_t first = piece % t->blocks * t->block, row = piece / t->blocks;
+    int64_t n = tn__cpu_min(t->block, last->extent - first);
+    place p = {.in = first * last->in, .index = first * last->index,
+               .out = first * last->out,
+               .position = row * last->extent + first};
+    for (uint32_t d = t->ndim - 1; d-- > 0;) {
+        const dimension *x = &t->dim[d];
+        int64_t k = d > 0 ? row % x->extent : row;
+        p.in += k * x->in;
+        p.index += k * x->index;
+        p.out += k * x->out;
+        row = d > 0 ? row / x->extent : 0;
+    }
+    if (t->by_rows)
+        take_row(t, p, n);
+    else if (t->bytes == 4)
+        take_4(t, p, n);
+    else if (t->bytes == 8)
+        take_8(t, p, n);
+    else if (t->bytes == 2)
+        take_2(t, p, n);
+    else
+        take_1(t, p, n);
+}
+
+static void run_pieces(void *context, int64_t i)
+{
+    take *t = context;
+    int64_t first = i * t->per_task;
+    int64_t end = tn__cpu_min(first + t->per_task, t->pieces);
+    for (int64_t piece = first; piece < end; piece++)
+        take_piece(t, piece);
+    if (t->stream)
+        t->built->routines->fence();
+}
+
+/* The dimensions, merged where all operands allow. */
+static int64_t take_dimensions(take *t)
+{
+    const tn_launch *l = t->launch;
+    const int64_t *in = l->operand[t->built->copy_in].stride;
+    const int64_t *index = l->operand[t->built->take_index].stride;
+    const int64_t *out = l->operand[t->built->copy_out].stride;
+    int64_t total = 1;
+    t->ndim = 0;
+    for (uint32_t d = 0; d < l->outer_ndim + l->row_ndim; d++) {
+        dimension x = {l->extent[d], in[d], index[d], out[d]};
+        dimension *o = &t->dim[t->ndim ? t->ndim - 1 : 0];
+        total *= x.extent;
+        if (x.extent == 1)
+            continue;
+        if (t->ndim > 0 && o->in == x.in * x.extent &&
+            o->index == x.index * x.extent && o->out == x.out * x.extent)
+            *o = (dimension){o->extent * x.extent, x.in, x.index, x.out};
+        else
+            t->dim[t->ndim++] = x;
+    }
+    if (t->ndim == 0)
+        t->dim[t->ndim++] = (dimension){1, 0, 0, 1};
+    return total;
+}
+
+tn_status tn__cpu_launch_take(const tn_built *built, const tn_launch *launch)
+{
+    const tn_launch_operand *from = &launch->operand[built->copy_in];
+    const tn_launch_operand *at = &launch->operand[built->take_index];
+    const tn_launch_operand *to = &launch->operand[built->copy_out];
+    take t = {.built = built, .launch = launch, .lock = ATOMIC_FLAG_INIT};
+    int64_t total = take_dimensions(&t);
+    if (total == 0)
+        return TN_OK;
+    const dimension *last = &t.dim[t.ndim - 1];
+    t.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
+    t.in = tn__cpu_at(from->buffer, from->offset, (size_t)t.bytes);
+    t.index = (const int64_t *)tn__cpu_at(at->buffer, at->offset, 8);
+    t.out = tn__cpu_at(to->buffer, to->offset, (size_t)t.bytes);
+    t.step = from->index_stride[0];
+    t.extent = from->index_extent[0];
+    t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
+    t.stream = t.by_rows && total * t.bytes >= built->stream_bytes;
+    t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
+    t.blocks = (last->extent + t.block - 1) / t.block;
+    t.pieces = total / last->extent * t.blocks;
+    t.per_task = TASK_ELEMENTS / t.block;
+    int64_t tasks = (t.pieces + t.per_task - 1) / t.per_task;
+    if (tasks == 1)
+        run_pieces(&t, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_pieces, &t);
+    return t.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&t.fault);
+}

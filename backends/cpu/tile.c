@@ -1,0 +1,104 @@
+/* tile.c: elementwise work on operands that lie across each other, such as the
+ * copy of a transposed matrix. Run after run, each element of the one that
+ * lies across would come from another cache line, gone before its neighbour is
+ * wanted; so groups are tiles of two dimensions, the innermost and the one
+ * along which that operand is dense. */
+#include <stdlib.h>
+
+#include "task.h"
+
+#define TILE 32 /* elements across: two cache lines of f32 */
+#define TILE_FROM 4096 /* elements of the two dimensions from which it pays */
+
+/* The dimension along which a reading operand is dense though it is not along
+ * the innermost; NONE if there is no such operand. */
+static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
+{
+    const tn_launch *launch = plan->launch;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        if (plan->built->operand[k].access == TN_OPERAND_OFFSET ||
+            llabs(stride[inner]) <= 1)
+            continue;
+        for (uint32_t d = inner; d-- > 0;)
+            if (llabs(stride[d]) == 1 && launch->extent[d] > 1)
+                return d;
+    }
+    return TN_CPU_NONE;
+}
+
+static int64_t tiles_along(const cpu_plan *plan, uint32_t d)
+{
+    int64_t tile = d == plan->tile_dim[0]   ? plan->tile[0]
+                   : d == plan->tile_dim[1] ? plan->tile[1]
+                                            : 1;
+    return (plan->launch->extent[d] + tile - 1) / tile;
+}
+
+bool tn__cpu_cut_tiles(cpu_plan *plan)
+{
+    const tn_launch *launch = plan->launch;
+    uint32_t ndim = launch->outer_ndim + launch->row_ndim, inner = ndim;
+    while (inner > 0 && launch->extent[inner - 1] == 1)
+        inner--;
+    if (inner-- < 2)
+        return false;
+    uint32_t across = dense_dimension(plan, inner);
+    if (across == TN_CPU_NONE ||
+        launch->extent[across] * launch->extent[inner] < TILE_FROM)
+        return false;
+    plan->tile_dim[0] = across;
+    plan->tile_dim[1] = inner;
+    plan->tile[0] = tn__cpu_min(TILE, launch->extent[across]);
+    plan->tile[1] =
+        tn__cpu_min(plan->block / plan->tile[0], launch->extent[inner]);
+    plan->group_count = 1;
+    for (uint32_t d = 0; d < ndim; d++)
+        plan->group_count *= tiles_along(plan, d);
+    return true;
+}
+
+void tn__cpu_task_tile(cpu_task *task, int64_t group)
+{
+    const cpu_plan *plan = task->plan;
+    const tn_launch *launch = plan->launch;
+    uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    int64_t point[2 * TN_MAX_NDIM] = {0}, extent[2] = {1, 1};
+    int64_t size = 1, tiles = tiles_along(plan, plan->tile_dim[0]);
+    /* Tiles follow each other along the dense dimension of what lies across:
+     * memory is then read on where the last tile ended. */
+    point[plan->tile_dim[0]] = group % tiles * plan->tile[0];
+    group /= tiles;
+    task->tile_at = 0;
+    for (uint32_t d = ndim; d-- > 0; size *= launch->extent[d]) {
+        int side = d == plan->tile_dim[0] ? 0 : d == plan->tile_dim[1] ? 1 : 2;
+        if (side != 0) {
+            tiles = tiles_along(plan, d);
+            point[d] = group % tiles * (side == 1 ? plan->tile[1] : 1);
+            group /= tiles;
+        }
+        task->tile_at += point[d] * size;
+        if (side < 2) {
+            extent[side] =
+                tn__cpu_min(plan->tile[side], launch->extent[d] - point[d]);
+            task->tile_step[side] = size;
+        }
+    }
+    task->tile_width = extent[1];
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        cpu_view *view = &task->own_view[k];
+        tn__cpu_view_init(view, &plan->built->operand[k],
+                          &launch->operand[k]);
+        int64_t offset = 0;
+        for (uint32_t d = 0; d < ndim; d++)
+            offset += point[d] * stride[d];
+        tn__cpu_view_move(view, offset);
+        for (int side = 0; side < 2; side++)
+            tn__cpu_view_push(view, extent[side],
+                              stride[plan->tile_dim[side]]);
+    }
+    task->view = task->own_view;
+    task->at = 0;
+    task->count = extent[0] * extent[1];
+}

@@ -1,0 +1,68 @@
+/* vector.h: the widest vectors of the instruction set, of floats and doubles,
+ * for loops that keep many of them in registers: there a compiler left to
+ * itself spills. Included by files that are compiled once for each set. */
+#ifndef TN_CPU_VECTOR_H
+#define TN_CPU_VECTOR_H
+
+#include "isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+typedef float vec_f32 __attribute__((vector_size(TN_CPU_VECTOR)));
+typedef double vec_f64 __attribute__((vector_size(TN_CPU_VECTOR)));
+/* In memory: aligned as elements are, of any type. */
+typedef float loose_f32 __attribute__((vector_size(TN_CPU_VECTOR),
+                                       aligned(4), may_alias));
+typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
+                                        aligned(8), may_alias));
+
+/* x * y + z, rounded once where the set has an instruction for it. */
+#if defined(__AVX512F__)
+#define TN_CPU_FMA_F32(x, y, z) _mm512_fmadd_ps(x, y, z)
+#define TN_CPU_FMA_F64(x, y, z) _mm512_fmadd_pd(x, y, z)
+#elif defined(__FMA__)
+#define TN_CPU_FMA_F32(x, y, z) _mm256_fmadd_ps(x, y, z)
+#define TN_CPU_FMA_F64(x, y, z) _mm256_fmadd_pd(x, y, z)
+#elif defined(__aarch64__)
+#define TN_CPU_FMA_F32(x, y, z) vfmaq_f32(z, x, y)
+#define TN_CPU_FMA_F64(x, y, z) vfmaq_f64(z, x, y)
+#else
+#define TN_CPU_FMA_F32(x, y, z) ((x) * (y) + (z))
+#define TN_CPU_FMA_F64(x, y, z) ((x) * (y) + (z))
+#endif
+
+/* Rows of a tile whose sums, two vectors each, stay in registers. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TN_CPU_TILE_ROWS 8 /* of 32 registers */
+#else
+#define TN_CPU_TILE_ROWS 6 /* of 16 */
+#endif
+
+/* Every second element of 2 L - 1, of which a holds the first L and b the last
+ * L: nothing beyond the last one wanted is read. Absent where the compiler has
+ * no shuffles. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define TN_CPU_EVENS 1
+#if TN_CPU_VECTOR == 64
+#define TN_CPU_EVENS_F32(a, b)                                                \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23,  \
+                            25, 27, 29, 31)
+#define TN_CPU_EVENS_F64(a, b)                                                \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#elif TN_CPU_VECTOR == 32
+#define TN_CPU_EVENS_F32(a, b)                                                \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#define TN_CPU_EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
+#else
+#define TN_CPU_EVENS_F32(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
+#define TN_CPU_EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 3)
+#endif
+#endif
+#endif
+
+#endif
