@@ -1,0 +1,31 @@
+# What this room adds to the build: see the head of Makefile.am. libOpenCL is
+# opened at run time; only its headers are needed here.
+
+EXTRA_DIST += backends/opencl/README.md
+if HAVE_OPENCL
+tenonplugin_LTLIBRARIES += tn_opencl.la
+dist_tenonplugin_DATA += backends/opencl/tn_opencl.conf
+tn_opencl_la_SOURCES = \
+	backends/opencl/plugin.c \
+	backends/opencl/opencl.h \
+	backends/opencl/driver.c backends/opencl/driver.h \
+	backends/opencl/device.c \
+	backends/opencl/memory.c \
+	backends/opencl/queue.c \
+	backends/opencl/compile.c \
+	backends/opencl/launch.c
+tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
+tn_opencl_la_LIBADD = $(TN_LIBS)
+
+# A driver that crashes, for the test: loaded by the OpenCL loader.
+check_LTLIBRARIES += crashing_icd.la
+crashing_icd_la_SOURCES = tests/opencl/crashing_icd.c
+crashing_icd_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+crashing_icd_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
+	-no-undefined
+check_PROGRAMS += tests/opencl/test_opencl
+tests_opencl_test_opencl_SOURCES = tests/opencl/test_opencl.c \
+	tests/plugins/folder.h
+tests_opencl_test_opencl_LDADD = libtenon.la
+dist_check_SCRIPTS += tests/opencl/test_programs.sh
+endif

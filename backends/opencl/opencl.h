@@ -1,0 +1,138 @@
+/* opencl.h: what the files of this plugin share. */
+#ifndef TN_OPENCL_OPENCL_H
+#define TN_OPENCL_OPENCL_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <tenon/plugin.h>
+
+#include "driver.h"
+
+/* The core's table, given to tenon_plugin_v1. */
+extern const tn_host *tn__opencl_host;
+
+/* Records of a queue's fault buffer: the most work-items of a launch that may
+ * find a bad index. 64 Ki of them are 2.5 MiB, and more than any GPU runs at
+ * once. */
+#define TN_OPENCL_FAULTS 65536
+
+/* A device that a driver offers; nothing of it is open. */
+typedef struct tn_opencl_listed {
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_uint index; /* among the devices of its platform */
+    char platform_name[128], device_name[128];
+    char device_version[128], driver_version[128];
+    bool usable; /* else info.note says why not */
+    tn_device_info info;
+} tn_opencl_listed;
+
+/* A built program of one kernel. */
+typedef struct tn_opencl_kernel {
+    uint64_t key[2];
+    cl_program program; /* owned; NULL: the slot is free */
+    cl_kernel kernel;   /* owned */
+} tn_opencl_kernel;
+
+struct tn_plugin_device {
+    const tn_opencl_listed *listed;
+    cl_context context;
+    cl_command_queue queue; /* for what belongs to no queue of the core's */
+    uint64_t max_buffer_bytes;
+    bool blocking; /* option `blocking`: each piece of work is waited for */
+    char options[256]; /* of the compiler; some are option `options` */
+    tn_target target;
+
+    /* Guards what follows, and the arguments of the kernels, which are part
+     * of them until a launch has taken them. */
+    pthread_mutex_t lock;
+    tn_opencl_kernel *kernels; /* owned: open addressing by key, room of them */
+    size_t kernel_count, kernel_room;
+};
+
+struct tn_buffer {
+    cl_mem memory; /* owned */
+};
+
+struct tn_queue {
+    tn_plugin_device *device;
+    cl_command_queue queue; /* owned, in order */
+    cl_mem faults;  /* owned; NULL until a launch may fail */
+    bool checked;   /* one of those came since the last sync */
+    cl_mem scratch; /* owned; the greatest that was needed */
+    uint64_t scratch_bytes;
+    /* Work since the last flush; the tag of the last since the last sync, and
+     * how many there were. */
+    unsigned unflushed;
+    uint64_t last_tag, unsynced;
+};
+
+struct tn_event {
+    cl_event event; /* owned; NULL: not recorded yet */
+};
+
+/* ---- failures (queue.c) ------------------------------------------------- */
+
+/* Records what a call of the driver returned; what = "clFinish". */
+tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
+                          cl_int error);
+
+/* After a piece of work was given to the queue: flushes now and then, or
+ * waits (`blocking`). */
+tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag);
+
+/* ---- signals (driver.c) -------------------------------------------------- */
+
+/* Compilers within drivers put handlers of their own on the program's signals
+ * (LLVM does): what stands between these two changes none. */
+typedef struct tn_opencl_signals {
+    struct sigaction action[32];
+} tn_opencl_signals;
+void tn__opencl_signals_keep(tn_opencl_signals *signals);
+void tn__opencl_signals_restore(const tn_opencl_signals *signals);
+
+/* ---- programs (launch.c, compile.c) ------------------------------------- */
+
+/* The program of a text, from the disk cache or the compiler. */
+tn_status tn__opencl_compile(const tn_plugin_device *device,
+                             const tn_source *source, cl_program *out);
+void tn__opencl_kernels_release(tn_plugin_device *device);
+
+/* ---- slots of the plugin's table, by the file that fills them ----------- */
+
+/* device.c */
+tn_status tn__opencl_device_count(uint32_t *count);
+tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info);
+tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **device);
+void tn__opencl_device_close(tn_plugin_device *device);
+
+/* memory.c */
+tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                                  tn_buffer **buffer);
+void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
+tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *copy);
+
+/* queue.c */
+tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **queue);
+void tn__opencl_queue_close(tn_queue *queue);
+tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault);
+tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event);
+void tn__opencl_event_close(tn_event *event);
+tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
+tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
+tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
+
+/* launch.c */
+tn_status tn__opencl_program_build(tn_plugin_device *device,
+                                   const tn_program *program,
+                                   tn_built **built);
+void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch);
+tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
+tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
+tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);
+tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort);
+
+#endif
