@@ -1,0 +1,267 @@
+/* reference.c: the smallest whole plugin. One device, plain scalar C, every
+ * call done when it returns. It is what other devices are held against, and a
+ * template: copy the folder, rename `reference`, and replace one primitive
+ * after the other. */
+#include "reference.h"
+
+#include <fenv.h>
+#include <stdlib.h>
+#include <string.h>
+
+const tn_host *reference_host;
+
+/* A device with state, a queue with work in flight would keep them here. */
+struct tn_plugin_device {
+    char unused;
+};
+struct tn_queue {
+    char unused;
+};
+
+struct tn_built {
+    const tn_program *program; /* lent: outlives its built form */
+};
+
+/* The first index fault since the last sync. Calls of a synchronous device come
+ * from several threads at once; the one that failed asks for the details. */
+static _Thread_local tn_fault first_fault;
+
+static tn_status made(const void *object)
+{
+    return object ? TN_OK : reference_host->fail(TN_ERR_MEMORY, "no memory");
+}
+
+/* ---- the device -------------------------------------------------------- */
+
+static tn_status device_count(uint32_t *count)
+{
+    *count = 1;
+    return TN_OK;
+}
+
+static tn_status device_info(uint32_t i, tn_device_info *info)
+{
+    (void)i;
+    /* Of the fields of a later version we know nothing: they stay 0. */
+    memset(&info->kind, 0, info->size - sizeof info->size);
+    info->kind = TN_KIND_SIMULATED;
+    info->caps = TN_CAP_HOST_VISIBLE | TN_CAP_BIT_EXACT;
+    info->align = 64;
+    info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
+                           1u << TN_I64 | 1u << TN_BOOL;
+    info->storage_types = (1u << TN_DTYPE_END) - 2; /* all of them */
+    strcpy(info->name, "scalar interpreter");
+    strcpy(info->uid, "reference");
+    return TN_OK;
+}
+
+static tn_status device_open(uint32_t i, tn_plugin_device **device)
+{
+    (void)i;
+    return made(*device = calloc(1, sizeof **device));
+}
+
+static void device_close(tn_plugin_device *device)
+{
+    free(device);
+}
+
+/* ---- memory ------------------------------------------------------------ */
+
+static tn_status buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                              tn_buffer **out)
+{
+    (void)device;
+    tn_buffer *buffer = calloc(1, sizeof *buffer);
+    void *data = NULL;
+    if (!buffer || posix_memalign(&data, 64, bytes ? (size_t)bytes : 1) != 0) {
+        free(buffer);
+        return made(NULL);
+    }
+    buffer->data = data;
+    *out = buffer;
+    return TN_OK;
+}
+
+static void buffer_free(tn_plugin_device *device, tn_buffer *buffer)
+{
+    (void)device;
+    if (buffer)
+        free(buffer->data);
+    free(buffer);
+}
+
+static tn_status buffer_map(tn_plugin_device *device, tn_buffer *buffer,
+                            void **pointer)
+{
+    (void)device;
+    *pointer = buffer->data;
+    return TN_OK;
+}
+
+static tn_status copy(tn_queue *queue, const tn_copy_args *c)
+{
+    (void)queue;
+    unsigned char *dst = c->direction == TN_COPY_TO_HOST
+                             ? c->host
+                             : c->dst->data + c->dst_offset;
+    const unsigned char *src = c->direction == TN_COPY_TO_DEVICE
+                                   ? c->host
+                                   : c->src->data + c->src_offset;
+    for (uint64_t row = 0; row < c->rows; row++)
+        memmove(dst + row * c->dst_pitch, src + row * c->src_pitch,
+                (size_t)c->bytes);
+    return TN_OK;
+}
+
+/* ---- work -------------------------------------------------------------- */
+
+static tn_status queue_open(tn_plugin_device *device, tn_queue **queue)
+{
+    (void)device;
+    return made(*queue = calloc(1, sizeof **queue));
+}
+
+static void queue_close(tn_queue *queue)
+{
+    free(queue);
+}
+
+static tn_status queue_sync(tn_queue *queue, tn_fault *fault)
+{
+    (void)queue;
+    tn_status status = first_fault.code;
+    if (status != TN_OK && fault)
+        *fault = first_fault;
+    first_fault.code = TN_OK;
+    return status;
+}
+
+static tn_status program_build(tn_plugin_device *device,
+                               const tn_program *program, tn_built **out)
+{
+    (void)device;
+    tn_built *built = calloc(1, sizeof *built);
+    if (built)
+        built->program = program;
+    *out = built;
+    return made(built);
+}
+
+static void program_free(tn_plugin_device *device, tn_built *built)
+{
+    (void)device;
+    free(built);
+}
+
+/* Remembers the fault of a call that ends with this status. */
+static tn_status ended(tn_status status, const tn_fault *fault)
+{
+    if (status == TN_ERR_INDEX && first_fault.code == TN_OK)
+        first_fault = *fault;
+    return status;
+}
+
+/* The host's interpreter does the work of a launch: a plugin with kernels of
+ * its own puts them here. */
+static tn_status launch(tn_queue *queue, tn_built *built,
+                        const tn_launch *launch)
+{
+    (void)queue;
+    uint32_t count = built->program->operand_count;
+    void **memory = calloc(count + 1, sizeof *memory);
+    if (!memory)
+        return made(NULL);
+    for (uint32_t k = 0; k < count; k++)
+        if (launch->operand[k].buffer)
+            memory[k] = launch->operand[k].buffer->data;
+    tn_fault fault;
+    tn_status status =
+        reference_host->interpret(built->program, launch, memory, &fault);
+    free(memory);
+    return ended(status, &fault);
+}
+
+/* The primitives compute with subnormals and nearest rounding, whatever the
+ * calling program has set; its own setting is put back. */
+static fenv_t default_fpu(void)
+{
+    fenv_t before;
+    fegetenv(&before);
+    fesetenv(FE_DFL_ENV);
+    return before;
+}
+
+static tn_status with_fpu(const fenv_t *before, tn_status status)
+{
+    fesetenv(before);
+    return status;
+}
+
+static tn_status matmul(tn_queue *queue, const tn_matmul_args *matmul)
+{
+    (void)queue;
+    fenv_t before = default_fpu();
+    return with_fpu(&before, reference_matmul(matmul));
+}
+
+static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
+{
+    (void)queue;
+    tn_fault fault;
+    fenv_t before = default_fpu();
+    return ended(with_fpu(&before, reference_scatter(scatter, &fault)), &fault);
+}
+
+static tn_status scan(tn_queue *queue, const tn_scan_args *scan)
+{
+    (void)queue;
+    fenv_t before = default_fpu();
+    return with_fpu(&before, reference_scan(scan));
+}
+
+static tn_status sort(tn_queue *queue, const tn_sort_args *sort)
+{
+    (void)queue;
+    fenv_t before = default_fpu();
+    return with_fpu(&before, reference_sort(sort));
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+static const tn_plugin plugin = {
+    .size = sizeof plugin,
+    .abi_major = TN_ABI_MAJOR,
+    .abi_minor = TN_ABI_MINOR,
+    .name = "reference",
+    .version = "1",
+    .device_count = device_count,
+    .device_info = device_info,
+    .device_open = device_open,
+    .device_close = device_close,
+    .buffer_alloc = buffer_alloc,
+    .buffer_free = buffer_free,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
+    .queue_sync = queue_sync,
+    .copy = copy,
+    .program_build = program_build,
+    .program_free = program_free,
+    .launch = launch,
+    .matmul = matmul,
+    .scatter = scatter,
+    .scan = scan,
+    .sort = sort,
+    .buffer_map = buffer_map,
+};
+
+const tn_plugin *tenon_plugin_v1(const tn_host *host)
+{
+    reference_host = host;
+    if (host->abi_major != TN_ABI_MAJOR) {
+        host->fail(TN_ERR_PLUGIN, "reference: ABI version %u, not %u",
+                   TN_ABI_MAJOR, host->abi_major);
+        return NULL;
+    }
+    return &plugin;
+}
