@@ -1,0 +1,218 @@
+/* by_hand.c: see by_hand.h. */
+#include "by_hand.h"
+
+#include <dlfcn.h>
+#include <fenv.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "kernel/device.h"
+#include "kernel/kernel.h"
+
+/* The slots that a plugin may leave NULL. */
+#define OPTIONAL_MAP(X)                                                        \
+    X(buffer_map)                                                              \
+    X(buffer_wrap) X(event_open) X(event_close) X(event_record) X(event_query) \
+        X(queue_wait) X(shutdown) X(extension)
+
+static const char *(*chosen_option)(const char *key);
+static bool may_interpret;
+static atomic_llong interpreted;
+static _Thread_local char failure[512];
+
+/* ---- the host table ----------------------------------------------------- */
+
+static tn_status host_fail(tn_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(failure, sizeof failure, format, args);
+    va_end(args);
+    return code;
+}
+
+static void host_log(int level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+static tn_status host_interpret(const tn_program *program,
+                                const tn_launch *launch, void *const *memory,
+                                tn_fault *fault)
+{
+    if (!may_interpret)
+        return host_fail(TN_ERR_UNSUPPORTED,
+                         "only the reference may call the interpreter");
+    interpreted++;
+    return tn__interpret(program, launch, memory, fault);
+}
+
+static const char *host_option(const char *key)
+{
+    return chosen_option ? chosen_option(key) : NULL;
+}
+
+static const void *host_extension(const char *name, uint32_t version)
+{
+    (void)name;
+    (void)version;
+    return NULL;
+}
+
+/* Room behind it: a plugin may be told that the table is longer. */
+static struct {
+    tn_host table;
+    unsigned char more[256];
+} host = {
+    .table =
+        {
+            .fail = host_fail,
+            .log = host_log,
+            .parallel_for = tn__parallel_for,
+            .interpret = host_interpret,
+            .option = host_option,
+            .extension = host_extension,
+            .plan_program = tn__plan_program,
+            .plan_matmul = tn__plan_matmul,
+            .plan_scatter = tn__plan_scatter,
+            .plan_scan = tn__plan_scan,
+            .plan_sort = tn__plan_sort,
+            .print = tn__print,
+            .print_free = tn__print_free,
+            .fault_read = tn__fault_read,
+        },
+};
+
+const char *by_hand_failure(void)
+{
+    return failure;
+}
+
+void by_hand_forget(void)
+{
+    failure[0] = 0;
+}
+
+int64_t by_hand_interpreted(void)
+{
+    return interpreted;
+}
+
+/* ---- masks -------------------------------------------------------------- */
+
+static const char *const optional[] = {
+#define NAME(slot) #slot,
+    OPTIONAL_MAP(NAME)
+#undef NAME
+        NULL};
+
+const char *by_hand_optional(int i)
+{
+    return optional[i];
+}
+
+static bool is_named(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+bool by_hand_is_optional(const char *slot, size_t length)
+{
+    for (int i = 0; optional[i]; i++)
+        if (is_named(optional[i], slot, length))
+            return true;
+    return false;
+}
+
+/* The plugin's table without what the mask names. */
+static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
+{
+    static tn_plugin copy;
+    copy = (tn_plugin){.size = 0};
+    memcpy(&copy, plugin,
+           plugin->size < sizeof copy ? plugin->size : sizeof copy);
+    while (*mask) {
+        size_t length = strcspn(mask, ",");
+#define MASK(slot)                                                             \
+    if (is_named(#slot, mask, length))                                         \
+        copy.slot = NULL;
+        OPTIONAL_MAP(MASK)
+#undef MASK
+        mask += length + (mask[length] == ',');
+    }
+    return &copy;
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+bool by_hand_load(by_hand *h, const by_hand_how *how)
+{
+    *h = (by_hand){.rounding = FE_TONEAREST};
+    void *file = dlopen(how->path, RTLD_NOW | RTLD_LOCAL);
+    if (!file) {
+        host_fail(TN_ERR_PLUGIN, "%s", dlerror());
+        return false;
+    }
+    const tn_plugin *(*entry)(const tn_host *);
+    void *symbol = dlsym(file, "tenon_plugin_v1");
+    if (!symbol) {
+        host_fail(TN_ERR_PLUGIN, "has no symbol tenon_plugin_v1");
+        return false;
+    }
+    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    memcpy(&entry, &symbol, sizeof entry);
+    chosen_option = how->option;
+    may_interpret = !how->no_interpreter;
+    host.table.plugin_path = how->path;
+    host.table.abi_major = how->host_major ? how->host_major : TN_ABI_MAJOR;
+    host.table.abi_minor = TN_ABI_MINOR;
+    host.table.size = how->host_size ? how->host_size : sizeof(tn_host);
+    by_hand_forget();
+    const tn_plugin *plugin = entry(&host.table);
+    if (plugin)
+        h->plugin = masked(plugin, how->mask ? how->mask : "");
+    return h->plugin != NULL;
+}
+
+bool by_hand_open_device(by_hand *h, uint32_t device)
+{
+    h->info = (tn_device_info){.size = sizeof h->info};
+    return h->plugin->device_info(device, &h->info) == TN_OK &&
+           h->plugin->device_open(device, &h->device) == TN_OK &&
+           h->plugin->queue_open(h->device, &h->queue) == TN_OK;
+}
+
+bool by_hand_open(by_hand *h, const by_hand_how *how)
+{
+    return by_hand_load(h, how) && by_hand_open_device(h, how->device);
+}
+
+void by_hand_close(by_hand *h)
+{
+    h->plugin->queue_close(h->queue);
+    h->plugin->device_close(h->device);
+}
+
+tn_status by_hand_copy(const by_hand *h, tn_buffer *buffer, uint64_t from,
+                       void *memory, size_t bytes, bool to_device)
+{
+    tn_copy_args copy = {
+        .size = sizeof copy,
+        .direction = to_device ? TN_COPY_TO_DEVICE : TN_COPY_TO_HOST,
+        .dst = to_device ? buffer : NULL,
+        .src = to_device ? NULL : buffer,
+        .dst_offset = to_device ? from : 0,
+        .src_offset = to_device ? 0 : from,
+        .host = memory,
+        .bytes = bytes,
+        .rows = 1,
+    };
+    tn_status status = h->plugin->copy(h->queue, &copy);
+    tn_fault fault = {.size = sizeof fault};
+    tn_status done = h->plugin->queue_sync(h->queue, &fault);
+    return status != TN_OK ? status : done;
+}

@@ -1,0 +1,84 @@
+/* check.h: what the parts of tenon-plugin-check share.
+ *
+ * A check is a function that runs in a process of its own: a plugin that
+ * crashes, hangs, prints or ends the program fails that check and no other.
+ * In its process it says what it is trying before it tries it, and what did
+ * not hold; the first such word is the check's result. */
+#ifndef TN_CHECK_CHECK_H
+#define TN_CHECK_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "by_hand.h"
+#include "random_program.h"
+
+typedef struct check {
+    int level;
+    char name[48];
+    void (*body)(int argument);
+    int argument;
+} check;
+
+/* ---- options.c: the command line ---------------------------------------- */
+
+typedef struct check_options {
+    char path[4096]; /* of the plugin, absolute */
+    int level;       /* the highest to be checked */
+    bool json, verbose;
+    const char *mask; /* slots to be masked, or "all"; NULL: none */
+    const char *only; /* the one check to run; NULL: all */
+    uint64_t seed;    /* of random programs and primitives */
+    int64_t programs; /* how many random programs */
+    int timeout;      /* seconds for a check */
+    uint32_t device;
+} check_options;
+
+extern check_options options;
+/* -1, or the exit status with which the program ends at once. */
+int options_read(int argc, char **argv);
+/* TENON_<NAME>_<KEY> for tn_<name>.so, as the core would look it up. */
+const char *options_of_plugin(const char *key);
+
+/* ---- child.c: a check in its process ------------------------------------ */
+
+/* What comes back from the process. */
+typedef struct report {
+    bool ended; /* the body ran to its end */
+    bool failed, skipped;
+    char why[1024];     /* what did not hold, or why it was skipped */
+    char trying[512];   /* the last thing tried */
+    char detail[16384]; /* the program, for --verbose */
+    char name[64], version[64], uid[64]; /* of the plugin, when known */
+    int64_t interpreted; /* launches that ran the host's interpreter */
+} report;
+
+/* Runs the check with these slots masked; the report is good until the next
+ * call. */
+const report *child_run(const check *c, const char *mask);
+
+/* Within a check: */
+#define CHECK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+CHECK_PRINTF(1, 2) void trying(const char *format, ...);
+/* Returns held; where that is false, the check has failed. */
+CHECK_PRINTF(2, 3) bool expect(bool held, const char *format, ...);
+CHECK_PRINTF(1, 2) void leave_out(const char *format, ...);
+bool has_failed(void);
+void tell_case(const random_case *c);         /* kept for --verbose */
+void tell_device(const tn_device_info *info); /* the one in the closing line */
+/* The plugin as the options say; false: the check has failed. */
+bool open_table(by_hand *h);
+bool open_device(by_hand *h); /* and the device, or the check is left out */
+
+/* ---- the checks --------------------------------------------------------- */
+
+/* Each adds its own to the list from `count` on; returns the new count. */
+enum { MAX_CHECKS = 128 };
+int level0_checks(check *list, int count);
+int level1_checks(check *list, int count);
+int level2_checks(check *list, int count);
+int check_add(check *list, int count, int level, const char *name,
+              void (*body)(int argument), int argument);
+
+#endif

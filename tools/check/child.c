@@ -1,0 +1,213 @@
+/* child.c: a check in a process of its own, with a time limit. What the
+ * process leaves is a report in shared memory; whether it did more (printed,
+ * crashed, ended the program) is read from outside. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static report *shared;
+static const char *slots_masked;
+
+/* ---- within the process ------------------------------------------------- */
+
+void trying(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(shared->trying, sizeof shared->trying, format, args);
+    va_end(args);
+}
+
+bool expect(bool held, const char *format, ...)
+{
+    if (held || shared->failed)
+        return held;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(shared->why, sizeof shared->why, format, args);
+    va_end(args);
+    shared->failed = true;
+    return false;
+}
+
+void leave_out(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(shared->why, sizeof shared->why, format, args);
+    va_end(args);
+    shared->skipped = true;
+}
+
+bool has_failed(void)
+{
+    return shared->failed;
+}
+
+void tell_case(const random_case *c)
+{
+    FILE *out = fmemopen(shared->detail, sizeof shared->detail - 1, "w");
+    if (!out)
+        return;
+    random_case_print(c, out);
+    fclose(out);
+}
+
+void tell_device(const tn_device_info *info)
+{
+    memcpy(shared->uid, info->uid, sizeof shared->uid);
+    shared->uid[sizeof shared->uid - 1] = 0;
+}
+
+bool open_table(by_hand *h)
+{
+    by_hand_how how = {.path = options.path,
+                       .option = options_of_plugin,
+                       .mask = slots_masked};
+    if (!expect(by_hand_load(h, &how), "cannot be loaded: %s",
+                *by_hand_failure() ? by_hand_failure() : "no reason given"))
+        return false;
+    snprintf(shared->name, sizeof shared->name, "%s",
+             h->plugin->name ? h->plugin->name : "");
+    snprintf(shared->version, sizeof shared->version, "%s",
+             h->plugin->version ? h->plugin->version : "");
+    return true;
+}
+
+bool open_device(by_hand *h)
+{
+    uint32_t count = 0;
+    if (!open_table(h))
+        return false;
+    if (!expect(h->plugin->device_count(&count) == TN_OK, "device_count: %s",
+                by_hand_failure()))
+        return false;
+    if (count == 0) {
+        leave_out("it has no device here: %s",
+                  *by_hand_failure() ? by_hand_failure() : "no reason given");
+        return false;
+    }
+    if (!expect(options.device < count, "there is no device %u, only %u",
+                options.device, count) ||
+        !expect(by_hand_open_device(h, options.device),
+                "device %u cannot be opened: %s", options.device,
+                by_hand_failure()))
+        return false;
+    tell_device(&h->info);
+    return true;
+}
+
+static _Noreturn void be_child(const check *c, int output)
+{
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    c->body(c->argument);
+    shared->interpreted = by_hand_interpreted();
+    fflush(NULL); /* what the plugin left in a buffer counts as printed */
+    shared->ended = true;
+    exit(0); /* and its handlers at exit run, too */
+}
+
+/* ---- from outside ------------------------------------------------------- */
+
+CHECK_PRINTF(1, 2) static void fail(const char *format, ...)
+{
+    size_t length = shared->failed ? strlen(shared->why) : 0;
+    if (length && length + 2 < sizeof shared->why) {
+        memcpy(shared->why + length, "; ", 3);
+        length += 2;
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(shared->why + length, sizeof shared->why - length, format, args);
+    va_end(args);
+    shared->failed = true;
+    shared->skipped = false;
+}
+
+/* The first line of what the process printed; false if it printed nothing. */
+static bool printed(int output, char *line, size_t room)
+{
+    ssize_t length = pread(output, line, room - 1, 0);
+    line[length > 0 ? length : 0] = 0;
+    line[strcspn(line, "\n")] = 0;
+    return length > 0;
+}
+
+/* Waits for the process's end, which closes its end of the pipe. False: it did
+ * not end in time, and was ended. */
+static bool ends_in_time(pid_t child, int alive, int *status)
+{
+    struct pollfd end = {.fd = alive};
+    int ready;
+    do
+        ready = poll(&end, 1, options.timeout * 1000);
+    while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        kill(child, SIGKILL);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR)
+        ;
+    return ready != 0;
+}
+
+static void judge(int status, bool in_time, int output)
+{
+    char line[200];
+    bool said = printed(output, line, sizeof line);
+    if (!in_time)
+        fail("no end after %d s", options.timeout);
+    else if (WIFSIGNALED(status))
+        fail("ended by signal %d (%s)%s%s", WTERMSIG(status),
+             strsignal(WTERMSIG(status)), said ? ": " : "", said ? line : "");
+    else if (!shared->ended)
+        fail("the plugin ended the program with status %d",
+             WEXITSTATUS(status));
+    else if (WEXITSTATUS(status) != 0)
+        fail("status %d at exit", WEXITSTATUS(status));
+    if (said && !WIFSIGNALED(status))
+        fail("printed \"%s\"", line);
+}
+
+const report *child_run(const check *c, const char *mask)
+{
+    int alive[2];
+    FILE *output = tmpfile();
+    if (!shared) {
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared == MAP_FAILED)
+            shared = NULL;
+    }
+    if (!output || !shared || pipe(alive) != 0) {
+        perror("tenon-plugin-check");
+        exit(2);
+    }
+    memset(shared, 0, sizeof *shared);
+    slots_masked = mask;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        close(alive[0]);
+        be_child(c, fileno(output));
+    }
+    close(alive[1]);
+    if (child < 0) {
+        perror("tenon-plugin-check");
+        exit(2);
+    }
+    int status = 0;
+    bool in_time = ends_in_time(child, alive[0], &status);
+    close(alive[0]);
+    judge(status, in_time, fileno(output));
+    fclose(output);
+    return shared;
+}

@@ -1,0 +1,237 @@
+/* level0.c: the file and its table: what holds before a device is opened. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "elf_file.h"
+#include "process.h"
+
+/* ---- the file ----------------------------------------------------------- */
+
+typedef struct name_list {
+    char text[512];
+    bool entry; /* tenon_plugin_v1 is among them */
+} name_list;
+
+static void append(name_list *list, const char *name)
+{
+    size_t length = strlen(list->text);
+    snprintf(list->text + length, sizeof list->text - length, "%s%s",
+             length ? " " : "", name);
+}
+
+/* Sections' ends and what compilers' runtimes bring are no interface. */
+static bool note_export(const char *name, void *context)
+{
+    name_list *list = context;
+    if (strcmp(name, "tenon_plugin_v1") == 0)
+        list->entry = true;
+    else if (strncmp(name, "__", 2) != 0 && strcmp(name, "_init") != 0 &&
+             strcmp(name, "_fini") != 0 && strcmp(name, "_edata") != 0 &&
+             strcmp(name, "_end") != 0)
+        append(list, name);
+    return true;
+}
+
+static void exports(int argument)
+{
+    (void)argument;
+    char why[256];
+    name_list list = {.entry = false};
+    if (!expect(elf_exports(options.path, note_export, &list, why, sizeof why),
+                "%s", why))
+        return;
+    expect(list.entry, "does not export tenon_plugin_v1");
+    expect(!*list.text, "exports more than tenon_plugin_v1: %s", list.text);
+}
+
+static bool note_need(const char *name, void *context)
+{
+    name_list *list = context;
+    if (strncmp(name, "libtenon", 8) == 0)
+        append(list, name);
+    return true;
+}
+
+static void needs(int argument)
+{
+    (void)argument;
+    char why[256];
+    name_list list = {.entry = false};
+    if (expect(elf_needs(options.path, note_need, &list, why, sizeof why), "%s",
+               why))
+        expect(!*list.text,
+               "is linked with %s: a plugin links nothing of "
+               "Tenon",
+               list.text);
+}
+
+/* ---- the handshake ------------------------------------------------------ */
+
+static void load(int argument)
+{
+    (void)argument;
+    by_hand h;
+    if (!open_table(&h))
+        return;
+    const tn_plugin *table = h.plugin;
+    expect(table->size >= TN_PLUGIN_SIZE_1_0,
+           "its table has %u bytes, version 1.0 has %u", table->size,
+           TN_PLUGIN_SIZE_1_0);
+    expect(table->abi_major == TN_ABI_MAJOR,
+           "speaks version %u of the plugin ABI, not %u", table->abi_major,
+           TN_ABI_MAJOR);
+    expect(table->name && *table->name, "its table has no name");
+    expect(table->version && *table->version, "its table has no version");
+}
+
+static void slots(int argument)
+{
+    (void)argument;
+    by_hand h;
+    if (!open_table(&h))
+        return;
+    const tn_plugin *table = h.plugin;
+#define REQUIRED(slot)                                                         \
+    expect(table->slot != NULL, "required slot " #slot " is NULL");
+    REQUIRED(device_count)
+    REQUIRED(device_info)
+    REQUIRED(device_open)
+    REQUIRED(device_close)
+    REQUIRED(buffer_alloc)
+    REQUIRED(buffer_free)
+    REQUIRED(queue_open)
+    REQUIRED(queue_close)
+    REQUIRED(queue_sync)
+    REQUIRED(copy)
+    REQUIRED(program_build)
+    REQUIRED(program_free)
+    REQUIRED(launch)
+    REQUIRED(matmul)
+    REQUIRED(scatter)
+    REQUIRED(scan)
+    REQUIRED(sort)
+#undef REQUIRED
+}
+
+/* A host of another major version is refused, and told why. */
+static void wrong_major(int argument)
+{
+    (void)argument;
+    by_hand h;
+    by_hand_how how = {.path = options.path,
+                       .option = options_of_plugin,
+                       .host_major = TN_ABI_MAJOR + 1};
+    expect(!by_hand_load(&h, &how),
+           "accepts a host of version %u of the plugin ABI", TN_ABI_MAJOR + 1);
+    expect(*by_hand_failure() != 0,
+           "refuses a host of another version without a reason");
+}
+
+/* Host tables of later versions are longer. One that is shorter than that of
+ * 1.0 does not exist, but a plugin that asks TN_HAS survives it. */
+static void host_table(int size)
+{
+    by_hand h;
+    by_hand_how how = {.path = options.path,
+                       .option = options_of_plugin,
+                       .host_size = (uint32_t)size};
+    trying("a host table of %d bytes", size);
+    bool loaded = by_hand_load(&h, &how);
+    if ((uint32_t)size >= sizeof(tn_host))
+        expect(loaded, "refuses a longer host table: %s", by_hand_failure());
+    else
+        expect(loaded || *by_hand_failure(),
+               "refuses a shorter host table without a reason");
+    uint32_t count = 0;
+    if (loaded)
+        h.plugin->device_count(&count);
+}
+
+/* ---- devices ------------------------------------------------------------ */
+
+static bool ends(const char *text, size_t room)
+{
+    return memchr(text, 0, room) != NULL;
+}
+
+static void devices(int argument)
+{
+    (void)argument;
+    by_hand h;
+    uint32_t count = 0;
+    if (!open_table(&h) || !expect(h.plugin->device_count(&count) == TN_OK,
+                                   "device_count fails: %s", by_hand_failure()))
+        return;
+    if (count == 0)
+        leave_out("it has no device here: %s",
+                  *by_hand_failure() ? by_hand_failure() : "no reason given");
+    for (uint32_t i = 0; i < count; i++) {
+        /* as a later version would ask: with a longer struct */
+        struct {
+            tn_device_info info;
+            unsigned char later[64];
+        } asked = {.info = {.size = sizeof asked}};
+        trying("device %u", i);
+        tn_status status = h.plugin->device_info(i, &asked.info);
+        const tn_device_info *info = &asked.info;
+        if (!expect(status == TN_OK, "device_info gives %d: %s", status,
+                    by_hand_failure()))
+            return;
+        if (i == options.device)
+            tell_device(info);
+        expect(info->size <= sizeof asked,
+               "device_info makes its struct longer: %u bytes", info->size);
+        expect(ends(info->name, sizeof info->name) && *info->name,
+               "the device has no name");
+        expect(ends(info->uid, sizeof info->uid) && *info->uid,
+               "the device has no uid");
+        expect(ends(info->note, sizeof info->note), "the note has no end");
+        expect(info->align && (info->align & (info->align - 1)) == 0,
+               "alignment %u is no power of two", info->align);
+        expect(info->storage_types >> TN_F32 & 1, "stores no f32");
+        expect(info->caps & TN_CAP_BIT_EXACT || *info->note,
+               "is not bit-exact, and the note does not say why");
+    }
+}
+
+/* Loading and describing devices leave the program as it was. */
+static void state(int argument)
+{
+    (void)argument;
+    by_hand h;
+    static process_state before, now;
+    char why[256];
+    uint32_t count = 0;
+    process_read(&before);
+    if (!open_table(&h))
+        return;
+    process_read(&now);
+    trying("what loading leaves");
+    expect(process_same(&before, &now, why, sizeof why), "%s", why);
+    if (h.plugin->device_count(&count) != TN_OK)
+        return; /* told by another check */
+    trying("what describing devices leaves");
+    for (uint32_t i = 0; i < count; i++) {
+        tn_device_info info = {.size = sizeof info};
+        h.plugin->device_info(i, &info);
+    }
+    process_read(&now);
+    expect(process_same(&before, &now, why, sizeof why), "%s", why);
+}
+
+int level0_checks(check *list, int count)
+{
+    count = check_add(list, count, 0, "exports", exports, 0);
+    count = check_add(list, count, 0, "needs", needs, 0);
+    count = check_add(list, count, 0, "load", load, 0);
+    count = check_add(list, count, 0, "slots", slots, 0);
+    count = check_add(list, count, 0, "wrong major", wrong_major, 0);
+    count = check_add(list, count, 0, "longer host table", host_table,
+                      (int)sizeof(tn_host) + 64);
+    count = check_add(list, count, 0, "shorter host table", host_table,
+                      (int)TN_END(tn_host, log));
+    count = check_add(list, count, 0, "devices", devices, 0);
+    count = check_add(list, count, 0, "state", state, 0);
+    return count;
+}

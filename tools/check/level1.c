@@ -1,0 +1,437 @@
+/* level1.c: memory and queues. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "process.h"
+#include "random_source.h"
+#include "run_case.h"
+
+/* ---- buffers ------------------------------------------------------------ */
+
+static unsigned char pattern(size_t buffer, size_t i)
+{
+    return (unsigned char)(buffer * 37 + i * 11 + (i >> 8) + 1);
+}
+
+static tn_buffer *alloc(const by_hand *h, uint64_t bytes)
+{
+    tn_buffer *buffer = NULL;
+    tn_status status = h->plugin->buffer_alloc(h->device, bytes, &buffer);
+    expect(status == TN_OK && buffer, "buffer_alloc of %llu bytes gives %d: %s",
+           (unsigned long long)bytes, status, by_hand_failure());
+    return status == TN_OK ? buffer : NULL;
+}
+
+/* Buffers of odd sizes, all alive at once: none reaches into another. */
+static void sizes(int argument)
+{
+    (void)argument;
+    enum { COUNT = 12, MOST = 5000 };
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    size_t align = h.info.align && h.info.align <= 4096 ? h.info.align : 64;
+    const size_t size[COUNT] = {0, 1,         2,         3,    align - 1, align,
+                                0, align + 1, 2 * align, 4096, 4097,      MOST};
+    tn_buffer *buffer[COUNT] = {NULL};
+    static unsigned char bytes[3 * 4096];
+    for (size_t b = 0; b < COUNT; b++) {
+        trying("buffer %zu of %zu bytes", b, size[b]);
+        if (!(buffer[b] = alloc(&h, size[b])))
+            return;
+        for (size_t i = 0; i < size[b]; i++)
+            bytes[i] = pattern(b, i);
+        expect(by_hand_copy(&h, buffer[b], 0, bytes, size[b], true) == TN_OK,
+               "copy to the device: %s", by_hand_failure());
+    }
+    for (size_t b = 0; b < COUNT; b++) {
+        trying("buffer %zu of %zu bytes, read back", b, size[b]);
+        memset(bytes, 0, sizeof bytes);
+        expect(by_hand_copy(&h, buffer[b], 0, bytes, size[b], false) == TN_OK,
+               "copy to the host: %s", by_hand_failure());
+        for (size_t i = 0; i < size[b]; i++)
+            if (!expect(bytes[i] == pattern(b, i),
+                        "byte %zu has changed: buffers overlap", i))
+                break;
+        expect(bytes[size[b]] == 0, "a copy to the host writes a byte more");
+    }
+    for (size_t b = 0; b < COUNT; b++)
+        h.plugin->buffer_free(h.device, buffer[b]);
+    by_hand_close(&h);
+}
+
+/* What no machine has is refused as such, and the device stays usable. */
+static void too_large(int argument)
+{
+    (void)argument;
+    static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 63,
+                                     (uint64_t)1 << 62, (uint64_t)1 << 52};
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        trying("buffer_alloc of %llu bytes", (unsigned long long)sizes[i]);
+        tn_buffer *buffer = NULL;
+        by_hand_forget();
+        tn_status status = h.plugin->buffer_alloc(h.device, sizes[i], &buffer);
+        expect(status == TN_ERR_MEMORY, "gives %d, not TN_ERR_MEMORY", status);
+        expect(*by_hand_failure(), "gives no reason");
+        buffer = alloc(&h, 100);
+        unsigned char bytes[100] = {7};
+        expect(buffer && by_hand_copy(&h, buffer, 0, bytes, 100, true) == TN_OK,
+               "is unusable after it: %s", by_hand_failure());
+        if (buffer)
+            h.plugin->buffer_free(h.device, buffer);
+    }
+    by_hand_close(&h);
+}
+
+static void mapped(int argument)
+{
+    (void)argument;
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    if (!h.plugin->buffer_map || !(h.info.caps & TN_CAP_HOST_VISIBLE)) {
+        leave_out("its memory is not visible to the host");
+        by_hand_close(&h);
+        return;
+    }
+    unsigned char bytes[256];
+    for (size_t size = 1; size <= sizeof bytes; size += 51) {
+        trying("a buffer of %zu bytes", size);
+        void *pointer = NULL;
+        tn_buffer *buffer = alloc(&h, size);
+        if (!buffer)
+            return;
+        expect(h.plugin->buffer_map(h.device, buffer, &pointer) == TN_OK &&
+                   pointer,
+               "buffer_map: %s", by_hand_failure());
+        expect(!h.info.align || (uintptr_t)pointer % h.info.align == 0,
+               "memory is not aligned to %u bytes", h.info.align);
+        if (has_failed())
+            return;
+        for (size_t i = 0; i < size; i++)
+            ((unsigned char *)pointer)[i] = pattern(size, i);
+        by_hand_copy(&h, buffer, 0, bytes, size, false);
+        for (size_t i = 0; i < size; i++)
+            expect(bytes[i] == pattern(size, i),
+                   "byte %zu: a copy does not see what was mapped", i);
+        h.plugin->buffer_free(h.device, buffer);
+    }
+    by_hand_close(&h);
+}
+
+static void wrapped(int argument)
+{
+    (void)argument;
+    static unsigned char memory[4096], bytes[4096];
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    if (!h.plugin->buffer_wrap) {
+        leave_out("it does not take memory of the host");
+        by_hand_close(&h);
+        return;
+    }
+    tn_buffer *buffer = NULL;
+    for (size_t i = 0; i < sizeof memory; i++)
+        memory[i] = pattern(1, i);
+    expect(h.plugin->buffer_wrap(h.device, memory, sizeof memory, &buffer) ==
+                   TN_OK &&
+               buffer,
+           "buffer_wrap: %s", by_hand_failure());
+    if (has_failed())
+        return;
+    by_hand_copy(&h, buffer, 0, bytes, sizeof bytes, false);
+    expect(memcmp(bytes, memory, sizeof bytes) == 0,
+           "a copy does not see the host's memory");
+    h.plugin->buffer_free(h.device, buffer);
+    for (size_t i = 0; i < sizeof memory; i++)
+        expect(memory[i] == pattern(1, i), "byte %zu was changed by freeing",
+               i);
+    by_hand_close(&h);
+}
+
+/* ---- copies ------------------------------------------------------------- */
+
+enum { PLANE = 1500 }; /* bytes of each side of a copy, margins included */
+
+/* One pitched copy in a direction, and every byte of both sides after it. */
+static void pitched_copy(const by_hand *h, random_source *r, int direction,
+                         tn_buffer *dst, tn_buffer *src)
+{
+    static unsigned char to[PLANE], from[PLANE], want[PLANE], got[PLANE];
+    uint64_t rows = random_below(r, 7), bytes = random_below(r, 80);
+    tn_copy_args copy = {.size = sizeof copy,
+                         .direction = (uint32_t)direction,
+                         .bytes = bytes,
+                         .rows = rows,
+                         .dst_pitch = bytes + random_below(r, 70),
+                         .src_pitch = bytes + random_below(r, 70)};
+    uint64_t dst_from = random_below(r, 300), src_from = random_below(r, 300);
+    for (size_t i = 0; i < PLANE; i++) {
+        from[i] = (unsigned char)random_bits(r);
+        to[i] = want[i] = (unsigned char)random_bits(r);
+    }
+    for (uint64_t row = 0; row < rows; row++)
+        memcpy(want + dst_from + row * copy.dst_pitch,
+               from + src_from + row * copy.src_pitch, bytes);
+    if (direction != TN_COPY_TO_HOST) {
+        copy.dst = dst;
+        copy.dst_offset = dst_from;
+        by_hand_copy(h, dst, 0, to, PLANE, true);
+    } else {
+        copy.host = to + dst_from;
+    }
+    if (direction != TN_COPY_TO_DEVICE) {
+        copy.src = src;
+        copy.src_offset = src_from;
+        by_hand_copy(h, src, 0, from, PLANE, true);
+    } else {
+        copy.host = from + src_from;
+    }
+    tn_fault fault = {.size = sizeof fault};
+    tn_status status = h->plugin->copy(h->queue, &copy);
+    tn_status done = h->plugin->queue_sync(h->queue, &fault);
+    expect(status == TN_OK && done == TN_OK, "copy gives %d, queue_sync %d: %s",
+           status, done, by_hand_failure());
+    if (direction != TN_COPY_TO_HOST)
+        by_hand_copy(h, dst, 0, got, PLANE, false);
+    else
+        memcpy(got, to, PLANE);
+    for (size_t i = 0; i < PLANE; i++)
+        if (!expect(got[i] == want[i],
+                    "%llu rows of %llu bytes: byte %lld of the destination is "
+                    "wrong",
+                    (unsigned long long)rows, (unsigned long long)bytes,
+                    (long long)i - (long long)dst_from))
+            return;
+}
+
+static void copies(int direction)
+{
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    tn_buffer *dst = alloc(&h, PLANE), *src = alloc(&h, PLANE);
+    for (uint64_t i = 0; i < 100 && !has_failed(); i++) {
+        random_source r = {options.seed + i};
+        trying("--seed %llu, a pitched copy",
+               (unsigned long long)(options.seed + i));
+        pitched_copy(&h, &r, direction, dst, src);
+    }
+    if (has_failed())
+        return;
+    h.plugin->buffer_free(h.device, dst);
+    h.plugin->buffer_free(h.device, src);
+    by_hand_close(&h);
+}
+
+/* ---- threads and queues ------------------------------------------------- */
+
+enum { THREADS = 8, ROUNDS = 30 };
+
+typedef struct worker {
+    const by_hand *shared;
+    uint64_t seed;
+    char why[512]; /* "": all was well */
+} worker;
+
+/* Each thread has a queue of its own on the one device. */
+static void *work(void *context)
+{
+    worker *w = context;
+    by_hand h = *w->shared;
+    if (h.plugin->queue_open(h.device, &h.queue) != TN_OK) {
+        snprintf(w->why, sizeof w->why, "queue_open: %s", by_hand_failure());
+        return NULL;
+    }
+    for (uint64_t i = 0; i < ROUNDS && !*w->why; i++) {
+        random_case *c = random_case_new(w->seed + i);
+        if (c && run_case_fits(&h, c) &&
+            !run_case(&h, c, w->why, sizeof w->why)) {
+            char text[512];
+            snprintf(text, sizeof text, "seed %llu: %.400s",
+                     (unsigned long long)(w->seed + i), w->why);
+            memcpy(w->why, text, sizeof text);
+        }
+        random_case_free(c);
+    }
+    h.plugin->queue_close(h.queue);
+    return NULL;
+}
+
+static void threads(int argument)
+{
+    (void)argument;
+    by_hand h;
+    pthread_t thread[THREADS];
+    static worker workers[THREADS];
+    if (!open_device(&h))
+        return;
+    trying("%d threads, each with its queue and %d random programs", THREADS,
+           ROUNDS);
+    int started = 0;
+    for (; started < THREADS; started++) {
+        workers[started] =
+            (worker){&h, options.seed + (uint64_t)started * ROUNDS, ""};
+        if (pthread_create(&thread[started], NULL, work, &workers[started]))
+            break;
+    }
+    for (int t = 0; t < started; t++) {
+        pthread_join(thread[t], NULL);
+        expect(!*workers[t].why, "thread %d, %s", t, workers[t].why);
+    }
+    if (started < 2)
+        leave_out("this machine gives no threads");
+    by_hand_close(&h);
+}
+
+static void events(int argument)
+{
+    (void)argument;
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    const tn_plugin *p = h.plugin;
+    if (!p->event_open || !p->event_close || !p->event_record ||
+        !p->event_query || !p->queue_wait) {
+        leave_out("it has no events");
+        by_hand_close(&h);
+        return;
+    }
+    tn_queue *second = NULL;
+    tn_event *event = NULL;
+    tn_fault fault = {.size = sizeof fault};
+    uint32_t done = 0;
+    unsigned char bytes[64] = {1, 2, 3}, back[64] = {0};
+    tn_buffer *buffer = alloc(&h, sizeof bytes);
+    expect(p->queue_open(h.device, &second) == TN_OK &&
+               p->event_open(h.device, &event) == TN_OK,
+           "a queue and an event: %s", by_hand_failure());
+    if (has_failed())
+        return;
+    tn_copy_args copy = {.size = sizeof copy,
+                         .direction = TN_COPY_TO_DEVICE,
+                         .dst = buffer,
+                         .host = bytes,
+                         .bytes = sizeof bytes,
+                         .rows = 1};
+    trying("copy, event_record, queue_wait on another queue, copy back");
+    expect(p->copy(h.queue, &copy) == TN_OK &&
+               p->event_record(h.queue, event) == TN_OK &&
+               p->queue_wait(second, event) == TN_OK,
+           "a call fails: %s", by_hand_failure());
+    copy = (tn_copy_args){.size = sizeof copy,
+                          .direction = TN_COPY_TO_HOST,
+                          .src = buffer,
+                          .host = back,
+                          .bytes = sizeof back,
+                          .rows = 1};
+    expect(p->copy(second, &copy) == TN_OK &&
+               p->queue_sync(second, &fault) == TN_OK,
+           "the second queue fails: %s", by_hand_failure());
+    expect(memcmp(bytes, back, sizeof bytes) == 0,
+           "the second queue did not wait for the event");
+    expect(p->queue_sync(h.queue, &fault) == TN_OK &&
+               p->event_query(event, &done) == TN_OK && done,
+           "an event of a queue that was waited for is not done");
+    p->event_close(event);
+    p->queue_close(second);
+    p->buffer_free(h.device, buffer);
+    by_hand_close(&h);
+}
+
+/* ---- what is left ------------------------------------------------------- */
+
+/* A round of everything: a device opened and closed, with work in between. */
+static bool whole_round(by_hand *h)
+{
+    char why[512];
+    if (!expect(by_hand_open_device(h, options.device),
+                "the device cannot be opened again: %s", by_hand_failure()))
+        return false;
+    random_case *c = random_case_new(options.seed);
+    for (uint64_t i = 1; c && !run_case_fits(h, c) && i < 100; i++) {
+        random_case_free(c);
+        c = random_case_new(options.seed + i);
+    }
+    expect(c != NULL, "the kit's own memory ran out");
+    if (c && run_case_fits(h, c))
+        expect(run_case(h, c, why, sizeof why), "%s", why);
+    random_case_free(c);
+    tn_buffer *buffer = alloc(h, 1000);
+    if (buffer)
+        h->plugin->buffer_free(h->device, buffer);
+    by_hand_close(h);
+    return !has_failed();
+}
+
+/* What the first rounds allocate or start may stay; later ones add nothing. */
+static void leaks(int argument)
+{
+    (void)argument;
+    enum { WARM = 3, COUNTED = 8 };
+    by_hand h;
+    if (!open_device(&h))
+        return;
+    by_hand_close(&h);
+    for (int i = 0; i < WARM; i++)
+        if (!whole_round(&h))
+            return;
+    long blocks = process_blocks();
+    int threads = process_threads();
+    trying("%d rounds of opening, running a program, and closing", COUNTED);
+    for (int i = 0; i < COUNTED; i++)
+        if (!whole_round(&h))
+            return;
+    expect(process_threads() == threads,
+           "leaks threads: %d more after %d rounds",
+           process_threads() - threads, COUNTED);
+    if (process_counts_memory())
+        expect(process_blocks() <= blocks,
+               "leaks memory: %ld blocks more after %d rounds",
+               process_blocks() - blocks, COUNTED);
+}
+
+/* A device opened and used leaves handlers, locale and the like alone; threads
+ * it may have. */
+static void used_state(int argument)
+{
+    (void)argument;
+    by_hand h;
+    static process_state before, now;
+    char why[256];
+    process_read(&before);
+    if (!open_device(&h))
+        return;
+    by_hand_close(&h);
+    if (!whole_round(&h))
+        return;
+    process_read(&now);
+    now.threads = before.threads;
+    expect(process_same(&before, &now, why, sizeof why), "%s", why);
+}
+
+int level1_checks(check *list, int count)
+{
+    count = check_add(list, count, 1, "sizes", sizes, 0);
+    count = check_add(list, count, 1, "larger than memory", too_large, 0);
+    count = check_add(list, count, 1, "mapped buffers", mapped, 0);
+    count = check_add(list, count, 1, "wrapped buffers", wrapped, 0);
+    count = check_add(list, count, 1, "copies to the device", copies,
+                      TN_COPY_TO_DEVICE);
+    count = check_add(list, count, 1, "copies to the host", copies,
+                      TN_COPY_TO_HOST);
+    count = check_add(list, count, 1, "copies on the device", copies,
+                      TN_COPY_ON_DEVICE);
+    count = check_add(list, count, 1, "threads", threads, 0);
+    count = check_add(list, count, 1, "events", events, 0);
+    count = check_add(list, count, 1, "leaks", leaks, 0);
+    count = check_add(list, count, 1, "state after use", used_state, 0);
+    return count;
+}

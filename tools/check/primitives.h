@@ -1,0 +1,22 @@
+/* primitives.h: matmul, scatter, scan and sort on random shapes, strides and
+ * all dtypes, against naive code. */
+#ifndef TN_CHECK_PRIMITIVES_H
+#define TN_CHECK_PRIMITIVES_H
+
+#include "by_hand.h"
+
+enum {
+    PRIMITIVE_SCAN,
+    PRIMITIVE_SORT,
+    PRIMITIVE_SCATTER,
+    PRIMITIVE_MATMUL,
+    PRIMITIVE_COUNT
+};
+extern const char *const primitive_names[PRIMITIVE_COUNT];
+
+/* The one case that the seed tells. False, with why (of room bytes) filled,
+ * if the device gets it wrong. Call from one thread. */
+bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
+                    size_t room);
+
+#endif

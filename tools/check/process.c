@@ -1,0 +1,198 @@
+/* process.c: see process.h. Memory is counted by standing in front of malloc:
+ * symbols of a program come before those of the C library, for what is opened
+ * later, too. Sanitizers stand there already. */
+#include "process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <locale.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||     \
+    __has_feature(memory_sanitizer)
+#define HAS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#endif
+
+extern char **environ;
+
+/* ---- state -------------------------------------------------------------- */
+
+int process_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    if (!tasks)
+        return 0; /* no way to tell: always the same */
+    while (readdir(tasks))
+        count++;
+    closedir(tasks);
+    return count - 2; /* . and .. */
+}
+
+void process_read(process_state *s)
+{
+    memset(s, 0, sizeof *s);
+    s->threads = process_threads();
+    for (int n = 1; n < 65; n++)
+        if (sigaction(n, NULL, &s->handler[n]) != 0)
+            memset(&s->handler[n], 0, sizeof s->handler[n]);
+    const char *locale = setlocale(LC_ALL, NULL);
+    snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "");
+    fegetenv(&s->fpu);
+    s->rounding = fegetround();
+    if (!getcwd(s->folder, sizeof s->folder))
+        s->folder[0] = 0;
+    s->mask = umask(0);
+    umask(s->mask);
+    s->environment = 5381;
+    for (char **e = environ; *e; e++)
+        for (const char *c = *e; *c; c++)
+            s->environment = s->environment * 33 + (unsigned char)*c;
+}
+
+bool process_same_fpu(const process_state *before, const process_state *now)
+{
+    if (before->rounding != now->rounding)
+        return false;
+#if defined(__x86_64__)
+    /* The control words; flags of what has been computed may differ. */
+    const unsigned flags = 0x3f;
+    return before->fpu.__control_word == now->fpu.__control_word &&
+           (before->fpu.__mxcsr | flags) == (now->fpu.__mxcsr | flags);
+#elif defined(__aarch64__)
+    return before->fpu.__fpcr == now->fpu.__fpcr;
+#else
+    return true;
+#endif
+}
+
+bool process_same(const process_state *before, const process_state *now,
+                  char *why, size_t room)
+{
+    if (now->threads != before->threads) {
+        snprintf(why, room, "started a thread: %d, not %d", now->threads,
+                 before->threads);
+        return false;
+    }
+    for (int n = 1; n < 65; n++)
+        if (now->handler[n].sa_handler != before->handler[n].sa_handler) {
+            snprintf(why, room, "changed the handler of signal %d (%s)", n,
+                     strsignal(n));
+            return false;
+        }
+    const char *what = NULL;
+    if (strcmp(now->locale, before->locale) != 0)
+        what = "locale";
+    else if (!process_same_fpu(before, now))
+        what = "floating-point state";
+    else if (strcmp(now->folder, before->folder) != 0)
+        what = "current folder";
+    else if (now->mask != before->mask)
+        what = "mask of file modes";
+    else if (now->environment != before->environment)
+        what = "environment";
+    if (what)
+        snprintf(why, room, "changed the %s", what);
+    return what == NULL;
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+static atomic_long blocks;
+
+long process_blocks(void)
+{
+    return blocks;
+}
+
+#if defined(__GLIBC__) && !defined(HAS_SANITIZER)
+
+bool process_counts_memory(void)
+{
+    return true;
+}
+
+/* Under these names the C library offers its own to those who replace it. */
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *block, size_t bytes);
+extern void *__libc_memalign(size_t align, size_t bytes);
+extern void __libc_free(void *block);
+
+/* Seen by what is opened later, whatever the visibility of all else. */
+#define IN_FRONT __attribute__((visibility("default")))
+
+static void *counted(void *block)
+{
+    if (block)
+        blocks++;
+    return block;
+}
+
+IN_FRONT void *malloc(size_t bytes)
+{
+    return counted(__libc_malloc(bytes));
+}
+
+IN_FRONT void *calloc(size_t count, size_t bytes)
+{
+    return counted(__libc_calloc(count, bytes));
+}
+
+IN_FRONT void *realloc(void *block, size_t bytes)
+{
+    if (!block)
+        return malloc(bytes);
+    void *moved = __libc_realloc(block, bytes);
+    if (!moved && bytes == 0) /* freed */
+        blocks--;
+    return moved;
+}
+
+IN_FRONT void *memalign(size_t align, size_t bytes);
+void *memalign(size_t align, size_t bytes)
+{
+    return counted(__libc_memalign(align, bytes));
+}
+
+IN_FRONT void *aligned_alloc(size_t align, size_t bytes)
+{
+    return memalign(align, bytes);
+}
+
+IN_FRONT int posix_memalign(void **out, size_t align, size_t bytes)
+{
+    if (align % sizeof(void *) != 0 || (align & (align - 1)) != 0 || !align)
+        return EINVAL;
+    void *block = memalign(align, bytes);
+    if (!block)
+        return ENOMEM;
+    *out = block;
+    return 0;
+}
+
+IN_FRONT void free(void *block)
+{
+    if (!block)
+        return;
+    blocks--;
+    __libc_free(block);
+}
+
+#else
+
+bool process_counts_memory(void)
+{
+    return false;
+}
+
+#endif

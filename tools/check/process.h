@@ -1,0 +1,36 @@
+/* process.h: what a plugin must leave as it found it, and what it holds. */
+#ifndef TN_CHECK_PROCESS_H
+#define TN_CHECK_PROCESS_H
+
+#include <fenv.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+typedef struct process_state {
+    int threads;
+    struct sigaction handler[65]; /* by signal */
+    char locale[256];
+    fenv_t fpu;
+    int rounding;
+    char folder[4096];
+    mode_t mask;
+    unsigned long environment; /* a hash */
+} process_state;
+
+void process_read(process_state *state);
+/* False with why filled: what differs, before against now. */
+bool process_same(const process_state *before, const process_state *now,
+                  char *why, size_t room);
+/* The floating-point state alone. */
+bool process_same_fpu(const process_state *before, const process_state *now);
+
+int process_threads(void);
+
+/* Blocks of memory that were allocated and not freed, by anyone in this
+ * process; process_counts_memory: can they be counted here? */
+bool process_counts_memory(void);
+long process_blocks(void);
+
+#endif

@@ -1,0 +1,31 @@
+# What this room adds to the build: see the head of Makefile.am.
+bin_PROGRAMS += tools/tenon
+tools_tenon_SOURCES = tools/tenon.c
+tools_tenon_LDADD = libtenon.la
+EXTRA_DIST += tools/README.md
+dist_check_SCRIPTS += tests/tools/test_tenon.sh
+
+# The conformance kit. Random programs and the primitives are the tests' too.
+check_primitive_sources = \
+	tools/check/by_hand.c tools/check/by_hand.h \
+	tools/check/primitives.c tools/check/primitives.h \
+	tools/check/random_source.c tools/check/random_source.h
+check_program_sources = \
+	tools/check/by_hand.c tools/check/by_hand.h \
+	tools/check/run_case.c tools/check/run_case.h \
+	tools/check/random_program.c tools/check/random_program.h \
+	tools/check/random_layout.c tools/check/random_layout.h \
+	tools/check/random_library.c tools/check/random_library.h \
+	tools/check/random_source.c tools/check/random_source.h \
+	tools/check/random_print.c
+bin_PROGRAMS += tools/tenon-plugin-check
+tools_tenon_plugin_check_SOURCES = \
+	tools/check/main.c tools/check/check.h \
+	tools/check/options.c tools/check/child.c \
+	tools/check/level0.c tools/check/level1.c tools/check/level2.c \
+	tools/check/elf_file.c tools/check/elf_file.h \
+	tools/check/process.c tools/check/process.h \
+	tools/check/one_form.c tools/check/one_case.c tools/check/one_case.h \
+	tools/check/primitives.c tools/check/primitives.h \
+	$(check_program_sources)
+tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed
