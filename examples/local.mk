@@ -1,0 +1,35 @@
+# What this room adds to the build: see the head of Makefile.am.
+noinst_PROGRAMS += \
+	examples/tensors \
+	examples/device_rules \
+	examples/autograd \
+	examples/own_operator \
+	examples/own_layer \
+	examples/digits \
+	examples/digits_sequence \
+	examples/char_gpt \
+	examples/mnist
+examples_tensors_SOURCES = examples/tensors.c
+examples_tensors_LDADD = libtenon.la
+examples_device_rules_SOURCES = examples/device_rules.c
+examples_device_rules_LDADD = libtenon.la
+examples_autograd_SOURCES = examples/autograd.c
+examples_autograd_LDADD = libtenon.la
+examples_own_operator_SOURCES = examples/own_operator.c
+examples_own_operator_LDADD = libtenon.la
+examples_own_layer_SOURCES = examples/own_layer.c
+examples_own_layer_LDADD = libtenon.la
+examples_digits_SOURCES = examples/digits.c
+examples_digits_LDADD = libtenon.la
+examples_digits_sequence_SOURCES = examples/digits_sequence.c
+examples_digits_sequence_LDADD = libtenon.la
+examples_char_gpt_SOURCES = examples/char_gpt.c
+examples_char_gpt_LDADD = libtenon.la
+examples_mnist_SOURCES = examples/mnist.c
+examples_mnist_LDADD = libtenon.la
+
+dist_check_SCRIPTS += tests/test_examples.sh
+
+# A plugin built outside this tree: tests/test_install.sh does.
+EXTRA_DIST += examples/plugin/README.md examples/plugin/new.sh \
+	examples/plugin/configure.ac examples/plugin/Makefile.am

@@ -1,0 +1,38 @@
+#!/bin/sh
+# new.sh: starts a device plugin of your own, outside Tenon's tree.
+#
+#   new.sh NAME FOLDER
+#
+# FOLDER gets the reference plugin under your name, with a configure.ac and a
+# Makefile.am. It computes everything from the start, slowly; replace one
+# primitive after the other, and let tenon-plugin-check watch.
+set -eu
+if [ $# != 2 ]; then
+    echo "usage: new.sh NAME FOLDER" >&2
+    exit 2
+fi
+name=$1 folder=$2
+case $name in
+'' | [!a-z]* | *[!a-z0-9_]*)
+    echo "new.sh: a plugin's name is of a-z, 0-9 and _, not '$name'" >&2
+    exit 2 ;;
+esac
+if [ -e "$folder" ]; then
+    echo "new.sh: $folder is there already" >&2
+    exit 1
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+template=$here/../../plugins/reference
+
+upper=$(printf %s "$name" | tr a-z A-Z)
+mkdir -p "$folder/m4"
+# renamed FILE: the file in the new folder, under the new name
+renamed() {
+    to=$(basename "$1" | sed "s/reference/$name/")
+    sed -e "s/reference/$name/g" -e "s/REFERENCE/$upper/g" "$1" >"$folder/$to"
+}
+for file in "$template"/*.c "$template"/*.h "$template"/tn_reference.conf \
+    "$here/configure.ac" "$here/Makefile.am"; do
+    renamed "$file"
+done
+echo "$folder: autoreconf -i && ./configure && make && make check"
