@@ -1,0 +1,86 @@
+/* bench.h: what a workload is, and what runs it.
+ *
+ * A group is a file of this folder with a table of workloads; compare.c walks
+ * the tables. compare.py knows the same workloads under the same names, with
+ * the sizes told to it. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <tenon/tenon.h>
+
+/* What a workload works on; of the scope that compare.c opens around it. */
+typedef struct bench_state {
+    const int64_t *size;
+    tn_tensor *a, *b, *c;
+    tn_module *net;
+    tn_module *part[2]; /* of net, where forward is written out */
+    tn_optim *optim;
+} bench_state;
+
+/* What the machine must do at the least, which limit.c does as fast as it can:
+ * memory for `elements` floats read, read and written, or two read and one
+ * written; or so many floating point operations. */
+typedef enum bench_bound {
+    BENCH_NO_BOUND,
+    BENCH_READ,
+    BENCH_COPY,
+    BENCH_TRIAD,
+    BENCH_FLOPS,
+} bench_bound;
+
+typedef struct bench_work {
+    const char *name;
+    int64_t size[3]; /* 0 where there are fewer */
+    void (*open)(bench_state *state);
+    /* One call. Its tensors belong to a scope of its own. */
+    void (*call)(bench_state *state);
+    bench_bound bound;
+    double amount;   /* elements, operations */
+    int scope_calls; /* calls that share a scope; 0 means 1 */
+} bench_work;
+
+typedef struct bench_group {
+    const char *name;
+    const bench_work *work; /* ends with a NULL name */
+} bench_group;
+
+extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
+    bench_indexing, bench_matmul, bench_vision, bench_training;
+
+/* The path this program was called by: dispatch.c starts it again. */
+extern const char *bench_program;
+/* What that start does: the exit status. */
+int bench_first_result(void);
+
+double bench_now_ns(void);
+
+/* ---- limit.c: the machine's limit ---------------------------------------- */
+
+typedef struct bench_limit bench_limit;
+
+/* Memory and threads for the kernels of one bound; NULL without memory. */
+bench_limit *bench_limit_open(bench_bound bound, double amount, int threads);
+/* Nanoseconds for the amount, by the fastest kernel, over `calls` passes. */
+double bench_limit_sample(bench_limit *limit, int64_t calls);
+void bench_limit_close(bench_limit *limit);
+
+/* ---- peer.c: another framework in a process of its own -------------------- */
+
+typedef struct bench_peer bench_peer;
+
+/* Starts `python script threads`, with malloc told to keep its blocks where
+ * tuned. NULL if there is no such Python, or it has no torch. */
+bench_peer *bench_peer_start(const char *python, const char *script,
+                             int threads, bool tuned);
+/* "2.5.1". Lent. */
+const char *bench_peer_version(const bench_peer *peer);
+/* The variables that tuned means, as they would be typed. */
+extern const char bench_peer_tuning[];
+/* Makes the workload ready and calls it once; false if it has none such. */
+bool bench_peer_open(bench_peer *peer, const char *group,
+                     const bench_work *work);
+/* Nanoseconds a call; negative if the process is gone. */
+double bench_peer_sample(bench_peer *peer, int64_t calls);
+void bench_peer_stop(bench_peer *peer);
+
+#endif

@@ -1,0 +1,171 @@
+/* compare.c: Tenon, PyTorch eager and the machine's limit, side by side.
+ *
+ *     bench/compare [--json FILE] [--only GROUP] [--quick]
+ *
+ * Each workload is run in rounds, and in each round by all of them, one after
+ * the other: what disturbs the machine disturbs all alike, and ratios hold
+ * where times do not. A round has as many calls as fill some milliseconds.
+ * Printed are medians over the rounds, with the quartiles' distance from them.
+ *
+ * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs
+ * twice: as installed, and "tuned", with a malloc that keeps its memory. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "report.h"
+
+const char *bench_program;
+
+/* Rounds, and how long one and all of a workload should take. A workload that
+ * takes long has fewer rounds, but no fewer than `least`. */
+typedef struct bench_pace {
+    int rounds, least;
+    double round_ns, work_ns;
+} bench_pace;
+static const bench_pace calm = {BENCH_ROUNDS, 7, 25e6, 8e9};
+static const bench_pace quick = {5, 3, 1e6, 1e9};
+
+double bench_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+/* Nanoseconds a call of ours. */
+static double sample(const bench_work *work, bench_state *state,
+                     int64_t calls)
+{
+    int64_t each = work->scope_calls > 0 ? work->scope_calls : 1;
+    double begin = bench_now_ns();
+    for (int64_t done = 0; done < calls; done += each) {
+        tn_scope *scope = tn_scope_open();
+        for (int64_t i = 0; i < each && done + i < calls; i++)
+            work->call(state);
+        tn_scope_close(scope);
+    }
+    return (bench_now_ns() - begin) / (double)calls;
+}
+
+/* So many calls as fill a round, after two that nobody counts. */
+static int64_t calls_for(const bench_work *work, bench_state *state,
+                         const bench_pace *pace)
+{
+    sample(work, state, 2);
+    int64_t calls = 1;
+    for (;;) {
+        double took = sample(work, state, calls) * (double)calls;
+        if (took > pace->round_ns / 2 || calls > 1000000)
+            return calls;
+        /* never more than tenfold: the first ones may have been slow */
+        double factor = pace->round_ns / took;
+        calls = (int64_t)((double)calls * (factor > 10 ? 10 : factor)) + 1;
+    }
+}
+
+static bool measure(bench_report *report, const bench_group *group,
+                    const bench_work *work, const bench_pace *pace,
+                    bench_peer *const peer[2])
+{
+    bench_line line = {.group = group->name, .work = work};
+    bench_state state = {.size = work->size};
+    bool has_peer[2];
+    bench_limit *limit = NULL;
+    tn_scope *scope = tn_scope_open();
+    work->open(&state);
+    for (int i = 0; i < 2; i++)
+        has_peer[i] =
+            peer[i] && bench_peer_open(peer[i], group->name, work);
+    if (work->bound != BENCH_NO_BOUND)
+        limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
+    if (!tn_error())
+        line.calls = calls_for(work, &state, pace);
+
+    double begin = bench_now_ns();
+    for (int r = 0; r < pace->rounds && !tn_error(); r++) {
+        if (r >= pace->least && bench_now_ns() - begin > pace->work_ns)
+            break;
+        bench_add(&line.figure[BENCH_TENON],
+                  sample(work, &state, line.calls));
+        if (limit)
+            bench_add(&line.figure[BENCH_LIMIT],
+                      bench_limit_sample(limit, line.calls));
+        for (int i = 0; i < 2; i++)
+            if (has_peer[i])
+                bench_add(&line.figure[BENCH_TORCH + i],
+                          bench_peer_sample(peer[i], line.calls));
+    }
+    bench_limit_close(limit);
+    tn_scope_close(scope);
+    if (tn_error())
+        return false;
+    bench_report_line(report, &line);
+    return true;
+}
+
+/* compare.py, which lies in the source tree. */
+static const char script[] = BENCH_FOLDER "/compare.py";
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: compare [--json FILE] [--only GROUP] [--quick]\n"
+                    "groups: dispatch bandwidth rows indexing matmul vision "
+                    "training\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static const bench_group *const group[] = {
+        &bench_dispatch, &bench_bandwidth, &bench_rows, &bench_indexing,
+        &bench_matmul, &bench_vision, &bench_training};
+    enum { GROUPS = sizeof group / sizeof *group };
+    const char *json = NULL, *only = NULL;
+    const bench_pace *pace = &calm;
+    bench_program = argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--first-result") == 0)
+            return bench_first_result();
+        if (strcmp(argv[i], "--quick") == 0)
+            pace = &quick;
+        else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+            json = argv[++i];
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
+        else
+            return usage();
+    }
+    bool known = only == NULL;
+    for (int g = 0; g < GROUPS; g++)
+        known = known || strcmp(only, group[g]->name) == 0;
+    if (!known)
+        return usage();
+    if (!tn_device_current())
+        return fprintf(stderr, "compare: %s\n", tn_error()), 1;
+
+    signal(SIGPIPE, SIG_IGN);
+    const char *python = getenv("TENON_BENCH_PYTHON");
+    python = python && *python ? python : "python3";
+    bench_peer *peer[2];
+    for (int i = 0; i < 2; i++)
+        peer[i] = bench_peer_start(python, script, tn_num_threads(), i == 1);
+    bench_report report;
+    bool good = bench_report_begin(
+        &report, json, peer[0] ? bench_peer_version(peer[0]) : NULL,
+        pace == &quick);
+    for (int g = 0; g < GROUPS && good; g++)
+        for (const bench_work *w = group[g]->work;
+             good && w->name && (!only || strcmp(only, group[g]->name) == 0);
+             w++)
+            good = measure(&report, group[g], w, pace, peer);
+    good = bench_report_end(&report) && good;
+    for (int i = 0; i < 2; i++)
+        bench_peer_stop(peer[i]);
+    if (tn_error())
+        fprintf(stderr, "compare: %s\n", tn_error());
+    return good ? 0 : 1;
+}

@@ -1,0 +1,79 @@
+/* dispatch.c: what a call costs before any work: one-element operators, plain
+ * and recorded for gradient; and how long a process takes to its first
+ * result. */
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static void open_one(bench_state *s)
+{
+    s->a = tn_ones(tn_dims(1));
+    s->b = tn_ones(tn_dims(1));
+}
+
+static void open_recorded(bench_state *s)
+{
+    open_one(s);
+    s->a = tn_requires_grad(s->a);
+}
+
+static void add(bench_state *s)
+{
+    tn_add(s->a, s->b);
+}
+
+static void matmul(bench_state *s)
+{
+    tn_matmul(s->a, s->b);
+}
+
+static void relu(bench_state *s)
+{
+    tn_relu(s->a);
+}
+
+static void sum(bench_state *s)
+{
+    tn_sum(s->a);
+}
+
+static void open_nothing(bench_state *s)
+{
+    (void)s;
+}
+
+/* From fork to the end of a process that adds two numbers. */
+static void start(bench_state *s)
+{
+    (void)s;
+    pid_t child = fork();
+    if (child == 0) {
+        execl(bench_program, bench_program, "--first-result", (char *)NULL);
+        _exit(127);
+    }
+    int status = 1;
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        tn_error_set(TN_ERR_IO, "start: %s could not be run", bench_program);
+}
+
+int bench_first_result(void)
+{
+    tn_tensor *one = tn_ones(tn_dims(1));
+    return tn_item(tn_add(one, one)) == 2 ? 0 : 1;
+}
+
+#define ONE(name, open, call)                                                 \
+    {name, {1}, open, call, BENCH_NO_BOUND, 0, 100}
+
+static const bench_work work[] = {
+    ONE("add", open_one, add),
+    ONE("add_recorded", open_recorded, add),
+    ONE("matmul", open_one, matmul),
+    ONE("relu", open_one, relu),
+    ONE("sum", open_one, sum),
+    {"start", {0}, open_nothing, start, BENCH_NO_BOUND, 0, 0},
+    {.name = NULL},
+};
+const bench_group bench_dispatch = {"dispatch", work};

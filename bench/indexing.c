@@ -1,0 +1,133 @@
+/* indexing.c: what moves, orders and draws elements: concatenation, gathers and
+ * scatters, prefix sums, sorts, random numbers. */
+#include "bench.h"
+
+enum { ROWS = 4096, COLUMNS = 1024, KEPT = 10, WORDS = 32768 };
+
+static void open_matrix(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], s->size[1]));
+}
+
+/* b: for each element of a, an element of its row. */
+static void open_gather(bench_state *s)
+{
+    open_matrix(s);
+    s->b = tn_randint(0, s->size[1], tn_dims(s->size[0], s->size[1]));
+}
+
+/* b: as many rows of a as it has. */
+static void open_select(bench_state *s)
+{
+    open_matrix(s);
+    s->b = tn_randint(0, s->size[0], tn_dims(s->size[0]));
+}
+
+/* size: words of a text, of the vocabulary, values for each */
+static void open_embedding(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[1], s->size[2]));
+    s->b = tn_randint(0, s->size[1], tn_dims(s->size[0]));
+}
+
+static void open_nothing(bench_state *s)
+{
+    (void)s;
+}
+
+static void cumsum_rows(bench_state *s)
+{
+    tn_cumsum(s->a, 1);
+}
+
+static void cumsum_columns(bench_state *s)
+{
+    tn_cumsum(s->a, 0);
+}
+
+static void sort_rows(bench_state *s)
+{
+    tn_tensor *places;
+    tn_sort(s->a, 1, false, &places);
+}
+
+static void topk(bench_state *s)
+{
+    tn_tensor *places;
+    tn_topk(s->a, KEPT, 1, true, true, &places);
+}
+
+static void gather(bench_state *s)
+{
+    tn_gather(s->a, 1, s->b);
+}
+
+static void scatter_add(bench_state *s)
+{
+    tn_scatter_add(s->a, 1, s->b, s->a);
+}
+
+static void index_select(bench_state *s)
+{
+    tn_index_select(s->a, 0, s->b);
+}
+
+static void index_add(bench_state *s)
+{
+    tn_index_add(s->a, 0, s->b, s->a);
+}
+
+static void embedding(bench_state *s)
+{
+    tn_embedding(s->b, s->a);
+}
+
+static void cat_rows(bench_state *s)
+{
+    tn_cat((tn_tensor *[]){s->a, s->a}, 2, 0);
+}
+
+static void cat_columns(bench_state *s)
+{
+    tn_cat((tn_tensor *[]){s->a, s->a}, 2, 1);
+}
+
+static void uniform(bench_state *s)
+{
+    tn_rand(tn_dims(s->size[0], s->size[1]));
+}
+
+static void normal(bench_state *s)
+{
+    tn_randn(tn_dims(s->size[0], s->size[1]));
+}
+
+static void dropout(bench_state *s)
+{
+    tn_dropout(s->a, 0.5, true);
+}
+
+#define N ((double)ROWS * COLUMNS)
+#define WORK(name, open, call, bound, amount)                                 \
+    {name, {ROWS, COLUMNS}, open, call, bound, amount, 0}
+
+static const bench_work work[] = {
+    WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY, N),
+    WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY, N),
+    WORK("sort_rows", open_matrix, sort_rows, BENCH_NO_BOUND, 0),
+    {"sort", {1, 1 << 20}, open_matrix, sort_rows, BENCH_NO_BOUND, 0, 0},
+    WORK("topk", open_matrix, topk, BENCH_READ, N),
+    WORK("gather", open_gather, gather, BENCH_NO_BOUND, 0),
+    WORK("scatter_add", open_gather, scatter_add, BENCH_NO_BOUND, 0),
+    WORK("index_select", open_select, index_select, BENCH_COPY, N),
+    WORK("index_add", open_select, index_add, BENCH_NO_BOUND, 0),
+    {"embedding", {WORDS, 10000, 128}, open_embedding, embedding, BENCH_COPY,
+     (double)WORDS * 128, 0},
+    WORK("cat_rows", open_matrix, cat_rows, BENCH_COPY, 2 * N),
+    WORK("cat_columns", open_matrix, cat_columns, BENCH_COPY, 2 * N),
+    WORK("rand", open_nothing, uniform, BENCH_NO_BOUND, 0),
+    WORK("randn", open_nothing, normal, BENCH_NO_BOUND, 0),
+    WORK("dropout", open_matrix, dropout, BENCH_COPY, N),
+    {.name = NULL},
+};
+const bench_group bench_indexing = {"indexing", work};

@@ -1,0 +1,20 @@
+# What this room adds to the build: see the head of Makefile.am.
+noinst_PROGRAMS += bench/compare bench/memory
+bench_compare_SOURCES = bench/bench.h bench/compare.c bench/report.h \
+	bench/report.c bench/peer.c bench/limit.c bench/limit_kernels.inc \
+	bench/dispatch.c bench/bandwidth.c bench/rows.c bench/indexing.c \
+	bench/matmul.c bench/vision.c \
+	bench/training.c
+# It must know where compare.py lies.
+bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
+bench_compare_LDADD = libtenon.la
+bench_memory_SOURCES = bench/memory.c
+bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
+bench_memory_LDADD = libtenon.la
+
+# lanes.c is compiled by hand, once for each width: its head says how.
+EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/memory.py bench/char_gpt.py bench/chart.awk \
+	docs/performance.md docs/performance.svg
+
+dist_check_SCRIPTS += tests/test_bench.sh

@@ -1,0 +1,225 @@
+/* report.c: a table for the eye, and every figure as JSON: an object whose
+ * "work" has one line for each workload, so that chart.awk can read it too. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "report.h"
+
+static const char *const who_name[BENCH_WHO] = {
+    [BENCH_TENON] = "tenon", [BENCH_LIMIT] = "limit",
+    [BENCH_TORCH] = "torch", [BENCH_TUNED] = "tuned"};
+
+void bench_add(bench_figure *figure, double ns)
+{
+    if (ns >= 0 && figure->count < BENCH_ROUNDS)
+        figure->ns[figure->count++] = ns;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct summary {
+    double low, median, high; /* quartiles; 0 without rounds */
+} summary;
+
+static summary sum_up(const bench_figure *figure)
+{
+    bench_figure sorted = *figure;
+    int count = figure->count;
+    if (count == 0)
+        return (summary){0, 0, 0};
+    qsort(sorted.ns, (size_t)count, sizeof *sorted.ns, ascending);
+    return (summary){sorted.ns[count / 4], sorted.ns[count / 2],
+                     sorted.ns[(count - 1) - count / 4]};
+}
+
+/* ---- JSON ----------------------------------------------------------------- */
+
+static void write_text(FILE *json, const char *name, const char *text)
+{
+    fprintf(json, "  \"%s\": ", name);
+    if (!text) {
+        fprintf(json, "null,\n");
+        return;
+    }
+    fputc('"', json);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', json);
+        if ((unsigned char)*text >= ' ')
+            fputc(*text, json);
+    }
+    fprintf(json, "\",\n");
+}
+
+static void write_figure(FILE *json, const char *name,
+                         const bench_figure *figure)
+{
+    summary s = sum_up(figure);
+    fprintf(json, ", \"%s\": ", name);
+    if (figure->count == 0) {
+        fprintf(json, "null");
+        return;
+    }
+    fprintf(json,
+            "{\"median_ns\": %.1f, \"low_ns\": %.1f, \"high_ns\": %.1f, "
+            "\"rounds_ns\": [",
+            s.median, s.low, s.high);
+    for (int r = 0; r < figure->count; r++)
+        fprintf(json, "%s%.1f", r ? ", " : "", figure->ns[r]);
+    fprintf(json, "]}");
+}
+
+static void write_line(bench_report *report, const bench_line *line,
+                       const char *label)
+{
+    FILE *json = report->json;
+    fprintf(json,
+            "%s\n    {\"group\": \"%s\", \"name\": \"%s\", \"calls\": %lld",
+            report->line_count ? "," : "", line->group, label,
+            (long long)line->calls);
+    for (int i = 0; i < BENCH_WHO; i++)
+        write_figure(json, who_name[i], &line->figure[i]);
+    fprintf(json, "}");
+}
+
+/* ---- the machine ---------------------------------------------------------- */
+
+/* "AMD EPYC 9554 64-Core Processor", where the system tells. */
+static void processor_name(char *name, size_t room)
+{
+    char text[256];
+    snprintf(name, room, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(text, sizeof text, file)) {
+        char *colon = strchr(text, ':');
+        if (strncmp(text, "model name", 10) != 0 || !colon)
+            continue;
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(name, room, "%s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+bool bench_report_begin(bench_report *report, const char *json_path,
+                        const char *torch, bool quick)
+{
+    struct utsname host;
+    char processor[200], date[32], system[200];
+    time_t now = time(NULL);
+    struct tm day;
+    *report = (bench_report){.json_path = json_path};
+    if (json_path && !(report->json = fopen(json_path, "w"))) {
+        fprintf(stderr, "compare: %s: %s\n", json_path, strerror(errno));
+        return false;
+    }
+    uname(&host);
+    processor_name(processor, sizeof processor);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &day));
+    snprintf(system, sizeof system, "%.60s %.60s %.60s", host.sysname,
+             host.release, host.machine);
+    const char *device = tn_device_description(tn_device_current());
+
+    printf("%s, %d thread%s, Tenon %s on %s (%s)\n", processor,
+           tn_num_threads(), tn_num_threads() == 1 ? "" : "s", tn_version(),
+           tn_device_name(tn_device_current()), device);
+    if (torch)
+        printf("PyTorch %s eager; tuned: %s\n", torch, bench_peer_tuning);
+    else
+        printf("no torch at hand: TENON_BENCH_PYTHON names a Python that has "
+               "it\n");
+    printf("\n%-32s %19s %19s %19s %7s %7s %6s\n", "", "Tenon", "torch",
+           "tuned", "torch", "tuned", "of the");
+    printf("%-32s %19s %19s %19s %7s %7s %6s\n", "workload", "median  spread",
+           "median  spread", "median  spread", "/Tenon", "/Tenon", "limit");
+
+    if (report->json) {
+        fprintf(report->json, "{\n");
+        write_text(report->json, "date", date);
+        write_text(report->json, "host", host.nodename);
+        write_text(report->json, "system", system);
+        write_text(report->json, "cpu", processor);
+        write_text(report->json, "tenon", tn_version());
+        write_text(report->json, "device", device);
+        write_text(report->json, "torch", torch);
+        write_text(report->json, "tuned", bench_peer_tuning);
+        fprintf(report->json, "  \"threads\": %d,\n  \"quick\": %s,\n",
+                tn_num_threads(), quick ? "true" : "false");
+        fprintf(report->json, "  \"work\": [");
+    }
+    return true;
+}
+
+/* ---- the table ------------------------------------------------------------ */
+
+/* "12.34 ms  +-5 %" */
+static void print_figure(const bench_figure *figure)
+{
+    static const char *const unit[] = {"ns", "us", "ms", "s"};
+    summary s = sum_up(figure);
+    int u = 0;
+    if (figure->count == 0) {
+        printf(" %19s", "-");
+        return;
+    }
+    double scaled = s.median;
+    for (; u < 3 && scaled >= 1000; u++)
+        scaled /= 1000;
+    printf(" %10.*f %-2s %3.0f %%", scaled < 100 ? 2 : 1, scaled, unit[u],
+           50 * (s.high - s.low) / s.median);
+}
+
+static void print_ratio(const bench_figure *other, double ours, double scale,
+                        int digits, const char *unit)
+{
+    int width = 7 - (int)strlen(unit);
+    if (other->count == 0)
+        printf(" %7s", "-");
+    else
+        printf(" %*.*f%s", width, digits,
+               scale * sum_up(other).median / ours, unit);
+}
+
+void bench_report_line(bench_report *report, const bench_line *line)
+{
+    char label[64];
+    int used = snprintf(label, sizeof label, "%s", line->work->name);
+    for (int i = 0; i < 3 && line->work->size[i] > 0; i++)
+        used += snprintf(label + used, sizeof label - (size_t)used, "%s%lld",
+                         i ? "x" : " ", (long long)line->work->size[i]);
+    const bench_figure *figure = line->figure;
+    double ours = sum_up(&figure[BENCH_TENON]).median;
+    printf("%-9s %-22s", line->group, label);
+    print_figure(&figure[BENCH_TENON]);
+    print_figure(&figure[BENCH_TORCH]);
+    print_figure(&figure[BENCH_TUNED]);
+    print_ratio(&figure[BENCH_TORCH], ours, 1, 2, "");
+    print_ratio(&figure[BENCH_TUNED], ours, 1, 2, "");
+    print_ratio(&figure[BENCH_LIMIT], ours, 100, 0, " %");
+    printf("\n");
+    fflush(stdout);
+    if (report->json)
+        write_line(report, line, label);
+    report->line_count++;
+}
+
+bool bench_report_end(bench_report *report)
+{
+    if (!report->json)
+        return true;
+    fprintf(report->json, "\n  ]\n}\n");
+    bool good = !ferror(report->json);
+    good = fclose(report->json) == 0 && good;
+    if (!good)
+        fprintf(stderr, "compare: %s could not be written\n",
+                report->json_path);
+    return good;
+}

@@ -1,0 +1,44 @@
+/* report.h: figures, and how they are told: as a table and as JSON. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdio.h>
+
+#include "bench.h"
+
+enum { BENCH_ROUNDS = 31 };
+
+/* Nanoseconds a call, by round. Without rounds: not measured. */
+typedef struct bench_figure {
+    int count;
+    double ns[BENCH_ROUNDS];
+} bench_figure;
+
+/* Who is measured. */
+enum { BENCH_TENON, BENCH_LIMIT, BENCH_TORCH, BENCH_TUNED, BENCH_WHO };
+
+typedef struct bench_line {
+    const char *group;
+    const bench_work *work;
+    int64_t calls; /* in a round */
+    bench_figure figure[BENCH_WHO];
+} bench_line;
+
+typedef struct bench_report {
+    FILE *json; /* owned; NULL: none wanted */
+    const char *json_path;
+    int line_count;
+} bench_report;
+
+/* Notes the time of one more round; a negative one is a failure, not a time. */
+void bench_add(bench_figure *figure, double ns);
+
+/* Prints the machine and the table's head. torch is the version, or NULL where
+ * there is none. false if the JSON file cannot be made, which is told. */
+bool bench_report_begin(bench_report *report, const char *json_path,
+                        const char *torch, bool quick);
+void bench_report_line(bench_report *report, const bench_line *line);
+/* false if not all could be written, which is told. */
+bool bench_report_end(bench_report *report);
+
+#endif

@@ -1,0 +1,93 @@
+/* training.c: one step of training: forward, loss, gradients, update. The data
+ * are random and lie ready, so that no loader is measured.
+ *
+ * The limit counts the multiply-adds of the products alone, forward and back
+ * (the first layer's input wants no gradient). */
+#include "bench.h"
+
+static void open_labels(bench_state *s, int64_t batch)
+{
+    s->b = tn_randint(0, 10, tn_dims(batch), .dtype = TN_I64);
+}
+
+static void learn(bench_state *s, tn_tensor *out)
+{
+    tn_tensor *loss = tn_cross_entropy(out, s->b);
+    tn_optim_zero_grad(s->optim);
+    tn_backward(loss);
+    tn_optim_step(s->optim);
+}
+
+static void step(bench_state *s)
+{
+    learn(s, tn_forward(s->net, s->a));
+}
+
+/* The network of examples/digits.c. */
+static void open_cnn(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], 1, 8, 8));
+    open_labels(s, s->size[0]);
+    s->net = tn_nn_sequential(
+        tn_nn_conv2d(1, 16, 3, .padding = 1), tn_nn_relu(),
+        tn_nn_max_pool2d(2), tn_nn_conv2d(16, 32, 3, .padding = 1),
+        tn_nn_relu(), tn_nn_max_pool2d(2), tn_nn_flatten(),
+        tn_nn_linear(128, 64), tn_nn_relu(), tn_nn_linear(64, 10));
+    s->optim =
+        tn_optim_sgd(tn_parameters(s->net), .lr = 0.03, .momentum = 0.9);
+}
+
+/* Digits of 28 x 28, as PyTorch's first example has it. */
+static void open_cnn28(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], 1, 28, 28));
+    open_labels(s, s->size[0]);
+    s->net = tn_nn_sequential(
+        tn_nn_conv2d(1, 32, 3), tn_nn_relu(), tn_nn_conv2d(32, 64, 3),
+        tn_nn_relu(), tn_nn_max_pool2d(2), tn_nn_flatten(),
+        tn_nn_linear(9216, 128), tn_nn_relu(), tn_nn_linear(128, 10));
+    s->optim =
+        tn_optim_sgd(tn_parameters(s->net), .lr = 0.01, .momentum = 0.9);
+}
+
+static void open_mlp(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], 784));
+    open_labels(s, s->size[0]);
+    s->net = tn_nn_sequential(tn_nn_linear(784, 128), tn_nn_relu(),
+                              tn_nn_linear(128, 10));
+    s->optim = tn_optim_sgd(tn_parameters(s->net), .lr = 0.01);
+}
+
+/* Digits read row by row: 8 steps of 8 pixels. */
+static void open_lstm(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], 8, 8));
+    open_labels(s, s->size[0]);
+    s->part[0] = tn_nn_lstm(8, 64, .batch_first = true);
+    s->part[1] = tn_nn_linear(64, 10);
+    s->net = tn_nn_sequential(s->part[0], s->part[1]);
+    s->optim = tn_optim_adam(tn_parameters(s->net), .lr = 1e-3);
+}
+
+static void step_lstm(bench_state *s)
+{
+    tn_tensor *out = tn_forward(s->part[0], s->a);
+    learn(s, tn_forward(s->part[1], tn_select(out, 1, -1)));
+}
+
+/* For each sample: of both convolutions and of both linear layers. */
+#define CNN_FLOPS (2. * (64 * 9 * 16 * 2 + (16 * 144 * 32 + 128 * 64 + 640) * 3))
+#define CNN28_FLOPS                                                           \
+    (2. * (676 * 9 * 32 * 2 + (576 * 288 * 64 + 9216 * 128 + 1280) * 3))
+#define MLP_FLOPS (2. * (784 * 128 * 2 + 1280 * 3))
+#define LSTM_FLOPS (2. * (8 * (8 * 256 * 2 + 64 * 256 * 3) + 640 * 3))
+
+static const bench_work work[] = {
+    {"cnn", {32}, open_cnn, step, BENCH_FLOPS, 32 * CNN_FLOPS, 0},
+    {"cnn28", {64}, open_cnn28, step, BENCH_FLOPS, 64 * CNN28_FLOPS, 0},
+    {"mlp", {64}, open_mlp, step, BENCH_FLOPS, 64 * MLP_FLOPS, 0},
+    {"lstm", {32}, open_lstm, step_lstm, BENCH_FLOPS, 32 * LSTM_FLOPS, 0},
+    {.name = NULL},
+};
+const bench_group bench_training = {"training", work};

@@ -1,0 +1,109 @@
+/* vision.c: convolution, pooling and normalisation of images, forward, and
+ * forward with all gradients. The limit of a convolution is the multiply-adds
+ * of its sums, of pooling the reading of its input; the others' is to read and
+ * write as much as a copy. */
+#include "bench.h"
+
+/* size: images, channels, height (and width); what else is in the name. */
+static void open_images(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], s->size[1], s->size[2], s->size[2]));
+}
+
+static void open_recorded(bench_state *s)
+{
+    open_images(s);
+    s->a = tn_requires_grad(s->a);
+}
+
+/* 3 x 3, as many channels out as in, the same size. */
+static void open_conv(bench_state *s)
+{
+    open_images(s);
+    s->b = tn_rand(tn_dims(s->size[1], s->size[1], 3, 3));
+}
+
+static void open_conv_recorded(bench_state *s)
+{
+    open_conv(s);
+    s->a = tn_requires_grad(s->a);
+    s->b = tn_requires_grad(s->b);
+}
+
+static tn_tensor *conv(bench_state *s)
+{
+    return tn_conv2d(s->a, s->b, NULL, .padding = 1);
+}
+
+static tn_tensor *max_pool(bench_state *s)
+{
+    return tn_max_pool2d(s->a, tn_dims(2));
+}
+
+static tn_tensor *avg_pool(bench_state *s)
+{
+    return tn_avg_pool2d(s->a, tn_dims(2));
+}
+
+static void open_norm(bench_state *s)
+{
+    open_recorded(s);
+    s->b = tn_requires_grad(tn_ones(tn_dims(s->size[1])));
+    s->c = tn_requires_grad(tn_zeros(tn_dims(s->size[1])));
+}
+
+static tn_tensor *batch_norm(bench_state *s)
+{
+    return tn_batch_norm(s->a, NULL, NULL, s->b, s->c, .training = true);
+}
+
+/* A pass, and one with the gradients of its sum. */
+#define PASS(name)                                                            \
+    static void call_##name(bench_state *s)                                   \
+    {                                                                         \
+        TN_NO_GRAD                                                            \
+            name(s);                                                          \
+    }                                                                         \
+    static void back_##name(bench_state *s)                                   \
+    {                                                                         \
+        tn_tensor *out = name(s);                                             \
+        tn_tensor *const in[] = {s->a, s->b, s->c};                           \
+        tn_tensor *gradient[3];                                               \
+        tn_grad(out, in, s->c ? 3 : s->b ? 2 : 1, gradient,                   \
+                .gradient = tn_ones_like(out));                               \
+    }
+PASS(conv)
+PASS(max_pool)
+PASS(avg_pool)
+PASS(batch_norm)
+
+#define CONV(n, c, h)                                                         \
+    {"conv2d", {n, c, h}, open_conv, call_conv, BENCH_FLOPS,                  \
+     18. * (n) * (c) * (c) * (h) * (h), 0},                                   \
+    {"conv2d_back", {n, c, h}, open_conv_recorded, back_conv, BENCH_FLOPS,    \
+     54. * (n) * (c) * (c) * (h) * (h), 0}
+#define POOL(name, n, c, h)                                                   \
+    {#name "2d", {n, c, h}, open_images, call_##name, BENCH_READ,             \
+     1. * (n) * (c) * (h) * (h), 0},                                          \
+    {#name "2d_back", {n, c, h}, open_recorded, back_##name, BENCH_COPY,      \
+     1. * (n) * (c) * (h) * (h), 0}
+
+static const bench_work work[] = {
+    CONV(32, 16, 32),
+    CONV(16, 64, 28),
+    CONV(8, 256, 14),
+    POOL(max_pool, 32, 16, 32),
+    POOL(max_pool, 8, 64, 112),
+    POOL(avg_pool, 32, 16, 32),
+    POOL(avg_pool, 8, 64, 112),
+    {"batch_norm", {32, 16, 32}, open_norm, call_batch_norm, BENCH_COPY,
+     32. * 16 * 32 * 32, 0},
+    {"batch_norm_back", {32, 16, 32}, open_norm, back_batch_norm, BENCH_COPY,
+     32. * 16 * 32 * 32, 0},
+    {"batch_norm", {8, 64, 56}, open_norm, call_batch_norm, BENCH_COPY,
+     8. * 64 * 56 * 56, 0},
+    {"batch_norm_back", {8, 64, 56}, open_norm, back_batch_norm, BENCH_COPY,
+     8. * 64 * 56 * 56, 0},
+    {.name = NULL},
+};
+const bench_group bench_vision = {"vision", work};
