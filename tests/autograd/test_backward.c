@@ -1,0 +1,461 @@
+/* The walk: accumulation, modes, what is freed when, and what a user can get
+ * wrong. */
+#include <base/memory.h>
+#include <base/object.h>
+#include <math.h>
+#include <pthread.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+#include "tap.h"
+#include <time.h>
+
+static tn_tensor *leaf(double a, double b)
+{
+    double data[] = {a, b};
+    return tn_requires_grad(tn_tensor_from_array(data, TN_F64, tn_dims(2)));
+}
+
+static double at(tn_tensor *x, int i)
+{
+    double data[8] = {NAN, NAN};
+    if (!x || tn_tensor_numel(x) > 8)
+        return NAN;
+    tn_tensor_to_array(x, data, (size_t)tn_tensor_numel(x) * sizeof *data);
+    return data[i];
+}
+
+#define is_pair(x, a, b, ...)                                                 \
+    do {                                                                      \
+        tn_tensor *pair_ = (x);                                               \
+        is_double_near(at(pair_, 0), a, 1e-12, __VA_ARGS__);                  \
+        is_double_near(at(pair_, 1), b, 1e-12, __VA_ARGS__);                  \
+    } while (0)
+
+/* The pending error is this one; forgets it. */
+static void is_error(tn_status code, const char *text, const char *fact)
+{
+    is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
+    is_str(tn_error(), text, "%s: the message", fact);
+    tn_error_clear();
+}
+
+/* ---- what it computes --------------------------------------------------- */
+
+static void test_accumulation(void)
+{
+    tn_tensor *x = leaf(2, 3);
+    is_int(tn_backward(tn_sum(tn_mul(x, x))), TN_OK, "backward succeeds");
+    is_pair(tn_tensor_grad(x), 4, 6, "d sum(x x) / dx is 2 x");
+    tn_backward(tn_sum(tn_mul_scalar(x, 5)));
+    is_pair(tn_tensor_grad(x), 9, 11, "a second backward adds");
+    tn_tensor_set_grad(x, NULL);
+    ok(tn_tensor_grad(x) == NULL, "a gradient can be forgotten");
+
+    /* One node that two ways lead to runs once, with both cotangents. */
+    tn_tensor *y = tn_exp(x), *z = tn_add(tn_mul(y, y), tn_sin(y));
+    tn_backward(tn_sum(z));
+    double e2 = exp(2), e3 = exp(3);
+    is_pair(tn_tensor_grad(x), (2 * e2 + cos(e2)) * e2,
+            (2 * e3 + cos(e3)) * e3, "two ways to one node add up");
+
+    tn_tensor *a = leaf(1, 1), *b = leaf(1, 1);
+    tn_backward(tn_sum(tn_add(a, b)));
+    ok(!tn_tensor_is_alias(tn_tensor_grad(a), tn_tensor_grad(b)),
+       "inputs of one sum have gradients of their own");
+
+    tn_tensor *w = leaf(3, 4);
+    double weight[] = {10, 100};
+    tn_tensor *v = tn_tensor_from_array(weight, TN_F64, tn_dims(2));
+    is_int(tn_backward(tn_square(w), .gradient = v), TN_OK,
+           "a root of several elements takes a gradient");
+    is_pair(tn_tensor_grad(w), 60, 800, "the gradient given weighs");
+    ok(!tn_tensor_is_alias(tn_tensor_grad(w), v), "it is not kept itself");
+
+    tn_tensor *one = tn_requires_grad(tn_full(TN_SCALAR, 3.0, .dtype = TN_F64));
+    tn_backward(one);
+    is_double_near(tn_item(tn_tensor_grad(one)), 1, 0,
+                   "a leaf is a root with gradient 1");
+}
+
+static void test_modes(void)
+{
+    tn_tensor *x = leaf(2, 3), *y = NULL;
+    TN_NO_GRAD { y = tn_mul(x, x); }
+    ok(!tn_tensor_requires_grad(y) && tn_tensor_is_leaf(y),
+       "nothing is recorded under TN_NO_GRAD");
+    ok(tn_grad_mode(), "the mode is what it was after TN_NO_GRAD");
+
+    tn_tensor *z = tn_mul(tn_detach(tn_exp(x)), x);
+    tn_backward(tn_sum(z));
+    is_pair(tn_tensor_grad(x), exp(2), exp(3),
+            "no gradient flows through tn_detach");
+
+    tn_tensor *w = leaf(1, 1);
+    tn_tensor_set_requires_grad(w, false);
+    ok(!tn_tensor_requires_grad(tn_exp(w)), "a leaf can be switched off");
+
+    tn_tensor *i = tn_argmax(x);
+    ok(!tn_tensor_requires_grad(i), "whole numbers have no gradient");
+    tn_tensor *values, *indices = NULL;
+    values = tn_max_dim(x, 0, &indices);
+    ok(tn_tensor_requires_grad(values) && !tn_tensor_requires_grad(indices),
+       "of values and indices only the values have one");
+}
+
+static void test_grad(void)
+{
+    tn_tensor *x = leaf(2, 3), *y = tn_mul(x, x), *z = tn_mul(y, x);
+    tn_tensor *in[] = {x, y}, *out[2];
+    is_int(tn_grad(tn_sum(z), in, 2, out), TN_OK, "tn_grad succeeds");
+    is_pair(out[0], 12, 27, "d x^3 / dx is 3 x^2");
+    is_pair(out[1], 2, 3, "an input may be what an operator made");
+    ok(tn_tensor_grad(x) == NULL, "leaves are not touched");
+
+    tn_tensor *first, *second, *third;
+    tn_tensor *cube = tn_sum(tn_mul(tn_mul(x, x), x));
+    tn_grad(cube, &x, 1, &first, .create_graph = true);
+    ok(tn_tensor_requires_grad(first), "create_graph records the walk");
+    tn_grad(tn_sum(first), &x, 1, &second, .create_graph = true);
+    is_pair(second, 12, 18, "the second derivative of x^3 is 6 x");
+    tn_grad(tn_sum(second), &x, 1, &third);
+    is_pair(third, 6, 6, "the third is 6");
+
+    tn_tensor *w = leaf(1, 2);
+    tn_tensor *loss = tn_sum(tn_exp(w));
+    tn_backward(loss, .create_graph = true);
+    tn_tensor *g = tn_tensor_grad(w);
+    ok(tn_tensor_requires_grad(g), "create_graph records into the leaf too");
+    tn_tensor *again;
+    tn_grad(tn_sum(g), &w, 1, &again);
+    is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
+    tn_tensor_set_grad(w, NULL); /* it and w hold each other */
+
+    tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
+    is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),
+           TN_OK, "an input that is not used may be allowed");
+    ok(out[0] && !out[1], "and has no gradient");
+}
+
+static void test_retain(void)
+{
+    tn_tensor *x = leaf(2, 3), *loss = tn_sum(tn_mul(x, x));
+    tn_backward(loss, .retain_graph = true);
+    is_int(tn_backward(loss), TN_OK, "a graph that is retained serves twice");
+    is_pair(tn_tensor_grad(x), 8, 12, "both are added");
+    ok(tn_backward(loss) < 0, "a third time is refused");
+    is_error(TN_ERR_STATE,
+             "backward: the graph of mul was freed by an earlier backward: "
+             "give that one .retain_graph = true",
+             "a graph that is gone");
+    is_pair(tn_tensor_grad(x), 8, 12, "a failed backward adds nothing");
+}
+
+/* What gradients are by decree, which differences cannot tell. */
+static void test_decrees(void)
+{
+    int64_t words[] = {1, 0, 1};
+    tn_tensor *index = tn_tensor_from_array(words, TN_I64, tn_dims(3));
+    tn_tensor *weight =
+        tn_requires_grad(tn_ones(tn_dims(2, 1), .dtype = TN_F64));
+    tn_backward(tn_sum(tn_embedding(index, weight)));
+    is_pair(tn_tensor_grad(weight), 1, 2, "rows add up as often as they are "
+                                          "named");
+    tn_tensor_set_grad(weight, NULL);
+    tn_backward(tn_sum(
+        tn_embedding(index, weight, .padding_idx = tn_dims(1))));
+    is_pair(tn_tensor_grad(weight), 1, 0, "but for the row of padding");
+
+    tn_tensor *zero = leaf(0, 0);
+    tn_backward(tn_sum(tn_abs(zero)));
+    is_pair(tn_tensor_grad(zero), 0, 0, "abs has gradient 0 at 0");
+    tn_tensor_set_grad(zero, NULL);
+    tn_backward(tn_max(zero));
+    is_pair(tn_tensor_grad(zero), 0.5, 0.5, "equals share that of max");
+    tn_tensor_set_grad(zero, NULL);
+    tn_backward(tn_std(zero));
+    is_pair(tn_tensor_grad(zero), 0, 0, "std has gradient 0 where it is 0");
+}
+
+/* ---- changes in place --------------------------------------------------- */
+
+static void test_in_place(void)
+{
+    tn_tensor *x = leaf(2, 3), *y = tn_mul_scalar(x, 2);
+    tn_exp_(y);
+    tn_backward(tn_sum(tn_mul_scalar(y, 3)));
+    is_pair(tn_tensor_grad(x), 6 * exp(4), 6 * exp(6),
+            "a change in place is recorded");
+
+    double data[] = {5, 7};
+    tn_tensor *plain = tn_tensor_from_array(data, TN_F64, tn_dims(2));
+    tn_tensor *w = leaf(1, 1);
+    tn_add_(plain, w);
+    ok(tn_tensor_requires_grad(plain), "what takes up a leaf requires a "
+                                       "gradient from then on");
+    tn_backward(tn_sum(tn_mul_scalar(plain, 4)));
+    is_pair(tn_tensor_grad(w), 4, 4, "and hands it on");
+
+    tn_tensor *v = leaf(2, 3), *e = tn_exp(v);
+    tn_mul_scalar_(e, 2);
+    ok(tn_backward(tn_sum(e)) < 0, "a saved value that changed is noticed");
+    is_error(TN_ERR_STATE,
+             "backward: a value that exp saved for its gradient was changed in "
+             "place since by mul_ (version 1, saved at 0): change a tn_clone() "
+             "of it instead",
+             "a saved value that changed");
+    ok(tn_tensor_grad(v) == NULL, "and nothing is added");
+
+    ok(tn_mul_scalar_(v, 2) == NULL, "a leaf is not changed in place");
+    is_error(TN_ERR_STATE,
+             "mul_: input is a leaf that requires a gradient: change it under "
+             "TN_NO_GRAD, or a tn_clone() of it",
+             "a leaf changed in place");
+    TN_NO_GRAD { tn_mul_scalar_(v, 2); }
+    is_pair(v, 4, 6, "it may be under TN_NO_GRAD");
+    ok(tn_tensor_is_leaf(v) && tn_tensor_requires_grad(v), "and stays a leaf");
+}
+
+/* ---- mistakes ----------------------------------------------------------- */
+
+static void test_mistakes(void)
+{
+    double data[] = {1, 2};
+    int64_t whole[] = {1, 2};
+    tn_tensor *plain = tn_tensor_from_array(data, TN_F64, tn_dims(2));
+    tn_tensor *x = leaf(1, 2);
+    tn_tensor *wide = tn_zeros(tn_dims(3), .dtype = TN_F64);
+
+    tn_backward(tn_sum(plain));
+    is_error(TN_ERR_STATE,
+             "backward: root does not require a gradient: none of the tensors "
+             "it was made from does, or it was made while recording was off",
+             "a root without a graph");
+    tn_grad(tn_sum(x), NULL, 1, &wide);
+    is_error(TN_ERR_ARGUMENT, "grad: inputs is NULL", "no inputs");
+    tn_backward(tn_exp(x));
+    is_error(TN_ERR_SHAPE,
+             "backward: root has shape (2,) and no gradient is given: reduce "
+             "it to one element (tn_sum, tn_mean), or pass .gradient",
+             "a root of several elements");
+    tn_backward(tn_exp(x), .gradient = wide);
+    const char *device = tn_device_name(tn_tensor_device(x));
+    char text[200];
+    snprintf(text, sizeof text,
+             "backward: gradient is float64 (3,) on %s, root float64 (2,) on "
+             "%s: they must be alike",
+             device, device);
+    is_error(TN_ERR_SHAPE, text, "a gradient of another shape");
+    tn_backward(NULL);
+    is_error(TN_ERR_ARGUMENT, "backward: root is NULL", "no root");
+    ok(tn_requires_grad(tn_tensor_from_array(whole, TN_I64, tn_dims(2))) ==
+           NULL,
+       "whole numbers are refused");
+    is_error(TN_ERR_DTYPE,
+             "requires_grad: x is int64: only floating tensors have gradients",
+             "a gradient for whole numbers");
+    tn_requires_grad(tn_exp(x));
+    is_error(TN_ERR_STATE,
+             "requires_grad: x was made by exp and is no leaf: mark its "
+             "inputs, or tn_detach(x)",
+             "what an operator made as a leaf");
+    tn_tensor_set_requires_grad(tn_exp(x), false);
+    is_error(TN_ERR_STATE,
+             "requires_grad: x was made by exp, so its inputs decide: use "
+             "tn_detach(x) for one without",
+             "what an operator made switched off");
+    tn_tensor_set_grad(x, wide);
+    is_error(TN_ERR_SHAPE, "set_grad: grad has shape (3,), x (2,)",
+             "a gradient that does not fit");
+    tn_tensor_set_grad(x, tn_to_dtype(plain, TN_F32));
+    is_error(TN_ERR_DTYPE, "set_grad: grad is float32, x float64",
+             "a gradient of another dtype");
+
+    tn_tensor *other = leaf(1, 1), *out = NULL;
+    tn_grad(tn_sum(tn_exp(x)), &other, 1, &out);
+    is_error(TN_ERR_STATE,
+             "grad: input 0 was not used to make root: pass .allow_unused = "
+             "true to get NULL for it",
+             "an input that is not used");
+    tn_grad(tn_sum(tn_exp(x)), &plain, 1, &out);
+    is_error(TN_ERR_STATE,
+             "grad: input 0 does not require a gradient: mark it with "
+             "tn_requires_grad() before it is used",
+             "an input without a gradient");
+
+    tn_tensor *loss = tn_sum(tn_exp(x));
+    tn_error_set(TN_ERR_IO, "the file is gone");
+    is_int(tn_backward(loss), TN_ERR_STATE,
+           "backward refuses while an error is pending");
+    is_str(tn_error(), "the file is gone", "which stays");
+    tn_error_clear();
+    ok(tn_tensor_grad(x) == NULL, "and adds nothing");
+}
+
+static tn_tensor *wrong(tn_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    (void)context;
+    /* x^2 whose gradient is that of 2 x, by a detour around the graph */
+    tn_tensor *twice = tn_mul_scalar(inputs[0], 2);
+    return tn_add(twice, tn_detach(tn_sub(tn_square(inputs[0]), twice)));
+}
+
+static void test_gradcheck(void)
+{
+    tn_tensor *x = leaf(2, 3);
+    ok(tn_gradcheck(wrong, &x, 1, NULL) < 0, "a wrong gradient is found");
+    is_error(TN_ERR_INTERNAL,
+             "gradcheck: input 0, element 0: output element 0 has derivative "
+             "2, but differences give 4",
+             "a wrong gradient");
+}
+
+/* ---- depth and memory --------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void chain(int count)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = tn_requires_grad(tn_ones(TN_SCALAR)), *y = tn_keep(x);
+    for (int i = 0; i < count; i++) {
+        tn_scope *step = tn_scope_open();
+        tn_tensor *next = tn_keep(tn_add_scalar(y, 1));
+        tn_scope_close(step);
+        tn_drop(y);
+        y = next;
+    }
+    tn_backward(y);
+    is_double_near(tn_item(tn_tensor_grad(x)), 1, 0,
+                   "%d operators in a chain", count);
+    tn_drop(y);
+    tn_scope_close(scope);
+}
+
+static void step(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = leaf(2, 3), *y = tn_exp(x);
+    tn_mul_(y, tn_softmax(x, 0));
+    tn_tensor *loss = tn_sum(tn_matmul(y, tn_reshape(x, tn_dims(2, 1))));
+    tn_backward(loss, .retain_graph = true);
+    tn_tensor *g = NULL;
+    tn_grad(loss, &x, 1, &g, .create_graph = true);
+    tn_backward(tn_sum(tn_square(g)));
+    tn_error_clear(); /* exp's output was changed: errors free too */
+    tn_scope_close(scope);
+}
+
+static void test_memory(void)
+{
+    chain(10);
+    double start = seconds();
+    chain(50000);
+    double few = seconds() - start;
+    start = seconds();
+    chain(1000000);
+    double many = seconds() - start;
+    ok(many < 20 * few * 4, "twenty times the operators take about twenty "
+                            "times as long (%.3f s, %.3f s)", few, many);
+
+    step(); /* plans and kernels are made once */
+    int64_t objects = tn_scope_count(), live = tn__memory_live();
+    for (int i = 0; i < 100; i++)
+        step();
+    is_int(tn_scope_count(), objects, "a closed scope leaves no object");
+    is_int(tn__memory_live(), live, "and no block of memory");
+}
+
+/* Every allocation of a step made to fail in turn: an error each time, nothing
+ * left behind, and the next step works. */
+static tn_status small_step(tn_tensor *w)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *y = tn_softmax(tn_mul(w, tn_exp(w)), 0), *g = NULL;
+    tn_tensor *loss = tn_sum(tn_matmul(y, tn_reshape(w, tn_dims(2, 1))));
+    tn_backward(loss, .retain_graph = true);
+    tn_grad(loss, &w, 1, &g, .create_graph = true);
+    tn_backward(tn_sum(g));
+    tn_status status = tn_error_code();
+    tn_scope_close(scope);
+    return status;
+}
+
+static void test_failing_memory(void)
+{
+    tn_tensor *w = leaf(2, 3);
+    small_step(w);
+    tn_tensor_set_grad(w, NULL);
+    int failures = 0, wrong = 0;
+    for (int n = 1; n < 2000; n++) {
+        int64_t before = tn__memory_count();
+        tn__memory_fail_at(n);
+        tn_status status = small_step(w);
+        bool reached = tn__memory_count() - before >= n;
+        tn__memory_fail_at(0);
+        tn_error_clear();
+        tn_tensor_set_grad(w, NULL);
+        if (!reached)
+            break;
+        failures++;
+        wrong += status != TN_ERR_MEMORY;
+        int64_t live = tn__memory_live();
+        wrong += small_step(w) != TN_OK;
+        tn_tensor_set_grad(w, NULL);
+        wrong += tn__memory_live() > live;
+    }
+    ok(failures > 0, "%d allocations were made to fail", failures);
+    is_int(wrong, 0, "each gave an error, and the next step worked");
+}
+
+/* Threads with graphs of their own that share a leaf. */
+static void *use_leaf(void *w)
+{
+    for (int i = 0; i < 200; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_backward(tn_sum(tn_mul_scalar(w, 2)));
+        tn_scope_close(scope);
+    }
+    return (void *)tn_error();
+}
+
+static void test_threads(void)
+{
+    tn_tensor *w = leaf(1, 1);
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&thread[i], NULL, use_leaf, w))
+            bail_out("no thread");
+    for (int i = 0; i < 4; i++) {
+        void *error = NULL;
+        pthread_join(thread[i], &error);
+        ok(!error, "thread %d meets no error", i);
+    }
+    is_pair(tn_tensor_grad(w), 1600, 1600, "what four threads gave adds up");
+}
+
+int main(void)
+{
+    plan_later();
+    if (!tn_device_current())
+        bail_out("%s", tn_error());
+    test_accumulation();
+    test_modes();
+    test_grad();
+    test_retain();
+    test_decrees();
+    test_in_place();
+    test_mistakes();
+    test_gradcheck();
+    test_memory();
+    test_failing_memory();
+    test_threads();
+    ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
+       tn_error() ? tn_error() : "");
+    return done_testing();
+}

@@ -1,0 +1,284 @@
+/* Functions that run when a gradient passes, and gradients that are kept. */
+#include <base/memory.h>
+#include <tenon/hook.h>
+#include <tenon/op.h>
+#include <tenon/ops.h>
+#include "tap.h"
+
+static tn_tensor *leaf(double a, double b)
+{
+    double data[] = {a, b};
+    return tn_requires_grad(tn_tensor_from_array(data, TN_F64, tn_dims(2)));
+}
+
+static bool is(tn_tensor *x, double a, double b)
+{
+    double got[2] = {NAN, NAN};
+    return x && tn_tensor_to_array(x, got, sizeof got) == TN_OK &&
+           got[0] == a && got[1] == b;
+}
+
+/* The pending error is this one; forgets it. */
+static void is_error(tn_status code, const char *text, const char *fact)
+{
+    is_int(tn_error_code(), code, "%s: %s", fact, tn_status_name(code));
+    is_str(tn_error(), text, "%s: the message", fact);
+    tn_error_clear();
+}
+
+/* ---- hooks --------------------------------------------------------------- */
+
+/* What ran, a letter each, in order. */
+static char ran[32];
+
+static tn_tensor *look(tn_tensor *grad, void *letter)
+{
+    (void)grad;
+    strncat(ran, letter, sizeof ran - strlen(ran) - 1);
+    return NULL;
+}
+
+static tn_tensor *times(tn_tensor *grad, void *factor)
+{
+    strcat(ran, "t");
+    return tn_mul_scalar(grad, *(double *)factor);
+}
+
+static double ten = 10;
+
+static void test_tensor_hooks(void)
+{
+    tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
+    ran[0] = '\0';
+    tn_tensor_register_hook(y, look, "a");
+    tn_hook *hook = tn_tensor_register_hook(y, times, &ten);
+    tn_tensor_register_hook(y, look, "b");
+    tn_tensor_register_hook(x, look, "x");
+    tn_tensor *loss = tn_sum(tn_add(y, y));
+    tn_backward(loss, .retain_graph = true);
+    is_str(ran, "atbx", "hooks run in order, once for the whole gradient");
+    ok(is(tn_tensor_grad(x), 60, 60), "what a hook returns goes on");
+
+    tn_tensor *g[2] = {NULL};
+    tn_grad(loss, ((tn_tensor *[]){y, x}), 2, g, .retain_graph = true);
+    ok(is(g[0], 20, 20) && is(g[1], 60, 60), "in tn_grad too, of the hook's "
+                                             "own tensor as well");
+    ran[0] = '\0';
+    tn_hook_remove(hook);
+    tn_hook_remove(hook);
+    tn_hook_remove(NULL);
+    tn_tensor_set_grad(x, NULL);
+    tn_backward(loss);
+    is_str(ran, "abx", "a hook that is removed runs no more");
+    ok(is(tn_tensor_grad(x), 6, 6), "and changes nothing");
+}
+
+static void test_leaf_hooks(void)
+{
+    tn_tensor *x = leaf(1, 2);
+    ran[0] = '\0';
+    tn_tensor_register_hook(x, times, &ten);
+    tn_backward(tn_sum(tn_mul(x, x)));
+    ok(is(tn_tensor_grad(x), 20, 40), "a leaf's hook changes what it gathers");
+    tn_backward(tn_sum(x));
+    ok(is(tn_tensor_grad(x), 30, 50), "of each walk its own part");
+    is_str(ran, "tt", "and runs once a walk");
+}
+
+static void test_handles(void)
+{
+    tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
+    ran[0] = '\0';
+    tn_scope *scope = tn_scope_open();
+    tn_tensor_register_hook(y, look, "y");
+    tn_hook *hook = tn_keep(tn_tensor_register_hook(y, look, "z"));
+    tn_scope_close(scope);
+    tn_tensor *loss = tn_sum(y);
+    tn_backward(loss, .retain_graph = true);
+    is_str(ran, "yz", "a hook outlives its handle");
+    tn_hook_remove(hook);
+    tn_drop(hook);
+    tn_backward(loss);
+    is_str(ran, "yzy", "a handle that was kept removes its hook");
+}
+
+static void test_in_place(void)
+{
+    tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
+    ran[0] = '\0';
+    tn_tensor_register_hook(y, times, &ten);
+    tn_mul_scalar_(y, 2);
+    tn_backward(tn_sum(y));
+    is_str(ran, "t", "a hook stays with what the tensor was");
+    ok(is(tn_tensor_grad(x), 60, 60), "and gets the gradient of that");
+}
+
+/* ---- hooks that are done when a leaf is ------------------------------------ */
+
+static tn_status descend(tn_tensor *x, void *rate)
+{
+    strcat(ran, "d");
+    tn_sub_(x, tn_mul_scalar(tn_tensor_grad(x), *(double *)rate));
+    return tn_tensor_set_grad(x, NULL);
+}
+
+static tn_status give_up(tn_tensor *x, void *context)
+{
+    (void)context;
+    return tn_error_set(TN_ERR_ARGUMENT, "not with %d dimensions",
+                        tn_tensor_ndim(x));
+}
+
+static void test_accumulated(void)
+{
+    tn_tensor *x = leaf(1, 2), *w = leaf(3, 4);
+    double rate = 0.5;
+    ran[0] = '\0';
+    tn_tensor_register_post_accumulate_grad_hook(x, descend, &rate);
+    tn_hook *hook =
+        tn_tensor_register_post_accumulate_grad_hook(w, descend, &rate);
+    is_int(tn_backward(tn_sum(tn_mul(x, w))), TN_OK, "backward");
+    is_str(ran, "dd", "each leaf's hook runs when it has its gradient");
+    ok(is(x, -0.5, 0), "a hook may step");
+    ok(is(w, 2.5, 3), "with the gradients as they were for all leaves");
+    ok(!tn_tensor_grad(x) && !tn_tensor_grad(w), "and forget the gradient");
+    tn_tensor *g = NULL;
+    tn_grad(tn_sum(tn_mul(x, w)), &x, 1, &g);
+    is_str(ran, "dd", "tn_grad adds to no leaf and runs none");
+    tn_hook_remove(hook);
+    tn_backward(tn_sum(w));
+    is_str(ran, "dd", "nor does one that is removed");
+
+    tn_tensor_register_post_accumulate_grad_hook(w, give_up, NULL);
+    ok(tn_backward(tn_sum(w)) < 0, "one that fails ends tn_backward");
+    is_error(TN_ERR_ARGUMENT, "not with 1 dimensions", "its own error");
+
+    tn_tensor *y = NULL;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *gone = leaf(1, 1);
+    tn_tensor_register_post_accumulate_grad_hook(gone, give_up, NULL);
+    y = tn_scope_result(scope, tn_sum(gone));
+    is_int(tn_backward(y), TN_OK, "the hook of a leaf that is gone runs no "
+                                  "more");
+}
+
+/* ---- gradients that are kept ----------------------------------------------- */
+
+static void test_retain(void)
+{
+    tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
+    ok(!tn_tensor_grad(y) && !tn_tensor_retains_grad(y),
+       "what is no leaf keeps no gradient");
+    is_int(tn_tensor_retain_grad(y), TN_OK, "unless it is asked to");
+    ok(tn_tensor_retains_grad(y), "as it says");
+    is_int(tn_tensor_retain_grad(y), TN_OK, "twice is once");
+    tn_tensor_register_hook(y, times, &ten);
+    tn_tensor *loss = tn_sum(tn_mul(y, y));
+    tn_backward(loss, .retain_graph = true);
+    ok(is(tn_tensor_grad(y), 60, 120), "it keeps what its hooks leave");
+    tn_backward(loss, .retain_graph = true);
+    ok(is(tn_tensor_grad(y), 120, 240), "the next walk adds");
+    is_int(tn_tensor_set_grad(y, NULL), TN_OK, "it can be forgotten");
+    tn_backward(loss);
+    ok(is(tn_tensor_grad(y), 60, 120), "and comes anew");
+
+    tn_tensor *z = tn_mul_scalar(x, 3);
+    tn_tensor_retain_grad(z);
+    tn_mul_scalar_(z, 2);
+    tn_backward(tn_sum(tn_mul(z, z)));
+    ok(is(tn_tensor_grad(z), 12, 24), "a tensor changed in place keeps that of "
+                                      "what it is");
+    is_int(tn_tensor_retain_grad(x), TN_OK, "nothing happens to a leaf");
+    ok(!tn_tensor_retains_grad(x), "which gathers its own anyway");
+}
+
+/* ---- what is refused ------------------------------------------------------- */
+
+static tn_tensor *bad_shape(tn_tensor *grad, void *context)
+{
+    (void)context;
+    return tn_sum(grad);
+}
+
+static tn_tensor *bad_luck(tn_tensor *grad, void *context)
+{
+    (void)context;
+    return tn_reshape(grad, tn_dims(7));
+}
+
+static void test_mistakes(void)
+{
+    tn_tensor *x = leaf(1, 2), *plain = tn_zeros(tn_dims(2));
+    ok(!tn_tensor_register_hook(plain, look, "a"), "no hook without a gradient");
+    is_error(TN_ERR_STATE,
+             "register_hook: x does not require a gradient: mark it, or what "
+             "it is made of, with tn_requires_grad()",
+             "a hook on a constant");
+    ok(!tn_tensor_register_hook(x, NULL, NULL), "no hook without a function");
+    is_error(TN_ERR_ARGUMENT, "register_hook: hook is NULL", "no function");
+    ok(!tn_tensor_register_hook(NULL, look, NULL), "no hook on NULL");
+    ok(tn_tensor_retain_grad(plain) < 0, "nothing to retain");
+    is_error(TN_ERR_STATE,
+             "retain_grad: x does not require a gradient: mark it, or what it "
+             "is made of, with tn_requires_grad()",
+             "retaining what there is not");
+    tn_tensor *y = tn_mul_scalar(x, 3);
+    ok(!tn_tensor_register_post_accumulate_grad_hook(y, give_up, NULL),
+       "what is no leaf gathers nothing");
+    is_error(TN_ERR_STATE,
+             "register_post_accumulate_grad_hook: x was made by mul: only "
+             "leaves gather gradients; use tn_tensor_register_hook",
+             "a hook on gathering");
+
+    tn_hook *hook = tn_tensor_register_hook(y, bad_shape, NULL);
+    ok(tn_backward(tn_sum(y), .retain_graph = true) < 0,
+       "a gradient of another shape is refused");
+    char text[256];
+    const char *device = tn_device_name(tn_device_current());
+    snprintf(text, sizeof text,
+             "a hook of what mul made was given a gradient that is float64 "
+             "(2,) on %s and returned one that is float64 () on %s: they must "
+             "be alike",
+             device, device);
+    is_error(TN_ERR_SHAPE, text, "a hook with another shape");
+    tn_hook_remove(hook);
+    tn_tensor_register_hook(y, bad_luck, NULL);
+    ok(tn_backward(tn_sum(y)) < 0, "an error in a hook ends the walk");
+    is_error(TN_ERR_SHAPE,
+             "reshape: (2,) with 2 elements does not fit shape (7,)",
+             "an error in a hook");
+    ok(!tn_tensor_grad(x), "and no leaf has got anything");
+}
+
+static void test_memory(void)
+{
+    int64_t live = 0;
+    for (int i = 0; i < 20; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3);
+        tn_tensor_register_hook(y, times, &ten);
+        tn_hook_remove(tn_tensor_register_hook(x, times, &ten));
+        tn_tensor_register_hook(x, times, &ten);
+        tn_tensor_retain_grad(y);
+        tn_backward(tn_sum(y));
+        tn_scope_close(scope);
+        if (i == 2)
+            live = tn__memory_live();
+        ran[0] = '\0';
+    }
+    is_int(tn__memory_live(), live, "hooks go with what they hang on");
+}
+
+int main(void)
+{
+    plan_later();
+    test_tensor_hooks();
+    test_leaf_hooks();
+    test_handles();
+    test_in_place();
+    test_accumulated();
+    test_retain();
+    test_mistakes();
+    test_memory();
+    return done_testing();
+}

@@ -1,0 +1,53 @@
+/* Names, sizes and promotion of dtypes. */
+#include <tenon/base.h>
+
+#include "tap.h"
+
+/* torch.promote_types of PyTorch 2: rows and columns in the order of codes,
+ * f32 f64 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 bool; '-' where it raises.
+ * d f h b 4 5 l i s c u ? are the dtypes in one letter each. */
+static const char letters[] = "-fdhb45lisc" "u?";
+static const char *const promoted[] = {
+    "fdff--ffffff", /* float32 */
+    "dddd--dddddd", /* float64 */
+    "fdhf--hhhhhh", /* float16 */
+    "fdfb--bbbbbb", /* bfloat16 */
+    "----4-------", /* float8_e4m3fn */
+    "-----5------", /* float8_e5m2 */
+    "fdhb--llllll", /* int64 */
+    "fdhb--liiiii", /* int32 */
+    "fdhb--lissss", /* int16 */
+    "fdhb--liscsc", /* int8 */
+    "fdhb--lissuu", /* uint8 */
+    "fdhb--liscu?", /* bool */
+};
+
+int main(void)
+{
+    plan_later();
+    is_str(tn_dtype_name(TN_F32), "float32", "PyTorch's name");
+    is_str(tn_dtype_name(0), "none", "no dtype");
+    is_str(tn_dtype_name(TN_DTYPE_END), "none", "past the end");
+    is_str(tn_dtype_name(0xffffffffu), "none", "far past the end");
+    for (tn_dtype a = 1; a < TN_DTYPE_END; a++) {
+        is_int(tn_dtype_from_name(tn_dtype_name(a)), a, "%s has its name",
+               tn_dtype_name(a));
+        for (tn_dtype b = 1; b < TN_DTYPE_END; b++) {
+            char want = promoted[a - 1][b - 1];
+            is_int(tn_dtype_promote(a, b), strchr(letters, want) - letters,
+                   "%s with %s", tn_dtype_name(a), tn_dtype_name(b));
+        }
+    }
+    is_int(tn_dtype_promote(0, TN_F32), TN_DTYPE_NONE, "none with a dtype");
+    is_int(tn_dtype_from_name("f32"), TN_F32, "a short name");
+    is_int(tn_dtype_from_name("bf16"), TN_BF16, "another");
+    is_int(tn_dtype_from_name("long"), TN_I64, "a synonym");
+    is_int(tn_dtype_from_name("float33"), TN_DTYPE_NONE, "no name");
+    is_int(tn_dtype_from_name(NULL), TN_DTYPE_NONE, "NULL");
+    is_int((int64_t)tn_dtype_bytes(TN_F16), 2, "bytes of a half");
+    is_int((int64_t)tn_dtype_bytes(99), 0, "bytes of none");
+    ok(tn_dtype_is_floating(TN_F8E5M2), "float8 is floating");
+    ok(!tn_dtype_is_floating(TN_BOOL), "bool is not");
+    ok(!tn_dtype_is_floating(99), "nor what is no dtype");
+    return done_testing();
+}

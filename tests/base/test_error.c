@@ -1,0 +1,139 @@
+/* Errors, texts, names and the log. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "tap.h"
+
+#include <pthread.h>
+
+static void *other_thread(void *seen)
+{
+    *(bool *)seen = tn_error() != NULL;
+    tn__fail(TN_ERR_IO, "other");
+    return NULL;
+}
+
+static void test_first_wins(void)
+{
+    ok(!tn_error(), "no error is pending at first");
+    is_int(tn_error_code(), TN_OK, "nor a code");
+    is_int(tn__fail(TN_ERR_SHAPE, "add: (%d,) x (%d,)", 2, 3), TN_ERR_SHAPE,
+           "recording returns the code");
+    is_int(tn_error_set(TN_ERR_IO, "second"), TN_ERR_IO,
+           "a second one returns its own");
+    is_str(tn_error(), "add: (2,) x (3,)", "the first message stays");
+    is_int(tn_error_code(), TN_ERR_SHAPE, "with its code");
+    ok(tn__error_pending(), "it is pending");
+    bool seen = true;
+    pthread_t thread;
+    pthread_create(&thread, NULL, other_thread, &seen);
+    pthread_join(thread, NULL);
+    ok(!seen, "another thread does not see it");
+    is_str(tn_error(), "add: (2,) x (3,)", "nor disturbs it");
+    tn_error_clear();
+    ok(!tn_error(), "clear forgets it");
+    ok(!tn__fail_null(TN_ERR_INDEX, "a\nb"), "fail_null returns NULL");
+    is_str(tn_error(), "a b", "a message is one line");
+    tn_error_clear();
+    is_int(tn_error_set(TN_ERR_IO, NULL), TN_ERR_IO, "no format is legal");
+    is_str(tn_error(), "ERR_IO", "and the code's name is its text");
+    tn_error_clear();
+}
+
+static void test_long(void)
+{
+    char text[3 * TN__ERROR_BYTES];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    tn__fail(TN_ERR_FORMAT, "%s", text);
+    size_t length = strlen(tn_error());
+    is_int((int64_t)length, TN__ERROR_BYTES - 1, "a long message is cut");
+    is_str(tn_error() + length - 3, "...", "and says so");
+    tn_error_clear();
+}
+
+static void test_set_aside(void)
+{
+    tn__fail(TN_ERR_SHAPE, "one");
+    tn__error before;
+    tn__error_take(&before);
+    ok(!tn_error(), "an error set aside is not pending");
+    tn__fail(TN_ERR_IO, "two");
+    tn__error_put(&before);
+    is_str(tn_error(), "one", "and comes back as it was");
+    tn_error_clear();
+}
+
+static void test_names(void)
+{
+    is_str(tn_status_name(TN_OK), "OK", "the name of success");
+    is_str(tn_status_name(TN_ERR_DEVICE_LOST), "ERR_DEVICE_LOST",
+           "the name of a code");
+    is_str(tn_status_name(-99), "unknown", "the name of none");
+    is_str(tn_version(), "0.1.0", "the version");
+}
+
+static void test_text(void)
+{
+    tn__text text = {0};
+    int64_t shape[] = {2, 3};
+    tn__text_add_shape(&text, 2, shape);
+    tn__text_add(&text, " x ");
+    tn__text_add_shape(&text, 1, shape);
+    tn__text_add_bytes(&text, " x yes", 3);
+    tn__text_add_shape(&text, 0, NULL);
+    char *got = tn__text_finish(&text);
+    is_str(got, "(2, 3) x (2,) x ()", "shapes print as PyTorch's do");
+    tn__free(got);
+    got = tn__text_finish(&text);
+    is_str(got, "", "an empty text is a text");
+    tn__free(got);
+    for (int i = 0; i < 1000; i++)
+        tn__text_add(&text, "%d,", i);
+    is_int((int64_t)text.length, 10 * 2 + 90 * 3 + 900 * 4,
+           "a text grows as it must");
+    tn__text_release(&text);
+    tn__memory_fail_at(1);
+    tn__text_add(&text, "lost");
+    tn_error_clear();
+    tn__text_add(&text, "found");
+    ok(!tn__text_finish(&text), "a text that memory failed is NULL");
+    is_int(tn_error_code(), TN_ERR_MEMORY, "with ERR_MEMORY");
+    tn_error_clear();
+}
+
+static char last[256];
+static int lines;
+static void keep_line(int level, const char *line, void *context)
+{
+    snprintf(last, sizeof last, "%d %s %s", level, line,
+             (const char *)context);
+    lines++;
+}
+
+static void test_log(void)
+{
+    ok(!tn__log_enabled(1), "without TENON_LOG the log is silent");
+    tn_set_log(keep_line, "me");
+    ok(tn__log_enabled(2) && !tn__log_enabled(3),
+       "a log of one's own gets warnings and choices");
+    tn__log(1, "x is %d", 7);
+    is_str(last, "1 x is 7 me", "a line arrives with level and context");
+    tn__log(3, "y");
+    is_int(lines, 1, "details do not");
+    tn_set_log(NULL, NULL);
+    tn__log(1, "z");
+    is_int(lines, 1, "NULL brings the silent default back");
+}
+
+int main(void)
+{
+    unsetenv("TENON_LOG");
+    plan_later();
+    test_first_wins();
+    test_long();
+    test_set_aside();
+    test_names();
+    test_text();
+    test_log();
+    return done_testing();
+}

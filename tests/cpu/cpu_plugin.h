@@ -1,0 +1,121 @@
+/* cpu_plugin.h: the CPU plugin, opened by hand, for the tests of this folder:
+ * with a chosen instruction set and without the core above it. */
+#ifndef TN_TESTS_CPU_PLUGIN_H
+#define TN_TESTS_CPU_PLUGIN_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tap.h"
+#include "base/thread.h"
+#include <tenon/base.h>
+#include <tenon/plugin.h>
+
+static const char *chosen_isa; /* what option("isa") tells */
+static const char *chosen_stream;
+static _Thread_local char failure[512];
+
+static tn_status host_fail(tn_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(failure, sizeof failure, format, args);
+    va_end(args);
+    return code;
+}
+
+static void host_log(int level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+static const char *host_option(const char *key)
+{
+    return strcmp(key, "isa") == 0      ? chosen_isa
+           : strcmp(key, "stream") == 0 ? chosen_stream
+                                        : NULL;
+}
+
+static const tn_host host = {
+    .size = sizeof host,
+    .abi_major = TN_ABI_MAJOR,
+    .abi_minor = TN_ABI_MINOR,
+    .plugin_path = "",
+    .fail = host_fail,
+    .log = host_log,
+    .parallel_for = tn__parallel_for,
+    .option = host_option,
+};
+
+static const tn_plugin *cpu; /* its table */
+static tn_plugin_device *device;
+static tn_queue *queue;
+
+static void plugin_load(void)
+{
+    char path[4096];
+    const char *folder = getenv("TENON_PLUGIN_PATH");
+    snprintf(path, sizeof path, "%s/tn_cpu.so", folder ? folder : ".");
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const tn_plugin *(*entry)(const tn_host *) = NULL;
+    if (file)
+        *(void **)&entry = dlsym(file, "tenon_plugin_v1");
+    cpu = entry ? entry(&host) : NULL;
+    if (!cpu)
+        bail_out("%s", file ? failure : dlerror());
+}
+
+/* False where this machine lacks the instruction set. */
+static bool plugin_open(const char *isa)
+{
+    chosen_isa = isa;
+    if (cpu->device_open(0, &device) != TN_OK)
+        return false;
+    if (cpu->queue_open(device, &queue) != TN_OK)
+        bail_out("%s", failure);
+    return true;
+}
+
+static void plugin_close(void)
+{
+    cpu->queue_close(queue);
+    cpu->device_close(device);
+}
+
+/* A buffer of the device, and the memory behind it. */
+static tn_buffer *buffer_new(size_t bytes, void *pointer)
+{
+    tn_buffer *buffer;
+    void *memory;
+    if (cpu->buffer_alloc(device, bytes, &buffer) != TN_OK ||
+        cpu->buffer_map(device, buffer, &memory) != TN_OK)
+        bail_out("%s", failure);
+    memcpy(pointer, &memory, sizeof memory);
+    return buffer;
+}
+
+static void buffer_drop(tn_buffer *buffer)
+{
+    cpu->buffer_free(device, buffer);
+}
+
+/* A small generator of numbers (Steele et al., splitmix64). */
+static uint64_t random_state;
+
+static uint64_t random_bits(void)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static int64_t random_below(int64_t bound)
+{
+    return (int64_t)(random_bits() % (uint64_t)bound);
+}
+
+#endif

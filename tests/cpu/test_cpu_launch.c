@@ -1,0 +1,426 @@
+/* Launches that are too large for the random programs: rows of many chunks,
+ * columns, rows that all threads share, groups in many tasks. The result must
+ * be the interpreter's, bit by bit, on every instruction set. */
+#include <math.h>
+
+#include "cpu_plugin.h"
+#include "kernel/kernel.h"
+
+/* ---- programs ----------------------------------------------------------- */
+
+enum { NONE = -1, MAX_INS = 32 };
+
+typedef struct builder {
+    tn_kernel_ins ins[MAX_INS];
+    tn_kernel_operand operand[8];
+    tn_kernel_stage stage[4];
+    uint32_t order[64];
+    tn_program program;
+} builder;
+
+static uint32_t add(builder *b, unsigned op, tn_dtype dtype, int x, int y,
+                    int64_t imm, unsigned sub)
+{
+    uint32_t n = b->program.ins_count++;
+    b->ins[n] = (tn_kernel_ins){
+        .op = (uint8_t)op, .dtype = (uint8_t)dtype, .sub = (uint8_t)sub,
+        .level = TN_LEVEL_ELEM, .a = (uint32_t)x, .b = (uint32_t)y,
+        .c = TN_NONE, .imm.i = imm};
+    return n;
+}
+
+static void operand(builder *b, tn_dtype dtype, unsigned access,
+                    unsigned level, unsigned index_count)
+{
+    b->operand[b->program.operand_count++] = (tn_kernel_operand){
+        .dtype = (uint8_t)dtype, .access = (uint8_t)access,
+        .level = (uint8_t)level, .index_count = (uint8_t)index_count};
+}
+
+/* The stage's lists, ended by NONE. */
+static void stage(builder *b, const int *elem, const int *row)
+{
+    tn_program *p = &b->program;
+    tn_kernel_stage *s = &b->stage[p->stage_count++];
+    s->elem_first = p->order_count;
+    for (; *elem != NONE; elem++)
+        b->order[p->order_count++] = (uint32_t)*elem;
+    s->elem_count = p->order_count - s->elem_first;
+    s->row_first = p->order_count;
+    for (; *row != NONE; row++)
+        b->order[p->order_count++] = (uint32_t)*row;
+    s->row_count = p->order_count - s->row_first;
+}
+
+static const tn_program *finish(builder *b)
+{
+    b->program.size = sizeof b->program;
+    b->program.ins = b->ins;
+    b->program.operand = b->operand;
+    b->program.stage = b->stage;
+    b->program.order = b->order;
+    return &b->program;
+}
+
+/* out = reduce(x) */
+static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
+{
+    memset(b, 0, sizeof *b);
+    bool arg = kind >= TN_REDUCE_ARGMAX;
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, arg ? TN_I64 : dtype, TN_OPERAND_WRITE, TN_LEVEL_ROW, 0);
+    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, arg ? TN_I64 : dtype, 0, NONE, 0, kind);
+    add(b, TN_K_STORE, arg ? TN_I64 : dtype, 1, NONE, 1, 0);
+    b->ins[1].level = b->ins[2].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){2, NONE});
+    return finish(b);
+}
+
+/* d = x - max(x); out = d * d / sum(d * d): values cross two reductions. */
+static const tn_program *normal(builder *b, tn_dtype dtype)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 0, NONE, 0, TN_REDUCE_MAX);
+    add(b, TN_K_SUB, dtype, 0, 1, 0, 0);
+    add(b, TN_K_MUL, dtype, 2, 2, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 3, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_DIV, dtype, 3, 4, 0, 0);
+    add(b, TN_K_STORE, dtype, 5, NONE, 1, 0);
+    b->ins[1].level = b->ins[4].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 3, 4, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 3, 5, 6, NONE}, (const int[]){NONE});
+    return finish(b);
+}
+
+/* out = table[index], or twice that */
+static const tn_program *gather(builder *b, bool twice)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, TN_I64, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, TN_F32, TN_OPERAND_READ, TN_LEVEL_ELEM, 1);
+    operand(b, TN_F32, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, TN_I64, NONE, NONE, 0, 0);
+    add(b, TN_K_LOAD, TN_F32, 0, NONE, 1, 0);
+    if (twice)
+        add(b, TN_K_ADD, TN_F32, 1, 1, 0, 0);
+    add(b, TN_K_STORE, TN_F32, twice ? 2 : 1, NONE, 2, 0);
+    stage(b, (const int[]){0, 1, 2, twice ? 3 : NONE, NONE},
+          (const int[]){NONE});
+    return finish(b);
+}
+
+/* out = x */
+static const tn_program *copy(builder *b, tn_dtype dtype, tn_dtype type)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, type, NONE, NONE, 0, 0);
+    add(b, TN_K_STORE, type, 0, NONE, 1, 0);
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    return finish(b);
+}
+
+/* ---- launches ----------------------------------------------------------- */
+
+/* `columns`: the row dimension comes first in memory. `width`: it stands
+ * between two others, the last of which is so wide: windows of an image. */
+typedef struct shape {
+    int64_t rows, length;
+    bool columns;
+    int64_t width;
+} shape;
+
+static size_t dtype_bytes(tn_dtype dtype)
+{
+    return dtype == TN_F32 ? 4 : 8;
+}
+
+/* What a float is now and then, and what it is else; both NaN: any number. */
+static double rare = NAN, usual = NAN;
+
+static void fill(void *memory, tn_dtype dtype, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double x = (double)(int64_t)random_bits() * 0x1p-62;
+        bool is_rare = random_below(700) == 0;
+        x = isnan(usual) ? x : usual;
+        x = is_rare && !(isnan(rare) && isnan(usual)) ? rare : x;
+        if (dtype == TN_F32)
+            ((float *)memory)[i] = (float)x;
+        else if (dtype == TN_F64)
+            ((double *)memory)[i] = x;
+        else
+            ((int64_t *)memory)[i] = (int64_t)random_bits();
+    }
+}
+
+/* All NaNs are equal. */
+static bool same_bits(tn_dtype dtype, const void *got, const void *want,
+                      int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const char *g = got, *w = want;
+        size_t bytes = dtype_bytes(dtype);
+        bool both_nan =
+            dtype == TN_F32
+                ? isnan(((const float *)got)[i]) &&
+                      isnan(((const float *)want)[i])
+                : dtype == TN_F64 && isnan(((const double *)got)[i]) &&
+                      isnan(((const double *)want)[i]);
+        if (!both_nan && memcmp(g + bytes * (size_t)i, w + bytes * (size_t)i,
+                                bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Runs on the plugin and on the interpreter; true if the bits are equal. */
+static bool agrees(const tn_program *program, shape s)
+{
+    tn_dtype in = program->operand[0].dtype, out = program->operand[1].dtype;
+    bool per_row = program->operand[1].level == TN_LEVEL_ROW;
+    int64_t count = s.rows * s.length, results = per_row ? s.rows : count;
+    size_t bytes = (size_t)results * dtype_bytes(out);
+    void *x, *y, *expected = malloc(bytes);
+    tn_buffer *buffer[2] = {
+        buffer_new((size_t)count * dtype_bytes(in), &x),
+        buffer_new(bytes, &y)};
+    if (!expected)
+        bail_out("out of memory");
+    fill(x, in, count);
+
+    int64_t w = s.width > 0 ? s.width : 1;
+    int64_t extent[3] = {s.rows / w, s.length};
+    int64_t stride[3] = {s.columns ? 1 : s.length, s.columns ? s.rows : 1};
+    int64_t row_stride[3] = {w, 0};
+    if (s.width > 0) {
+        memcpy(extent + 1, (int64_t[]){w, s.length}, 2 * sizeof *extent);
+        memcpy(stride, (int64_t[]){w * s.length, 1, w}, sizeof stride);
+        row_stride[1] = 1;
+    }
+    tn_launch_operand operand[2] = {
+        {.buffer = buffer[0], .stride = stride},
+        {.buffer = buffer[1], .stride = per_row ? row_stride : stride}};
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 1 + (s.width > 0),
+                        .row_ndim = 1, .extent = extent, .operand = operand};
+    tn_built *built;
+    tn_fault fault = {.size = sizeof fault};
+    if (cpu->program_build(device, program, &built) != TN_OK ||
+        cpu->launch(queue, built, &launch) != TN_OK)
+        bail_out("%s", failure);
+    cpu->program_free(device, built);
+    void *memory[2] = {x, expected};
+    if (tn__interpret(program, &launch, memory, &fault) != TN_OK)
+        bail_out("the interpreter failed");
+    bool same = same_bits(out, y, expected, results);
+    if (!same)
+        note("%lld x %lld%s, width %lld differs", (long long)s.rows,
+             (long long)s.length, s.columns ? " columns" : "",
+             (long long)s.width);
+    free(expected);
+    buffer_drop(buffer[0]);
+    buffer_drop(buffer[1]);
+    return same;
+}
+
+/* Around the borders of blocks, chunks, tiles, segments and tasks. */
+static const shape shapes[] = {
+    {1, 300001, false, 0}, {3, 263000, false, 0}, {9, 40000, false, 0},
+    {30, 5000, false, 0},  {5000, 10, false, 0},  {40, 1025, false, 0},
+    {1, 1, false, 0},      {70, 1024, false, 0},  {70, 2099, true, 0},
+    {3, 90001, true, 0},   {4, 66000, true, 0},   {2000, 40, true, 0},
+    {130, 1030, true, 0},  {257, 17, true, 0},    {5, 16, true, 0},
+    {40000, 4, false, 8},  {9000, 9, false, 20},  {700, 32, false, 7},
+    {1500, 2, false, 3}};
+
+static bool all_agree(const tn_program *program)
+{
+    bool same = true;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        same = agrees(program, shapes[i]) && same;
+    return same;
+}
+
+static void test_reductions(const char *isa, int threads)
+{
+    static const char *const names[] = {"sum", "prod",   "max",
+                                        "min", "argmax", "argmin"};
+    builder b;
+    for (unsigned kind = 0; kind < TN_REDUCE_END; kind++)
+        ok(all_agree(reduction(&b, TN_F32, kind)),
+           "%s, %d threads: f32 %s over rows and columns", isa, threads,
+           names[kind]);
+    static const double specials[][2] = {
+        {0.0, -0.0}, {-0.0, 0.0}, {NAN, 1.5}, {INFINITY, -INFINITY}};
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
+        rare = specials[i][0];
+        usual = specials[i][1];
+        bool same = true;
+        for (unsigned kind = TN_REDUCE_MAX; kind <= TN_REDUCE_ARGMAX; kind++)
+            same = all_agree(reduction(&b, TN_F32, kind)) && same;
+        ok(same, "%s: extremes of %g, rarely %g", isa, usual, rare);
+    }
+    rare = usual = NAN;
+    ok(all_agree(reduction(&b, TN_I64, TN_REDUCE_SUM)),
+       "%s, %d threads: i64 sum", isa, threads);
+    ok(all_agree(normal(&b, TN_F32)), "%s, %d threads: f32 over two reductions",
+       isa, threads);
+    ok(all_agree(normal(&b, TN_F64)), "%s, %d threads: f64 over two reductions",
+       isa, threads);
+}
+
+/* The copy of a view of 3 dimensions: order[] of the input's memory, to every
+ * step-th element of the output's. */
+static bool copies(tn_dtype dtype, tn_dtype type, int64_t bytes,
+                   const int64_t extent[3], const int *order, int64_t step)
+{
+    int64_t count = extent[0] * extent[1] * extent[2];
+    int64_t in[3], out[3] = {extent[1] * extent[2] * step, extent[2] * step,
+                             step};
+    for (int64_t d = 3, size = 1; d-- > 0; size *= extent[order[d]])
+        in[order[d]] = size;
+    uint8_t *x, *y;
+    tn_buffer *buffer[2] = {buffer_new((size_t)(count * bytes), &x),
+                            buffer_new((size_t)(count * step * bytes), &y)};
+    for (int64_t i = 0; i < count * bytes; i++)
+        x[i] = (uint8_t)random_below(120); /* no NaN of any dtype */
+    memset(y, 0xaa, (size_t)(count * step * bytes));
+    tn_launch_operand at[2] = {{.buffer = buffer[0], .stride = in},
+                               {.buffer = buffer[1], .stride = out}};
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 3,
+                        .extent = extent, .operand = at};
+    builder b;
+    tn_built *built;
+    if (cpu->program_build(device, copy(&b, dtype, type), &built) != TN_OK ||
+        cpu->launch(queue, built, &launch) != TN_OK)
+        bail_out("%s", failure);
+    cpu->program_free(device, built);
+    bool same = true;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t p = i / (extent[1] * extent[2]), q = i / extent[2] % extent[1];
+        int64_t from = p * in[0] + q * in[1] + i % extent[2] * in[2];
+        same = same && memcmp(y + i * step * bytes, x + from * bytes,
+                              (size_t)bytes) == 0;
+        for (int64_t k = 1; k < step; k++)
+            same = same && y[(i * step + k) * bytes] == 0xaa;
+    }
+    buffer_drop(buffer[0]);
+    buffer_drop(buffer[1]);
+    return same;
+}
+
+static void test_copies(const char *isa)
+{
+    static const int order[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                   {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int64_t extent[][3] = {
+        {1, 1, 1}, {3, 70, 45}, {2, 300, 515}, {70, 3, 1}, {1, 640, 256}};
+    static const struct {
+        tn_dtype dtype, type;
+        int64_t bytes;
+    } dtypes[] = {{TN_F32, TN_F32, 4}, {TN_I64, TN_I64, 8},
+                  {TN_F16, TN_F32, 2}, {TN_U8, TN_I32, 1}};
+    for (size_t t = 0; t < 4; t++) {
+        bool same = true;
+        for (size_t e = 0; e < sizeof extent / sizeof *extent; e++)
+            for (size_t o = 0; o < 6; o++)
+                for (int64_t step = 1; step < 3; step++)
+                    same = copies(dtypes[t].dtype, dtypes[t].type,
+                                  dtypes[t].bytes, extent[e], order[o],
+                                  step) &&
+                           same;
+        ok(same, "%s: views of %lld bytes an element are copied", isa,
+           (long long)dtypes[t].bytes);
+    }
+}
+
+/* across: the index lies transposed in memory, as if each of its columns were
+ * a row: such launches go by tiles. */
+static void test_faults(bool across, bool twice)
+{
+    enum { ROWS = 400, COLUMNS = 500, COUNT = ROWS * COLUMNS, TABLE = 1000 };
+    int64_t *index, extent[2] = {ROWS, COLUMNS}, one[1] = {1};
+    int64_t along[2] = {COLUMNS, 1}, zero[2] = {0, 0};
+    int64_t stride[2] = {across ? 1 : COLUMNS, across ? ROWS : 1};
+    int64_t table_extent[1] = {TABLE};
+    float *table, *out;
+    tn_buffer *buffer[3] = {buffer_new(COUNT * 8, &index),
+                            buffer_new(TABLE * 4, &table),
+                            buffer_new(COUNT * 4, &out)};
+    for (int64_t i = 0; i < COUNT; i++)
+        index[i] = random_below(TABLE);
+    for (int i = 0; i < TABLE; i++)
+        table[i] = (float)i;
+    index[300 * stride[0] + 2 * stride[1]] = TABLE;
+    index[200 * stride[0] + 77 * stride[1]] = -7;
+    index[200 * stride[0] + 78 * stride[1]] = TABLE;
+    tn_launch_operand operand[3] = {
+        {.buffer = buffer[0], .stride = stride},
+        {.buffer = buffer[1], .stride = zero, .index_stride = one,
+         .index_extent = table_extent},
+        {.buffer = buffer[2], .stride = along}};
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 2,
+                        .extent = extent, .operand = operand, .tag = 77};
+    builder b;
+    tn_built *built;
+    tn_fault fault = {.size = sizeof fault};
+    if (cpu->program_build(device, gather(&b, twice), &built) != TN_OK)
+        bail_out("%s", failure);
+    is_int(cpu->launch(queue, built, &launch), TN_ERR_INDEX,
+           "an index outside is told by launch%s", across ? ", by tiles" : "");
+    is_int(cpu->queue_sync(queue, &fault), TN_ERR_INDEX, "and by queue_sync");
+    is_int(fault.position, 200 * COLUMNS + 77, "the lowest position of them");
+    is_int(fault.index, -7, "with its index");
+    is_int(fault.extent, TABLE, "and the bound");
+    is_int(fault.operand, 1, "and the operand");
+    is_int((int64_t)fault.tag, 77, "and the launch's tag");
+    is_int(cpu->queue_sync(queue, &fault), TN_OK, "it is told once");
+    bool right = true;
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t x = index[i / COLUMNS * stride[0] + i % COLUMNS * stride[1]];
+        float want = (uint64_t)x < TABLE ? (float)(twice ? 2 * x : x) : 0;
+        right = right && out[i] == want;
+    }
+    ok(right, "the other elements are right, those outside read 0");
+    cpu->program_free(device, built);
+    for (int i = 0; i < 3; i++)
+        buffer_drop(buffer[i]);
+}
+
+int main(void)
+{
+    static const char *const isas[] = {"generic", "v3", "v4"};
+    plan_later();
+    random_state = 3;
+    plugin_load();
+    for (int i = 0; i < 3; i++) {
+        chosen_stream = i % 2 ? "0" : NULL;
+        if (!plugin_open(isas[i])) {
+            skip(1, failure);
+            continue;
+        }
+        tn_set_num_threads(i % 2 ? 1 : 3);
+        test_reductions(isas[i], i % 2 ? 1 : 3);
+        test_copies(isas[i]);
+        for (int twice = 0; twice < 2; twice++) {
+            test_faults(false, twice);
+            test_faults(true, twice);
+        }
+        plugin_close();
+    }
+    ok(!plugin_open("v9"), "an unknown instruction set is refused");
+    is_str(failure,
+#if defined(__x86_64__)
+           "cpu: isa=v9 is none of the sets built: generic, v3, v4",
+#else
+           "cpu: isa=v9 is none of the sets built: generic",
+#endif
+           "with those there are");
+    return done_testing();
+}

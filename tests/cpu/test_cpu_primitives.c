@@ -1,0 +1,552 @@
+/* Matrix products, scatters, scans, sorts and copies of the CPU plugin against
+ * naive loops. Products are of small whole numbers, so that every order of
+ * summation gives the same: nothing here has a tolerance. */
+#include <math.h>
+
+#include "cpu_plugin.h"
+
+/* ---- numbers in any dtype ----------------------------------------------- */
+
+static size_t dtype_bytes(tn_dtype dtype)
+{
+    switch (dtype) {
+#define BYTES(name, code, text, bytes, kind, reg)                             \
+    case TN_##name:                                                           \
+        return bytes;
+        TN_DTYPE_MAP(BYTES)
+#undef BYTES
+    default:
+        return 0;
+    }
+}
+
+/* Whole numbers of at most 11 bits are exact in every dtype but f8 and bf16;
+ * those get less. */
+static uint16_t half_of(int x, int mantissa, int bias)
+{
+    if (x == 0)
+        return 0;
+    int magnitude = abs(x), exponent = 0;
+    while (magnitude >> (exponent + 1))
+        exponent++;
+    int fraction = (magnitude << mantissa >> exponent) - (1 << mantissa);
+    return (uint16_t)((x < 0 ? 0x8000 : 0) |
+                      (exponent + bias) << mantissa | fraction);
+}
+
+static void put(void *memory, tn_dtype dtype, int64_t i, double x)
+{
+    switch (dtype) {
+    case TN_F32:
+        ((float *)memory)[i] = (float)x;
+        return;
+    case TN_F64:
+        ((double *)memory)[i] = x;
+        return;
+    case TN_F16:
+        ((uint16_t *)memory)[i] = half_of((int)x, 10, 15);
+        return;
+    case TN_BF16:
+        ((uint16_t *)memory)[i] = half_of((int)x, 7, 127);
+        return;
+    case TN_I64:
+        ((int64_t *)memory)[i] = (int64_t)x;
+        return;
+    case TN_I32:
+        ((int32_t *)memory)[i] = (int32_t)x;
+        return;
+    case TN_I16:
+        ((int16_t *)memory)[i] = (int16_t)x;
+        return;
+    default: /* I8, U8, BOOL */
+        ((uint8_t *)memory)[i] = (uint8_t)(int)x;
+    }
+}
+
+/* ---- products ----------------------------------------------------------- */
+
+typedef struct product_case {
+    int64_t batch, m, n, k;
+    int layout; /* bits: a, b, c transposed; 8: rows with gaps; 16: all
+                   columns two apart */
+    double alpha, beta;
+} product_case;
+
+static const product_case products[] = {
+    {1, 1, 1, 1, 0, 1, 0},       {1, 3, 5, 7, 0, 1, 0},
+    {3, 17, 33, 9, 1, 1, 0},     {2, 33, 17, 40, 2, 2, 1},
+    {1, 64, 64, 64, 4, 1, 3},    {1, 70, 65, 300, 7, 1, 0},
+    {1, 300, 200, 100, 8, 1, 1}, {1, 40, 50, 60, 16, 1, 0},
+    {4, 31, 29, 30, 31, 1, 1},   {1, 1, 500, 300, 0, 1, 0},
+    {1, 500, 1, 300, 2, 1, 0},   {1, 257, 1, 64, 3, 1, 1},
+    {2, 5, 6, 0, 0, 1, 2},       {1, 0, 4, 3, 0, 1, 0},
+    {1, 400, 390, 50, 5, 1, 0}};
+
+static void lay_out(tn_strided *view, int64_t batch, int64_t rows,
+                    int64_t columns, bool transposed, int layout,
+                    int64_t *elements)
+{
+    int64_t step = layout & 16 ? 2 : 1, gap = layout & 8 ? 3 : 0;
+    int64_t inner = transposed ? rows : columns;
+    int64_t outer = transposed ? columns : rows;
+    int64_t pitch = inner * step + gap;
+    view->ndim = 3;
+    view->offset = 2;
+    view->stride[0] = outer * pitch;
+    view->stride[transposed ? 2 : 1] = pitch;
+    view->stride[transposed ? 1 : 2] = step;
+    *elements = 2 + batch * outer * pitch + 1;
+}
+
+static int64_t at(const tn_strided *view, int64_t batch, int64_t i, int64_t j)
+{
+    return view->offset + batch * view->stride[0] + i * view->stride[1] +
+           j * view->stride[2];
+}
+
+/* Compares with sums of the whole numbers; the gaps must be left alone. */
+static bool product_is_right(tn_dtype dtype, const product_case *p)
+{
+    tn_matmul_args m = {.size = sizeof m, .batch_ndim = 1,
+                        .batch = {p->batch}, .m = p->m, .n = p->n, .k = p->k,
+                        .alpha = p->alpha, .beta = p->beta};
+    tn_strided *views[3] = {&m.a, &m.b, &m.c};
+    int64_t elements[3], rows[3] = {p->m, p->k, p->m};
+    int64_t columns[3] = {p->k, p->n, p->n};
+    int range = dtype == TN_BOOL ? 2 : 3;
+    void *memory[3];
+    double *value[3];
+    for (int v = 0; v < 3; v++) {
+        lay_out(views[v], p->batch, rows[v], columns[v], p->layout >> v & 1,
+                p->layout, &elements[v]);
+        views[v]->dtype = dtype;
+        views[v]->buffer = buffer_new(
+            (size_t)elements[v] * dtype_bytes(dtype), &memory[v]);
+        value[v] = malloc((size_t)elements[v] * sizeof(double));
+        if (!value[v])
+            bail_out("out of memory");
+        for (int64_t i = 0; i < elements[v]; i++) {
+            value[v][i] = (double)random_below(range);
+            put(memory[v], dtype, i, value[v][i]);
+        }
+    }
+    if (cpu->matmul(queue, &m) != TN_OK)
+        bail_out("%s", failure);
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j++) {
+                double sum = 0, *c = &value[2][at(&m.c, b, i, j)];
+                for (int64_t k = 0; k < p->k; k++)
+                    sum += value[0][at(&m.a, b, i, k)] *
+                           value[1][at(&m.b, b, k, j)];
+                sum = p->alpha * sum + p->beta * *c;
+                *c = dtype == TN_BOOL ? sum > 0 : sum;
+            }
+    size_t bytes = (size_t)elements[2] * dtype_bytes(dtype);
+    void *expected = calloc(bytes, 1);
+    if (!expected)
+        bail_out("out of memory");
+    for (int64_t i = 0; i < elements[2]; i++)
+        put(expected, dtype, i, value[2][i]);
+    bool same = memcmp(expected, memory[2], bytes) == 0;
+    if (!same)
+        note("dtype %u, batch %d of (%d, %d, %d), layout %d", dtype,
+             (int)p->batch, (int)p->m, (int)p->n, (int)p->k, p->layout);
+    free(expected);
+    for (int v = 0; v < 3; v++) {
+        free(value[v]);
+        buffer_drop(views[v]->buffer);
+    }
+    return same;
+}
+
+static void test_products(const char *isa)
+{
+    static const struct {
+        tn_dtype dtype;
+        const char *name;
+    } dtypes[] = {{TN_F32, "f32"}, {TN_F64, "f64"}, {TN_F16, "f16"},
+                  {TN_I32, "i32"}, {TN_I64, "i64"}, {TN_U8, "u8"},
+                  {TN_BOOL, "bool"}};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        bool right = true;
+        for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+            right = product_is_right(dtypes[d].dtype, &products[i]) && right;
+        ok(right, "%s: %s products, any strides, alpha, beta, batch", isa,
+           dtypes[d].name);
+    }
+}
+
+/* Random floats: the bits must not depend on the threads. */
+static void test_product_threads(void)
+{
+    enum { M = 300, N = 500, K = 200 };
+    tn_matmul_args m = {.size = sizeof m, .m = M, .n = N, .k = K, .alpha = 1};
+    float *a, *b, *c, *first = malloc(M * N * 4);
+    m.a = (tn_strided){buffer_new(M * K * 4, &a), 0, TN_F32, 2, {K, 1}};
+    m.b = (tn_strided){buffer_new(K * N * 4, &b), 0, TN_F32, 2, {N, 1}};
+    m.c = (tn_strided){buffer_new(M * N * 4, &c), 0, TN_F32, 2, {N, 1}};
+    if (!first)
+        bail_out("out of memory");
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)random_below(1000) / 7;
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)random_below(1000) / 7;
+    bool same = true;
+    for (int threads = 1; threads <= 7; threads += 3) {
+        tn_set_num_threads(threads);
+        if (cpu->matmul(queue, &m) != TN_OK)
+            bail_out("%s", failure);
+        if (threads == 1)
+            memcpy(first, c, M * N * 4);
+        same = same && memcmp(first, c, M * N * 4) == 0;
+    }
+    ok(same, "a product has the same bits with 1, 4 and 7 threads");
+    free(first);
+    buffer_drop(m.a.buffer);
+    buffer_drop(m.b.buffer);
+    buffer_drop(m.c.buffer);
+}
+
+/* ---- scatter ------------------------------------------------------------ */
+
+static double folded(unsigned reduce, double old, double x)
+{
+    switch (reduce) {
+    case TN_SCATTER_SET:
+        return x;
+    case TN_SCATTER_ADD:
+        return old + x;
+    case TN_SCATTER_MUL:
+        return old * x;
+    case TN_SCATTER_MIN:
+        return old < x ? old : x;
+    default:
+        return old > x ? old : x;
+    }
+}
+
+/* src (R, C) into dst along dim; f32 sums in a fixed order. */
+static void test_scatter(uint32_t dim, tn_dtype dtype)
+{
+    enum { R = 300, C = 200, TO = 37 };
+    tn_scatter_args s = {.size = sizeof s, .ndim = 2, .dim = dim,
+                         .extent = {R, C}, .dst_extent = TO, .tag = 5};
+    int64_t *index, results = dim == 0 ? TO * C : R * TO;
+    void *src, *dst;
+    s.index = (tn_strided){buffer_new(R * C * 8, &index), 0, TN_I64, 2,
+                           {C, 1}};
+    s.src = (tn_strided){buffer_new(R * C * 8, &src), 0, dtype, 2, {C, 1}};
+    s.dst = (tn_strided){buffer_new((size_t)results * 8, &dst), 0, dtype, 2,
+                         {dim == 0 ? C : TO, 1}};
+    double *x = malloc(R * C * sizeof *x);
+    double *y = malloc((size_t)results * sizeof *y);
+    void *expected = calloc((size_t)results, 8);
+    if (!x || !y || !expected)
+        bail_out("out of memory");
+    bool right = true;
+    for (unsigned reduce = 0; reduce < TN_SCATTER_END; reduce++) {
+        s.reduce = reduce;
+        for (int64_t i = 0; i < R * C; i++) {
+            index[i] = random_below(TO);
+            x[i] = reduce == TN_SCATTER_MUL ? 1 : (double)random_below(9);
+            put(src, dtype, i, x[i]);
+        }
+        for (int64_t i = 0; i < results; i++) {
+            y[i] = (double)(i % 5);
+            put(dst, dtype, i, y[i]);
+        }
+        for (int64_t i = 0; i < R * C; i++) {
+            int64_t to = dim == 0 ? index[i] * C + i % C
+                                  : i / C * TO + index[i];
+            y[to] = folded(reduce, y[to], x[i]);
+        }
+        if (cpu->scatter(queue, &s) != TN_OK)
+            bail_out("%s", failure);
+        for (int64_t i = 0; i < results; i++)
+            put(expected, dtype, i, y[i]);
+        right = right && memcmp(dst, expected,
+                                (size_t)results * dtype_bytes(dtype)) == 0;
+    }
+    ok(right, "scatter along dimension %u of dtype %u: all reductions", dim,
+       dtype);
+
+    index[70 * C + 3] = TO;
+    index[69 * C + 9] = -1;
+    tn_fault fault = {.size = sizeof fault};
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    cpu->queue_sync(queue, &fault);
+    ok(fault.position == 69 * C + 9 && fault.index == -1 &&
+           fault.extent == TO && fault.tag == 5,
+       "the lowest position of them, with its index, bound and tag");
+    free(x);
+    free(y);
+    free(expected);
+    buffer_drop(s.index.buffer);
+    buffer_drop(s.src.buffer);
+    buffer_drop(s.dst.buffer);
+}
+
+/* Rows of src, each to the row that its index names. */
+static void test_scatter_rows(void)
+{
+    enum { R = 300, C = 200, TO = 37 };
+    float *src, *dst, want[TO * C];
+    int64_t *index;
+    tn_scatter_args s = {.size = sizeof s, .ndim = 2, .dim = 0,
+                         .extent = {R, C}, .dst_extent = TO, .tag = 6};
+    s.index = (tn_strided){buffer_new(R * 8, &index), 0, TN_I64, 2, {1, 0}};
+    s.src = (tn_strided){buffer_new(R * C * 4, &src), 0, TN_F32, 2, {C, 1}};
+    s.dst = (tn_strided){buffer_new(TO * C * 4, &dst), 0, TN_F32, 2, {C, 1}};
+    bool right = true;
+    for (unsigned reduce = 0; reduce < TN_SCATTER_END; reduce++) {
+        s.reduce = reduce;
+        for (int64_t i = 0; i < R; i++)
+            index[i] = random_below(TO);
+        for (int64_t i = 0; i < R * C; i++)
+            src[i] = (float)random_below(1000) / 1003;
+        for (int64_t i = 0; i < TO * C; i++)
+            want[i] = dst[i] = (float)(i % 5);
+        for (int64_t i = 0; i < R * C; i++) {
+            float *to = want + index[i / C] * C + i % C;
+            *to = reduce == TN_SCATTER_ADD   ? *to + src[i]
+                  : reduce == TN_SCATTER_MUL ? *to * src[i]
+                                             : (float)folded(reduce, *to,
+                                                             src[i]);
+        }
+        if (cpu->scatter(queue, &s) != TN_OK)
+            bail_out("%s", failure);
+        right = right && memcmp(dst, want, sizeof want) == 0;
+    }
+    ok(right, "rows that share an index: all reductions, in rising order");
+    index[70] = TO;
+    index[69] = -1;
+    tn_fault fault = {.size = sizeof fault};
+    is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
+    cpu->queue_sync(queue, &fault);
+    ok(fault.position == 69 * C && fault.index == -1 && fault.tag == 6,
+       "with the position of the first of its row");
+    buffer_drop(s.index.buffer);
+    buffer_drop(s.src.buffer);
+    buffer_drop(s.dst.buffer);
+}
+
+/* ---- scan --------------------------------------------------------------- */
+
+static void test_scan(void)
+{
+    enum { LINES = 3, COUNT = 2500 };
+    float *in, *out;
+    int64_t *place;
+    tn_scan_args s = {.size = sizeof s, .ndim = 2, .extent = {LINES, COUNT}};
+    s.in = (tn_strided){buffer_new(LINES * COUNT * 4, &in), 0, TN_F32, 2,
+                        {COUNT, 1}};
+    s.out = (tn_strided){buffer_new(LINES * COUNT * 4, &out), 0, TN_F32, 2,
+                         {1, LINES}};
+    s.out_index = (tn_strided){buffer_new(LINES * COUNT * 8, &place), 0,
+                               TN_I64, 2, {COUNT, 1}};
+    for (int i = 0; i < LINES * COUNT; i++)
+        in[i] = (float)random_below(1000) / 3 - 200;
+    in[COUNT + 1900] = in[COUNT + 2000] = NAN;
+
+    bool sums = true, extremes = true, places = true;
+    s.kind = TN_REDUCE_SUM;
+    if (cpu->scan(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    for (int l = 0; l < LINES; l++) {
+        float fold = 0;
+        for (int k = 0; k < COUNT; k++) {
+            fold = k ? fold + in[l * COUNT + k] : in[l * COUNT];
+            float got = out[k * LINES + l];
+            sums = sums && (got == fold || (isnan(got) && isnan(fold)));
+        }
+    }
+    ok(sums, "a prefix sum adds in rising order");
+    s.kind = TN_REDUCE_MAX;
+    if (cpu->scan(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    for (int l = 0; l < LINES; l++) {
+        float fold = in[l * COUNT];
+        int64_t best = 0;
+        for (int k = 0; k < COUNT; k++) {
+            float x = in[l * COUNT + k], got = out[k * LINES + l];
+            if (isnan(x) || x >= fold) {
+                fold = x;
+                best = k;
+            }
+            extremes = extremes && (got == fold || (isnan(got) && isnan(fold)));
+            places = places && place[l * COUNT + k] == best;
+        }
+    }
+    ok(extremes, "a running maximum; a NaN stays");
+    ok(places, "and the place of the last of equals");
+    buffer_drop(s.in.buffer);
+    buffer_drop(s.out.buffer);
+    buffer_drop(s.out_index.buffer);
+}
+
+/* Many lines, one after the other or side by side, also in place. */
+static void test_scan_lines(bool columns, bool in_place)
+{
+    enum { LINES = 77, COUNT = 301 };
+    float *in, *out, *x = malloc(LINES * COUNT * sizeof *x);
+    tn_scan_args s = {.size = sizeof s, .ndim = 2, .extent = {LINES, COUNT}};
+    s.in = (tn_strided){buffer_new(LINES * COUNT * 4, &in), 0, TN_F32, 2,
+                        {columns ? 1 : COUNT, columns ? LINES : 1}};
+    s.out = s.in;
+    s.out.buffer = buffer_new(LINES * COUNT * 4, &out);
+    if (!x)
+        bail_out("out of memory");
+    bool right = true;
+    for (s.kind = TN_REDUCE_SUM; s.kind <= TN_REDUCE_MIN; s.kind++) {
+        for (int i = 0; i < LINES * COUNT; i++)
+            in[i] = x[i] = (float)random_below(1000) / 333 - 1.001f;
+        in[5] = x[5] = -0.0f;
+        tn_scan_args a = s;
+        if (in_place)
+            a.out.buffer = s.in.buffer;
+        if (cpu->scan(queue, &a) != TN_OK)
+            bail_out("%s", failure);
+        for (int l = 0; l < LINES; l++) {
+            float fold = 0;
+            for (int k = 0; k < COUNT; k++) {
+                int at = columns ? k * LINES + l : l * COUNT + k;
+                fold = k == 0                       ? x[at]
+                       : s.kind == TN_REDUCE_SUM  ? fold + x[at]
+                       : s.kind == TN_REDUCE_PROD ? fold * x[at]
+                       : s.kind == TN_REDUCE_MAX  ? fmaxf(fold, x[at])
+                                                  : fminf(fold, x[at]);
+                float got = in_place ? in[at] : out[at];
+                right = right && memcmp(&got, &fold, 4) == 0;
+            }
+        }
+    }
+    ok(right, "scans of lines %s%s", columns ? "side by side" : "in a row",
+       in_place ? ", in place" : "");
+    free(x);
+    buffer_drop(s.in.buffer);
+    buffer_drop(s.out.buffer);
+}
+
+/* ---- sort --------------------------------------------------------------- */
+
+/* Does a come before b? NaN is greatest, -0 equals +0. */
+static int order_of(float a, float b)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+static void test_sort(int64_t count, int64_t keep, bool descending)
+{
+    enum { LINES = 2 };
+    float *in, *out;
+    int64_t *place;
+    size_t all = (size_t)(LINES * count);
+    tn_sort_args s = {.size = sizeof s, .ndim = 2,
+                      .flags = descending ? TN_SORT_DESCENDING : 0,
+                      .extent = {LINES, count}, .keep = keep};
+    s.in = (tn_strided){buffer_new(all * 4, &in), 0, TN_F32, 2, {count, 1}};
+    s.out = (tn_strided){buffer_new(all * 4, &out), 0, TN_F32, 2, {count, 1}};
+    s.out_index = (tn_strided){buffer_new(all * 8, &place), 0, TN_I64, 2,
+                               {count, 1}};
+    for (size_t i = 0; i < all; i++) {
+        in[i] = (float)random_below(count) - (float)(count / 2);
+        in[i] = random_below(50) == 0 ? NAN : in[i];
+        in[i] = in[i] == 0 && random_below(2) ? -0.0f : in[i];
+    }
+    bool *seen = calloc(all, 1), ordered = true, stable = true, values = true;
+    if (!seen || cpu->sort(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    for (int64_t l = 0; l < LINES; l++)
+        for (int64_t k = 0; k < keep; k++) {
+            int64_t here = l * count + k, from = l * count + place[here];
+            values = values && !seen[from] &&
+                     memcmp(&out[here], &in[from], 4) == 0;
+            seen[from] = true;
+            if (k == 0)
+                continue;
+            int way = order_of(out[here - 1], out[here]);
+            ordered = ordered && (descending ? way >= 0 : way <= 0);
+            stable = stable && (way != 0 || place[here - 1] < place[here]);
+        }
+    /* What was left out belongs after the last one kept. */
+    for (int64_t l = 0; l < LINES && keep > 0; l++)
+        for (int64_t i = 0; i < count; i++) {
+            int64_t last = l * count + keep - 1;
+            int way = order_of(out[last], in[l * count + i]);
+            way = descending ? -way : way;
+            if (!seen[l * count + i])
+                ordered = ordered &&
+                          (way < 0 || (way == 0 && place[last] < i));
+        }
+    ok(ordered && stable && values,
+       "%lld of %lld in %s order: values and places, equals as they came",
+       (long long)keep, (long long)count, descending ? "falling" : "rising");
+    free(seen);
+    buffer_drop(s.in.buffer);
+    buffer_drop(s.out.buffer);
+    buffer_drop(s.out_index.buffer);
+}
+
+/* ---- copies ------------------------------------------------------------- */
+
+static void test_copy(void)
+{
+    char *memory, host_rows[] = "abcdefghijkl", back[13] = "............";
+    tn_buffer *buffer = buffer_new(64, &memory);
+    memset(memory, '-', 64);
+    tn_copy_args in = {.size = sizeof in, .direction = TN_COPY_TO_DEVICE,
+                       .dst = buffer, .host = host_rows, .dst_offset = 1,
+                       .bytes = 3, .rows = 3, .dst_pitch = 5, .src_pitch = 4};
+    is_int(cpu->copy(queue, &in), TN_OK, "rows go in");
+    memory[16] = 0;
+    is_str(memory, "-abc--efg--ijk--", "by their pitches");
+    tn_copy_args out = {.size = sizeof out, .direction = TN_COPY_TO_HOST,
+                        .src = buffer, .host = back, .src_offset = 1,
+                        .bytes = 2, .rows = 2, .dst_pitch = 3,
+                        .src_pitch = 5};
+    is_int(cpu->copy(queue, &out), TN_OK, "rows come out");
+    is_str(back, "ab.ef.......", "by their pitches");
+    buffer_drop(buffer);
+}
+
+int main(void)
+{
+    static const char *const isas[] = {"generic", "v3", "v4"};
+    plan_later();
+    random_state = 11;
+    plugin_load();
+    for (int i = 0; i < 3; i++) {
+        if (!plugin_open(isas[i])) {
+            skip(1, failure);
+            continue;
+        }
+        tn_set_num_threads(i % 2 ? 1 : 3);
+        test_products(isas[i]);
+        test_scatter(0, TN_F32);
+        test_scatter(1, TN_F32);
+        test_scatter(0, TN_I64);
+        test_scatter(1, TN_F16);
+        test_scatter(0, TN_I16);
+        test_scatter_rows();
+        test_scan();
+        for (int way = 0; way < 4; way++)
+            test_scan_lines(way & 1, way & 2);
+        test_sort(30, 30, false);
+        test_sort(500, 500, true);
+        test_sort(5000, 5000, false);
+        test_sort(5000, 5000, true);
+        test_sort(20000, 20000, false);
+        test_sort(3000, 7, true);
+        test_sort(3000, 100, false);
+        plugin_close();
+    }
+    if (!plugin_open(NULL))
+        bail_out("%s", failure);
+    test_product_threads();
+    test_copy();
+    plugin_close();
+    return done_testing();
+}

@@ -1,0 +1,257 @@
+/* The disk cache of compiled programs: what is written comes back, what is
+ * damaged does not, and many processes may do both at once. */
+#include "device/registry.h"
+#include "tap.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <tenon/device.h>
+#include <unistd.h>
+
+static char folder[512];
+
+/* What the reader was given. */
+typedef struct got {
+    char value[256];
+    uint64_t bytes;
+    int calls;
+    uint32_t answer;
+} got;
+
+static uint32_t take(void *context, const void *value, uint64_t bytes)
+{
+    got *g = context;
+    g->calls++;
+    g->bytes = bytes;
+    memcpy(g->value, value, bytes < sizeof g->value ? bytes : 0);
+    return g->answer;
+}
+
+static got read_of(const char *key, uint32_t answer, uint32_t *result)
+{
+    got g = {.answer = answer};
+    *result = tn__cache_read(key, strlen(key), take, &g);
+    return g;
+}
+
+static void write_of(const char *key, const char *value)
+{
+    tn__cache_write(key, strlen(key), value, strlen(value));
+}
+
+static bool is_there(const char *key, const char *value)
+{
+    uint32_t result;
+    got g = read_of(key, 1, &result);
+    return result && g.calls == 1 && g.bytes == strlen(value) &&
+           !memcmp(g.value, value, g.bytes);
+}
+
+static bool is_absent(const char *key)
+{
+    uint32_t result;
+    got g = read_of(key, 1, &result);
+    return !result && !g.calls;
+}
+
+/* Calls visit with the path of each file of the folder; returns how many. */
+static int each_file(void (*visit)(const char *path))
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    int count = 0;
+    while (list && (entry = readdir(list))) {
+        char path[1024];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        count++;
+        if (visit)
+            visit(path);
+    }
+    if (list)
+        closedir(list);
+    return count;
+}
+
+static void remove_file(const char *path)
+{
+    unlink(path);
+}
+
+static void cut_last_byte(const char *path)
+{
+    struct stat status;
+    if (!stat(path, &status) && truncate(path, status.st_size - 1))
+        bail_out("truncate");
+}
+
+static off_t flip_at; /* negative: from the end */
+
+static void flip_byte(const char *path)
+{
+    int fd = open(path, O_RDWR);
+    unsigned char byte = 0;
+    off_t at = lseek(fd, flip_at, flip_at < 0 ? SEEK_END : SEEK_SET);
+    if (fd < 0 || pread(fd, &byte, 1, at) != 1)
+        bail_out("pread");
+    byte ^= 1;
+    if (pwrite(fd, &byte, 1, at) != 1)
+        bail_out("pwrite");
+    close(fd);
+}
+
+static void make_old(const char *path)
+{
+    struct timespec times[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    utimensat(AT_FDCWD, path, times, 0);
+}
+
+static void open_to_all(const char *path)
+{
+    chmod(path, 0666);
+}
+
+static void test_entries(void)
+{
+    int64_t compiled = tn_programs_compiled();
+    ok(is_absent("a key"), "what was never written is absent");
+    is_int(tn_programs_compiled() - compiled, 1, "and counts as compiled");
+    write_of("a key", "its value");
+    write_of("another key", "");
+    ok(is_there("a key", "its value"), "what was written comes back");
+    ok(is_there("another key", ""), "an empty value too");
+    is_int(tn_programs_compiled() - compiled, 1,
+           "what comes back does not count as compiled");
+    ok(is_absent("a ke"), "part of a key is another key");
+    write_of("a key", "a new value");
+    ok(is_there("a key", "a new value"), "a second write replaces the first");
+    is_int(each_file(NULL), 2, "no other file is left in the folder");
+    uint32_t result;
+    got g = read_of("a key", 0, &result);
+    ok(g.calls == 1 && !result, "a value may be refused");
+    ok(is_absent("a key"), "and is removed then");
+    each_file(remove_file);
+}
+
+/* One entry, damaged in one way: it must be seen, and made anew. */
+static void test_damage(const char *what, void (*damage)(const char *path))
+{
+    write_of("key", "value");
+    each_file(damage);
+    ok(is_absent("key"), "%s: nothing is read", what);
+    is_int(each_file(NULL), 0, "%s: the entry is removed", what);
+    write_of("key", "value");
+    ok(is_there("key", "value"), "%s: and written anew", what);
+    each_file(remove_file);
+}
+
+static void test_folders(void)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/deep/er", folder);
+    is_int(tn_set_cache_folder(path), TN_OK, "a missing folder is made");
+    write_of("key", "value");
+    ok(is_there("key", "value"), "and used");
+    chmod(path, 0777);
+    is_int(tn_set_cache_folder(path), TN_ERR_IO,
+           "a folder that others may write to is refused");
+    tn_error_clear();
+    is_int(tn_set_cache_folder("here"), TN_ERR_IO,
+           "so is one without an absolute path");
+    tn_error_clear();
+    ok(is_there("key", "value"), "a refused folder leaves the old one in use");
+    is_int(tn_set_cache_folder(NULL), TN_OK, "the cache can be put off");
+    write_of("key", "value");
+    ok(is_absent("key"), "then nothing is kept");
+    tn_set_cache_folder(folder);
+    char command[700];
+    snprintf(command, sizeof command, "rm -rf '%s/deep'", folder);
+    if (system(command))
+        bail_out("rm");
+}
+
+static void test_trim(void)
+{
+    char key[32], value[200];
+    memset(value, 'x', sizeof value - 1);
+    value[sizeof value - 1] = 0;
+    for (int i = 0; i < 10; i++) {
+        snprintf(key, sizeof key, "old %d", i);
+        write_of(key, value);
+    }
+    each_file(make_old);
+    write_of("young", value);
+    tn__cache_trim(1 << 20);
+    is_int(each_file(NULL), 11, "a small cache keeps all");
+    tn__cache_trim(1500);
+    int left = each_file(NULL);
+    ok(left > 0 && left < 6, "a large one loses entries: %d of 11 are left",
+       left);
+    ok(is_there("young", value), "the oldest go first");
+    each_file(remove_file);
+}
+
+/* Eight processes write and read the same few keys: a reader sees a whole
+ * value or none. */
+static void test_many(void)
+{
+    enum { PROCESSES = 8, ROUNDS = 200 };
+    int bad = 0;
+    fflush(stdout);
+    for (int p = 0; p < PROCESSES; p++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            bail_out("fork");
+        if (pid)
+            continue;
+        for (int i = 0; i < ROUNDS; i++) {
+            char key[32], value[64];
+            uint32_t result;
+            snprintf(key, sizeof key, "key %d", i % 5);
+            snprintf(value, sizeof value, "value of %s", key);
+            got g = read_of(key, 1, &result);
+            if (g.calls && (g.bytes != strlen(value) ||
+                            memcmp(g.value, value, g.bytes)))
+                _exit(1);
+            write_of(key, value);
+        }
+        _exit(0);
+    }
+    for (int p = 0; p < PROCESSES; p++) {
+        int status;
+        if (wait(&status) < 0 || status)
+            bad++;
+    }
+    is_int(bad, 0, "%d processes at once read whole values or none", PROCESSES);
+    is_int(each_file(NULL), 5, "and leave one file for each key");
+    each_file(remove_file);
+}
+
+int main(void)
+{
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/tenon-cache.XXXXXX",
+             temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder))
+        bail_out("mkdtemp");
+    plan_later();
+    setenv("TENON_CACHE_DIR", folder, 1);
+    tn_set_log(NULL, NULL);
+    test_entries();
+    test_damage("cut short", cut_last_byte);
+    flip_at = -1;
+    test_damage("a bit of the value", flip_byte);
+    flip_at = 0;
+    test_damage("a bit of the head", flip_byte);
+    flip_at = 41;
+    test_damage("a bit of the key", flip_byte);
+    test_damage("open to all", open_to_all);
+    test_folders();
+    test_trim();
+    test_many();
+    rmdir(folder);
+    return done_testing();
+}

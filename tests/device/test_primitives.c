@@ -1,0 +1,45 @@
+/* matmul, scatter, scan and sort against naive code (tools/check/primitives.c),
+ * on random shapes, strides and all dtypes. TENON_TEST_PLUGIN names a plugin;
+ * unset: cpu and reference. TENON_TEST_SEED is the first case's seed. */
+#include "../../tools/check/primitives.h"
+#include "../tap.h"
+#include "by_name.h"
+
+enum { CASES = 300 };
+
+static void test_plugin(const char *name, uint64_t seed)
+{
+    by_hand h;
+    if (!by_name_open(&h, name, NULL)) {
+        ok(false, "%s: %s", name, by_hand_failure());
+        return;
+    }
+    for (int p = 0; p < PRIMITIVE_COUNT; p++) {
+        int wrong = 0;
+        for (uint64_t i = 0; i < CASES; i++) {
+            char why[512];
+            if (!primitive_case(&h, p, seed + i, why, sizeof why) &&
+                wrong++ < 3)
+                note("TENON_TEST_SEED=%" PRIu64 ": %s", seed + i, why);
+        }
+        is_int(wrong, 0, "%s: %s is right in %d cases", name,
+               primitive_names[p], CASES);
+    }
+    by_hand_close(&h);
+}
+
+int main(void)
+{
+    const char *name = getenv("TENON_TEST_PLUGIN");
+    const char *text = getenv("TENON_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
+    plan_later();
+    note("seed %" PRIu64, seed);
+    if (name) {
+        test_plugin(name, seed);
+    } else {
+        test_plugin("reference", seed);
+        test_plugin("cpu", seed);
+    }
+    return done_testing();
+}

@@ -1,0 +1,132 @@
+/* Random programs give the same bits on a plugin as on the interpreter, for
+ * every instruction set that it offers and any number of threads.
+ *
+ *   TENON_TEST_PLUGIN    a plugin's name, or "name:1" for another device of
+ *                        it; unset: cpu and reference
+ *   TENON_TEST_THREADS   one number of threads (1, 2 and 7)
+ *   TENON_TEST_PROGRAMS  how many programs (2000)
+ *   TENON_TEST_SEED      the first one's seed (1); the others follow
+ *
+ * Each combination runs in a process of its own, since a plugin is never
+ * unloaded; a crash is then one failed line. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../tools/check/random_program.h"
+#include "../../tools/check/run_case.h"
+#include "../tap.h"
+#include "by_name.h"
+#include "kernel/kernel.h"
+#include <tenon/base.h>
+
+static uint64_t first_seed = 1;
+static int64_t program_count = 2000;
+static int64_t left_out; /* what the device has no types for */
+
+static bool check_program(const by_hand *h, uint64_t seed)
+{
+    random_case *c = random_case_new(seed);
+    if (!c)
+        bail_out("out of memory");
+    char why[512];
+    bool fits = run_case_fits(h, c);
+    left_out += !fits;
+    bool same = !fits || run_case(h, c, why, sizeof why);
+    if (!same) {
+        note("%s", why);
+        random_case_print(c, stdout);
+    }
+    random_case_free(c);
+    return same;
+}
+
+/* ---- a plugin ----------------------------------------------------------- */
+
+enum { SAME, DIFFERS };
+
+static int run_all(const char *name, const char *isa, int threads)
+{
+    by_hand h;
+    by_name_stream = threads == 2 ? "0" : NULL; /* all stores past the caches */
+    if (!by_name_open(&h, name, isa)) {
+        note("%s", by_hand_failure());
+        return DIFFERS;
+    }
+    tn_set_num_threads(threads);
+    int64_t different = 0;
+    for (int64_t i = 0; i < program_count && different < 3; i++)
+        different += !check_program(&h, first_seed + (uint64_t)i);
+    by_hand_close(&h);
+    if (left_out > 0)
+        note("%s lacks types that %" PRId64 " of them use", name, left_out);
+    return different || left_out == program_count ? DIFFERS : SAME;
+}
+
+static bool machine_has(const char *isa)
+{
+    if (!isa || strcmp(isa, "generic") == 0)
+        return true;
+#if defined(__x86_64__)
+    if (strcmp(isa, "v3") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(isa, "v4") == 0)
+        return __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+#endif
+    return false;
+}
+
+static void test_plugin(const char *name, const char *isa, int threads)
+{
+    if (!machine_has(isa)) {
+        skip(1, "this machine lacks the instruction set");
+        return;
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int result = run_all(name, isa, threads);
+        fflush(stdout);
+        _exit(result);
+    }
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        bail_out("cannot run a process");
+    if (WIFSIGNALED(status))
+        note("ended by signal %d", WTERMSIG(status));
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == SAME,
+       "%s%s%s, %d threads: %" PRId64 " programs have the interpreter's bits",
+       name, isa ? ", " : "", isa ? isa : "", threads, program_count);
+}
+
+int main(void)
+{
+    static const char *const isas[] = {"generic", "v3", "v4"};
+    static const int threads[] = {1, 2, 7};
+    const char *name = getenv("TENON_TEST_PLUGIN");
+    if (getenv("TENON_TEST_SEED"))
+        first_seed = strtoull(getenv("TENON_TEST_SEED"), NULL, 0);
+    if (getenv("TENON_TEST_PROGRAMS"))
+        program_count = atoll(getenv("TENON_TEST_PROGRAMS"));
+
+    plan_later();
+    note("%" PRId64 " programs from seed %" PRIu64, program_count, first_seed);
+    ok(tn__math_fn_count() > 0, "functions of the language take part");
+    if (!name || strcmp(name, "reference") == 0)
+        test_plugin("reference", NULL, 1);
+    const char *only = getenv("TENON_TEST_THREADS");
+    for (int t = 0; t < 3; t++) {
+        if (only && threads[t] != atoi(only))
+            continue;
+        if (name && strcmp(name, "cpu") != 0) {
+            if (strcmp(name, "reference") != 0)
+                test_plugin(name, NULL, threads[t]);
+            continue;
+        }
+        for (int i = 0; i < 3; i++)
+            test_plugin("cpu", isas[i], threads[t]);
+    }
+    return done_testing();
+}

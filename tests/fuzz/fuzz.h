@@ -1,0 +1,85 @@
+/* fuzz.h: what the targets share.
+ *
+ * A target is one file with LLVMFuzzerTestOneInput, which libFuzzer calls and
+ * driver.c calls too. It hands any bytes to one parser and checks what holds
+ * for all of them; a check that fails ends the program by abort(), which is
+ * what a fuzzer looks for. */
+#ifndef TN_TESTS_FUZZ_H
+#define TN_TESTS_FUZZ_H
+
+#include <base/memory.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <tenon/base.h>
+#include <unistd.h>
+
+/* The folder of corpus/ that a target starts from. */
+extern const char fuzz_target[];
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void fuzz_check(bool holds, const char *fact)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "# does not hold: %s\n# tn_error: %s\n", fact,
+            tn_error() ? tn_error() : "(none)");
+    abort();
+}
+
+static inline void fuzz_check_line(const char *message)
+{
+    fuzz_check(message && *message, "what is refused has a message");
+    fuzz_check(!message[strcspn(message, "\r\n")], "a message is one line");
+}
+
+/* A call failed: there is a message; the next one starts without it. */
+static inline void fuzz_refused(void)
+{
+    fuzz_check_line(tn_error());
+    fuzz_check(tn_error_code() < 0, "a failure has its code");
+    tn_error_clear();
+}
+
+static inline void fuzz_accepted(void)
+{
+    fuzz_check(!tn_error(), "what is accepted leaves no message");
+}
+
+/* The input as a text that ends where its memory does, for free(). */
+static inline char *fuzz_text(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    if (!text)
+        abort();
+    if (size)
+        memcpy(text, data, size);
+    text[size] = 0;
+    return text;
+}
+
+/* The input as a file in memory; closing the descriptor removes it. */
+static inline int fuzz_file(const void *data, size_t size, char path[32])
+{
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* Runs twice, so that what is made once for the process is there, and checks
+ * that the second time leaves no memory behind. */
+static inline void fuzz_flat(void (*run)(const uint8_t *data, size_t size),
+                             const uint8_t *data, size_t size)
+{
+    run(data, size);
+    int64_t live = tn__memory_live();
+    run(data, size);
+    fuzz_check(tn__memory_live() == live, "nothing leaks");
+}
+
+#endif

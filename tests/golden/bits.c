@@ -1,0 +1,192 @@
+/* bits.c: every operator gives the reference's bits.
+ *
+ *     bits [DEVICE [DIR [EVERY]]]   each EVERYth sample (1), from the first
+ *                                   on, of each file in DIR/ops; DEVICE: cpu
+ *
+ * A sample of tests/golden runs on `reference` and on the device; its outputs
+ * and gradients have equal bits, all NaNs being equal. Two causes are allowed
+ * for other bits: the device's matrix product or convolution was called, whose
+ * order of summing is its own, or other_bits.def has the operator with its reason; the
+ * results then lie within the operator's tolerance. Prints one TAP line, with
+ * the operators whose bits differ and why above it. */
+#include "golden.h"
+#include "vendor.h"
+
+#include <base/object.h>
+#include <device/device.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tensor/tensor.h>
+
+enum { MOST_RESULTS = 96 };
+
+static const struct {
+    const char *op, *reason;
+} others[] = {
+#define OTHER_BITS(op, reason) {op, reason},
+#include "other_bits.def"
+#undef OTHER_BITS
+    {NULL, NULL},
+};
+
+static tn_device *reference;
+static long same, close_enough, failed, refused;
+
+/* ---- comparison ---------------------------------------------------------- */
+
+/* The elements in row-major order; owned by the caller. */
+static char *bytes_of(tn_tensor *x, size_t bytes)
+{
+    char *data = malloc(bytes + 1);
+    if (data && tn_tensor_to_array(tn_contiguous(x), data, bytes) < 0) {
+        free(data);
+        return NULL;
+    }
+    return data;
+}
+
+static bool same_element(tn_dtype dtype, const char *a, const char *b)
+{
+    size_t size = tn_dtype_bytes(dtype);
+    if (memcmp(a, b, size) == 0)
+        return true;
+    double x = tn__element_double(dtype, a), y = tn__element_double(dtype, b);
+    return x != x && y != y;
+}
+
+/* Without a difference "", else what it is. */
+static void difference(tn_tensor *got, tn_tensor *want, char *why, size_t room)
+{
+    tn_dtype dtype = want->dtype;
+    size_t size = tn_dtype_bytes(dtype), bytes = (size_t)want->numel * size;
+    *why = 0;
+    if (got->dtype != dtype ||
+        !tn__shape_equal(got->ndim, got->shape, want->ndim, want->shape)) {
+        snprintf(why, room, "another shape or dtype");
+        return;
+    }
+    char *g = bytes_of(got, bytes), *w = bytes_of(want, bytes);
+    if (!g || !w)
+        snprintf(why, room, "%s", tn_error() ? tn_error() : "no memory");
+    for (int64_t i = 0; g && w && !*why && i < want->numel; i++) {
+        const char *x = g + (size_t)i * size, *y = w + (size_t)i * size;
+        if (!same_element(dtype, x, y))
+            snprintf(why, room, "element %lld is %.9g, the reference's %.9g",
+                     (long long)i, tn__element_double(dtype, x),
+                     tn__element_double(dtype, y));
+    }
+    free(g);
+    free(w);
+}
+
+static const char *reason_for(const char *op)
+{
+    for (int i = 0; others[i].op; i++)
+        if (strcmp(others[i].op, op) == 0)
+            return others[i].reason;
+    return vendor_sums ? "a sum in the device's own order" : NULL;
+}
+
+/* One line for each operator, at its first sample. */
+static void tell(const char *op, size_t number, const char *why,
+                 const char *cause)
+{
+    static char last[64];
+    if (cause && strcmp(last, op) == 0)
+        return;
+    printf("# %s, sample %zu: %s%s%s\n", op, number, why,
+           cause ? "; cause: " : "", cause ? cause : "");
+    snprintf(last, sizeof last, "%s", op);
+}
+
+static void compare(const char *op, size_t number, tn_tensor **got,
+                    int got_count, tn_tensor **want, int want_count)
+{
+    char why[256] = "another number of results", text[256];
+    bool bits = got_count == want_count, near = bits;
+    const char *cause = reason_for(op);
+    for (int i = 0; i < want_count && near; i++) {
+        difference(got[i], want[i], text, sizeof text);
+        if (!*text)
+            continue;
+        if (bits)
+            snprintf(why, sizeof why, "result %d: %.200s", i, text);
+        bits = false;
+        near = cause &&
+               golden_equal(got[i], want[i],
+                            tolerance_for(op, tn_tensor_dtype(want[i])), text,
+                            sizeof text);
+    }
+    same += bits;
+    close_enough += !bits && near;
+    failed += !near;
+    if (!bits)
+        tell(op, number, why, near ? cause : NULL);
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+/* A sample's results on a device; the same random numbers on each. */
+static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
+                  const char *op, tn_tensor **out, char *why, size_t room)
+{
+    tn_device_set(device);
+    tn_manual_seed(17);
+    int count = op_sample_results(file, json, op, tn_clone, out, MOST_RESULTS,
+                                  why, room);
+    /* What failed late belongs to this sample. */
+    if (tn_synchronize(device) < 0 && count >= 0) {
+        snprintf(why, room, "%s", tn_error());
+        count = -1;
+    }
+    tn_error_clear();
+    return count;
+}
+
+/* On reference, and on the device that context is. */
+static void one_sample(tn_safetensors *file, const json_t *json,
+                       const char *op, size_t number, void *context)
+{
+    tn_device *device = context;
+    tn_tensor *want[MOST_RESULTS], *got[MOST_RESULTS];
+    char why[400] = "";
+    int wanted = run_on(reference, file, json, op, want, why, sizeof why);
+    if (wanted < 0) {
+        refused++;
+        return;
+    }
+    vendor_sums = 0;
+    int count = run_on(device, file, json, op, got, why, sizeof why);
+    if (count < 0) {
+        failed++;
+        printf("# %s, sample %zu: %s\n", op, number, why);
+        return;
+    }
+    tn_device_set(reference);
+    compare(op, number, got, count, want, wanted);
+    tn_error_clear();
+}
+
+int main(int argc, char **argv)
+{
+    size_t every = argc > 3 ? (size_t)strtoul(argv[3], NULL, 10) : 1;
+    reference = tn_device_open("reference");
+    tn_device *device = tn_device_open(argc > 1 ? argv[1] : "cpu");
+    if (!reference || !device) {
+        printf("Bail out! %s\n", tn_error());
+        return 1;
+    }
+    vendor_watch(device);
+    if (!golden_each_sample(argc > 2 ? argv[2] : NULL, every, one_sample,
+                            device))
+        return 1;
+    vendor_leave();
+    printf("1..1\n%s 1 - %s: %ld samples with the reference's bits, %ld "
+           "within tolerance for a known cause, %ld failed, %ld refused on "
+           "the reference too\n",
+           failed || !same ? "not ok" : "ok", tn_device_name(device), same,
+           close_enough, failed, refused);
+    printf("# %lld programs went through a compiler\n",
+           (long long)tn_programs_compiled());
+    return failed > 0;
+}

@@ -1,0 +1,205 @@
+/* compare.c: when two tensors are taken for the same. */
+#include "golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plain arithmetic: one or a few roundings, so PyTorch's tight tolerance for
+ * float32 holds. All others (transcendental functions, reductions, products)
+ * have the wide one. */
+static const char *const plain[] = {
+    "abs", "add", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max",
+    "clamp_min", "copysign", "deg2rad", "div", "fill", "floor", "fmax",
+    "fmin", "frac", "full", "hypot", "lerp", "maximum", "minimum", "mul",
+    "nan_to_num", "neg", "nn.functional.hardtanh", "nn.functional.relu",
+    "nn.functional.relu6", "positive", "rad2deg", "reciprocal", "relu",
+    "round", "rsqrt", "rsub", "sign", "sqrt", "square", "sub", "true_divide",
+    "trunc", "where", NULL};
+
+/* Where PyTorch's own result is that far from the exact one; each with its
+ * reason. */
+static const struct {
+    const char *op;
+    tn_dtype dtype;
+    tolerance within;
+} looser[] = {
+#define LOOSER(op, dtype, relative, absolute, reason)                         \
+    {op, dtype, {relative, absolute}},
+#define BY_FLOAT64(op, reason)
+#include "looser.def"
+#undef BY_FLOAT64
+#undef LOOSER
+    {NULL, 0, {0, 0}},
+};
+
+bool golden_by_float64(const char *op)
+{
+    static const char *const names[] = {
+#define LOOSER(op, dtype, relative, absolute, reason)
+#define BY_FLOAT64(op, reason) op,
+#include "looser.def"
+#undef BY_FLOAT64
+#undef LOOSER
+        NULL};
+    int i = 0;
+    while (names[i] && strcmp(names[i], op) != 0)
+        i++;
+    return names[i] != NULL;
+}
+
+/* Is op one of the names, which spaces separate? */
+static bool is_among(const char *names, const char *op)
+{
+    size_t length = strlen(op);
+    for (const char *at = names; (at = strstr(at, op)); at += length)
+        if ((at == names || at[-1] == ' ') &&
+            (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+tolerance tolerance_for(const char *op, tn_dtype dtype)
+{
+    for (int i = 0; looser[i].op; i++) {
+        if (is_among(looser[i].op, op) && looser[i].dtype == dtype)
+            return looser[i].within;
+    }
+    switch (dtype) {
+    case TN_F64:
+        return (tolerance){1e-7, 1e-9};
+    case TN_F16:
+        return (tolerance){2e-3, 1e-3};
+    case TN_BF16:
+        return (tolerance){1.6e-2, 1e-2};
+    case TN_F32:
+        for (int i = 0; plain[i]; i++) {
+            if (strcmp(plain[i], op) == 0)
+                return (tolerance){1.3e-6, 1e-5};
+        }
+        return (tolerance){1e-4, 1e-5};
+    default:
+        return (tolerance){0, 0};
+    }
+}
+
+static bool values_equal(double got, double want, tolerance within)
+{
+    if (isnan(got) || isnan(want))
+        return isnan(got) && isnan(want);
+    if (isinf(got) || isinf(want))
+        return got == want;
+    return fabs(got - want) <= within.absolute + within.relative * fabs(want);
+}
+
+/* x's values as float64 (int64 where it is an integer) in malloc'ed memory. */
+static void *values(tn_tensor *x, tn_dtype as)
+{
+    size_t bytes = (size_t)tn_tensor_numel(x) * 8;
+    void *out = malloc(bytes ? bytes : 1);
+    tn_tensor *wide = tn_to_dtype(x, as);
+    if (!out || !wide || tn_tensor_to_array(wide, out, bytes) < 0) {
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+static bool same_shape(tn_tensor *a, tn_tensor *b)
+{
+    if (tn_tensor_ndim(a) != tn_tensor_ndim(b))
+        return false;
+    for (int i = 0; i < tn_tensor_ndim(a); i++) {
+        if (tn_tensor_shape(a)[i] != tn_tensor_shape(b)[i])
+            return false;
+    }
+    return true;
+}
+
+static void describe(tn_tensor *x, char *text, size_t room)
+{
+    size_t at = (size_t)snprintf(text, room, "%s (",
+                                 tn_dtype_name(tn_tensor_dtype(x)));
+    for (int i = 0; i < tn_tensor_ndim(x) && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%lld", i ? ", " : "",
+                               (long long)tn_tensor_shape(x)[i]);
+    if (at < room)
+        snprintf(text + at, room - at, ")");
+}
+
+bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
+                  char *text, size_t room)
+{
+    if (!got) {
+        snprintf(text, room, "%s", tn_error() ? tn_error() : "no result");
+        return false;
+    }
+    if (!same_shape(got, want) ||
+        tn_tensor_dtype(got) != tn_tensor_dtype(want)) {
+        char a[160], b[160];
+        describe(got, a, sizeof a);
+        describe(want, b, sizeof b);
+        snprintf(text, room, "%s instead of %s", a, b);
+        return false;
+    }
+    bool floating = tn_dtype_is_floating(tn_tensor_dtype(want));
+    tn_dtype as = floating ? TN_F64 : TN_I64;
+    void *g = values(got, as), *w = values(want, as);
+    bool equal = g && w;
+    if (!equal)
+        snprintf(text, room, "%s", tn_error() ? tn_error() : "no memory");
+    for (int64_t i = 0; equal && i < tn_tensor_numel(want); i++) {
+        if (floating) {
+            double x = ((double *)g)[i], y = ((double *)w)[i];
+            equal = values_equal(x, y, within);
+            if (!equal)
+                snprintf(text, room, "element %lld is %.9g, wanted %.9g",
+                         (long long)i, x, y);
+        } else {
+            int64_t x = ((int64_t *)g)[i], y = ((int64_t *)w)[i];
+            equal = x == y;
+            if (!equal)
+                snprintf(text, room, "element %lld is %lld, wanted %lld",
+                         (long long)i, (long long)x, (long long)y);
+        }
+    }
+    free(g);
+    free(w);
+    return equal;
+}
+
+/* Two steps of the type at this size, and what sums in float32 lose where they
+ * cancel: that hangs on the greatest element. */
+static bool near_rounded(double got, double wide, tn_dtype dtype, double most)
+{
+    int digits = dtype == TN_F16 ? 11 : dtype == TN_BF16 ? 8 : 24, exponent;
+    if (isnan(got) || isnan(wide) || isinf(got) || isinf(wide))
+        return (isnan(got) && isnan(wide)) || got == wide ||
+               (isinf(got) && fabs(wide) > 65504 && (got > 0) == (wide > 0));
+    frexp(wide, &exponent);
+    if (dtype == TN_F16 && exponent < -13)
+        exponent = -13;
+    return fabs(got - wide) <= ldexp(2, exponent - digits) + 1e-6 * most;
+}
+
+bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room)
+{
+    if (!got || !wide || !same_shape(got, wide)) {
+        snprintf(text, room, "%s", tn_error() ? tn_error() : "another shape");
+        return false;
+    }
+    double *g = values(got, TN_F64), *w = values(wide, TN_F64), most = 0;
+    bool near = g && w;
+    int64_t count = tn_tensor_numel(wide);
+    for (int64_t i = 0; near && i < count; i++)
+        most = isfinite(w[i]) ? fmax(most, fabs(w[i])) : most;
+    for (int64_t i = 0; near && i < count; i++) {
+        near = near_rounded(g[i], w[i], tn_tensor_dtype(got), most);
+        if (!near)
+            snprintf(text, room, "element %lld is %.9g, in float64 %.9g",
+                     (long long)i, g[i], w[i]);
+    }
+    free(g);
+    free(w);
+    return near;
+}

@@ -1,0 +1,89 @@
+/* golden.h: reading the reference samples, shared by the runner's parts.
+ *
+ * The runner (run.c) walks folders of safetensors files made by PyTorch. A
+ * file is an operator's samples (op_file.c), a layer, an optimizer
+ * (optim_file.c), a schedule (schedule_file.c) or a training run
+ * (training_file.c); each gives a verdict. Nothing depends on the names of
+ * samples or seeds. */
+#ifndef TN_TESTS_GOLDEN_GOLDEN_H
+#define TN_TESTS_GOLDEN_GOLDEN_H
+
+#include <jansson.h>
+#include <tenon/tenon.h>
+
+/* What became of one file. detail names the first failure. */
+typedef struct verdict {
+    int passed, failed, unsupported;
+    char detail[512];
+} verdict;
+
+/* Adds a failure with its reason (printf-style; the first is kept). */
+void verdict_fail(verdict *v, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Each takes an open file of its kind. */
+verdict op_file_run(tn_safetensors *file);
+verdict module_file_run(tn_safetensors *file);
+verdict optim_file_run(tn_safetensors *file);
+verdict schedule_file_run(tn_safetensors *file);
+verdict training_file_run(tn_safetensors *file, const char *name);
+
+/* The outputs of an operator's sample and the gradients of its inputs, where
+ * layout (may be NULL) has put each input elsewhere in memory. Returns how
+ * many; below 0 with the reason in text. */
+int op_sample_results(tn_safetensors *file, const json_t *json,
+                      const char *name, tn_tensor *(*layout)(tn_tensor *x),
+                      tn_tensor **result, int most, char *text, size_t room);
+
+/* Calls visit for each `every`th sample, from the first on, of each file in
+ * folder/ops (NULL: the project's own) that has a row. False, with a line "Bail
+ * out!", if the folder or a file cannot be read. */
+typedef void golden_visit(tn_safetensors *file, const json_t *json,
+                          const char *op, size_t number, void *context);
+bool golden_each_sample(const char *folder, size_t every, golden_visit *visit,
+                        void *context);
+
+/* ---- values ----------------------------------------------------------- */
+
+/* A tensor of the file, with the strides its sample had (NULL: contiguous). */
+tn_tensor *golden_tensor(tn_safetensors *file, const char *key,
+                         const json_t *stride);
+
+/* Turns outputs that PyTorch leaves open (free.def) into those of the sample. */
+void golden_align(tn_safetensors *file, const char *op, const json_t *json,
+                  tn_tensor **out, int count);
+
+/* ---- comparison --------------------------------------------------------- */
+
+typedef struct tolerance {
+    double relative, absolute;
+} tolerance;
+
+/* The tolerance for results of an operator in a dtype: tests/golden's README
+ * has the rule, looser.def the exceptions with their reasons. */
+tolerance tolerance_for(const char *op, tn_dtype dtype);
+
+/* Does looser.def have this operator's results held against float64? */
+bool golden_by_float64(const char *op);
+/* Is got, of a narrower type, the float64 result rounded, to two steps?
+ * Else writes why into text. */
+bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room);
+
+/* Is got what is wanted: shape, dtype, and each value within the tolerance
+ * (NaN equals NaN)? Else writes why into text. */
+bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
+                  char *text, size_t room);
+
+/* ---- what samples leave open: undefined.def ---- */
+
+/* Why a sample, a gradient by an input, an index among outputs says nothing, or
+ * not all; NULL where it does. */
+const char *undefined_sample(const char *op, const json_t *json);
+const char *undefined_gradient(const char *op, int input);
+const char *undefined_index(const char *op, int output);
+
+/* Has input that value at that index along dim? */
+bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *value,
+                    tn_tensor *index, char *text, size_t room);
+
+#endif

@@ -1,0 +1,534 @@
+/* layer.c: the table of layers, each from the arguments PyTorch was given. */
+#include "layer.h"
+
+#include <string.h>
+
+/* ---- arguments ---------------------------------------------------------------- */
+
+static int64_t whole(const json_t *args, const char *name, int64_t fallback)
+{
+    const json_t *value = json_object_get(args, name);
+    if (json_is_array(value))
+        value = json_array_get(value, 0);
+    return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+static double number(const json_t *args, const char *name, double fallback)
+{
+    const json_t *value = json_object_get(args, name);
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+static bool truth(const json_t *args, const char *name, bool fallback)
+{
+    const json_t *value = json_object_get(args, name);
+    return json_is_boolean(value) ? json_is_true(value) : fallback;
+}
+
+static const char *text(const json_t *args, const char *name)
+{
+    return json_string_value(json_object_get(args, name));
+}
+
+/* A list, or one number as a list of one; empty where there is neither. null in
+ * a list stays as 0. */
+static tn_dims_list dims(const json_t *args, const char *name)
+{
+    const json_t *value = json_object_get(args, name);
+    tn_dims_list list = {0, {0}};
+    if (json_is_integer(value))
+        list = tn_dims(json_integer_value(value));
+    for (size_t i = 0; i < json_array_size(value) && i < TN_MAX_NDIM; i++)
+        list.dim[list.count++] = json_integer_value(json_array_get(value, i));
+    return list;
+}
+
+/* ---- activations ----------------------------------------------------------------- */
+
+#define PLAIN(function)                                                       \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        (void)args;                                                           \
+        return tn_nn_##function();                                            \
+    }
+PLAIN(relu)
+PLAIN(tanh)
+PLAIN(sigmoid)
+PLAIN(silu)
+PLAIN(mish)
+PLAIN(selu)
+PLAIN(relu6)
+PLAIN(hardswish)
+PLAIN(hardsigmoid)
+PLAIN(logsigmoid)
+PLAIN(softsign)
+PLAIN(tanhshrink)
+PLAIN(flatten)
+
+static tn_module *make_gelu(const json_t *args)
+{
+    const char *approximate = text(args, "approximate");
+    return approximate && strcmp(approximate, "none") != 0 ? NULL
+                                                           : tn_nn_gelu();
+}
+
+static tn_module *make_elu(const json_t *args)
+{
+    return tn_nn_elu(number(args, "alpha", 1));
+}
+
+static tn_module *make_celu(const json_t *args)
+{
+    return tn_nn_celu(number(args, "alpha", 1));
+}
+
+static tn_module *make_leaky_relu(const json_t *args)
+{
+    return tn_nn_leaky_relu(number(args, "negative_slope", 0.01));
+}
+
+static tn_module *make_hardshrink(const json_t *args)
+{
+    return tn_nn_hardshrink(number(args, "lambd", 0.5));
+}
+
+static tn_module *make_softshrink(const json_t *args)
+{
+    return tn_nn_softshrink(number(args, "lambd", 0.5));
+}
+
+static tn_module *make_softplus(const json_t *args)
+{
+    return tn_nn_softplus(number(args, "beta", 1),
+                          number(args, "threshold", 20));
+}
+
+static tn_module *make_hardtanh(const json_t *args)
+{
+    return tn_nn_hardtanh(number(args, "min_val", -1),
+                          number(args, "max_val", 1));
+}
+
+static tn_module *make_softmax(const json_t *args)
+{
+    return tn_nn_softmax((int)whole(args, "dim", -1));
+}
+
+static tn_module *make_log_softmax(const json_t *args)
+{
+    return tn_nn_log_softmax((int)whole(args, "dim", -1));
+}
+
+static tn_module *make_glu(const json_t *args)
+{
+    return tn_nn_glu((int)whole(args, "dim", -1));
+}
+
+static tn_module *make_prelu(const json_t *args)
+{
+    return tn_nn_prelu(whole(args, "num_parameters", 1),
+                       number(args, "init", 0.25));
+}
+
+/* ---- linear, convolution, pooling -------------------------------------------------- */
+
+static tn_module *make_linear(const json_t *args)
+{
+    return tn_nn_linear(whole(args, "in_features", 0),
+                        whole(args, "out_features", 0),
+                        .no_bias = !truth(args, "bias", true));
+}
+
+static tn_module *make_max_pool2d(const json_t *args)
+{
+    return tn_nn_max_pool2d(whole(args, "kernel_size", 0),
+                            .stride = whole(args, "stride", 0),
+                            .padding = whole(args, "padding", 0),
+                            .dilation = whole(args, "dilation", 0),
+                            .ceil_mode = truth(args, "ceil_mode", false));
+}
+
+/* One number for all axes, or the list. */
+static bool is_list(const json_t *args, const char *name)
+{
+    return json_is_array(json_object_get(args, name));
+}
+
+/* Padding by a rule, and of other kinds than zeros, is none of the layers'. */
+static bool plain_padding(const json_t *args)
+{
+    const char *mode = text(args, "padding_mode");
+    return !text(args, "padding") && (!mode || strcmp(mode, "zeros") == 0);
+}
+
+static tn_dims_list list_only(const json_t *args, const char *name)
+{
+    return is_list(args, name) ? dims(args, name) : (tn_dims_list){0, {0}};
+}
+
+static tn_module *make_conv2d(const json_t *args)
+{
+    const char *rule = text(args, "padding"), *mode = text(args,
+                                                           "padding_mode");
+    bool same = rule && strcmp(rule, "same") == 0;
+    bool reflect = mode && strcmp(mode, "reflect") == 0;
+    if ((rule && !same && strcmp(rule, "valid") != 0) ||
+        (mode && !reflect && strcmp(mode, "zeros") != 0))
+        return NULL;
+    return tn_nn_conv2d(
+        whole(args, "in_channels", 0), whole(args, "out_channels", 0),
+        whole(args, "kernel_size", 0), .stride = whole(args, "stride", 0),
+        .padding = whole(args, "padding", 0),
+        .dilation = whole(args, "dilation", 0),
+        .groups = whole(args, "groups", 0),
+        .kernel_sizes = list_only(args, "kernel_size"),
+        .strides = list_only(args, "stride"),
+        .paddings = list_only(args, "padding"),
+        .dilations = list_only(args, "dilation"),
+        .no_bias = !truth(args, "bias", true), .padding_same = same,
+        .reflect = reflect);
+}
+
+#define CONV(function)                                                        \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        if (!plain_padding(args) || is_list(args, "kernel_size"))             \
+            return NULL;                                                      \
+        return tn_nn_##function(                                              \
+            whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
+            whole(args, "kernel_size", 0),                                    \
+            .stride = whole(args, "stride", 0),                               \
+            .padding = whole(args, "padding", 0),                             \
+            .dilation = whole(args, "dilation", 0),                           \
+            .groups = whole(args, "groups", 0),                               \
+            .output_padding = whole(args, "output_padding", 0),               \
+            .no_bias = !truth(args, "bias", true));                           \
+    }
+CONV(conv1d)
+CONV(conv_transpose1d)
+CONV(conv_transpose2d)
+CONV(conv3d)
+CONV(conv_transpose3d)
+
+static tn_module *make_upsample(const json_t *args)
+{
+    return tn_nn_upsample(number(args, "scale_factor", 0),
+                          .output_size = dims(args, "size"),
+                          .mode = text(args, "mode"),
+                          .align_corners = truth(args, "align_corners", false));
+}
+
+static tn_module *make_avg_pool2d(const json_t *args)
+{
+    return tn_nn_avg_pool2d(
+        whole(args, "kernel_size", 0), .stride = whole(args, "stride", 0),
+        .padding = whole(args, "padding", 0),
+        .ceil_mode = truth(args, "ceil_mode", false),
+        .no_count_include_pad = !truth(args, "count_include_pad", true),
+        .divisor_override = whole(args, "divisor_override", 0));
+}
+
+static tn_module *make_adaptive(const json_t *args)
+{
+    tn_dims_list size = dims(args, "output_size");
+    return tn_nn_adaptive_avg_pool2d(size.dim[0], size.dim[size.count > 1]);
+}
+
+static tn_module *make_pixel_shuffle(const json_t *args)
+{
+    return tn_nn_pixel_shuffle(whole(args, "upscale_factor", 0));
+}
+
+/* ---- embedding --------------------------------------------------------------------- */
+
+static tn_module *make_embedding(const json_t *args)
+{
+    const json_t *row = json_object_get(args, "padding_idx");
+    return tn_nn_embedding(whole(args, "num_embeddings", 0),
+                           whole(args, "embedding_dim", 0),
+                           .has_padding_idx = json_is_integer(row),
+                           .padding_idx = json_integer_value(row));
+}
+
+static tn_module *make_embedding_bag(const json_t *args)
+{
+    return tn_nn_embedding_bag(whole(args, "num_embeddings", 0),
+                               whole(args, "embedding_dim", 0),
+                               text(args, "mode"));
+}
+
+static tn_module *make_bilinear(const json_t *args)
+{
+    return tn_nn_bilinear(whole(args, "in1_features", 0),
+                          whole(args, "in2_features", 0),
+                          whole(args, "out_features", 0),
+                          truth(args, "bias", true));
+}
+
+static int run_bilinear(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_bilinear_forward(module, in[0], in[1]);
+    return out[0] ? 1 : 0;
+}
+
+/* ---- normalisation ------------------------------------------------------------------ */
+
+static bool cumulative(const json_t *args)
+{
+    return json_is_null(json_object_get(args, "momentum"));
+}
+
+#define BATCH_NORM(function)                                                  \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        return tn_nn_##function(                                              \
+            whole(args, "num_features", 0), .eps = number(args, "eps", 0),    \
+            .momentum = number(args, "momentum", 0),                          \
+            .cumulative = cumulative(args),                                   \
+            .no_affine = !truth(args, "affine", true),                        \
+            .no_running_stats = !truth(args, "track_running_stats", true));   \
+    }
+BATCH_NORM(batch_norm1d)
+BATCH_NORM(batch_norm2d)
+BATCH_NORM(batch_norm3d)
+
+#define INSTANCE_NORM(function)                                               \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        return tn_nn_##function(                                              \
+            whole(args, "num_features", 0), .eps = number(args, "eps", 0),    \
+            .momentum = number(args, "momentum", 0),                          \
+            .affine = truth(args, "affine", false),                           \
+            .running_stats = truth(args, "track_running_stats", false));      \
+    }
+INSTANCE_NORM(instance_norm1d)
+INSTANCE_NORM(instance_norm2d)
+INSTANCE_NORM(instance_norm3d)
+
+static tn_module *make_layer_norm(const json_t *args)
+{
+    return tn_nn_layer_norm(dims(args, "normalized_shape"),
+                            .eps = number(args, "eps", 0),
+                            .no_affine = !truth(args, "elementwise_affine",
+                                                true),
+                            .no_bias = !truth(args, "bias", true));
+}
+
+static tn_module *make_rms_norm(const json_t *args)
+{
+    return tn_nn_rms_norm(dims(args, "normalized_shape"),
+                          .eps = number(args, "eps", 0),
+                          .no_affine = !truth(args, "elementwise_affine",
+                                              true));
+}
+
+static tn_module *make_group_norm(const json_t *args)
+{
+    return tn_nn_group_norm(whole(args, "num_groups", 0),
+                            whole(args, "num_channels", 0),
+                            .eps = number(args, "eps", 0),
+                            .no_affine = !truth(args, "affine", true));
+}
+
+/* ---- recurrent ------------------------------------------------------------------------ */
+
+#define RNN(function)                                                         \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        const char *kind = text(args, "nonlinearity");                        \
+        return tn_nn_##function(                                              \
+            whole(args, "input_size", 0), whole(args, "hidden_size", 0),      \
+            .num_layers = (int)whole(args, "num_layers", 1),                  \
+            .bidirectional = truth(args, "bidirectional", false),             \
+            .batch_first = truth(args, "batch_first", false),                 \
+            .no_bias = !truth(args, "bias", true),                            \
+            .relu = kind && strcmp(kind, "relu") == 0,                        \
+            .dropout = number(args, "dropout", 0),                            \
+            .proj_size = whole(args, "proj_size", 0));                        \
+    }
+RNN(rnn)
+RNN(gru)
+RNN(lstm)
+
+#define CELL(function)                                                        \
+    static tn_module *make_##function(const json_t *args)                     \
+    {                                                                         \
+        const char *kind = text(args, "nonlinearity");                        \
+        return tn_nn_##function(                                              \
+            whole(args, "input_size", 0), whole(args, "hidden_size", 0),      \
+            .no_bias = !truth(args, "bias", true),                            \
+            .relu = kind && strcmp(kind, "relu") == 0);                       \
+    }
+CELL(rnn_cell)
+CELL(gru_cell)
+CELL(lstm_cell)
+
+static int run_rnn(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_rnn_forward(module, in[0], in[1], &out[1]);
+    return out[0] ? 2 : 0;
+}
+
+static int run_lstm(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] =
+        tn_nn_lstm_forward(module, in[0], in[1], in[2], &out[1], &out[2]);
+    return out[0] ? 3 : 0;
+}
+
+static int run_rnn_cell(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_rnn_cell_forward(module, in[0], in[1]);
+    return out[0] ? 1 : 0;
+}
+
+static int run_lstm_cell(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_lstm_cell_forward(module, in[0], in[1], in[2], &out[1]);
+    return out[0] ? 2 : 0;
+}
+
+/* ---- attention ------------------------------------------------------------------------ */
+
+static tn_module *make_attention(const json_t *args)
+{
+    return tn_nn_multihead_attention(
+        whole(args, "embed_dim", 0), whole(args, "num_heads", 0),
+        .kdim = whole(args, "kdim", 0), .vdim = whole(args, "vdim", 0),
+        .dropout = number(args, "dropout", 0),
+        .batch_first = truth(args, "batch_first", false),
+        .no_bias = !truth(args, "bias", true));
+}
+
+static int run_attention(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_multihead_attention_forward(module, in[0], in[1], in[2],
+                                               &out[1]);
+    return out[0] ? 2 : 0;
+}
+
+static tn_nn_transformer_options transformer_options(const json_t *args)
+{
+    double dropout = number(args, "dropout", 0.1);
+    return (tn_nn_transformer_options){
+        .size = sizeof(tn_nn_transformer_options),
+        .dim_feedforward = whole(args, "dim_feedforward", 0),
+        .dropout = dropout,
+        .no_dropout = dropout == 0,
+        .activation = text(args, "activation"),
+        .layer_norm_eps = number(args, "layer_norm_eps", 0),
+        .batch_first = truth(args, "batch_first", false),
+        .norm_first = truth(args, "norm_first", false),
+        .no_bias = !truth(args, "bias", true)};
+}
+
+static tn_module *make_encoder_layer(const json_t *args)
+{
+    tn_nn_transformer_options o = transformer_options(args);
+    return tn_nn_transformer_encoder_layer_with(
+        whole(args, "d_model", 0), whole(args, "nhead", 0), &o);
+}
+
+static tn_module *make_decoder_layer(const json_t *args)
+{
+    tn_nn_transformer_options o = transformer_options(args);
+    return tn_nn_transformer_decoder_layer_with(
+        whole(args, "d_model", 0), whole(args, "nhead", 0), &o);
+}
+
+static tn_module *make_transformer(const json_t *args)
+{
+    tn_nn_transformer_options o = transformer_options(args);
+    return tn_nn_transformer_with(
+        whole(args, "d_model", 512), whole(args, "nhead", 8),
+        (int)whole(args, "num_encoder_layers", 6),
+        (int)whole(args, "num_decoder_layers", 6), &o);
+}
+
+static int run_decoder(tn_module *module, tn_tensor **in, tn_tensor **out)
+{
+    out[0] = tn_nn_transformer_decoder_forward_with(module, in[0], in[1],
+                                                    NULL, NULL);
+    return out[0] ? 1 : 0;
+}
+
+static int run_transformer(tn_module *module, tn_tensor **in,
+                           tn_tensor **out)
+{
+    out[0] = tn_nn_transformer_forward_with(module, in[0], in[1], NULL, NULL,
+                                            NULL);
+    return out[0] ? 1 : 0;
+}
+
+/* ---- the table ---------------------------------------------------------------------- */
+
+static const layer layers[] = {
+    {"ReLU", make_relu, NULL},
+    {"Tanh", make_tanh, NULL},
+    {"Sigmoid", make_sigmoid, NULL},
+    {"SiLU", make_silu, NULL},
+    {"Mish", make_mish, NULL},
+    {"SELU", make_selu, NULL},
+    {"ReLU6", make_relu6, NULL},
+    {"Hardswish", make_hardswish, NULL},
+    {"Hardsigmoid", make_hardsigmoid, NULL},
+    {"LogSigmoid", make_logsigmoid, NULL},
+    {"Softsign", make_softsign, NULL},
+    {"Tanhshrink", make_tanhshrink, NULL},
+    {"Flatten", make_flatten, NULL},
+    {"GELU", make_gelu, NULL},
+    {"ELU", make_elu, NULL},
+    {"CELU", make_celu, NULL},
+    {"LeakyReLU", make_leaky_relu, NULL},
+    {"Hardshrink", make_hardshrink, NULL},
+    {"Softshrink", make_softshrink, NULL},
+    {"Softplus", make_softplus, NULL},
+    {"Hardtanh", make_hardtanh, NULL},
+    {"Softmax", make_softmax, NULL},
+    {"LogSoftmax", make_log_softmax, NULL},
+    {"GLU", make_glu, NULL},
+    {"PReLU", make_prelu, NULL},
+    {"Linear", make_linear, NULL},
+    {"MaxPool2d", make_max_pool2d, NULL},
+    {"Conv1d", make_conv1d, NULL},
+    {"Conv2d", make_conv2d, NULL},
+    {"ConvTranspose1d", make_conv_transpose1d, NULL},
+    {"ConvTranspose2d", make_conv_transpose2d, NULL},
+    {"Conv3d", make_conv3d, NULL},
+    {"ConvTranspose3d", make_conv_transpose3d, NULL},
+    {"Upsample", make_upsample, NULL},
+    {"AvgPool2d", make_avg_pool2d, NULL},
+    {"AdaptiveAvgPool2d", make_adaptive, NULL},
+    {"PixelShuffle", make_pixel_shuffle, NULL},
+    {"Embedding", make_embedding, NULL},
+    {"EmbeddingBag", make_embedding_bag, NULL},
+    {"Bilinear", make_bilinear, run_bilinear},
+    {"BatchNorm1d", make_batch_norm1d, NULL},
+    {"BatchNorm2d", make_batch_norm2d, NULL},
+    {"BatchNorm3d", make_batch_norm3d, NULL},
+    {"InstanceNorm1d", make_instance_norm1d, NULL},
+    {"InstanceNorm2d", make_instance_norm2d, NULL},
+    {"InstanceNorm3d", make_instance_norm3d, NULL},
+    {"LayerNorm", make_layer_norm, NULL},
+    {"RMSNorm", make_rms_norm, NULL},
+    {"GroupNorm", make_group_norm, NULL},
+    {"RNN", make_rnn, run_rnn},
+    {"GRU", make_gru, run_rnn},
+    {"LSTM", make_lstm, run_lstm},
+    {"RNNCell", make_rnn_cell, run_rnn_cell},
+    {"GRUCell", make_gru_cell, run_rnn_cell},
+    {"LSTMCell", make_lstm_cell, run_lstm_cell},
+    {"MultiheadAttention", make_attention, run_attention},
+    {"TransformerEncoderLayer", make_encoder_layer, NULL},
+    {"TransformerDecoderLayer", make_decoder_layer, run_decoder},
+    {"Transformer", make_transformer, run_transformer},
+};
+
+const layer *layer_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        if (strcmp(layers[i].name, name) == 0)
+            return &layers[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,213 @@
+/* layouts.c: every operator on inputs that lie elsewhere in memory.
+ *
+ *     layouts [DIR [EVERY]]       each EVERYth sample (1) of each file in DIR/ops
+ *
+ * A sample of tests/golden runs with contiguous inputs, then with the same
+ * values in other layouts; outputs and gradients have the same bits. Where the
+ * device's matrix product or convolution was called, whose order of summing is
+ * its own, they lie within the operator's tolerance. Prints one TAP line a
+ * layout, with counts; a call that is refused with contiguous inputs counts as
+ * left out, one that is refused in another layout alone has failed. */
+#include "golden.h"
+#include "vendor.h"
+
+#include <base/object.h>
+#include <device/device.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tensor/tensor.h>
+
+enum { MOST_RESULTS = 96 };
+
+/* ---- layouts ------------------------------------------------------------- */
+
+/* A tensor that owns x's values in memory of shape room, of which the view that
+ * begins at offset with these strides is x's shape. */
+static tn_tensor *placed(tn_tensor *x, int64_t room, const int64_t *stride,
+                         int64_t offset)
+{
+    tn_tensor *base = tn_full(tn_dims(room), 0.0,
+                              .dtype = tn_tensor_dtype(x),
+                              .device = tn_tensor_device(x));
+    if (!x || !base)
+        return NULL;
+    tn_tensor *view = tn__scope_own(tn__tensor_view(
+        base, x->dtype, x->ndim, x->shape, stride, offset));
+    TN_NO_GRAD {
+        if (!tn_copy_(view, x))
+            view = NULL;
+    }
+    return view;
+}
+
+static tn_tensor *contiguous(tn_tensor *x)
+{
+    return tn_clone(x);
+}
+
+/* The first dimension varies fastest, as in Fortran. */
+static tn_tensor *transposed(tn_tensor *x)
+{
+    int64_t stride[TN_MAX_NDIM], room = 1;
+    for (int d = 0; x && d < x->ndim; d++) {
+        stride[d] = room;
+        room *= x->shape[d];
+    }
+    return x ? placed(x, room, stride, 0) : NULL;
+}
+
+/* Every second element of rows with a gap, from an odd offset on. */
+static tn_tensor *strided(tn_tensor *x)
+{
+    int64_t stride[TN_MAX_NDIM], room = 2;
+    for (int d = x ? x->ndim - 1 : -1; d >= 0; d--) {
+        stride[d] = room;
+        room = room * x->shape[d] + 3;
+    }
+    return x ? placed(x, room + 1, stride, 1) : NULL;
+}
+
+/* Each dimension runs backwards. */
+static tn_tensor *backwards(tn_tensor *x)
+{
+    int64_t stride[TN_MAX_NDIM], room = 1, offset = 0;
+    for (int d = x ? x->ndim - 1 : -1; d >= 0; d--) {
+        stride[d] = -room;
+        offset += x->shape[d] ? (x->shape[d] - 1) * room : 0;
+        room *= x->shape[d];
+    }
+    return x ? placed(x, room, stride, offset) : NULL;
+}
+
+static const struct {
+    const char *name;
+    tn_tensor *(*make)(tn_tensor *x);
+} layouts[] = {{"transposed", transposed},
+               {"strided, at an offset", strided},
+               {"backwards (negative strides)", backwards}};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+/* ---- comparison ------------------------------------------------------------ */
+
+static bool same_bits(tn_tensor *a, tn_tensor *b)
+{
+    size_t bytes = (size_t)tn_tensor_numel(a) *
+                   tn_dtype_bytes(tn_tensor_dtype(a));
+    if (tn_tensor_dtype(a) != tn_tensor_dtype(b) ||
+        !tn__shape_equal(a->ndim, a->shape, b->ndim, b->shape))
+        return false;
+    char *one = malloc(bytes + 1), *other = malloc(bytes + 1);
+    bool same = one && other &&
+                tn_tensor_to_array(tn_contiguous(a), one, bytes) == TN_OK &&
+                tn_tensor_to_array(tn_contiguous(b), other, bytes) == TN_OK &&
+                memcmp(one, other, bytes) == 0;
+    free(one);
+    free(other);
+    return same;
+}
+
+typedef struct tally {
+    long same, close, failed, refused;
+} tally;
+
+static tally tallies[LAYOUTS];
+
+static void compare(const char *name, size_t number, int k, tn_tensor **want,
+                    int want_count, tn_tensor **got, int got_count)
+{
+    bool same = got_count == want_count, close = same;
+    char why[256] = "another number of results";
+    for (int i = 0; i < want_count && close; i++) {
+        bool bits = same_bits(want[i], got[i]);
+        same = same && bits;
+        if (bits)
+            continue;
+        snprintf(why, sizeof why, "result %d has other bits", i);
+        close = vendor_sums > 0 &&
+                golden_equal(got[i], want[i],
+                             tolerance_for(name, tn_tensor_dtype(want[i])),
+                             why, sizeof why);
+    }
+    if (same)
+        tallies[k].same++;
+    else if (close)
+        tallies[k].close++;
+    else if (tallies[k].failed++ < 20)
+        printf("# %s: %s, sample %zu: %s\n", layouts[k].name, name, number,
+               why);
+}
+
+/* Operators whose meaning is a place in memory, or which refuse what memory does
+ * not allow. */
+static const char *const about_memory[] = {"as_strided", "as_strided_copy",
+                                           "as_strided_scatter", "view",
+                                           "view_as", "view_copy"};
+
+static bool is_about_memory(const char *name)
+{
+    for (size_t i = 0; i < sizeof about_memory / sizeof *about_memory; i++)
+        if (strcmp(name, about_memory[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static void one_sample(tn_safetensors *file, const json_t *json,
+                       const char *name, size_t number, void *context)
+{
+    (void)context;
+    if (is_about_memory(name))
+        return;
+    tn_tensor *want[MOST_RESULTS];
+    char why[400] = "";
+    vendor_sums = 0;
+    tn_rng_state start = tn_rng_state_get();
+    int count = op_sample_results(file, json, name, contiguous, want,
+                                  MOST_RESULTS, why, sizeof why);
+    tn_error_clear();
+    for (int k = 0; k < LAYOUTS; k++) {
+        tn_tensor *got[MOST_RESULTS];
+        if (count < 0) {
+            tallies[k].refused++;
+            continue;
+        }
+        tn_rng_state_set(start);
+        int filled = op_sample_results(file, json, name, layouts[k].make, got,
+                                       MOST_RESULTS, why, sizeof why);
+        if (filled < 0 && tallies[k].failed++ < 20)
+            printf("# %s: %s, sample %zu: %s\n", layouts[k].name, name,
+                   number, why);
+        if (filled >= 0)
+            compare(name, number, k, want, count, got, filled);
+        tn_error_clear();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    size_t every = argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : 1;
+    tn_device *device = tn_device_current();
+    if (!device) {
+        printf("Bail out! %s\n", tn_error());
+        return 1;
+    }
+    vendor_watch(device);
+    if (!golden_each_sample(argc > 1 ? argv[1] : NULL, every, one_sample,
+                            NULL))
+        return 1;
+    vendor_leave();
+    printf("1..%d\n", LAYOUTS);
+    long failed = 0;
+    for (int k = 0; k < LAYOUTS; k++) {
+        const tally *t = &tallies[k];
+        failed += t->failed + (t->same == 0);
+        printf("%s %d - %s: %s inputs: %ld samples with equal bits, %ld with "
+               "the vendor's sums within tolerance, %ld failed, %ld refused "
+               "when contiguous too\n",
+               t->failed || !t->same ? "not ok" : "ok", k + 1,
+               tn_device_name(device), layouts[k].name, t->same, t->close,
+               t->failed, t->refused);
+    }
+    return failed > 0;
+}

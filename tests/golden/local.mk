@@ -1,0 +1,37 @@
+# What this room adds to the build: see the head of Makefile.am.
+
+# Operators' samples: read, called, compared.
+golden_ops = tests/golden/golden.h tests/golden/op_file.c \
+	tests/golden/each.c \
+	tests/golden/undefined.c tests/golden/undefined.def \
+	tests/golden/align.c tests/golden/free.def \
+	tests/golden/tensor.c tests/golden/compare.c tests/golden/looser.def
+
+# The runner takes any folder of reference samples: built by `make`, so that it
+# can be used on others than the project's own.
+noinst_PROGRAMS += tests/golden/run
+tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
+	tests/golden/module_file.c tests/golden/layer.c tests/golden/layer.h \
+	tests/golden/optim_file.c \
+	tests/golden/schedule_file.c \
+	tests/golden/training_file.c
+tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DGOLDEN_DATA='"$(abs_top_srcdir)/data"'
+tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
+
+dist_check_SCRIPTS += tests/test_golden.sh
+EXTRA_DIST += tests/golden/README.md
+
+# Operators against themselves, in other layouts and dtypes: of the test
+# programs, since they make views that the public interface cannot.
+check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits
+tests_golden_layouts_SOURCES = tests/golden/layouts.c $(golden_ops) \
+	tests/golden/vendor.c tests/golden/vendor.h
+tests_golden_layouts_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_halves_SOURCES = tests/golden/halves.c \
+	tests/golden/wider_halves.def $(golden_ops)
+tests_golden_halves_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
+tests_golden_bits_SOURCES = tests/golden/bits.c \
+	tests/golden/other_bits.def $(golden_ops) \
+	tests/golden/vendor.c tests/golden/vendor.h
+tests_golden_bits_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm

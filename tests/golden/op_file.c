@@ -1,0 +1,631 @@
+/* op_file.c: one operator's samples: call by name, compare, walk back.
+ *
+ * PyTorch's arguments are bound to a row's by position and name, each row that
+ * serves the name tried in turn, as PyTorch picks an overload. */
+#include "golden.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ARGS = 24, MOST_OUTS = 64, MOST_TENSORS = 64 };
+
+/* The values of one sample and all they point to. */
+typedef struct bound {
+    tn_value value[MOST_ARGS];
+    tn_dims_list dims[MOST_ARGS];
+    tn_tensor *list[MOST_ARGS][MOST_TENSORS];
+    double floats[MOST_ARGS][MOST_TENSORS];
+} bound;
+
+/* Every tensor of a sample is made once, in order, args first: gradients are
+ * asked for by that number. */
+typedef struct sample {
+    tn_safetensors *file;
+    const json_t *json;
+    tn_tensor *tensor[MOST_TENSORS];
+    const json_t *from[MOST_TENSORS]; /* the JSON it was made of */
+    int count;
+    int64_t dim; /* argument dim of the row that was called, or -1 */
+    /* How it lies in memory: as in PyTorch, or as this says. */
+    tn_tensor *(*layout)(tn_tensor *x);
+} sample;
+
+static bool is_tensor(const json_t *value)
+{
+    return json_object_get(value, "tensor") != NULL;
+}
+
+static void collect_tensors(sample *s, const json_t *value)
+{
+    if (is_tensor(value) && s->count < MOST_TENSORS) {
+        tn_tensor *x = golden_tensor(
+            s->file, json_string_value(json_object_get(value, "tensor")),
+            json_object_get(value, "stride"));
+        s->from[s->count] = value;
+        s->tensor[s->count++] = s->layout ? s->layout(x) : x;
+    } else if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            collect_tensors(s, json_array_get(value, i));
+    }
+}
+
+static tn_tensor *made(const sample *s, const json_t *value)
+{
+    for (int i = 0; i < s->count; i++) {
+        if (s->from[i] == value)
+            return s->tensor[i];
+    }
+    return NULL;
+}
+
+/* ---- one value ----------------------------------------------------------- */
+
+static bool takes(const tn_op_arg *arg, int kind)
+{
+    return arg->kinds & 1u << kind;
+}
+
+static double float_of(const json_t *value)
+{
+    const char *text = json_string_value(json_object_get(value, "float"));
+    return text ? strtod(text, NULL) : json_number_value(value);
+}
+
+static bool is_float(const json_t *value)
+{
+    return json_is_real(value) || json_object_get(value, "float");
+}
+
+/* Two lists of sizes for an argument that has them one behind the other. */
+static bool bind_pair(const json_t *value, const tn_op_arg *arg, bound *b,
+                      int i)
+{
+    b->dims[i].count = 0;
+    for (size_t k = 0; k < json_array_size(value); k++) {
+        const json_t *list = json_array_get(value, k);
+        for (size_t n = 0; n < json_array_size(list); n++) {
+            const json_t *size = json_array_get(list, n);
+            if (!json_is_integer(size) || b->dims[i].count == TN_MAX_NDIM)
+                return false;
+            b->dims[i].dim[b->dims[i].count++] = json_integer_value(size);
+        }
+    }
+    b->value[i].kind = TN_VALUE_DIMS;
+    b->value[i].of.dims = &b->dims[i];
+    return takes(arg, TN_VALUE_DIMS);
+}
+
+static bool bind_list(const sample *s, const json_t *value,
+                      const tn_op_arg *arg, bound *b, int i)
+{
+    tn_value *out = &b->value[i];
+    size_t count = json_array_size(value);
+    const json_t *first = json_array_get(value, 0);
+    if (count > MOST_TENSORS)
+        return false;
+    if (first && is_tensor(first)) {
+        if (!takes(arg, TN_VALUE_TENSORS))
+            return false;
+        for (size_t k = 0; k < count; k++)
+            b->list[i][k] = made(s, json_array_get(value, k));
+        out->kind = TN_VALUE_TENSORS;
+        out->of.tensors = b->list[i];
+        out->count = (int32_t)count;
+        return true;
+    }
+    if (json_is_array(first))
+        return bind_pair(value, arg, b, i);
+    bool whole = count <= TN_MAX_NDIM; /* None among sizes: ours is -1 */
+    for (size_t k = 0; k < count; k++)
+        whole = whole && (json_is_integer(json_array_get(value, k)) ||
+                          json_is_null(json_array_get(value, k)));
+    if (whole && takes(arg, TN_VALUE_DIMS)) {
+        b->dims[i].count = (int32_t)count;
+        for (size_t k = 0; k < count; k++) {
+            const json_t *size = json_array_get(value, k);
+            b->dims[i].dim[k] =
+                json_is_null(size) ? -1 : json_integer_value(size);
+        }
+        out->kind = TN_VALUE_DIMS;
+        out->of.dims = &b->dims[i];
+        return true;
+    }
+    if (!takes(arg, TN_VALUE_FLOATS))
+        return false;
+    for (size_t k = 0; k < count; k++)
+        b->floats[i][k] = float_of(json_array_get(value, k));
+    out->kind = TN_VALUE_FLOATS;
+    out->of.floats = b->floats[i];
+    out->count = (int32_t)count;
+    return true;
+}
+
+static bool bind_number(const json_t *value, const tn_op_arg *arg, bound *b,
+                        int i)
+{
+    tn_value *out = &b->value[i];
+    bool real = is_float(value), boolean = json_is_boolean(value);
+    int64_t whole = boolean ? json_is_true(value) : json_integer_value(value);
+    if (takes(arg, TN_VALUE_NUMBER)) {
+        out->kind = TN_VALUE_NUMBER;
+        out->count = real      ? TN_SCALAR_FLOAT
+                     : boolean ? TN_SCALAR_BOOL
+                               : TN_SCALAR_INT;
+        if (real)
+            out->of.f = float_of(value);
+        else
+            out->of.i = whole;
+    } else if (boolean && takes(arg, TN_VALUE_BOOL)) {
+        out->kind = TN_VALUE_BOOL;
+        out->of.i = whole;
+    } else if (!real && !boolean && takes(arg, TN_VALUE_INT)) {
+        out->kind = TN_VALUE_INT;
+        out->of.i = whole;
+    } else if (!boolean && takes(arg, TN_VALUE_FLOAT)) {
+        out->kind = TN_VALUE_FLOAT;
+        out->of.f = float_of(value);
+    } else if (!real && !boolean && takes(arg, TN_VALUE_DIMS)) {
+        b->dims[i].count = 1;
+        b->dims[i].dim[0] = whole;
+        out->kind = TN_VALUE_DIMS;
+        out->of.dims = &b->dims[i];
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Binds one JSON value to argument i; false if the row cannot take it. */
+static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
+                 bound *b, int i)
+{
+    tn_value *out = &b->value[i];
+    if (json_is_null(value)) {
+        out->kind = TN_VALUE_NONE;
+        return arg->optional || arg->fallback;
+    }
+    if (is_tensor(value)) {
+        out->kind = TN_VALUE_TENSOR;
+        out->of.tensor = made(s, value);
+        return takes(arg, TN_VALUE_TENSOR);
+    }
+    if (json_is_array(value))
+        return bind_list(s, value, arg, b, i);
+    if (json_is_string(value)) {
+        out->kind = TN_VALUE_STRING;
+        out->of.string = json_string_value(value);
+        return takes(arg, TN_VALUE_STRING);
+    }
+    const json_t *dtype = json_object_get(value, "dtype");
+    if (dtype) {
+        out->kind = TN_VALUE_DTYPE;
+        out->of.i = tn_dtype_from_name(json_string_value(dtype));
+        return takes(arg, TN_VALUE_DTYPE) && out->of.i;
+    }
+    return bind_number(value, arg, b, i);
+}
+
+/* meshgrid(x, y) and meshgrid([x, y]) are the same call: tensors that stand
+ * alone belong to an argument that takes only lists. Returns how many. */
+static size_t bind_loose_tensors(const sample *s, const json_t *args,
+                                 size_t from, const tn_op_arg *arg, bound *b,
+                                 int i)
+{
+    size_t count = 0, given = json_array_size(args);
+    if (!takes(arg, TN_VALUE_TENSORS) || takes(arg, TN_VALUE_TENSOR))
+        return 0;
+    while (from + count < given && count < MOST_TENSORS &&
+           is_tensor(json_array_get(args, from + count))) {
+        b->list[i][count] = made(s, json_array_get(args, from + count));
+        count++;
+    }
+    b->value[i].kind = TN_VALUE_TENSORS;
+    b->value[i].of.tensors = b->list[i];
+    b->value[i].count = (int32_t)count;
+    return count;
+}
+
+/* x.permute(1, 0) and x.permute([1, 0]) are the same call: sizes that stand
+ * alone at the end belong to the last dims argument. */
+static bool bind_loose_dims(const json_t *args, size_t from,
+                            const tn_op_arg *arg, bound *b, int i)
+{
+    size_t count = json_array_size(args) - from;
+    if (!takes(arg, TN_VALUE_DIMS) || count > TN_MAX_NDIM)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        const json_t *size = json_array_get(args, from + k);
+        if (!json_is_integer(size))
+            return false;
+        b->dims[i].dim[k] = json_integer_value(size);
+    }
+    b->dims[i].count = (int32_t)count;
+    b->value[i].kind = TN_VALUE_DIMS;
+    b->value[i].of.dims = &b->dims[i];
+    return true;
+}
+
+static int find_arg(const tn_op *op, const char *name)
+{
+    for (int i = 0; i < tn_op_arg_count(op); i++) {
+        if (strcmp(tn_op_arg_at(op, i)->name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* Samples begin with the tensor that an operator is about; where PyTorch's
+ * function takes another one first, value number k of a sample is argument
+ * at[k]. */
+static const struct {
+    const char *op;
+    int count, at[3];
+} orders[] = {
+    {"where", 3, {1, 0, 2}},                  /* input, condition, other */
+    {"nn.functional.embedding", 2, {1, 0, 2}}, /* weight, input */
+    {"nn.functional.embedding_bag", 2, {1, 0, 2}},
+    {"polygamma", 2, {1, 0}},         /* n, input */
+    {"special.polygamma", 2, {1, 0}},
+    {"einsum", 2, {1, 0}},                     /* equation, operands */
+};
+
+static int place_of(const char *name, int k)
+{
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (strcmp(orders[i].op, name) == 0 && k < orders[i].count)
+            return orders[i].at[k];
+    return k;
+}
+
+static bool bind_all(const sample *s, const tn_op *op, const char *op_name,
+                     bound *b)
+{
+    int count = tn_op_arg_count(op), next = 0;
+    if (count > MOST_ARGS)
+        return false;
+    memset(b->value, 0, sizeof b->value);
+    bool given[MOST_ARGS] = {false};
+    const json_t *args = json_object_get(s->json, "args");
+    size_t positional = json_array_size(args);
+    for (size_t k = 0; k < positional; k++) {
+        int i = place_of(op_name, next++);
+        if (i >= count)
+            return false;
+        const tn_op_arg *arg = tn_op_arg_at(op, i);
+        given[i] = true;
+        if ((int)positional > count && bind_loose_dims(args, k, arg, b, i))
+            break;
+        size_t tensors = is_tensor(json_array_get(args, k))
+                             ? bind_loose_tensors(s, args, k, arg, b, i)
+                             : 0;
+        if (tensors)
+            k += tensors - 1;
+        else if (!bind(s, json_array_get(args, k), arg, b, i))
+            return false;
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(s->json, "kwargs"), name, value) {
+        int i = find_arg(op, name);
+        if (i < 0 || given[i] || !bind(s, value, tn_op_arg_at(op, i), b, i))
+            return false;
+        given[i] = true;
+    }
+    for (int i = 0; i < count; i++) {
+        const tn_op_arg *arg = tn_op_arg_at(op, i);
+        if (!given[i] && !arg->optional && !arg->fallback)
+            return false;
+    }
+    return true;
+}
+
+/* ---- one sample ------------------------------------------------------------ */
+
+static void mark_gradients(const sample *s)
+{
+    const json_t *grads = json_object_get(s->json, "grads");
+    for (size_t i = 0; i < json_array_size(grads); i++) {
+        json_int_t input = json_integer_value(
+            json_object_get(json_array_get(grads, i), "input"));
+        if (input >= 0 && input < s->count)
+            tn_requires_grad(s->tensor[input]);
+    }
+}
+
+/* The sum over outputs of output * cotangent, whose gradient by each output is
+ * that cotangent exactly. */
+static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
+{
+    const json_t *which = json_object_get(s->json, "diff_outs");
+    const json_t *cotangents = json_object_get(s->json, "cotangents");
+    tn_tensor *total = NULL;
+    for (size_t i = 0; i < json_array_size(which); i++) {
+        json_int_t k = json_integer_value(json_array_get(which, i));
+        if (k < 0 || k >= count)
+            return NULL;
+        tn_tensor *g = tn_safetensors_tensor(
+            s->file, json_string_value(json_array_get(cotangents, i)));
+        tn_tensor *part =
+            tn_sum(tn_to_dtype(tn_mul(out[k], g), TN_F64));
+        total = total ? tn_add(total, part) : part;
+    }
+    return total;
+}
+
+/* What a sample does not say is said, one by one. */
+static void note_open(const char *op, const json_t *json, const char *what,
+                      const char *reason)
+{
+    const char *dtype = json_string_value(json_object_get(json, "dtype"));
+    printf("# %s (%s): %s: %s\n", op, dtype ? dtype : "", what, reason);
+}
+
+static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
+                            int count, char *text, size_t room)
+{
+    const json_t *grads = json_object_get(s->json, "grads");
+    if (json_array_size(json_object_get(s->json, "diff_outs")) == 0)
+        return true;
+    tn_tensor *root = weighted_sum(s, out, count);
+    /* What hangs on no input has no gradient: as good as zeros. */
+    if (!root || (tn_tensor_requires_grad(root) && tn_backward(root) < 0)) {
+        snprintf(text, room, "backward: %s",
+                 tn_error() ? tn_error() : "no such output");
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(grads); i++) {
+        const json_t *entry = json_array_get(grads, i);
+        json_int_t input =
+            json_integer_value(json_object_get(entry, "input"));
+        const char *key =
+            json_string_value(json_object_get(entry, "tensor"));
+        if (input < 0 || input >= s->count) {
+            snprintf(text, room, "no input %lld", (long long)input);
+            return false;
+        }
+        const char *reason = undefined_gradient(op, (int)input);
+        if (reason) {
+            note_open(op, s->json, "gradient not compared", reason);
+            continue;
+        }
+        tn_tensor *got = tn_tensor_grad(s->tensor[input]);
+        char why[256] = "";
+        bool equal;
+        if (key) {
+            tn_tensor *want = tn_safetensors_tensor(s->file, key);
+            tn_tensor *zero = got ? got : tn_zeros_like(s->tensor[input]);
+            equal = golden_equal(zero, want,
+                                 tolerance_for(op, tn_tensor_dtype(want)), why,
+                                 sizeof why);
+        } else {
+            /* None there; zeros here say the same. */
+            equal = !got || tn_item(tn_sum(tn_abs(got))) == 0;
+            snprintf(why, sizeof why, "not zero");
+        }
+        if (!equal) {
+            snprintf(text, room, "gradient of input %lld: %s",
+                     (long long)input, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_outputs(const sample *s, const char *op, tn_tensor **out,
+                          int count, char *text, size_t room)
+{
+    const json_t *outs = json_object_get(s->json, "outs");
+    if ((size_t)count < json_array_size(outs)) {
+        snprintf(text, room, "%d outputs instead of %zu", count,
+                 json_array_size(outs));
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(outs); i++) {
+        tn_tensor *want = tn_safetensors_tensor(
+            s->file, json_string_value(json_array_get(outs, i)));
+        char why[256] = "";
+        bool equal = want && golden_equal(out[i], want,
+                                          tolerance_for(op,
+                                                        tn_tensor_dtype(want)),
+                                          why, sizeof why);
+        const char *reason = undefined_index(op, (int)i);
+        if (want && !equal && reason) {
+            note_open(op, s->json, "another index of an equal", reason);
+            equal = names_an_equal(s->tensor[0], s->dim, out[0], out[i], why,
+                                   sizeof why);
+        }
+        if (!equal) {
+            snprintf(text, room, "output %zu: %s", i,
+                     want ? why : tn_error());
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The value of argument dim, by default the last one. */
+static int64_t dim_of(const tn_op *op, const bound *b)
+{
+    int i = find_arg(op, "dim");
+    return i < 0 || b->value[i].kind != TN_VALUE_INT ? -1 : b->value[i].of.i;
+}
+
+/* Samples of linalg.pinv with two matrices are of their product: that of a and
+ * b^T, which has a rank that is known. */
+static bool is_product(const char *name, const json_t *json)
+{
+    const json_t *args = json_object_get(json, "args");
+    return strcmp(name, "linalg.pinv") == 0 && json_array_size(args) == 2 &&
+           is_tensor(json_array_get(args, 1));
+}
+
+/* Calls the row that takes the sample's tensors: how many outputs, below 0 with
+ * the reason in text. */
+static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
+                    size_t room)
+{
+    static bound b; /* 30 KiB: kept off the stack */
+    const tn_op *op = tn_op_find(name);
+    if (is_product(name, s->json)) {
+        out[0] = tn_linalg_pinv(tn_matmul(
+            s->tensor[0], tn_transpose(s->tensor[1], -1, -2)));
+        snprintf(text, room, "%s", tn_error() ? tn_error() : "");
+        return out[0] ? 1 : -1;
+    }
+    while (op && !bind_all(s, op, name, &b))
+        op = tn_op_next(op, name);
+    if (!op) {
+        snprintf(text, room, "no row takes these arguments");
+        return -1;
+    }
+    s->dim = dim_of(op, &b);
+    int count = tn_op_call(op, b.value, tn_op_arg_count(op), out, MOST_OUTS);
+    if (count < 0)
+        snprintf(text, room, "%s",
+                 tn_error() ? tn_error() : tn_status_name(count));
+    return count;
+}
+
+/* The same after making its tensors. */
+static int call_sample(sample *s, const char *name, tn_tensor **out,
+                       char *text, size_t room)
+{
+    const json_t *args = json_object_get(s->json, "args");
+    for (size_t i = 0; i < json_array_size(args); i++)
+        collect_tensors(s, json_array_get(args, i));
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(s->json, "kwargs"), key, value)
+        collect_tensors(s, value);
+    mark_gradients(s);
+    if (tn_error()) {
+        snprintf(text, room, "inputs: %s", tn_error());
+        return -1;
+    }
+    return call_row(s, name, out, text, room);
+}
+
+static bool is_narrow(const tn_tensor *x)
+{
+    return tn_dtype_is_floating(tn_tensor_dtype(x)) &&
+           tn_tensor_dtype(x) != TN_F64;
+}
+
+/* The sample once more in float64: out and the gradients beside its own. */
+static bool check_rounding(sample *s, const char *name, tn_tensor **out,
+                           int count, char *text, size_t room)
+{
+    sample wide = *s;
+    tn_tensor *wide_out[MOST_OUTS] = {NULL};
+    for (int i = 0; i < s->count; i++)
+        if (is_narrow(s->tensor[i]))
+            wide.tensor[i] = tn_to_dtype(tn_detach(s->tensor[i]), TN_F64);
+    mark_gradients(&wide);
+    if (call_row(&wide, name, wide_out, text, room) != count)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (is_narrow(out[i]) &&
+            !golden_rounds(out[i], wide_out[i], text, room))
+            return false;
+    if (!json_array_size(json_object_get(s->json, "diff_outs")))
+        return true;
+    tn_tensor *root = weighted_sum(s, out, count);
+    tn_tensor *wide_root = weighted_sum(&wide, wide_out, count);
+    if (tn_backward(root) < 0 || tn_backward(wide_root) < 0)
+        return false;
+    for (int i = 0; i < s->count; i++)
+        if (tn_tensor_grad(s->tensor[i]) &&
+            !golden_rounds(tn_tensor_grad(s->tensor[i]),
+                           tn_tensor_grad(wide.tensor[i]), text, room))
+            return false;
+    return true;
+}
+
+static bool run_sample(tn_safetensors *file, const json_t *json,
+                       const char *name, char *text, size_t room)
+{
+    sample s = {.file = file, .json = json};
+    tn_tensor *out[MOST_OUTS] = {NULL};
+    int count = call_sample(&s, name, out, text, room);
+    if (count < 0)
+        return false;
+    golden_align(file, name, json, out, count);
+    if (check_outputs(&s, name, out, count, text, room))
+        return check_gradients(&s, name, out, count, text, room);
+    return is_narrow(out[0]) && golden_by_float64(name) &&
+           check_rounding(&s, name, out, count, text, room);
+}
+
+int op_sample_results(tn_safetensors *file, const json_t *json,
+                      const char *name, tn_tensor *(*layout)(tn_tensor *x),
+                      tn_tensor **result, int most, char *text, size_t room)
+{
+    sample s = {.file = file, .json = json, .layout = layout};
+    tn_tensor *out[MOST_OUTS] = {NULL};
+    int count = call_sample(&s, name, out, text, room), filled = 0;
+    for (int i = 0; i < count && filled < most; i++)
+        result[filled++] = out[i];
+    if (count < 0 || !json_array_size(json_object_get(json, "diff_outs")))
+        return count < 0 ? count : filled;
+    tn_tensor *root = weighted_sum(&s, out, count);
+    if (!root || (tn_tensor_requires_grad(root) && tn_backward(root) < 0)) {
+        snprintf(text, room, "backward: %s", tn_error() ? tn_error() : "");
+        return -1;
+    }
+    for (int i = 0; i < s.count && filled < most; i++)
+        if (tn_tensor_grad(s.tensor[i]))
+            result[filled++] = tn_tensor_grad(s.tensor[i]);
+    return filled;
+}
+
+/* ---- the file ---------------------------------------------------------------- */
+
+void verdict_fail(verdict *v, const char *format, ...)
+{
+    v->failed++;
+    if (v->failed > 1)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->detail, sizeof v->detail, format, args);
+    va_end(args);
+}
+
+verdict op_file_run(tn_safetensors *file)
+{
+    verdict v = {0};
+    const char *name = tn_safetensors_metadata(file, "op");
+    const char *text = tn_safetensors_metadata(file, "samples");
+    json_t *samples = text ? json_loads(text, 0, NULL) : NULL;
+    if (!name || !json_is_array(samples)) {
+        verdict_fail(&v, "no op or samples in the metadata");
+        json_decref(samples);
+        return v;
+    }
+    bool known = tn_op_find(name) != NULL;
+    for (size_t i = 0; i < json_array_size(samples); i++) {
+        const json_t *json = json_array_get(samples, i);
+        const char *reason = undefined_sample(name, json);
+        if (reason && known)
+            note_open(name, json, "unsupported", reason);
+        if (!known || reason) {
+            v.unsupported++;
+            continue;
+        }
+        char why[400] = "";
+        tn_scope *scope = tn_scope_open();
+        if (run_sample(file, json, name, why, sizeof why))
+            v.passed++;
+        else
+            verdict_fail(&v, "sample %zu (%s): %s", i,
+                         json_string_value(json_object_get(json, "dtype")),
+                         why);
+        tn_error_clear();
+        tn_scope_close(scope);
+    }
+    json_decref(samples);
+    return v;
+}

@@ -1,0 +1,325 @@
+/* optim_file.c: an optimizer, eight steps: parameters and losses after each.
+ *
+ * The problem is the same in all files: 0.5 * sum((p0 - target0)^2) +
+ * mean((p1 - target1)^4). The optimizer and its arguments stand in the
+ * metadata by PyTorch's names. */
+#include "golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- PyTorch's arguments ------------------------------------------------ */
+
+typedef struct arguments {
+    const json_t *json;
+    size_t taken; /* how many were understood */
+} arguments;
+
+static const json_t *take(arguments *a, const char *name)
+{
+    const json_t *value = json_object_get(a->json, name);
+    a->taken += value != NULL;
+    return value;
+}
+
+static double number(arguments *a, const char *name)
+{
+    return json_number_value(take(a, name));
+}
+
+static bool flag(arguments *a, const char *name)
+{
+    const json_t *value = take(a, name);
+    return json_is_true(value);
+}
+
+/* Is it given, as 0 or false? */
+static bool is_off(const arguments *a, const char *name)
+{
+    const json_t *value = json_object_get(a->json, name);
+    return value && (json_is_false(value) ||
+                     (json_is_number(value) && json_number_value(value) == 0));
+}
+
+static void pair(arguments *a, const char *name, double *first, double *second)
+{
+    const json_t *values = take(a, name);
+    *first = json_number_value(json_array_get(values, 0));
+    *second = json_number_value(json_array_get(values, 1));
+}
+
+/* ---- the optimizers ----------------------------------------------------- */
+
+static tn_optim *make_sgd(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_sgd(list, .lr = number(a, "lr"),
+                        .momentum = number(a, "momentum"),
+                        .dampening = number(a, "dampening"),
+                        .weight_decay = number(a, "weight_decay"),
+                        .nesterov = flag(a, "nesterov"),
+                        .maximize = flag(a, "maximize"));
+}
+
+static tn_optim_adam_options adam_options(arguments *a)
+{
+    tn_optim_adam_options o = {.size = sizeof o,
+                               .lr = number(a, "lr"),
+                               .eps = number(a, "eps"),
+                               .no_weight_decay = is_off(a, "weight_decay"),
+                               .weight_decay = number(a, "weight_decay"),
+                               .amsgrad = flag(a, "amsgrad"),
+                               .maximize = flag(a, "maximize")};
+    pair(a, "betas", &o.beta1, &o.beta2);
+    return o;
+}
+
+static tn_optim *make_adam(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_adam_options o = adam_options(a);
+    return tn_optim_adam_with(list, &o);
+}
+
+static tn_optim *make_adamw(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_adam_options o = adam_options(a);
+    return tn_optim_adamw_with(list, &o);
+}
+
+static tn_optim *make_rmsprop(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_rmsprop(list, .lr = number(a, "lr"),
+                            .alpha = number(a, "alpha"),
+                            .eps = number(a, "eps"),
+                            .weight_decay = number(a, "weight_decay"),
+                            .momentum = number(a, "momentum"),
+                            .centered = flag(a, "centered"),
+                            .maximize = flag(a, "maximize"));
+}
+
+static tn_optim *make_adagrad(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_adagrad(
+        list, .lr = number(a, "lr"), .lr_decay = number(a, "lr_decay"),
+        .weight_decay = number(a, "weight_decay"),
+        .initial_accumulator_value = number(a, "initial_accumulator_value"),
+        .eps = number(a, "eps"), .maximize = flag(a, "maximize"));
+}
+
+static tn_optim *make_adadelta(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_adadelta(list, .lr = number(a, "lr"),
+                             .rho = number(a, "rho"), .eps = number(a, "eps"),
+                             .weight_decay = number(a, "weight_decay"),
+                             .maximize = flag(a, "maximize"));
+}
+
+static tn_optim *make_adamax(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_adamax_options o = {.size = sizeof o,
+                                 .lr = number(a, "lr"),
+                                 .eps = number(a, "eps"),
+                                 .weight_decay = number(a, "weight_decay"),
+                                 .maximize = flag(a, "maximize")};
+    pair(a, "betas", &o.beta1, &o.beta2);
+    return tn_optim_adamax_with(list, &o);
+}
+
+static tn_optim *make_nadam(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_nadam_options o = {
+        .size = sizeof o,
+        .lr = number(a, "lr"),
+        .eps = number(a, "eps"),
+        .weight_decay = number(a, "weight_decay"),
+        .no_momentum_decay = is_off(a, "momentum_decay"),
+        .momentum_decay = number(a, "momentum_decay"),
+        .decoupled_weight_decay = flag(a, "decoupled_weight_decay"),
+        .maximize = flag(a, "maximize")};
+    pair(a, "betas", &o.beta1, &o.beta2);
+    return tn_optim_nadam_with(list, &o);
+}
+
+static tn_optim *make_radam(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_radam_options o = {
+        .size = sizeof o,
+        .lr = number(a, "lr"),
+        .eps = number(a, "eps"),
+        .weight_decay = number(a, "weight_decay"),
+        .decoupled_weight_decay = flag(a, "decoupled_weight_decay"),
+        .maximize = flag(a, "maximize")};
+    pair(a, "betas", &o.beta1, &o.beta2);
+    return tn_optim_radam_with(list, &o);
+}
+
+static tn_optim *make_asgd(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_asgd(list, .lr = number(a, "lr"),
+                         .no_lambd = is_off(a, "lambd"),
+                         .lambd = number(a, "lambd"),
+                         .alpha = number(a, "alpha"), .t0 = number(a, "t0"),
+                         .weight_decay = number(a, "weight_decay"),
+                         .maximize = flag(a, "maximize"));
+}
+
+static tn_optim *make_rprop(tn_parameter_list *list, arguments *a)
+{
+    tn_optim_rprop_options o = {.size = sizeof o,
+                                .lr = number(a, "lr"),
+                                .maximize = flag(a, "maximize")};
+    pair(a, "etas", &o.eta_minus, &o.eta_plus);
+    pair(a, "step_sizes", &o.step_min, &o.step_max);
+    return tn_optim_rprop_with(list, &o);
+}
+
+static tn_optim *make_muon(tn_parameter_list *list, arguments *a)
+{
+    const char *adjust = json_string_value(take(a, "adjust_lr_fn"));
+    take(a, "nesterov");
+    return tn_optim_muon(list, .lr = number(a, "lr"),
+                         .no_weight_decay = is_off(a, "weight_decay"),
+                         .weight_decay = number(a, "weight_decay"),
+                         .momentum = number(a, "momentum"),
+                         .no_nesterov = is_off(a, "nesterov"),
+                         .match_rms_adamw =
+                             adjust && !strcmp(adjust, "match_rms_adamw"),
+                         .eps = number(a, "eps"),
+                         .ns_steps = (int)number(a, "ns_steps"));
+}
+
+static tn_optim *make_lbfgs(tn_parameter_list *list, arguments *a)
+{
+    return tn_optim_lbfgs(
+        list, .lr = number(a, "lr"), .max_iter = (int)number(a, "max_iter"),
+        .max_eval = (int)number(a, "max_eval"),
+        .tolerance_grad = number(a, "tolerance_grad"),
+        .tolerance_change = number(a, "tolerance_change"),
+        .history_size = (int)number(a, "history_size"));
+}
+
+static const struct {
+    const char *name;
+    tn_optim *(*make)(tn_parameter_list *list, arguments *a);
+} optimizers[] = {
+    {"SGD", make_sgd},           {"Adam", make_adam},
+    {"AdamW", make_adamw},       {"RMSprop", make_rmsprop},
+    {"Adagrad", make_adagrad},   {"Adadelta", make_adadelta},
+    {"Adamax", make_adamax},     {"NAdam", make_nadam},
+    {"RAdam", make_radam},       {"ASGD", make_asgd},
+    {"Rprop", make_rprop},       {"Muon", make_muon},
+    {"LBFGS", make_lbfgs},
+};
+
+/* NULL without an error: no such optimizer, or an argument it has not. */
+static tn_optim *optimizer_of(tn_safetensors *file, tn_parameter_list *list)
+{
+    const char *name = tn_safetensors_metadata(file, "optimizer");
+    const char *text = tn_safetensors_metadata(file, "args");
+    json_t *json = json_loads(text ? text : "{}", 0, NULL);
+    arguments a = {.json = json};
+    tn_optim *optim = NULL;
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (strcmp(optimizers[i].name, name) == 0)
+            optim = optimizers[i].make(list, &a);
+    }
+    bool understood = a.taken == json_object_size(json);
+    json_decref(json);
+    return understood ? optim : NULL;
+}
+
+/* ---- the problem -------------------------------------------------------- */
+
+typedef struct problem {
+    tn_tensor *p[2], *target[2];
+    tn_optim *optim;
+} problem;
+
+static tn_tensor *loss_of(const problem *at)
+{
+    tn_tensor *first = tn_square(tn_sub(at->p[0], at->target[0]));
+    tn_tensor *second = tn_square(tn_sub(at->p[1], at->target[1]));
+    return tn_add(tn_mul_scalar(tn_sum(first), 0.5),
+                  tn_mean(tn_square(second)));
+}
+
+static double closure(void *context)
+{
+    problem *at = context;
+    tn_optim_zero_grad(at->optim);
+    tn_tensor *loss = loss_of(at);
+    tn_backward(loss);
+    return tn_item(loss);
+}
+
+/* Once the loss has fallen to 1e-4 of the first, a rule of its own may have a
+ * tolerance of its own: LBFGS, which builds on differences of gradients. */
+static tolerance tolerance_at(tn_safetensors *file, double want, double first)
+{
+    return tolerance_for(want > 1e-4 * first
+                             ? "optimizer"
+                             : tn_safetensors_metadata(file, "optimizer"),
+                         TN_F32);
+}
+
+static bool loss_near(double got, double want, tolerance within)
+{
+    if (isnan(got) || isinf(got) || isinf(want))
+        return got == want;
+    return fabs(got - want) <= within.absolute + within.relative * fabs(want);
+}
+
+/* One step; true if all is as PyTorch has it. */
+static bool check_step(verdict *v, tn_safetensors *file, problem *at, int step,
+                       double want, tolerance within)
+{
+    double loss = tn_optim_step_closure(at->optim, closure, at);
+    if (tn_error()) {
+        verdict_fail(v, "step %d: %s", step, tn_error());
+        return false;
+    }
+    if (!loss_near(loss, want, within)) {
+        verdict_fail(v, "loss of step %d is %.9g, wanted %.9g", step, loss,
+                     want);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        char key[32], why[300];
+        snprintf(key, sizeof key, "p%d.step%d", i, step);
+        if (!golden_equal(at->p[i], golden_tensor(file, key, NULL), within,
+                          why, sizeof why)) {
+            verdict_fail(v, "%s: %s", key, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+verdict optim_file_run(tn_safetensors *file)
+{
+    verdict v = {0};
+    problem at = {.target = {golden_tensor(file, "target0", NULL),
+                             golden_tensor(file, "target1", NULL)}};
+    for (int i = 0; i < 2; i++)
+        at.p[i] = tn_requires_grad(
+            tn_clone(golden_tensor(file, i ? "p1.start" : "p0.start", NULL)));
+    at.optim = optimizer_of(file, tn_parameters_from(at.p, 2));
+    if (!at.optim && !tn_error()) {
+        v.unsupported = 1;
+        snprintf(v.detail, sizeof v.detail, "no such optimizer or argument");
+        return v;
+    }
+    /* JSON with Infinity, which is not JSON: numbers one after another. */
+    const char *losses = tn_safetensors_metadata(file, "losses");
+    char *next = (char *)(losses + strspn(losses, "[ "));
+    double first = strtod(next, NULL);
+    bool same = true;
+    for (int step = 0; same && *next && *next != ']'; step++) {
+        double want = strtod(next, &next);
+        same = check_step(&v, file, &at, step, want,
+                          tolerance_at(file, want, first));
+        next += strspn(next, ", ");
+    }
+    v.passed = !v.failed;
+    return v;
+}

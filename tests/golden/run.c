@@ -1,0 +1,145 @@
+/* run.c: the golden runner: run DIR|FILE...
+ *
+ * Walks folders of reference samples (or takes single files), prints one TAP
+ * line for each file with its counts, then `N passed, N failed, N skipped`
+ * over files. A file whose operator or layer does not exist here is skipped,
+ * and says so. Exit status 1 if any failed. */
+#include "golden.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct totals {
+    int count, passed, failed, skipped;
+    int64_t samples_passed, samples_failed, samples_unsupported;
+} totals;
+
+/* What a file is, by what its metadata holds. */
+static verdict run_file(tn_safetensors *file, const char *name)
+{
+    if (tn_safetensors_metadata(file, "op"))
+        return op_file_run(file);
+    if (tn_safetensors_metadata(file, "module"))
+        return module_file_run(file);
+    if (tn_safetensors_metadata(file, "losses") &&
+        tn_safetensors_metadata(file, "data"))
+        return training_file_run(file, name);
+    if (tn_safetensors_metadata(file, "optimizer") &&
+        tn_safetensors_metadata(file, "loss"))
+        return optim_file_run(file);
+    if (tn_safetensors_metadata(file, "scheduler"))
+        return schedule_file_run(file);
+    verdict v = {.unsupported = 1};
+    snprintf(v.detail, sizeof v.detail, "no runner for this kind of file");
+    return v;
+}
+
+static void report(totals *t, const char *name, const verdict *v)
+{
+    t->count++;
+    t->samples_passed += v->passed;
+    t->samples_failed += v->failed;
+    t->samples_unsupported += v->unsupported;
+    bool skipped = !v->failed && !v->passed;
+    t->skipped += skipped;
+    t->failed += v->failed > 0;
+    t->passed += !skipped && !v->failed;
+    printf("%s %d - %s: %d passed, %d failed, %d unsupported%s%s\n",
+           v->failed ? "not ok" : "ok", t->count, name, v->passed, v->failed,
+           v->unsupported, skipped ? " # SKIP " : "",
+           !skipped           ? ""
+           : v->detail[0]     ? v->detail
+                              : "no such row");
+    if (v->failed)
+        printf("# %s: %s\n", name, v->detail);
+    fflush(stdout);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+static void one_file(totals *t, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char name[256];
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : path);
+    if (ends_with(name, ".safetensors"))
+        name[strlen(name) - strlen(".safetensors")] = '\0';
+    tn_scope *scope = tn_scope_open();
+    tn_safetensors *file = tn_safetensors_open(path);
+    verdict v = {0};
+    if (file)
+        v = run_file(file, name);
+    else
+        verdict_fail(&v, "%s", tn_error());
+    tn_error_clear();
+    tn_scope_close(scope);
+    report(t, name, &v);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* True if path could be read. */
+static bool walk(totals *t, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) < 0)
+        return false;
+    if (!S_ISDIR(info.st_mode)) {
+        one_file(t, path);
+        return true;
+    }
+    struct dirent **entry;
+    int count = scandir(path, &entry, NULL, by_name);
+    if (count < 0)
+        return false;
+    bool readable = true;
+    for (int i = 0; i < count; i++) {
+        const char *name = entry[i]->d_name;
+        char inner[4096];
+        snprintf(inner, sizeof inner, "%s/%s", path, name);
+        bool folder = stat(inner, &info) == 0 && S_ISDIR(info.st_mode);
+        if (name[0] != '.' && (folder || ends_with(name, ".safetensors")))
+            readable = walk(t, inner) && readable;
+        free(entry[i]);
+    }
+    free(entry);
+    return readable;
+}
+
+int main(int count, char **argument)
+{
+    totals t = {0};
+    if (count < 2) {
+        fprintf(stderr, "usage: run DIR|FILE...\n");
+        return 2;
+    }
+    tn_device *device = tn_device_current();
+    if (!device) {
+        printf("Bail out! %s\n", tn_error());
+        return 1;
+    }
+    printf("# device %s: %s\n", tn_device_name(device),
+           tn_device_description(device));
+    for (int i = 1; i < count; i++) {
+        if (!walk(&t, argument[i])) {
+            printf("Bail out! cannot read %s\n", argument[i]);
+            return 1;
+        }
+    }
+    printf("1..%d\n", t.count);
+    printf("# samples: %lld passed, %lld failed, %lld unsupported\n",
+           (long long)t.samples_passed, (long long)t.samples_failed,
+           (long long)t.samples_unsupported);
+    printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed,
+           t.skipped);
+    return t.failed > 0;
+}

@@ -1,0 +1,212 @@
+/* schedule_file.c: a schedule: the learning rate before each of its steps.
+ *
+ * All is done in double, in PyTorch's order: what remains are last bits of
+ * cosines, which the recurrences multiply up. */
+#include "golden.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double within = 1e-12; /* relative */
+
+/* ---- PyTorch's arguments ------------------------------------------------ */
+
+static double number(const json_t *args, const char *name)
+{
+    return json_number_value(json_object_get(args, name));
+}
+
+static int64_t whole(const json_t *args, const char *name)
+{
+    return json_integer_value(json_object_get(args, name));
+}
+
+static bool is_off(const json_t *args, const char *name)
+{
+    return json_is_false(json_object_get(args, name));
+}
+
+static bool says(const json_t *args, const char *name, const char *text)
+{
+    const char *value = json_string_value(json_object_get(args, name));
+    return value && strcmp(value, text) == 0;
+}
+
+/* ---- the schedules ------------------------------------------------------ */
+
+static tn_schedule *step_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_step_lr(optim, whole(args, "step_size"),
+                               .gamma = number(args, "gamma"));
+}
+
+static tn_schedule *multi_step_lr(tn_optim *optim, const json_t *args)
+{
+    const json_t *list = json_object_get(args, "milestones");
+    int64_t milestones[64];
+    size_t count = json_array_size(list);
+    if (count > 64)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        milestones[i] = json_integer_value(json_array_get(list, i));
+    return tn_schedule_multi_step_lr(optim, milestones, (int)count,
+                                     .gamma = number(args, "gamma"));
+}
+
+static tn_schedule *exponential_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_exponential_lr(optim, number(args, "gamma"));
+}
+
+static tn_schedule *constant_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_constant_lr(optim, .factor = number(args, "factor"),
+                                   .total_iters = whole(args, "total_iters"));
+}
+
+static tn_schedule *linear_lr(tn_optim *optim, const json_t *args)
+{
+    const json_t *end = json_object_get(args, "end_factor");
+    return tn_schedule_linear_lr(
+        optim, .start_factor = number(args, "start_factor"),
+        .end_factor = number(args, "end_factor"),
+        .to_zero = end && json_number_value(end) == 0,
+        .total_iters = whole(args, "total_iters"));
+}
+
+static tn_schedule *polynomial_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_polynomial_lr(
+        optim, .total_iters = whole(args, "total_iters"),
+        .power = number(args, "power"));
+}
+
+static tn_schedule *cosine_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_cosine_annealing_lr(
+        optim, whole(args, "T_max"), .eta_min = number(args, "eta_min"));
+}
+
+static tn_schedule *restarts(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_cosine_annealing_warm_restarts(
+        optim, whole(args, "T_0"), .T_mult = whole(args, "T_mult"),
+        .eta_min = number(args, "eta_min"));
+}
+
+static tn_schedule *cyclic_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_cyclic_lr(
+        optim, number(args, "base_lr"), number(args, "max_lr"),
+        .step_size_up = whole(args, "step_size_up"),
+        .step_size_down = whole(args, "step_size_down"),
+        .mode = says(args, "mode", "triangular2") ? TN_CYCLE_TRIANGULAR2
+                : says(args, "mode", "exp_range") ? TN_CYCLE_EXP_RANGE
+                                                  : TN_CYCLE_TRIANGULAR,
+        .gamma = number(args, "gamma"),
+        .no_cycle_momentum = is_off(args, "cycle_momentum"),
+        .base_momentum = number(args, "base_momentum"),
+        .max_momentum = number(args, "max_momentum"));
+}
+
+static tn_schedule *one_cycle_lr(tn_optim *optim, const json_t *args)
+{
+    return tn_schedule_one_cycle_lr(
+        optim, number(args, "max_lr"), whole(args, "total_steps"),
+        .pct_start = number(args, "pct_start"),
+        .linear = says(args, "anneal_strategy", "linear"),
+        .three_phase = json_is_true(json_object_get(args, "three_phase")),
+        .div_factor = number(args, "div_factor"),
+        .final_div_factor = number(args, "final_div_factor"),
+        .no_cycle_momentum = is_off(args, "cycle_momentum"),
+        .base_momentum = number(args, "base_momentum"),
+        .max_momentum = number(args, "max_momentum"));
+}
+
+/* Each with the names of the arguments it understands. */
+static const struct {
+    const char *name;
+    tn_schedule *(*make)(tn_optim *optim, const json_t *args);
+    const char *known;
+} schedules[] = {
+    {"StepLR", step_lr, " step_size gamma "},
+    {"MultiStepLR", multi_step_lr, " milestones gamma "},
+    {"ExponentialLR", exponential_lr, " gamma "},
+    {"ConstantLR", constant_lr, " factor total_iters "},
+    {"LinearLR", linear_lr, " start_factor end_factor total_iters "},
+    {"PolynomialLR", polynomial_lr, " total_iters power "},
+    {"CosineAnnealingLR", cosine_lr, " T_max eta_min "},
+    {"CosineAnnealingWarmRestarts", restarts, " T_0 T_mult eta_min "},
+    {"CyclicLR", cyclic_lr,
+     " base_lr max_lr step_size_up step_size_down mode gamma cycle_momentum "
+     "base_momentum max_momentum "},
+    {"OneCycleLR", one_cycle_lr,
+     " max_lr total_steps pct_start anneal_strategy cycle_momentum "
+     "base_momentum max_momentum div_factor final_div_factor three_phase "},
+};
+
+static bool all_known(json_t *args, const char *known)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(args, name, value) {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", name);
+        if (!strstr(known, word))
+            return false;
+    }
+    return true;
+}
+
+/* NULL without an error: no such schedule, or an argument it has not. */
+static tn_schedule *schedule_of(tn_safetensors *file, tn_optim *optim)
+{
+    const char *name = tn_safetensors_metadata(file, "scheduler");
+    const char *text = tn_safetensors_metadata(file, "args");
+    json_t *args = json_loads(text ? text : "{}", 0, NULL);
+    tn_schedule *schedule = NULL;
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+        if (strcmp(schedules[i].name, name) == 0 &&
+            all_known(args, schedules[i].known))
+            schedule = schedules[i].make(optim, args);
+    }
+    json_decref(args);
+    return schedule;
+}
+
+verdict schedule_file_run(tn_safetensors *file)
+{
+    verdict v = {0};
+    const char *base = tn_safetensors_metadata(file, "base_lr");
+    tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(1)));
+    /* with a momentum, for the schedules that change it */
+    tn_optim *optim = tn_optim_sgd(tn_parameters_from(&p, 1),
+                                   .lr = strtod(base, NULL), .momentum = 0.9);
+    tn_schedule *schedule = schedule_of(file, optim);
+    if (!schedule && !tn_error()) {
+        v.unsupported = 1;
+        snprintf(v.detail, sizeof v.detail, "no such schedule or argument");
+        return v;
+    }
+    tn_tensor *lr = golden_tensor(file, "lr", NULL);
+    double want[64] = {0};
+    int64_t count = tn_tensor_numel(lr);
+    if (count < 1 || count > 64 ||
+        tn_tensor_to_array(lr, want, (size_t)count * sizeof *want) < 0) {
+        verdict_fail(&v, "%s", tn_error() ? tn_error() : "no rates");
+        return v;
+    }
+    for (int64_t i = 0; i < count && !v.failed; i++) {
+        double got = tn_optim_lr(optim);
+        if (tn_error())
+            verdict_fail(&v, "%s", tn_error());
+        else if (fabs(got - want[i]) > within * fabs(want[i]))
+            verdict_fail(&v, "lr %d is %.17g, wanted %.17g", (int)i, got,
+                         want[i]);
+        if (i + 1 < count)
+            tn_schedule_step(schedule);
+    }
+    v.passed = !v.failed;
+    return v;
+}

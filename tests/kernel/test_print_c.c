@@ -1,0 +1,115 @@
+/* Functions as C: the text of small ones, and what is refused. That the text
+ * computes the right bits is for tests/cpu/test_cpu_math. */
+#include "../tap.h"
+#include <tenon/base.h>
+
+#include "base/memory.h"
+#include "kernel/print_c.h"
+
+#define ARG(type) {TN_K_ARG, type, TN_LEVEL_ELEM, 0, TN_NONE, TN_NONE,      \
+                   TN_NONE, {.i = 0}}
+
+static tn_kernel_fn function(const char *name, const tn_kernel_ins *ins,
+                             uint32_t count, tn_dtype type)
+{
+    return (tn_kernel_fn){.name = name, .arg_count = 1, .ins_count = count,
+                          .arg_dtype = {(uint8_t)type}, .result = count - 1,
+                          .dtype = type, .ins = ins};
+}
+
+static void test_line(void)
+{
+    const tn_kernel_ins ins[] = {
+        ARG(TN_F32),
+        {TN_K_CONST, TN_F32, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE, TN_NONE,
+         {.f = 0.1}},
+        {TN_K_FMA, TN_F32, TN_LEVEL_ELEM, 0, 0, 1, 0, {.i = 0}}};
+    tn_kernel_fn fn = function("f_f32", ins, 3, TN_F32);
+    char *text = tn__fn_print_c(&fn);
+    is_str(text,
+           "FN float f_f32(float a0)\n"
+           "{\n"
+           "    float v0 = a0;\n"
+           "    float v1 = 0x1.99999ap-4f;\n"
+           "    float v2 = fmaf(v0, v1, v0);\n"
+           "    return v2;\n"
+           "}\n\n"
+           "static void run_f_f32(void *out, const void *a, const void *b,\n"
+           "    const void *c, int64_t n)\n"
+           "{\n"
+           "    float *o = out;\n"
+           "    const float *x = a;\n"
+           "    (void)b;\n"
+           "    (void)c;\n"
+           "    EACH(i, n)\n"
+           "        o[i] = f_f32(x[i]);\n"
+           "}\n\n",
+           "a body is printed as one definition for each instruction");
+    tn__free(text);
+}
+
+static void test_constants(void)
+{
+    static const struct {
+        int64_t value;
+        tn_dtype type;
+        const char *want;
+    } facts[] = {{INT64_MIN, TN_I64, "v1 = INT64_MIN;"},
+                 {-1, TN_I64, "v1 = INT64_C(-1);"},
+                 {INT32_MIN, TN_I32, "v1 = INT32_MIN;"},
+                 {0xffffffff, TN_I32, "v1 = -1;"}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        uint8_t type = (uint8_t)facts[i].type;
+        const tn_kernel_ins ins[] = {
+            ARG(type),
+            {TN_K_CONST, type, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE, TN_NONE,
+             {.i = facts[i].value}}};
+        tn_kernel_fn fn = function("f", ins, 2, facts[i].type);
+        char *text = tn__fn_print_c(&fn);
+        ok(text && strstr(text, facts[i].want), "%" PRId64 " is printed as %s",
+           facts[i].value, facts[i].want);
+        tn__free(text);
+    }
+}
+
+static void test_refused(void)
+{
+    const tn_kernel_ins ins[] = {
+        ARG(TN_F32),
+        {TN_K_NARROW, TN_F32, TN_LEVEL_ELEM, TN_F16, 0, TN_NONE, TN_NONE,
+         {.i = 0}}};
+    tn_kernel_fn fn = function("f_f32", ins, 2, TN_F32);
+    ok(!tn__fn_print_c(&fn), "NARROW has no C");
+    is_int(tn_error_code(), TN_ERR_UNSUPPORTED, "and is refused as such");
+    tn_error_clear();
+}
+
+/* Every allocation in turn: the text or NULL with the reason, and no leak. */
+static void test_memory(void)
+{
+    const tn_kernel_fn *fn = tn__math_fn("exp", TN_F32);
+    int64_t live = tn__memory_live(), n;
+    bool refused = true;
+    char *text = NULL;
+    for (n = 1; !text && n < 100; n++) {
+        tn__memory_fail_at(n);
+        text = tn__fn_print_c(fn);
+        if (!text)
+            refused = refused && tn_error_code() == TN_ERR_MEMORY;
+        tn_error_clear();
+    }
+    tn__memory_fail_at(0);
+    ok(text && n > 2 && refused, "without memory there is no text but an error");
+    tn__free(text);
+    is_int(tn__memory_live(), live, "and nothing is left behind");
+}
+
+int main(void)
+{
+    plan_later();
+    test_line();
+    test_constants();
+    test_refused();
+    test_memory();
+    return done_testing();
+}

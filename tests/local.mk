@@ -1,0 +1,23 @@
+# What belongs to no one room: scripts that look at the tree as a whole, and
+# PyTorch's samples, unpacked in the build tree before the tests run.
+
+EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
+	tests/driver_leaks.supp \
+	tests/golden/samples.tar.xz
+
+dist_check_SCRIPTS += \
+	tests/test_layers.sh \
+	tests/test_headers.sh \
+	tests/test_install.sh \
+	tests/test_quickstart.sh
+
+check_DATA = tests/golden/samples/.stamp
+tests/golden/samples/.stamp: tests/golden/samples.tar.xz
+	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)
+	$(AM_V_at)xz -dc `test -f $< || echo $(srcdir)/`$< | \
+	  (cd $(@D) && tar -xf -)
+	$(AM_V_at)touch $@
+clean-local: clean-samples
+clean-samples:
+	-rm -rf tests/golden/samples
+.PHONY: clean-samples

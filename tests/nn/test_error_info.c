@@ -1,0 +1,205 @@
+/* Errors as data: the operator, its tensors, the module that was running and
+ * where a tensor came from, through modules, composites and gradients. */
+#include <tenon/tenon.h>
+#include "tap.h"
+
+static const tn_error_details *info(tn_status code, const char *fact)
+{
+    const tn_error_details *e = tn_error_info();
+    if (ok(e && e->code == code, "%s: %s", fact, tn_status_name(code)) && e)
+        is_str(e->message, tn_error(), "%s: the message, %s", fact,
+               tn_error());
+    else
+        bail_out("no such error: %s", tn_error());
+    return e;
+}
+
+static void test_call(void)
+{
+    ok(!tn_error_info(), "no error, nothing to tell");
+    tn_tensor *x = tn_relu(tn_ones(tn_dims(2, 3)));
+    float two[2] = {1, 2};
+    tn_tensor *y = tn_tensor_from_array(two, TN_F32, tn_dims(2));
+    ok(!tn_add(x, y), "shapes that do not broadcast");
+    const tn_error_details *e = info(TN_ERR_SHAPE, "add");
+    is_str(e->op, "add", "the operator");
+    is_str(e->called, "add", "which is what was called");
+    is_str(e->path, "", "no module was running");
+    is_int(e->tensor_count, 2, "both tensors");
+    const tn_error_tensor *a = e->tensor[0], *b = e->tensor[1];
+    ok(a->size == sizeof *a && e->size == sizeof *e, "the structs' sizes");
+    is_str(a->argument, "input", "the first is input");
+    is_str(a->made_by, "relu", "made by relu");
+    is_str(a->made_in, "", "in no module");
+    is_str(b->argument, "other", "the second is other");
+    is_str(b->made_by, "tensor_from_array", "made of an array");
+    is_str(b->device, tn_device_name(tn_tensor_device(y)), "its device");
+    ok(a->dtype == TN_F32 && a->ndim == 2 && a->shape[0] == 2 &&
+           a->shape[1] == 3 && b->ndim == 1 && b->shape[0] == 2,
+       "their dtypes and shapes");
+    tn_error_clear();
+    ok(!tn_error_info(), "cleared, nothing to tell");
+}
+
+static void test_argument(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *v = tn_ones(tn_dims(3));
+    ok(!tn_softmax(x, 5), "no such dimension");
+    const tn_error_details *e = info(TN_ERR_ARGUMENT, "softmax");
+    is_str(e->argument, "dim", "the argument at fault");
+    is_int(e->odd, -1, "which is no tensor");
+    tn_error_clear();
+    tn_tensor *list[] = {x, x, v};
+    ok(!tn_cat(list, 3, 0), "one of a list");
+    e = info(TN_ERR_SHAPE, "cat");
+    is_int(e->tensor_count, 3, "the list's tensors");
+    is_str(e->argument, "tensors", "the list is at fault");
+    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 0,
+           "the first that the message names");
+    tn_error_clear();
+    tn_tensor *i = tn_full(tn_dims(1, 4), 7);
+    ok(!tn_gather(x, 1, i), "an index outside");
+    e = info(TN_ERR_INDEX, "gather");
+    is_str(e->argument, "index", "the argument at fault");
+    is_int(e->odd, 1, "the second tensor");
+    is_str(e->tensor[e->odd]->made_by, "full", "its origin");
+    tn_error_clear();
+    ok(!tn_relu(NULL) && !tn_softmax(NULL, 0), "NULL in, NULL out");
+    e = info(TN_ERR_ARGUMENT, "relu");
+    is_str(e->op, "relu", "the first error is told, not the second");
+    is_str(e->argument, "input", "NULL was given for input");
+    is_int(e->tensor_count, 0, "which is no tensor");
+    tn_error_clear();
+}
+
+static void test_devices(void)
+{
+    tn_device *other = tn_device_open("reference");
+    tn_tensor *x = tn_ones(tn_dims(2)), *y = tn_ones(tn_dims(2),
+                                                     .device = other);
+    if (!other || other == tn_tensor_device(x)) {
+        tn_error_clear();
+        skip(3, "one device alone");
+        return;
+    }
+    ok(!tn_add(x, y), "two devices");
+    const tn_error_details *e = info(TN_ERR_DEVICE, "add");
+    is_str(e->argument, "other", "the one that is elsewhere");
+    is_str(e->tensor[e->odd]->device, tn_device_name(other), "its device");
+    tn_error_clear();
+}
+
+static void test_composite(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *y = tn_ones(tn_dims(4));
+    ok(!tn_mse_loss(x, y), "an operator made of others");
+    const tn_error_details *e = info(TN_ERR_SHAPE, "mse_loss");
+    is_str(e->called, "mse_loss", "what was called");
+    is_str(e->tensor[0]->argument, "input", "the arguments");
+    ok(strncmp(e->message, "mse_loss: ", 10) == 0,
+       "the message names it first");
+    tn_error_clear();
+    tn_tensor *wide = tn_ones(tn_dims(3, 3));
+    ok(!tn_expand(wide, tn_dims(2, 2)), "a view");
+    info(TN_ERR_SHAPE, "expand");
+    tn_error_clear();
+}
+
+/* ---- modules -------------------------------------------------------------- */
+
+static tn_tensor *product_forward(tn_module *self, tn_tensor *x)
+{
+    (void)self;
+    tn_tensor *y = tn_exp(x);
+    return tn_matmul(y, y);
+}
+
+static const tn_module_class product_class = {
+    sizeof product_class, "Product", sizeof(tn_module), product_forward, NULL,
+    NULL};
+
+static void test_module(void)
+{
+    tn_module *net = tn_nn_sequential(
+        tn_nn_linear(3, 4), tn_nn_sequential(tn_nn_relu(),
+                                             tn_module_new(&product_class)));
+    ok(!tn_forward(net, tn_ones(tn_dims(2, 3))), "a module in a module fails");
+    const tn_error_details *e = info(TN_ERR_SHAPE, "a module");
+    is_str(e->path, "1.1", "its path");
+    is_str(e->message,
+           "1.1: matmul: inner sizes differ: (2, 4) x (2, 4)",
+           "which the message begins with");
+    is_str(e->op, "matmul", "the operator");
+    is_str(e->tensor[0]->made_by, "exp", "what made its input");
+    is_str(e->tensor[0]->made_in, "1.1", "and in which module");
+    tn_error_clear();
+
+    tn_tensor *x = tn_forward(net, tn_ones(tn_dims(4, 3)));
+    ok(x && !tn_add(x, tn_ones(tn_dims(7))), "what modules made, outside");
+    e = info(TN_ERR_SHAPE, "add");
+    is_str(e->path, "", "no module was running");
+    is_str(e->tensor[0]->made_by, "matmul", "its origin: the operator");
+    is_str(e->tensor[0]->made_in, "1.1", "and the module");
+    tn_error_clear();
+
+    tn_module *encoder = tn_nn_transformer_encoder(8, 2, 2);
+    ok(!tn_forward(encoder, tn_ones(tn_dims(2, 3, 7))),
+       "a layer of a list of modules fails");
+    e = info(TN_ERR_SHAPE, "encoder");
+    is_str(e->path, "layers.0.self_attn", "the list is in the path");
+    tn_error_clear();
+    ok(!tn_forward(tn_module_child(encoder, "layers.1.linear1"),
+                   tn_ones(tn_dims(7))),
+       "a layer run alone");
+    is_str(info(TN_ERR_SHAPE, "alone")->path, "layers.1.linear1",
+           "has its whole path");
+    tn_error_clear();
+}
+
+static void test_backward(void)
+{
+    tn_module *net = tn_nn_sequential(tn_nn_linear(3, 4), tn_nn_tanh());
+    tn_tensor *y = tn_forward(net, tn_ones(tn_dims(2, 3)));
+    TN_NO_GRAD { tn_mul_scalar_(y, 0); }
+    ok(tn_backward(tn_sum(y)) < 0, "backward over what was changed");
+    const tn_error_details *e = info(TN_ERR_STATE, "backward");
+    is_str(e->path, "1", "the module whose gradient it was");
+    tn_error_clear();
+}
+
+/* ---- paths ---------------------------------------------------------------- */
+
+static void test_paths(void)
+{
+    const tn_path *a = tn_path_join(NULL, "encoder"),
+                  *b = tn_path_join(a, "3");
+    is_str(tn_path_text(b), "encoder.3", "paths are joined by dots");
+    ok(tn_path_join(tn_path_join(NULL, "encoder"), "3") == b,
+       "equal paths are one");
+    ok(tn_path_join(NULL, "encoder.3") != b, "made in one step: another");
+    ok(tn_path_outer(b) == a && !tn_path_outer(a), "and know their outer one");
+    is_str(tn_path_text(NULL), "", "the path outside of all is empty");
+    ok(tn_path_join(a, NULL) == a && tn_path_join(a, "") == a, "no name");
+    const tn_path *before = tn_path_enter(b);
+    ok(!before && tn_path_current() == b, "a thread enters a path");
+    tn_error_set(TN_ERR_ARGUMENT, "wrong");
+    ok(tn_path_enter(before) == b && !tn_path_current(), "and leaves it");
+    is_str(tn_error(), "encoder.3: wrong", "errors of one's own are told there");
+    is_str(tn_error_info()->path, "encoder.3", "as data too");
+    ok(!tn_error_info()->op, "without an operator");
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    tn_manual_seed(1);
+    test_call();
+    test_argument();
+    test_devices();
+    test_composite();
+    test_module();
+    test_backward();
+    test_paths();
+    return done_testing();
+}

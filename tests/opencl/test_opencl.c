@@ -1,0 +1,272 @@
+/* What a program sees of the OpenCL plugin beyond its numbers: the cache of
+ * compiled programs, failures that are told late, two devices, and what is
+ * said where something is missing. Each scene is a process of its own, whose
+ * output is looked at. */
+#include "plugins/folder.h"
+#include "tap.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <tenon/tenon.h>
+
+static char scratch[512];
+
+/* ---- what is missing ----------------------------------------------------- */
+
+static void print_open(void)
+{
+    tn_device *device = tn_device_open("opencl");
+    printf("%s", device ? tn_device_name(device) : tn_error());
+}
+
+static void print_by_name(void)
+{
+    tn_device *device = tn_device_open("opencl:no such");
+    printf("%s", device ? tn_device_name(device) : tn_error());
+}
+
+static void print_auto(void)
+{
+    tn_device *device = tn_device_open("auto");
+    printf("%s", device ? tn_device_name(device) : tn_error());
+}
+
+static void print_report(void)
+{
+    const char *report = tn_load_report();
+    const char *line = report ? strstr(report, "\nopencl: ") : NULL;
+    if (line && (line = strstr(line + 9, ": ")))
+        printf("%.*s", (int)strcspn(line + 2, "\n"), line + 2);
+}
+
+static void test_missing(void)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/none/", scratch);
+    mkdir(path, 0700);
+    setenv("OCL_ICD_VENDORS", path, 1);
+    is_str(in_child(print_open),
+           "device_open: opencl: no OpenCL driver is installed "
+           "(CL_PLATFORM_NOT_FOUND_KHR)",
+           "a machine without drivers says so");
+    const char *build = getenv("top_builddir");
+    snprintf(path, sizeof path, "%s/.libs/crashing_icd.so", build);
+    setenv("OCL_ICD_VENDORS", path, 1);
+    is_str(in_child(print_report),
+           "crashed while probing (signal 6); remedy: remove it, or tell its "
+           "maker: a plugin reports errors, it never prints or ends the "
+           "process",
+           "a driver that aborts is a line of the report");
+    unsetenv("OCL_ICD_VENDORS");
+    setenv("POCL_DEVICES", "nonsense", 1);
+    ok(strstr(in_child(print_open), "opencl: "), "no device: %s",
+       in_child(print_open));
+    setenv("POCL_DEVICES", "basic basic", 1);
+    ok(strstr(in_child(print_by_name),
+              "opencl: no device is called \"no such\"; there are: opencl:0 "),
+       "an unknown name lists the devices");
+    is_str(in_child(print_auto), "cpu:0",
+           "auto does not take an OpenCL device that is a CPU");
+}
+
+/* ---- the cache ------------------------------------------------------------ */
+
+/* Two programs, and how many went through the compiler. */
+static void print_compiled(void)
+{
+    tn_device_set(tn_device_open("opencl"));
+    tn_tensor *x = tn_arange(0.0, 5.0, 1.0);
+    double a = tn_item(tn_sum(tn_exp(x))), b = tn_item(tn_mean(x));
+    if (tn_error())
+        printf("%s", tn_error());
+    else
+        printf("%.3f %.1f %s", a, b,
+               tn_programs_compiled() ? "compiled" : "read");
+}
+
+static int each_entry(const char *folder, bool spoil)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    int count = 0;
+    while (list && (entry = readdir(list))) {
+        char path[1024];
+        if (entry->d_name[0] == '.')
+            continue;
+        count++;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        int fd = spoil ? open(path, O_WRONLY) : -1;
+        if (fd >= 0 && pwrite(fd, "spoilt", 6, 3000) != 6)
+            bail_out("pwrite");
+        if (fd >= 0)
+            close(fd);
+    }
+    if (list)
+        closedir(list);
+    return count;
+}
+
+static void test_cache(void)
+{
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s/cache", scratch);
+    setenv("TENON_CACHE_DIR", folder, 1);
+    is_str(in_child(print_compiled), "85.791 2.0 compiled",
+           "the first process compiles");
+    int kept = each_entry(folder, false);
+    ok(kept > 0, "and keeps %d programs", kept);
+    is_str(in_child(print_compiled), "85.791 2.0 read",
+           "the second compiles none");
+    each_entry(folder, true);
+    is_str(in_child(print_compiled), "85.791 2.0 compiled",
+           "damaged entries are compiled again");
+    is_str(in_child(print_compiled), "85.791 2.0 read", "once");
+    setenv("TENON_OPENCL_OPTIONS", "-DUNUSED=1", 1);
+    is_str(in_child(print_compiled), "85.791 2.0 compiled",
+           "other options are other programs");
+    setenv("TENON_OPENCL_OPTIONS", "-Dint=)", 1);
+    const char *text = in_child(print_compiled);
+    ok(strstr(text, "CL_BUILD_PROGRAM_FAILURE") && strstr(text, "error:") &&
+           strstr(text, "what the compiler says of it are in "),
+       "a failed build: %.200s", text);
+    const char *path = strstr(text, "are in ");
+    FILE *file = path ? fopen(path + 7, "r") : NULL;
+    char line[4096];
+    bool has_text = false, has_log = false;
+    while (file && fgets(line, sizeof line, file)) {
+        has_text |= strstr(line, "kernel") != NULL;
+        has_log |= strstr(line, "error:") != NULL;
+    }
+    ok(has_text && has_log, "leaves the program and the log in a file");
+    if (file) {
+        fclose(file);
+        unlink(path + 7);
+    }
+    unsetenv("TENON_OPENCL_OPTIONS");
+    setenv("TENON_CACHE_DIR", "off", 1);
+    is_str(in_child(print_compiled), "85.791 2.0 compiled",
+           "without a cache every process compiles");
+}
+
+/* ---- failures ------------------------------------------------------------- */
+
+/* An index outside its range, and two operators after it. */
+static void print_fault(void)
+{
+    tn_device_set(tn_device_open("opencl"));
+    const int64_t index[] = {1, 4, 9};
+    tn_tensor *table = tn_ones(tn_dims(4, 2));
+    tn_tensor *at = tn_tensor_from_array(index, TN_I64, tn_dims(3));
+    tn_tensor *rows = tn_embedding(at, table);
+    bool late = !tn_error();
+    tn_tensor *more = tn_exp(tn_add(rows, rows));
+    tn_synchronize(NULL);
+    printf("%s|%s", late ? "late" : "at once",
+           tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+    (void)more;
+    printf("|%.0f", tn_item(tn_sum(table)));
+}
+
+/* More than one buffer may have. */
+static void print_memory(void)
+{
+    tn_device *device = tn_device_open("opencl");
+    tn_device_set(device);
+    tn_empty(tn_dims((int64_t)1 << 46));
+    printf("%.*s", 70, tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+    printf("|%.0f", tn_item(tn_sum(tn_ones(tn_dims(3)))));
+}
+
+static void test_failures(void)
+{
+    is_str(in_child(print_fault),
+           "late|embedding: index 4 is outside of [0, 4) (told by synchronize "
+           "when opencl:0 was waited for)|8",
+           "an index fault is told when the queue is waited for, by the "
+           "operator's name");
+    setenv("TENON_OPENCL_BLOCKING", "1", 1);
+    ok(strstr(in_child(print_fault), "at once|embedding: "),
+       "TENON_OPENCL_BLOCKING=1 tells it at once: %s", in_child(print_fault));
+    unsetenv("TENON_OPENCL_BLOCKING");
+    is_str(in_child(print_memory),
+           "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
+           "liv|3",
+           "memory that there is not is told, and the device is of use "
+           "after it");
+}
+
+/* ---- two devices ------------------------------------------------------------ */
+
+static void print_two(void)
+{
+    tn_device *one = tn_device_open("opencl:0");
+    tn_device *two = tn_device_open("opencl:1");
+    tn_device_set(one);
+    tn_tensor *x = tn_arange(0.0, 6.0, 1.0);
+    tn_tensor *y = tn_to(x, two);
+    printf("%s %s %.0f", tn_device_name(tn_tensor_device(x)),
+           tn_device_name(tn_tensor_device(y)),
+           tn_item(tn_sum(tn_mul(y, y))));
+    tn_add(x, y);
+    printf("|%s", tn_error() ? tn_error() : "no error");
+}
+
+/* Views of the cpu travel to a device whose memory the cpu does not see. */
+static void print_view(void)
+{
+    tn_device *device = tn_device_open("opencl");
+    tn_device_set(tn_device_open("cpu"));
+    tn_tensor *x = tn_reshape(tn_arange(0.0, 6.0, 1.0), tn_dims(2, 3));
+    tn_tensor *y = tn_to(tn_transpose(x, 0, 1), device);
+    tn_tensor *z = tn_to(tn_transpose(y, 0, 1), tn_device_open("cpu"));
+    float values[6] = {0};
+    tn_tensor_to_array(y, values, sizeof values);
+    for (int i = 0; i < 6; i++)
+        printf("%.0f ", values[i]);
+    printf("%.0f %s", tn_item(tn_sum(tn_sub(z, x))),
+           tn_error() ? tn_error() : "");
+}
+
+static void test_two(void)
+{
+    const char *text = in_child(print_two);
+    ok(!strncmp(text, "opencl:0 opencl:1 55|add: ", 26) &&
+           strstr(text, "opencl:0") && strstr(text, "opencl:1") &&
+           strstr(text, "tn_to"),
+       "tensors of two devices: %s", text);
+    is_str(in_child(print_view), "0 3 1 4 2 5 0 ",
+           "views travel to the device and back");
+}
+
+static void print_available(void)
+{
+    printf("%s", tn_is_available("opencl") ? "yes" : tn_load_report());
+}
+
+int main(void)
+{
+    const char *temporary = getenv("TMPDIR");
+    plan_later();
+    tn_set_log(NULL, NULL);
+    const char *available = in_child(print_available);
+    if (strcmp(available, "yes")) {
+        skip(1, "no OpenCL device here");
+        note("%s", available);
+        return done_testing();
+    }
+    snprintf(scratch, sizeof scratch, "%s/tenon-opencl.XXXXXX",
+             temporary ? temporary : "/tmp");
+    if (!mkdtemp(scratch))
+        bail_out("mkdtemp");
+    test_missing();
+    test_failures();
+    test_two();
+    test_cache();
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
+    if (system(command))
+        bail_out("rm");
+    return done_testing();
+}

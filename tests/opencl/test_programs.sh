@@ -1,0 +1,33 @@
+# Random programs and the primitives through the OpenCL plugin: work laid out as
+# for a CPU and as for a GPU, with and without what a device may lack, and on
+# each of two devices. Each program is compiled, which takes PoCL some 300 ms:
+# few of them here; TENON_TEST_PROGRAMS says how many.
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+if ! TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
+    skip "the OpenCL plugin" "$(tail -n 1 "$scratch/output")"
+    done_testing
+    exit
+fi
+TENON_TEST_THREADS=1
+TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-24}
+export TENON_TEST_THREADS TENON_TEST_PROGRAMS
+
+# programs NAME DEVICE SEED [VARIABLE=VALUE...]
+programs() {
+    name=$1 device=$2 seed=$3
+    shift 3
+    succeeds "$TENON_TEST_PROGRAMS programs from seed $seed: $name" \
+        env TENON_TEST_PLUGIN="$device" TENON_TEST_SEED="$seed" "$@" \
+        tests/device/test_random_programs
+}
+programs "work as on a CPU" opencl 1
+programs "work as on a GPU" opencl 101 TENON_OPENCL_ORDER=grid
+programs "divisions in software" opencl 201 TENON_OPENCL_DIVIDE=0
+for device in opencl:0 opencl:1; do
+    programs "$device of two" $device 1 POCL_DEVICES="basic basic"
+done
+succeeds "matmul, scatter, scan and sort are right" \
+    env TENON_TEST_PLUGIN=opencl tests/device/test_primitives
+done_testing

@@ -1,0 +1,256 @@
+/* Calls that are not the generated functions: by name, into given tensors, in
+ * place, operators of one's own; and operands that lie oddly in memory. */
+#include <tap.h>
+#include <ops/ops.h>
+#include <tenon/ops.h>
+
+static tn_tensor *x; /* [[1, 2, 3], [4, 5, 6]] */
+
+static void same(const char *name, tn_tensor *got, tn_tensor *want)
+{
+    bool equal = got && want &&
+                 tn_tensor_dtype(got) == tn_tensor_dtype(want) &&
+                 tn_tensor_ndim(got) == tn_tensor_ndim(want);
+    for (int d = 0; equal && d < tn_tensor_ndim(got); d++)
+        equal = tn_tensor_size(got, d) == tn_tensor_size(want, d);
+    equal = equal && tn_item(tn_all(tn_eq(got, want))) == 1;
+    ok(equal && !tn_error(), "%s", name);
+    if (!equal)
+        note("%s", tn_error() ? tn_error() : tn_tensor_text(got));
+    tn_error_clear();
+}
+
+static void check_names(void)
+{
+    is_str(tn_op_name(tn_op_find("nn.functional.conv2d")), "conv2d",
+           "PyTorch's names are found");
+    is_str(tn_op_name(tn_op_find("add_")), "add_", "those in place too");
+    ok(tn_op_find("no_such") == NULL && !tn_error(),
+       "a name that nobody has is no error");
+    const tn_op *op = tn_op_find("max");
+    is_str(tn_op_name(op), "max", "a name with overloads gives the first");
+    is_str(tn_op_name(op = tn_op_next(op, "max")), "maximum", "then the next");
+    is_str(tn_op_name(op = tn_op_next(op, "max")), "max_dim", "and the next");
+    ok(tn_op_next(op, "max") == NULL, "then none");
+    int found = 0, count = tn_op_count();
+    for (int i = 0; i < count; i++)
+        found += tn_op_find(tn_op_name(tn_op_at(i))) == tn_op_at(i);
+    is_int(found, count, "each row is found by its own name");
+    ok(tn_op_at(count) == NULL && tn_op_at(-1) == NULL, "there is no other");
+    op = tn_op_find("softmax");
+    is_str(tn_op_signature(op), "softmax(input, dim, dtype=None)",
+           "a signature");
+    is_int(tn_op_arg_count(op), 3, "its arguments");
+    is_str(tn_op_arg_at(op, 1)->name, "dim", "by number");
+    ok(tn_op_arg_at(op, 2)->optional && tn_op_arg_at(op, 2)->keyword &&
+           !tn_op_arg_at(op, 0)->optional,
+       "and what they are");
+    ok(tn_op_is_differentiable(op) && !tn_op_is_differentiable(
+                                          tn_op_find("argmax")),
+       "softmax has a gradient, argmax has none");
+}
+
+static void check_by_name(void)
+{
+    same("call by name", tn_call("relu", x), x);
+    same("with two tensors", tn_call("add", x, x), tn_mul_scalar(x, 2));
+    same("options have their defaults", tn_call("sum", x),
+         tn_full(TN_SCALAR, 21, .dtype = TN_F32));
+    /* An int where a list or a float is wanted; NONE for a default. */
+    tn_tensor *out[2];
+    const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                              {TN_VALUE_INT, 0, {.i = 1}},
+                              {TN_VALUE_NONE, 0, {.i = 0}}};
+    is_int(tn_op_call(tn_op_find("sum"), value, 3, out, 2), 1,
+           "an int stands for a list of one");
+    same("and means that", out[0], tn_sum(x, .dim = tn_dims(1)));
+    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 2), 2,
+           "two outputs");
+    same("the first", out[0], tn_amax(x, .dim = tn_dims(1)));
+    same("the second", out[1], tn_full(tn_dims(2), 2));
+    is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1),
+           TN_ERR_ARGUMENT, "with room for one");
+    is_str(tn_error(), "max_dim: 2 results, room for 1", "is refused");
+    tn_error_clear();
+}
+
+static uint32_t version(tn_tensor *t)
+{
+    return atomic_load(&t->storage->version);
+}
+
+static void check_writes(void)
+{
+    tn_tensor *y = tn_clone(x);
+    uint32_t before = version(y);
+    ok(tn_add_(y, x) == y, "in place returns its input");
+    same("which has changed", y, tn_mul_scalar(x, 2));
+    is_int(version(y), before + 1, "and is one version on");
+    tn_tensor *row = tn_select(y, 0, 1);
+    tn_mul_scalar_(row, 0);
+    same("in place through a view",
+         tn_select(y, 0, 1), tn_zeros(tn_dims(3)));
+    is_int(version(y), before + 2, "counts for the whole storage");
+    same("float64 added to float32 in place",
+         tn_add_(tn_clone(x), tn_to_dtype(x, TN_F64)), tn_mul_scalar(x, 2));
+    same("in place, the input as it stands", tn_sub_(y, y),
+         tn_zeros(tn_dims(2, 3)));
+    tn_tensor *whole = tn_arange(0, 3, 1);
+    same("copy_ broadcasts and converts", tn_copy_(tn_clone(x), whole),
+         tn_to_dtype(tn_expand(whole, tn_dims(2, 3)), TN_F32));
+    same("div in place", tn_div_scalar_(tn_clone(x), 2,
+                                        .rounding_mode = "floor"),
+         tn_floor(tn_div_scalar(x, 2)));
+
+    tn_tensor *out = tn_empty(tn_dims(3, 2));
+    tn_tensor *turned = tn_t(out);
+    const tn_value two[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                            {TN_VALUE_TENSOR, 0, {.tensor = x}}};
+    is_int(tn_op_call_into(tn_op_find("mul"), two, 2, &turned, 1), TN_OK,
+           "into a tensor of odd strides");
+    same("lies the result", out, tn_t(tn_square(x)));
+    tn_tensor *sums = tn_empty(tn_dims(2, 1), .dtype = TN_F64);
+    const tn_value rows[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                             {TN_VALUE_INT, 0, {.i = 1}},
+                             {TN_VALUE_BOOL, 0, {.i = true}}};
+    is_int(tn_op_call_into(tn_op_find("sum"), rows, 3, &sums, 1), TN_OK,
+           "a reduction into float64");
+    same("is converted", sums,
+         tn_to_dtype(tn_sum(x, .dim = tn_dims(1), .keepdim = true), TN_F64));
+}
+
+/* Parts of one tensor that lie apart, however they are interleaved. */
+static void check_parts(void)
+{
+    tn_tensor *m = tn_reshape(tn_arange(0, 12, 1), tn_dims(3, 4));
+    tn_tensor *column = tn_select(m, 1, 0);
+    ok(tn_add_(column, tn_select(m, 1, 3)) == column, "a column to a column");
+    same("of a matrix", column,
+         tn_tensor_from_array((int64_t[]){3, 11, 19}, TN_I64, tn_dims(3)));
+    ok(tn_copy_(tn_narrow(m, 1, 0, 2), tn_narrow(m, 1, 2, 2)) != NULL,
+       "halves of a matrix");
+    ok(tn_copy_(tn_narrow(tn_narrow(m, 1, 2, 2), 0, 0, 2),
+                tn_narrow(tn_narrow(m, 1, 0, 2), 0, 1, 2)) != NULL,
+       "blocks of a matrix");
+    ok(tn_copy_(tn_slice(m, 1, 0, 4, 2), tn_slice(m, 1, 1, 4, 2)) != NULL,
+       "every other column");
+    ok(tn_error() == NULL, "lie apart");
+    ok(!tn_copy_(tn_narrow(m, 1, 0, 2), tn_narrow(m, 1, 1, 2)),
+       "columns in common do not");
+    tn_error_clear();
+    ok(!tn_copy_(tn_narrow(m, 0, 0, 2), tn_narrow(m, 0, 1, 2)),
+       "nor do rows in common");
+    tn_error_clear();
+}
+
+static void check_layouts(void)
+{
+    tn_tensor *t = tn_t(x), *wide = tn_expand(tn_select(x, 0, 0),
+                                              tn_dims(4, 3));
+    tn_tensor *back = tn_as_strided(x, tn_dims(2, 3), tn_dims(-3, -1),
+                                    .storage_offset = tn_dims(5));
+    const float reversed[] = {6, 5, 4, 3, 2, 1};
+    same("negative strides", back,
+         tn_tensor_from_array(reversed, TN_F32, tn_dims(2, 3)));
+    same("are summed along rows", tn_sum(back, .dim = tn_dims(1)),
+         tn_sum(tn_contiguous(back), .dim = tn_dims(1)));
+    same("a transposed operand", tn_add(t, tn_contiguous(t)),
+         tn_mul_scalar(t, 2));
+    same("softmax of what is transposed", tn_softmax(t, 1),
+         tn_t(tn_softmax(x, 0)));
+    same("softmax of what is expanded", tn_softmax(wide, 0),
+         tn_full(tn_dims(4, 3), 0.25));
+    same("products of transposed matrices", tn_matmul(t, tn_t(t)),
+         tn_matmul(tn_contiguous(t), x));
+    same("a product with an expanded batch",
+         tn_matmul(tn_expand(t, tn_dims(2, 3, 2)), x),
+         tn_expand(tn_matmul(t, x), tn_dims(2, 3, 3)));
+    same("a slice of any step", tn_slice(x, 1, 1, 3, INT64_MAX),
+         tn_narrow(x, 1, 1, 1));
+    is_int(tn_tensor_numel(tn_arange(1LL << 60, (1LL << 60) + 5, 1)), 5,
+           "arange of numbers that no double tells apart");
+    tn_tensor *none = tn_zeros(tn_dims(0, 3));
+    same("nothing plus a row", tn_add(none, tn_ones(tn_dims(3))), none);
+    same("softmax of nothing", tn_softmax(none, 1), none);
+    same("the sum over nothing", tn_sum(none, .dim = tn_dims(0)),
+         tn_zeros(tn_dims(3)));
+    same("a sum of no dimension", tn_sum(tn_ones(TN_SCALAR)),
+         tn_ones(TN_SCALAR));
+    same("softmax of no dimension", tn_softmax(tn_ones(TN_SCALAR), 0),
+         tn_ones(TN_SCALAR));
+    tn_dims_list most = {TN_MAX_NDIM, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3}};
+    same("as many dimensions as there can be",
+         tn_sum(tn_reshape(x, most), .dim = tn_dims(10, 11)),
+         tn_full(((tn_dims_list){10, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}), 21,
+                 .dtype = TN_F32));
+}
+
+static void check_own(void)
+{
+    const tn_op *op = tn_op_find("swish2");
+    if (!op)
+        op = tn_op_define("swish2(x; b) = x * sigmoid(b * x)");
+    const tn_op *center = tn_op_find("centered");
+    if (!center)
+        center = tn_op_define("centered(x) = x - rmean(x)");
+    if (!ok(op && center, "operators of one line"))
+        bail_out("%s", tn_error());
+    same("run", tn_op_apply(op, &x, (double[]){0}), tn_mul_scalar(x, 0.5));
+    same("in every dtype",
+         tn_op_apply(op, (tn_tensor *[]){tn_to_dtype(x, TN_F64)},
+                     (double[]){0}),
+         tn_mul_scalar(tn_to_dtype(x, TN_F64), 0.5));
+    same("rows are the last dimension", tn_op_apply(center, &x, NULL),
+         tn_sub(x, tn_mean(x, .dim = tn_dims(1), .keepdim = true)));
+    ok(tn_op_find("swish2") == op, "are found by name");
+    const tn_op *taken = tn_op_find("taken");
+    if (!taken)
+        taken = tn_op_define("taken(xs, n: row offset, i) = xs[i] + f32(n)");
+    if (!ok(taken && tn_op_arg_count(taken) == 2,
+            "what is marked offset is no argument"))
+        bail_out("%s", tn_error());
+    tn_tensor *at = tn_tensor_from_array((int64_t[]){2, 0}, TN_I64,
+                                         tn_dims(2));
+    same("an input read by index: its last dimension",
+         tn_op_apply(taken, (tn_tensor *[]){x, at}, NULL),
+         tn_tensor_from_array((float[]){3, 5}, TN_F32, tn_dims(2)));
+    ok(!tn_op_apply(taken, (tn_tensor *[]){tn_ones(TN_SCALAR), at}, NULL),
+       "which it must have");
+    is_str(tn_error(), "taken: xs () is read by 1 indices: it needs as many "
+           "dimensions", "and says so");
+    tn_error_clear();
+    const tn_value own[] = {{TN_VALUE_TENSOR, 0, {.tensor = at}},
+                            {TN_VALUE_TENSOR, 0, {.tensor = at}}};
+    is_int(tn_op_call_into(taken, own, 2, &at, 1), TN_ERR_STATE,
+           "what is read by index is not written over");
+    tn_error_clear();
+    ok(tn_op_define("wrong(x) = x +") == NULL, "a text that ends early");
+    is_int(tn_error_code(), TN_ERR_FORMAT, "is malformed");
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    static const char *const devices[] = {"reference", "cpu",
+                                          "opencl"};
+    check_names();
+    for (int d = 0; d < 3; d++) {
+        tn_device *device = tn_device_open(devices[d]);
+        if (!device) {
+            skip(1, tn_error());
+            tn_error_clear();
+            continue;
+        }
+        note("on %s", tn_device_name(device));
+        tn_device_set(device);
+        const float data[] = {1, 2, 3, 4, 5, 6};
+        x = tn_tensor_from_array(data, TN_F32, tn_dims(2, 3));
+        check_by_name();
+        check_writes();
+        check_parts();
+        check_layouts();
+        check_own();
+    }
+    return done_testing();
+}

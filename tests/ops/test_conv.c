@@ -1,0 +1,232 @@
+/* test_conv.c: convolution by the device's extension against convolution by
+ * columns, which is what a device without it does: results and all three
+ * gradients, over random shapes; the same bits for 1, 2 and 7 threads with
+ * each instruction set (a device is opened once in a process, so each is a
+ * process of its own: this program, asked for a hash). */
+#include <tenon/tenon.h>
+
+#include <unistd.h>
+
+#include "tap.h"
+
+typedef struct shape {
+    int64_t count, groups, in, out, size[2], kernel[2], stride[2], pad[2],
+        dilation[2];
+    tn_dtype dtype;
+    bool channels_last, same;
+} shape;
+
+static uint64_t state = 88172645463325252u;
+
+static int64_t pick(int64_t low, int64_t high)
+{
+    state ^= state << 13; /* xorshift64: Marsaglia, 2003 */
+    state ^= state >> 7;
+    state ^= state << 17;
+    return low + (int64_t)(state % (uint64_t)(high - low + 1));
+}
+
+static shape random_shape(void)
+{
+    shape s = {.count = pick(1, 9), .groups = pick(1, 3)};
+    s.in = s.groups * pick(1, 5);
+    s.out = s.groups * pick(1, 40);
+    for (int a = 0; a < 2; a++) {
+        s.kernel[a] = pick(1, 4);
+        s.stride[a] = pick(1, 3);
+        s.pad[a] = pick(0, 2);
+        s.dilation[a] = pick(1, 2);
+        s.size[a] = s.kernel[a] * s.dilation[a] + pick(0, 12);
+    }
+    s.dtype = pick(0, 1) ? TN_F32 : TN_F64;
+    s.channels_last = pick(0, 2) == 0;
+    s.same = s.stride[0] == 1 && s.stride[1] == 1 && pick(0, 1);
+    return s;
+}
+
+static tn_tensor *images(const shape *s)
+{
+    if (!s->channels_last)
+        return tn_randn(tn_dims(s->count, s->in, s->size[0], s->size[1]),
+                        .dtype = s->dtype);
+    tn_tensor *x = tn_randn(tn_dims(s->count, s->size[0], s->size[1], s->in),
+                            .dtype = s->dtype);
+    return tn_permute(x, tn_dims(0, 3, 1, 2));
+}
+
+/* out[0]: the result; then the gradients of input, weight and bias, of a sum
+ * with random weights. */
+static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
+{
+    tn_manual_seed(seed);
+    tn_tensor *input = tn_requires_grad(images(s));
+    tn_tensor *weight = tn_requires_grad(
+        tn_randn(tn_dims(s->out, s->in / s->groups, s->kernel[0],
+                         s->kernel[1]), .dtype = s->dtype));
+    tn_tensor *bias =
+        tn_requires_grad(tn_randn(tn_dims(s->out), .dtype = s->dtype));
+    tn_conv2d_options options = {
+        .size = sizeof options, .groups = s->groups,
+        .strides = tn_dims(s->stride[0], s->stride[1]),
+        .paddings = tn_dims(s->pad[0], s->pad[1]),
+        .dilations = tn_dims(s->dilation[0], s->dilation[1])};
+    if (s->same) {
+        options.paddings.count = 0;
+        options.padding_rule = "same";
+    }
+    out[0] = tn_conv2d_with(input, weight, bias, &options);
+    tn_tensor *const inputs[] = {input, weight, bias};
+    tn_tensor *mask = tn_randn_like(tn_detach(out[0]));
+    tn_grad(tn_sum(tn_mul(out[0], mask)), inputs, 3, out + 1);
+}
+
+/* The greatest difference over the greatest value. */
+static double distance(tn_tensor *a, tn_tensor *b)
+{
+    a = tn_to_dtype(tn_detach(a), TN_F64);
+    b = tn_to_dtype(tn_detach(b), TN_F64);
+    double scale = tn_item(tn_amax(tn_abs(b)));
+    double far = tn_item(tn_amax(tn_abs(tn_sub(a, b))));
+    return scale > 0 ? far / scale : far;
+}
+
+static bool agrees(const shape *s, uint64_t seed)
+{
+    static const char *const name[] = {"out", "input", "weight", "bias"};
+    tn_tensor *a[4], *b[4];
+    /* Sums of up to a few thousand products in two orders. */
+    double room = s->dtype == TN_F64 ? 1e-12 : s->dtype == TN_F32 ? 2e-5 : 1e-2;
+    tn_device_mask(NULL, NULL);
+    run(s, seed, a);
+    tn_device_mask(NULL, "conv");
+    run(s, seed, b);
+    tn_device_mask(NULL, NULL);
+    if (tn_error()) {
+        note("%s", tn_error());
+        tn_error_clear();
+        return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        double far = distance(a[i], b[i]);
+        if (far <= room)
+            continue;
+        note("%s is %g away: (%d, %d, %d, %d) %s, %d of %d x %d, groups %d, "
+             "stride %d %d, pad %d %d, dilation %d %d",
+             name[i], far, (int)s->count, (int)s->in, (int)s->size[0],
+             (int)s->size[1], tn_dtype_name(s->dtype), (int)s->out,
+             (int)s->kernel[0], (int)s->kernel[1], (int)s->groups,
+             (int)s->stride[0], (int)s->stride[1], (int)s->pad[0],
+             (int)s->pad[1], (int)s->dilation[0], (int)s->dilation[1]);
+        return false;
+    }
+    return true;
+}
+
+/* Large enough for several tasks of each kind; long rows; few pixels and many
+ * channels; a group for each channel; half types and long strides, which the
+ * cpu plugin declines. */
+static const struct {
+    const char *what;
+    shape s;
+} chosen[] = {
+    {"many images",
+     {37, 1, 3, 24, {17, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"one row of 3000",
+     {2, 1, 5, 7, {1, 3000}, {1, 9}, {1, 2}, {0, 4}, {1, 3}, TN_F32, 0, 0}},
+    {"200 channels of 4 x 4",
+     {6, 1, 200, 150, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"stride 2",
+     {9, 1, 33, 40, {15, 14}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, TN_F64, 0, 0}},
+    {"1 x 1",
+     {5, 1, 40, 60, {9, 9}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, TN_F32, 1, 0}},
+    {"a group for each channel",
+     {4, 20, 20, 20, {11, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"stride beyond the kernel",
+     {3, 1, 4, 5, {16, 13}, {2, 2}, {5, 4}, {0, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"stride 9 x 9",
+     {2, 1, 4, 5, {40, 40}, {3, 3}, {9, 9}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"float16",
+     {2, 1, 4, 5, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F16, 0, 0}},
+};
+enum { CHOSEN = sizeof chosen / sizeof *chosen };
+
+static int print_hash(void)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (int i = 0; i < CHOSEN; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *made[4];
+        run(&chosen[i].s, 5, made);
+        for (int k = 0; k < 4; k++) {
+            tn_tensor *x = tn_contiguous(tn_detach(made[k]));
+            size_t bytes = (size_t)tn_tensor_numel(x) *
+                           tn_dtype_bytes(tn_tensor_dtype(x));
+            unsigned char *data = malloc(bytes + 1);
+            if (!data || tn_tensor_to_array(x, data, bytes) < 0)
+                return fprintf(stderr, "%s\n", tn_error()), 3;
+            for (size_t j = 0; j < bytes; j++) /* FNV-1a */
+                hash = (hash ^ data[j]) * 1099511628211u;
+            free(data);
+        }
+        tn_scope_close(scope);
+    }
+    printf("%016" PRIx64 "\n", hash);
+    return 0;
+}
+
+static bool hash_of(const char *self, const char *isa, int threads,
+                    char hash[32])
+{
+    char command[1200];
+    snprintf(command, sizeof command,
+             "TENON_DEVICE=cpu TENON_CPU_ISA=%s TENON_NUM_THREADS=%d '%s' "
+             "--hash 2>/dev/null", isa, threads, self);
+    FILE *pipe = popen(command, "r");
+    bool read = pipe && fscanf(pipe, "%31s", hash) == 1;
+    return pipe && pclose(pipe) == 0 && read;
+}
+
+static void same_for_any_threads(const char *self)
+{
+    static const char *const isa[] = {"generic", "v3", "v4"};
+    for (int i = 0; i < 3; i++) {
+        char one[32], many[32];
+        if (!hash_of(self, isa[i], 1, one)) {
+            skip(1, "an instruction set that this machine or build lacks");
+            continue;
+        }
+        bool same = true;
+        for (int threads = 2; threads <= 7; threads += 5)
+            same = same && hash_of(self, isa[i], threads, many) &&
+                   strcmp(one, many) == 0;
+        ok(same, "%s: the same bits for 1, 2 and 7 threads", isa[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--hash") == 0)
+        return print_hash();
+    plan_later();
+    if (!tn_device_current())
+        bail_out("%s", tn_error());
+    for (int i = 0; i < CHOSEN; i++) {
+        tn_scope *scope = tn_scope_open();
+        ok(agrees(&chosen[i].s, 5), "%s: as by columns", chosen[i].what);
+        tn_scope_close(scope);
+    }
+    bool good = true;
+    for (uint64_t i = 0; i < 60 && good; i++) {
+        tn_scope *scope = tn_scope_open();
+        shape s = random_shape();
+        good = agrees(&s, i);
+        tn_scope_close(scope);
+    }
+    ok(good, "60 random shapes: as by columns");
+    ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
+       "a mask of what is no extension is refused");
+    ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");
+    tn_error_clear();
+    same_for_any_threads(argv[0]);
+    return done_testing();
+}

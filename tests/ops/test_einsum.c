@@ -1,0 +1,46 @@
+/* einsum and its relatives: what users get wrong, and the exact message. */
+#include <tap.h>
+#include <tenon/ops.h>
+
+static void refused(const void *got, tn_status code, const char *want)
+{
+    bool told = got == NULL && tn_error_code() == code;
+    is_str(told ? tn_error() : got ? "(a result)" : tn_error(), want, "%s",
+           want);
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    tn_tensor *a = tn_ones(tn_dims(2, 3)), *b = tn_ones(tn_dims(4, 5));
+    tn_tensor *two[] = {a, b};
+    refused(tn_einsum("ij,jk->ik", two, 2), TN_ERR_SHAPE,
+            "einsum: sizes 3 and 4 of one index");
+    refused(tn_einsum("ij->ik", two, 1), TN_ERR_ARGUMENT,
+            "einsum: equation \"ij->ik\": an index of the result is in no "
+            "operand");
+    refused(tn_einsum("ij->ii", two, 1), TN_ERR_ARGUMENT,
+            "einsum: equation \"ij->ii\": an index stands twice in the result");
+    refused(tn_einsum("ijk", two, 1), TN_ERR_SHAPE,
+            "einsum: operands[0] has 2 dimensions, its part of \"ijk\" 3");
+    refused(tn_einsum("ij,kl", two, 1), TN_ERR_ARGUMENT,
+            "einsum: equation \"ij,kl\": it has not one part for each "
+            "operand");
+    refused(tn_einsum("i1", two, 1), TN_ERR_ARGUMENT,
+            "einsum: equation \"i1\": letters, \"...\", ',' and \"->\" are "
+            "wanted, and no more dimensions than tensors have");
+    refused(tn_einsum("ii", two, 1), TN_ERR_SHAPE,
+            "einsum: sizes 2 and 3 of one index");
+    refused(tn_tensordot(a, b, tn_dims(1)), TN_ERR_SHAPE,
+            "tensordot: dims (1,) of input (2, 3) and other (4, 5) do not "
+            "fit");
+    refused(tn_linalg_multi_dot(two, 2), TN_ERR_SHAPE,
+            "linalg_multi_dot: tensors[1] (4, 5) is no matrix that fits those "
+            "before it");
+    refused(tn_linalg_vander(a, .N = tn_dims(1)), TN_ERR_ARGUMENT,
+            "linalg_vander: N 1; at least 2 is wanted");
+    tn_tensor *y = tn_einsum("ij,kl->", two, 2);
+    ok(tn_item(y) == 120, "with an empty result all is summed");
+    return done_testing();
+}

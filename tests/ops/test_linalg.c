@@ -1,0 +1,146 @@
+/* Linear algebra: host runs are counted and refused, matrices that cannot be
+ * factored are told, and what the golden samples do not hold. */
+#include <math.h>
+#include <tap.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+
+static void refused(const void *got, tn_status code, const char *want)
+{
+    bool told = got == NULL && tn_error_code() == code;
+    is_str(told ? tn_error() : got ? "(a result)" : tn_error(), want, "%s",
+           want);
+    tn_error_clear();
+}
+
+static tn_tensor *matrix(double a, double b, double c, double d)
+{
+    const double number[] = {a, b, c, d};
+    return tn_tensor_from_array(number, TN_F64, tn_dims(2, 2));
+}
+
+static void check_host_runs(void)
+{
+    tn_tensor *a = matrix(4, 1, 1, 3);
+    int64_t runs = tn_host_runs();
+    tn_matmul(a, a);
+    tn_linalg_matrix_exp(a);
+    tn_linalg_matrix_power(a, 3);
+    tn_norm(a);
+    is_int(tn_host_runs(), runs, "products, powers and norms run nowhere else");
+    tn_linalg_inv(a);
+    is_int(tn_host_runs(), runs + 1, "an inverse is one run on the host");
+    tn_linalg_cholesky(tn_expand(a, tn_dims(5, 2, 2)));
+    is_int(tn_host_runs(), runs + 2, "so is a batch of factorisations");
+    tn_host_ops_allow(false);
+    refused(tn_linalg_inv(a), TN_ERR_UNSUPPORTED,
+            "linalg_inv: runs on the host, which TENON_HOST_OPS=error "
+            "refuses; tn_host_ops_allow(true) lets it");
+    is_int(tn_host_runs(), runs + 2, "what is refused is not counted");
+    tn_host_ops_allow(true);
+    ok(tn_linalg_inv(a) != NULL, "allowed again, it runs");
+}
+
+static void check_mistakes(void)
+{
+    tn_tensor *a = matrix(1, 2, 2, 4), *wide = tn_ones(tn_dims(2, 3));
+    tn_tensor *v = tn_ones(tn_dims(3));
+    refused(tn_linalg_inv(a), TN_ERR_ARGUMENT,
+            "linalg_inv: matrix 0 of the batch is singular (LAPACK's info is "
+            "2)");
+    refused(tn_linalg_solve(a, tn_ones(tn_dims(2), .dtype = TN_F64)),
+            TN_ERR_ARGUMENT,
+            "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
+            "is 2)");
+    refused(tn_linalg_cholesky(matrix(1, 2, 2, 1)), TN_ERR_ARGUMENT,
+            "linalg_cholesky: matrix 0 of the batch is not positive-definite "
+            "(LAPACK's info is 2)");
+    refused(tn_linalg_inv(wide), TN_ERR_SHAPE,
+            "linalg_inv: A (2, 3): square matrices are wanted");
+    refused(tn_linalg_cholesky(wide), TN_ERR_SHAPE,
+            "linalg_cholesky: A (2, 3): square matrices are wanted");
+    refused(tn_linalg_qr(v, NULL), TN_ERR_SHAPE,
+            "linalg_qr: A (3,) has no matrices in its last two dimensions, or "
+            "larger ones than LAPACK takes");
+    refused(tn_linalg_qr(wide, NULL, .mode = "full"), TN_ERR_ARGUMENT,
+            "linalg_qr: mode \"full\" is none of reduced, complete, r");
+    refused(tn_linalg_svdvals(tn_ones(tn_dims(2, 2), .dtype = TN_F16)),
+            TN_ERR_DTYPE,
+            "linalg_svdvals: A is float16; LAPACK has float32 and float64: "
+            "convert it with tn_to_dtype");
+    refused(tn_linalg_svdvals(matrix(1, NAN, 0, 1)), TN_ERR_ARGUMENT,
+            "linalg_svdvals: A holds NaN or infinities");
+    refused(tn_linalg_eigvalsh(a, .UPLO = "X"), TN_ERR_ARGUMENT,
+            "linalg_eigvalsh: UPLO \"X\" is neither \"L\" nor \"U\"");
+    refused(tn_linalg_solve(a, v), TN_ERR_SHAPE,
+            "linalg_solve: B (3, 1) of float32 does not fit matrices of 2 x 2 "
+            "of float64");
+    refused(tn_linalg_matrix_norm(wide, .ord = 3), TN_ERR_ARGUMENT,
+            "linalg_matrix_norm: order 3 of matrices; 1, 2, inf and their "
+            "negatives are wanted");
+    refused(tn_linalg_matrix_norm_by(wide, .ord = "max"), TN_ERR_ARGUMENT,
+            "linalg_matrix_norm_by: norm \"max\" is neither \"fro\" nor "
+            "\"nuc\"");
+    refused(tn_linalg_lstsq(wide, wide, NULL, NULL, NULL, .driver = "qr"),
+            TN_ERR_ARGUMENT,
+            "linalg_lstsq: driver \"qr\" is none of gelsy, gels, gelsd, "
+            "gelss");
+    refused(tn_linalg_polar(wide, NULL), TN_ERR_SHAPE,
+            "linalg_polar: A (2, 3): matrices with at least as many rows as "
+            "columns are wanted");
+    refused(tn_linalg_tensorinv(wide, .ind = 1), TN_ERR_SHAPE,
+            "linalg_tensorinv: A (2, 3) has 2 elements in its first 1 "
+            "dimensions, 3 in the others");
+}
+
+static double at(tn_tensor *x, int i, int j)
+{
+    return tn_item(tn_select(tn_select(x, -2, i), -1, j));
+}
+
+/* det of [[1, 2], [2, 4]] is 0, its cofactors are not. */
+static void check_singular(void)
+{
+    tn_tensor *a = tn_requires_grad(matrix(1, 2, 2, 4));
+    tn_backward(tn_linalg_det(a));
+    tn_tensor *g = tn_tensor_grad(a);
+    ok(fabs(at(g, 0, 0) - 4) < 1e-12 && fabs(at(g, 0, 1) + 2) < 1e-12 &&
+           fabs(at(g, 1, 0) + 2) < 1e-12 && fabs(at(g, 1, 1) - 1) < 1e-12,
+       "the gradient of a determinant that is 0 is made of the cofactors");
+
+    tn_tensor *info = NULL;
+    tn_linalg_inv_ex(matrix(1, 2, 2, 4), &info);
+    is_int(tn_item_int(info), 2, "inv_ex says which pivot is 0");
+    tn_tensor *p = tn_linalg_pinv(matrix(1, 2, 2, 4));
+    ok(fabs(at(p, 0, 0) - 0.04) < 1e-12 && fabs(at(p, 1, 1) - 0.16) < 1e-12,
+       "a singular matrix has a pseudo-inverse");
+    is_int(tn_item_int(tn_linalg_matrix_rank(matrix(1, 2, 2, 4))), 1,
+           "and rank 1");
+}
+
+static void check_shapes(void)
+{
+    tn_tensor *r = NULL, *a = tn_rand(tn_dims(5, 3), .dtype = TN_F64);
+    tn_tensor *q = tn_linalg_qr(a, &r, .mode = "complete");
+    ok(tn_tensor_size(q, 1) == 5 && tn_tensor_size(r, 0) == 5,
+       "a complete QR has all of Q");
+    tn_tensor *error = tn_max(tn_abs(tn_sub(tn_matmul(q, r), a)));
+    ok(tn_item(error) < 1e-14, "and Q R is A");
+    tn_tensor *s = NULL, *vh = NULL;
+    tn_tensor *u = tn_linalg_svd(a, &s, &vh);
+    error = tn_max(tn_abs(tn_sub(tn_matmul(tn_transpose(u, 0, 1), u),
+                                 tn_eye(5, .dtype = TN_F64))));
+    ok(tn_tensor_size(u, 1) == 5 && tn_item(error) < 1e-14,
+       "a full SVD has all of U, orthogonal");
+}
+
+int main(void)
+{
+    plan_later();
+    check_host_runs();
+    check_mistakes();
+    check_singular();
+    check_shapes();
+    ok(tn_error() == NULL, "no error is left");
+    return done_testing();
+}

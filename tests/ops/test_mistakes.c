@@ -1,0 +1,361 @@
+/* What users get wrong with operators, and the exact message: it names the
+ * operator, the argument, the values, and the mend where there is one. */
+#include <tap.h>
+#include <tenon/ops.h>
+#include <tenon/random.h>
+
+/* The call gave NULL with this message. */
+static void refused(const void *got, tn_status code, const char *want)
+{
+    bool told = got == NULL && tn_error_code() == code;
+    is_str(told ? tn_error() : got ? "(a result)" : tn_error(), want, "%s",
+           want);
+    if (!told && tn_error())
+        note("%s", tn_status_name(tn_error_code()));
+    tn_error_clear();
+}
+
+/* The same for calls that return a status. */
+static void refused_status(tn_status got, const char *want)
+{
+    ok(got < 0, "a negative status");
+    is_str(tn_error(), want, "%s", want);
+    tn_error_clear();
+}
+
+static tn_tensor *x, *v, *i, *img, *w;
+
+static void check_shapes(void)
+{
+    refused(tn_add(x, tn_ones(tn_dims(2))), TN_ERR_SHAPE,
+            "add: shapes do not broadcast: input (2, 3), other (2,)");
+    refused(tn_where(tn_gt_scalar(x, 0), x, tn_ones(tn_dims(4))), TN_ERR_SHAPE,
+            "where: shapes do not broadcast: condition (2, 3), input (2, 3), "
+            "other (4,)");
+    refused(tn_matmul(x, x), TN_ERR_SHAPE,
+            "matmul: inner sizes differ: (2, 3) x (2, 3)");
+    refused(tn_matmul(x, tn_ones(TN_SCALAR)), TN_ERR_SHAPE,
+            "matmul: an operand has no dimension: (2, 3) x ()");
+    refused(tn_mm(x, v), TN_ERR_SHAPE,
+            "mm: two matrices are wanted: (2, 3) x (3,)");
+    refused(tn_linear(x, tn_ones(tn_dims(4, 5)), NULL), TN_ERR_SHAPE,
+            "linear: the last size of input is not that of weight: (2, 3) x "
+            "(4, 5)");
+    refused(tn_reshape(x, tn_dims(4, 2)), TN_ERR_SHAPE,
+            "reshape: (2, 3) with 6 elements does not fit shape (4, 2)");
+    refused(tn_reshape(x, tn_dims(-1, -1)), TN_ERR_SHAPE,
+            "reshape: (2, 3) with 6 elements does not fit shape (-1, -1)");
+    refused(tn_view(tn_t(x), tn_dims(6)), TN_ERR_SHAPE,
+            "view: the memory of (3, 2) cannot be seen as (6,); use "
+            "tn_reshape, which copies");
+    refused(tn_expand(x, tn_dims(2, 4)), TN_ERR_SHAPE,
+            "expand: (2, 3) does not expand to (2, 4)");
+    refused(tn_cat(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
+            "cat: tensors[0] (2, 3) and tensors[1] (3,) differ outside dim 0");
+    refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
+            "stack: tensors[0] (2, 3) and tensors[1] (3,) differ");
+    refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
+            "conv2d: input (3,) is neither (N, C, H, W) nor (C, H, W)");
+    refused(tn_conv2d(img, tn_ones(tn_dims(4, 3, 3, 3)), NULL), TN_ERR_SHAPE,
+            "conv2d: input (1, 2, 4, 4) has 2 channels, weight (4, 3, 3, 3) "
+            "with groups 1 takes 3");
+    refused(tn_conv2d(img, tn_ones(tn_dims(1, 2, 5, 5)), NULL), TN_ERR_SHAPE,
+            "conv2d: the kernel reaches over 5, the padded input has 4");
+    refused(tn_conv2d(img, w, v), TN_ERR_SHAPE,
+            "conv2d: bias (3,) is no (2,)");
+    refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
+            "max_pool2d: a window over 5 does not fit into 4");
+    refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
+            "cross_entropy: target (3,) does not fit input (2, 3): one class "
+            "for each row, (2,), is wanted");
+    refused(tn_zeros(tn_dims(2, -1)), TN_ERR_SHAPE,
+            "zeros: size -1 of dimension 1 is negative");
+    refused(tn_zeros(tn_dims(1LL << 40, 1LL << 40)), TN_ERR_SHAPE,
+            "zeros: shape (1099511627776, 1099511627776) has more than 2^62 "
+            "bytes");
+    refused(tn_expand(tn_ones(TN_SCALAR), tn_dims(1LL << 40, 1LL << 40)),
+            TN_ERR_SHAPE, "expand: a view of shape (1099511627776, 1099511627776) has "
+            "more than 2^63 elements");
+    refused(tn_as_strided(x, tn_dims(3), tn_dims(INT64_MAX)), TN_ERR_INDEX,
+            "as_strided: size (3,) and stride (9223372036854775807,) reach "
+            "beyond 2^63 elements");
+    refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
+            "4294967296) has more than 2^62 bytes");
+    refused(tn_max_pool2d(img, tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
+            "max_pool2d: kernel_size 9223372036854775807 is beyond 2^31");
+    refused(tn_conv2d(img, w, NULL, .padding = INT64_MAX), TN_ERR_ARGUMENT,
+            "conv2d: padding 9223372036854775807 is beyond 2^31");
+    refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
+            "amax: no element to choose from along a dimension of size 0");
+    refused(tn_tril(v), TN_ERR_SHAPE,
+            "tril: input has 1 dimensions, a matrix has 2");
+}
+
+static void check_dtypes(void)
+{
+    refused(tn_matmul(x, tn_ones(tn_dims(3, 2), .dtype = TN_F64)),
+            TN_ERR_DTYPE,
+            "matmul: dtypes differ: input is float32, other is float64; "
+            "convert one with tn_to_dtype");
+    refused(tn_mean(i), TN_ERR_DTYPE,
+            "mean: of int64; give a floating .dtype or convert input with "
+            "tn_to_dtype");
+    refused(tn_gelu(i), TN_ERR_DTYPE,
+            "gelu: input is int64; it takes floating tensors: convert it with "
+            "tn_to_dtype");
+    refused(tn_add_scalar_(i, 0.5), TN_ERR_DTYPE,
+            "add_: a result of float32 cannot be written into int64; convert "
+            "what is written with tn_to_dtype");
+    refused(tn_gather(x, 1, x), TN_ERR_DTYPE,
+            "gather: index is float32; convert it to int64 with tn_to_dtype");
+    refused(tn_zeros(tn_dims(2), .dtype = 99), TN_ERR_DTYPE,
+            "zeros: dtype: 99 is no dtype");
+    refused(tn_pow_scalar(i, -1), TN_ERR_ARGUMENT,
+            "pow: whole numbers to the power -1; convert input to a floating "
+            "dtype with tn_to_dtype");
+    tn_tensor *truth = tn_gt_scalar(v, 1);
+    refused(tn_sub(truth, truth), TN_ERR_DTYPE,
+            "sub: input is bool, other is bool: '-' is not defined for bool; "
+            "convert with tn_to_dtype");
+}
+
+static void check_values(void)
+{
+    refused(tn_softmax(x, 3), TN_ERR_ARGUMENT,
+            "softmax: dim 3 is outside [-2, 1]");
+    refused(tn_sum(x, .dim = tn_dims(0, -2)), TN_ERR_ARGUMENT,
+            "sum: dim 0 is given twice");
+    refused(tn_permute(x, tn_dims(0)), TN_ERR_ARGUMENT,
+            "permute: dims (0,) for a tensor of 2 dimensions");
+    refused(tn_select(x, 1, 3), TN_ERR_INDEX,
+            "select: index 3 is outside [-3, 3) of dim 1");
+    refused(tn_narrow(x, 1, 2, 2), TN_ERR_INDEX,
+            "narrow: start 2, length 2 lie outside a dimension of size 3");
+    refused(tn_gather(x, 1, tn_full(tn_dims(1, 4), 7)), TN_ERR_INDEX,
+            "gather: index 7 at position (0, 0) is outside [0, 3)");
+    refused(tn_embedding(i, x), TN_ERR_INDEX,
+            "embedding: index 2 at position (2, 0) is outside [0, 2)");
+    refused(tn_scatter_add(v, 0, tn_full(tn_dims(2), -1), v), TN_ERR_INDEX,
+            "scatter_add: index -1 at position (0,) is outside [0, 3)");
+    refused(tn_cross_entropy(x, tn_full(tn_dims(2), 12)), TN_ERR_INDEX,
+            "cross_entropy: index 12 at position (0,) is outside [0, 3)");
+    refused(tn_one_hot(i, .num_classes = 2), TN_ERR_INDEX,
+            "one_hot: class 2 is outside [0, 2)");
+    refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
+            "dropout: p 1.5 is outside [0, 1]");
+    refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
+            "clamp: neither min nor max is given");
+    refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
+            "arange: step -1 leads from 0 away from 5");
+    refused(tn_randint(3, 3, tn_dims(2)), TN_ERR_ARGUMENT,
+            "randint: nothing lies in [3, 3)");
+    refused(tn_max_pool2d(img, tn_dims(2), .padding = 2), TN_ERR_ARGUMENT,
+            "max_pool2d: padding 2 is not between 0 and half of kernel_size "
+            "2");
+    refused(tn_conv2d(img, w, NULL, .strides = tn_dims(1, 2, 3)),
+            TN_ERR_ARGUMENT,
+            "conv2d: stride (1, 2, 3) is neither one number nor two");
+    refused(tn_conv2d(img, w, NULL, .padding_rule = "full"), TN_ERR_ARGUMENT,
+            "conv2d: padding \"full\" is neither \"same\" nor \"valid\"");
+    refused(tn_conv2d(img, w, NULL, .padding_rule = "same", .stride = 2),
+            TN_ERR_ARGUMENT,
+            "conv2d: padding \"same\" with stride 2; it needs stride 1");
+    refused(tn_mse_loss(x, x, .reduction = "avg"), TN_ERR_ARGUMENT,
+            "mse_loss: reduction \"avg\" is neither \"mean\" nor \"sum\" nor "
+            "\"none\"");
+    refused(tn_div(x, x, .rounding_mode = "up"), TN_ERR_ARGUMENT,
+            "div: rounding_mode \"up\" is neither \"trunc\" nor \"floor\"");
+    refused(tn_gelu(x, .approximate = "erf"), TN_ERR_ARGUMENT,
+            "gelu: approximate \"erf\" is neither \"none\" nor \"tanh\"");
+    refused(tn_as_strided(v, tn_dims(2, 2), tn_dims(2, 1)), TN_ERR_INDEX,
+            "as_strided: elements 0 to 3 lie outside a storage of 3");
+}
+
+static void check_null_and_names(void)
+{
+    refused(tn_relu(NULL), TN_ERR_ARGUMENT, "relu: input is NULL");
+    refused(tn_add(x, NULL), TN_ERR_ARGUMENT, "add: other is NULL");
+    refused(tn_cat(((tn_tensor *[]){x, NULL}), 2, 0), TN_ERR_ARGUMENT,
+            "cat: tensors[1] is NULL");
+    refused(tn_softmax(tn_reshape(tn_relu(NULL), tn_dims(2)), 7),
+            TN_ERR_ARGUMENT, "relu: input is NULL");
+    refused(tn_call("sofmax", x), TN_ERR_ARGUMENT,
+            "call: no operator is named sofmax");
+
+    tn_relu(NULL);
+    ok(tn_linear(x, tn_ones(tn_dims(2, 3)), NULL) == NULL,
+       "a bias left out while an error is pending is refused");
+    refused(NULL, TN_ERR_ARGUMENT, "relu: input is NULL");
+
+    tn_tensor *out = NULL;
+    const tn_op *softmax = tn_op_find("softmax");
+    tn_value value[3] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                         {TN_VALUE_STRING, 0, {.string = "last"}}};
+    refused_status(tn_op_call(softmax, value, 2, &out, 1),
+                   "softmax: dim takes an int, not a string");
+    refused_status(tn_op_call(softmax, value, 1, &out, 1),
+                   "softmax: dim is missing");
+    value[1] = (tn_value){TN_VALUE_INT, 0, {.i = 1}};
+    tn_value many[4] = {value[0], value[1], {TN_VALUE_NONE, 0, {.i = 0}},
+                        {TN_VALUE_INT, 0, {.i = 0}}};
+    refused_status(tn_op_call(softmax, many, 4, &out, 1),
+                   "softmax: 4 arguments given; it takes 3: softmax(input, "
+                   "dim, dtype=None)");
+    refused(tn_op_define("relu(x) = max(x, 0)"), TN_ERR_ARGUMENT,
+            "op_define: there is an operator relu already; choose another "
+            "name");
+}
+
+/* Results written into given tensors: each must fit, not the first alone. */
+static void check_writes_of_two(void)
+{
+    const tn_op *op = tn_op_find("max_dim");
+    tn_tensor *whole = tn_arange(0, 9, 1), *square;
+    square = tn_reshape(whole, tn_dims(3, 3));
+    const tn_value of[] = {{TN_VALUE_TENSOR, 0, {.tensor = square}},
+                           {TN_VALUE_INT, 0, {.i = 1}}};
+    tn_tensor *most = tn_zeros(tn_dims(3), .dtype = TN_I64);
+    tn_tensor *into[] = {most, tn_zeros(tn_dims(3), .dtype = TN_U8)};
+    refused_status(tn_op_call_into(op, of, 2, into, 2),
+                   "max_dim: result 1 is int64, what is written uint8");
+    refused_status(tn_op_call_into(op, of, 2, into, 1),
+                   "max_dim: 2 results, 1 tensors to write them into");
+    into[1] = most;
+    refused_status(tn_op_call_into(op, of, 2, into, 2),
+                   "max_dim: results 0 and 1 would be written into the same "
+                   "memory");
+    into[1] = tn_select(square, 0, 0);
+    refused_status(tn_op_call_into(op, of, 2, into, 2),
+                   "max_dim: what is written overlaps an input in part; clone "
+                   "the input first with tn_clone");
+    into[1] = tn_tensor_from_array((int64_t[]){7, 7, 7}, TN_I64, tn_dims(3));
+    ok(tn_op_call_into(op, of, 2, into, 2) == TN_OK &&
+           tn_item_int(tn_sum(into[1])) == 6,
+       "two results into two tensors");
+}
+
+/* Values that a binding fills by hand. */
+static void check_given_values(void)
+{
+    const tn_op *add = tn_op_find("add");
+    tn_tensor *out;
+    tn_value of[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}}, {77, 0, {.i = 0}}};
+    refused_status(tn_op_call(add, of, 2, &out, 1),
+                   "add: other: 77 is no kind of value");
+    refused_status(tn_op_call(add, NULL, 2, &out, 1),
+                   "add: values is NULL, count 2");
+    refused_status(tn_op_call(add, of, 1, NULL, 1), "add: other is missing");
+    of[1] = of[0];
+    refused_status(tn_op_call(add, of, 2, NULL, 1),
+                   "add: 1 results, room for 0");
+    of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
+    refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),
+                   "cat: tensors is NULL");
+    of[0] = of[1];
+    of[1] = (tn_value){TN_VALUE_DIMS, 0, {.dims = NULL}};
+    refused_status(tn_op_call(tn_op_find("reshape"), of, 2, &out, 1),
+                   "reshape: shape is NULL");
+    refused(tn_op_apply(add, NULL, NULL), TN_ERR_ARGUMENT,
+            "add: tensors is NULL");
+}
+
+static void check_writes(void)
+{
+    refused(tn_add_(tn_expand(v, tn_dims(2, 3)), x), TN_ERR_STATE,
+            "add_: several elements of what is written share memory; clone it "
+            "first with tn_clone");
+    refused(tn_add_(tn_narrow(v, 0, 0, 2), tn_narrow(v, 0, 1, 2)),
+            TN_ERR_STATE,
+            "add_: what is written overlaps an input in part; clone the input "
+            "first with tn_clone");
+    refused(tn_add_(v, x), TN_ERR_SHAPE,
+            "add_: the result has shape (2, 3), what is written has (3,)");
+    tn_tensor *out = tn_zeros(tn_dims(2, 2));
+    const tn_value two[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                            {TN_VALUE_TENSOR, 0, {.tensor = x}}};
+    refused_status(tn_op_call_into(tn_op_find("mul"), two, 2, &out, 1),
+                   "mul: the result has shape (2, 3), what is written has "
+                   "(2, 2)");
+    refused_status(tn_op_call_into(tn_op_find("matmul"), two, 2, &out, 1),
+                   "matmul: results cannot be written into given tensors; "
+                   "copy them with tn_copy_");
+    refused_status(tn_op_call_into(tn_op_find("zeros_like"), two, 1, &out, 1),
+                   "zeros_like: results cannot be written into given tensors; "
+                   "copy them with tn_copy_");
+    refused_status(tn_op_call_into(tn_op_find("mul_"), two, 2, &out, 1),
+                   "mul_: writes into input; call it with tn_op_call");
+    refused_status(tn_op_call_into(tn_op_find("mul"), two, 2, NULL, 1),
+                   "mul: out is NULL");
+    check_writes_of_two();
+
+    tn_relu(NULL);
+    ok(tn_add_(v, v) == NULL, "in place is refused while an error is pending");
+    refused(NULL, TN_ERR_ARGUMENT, "relu: input is NULL");
+    ok(tn_item(tn_sum(v)) == 6, "and has changed nothing");
+}
+
+static void check_devices(void)
+{
+    tn_device *cpu = tn_device_open("cpu");
+    if (!cpu) {
+        skip(1, tn_error());
+        tn_error_clear();
+        return;
+    }
+    tn_device_set(cpu);
+    tn_tensor *y = tn_ones(tn_dims(2, 3));
+    tn_device_set(tn_device_open("reference"));
+    const tn_value both[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                             {TN_VALUE_TENSOR, 0, {.tensor = x}}};
+    refused_status(tn_op_call_into(tn_op_find("add"), both, 2, &y, 1),
+                   "add: what is written is on cpu:0, the inputs are on "
+                   "reference:0: make it there, or move them with tn_to()");
+    char want[200];
+    snprintf(want, sizeof want,
+             "add: input (2, 3) is on %s, other (2, 3) is on %s; move one "
+             "with tn_to(other, tn_device_open(\"%s\"))",
+             tn_device_name(tn_tensor_device(x)),
+             tn_device_name(cpu), tn_device_name(tn_tensor_device(x)));
+    refused(tn_add(x, y), TN_ERR_DEVICE, want);
+    tn_tensor *moved = tn_to(y, tn_tensor_device(x));
+    ok(tn_item(tn_sum(tn_add(x, moved))) == 27, "the call it names mends it");
+    ok(tn_to(x, tn_tensor_device(x)) == x, "what is there already stays");
+}
+
+static void check_scopes(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_relu(v);
+    tn_scope_close(scope);
+    tn_scope *outer = tn_scope_open();
+    tn_scope_open();
+    tn_tensor *kept = tn_keep(tn_relu(v));
+    tn_scope_close(outer);
+    ok(tn_error() == NULL, "closing a scope closes those inside");
+    ok(tn_item(tn_sum(kept)) == 6, "what was kept outlives them");
+    tn_drop(kept);
+}
+
+int main(void)
+{
+    plan_later();
+    tn_device *device = tn_device_open("reference");
+    if (!device)
+        bail_out("%s", tn_error());
+    tn_device_set(device);
+    const float x_data[] = {1, 2, 3, 4, 5, 6};
+    x = tn_tensor_from_array(x_data, TN_F32, tn_dims(2, 3));
+    v = tn_tensor_from_array(x_data, TN_F32, tn_dims(3));
+    i = tn_arange(0, 3, 1);
+    img = tn_ones(tn_dims(1, 2, 4, 4));
+    w = tn_ones(tn_dims(2, 2, 3, 3));
+    check_shapes();
+    check_dtypes();
+    check_values();
+    check_null_and_names();
+    check_given_values();
+    check_writes();
+    check_devices();
+    check_scopes();
+    return done_testing();
+}

@@ -1,0 +1,112 @@
+/* What users get wrong with padding, pooling, interpolation and volumes, and
+ * the exact message. */
+#include <tap.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+static void refused(const void *got, tn_status code, const char *want)
+{
+    bool told = got == NULL && tn_error_code() == code;
+    is_str(told ? tn_error() : got ? "(a result)" : tn_error(), want, "%s",
+           want);
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    tn_tensor *seq = tn_ones(tn_dims(1, 2, 6)), *v = tn_ones(tn_dims(3));
+    tn_tensor *img = tn_ones(tn_dims(1, 2, 4, 4));
+    tn_tensor *vol = tn_ones(tn_dims(1, 2, 3, 4, 4));
+    tn_tensor *w = tn_ones(tn_dims(2, 2, 2, 2, 2));
+
+    refused(tn_pad(seq, tn_dims(1)), TN_ERR_ARGUMENT,
+            "pad: pad (1,) for input (1, 2, 6): two numbers for each of its "
+            "last dimensions are wanted");
+    refused(tn_pad(seq, tn_dims(-4, -4)), TN_ERR_SHAPE,
+            "pad: pad (-4, -4) leaves less than nothing of dimension 2 of "
+            "input (1, 2, 6)");
+    refused(tn_pad(seq, tn_dims(6, 0), .mode = "reflect"), TN_ERR_SHAPE,
+            "pad: (6, 0) of mode reflect is more than dimension 2 of size 6 "
+            "has");
+    refused(tn_pad(seq, tn_dims(1, 1), .mode = "wrap"), TN_ERR_ARGUMENT,
+            "pad: mode \"wrap\" is none of constant, reflect, replicate, "
+            "circular");
+    refused(tn_unfold(v, 0, 4, 1), TN_ERR_ARGUMENT,
+            "unfold: size 4, step 1 for a dimension of size 3");
+    refused(tn_unfold(v, 0, 2, 0), TN_ERR_ARGUMENT,
+            "unfold: size 2, step 0 for a dimension of size 3");
+    refused(tn_fold(seq, tn_dims(4, 4), tn_dims(2, 2)), TN_ERR_SHAPE,
+            "fold: input (1, 2, 6); (N, C * 4, 9) is wanted");
+    /* sums of bytes stay bytes, and within the image: 1 2 2 1, its middle 4 */
+    tn_tensor *image = tn_fold(tn_ones(tn_dims(1, 4, 9), .dtype = TN_U8),
+                               tn_dims(4, 4), tn_dims(2, 2));
+    is_int(tn_tensor_dtype(image), TN_U8, "fold keeps bytes");
+    is_int(tn_item_int(tn_sum(image)), 36, "and adds up all of them");
+    refused(tn_max_pool1d(img, tn_dims(2)), TN_ERR_SHAPE,
+            "max_pool1d: input (1, 2, 4, 4) has neither 2 dimensions nor, "
+            "with a batch, 3");
+    refused(tn_max_pool3d(vol, tn_dims(4)), TN_ERR_SHAPE,
+            "max_pool3d: a window over 4 does not fit into 3");
+    refused(tn_avg_pool3d(vol, tn_dims(2, 2)), TN_ERR_ARGUMENT,
+            "avg_pool3d: kernel_size (2, 2) is neither one number nor 3");
+    refused(tn_adaptive_avg_pool1d(seq, tn_dims(-3)), TN_ERR_SHAPE,
+            "adaptive_avg_pool1d: -3 windows over a dimension of size 6");
+    refused(tn_max_unpool1d(seq, tn_ones(tn_dims(1, 2, 5), .dtype = TN_I64),
+                            tn_dims(2)), TN_ERR_SHAPE,
+            "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ");
+    tn_tensor *place = tn_zeros(tn_dims(1, 2, 6), .dtype = TN_I64);
+    refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_size = tn_dims(10)),
+            TN_ERR_SHAPE, "max_unpool1d: output_size 10; what is pooled to 6 "
+            "by kernel_size 2, stride 2 and padding 0 had from 11 to 13");
+    refused(tn_max_unpool1d(seq, place, tn_dims(2),
+                            .output_size = tn_dims(1, 2)),
+            TN_ERR_ARGUMENT,
+            "max_unpool1d: output_size (1, 2) for input (1, 2, 6)");
+    refused(tn_max_unpool1d(seq, place, tn_dims(2), .stride = -1),
+            TN_ERR_ARGUMENT, "max_unpool1d: kernel_size 2, stride -1, padding "
+            "0; the first two are at least 1, padding at least 0");
+    refused(tn_max_unpool1d(seq, tn_full_like(place, 12), tn_dims(2)),
+            TN_ERR_INDEX, "max_unpool1d: index 12 at position (0, 0, 0) is "
+            "outside [0, 12)");
+    refused(tn_max_unpool2d(img, tn_zeros_like(img, .dtype = TN_I64),
+                            tn_dims(2),
+                            .output_size = tn_dims(INT64_MAX, INT64_MAX)),
+            TN_ERR_SHAPE, "max_unpool2d: output_size 9223372036854775807; "
+            "what is pooled to 4 by kernel_size 2, stride 2 and padding 0 had "
+            "from 7 to 9");
+    refused(tn_interpolate(seq, TN_SCALAR), TN_ERR_ARGUMENT,
+            "interpolate: either size or scale_factor is wanted");
+    refused(tn_interpolate(seq, tn_dims(3), .mode = "bilinear"), TN_ERR_SHAPE,
+            "interpolate: input (1, 2, 6) for mode \"bilinear\": (N, C, ...) "
+            "with 4 dimensions is wanted");
+    refused(tn_interpolate(seq, tn_dims(3), .mode = "best"), TN_ERR_ARGUMENT,
+            "interpolate: mode \"best\" is none of nearest, nearest-exact, "
+            "linear, bilinear, trilinear, bicubic, area");
+    refused(tn_interpolate(seq, TN_SCALAR, .scale_factor = 0.1), TN_ERR_SHAPE,
+            "interpolate: a dimension of size 6 cannot become one of size 0");
+    refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,
+            "conv3d: input (1, 2, 4, 4), weight (2, 2, 2, 2, 2), groups 1: "
+            "the kernel's depth with its dilation must fit into the padded "
+            "input, and C must be groups times the weight's");
+    refused(tn_conv3d(vol, w, NULL, .stride = 2, .padding_rule = "same"),
+            TN_ERR_ARGUMENT,
+            "conv3d: padding \"same\" goes with stride 1, not 2");
+    refused(tn_conv_transpose3d(vol, w, NULL, .output_padding = 1),
+            TN_ERR_ARGUMENT,
+            "conv_transpose3d: output_padding 1 is not below stride 1 or "
+            "dilation 1");
+    refused(tn_local_response_norm(v, 2), TN_ERR_SHAPE,
+            "local_response_norm: size 2 for input (3,): (N, C, ...) with at "
+            "least 3 dimensions and a positive size are wanted");
+    refused(tn_pixel_unshuffle(img, 3), TN_ERR_SHAPE,
+            "pixel_unshuffle: input (1, 2, 4, 4) is no (..., C, H r, W r) for "
+            "a downscale_factor r of 3");
+    refused(tn_channel_shuffle(img, 3), TN_ERR_SHAPE,
+            "channel_shuffle: 3 groups of the channels of input (1, 2, 4, 4), "
+            "(N, C, ...)");
+    refused(tn_nn_upsample(0.0), TN_ERR_ARGUMENT,
+            "nn_upsample: scale_factor 0, 0 sizes, mode \"nearest\": either a "
+            "factor or sizes are wanted, and a mode of tn_interpolate");
+    return done_testing();
+}

@@ -1,0 +1,53 @@
+/* The forms of calls that macros make: with options, without, and numbers. The
+ * same calls as C++ are in test_options_cxx.cc. */
+#include <tap.h>
+#include <tenon/ops.h>
+
+double test_options_cxx(tn_tensor *x);
+
+int main(void)
+{
+    plan_later();
+    tn_device_set(tn_device_open("reference"));
+    const float data[] = {1, 2, 3, 4, 5, 6};
+    tn_tensor *x = tn_tensor_from_array(data, TN_F32, tn_dims(2, 3));
+    if (!x)
+        bail_out("%s", tn_error());
+
+    ok(tn_item(tn_sum(x)) == 21, "no option");
+    is_int(tn_tensor_ndim(tn_sum(x, .dim = tn_dims(0), .keepdim = true)), 2,
+           "two options");
+    is_int(tn_tensor_ndim(tn_sum(x, .keepdim = true, .dim = tn_dims(0, 1))), 2,
+           "in any order, a list among them");
+    float f = 2.5f;
+    is_int(tn_tensor_dtype(tn_add_scalar(tn_arange(0, 2, 1), f)), TN_F32,
+           "a float is a fraction");
+    is_int(tn_tensor_dtype(tn_add_scalar(tn_arange(0, 2, 1), 'a')), TN_I64,
+           "a char is whole");
+    is_int(tn_tensor_dtype(tn_full(tn_dims(1), (bool)true)), TN_BOOL,
+           "a bool is a bool");
+    ok(tn_item(tn_sum(tn_add(x, x, .alpha = 2))) == 63, "alpha");
+    ok(tn_item(tn_sum(tn_add(x, x, .alpha = 0, .has_alpha = true))) == 21,
+       "alpha 0, said to be meant");
+    ok(tn_item(tn_sum(tn_add(x, x, .alpha = 0))) == 42,
+       "alpha 0 alone is the default");
+
+    /* A program built when sum had only its first option. */
+    struct {
+        size_t size;
+        tn_dims_list dim;
+    } old = {sizeof old, tn_dims(0)};
+    tn_tensor *sums = tn_sum_with(x, (const tn_sum_options *)(void *)&old);
+    is_int(tn_tensor_ndim(sums), 1, "options of an older, shorter kind");
+    ok(tn_item(tn_sum_with(x, NULL)) == 21, "no struct at all");
+
+    tn_tensor *indices = NULL;
+    tn_tensor *values = tn_max_dim(x, 1, &indices, .keepdim = true);
+    ok(tn_tensor_ndim(values) == 2 && tn_item_int(tn_sum(indices)) == 4,
+       "a second output");
+    ok(tn_max_dim(x, 1, NULL) != NULL, "that is not wanted");
+
+    ok(test_options_cxx(x) == 21 + 63 + 2, "the same from C++");
+    ok(tn_error() == NULL, "and no error");
+    return done_testing();
+}

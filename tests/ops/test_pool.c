@@ -1,0 +1,140 @@
+/* test_pool.c: pooling by the device's extension against pooling by primitives,
+ * which is what a device without it does: the same bits, forward and back, over
+ * random shapes, with NaN, equals and signed zeros among the numbers. */
+#include <tenon/tenon.h>
+
+#include "tap.h"
+
+static uint64_t state = 88172645463325252u;
+
+static int64_t pick(int64_t low, int64_t high)
+{
+    state ^= state << 13; /* xorshift64: Marsaglia, 2003 */
+    state ^= state >> 7;
+    state ^= state << 17;
+    return low + (int64_t)(state % (uint64_t)(high - low + 1));
+}
+
+typedef struct shape {
+    int64_t count, channels, size[2], kernel[2], stride[2], pad[2], dilation[2];
+    int64_t divisor;
+    bool ceil_mode, count_pad, special, turned;
+    tn_dtype dtype;
+} shape;
+
+static shape random_shape(void)
+{
+    static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F32, TN_F16};
+    shape s = {.count = pick(1, 4), .channels = pick(1, 9),
+               .divisor = pick(0, 2) ? 0 : pick(1, 7),
+               .ceil_mode = pick(0, 1), .count_pad = pick(0, 1),
+               .special = pick(0, 1), .turned = pick(0, 5) == 0,
+               .dtype = dtypes[pick(0, 3)]};
+    for (int a = 0; a < 2; a++) {
+        s.kernel[a] = pick(1, 6);
+        s.stride[a] = pick(1, 4);
+        s.pad[a] = pick(0, s.kernel[a] / 2);
+        s.dilation[a] = pick(1, 2);
+        s.size[a] = s.kernel[a] * s.dilation[a] + pick(0, 40);
+    }
+    return s;
+}
+
+/* Few different numbers, so that windows have equals. */
+static tn_tensor *numbers(const shape *s, const int64_t *size)
+{
+    tn_dims_list dims = tn_dims(s->count, s->channels, size[0], size[1]);
+    tn_tensor *x = tn_div_scalar(
+        tn_to_dtype(tn_randint(-9, 9, dims), s->dtype), 7);
+    if (s->special)
+        x = tn_where(tn_lt_scalar(tn_rand(dims), 0.02),
+                     tn_full(tn_dims(1), (double)NAN, .dtype = s->dtype), x);
+    /* Columns that are not neighbours: what the cpu plugin declines. */
+    return s->turned ? tn_transpose(tn_contiguous(tn_transpose(x, 2, 3)), 2, 3)
+                     : x;
+}
+
+static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[3])
+{
+    tn_manual_seed(seed);
+    tn_tensor *x = tn_requires_grad(tn_detach(numbers(s, s->size)));
+    const tn_dims_list kernel = tn_dims(s->kernel[0], s->kernel[1]);
+    const tn_dims_list stride = tn_dims(s->stride[0], s->stride[1]);
+    const tn_dims_list pad = tn_dims(s->pad[0], s->pad[1]);
+    const tn_dims_list dilation = tn_dims(s->dilation[0], s->dilation[1]);
+    out[2] = NULL;
+    if (max) {
+        out[0] = tn_max_pool2d_with_indices(
+            x, kernel, &out[2], .strides = stride, .paddings = pad,
+            .dilations = dilation, .ceil_mode = s->ceil_mode);
+    } else {
+        out[0] = tn_avg_pool2d(x, kernel, .strides = stride, .paddings = pad,
+                               .ceil_mode = s->ceil_mode,
+                               .no_count_include_pad = !s->count_pad,
+                               .divisor_override = s->divisor);
+    }
+    if (!out[0])
+        return;
+    const int64_t *size = tn_tensor_shape(out[0]) + 2;
+    tn_tensor *const inputs[] = {x};
+    tn_grad(out[0], inputs, 1, &out[1], .gradient = numbers(s, size));
+}
+
+static bool same_bits(tn_tensor *a, tn_tensor *b)
+{
+    a = tn_detach(a);
+    b = tn_detach(b);
+    /* NaN are equal, and -0 and +0: which of them is the greater is not said
+     * where they are equals of a window. */
+    tn_tensor *same = tn_logical_or(
+        tn_eq(a, b), tn_logical_and(tn_ne(a, a), tn_ne(b, b)));
+    return tn_item(tn_all(same)) == 1;
+}
+
+static bool agrees(const shape *s, uint64_t seed, bool max)
+{
+    tn_tensor *a[3], *b[3];
+    tn_device_mask(NULL, NULL);
+    run(s, seed, max, a);
+    tn_device_mask(NULL, "pool");
+    run(s, seed, max, b);
+    tn_device_mask(NULL, NULL);
+    bool good = !tn_error();
+    if (good && same_bits(a[0], b[0]) && same_bits(a[1], b[1]) &&
+        (!max || same_bits(a[2], b[2])))
+        return true;
+    note("%s", good ? "they differ" : tn_error());
+    note("%s of (%d, %d, %d, %d) %s by %d x %d, stride %d %d, pad %d %d, "
+         "dilation %d %d%s%s, divisor %d, seed %d", max ? "max" : "avg",
+         (int)s->count, (int)s->channels, (int)s->size[0], (int)s->size[1],
+         tn_dtype_name(s->dtype), (int)s->kernel[0], (int)s->kernel[1],
+         (int)s->stride[0], (int)s->stride[1], (int)s->pad[0],
+         (int)s->pad[1], (int)s->dilation[0], (int)s->dilation[1],
+         s->ceil_mode ? ", ceil" : "", s->count_pad ? ", pad counts" : "",
+         (int)s->divisor, (int)seed);
+    tn_error_clear();
+    return false;
+}
+
+int main(void)
+{
+    plan_later();
+    if (!tn_device_current())
+        bail_out("%s", tn_error());
+    for (int max = 0; max < 2; max++) {
+        bool good = true;
+        for (uint64_t i = 0; i < 100 && good; i++) {
+            tn_scope *scope = tn_scope_open();
+            shape s = random_shape();
+            good = agrees(&s, i, max);
+            tn_scope_close(scope);
+        }
+        ok(good, "100 random %s_pool2d: the bits of the primitives",
+           max ? "max" : "avg");
+    }
+    shape wide = {3, 5, {70, 131}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0,
+                  false, false, true, false, TN_F32};
+    ok(agrees(&wide, 1, true), "greatest of 3 x 3 in several tasks and bands");
+    ok(agrees(&wide, 1, false), "means of 3 x 3 in several tasks and bands");
+    return done_testing();
+}

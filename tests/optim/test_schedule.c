@@ -1,0 +1,192 @@
+/* Schedules: facts beside the values of tests/golden, and mistakes. */
+#include <math.h>
+#include <stdlib.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+#include "tap.h"
+
+static tn_parameter_list *parameters(void)
+{
+    tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(2)));
+    return tn_parameters_from(&p, 1);
+}
+
+static void are_rates(tn_optim *optim, tn_schedule *schedule, int group,
+                      const double *want, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        is_double_near(tn_optim_group_lr(optim, group), want[i],
+                       1e-12 * want[i], "%s: step %d", name, i);
+        is_int(tn_schedule_step(schedule), TN_OK, "%s: on", name);
+    }
+}
+#define RATES(optim, schedule, group, name, ...)                              \
+    are_rates(optim, schedule, group, (double[]){__VA_ARGS__},                \
+              (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), name)
+
+static void test_values(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    RATES(optim, tn_schedule_linear_lr(optim, .start_factor = 1,
+                                       .to_zero = true, .total_iters = 4),
+          0, "LinearLR to 0", 0.1, 0.075, 0.05, 0.025, 0, 0);
+
+    /* PyTorch: exp_range scales by gamma^step */
+    optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    RATES(optim, tn_schedule_cyclic_lr(optim, 1, 3, .step_size_up = 2,
+                                       .step_size_down = 1,
+                                       .mode = TN_CYCLE_EXP_RANGE, .gamma = 0.5,
+                                       .no_cycle_momentum = true),
+          0, "CyclicLR, exp_range", 1, 1.5, 1.5, 1, 1.0625, 1.0625);
+
+    optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    tn_schedule *three = tn_schedule_one_cycle_lr(
+        optim, 1, 9, .pct_start = 1.0 / 3, .three_phase = true, .linear = true,
+        .div_factor = 4, .final_div_factor = 5, .no_cycle_momentum = true);
+    RATES(optim, three, 0, "OneCycleLR, three phases", 0.25, 0.625, 1, 0.625,
+          0.25, 0.2, 0.15, 0.1, 0.05);
+}
+
+/* Two schedules on one optimizer multiply; groups keep their proportion. */
+static void test_chain(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
+    is_int(tn_optim_add_group(optim, parameters(), .lr = 0.4), TN_OK,
+           "a second group");
+    tn_schedule *decay = tn_schedule_exponential_lr(optim, 0.5);
+    tn_schedule *warm =
+        tn_schedule_constant_lr(optim, .factor = 0.25, .total_iters = 2);
+    double want[] = {0.025, 0.0125, 0.025, 0.0125};
+    for (int i = 0; i < 4; i++) {
+        is_double_near(tn_optim_group_lr(optim, 0), want[i], 1e-15,
+                       "chained: step %d", i);
+        is_double_near(tn_optim_group_lr(optim, 1), 4 * want[i], 1e-15,
+                       "chained: group 1");
+        tn_schedule_step(decay);
+        tn_schedule_step(warm);
+    }
+}
+
+/* OneCycleLR moves beta1 down while the rate goes up: with a gradient of 1
+ * Adam's first step is lr whatever beta1 is, the second depends on it. */
+static void test_momentum(void)
+{
+    double change[2];
+    for (int cycled = 0; cycled < 2; cycled++) {
+        tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(1)));
+        tn_optim *optim = tn_optim_adam(tn_parameters_from(&p, 1), .lr = 0.1);
+        tn_schedule *schedule = tn_schedule_one_cycle_lr(
+            optim, 0.1, 10, .no_cycle_momentum = !cycled);
+        for (int t = 0; t < 3; t++) {
+            tn_tensor_set_grad(p, tn_full(tn_dims(1), t == 1 ? -2.0f : 1.0f));
+            tn_optim_step(optim);
+            tn_schedule_step(schedule);
+        }
+        change[cycled] = tn_item(p);
+    }
+    ok(change[0] != change[1], "OneCycleLR moves beta1: %g, %g", change[0],
+       change[1]);
+    tn_optim *plain = tn_optim_sgd(parameters());
+    ok(!tn_schedule_one_cycle_lr(plain, 0.1, 10), "no momentum to move");
+    is_str(tn_error(),
+           "OneCycleLR: the SGD optimizer has no momentum to change: give it "
+           "one or set .no_cycle_momentum",
+           "is refused");
+    tn_error_clear();
+}
+
+static void test_resume(void)
+{
+    char path[] = "/tmp/tenon-test-schedule-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0)
+        bail_out("no room for a file in /tmp");
+    close(fd);
+    double want[8];
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.3);
+    tn_schedule *schedule =
+        tn_schedule_cosine_annealing_lr(optim, 3, .eta_min = 0.01);
+    for (int i = 0; i < 8; i++) {
+        if (i == 4)
+            is_int(tn_optim_save(optim, path), TN_OK, "saved in mid-course");
+        tn_schedule_step(schedule);
+        want[i] = tn_optim_lr(optim);
+    }
+    optim = tn_optim_sgd(parameters(), .lr = 0.7); /* the file knows better */
+    schedule = tn_schedule_cosine_annealing_lr(optim, 3, .eta_min = 0.01);
+    is_int(tn_optim_load(optim, path), TN_OK, "loaded");
+    is_int(tn_schedule_set_steps(schedule, 4), TN_OK, "taken up at step 4");
+    for (int i = 4; i < 8; i++) {
+        tn_schedule_step(schedule);
+        ok(tn_optim_lr(optim) == want[i], "the same rate at step %d", i + 1);
+    }
+    is_int(tn_schedule_steps(schedule), 8, "steps are counted");
+    unlink(path);
+}
+
+#define REFUSED(make, code, text)                                             \
+    do {                                                                      \
+        ok(!(make), "refused: " #make);                                       \
+        is_int(tn_error_code(), code, "with %s", tn_status_name(code));       \
+        is_str(tn_error(), text, "and its message");                          \
+        tn_error_clear();                                                     \
+    } while (0)
+
+static void test_mistakes(void)
+{
+    tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1, .momentum = 0.9);
+    REFUSED(tn_schedule_step_lr(optim, 0), TN_ERR_ARGUMENT,
+            "StepLR: step_size is 0; it must be at least 1");
+    REFUSED(tn_schedule_multi_step_lr(optim, NULL, 2), TN_ERR_ARGUMENT,
+            "MultiStepLR: milestones is NULL");
+    REFUSED(tn_schedule_exponential_lr(optim, -1), TN_ERR_ARGUMENT,
+            "ExponentialLR: gamma is -1; it must be at least 0");
+    REFUSED(tn_schedule_constant_lr(optim, .factor = 2), TN_ERR_ARGUMENT,
+            "ConstantLR: factor is 2; it must be between 0 and 1");
+    REFUSED(tn_schedule_linear_lr(optim, .total_iters = -1), TN_ERR_ARGUMENT,
+            "LinearLR: total_iters is -1; it must be at least 1");
+    REFUSED(tn_schedule_polynomial_lr(optim, .power = -2), TN_ERR_ARGUMENT,
+            "PolynomialLR: power is -2; it must be at least 0");
+    REFUSED(tn_schedule_cosine_annealing_lr(optim, 0), TN_ERR_ARGUMENT,
+            "CosineAnnealingLR: T_max is 0; it must be at least 1");
+    REFUSED(tn_schedule_one_cycle_lr(optim, 1, 10, .pct_start = 1.5),
+            TN_ERR_ARGUMENT,
+            "OneCycleLR: pct_start is 1.5; it must be between 0 and 1");
+    ok(!tn_schedule_exponential_lr(NULL, 0.9) && !tn_error(),
+       "a schedule of NULL is NULL");
+
+    tn_schedule *schedule = tn_schedule_one_cycle_lr(optim, 1, 1);
+    double first = tn_optim_lr(optim);
+    ok(isfinite(first), "a cycle of one step has a rate");
+    is_int(tn_schedule_step(schedule), TN_OK, "the last step");
+    REFUSED(tn_schedule_step(schedule) == TN_OK, TN_ERR_STATE,
+            "OneCycleLR: step 2, but total_steps is 1");
+    REFUSED(tn_schedule_set_steps(schedule, 2) == TN_OK, TN_ERR_ARGUMENT,
+            "OneCycleLR: 2 steps: not a number of its steps");
+    REFUSED(tn_schedule_step(NULL) == TN_OK, TN_ERR_ARGUMENT,
+            "schedule_step: schedule is NULL");
+    tn_schedule_one_cycle_lr(optim, 2, 10, .pct_start = 0.1);
+    is_double_near(tn_optim_lr(optim), 2, 0, "a way up of no length is gone");
+    schedule = tn_schedule_exponential_lr(optim, 0.5);
+    double now = tn_optim_lr(optim);
+    tn_error_set(TN_ERR_IO, "a batch is gone");
+    is_int(tn_schedule_step(schedule), TN_ERR_STATE,
+           "a step is refused while an error is pending");
+    tn_error_clear();
+    ok(tn_optim_lr(optim) == now, "and changes nothing");
+}
+
+int main(void)
+{
+    plan_later();
+    if (!tn_device_current())
+        bail_out("%s", tn_error());
+    test_values();
+    test_chain();
+    test_momentum();
+    test_resume();
+    test_mistakes();
+    ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
+       tn_error() ? tn_error() : "");
+    return done_testing();
+}

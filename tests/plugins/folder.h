@@ -1,0 +1,108 @@
+/* folder.h: folders of plugins, made for one test: links to those that the
+ * build made, with manifests of the test's own. */
+#ifndef TN_TESTS_FOLDER_H
+#define TN_TESTS_FOLDER_H
+
+#include "tap.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder_root[512]; /* removed at the end of the test */
+
+/* $top_builddir/.libs holds what libtool made of check_LTLIBRARIES. */
+static inline void folder_plugin(char *out, size_t room, const char *name)
+{
+    const char *build = getenv("top_builddir");
+    snprintf(out, room, "%s/.libs/tn_%s.so", build ? build : ".", name);
+}
+
+/* Makes the folder of the test, or ends it where plugins are missing. */
+static inline void folder_start(void)
+{
+    char path[PATH_MAX];
+    folder_plugin(path, sizeof path, "fake");
+    if (access(path, R_OK))
+        bail_out("%s is missing: run this by make check", path);
+    const char *place = getenv("TMPDIR");
+    snprintf(folder_root, sizeof folder_root, "%s/tenon-test-XXXXXX",
+             place ? place : "/tmp");
+    if (!mkdtemp(folder_root))
+        bail_out("no folder for the test in %s", folder_root);
+}
+
+static inline void folder_end(void)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder_root);
+    if (system(command))
+        note("%s could not be removed", folder_root);
+}
+
+/* Writes root/folder/file; makes the folder. */
+static inline void folder_write(const char *folder, const char *file,
+                                const char *text)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder_root, folder);
+    if (mkdir(path, 0700) && errno != EEXIST)
+        bail_out("no folder %s", path);
+    snprintf(path, sizeof path, "%s/%s/%s", folder_root, folder, file);
+    FILE *out = fopen(path, "w");
+    if (!out || fputs(text, out) < 0 || fclose(out))
+        bail_out("%s cannot be written", path);
+}
+
+/* Puts the built plugin `name` into root/folder as `as`, with a manifest
+ * unless that is NULL. */
+static inline void folder_add(const char *folder, const char *name,
+                              const char *as, const char *manifest)
+{
+    char from[PATH_MAX], to[PATH_MAX], file[128];
+    snprintf(file, sizeof file, "tn_%s.conf", as);
+    if (manifest)
+        folder_write(folder, file, manifest);
+    else
+        folder_write(folder, "nothing", "");
+    folder_plugin(from, sizeof from, name);
+    snprintf(to, sizeof to, "%s/%s/tn_%s.so", folder_root, folder, as);
+    if (symlink(from, to))
+        bail_out("no link %s", to);
+}
+
+/* Runs body in a child, with its output as the result: the registry looks for
+ * plugins once in a process. */
+static inline const char *in_child(void (*body)(void))
+{
+    static char text[65536];
+    int fd[2];
+    if (pipe(fd))
+        bail_out("no pipe");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(fd[1], STDOUT_FILENO);
+        close(fd[0]);
+        body();
+        fflush(stdout);
+        _exit(0);
+    }
+    close(fd[1]);
+    size_t length = 0;
+    ssize_t got;
+    while (length + 1 < sizeof text &&
+           (got = read(fd[0], text + length, sizeof text - 1 - length)) > 0)
+        length += (size_t)got;
+    text[length] = 0;
+    close(fd[0]);
+    int status;
+    waitpid(pid, &status, 0);
+    if (status)
+        snprintf(text, sizeof text, "the child ended with status %d", status);
+    return text;
+}
+
+#endif

@@ -1,0 +1,51 @@
+# The fake device and the bad plugins: built for make check, never installed.
+tn_test_plugin_flags = -rpath /nowhere $(PLUGIN_LINK_FLAGS)
+
+check_LTLIBRARIES += tn_fake.la
+tn_fake_la_SOURCES = tests/plugins/fake.c tests/plugins/fake.h
+tn_fake_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_badmajor.la
+tn_badmajor_la_SOURCES = tests/plugins/badmajor.c tests/plugins/fake.h
+tn_badmajor_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_badslot.la
+tn_badslot_la_SOURCES = tests/plugins/badslot.c tests/plugins/fake.h
+tn_badslot_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_short.la
+tn_short_la_SOURCES = tests/plugins/short.c tests/plugins/fake.h
+tn_short_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_needy.la
+tn_needy_la_SOURCES = tests/plugins/needy.c tests/plugins/fake.h
+tn_needy_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_prints.la
+tn_prints_la_SOURCES = tests/plugins/prints.c tests/plugins/fake.h
+tn_prints_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_aborts.la
+tn_aborts_la_SOURCES = tests/plugins/aborts.c tests/plugins/fake.h
+tn_aborts_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_exits.la
+tn_exits_la_SOURCES = tests/plugins/exits.c tests/plugins/fake.h
+tn_exits_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_declines.la
+tn_declines_la_SOURCES = tests/plugins/declines.c tests/plugins/fake.h
+tn_declines_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_misnamed.la
+tn_misnamed_la_SOURCES = tests/plugins/misnamed.c tests/plugins/fake.h
+tn_misnamed_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_longer.la
+tn_longer_la_SOURCES = tests/plugins/longer.c tests/plugins/fake.h
+tn_longer_la_LDFLAGS = $(tn_test_plugin_flags)
+check_LTLIBRARIES += tn_nosymbol.la
+tn_nosymbol_la_SOURCES = tests/plugins/nosymbol.c
+tn_nosymbol_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
+	-no-undefined
+
+# The reference with one fault at a time, for the conformance kit.
+check_LTLIBRARIES += tn_lying.la
+tn_lying_la_SOURCES = tests/plugins/lying/lying.c \
+	plugins/reference/numbers.c plugins/reference/matmul.c \
+	plugins/reference/scatter.c plugins/reference/scan.c \
+	plugins/reference/sort.c
+tn_lying_la_LDFLAGS = $(tn_test_plugin_flags)
+tn_lying_la_LIBADD = -lm -lpthread
+EXTRA_DIST += tests/plugins/lying/README.md
+dist_check_SCRIPTS += tests/tools/test_plugin_check.sh

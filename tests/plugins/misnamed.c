@@ -1,0 +1,7 @@
+/* Calls itself something else than its file. */
+#include "fake.h"
+
+const tn_plugin *tenon_plugin_v1(const tn_host *h)
+{
+    return fake_table(h, "somebody");
+}

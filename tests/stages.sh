@@ -1,0 +1,295 @@
+# stages.sh: the stages of ./quickstart test, which sources this. Each is named
+# and timed, says what failed, and adds its TAP results to the totals; the last
+# line is 'N passed, N failed, N skipped'.
+
+# Under TSan, with more threads than this machine may have.
+tsan_tests="tests/base/test_thread tests/base/test_scope
+    tests/device/test_random_programs tests/training/test_threads"
+# valgrind sees what sanitizers do not: values never written, in libraries too.
+valgrind_tests="tests/base/test_memory tests/base/test_scope
+    tests/device/test_random_programs tests/training/test_threads"
+# Cross built and run by qemu: the portable path against the interpreter. (Not
+# test_thread: qemu-user 7.2 fails an assertion of its own where a process with
+# threads forks.)
+arm64_tests="tests/base/test_scope tests/kernel/test_eval
+    tests/kernel/test_interpret tests/device/test_random_programs"
+
+# Failed allocations are tested: they return NULL, as without a sanitizer.
+sanitizer_options="UBSAN_OPTIONS=print_stacktrace=1 \
+    ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=8"
+
+passed=0 failed=0 skipped=0
+
+# tally PASSED FAILED SKIPPED
+tally() {
+    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+}
+
+# A stage left out because the machine lacks something counts as one skip.
+leave_out() {
+    echo "   skipped: $1"
+    tally 0 0 1
+}
+
+# failures FOLDER: what the failed tests of a tree said, without what passed:
+# the end of each log, since a sanitizer may end a test that has said "ok"
+failures() {
+    find "$1/tests" -name '*.trs' -exec \
+        grep -lE '^:global-test-result: (FAIL|ERROR)' {} + |
+        while read -r result; do
+            echo "   ${result%.trs}"
+            grep -vE '^(ok|PASS:|SKIP:)' "${result%.trs}.log" | tail -n 40 |
+                sed 's/^/     /'
+        done
+}
+
+# ended_badly FOLDER: tests that failed though each of their points is ok and no
+# sanitizer reports an error: clang 14's leak checker gives up at times as a
+# process ends, and then says only that it "has encountered a fatal error"
+ended_badly() {
+    find "$1/tests" -name '*.trs' -exec \
+        grep -lE '^:global-test-result: ERROR' {} + |
+        while read -r result; do
+            grep -qE '^not ok|^Bail out|ERROR: [ALUT]|runtime error' \
+                "${result%.trs}.log" && continue
+            grep -q '^ERROR: .* exited with status 1$' "${result%.trs}.log" &&
+                [ -x "${result%.trs}" ] &&
+                echo "${result%.trs}" | sed "s|^$1/||"
+        done
+}
+
+# make_check FOLDER ARGUMENT...: the test suite of a configured tree
+make_check() {
+    folder=$1
+    shift
+    make -C "$folder" -j"$jobs" check "$@" >"$folder/check.log" 2>&1
+    status=$?
+    # automake's summary, "# PASS:  12" and so on; none if the build failed
+    totals=$(awk '
+        /^# PASS: / { p = $3; seen = 1 }
+        /^# (FAIL|ERROR|XPASS): / { f += $3 }
+        /^# (SKIP|XFAIL): / { s += $3 }
+        END { if (seen) print p + 0, f + 0, s + 0 }' "$folder/check.log")
+    if [ -z "$totals" ]; then
+        grep -E 'error:|warning:|\*\*\*' "$folder/check.log" | head -n 20
+        tail -n 20 "$folder/check.log"
+        totals="0 1 0"
+    elif [ $status != 0 ]; then
+        failures "$folder" | head -n 200
+        again=$(ended_badly "$folder")
+        # shellcheck disable=SC2086 # numbers; a list
+        if [ -n "$again" ]; then
+            echo "   ended badly with every point ok; three times more:"
+            totals=$(set -- $totals $again
+                echo "$1 $(($2 - ($# - 3))) $3")
+            each_test "$folder" env $sanitizer_options -- \
+                $again $again $again
+        fi
+    fi
+    echo "   $totals (passed, failed, skipped)"
+    # shellcheck disable=SC2086 # three numbers
+    tally $totals
+}
+
+# each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree
+# under a command; each is one result
+each_test() {
+    folder=$1 command=
+    shift
+    while [ "$1" != -- ]; do
+        command="$command $1"
+        shift
+    done
+    shift
+    for test do
+        if (cd "$folder" && top_srcdir=$root top_builddir=$PWD \
+            TENON_PLUGIN_PATH=$PWD/tenon-1 TENON_DEVICE=cpu \
+            $command "$test") \
+            >"$folder/each.log" 2>&1
+        then
+            echo "   ok $test"
+            tally 1 0 0
+        else
+            echo "   not ok $test"
+            grep -vE '^ok ' "$folder/each.log" | tail -n 30
+            tally 0 1 0
+        fi
+    done
+}
+
+# ---- the stages --------------------------------------------------------------
+
+stage_check() {
+    make_check build
+}
+
+# A tarball builds elsewhere, out of its tree, from read-only sources, and
+# cleans up after itself (the suite itself ran above); and it holds all that
+# the repository holds, but for what only the repository needs.
+stage_dist() {
+    if make -C build -j"$jobs" distcheck TESTS=tests/test_layers.sh \
+        >build/distcheck.log 2>&1
+    then
+        echo "   ok distcheck"
+        tally 1 0 0
+    else
+        echo "   not ok distcheck"
+        tail -n 40 build/distcheck.log
+        tally 0 1 0
+        return
+    fi
+    if ! git rev-parse --git-dir >/dev/null 2>&1; then
+        leave_out "not a git checkout: the tarball is not compared with it"
+        return
+    fi
+    tar -tf "$(ls build/tenon-*.tar.xz)" | sed 's|^[^/]*/||' | sort \
+        >build/dist.list
+    left=$(git ls-files | grep -vxE '\.ci/.*|\.gitignore' | sort |
+        comm -23 - build/dist.list)
+    if [ -z "$left" ]; then
+        echo "   ok the tarball holds every file of the repository"
+        tally 1 0 0
+    else
+        echo "   not ok the tarball lacks (EXTRA_DIST in a local.mk):"
+        printf '     %s\n' $left
+        tally 0 1 0
+    fi
+}
+
+# clang where it is: its warnings are errors here, gcc's in the tsan stage.
+# Without OpenCL: beside PoCL's threads and compiler the leak checker ends with
+# "Tracer caught signal 11" or with the compiler's own leaks.
+stage_asan() {
+    compilers="CC=gcc CXX=g++"
+    ! clang_sanitizes >/dev/null 2>&1 || compilers="CC=clang CXX=clang++"
+    # shellcheck disable=SC2086 # two arguments
+    configure_tree build/asan $compilers CFLAGS="-g -O1" --enable-werror \
+        --enable-sanitizers=address,undefined --without-opencl
+    make_check build/asan TESTS="$(programs build/asan)" \
+        TESTS_ENVIRONMENT="$sanitizer_options"
+}
+
+stage_tsan() {
+    configure_tree build/tsan CC=gcc CFLAGS="-g -O1" --enable-werror \
+        --enable-sanitizers=thread
+    # shellcheck disable=SC2086 # one line for make
+    set -- $tsan_tests
+    make_check build/tsan check_PROGRAMS="$*" TESTS="$*" \
+        TESTS_ENVIRONMENT="TENON_NUM_THREADS=8 TENON_TEST_PROGRAMS=100"
+}
+
+stage_valgrind() {
+    if ! program valgrind >/dev/null; then
+        leave_out "valgrind is not installed"
+        return
+    fi
+    # shellcheck disable=SC2086 # lists
+    make -C build -j"$jobs" $valgrind_tests >build/valgrind.log 2>&1
+    # shellcheck disable=SC2086
+    each_test build env TENON_TEST_PROGRAMS=20 \
+        ./libtool --mode=execute valgrind -q --error-exitcode=9 \
+        --leak-check=full --errors-for-leak-kinds=definite \
+        -- $valgrind_tests
+}
+
+# arm64 has no zlib and jansson here; the tests below need only their headers
+# to compile the rooms that they do not use.
+stage_arm64() {
+    if ! program aarch64-linux-gnu-gcc >/dev/null ||
+        ! program qemu-aarch64 >/dev/null
+    then
+        leave_out "aarch64-linux-gnu-gcc or qemu-aarch64 is not installed"
+        return
+    fi
+    tree=build/arm64
+    mkdir -p $tree/headers
+    for file in zlib.h zconf.h jansson.h jansson_config.h; do
+        echo "#include <$file>" | cc -E - |
+            sed -n "s|^# 1 \"\\(/.*/$file\\)\".*|\\1|p" | head -n 1 |
+            xargs -I{} cp {} $tree/headers/
+    done
+    here=-I$root/$tree/headers
+    configure_tree $tree --host=aarch64-linux-gnu CC_FOR_BUILD=cc \
+        ZLIB_CFLAGS="$here" ZLIB_LIBS=' ' \
+        JANSSON_CFLAGS="$here" JANSSON_LIBS=' '
+    # shellcheck disable=SC2086 # a list
+    if ! { make -C $tree generated &&
+        make -C $tree -j"$jobs" tenon-1/.stamp $arm64_tests; } \
+        >$tree/make.log 2>&1
+    then
+        tail -n 40 $tree/make.log
+        tally 0 1 0
+        return
+    fi
+    # qemu is slow: fewer programs than natively
+    # shellcheck disable=SC2086
+    each_test $tree env TENON_TEST_PROGRAMS=500 \
+        qemu-aarch64 -L /usr/aarch64-linux-gnu -- $arm64_tests
+}
+
+clang_sanitizes() {
+    echo 'int main(void) { return 0; }' |
+        clang -fsanitize=address,undefined -x c - -o build/clang_sanitizes
+}
+
+# programs FOLDER: the test programs of a tree, without the scripts, which
+# look at the tree and not at memory
+programs() {
+    make -C "$1" Makefile >/dev/null 2>&1 # what it says is no list
+    make -s -C "$1" --eval='tn-list: ; @echo $(check_PROGRAMS)' tn-list
+}
+
+# ---- run them ----------------------------------------------------------------
+
+want_to_check() {
+    want_to_build
+    want xz-utils program xz
+}
+want_for_stages() {
+    missing=
+    want g++ program g++
+    want clang program clang
+    want libclang-rt-dev clang_sanitizes
+    want strace program strace
+    want valgrind program valgrind
+    want libmpfr-dev header mpfr.h
+    want opencl-c-headers header CL/cl.h
+    want ocl-icd-libopencl1 library libOpenCL.so.1
+    want pocl-opencl-icd test -f /etc/OpenCL/vendors/pocl.icd
+    want oclgrind program oclgrind
+    want gcc-aarch64-linux-gnu program aarch64-linux-gnu-gcc
+    want libc6-dev-arm64-cross test -d /usr/aarch64-linux-gnu/include
+    want qemu-user program qemu-aarch64
+}
+
+root=$PWD
+stages=${*:-check dist asan tsan valgrind arm64}
+for stage in $stages; do
+    case $stage in
+    check | dist | asan | tsan | valgrind | arm64) ;;
+    *) die "quickstart: no stage '$stage': see the head of ./quickstart" ;;
+    esac
+done
+
+install_missing want_to_check
+# What single stages need may be missing where it cannot be installed: they
+# say so and count as skipped.
+want_for_stages
+if [ "$(id -u)" = 0 ] || may_sudo; then
+    # a tree configured without them would not know of them
+    [ -z "$missing" ] || rm -f build/Makefile
+    (install_missing want_for_stages)
+else
+    [ -z "$missing" ] || echo "not installed:$missing"
+fi
+configure_tree build
+run "make" make -C build -j"$jobs"
+for stage in $stages; do
+    echo "== $stage"
+    begun=$(date +%s)
+    "stage_$stage"
+    echo "   $(($(date +%s) - begun)) s"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
+exit

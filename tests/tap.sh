@@ -1,0 +1,80 @@
+# tap.sh: tap.h for tests in sh. Sourced; needs top_srcdir and top_builddir.
+#
+#   . "$top_srcdir/tests/tap.sh"
+#   is_empty "$(grep ...)" "no file prints"     lines of text are failures
+#   succeeds "the program runs" ./program -x    shows its output if it fails
+#   done_testing
+#
+# $scratch is an empty folder of this test's own, removed at its end.
+
+: "${top_srcdir:?run me by make check}" "${top_builddir:?run me by make check}"
+tap_count=0 tap_failed=0
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/tenon-test.XXXXXX") || exit 99
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 99' HUP INT TERM
+
+# note: its standard input as lines of explanation
+note() { sed 's/^/# /'; }
+
+pass() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1"
+}
+
+fail() {
+    tap_count=$((tap_count + 1)) tap_failed=$((tap_failed + 1))
+    echo "not ok $tap_count - $1"
+}
+
+# skip NAME WHY
+skip() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+# is_empty TEXT NAME: passes when TEXT is empty; otherwise TEXT is shown.
+is_empty() {
+    if [ -z "$1" ]; then
+        pass "$2"
+    else
+        fail "$2"
+        printf '%s\n' "$1" | note
+    fi
+}
+
+# is_str GOT WANT NAME
+is_str() {
+    if [ "$1" = "$2" ]; then
+        pass "$3"
+    else
+        fail "$3"
+        printf 'got  %s\nwant %s\n' "$1" "$2" | note
+    fi
+}
+
+# succeeds NAME COMMAND...: passes when the command does. Its output is left
+# in $scratch/output.
+succeeds() {
+    tap_name=$1
+    shift
+    if "$@" >"$scratch/output" 2>&1; then
+        pass "$tap_name"
+    else
+        fail "$tap_name"
+        printf '%s\n' "$*" | note
+        note <"$scratch/output"
+        return 1
+    fi
+}
+
+# bail_out WHY: nothing after this point would mean anything
+bail_out() {
+    echo "Bail out! $1"
+    exit 99
+}
+
+done_testing() {
+    echo "1..$tap_count"
+    [ "$tap_failed" = 0 ]
+    exit
+}

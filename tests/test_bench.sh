@@ -1,0 +1,40 @@
+# bench/compare runs, its table and its JSON are well-formed, and the chart
+# can be drawn from it. Nothing is asserted of the times.
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+json=$scratch/run.json
+TENON_BENCH_PYTHON=false succeeds "compare runs where there is no torch" \
+    bench/compare --quick --only dispatch --json "$json"
+cp "$scratch/output" "$scratch/table"
+is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
+    "add add_recorded matmul relu sum start " "each workload has a line"
+is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
+    "that there is no torch is said"
+
+# A value of JSON in awk: what is left after all of it was taken is nothing.
+is_str "$(tr -d '\n' <"$json" | awk '{
+    gsub(/"([^"\\]|\\.)*"/, "0")
+    gsub(/true|false|null|[0-9][0-9.]*/, "0")
+    gsub(/[ \t]/, "")
+    do {
+        before = $0
+        gsub(/\{0:0(,0:0)*\}|\[0(,0)*\]|\{\}|\[\]/, "0")
+    } while ($0 != before)
+    print
+}')" 0 "the JSON is well-formed"
+is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 6 \
+    "the JSON has a time for each workload"
+
+# With figures of torch made up, the chart has a bar for each.
+sed 's/"torch": null, "tuned": null/"torch": {"median_ns": 9000.0, "x": 0}, "tuned": {"median_ns": 8000.0, "x": 0}/' \
+    "$json" | awk -f "$top_srcdir/bench/chart.awk" >"$scratch/run.svg"
+is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 6 \
+    "the chart has a bar for each workload"
+is_str "$(grep -c 'dispatch: add 1<' "$scratch/run.svg")" 1 \
+    "and its name"
+
+is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
+    "an unknown group is refused"
+
+done_testing

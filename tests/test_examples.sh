@@ -1,0 +1,88 @@
+# The examples run, on every device of this build, and say the same there.
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+for example in tensors device_rules autograd own_operator own_layer; do
+    for device in cpu reference; do
+        TENON_DEVICE=$device succeeds "$example runs on $device" \
+            examples/$example
+        # a tensor that is not on the cpu says where it is, as PyTorch's do,
+        # and its lines break elsewhere; examples may name their device
+        tr -d ' \n' <"$scratch/output" |
+            sed -e 's/cpu/DEVICE/g' -e 's/reference/DEVICE/g' \
+                -e "s/,device='DEVICE:0'//g" >"$scratch/$device"
+    done
+    is_str "$(cat "$scratch/reference")" "$(cat "$scratch/cpu")" \
+        "$example prints the same on both"
+done
+
+# The digits: the losses agree to four digits, and the network has learned.
+data=$top_srcdir/data/digits.csv.gz
+others=reference
+if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
+    others="reference opencl"
+else
+    skip "digits on opencl" "$(tail -n 1 "$scratch/output")"
+fi
+for device in cpu $others; do
+    TENON_DEVICE=$device succeeds "digits trains on $device" \
+        examples/digits "$data"
+    tail -n 1 "$scratch/output" >"$scratch/accuracy.$device"
+    grep -o 'loss[: ]*[0-9.e+-]*' "$scratch/output" |
+        awk '{ printf "%.4g\n", $NF }' >"$scratch/loss.$device"
+done
+is_empty "$(awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.97)' \
+    "$scratch/accuracy.cpu")" "at least 97 % of the test digits are known"
+is_str "$(wc -l <"$scratch/loss.cpu" | awk '{ print ($1 > 0) }')" 1 \
+    "losses are printed"
+for device in $others; do
+    is_str "$(cat "$scratch/loss.$device")" "$(cat "$scratch/loss.cpu")" \
+        "cpu and $device have the same losses to four digits"
+    is_str "$(cat "$scratch/accuracy.$device")" \
+        "$(cat "$scratch/accuracy.cpu")" "and the same accuracy"
+done
+
+# The same digits as sequences.
+for kind in lstm transformer; do
+    TENON_DEVICE=cpu succeeds "digits_sequence $kind trains" \
+        examples/digits_sequence $kind "$data"
+    is_empty "$(tail -n 1 "$scratch/output" |
+        awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.95)')" \
+        "and knows 95 % of the test digits"
+done
+
+# A language model begins to learn: an even guess among the characters of this
+# text costs more than 4 nats.
+TENON_DEVICE=cpu succeeds "char_gpt trains and writes" \
+    examples/char_gpt "$top_srcdir/docs/kernel-language.md" 15
+is_empty "$(tail -n 1 "$scratch/output" |
+    awk '!(/^held-out loss: [0-9.]+ nats a character$/ && $3 < 3.9)')" \
+    "and is better than a guess on held-out text"
+
+# IDX files of our own: 400 images of 8 x 8, class c has its own two pixels lit,
+# and every image a third one.
+images=$scratch/images labels=$scratch/labels
+{
+    printf '\0\0\010\3\0\0\1\220\0\0\0\010\0\0\0\010'
+    awk 'BEGIN {
+        for (i = 0; i < 400; i++)
+            for (k = 0; k < 64; k++)
+                printf "%s", k % 32 == i % 10 * 3 || k == i * 7 % 64 ? "b" : "a"
+    }' </dev/null | LC_ALL=C tr ab '\0\377'
+} >"$images"
+{
+    printf '\0\0\010\1\0\0\1\220'
+    awk 'BEGIN { for (i = 0; i < 400; i++) printf "%s", i % 10 }' </dev/null |
+        LC_ALL=C tr 0-9 '\0\1\2\3\4\5\6\7\010\011'
+} >"$labels"
+TENON_DEVICE=cpu succeeds "mnist trains" \
+    examples/mnist "$images" "$labels" 20
+is_empty "$(tail -n 1 "$scratch/output" |
+            awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.9)')" \
+    "and knows images that it has not seen"
+examples/mnist "$labels" "$labels" >"$scratch/output" 2>&1
+is_str "$(cat "$scratch/output")" \
+    "mnist: $labels: 1 dimensions; images have 3" \
+    "files given the wrong way round are told"
+
+done_testing

@@ -1,0 +1,44 @@
+# PyTorch's own results on every device that this build has: the runner prints
+# a line for each operator, layer and training run.
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+for device in cpu reference; do
+    TENON_DEVICE=$device tests/golden/run tests/golden/samples \
+        >"$scratch/$device" 2>&1
+    echo "status $?" >>"$scratch/$device"
+    # its lines, numbered through
+    awk -v device=$device -v n="$tap_count" '
+        /^(not )?ok / {
+            line = $0
+            sub(/ok [0-9]* - /, "ok " ++n " - " device ": ", line)
+            print line
+            next
+        }
+        /^Bail out/ { print; next }
+        /^status/ { next }
+        /^1\.\./ { next }
+        { print "# " $0 }' "$scratch/$device"
+    tap_count=$((tap_count + $(grep -cE '^(not )?ok ' "$scratch/$device")))
+    tap_failed=$((tap_failed + $(grep -c '^not ok ' "$scratch/$device")))
+    is_str "$(grep -cE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' \
+        "$scratch/$device")" 1 "$device: the runner came to its end"
+    # The same samples, held against themselves in other layouts: for the cpu
+    # that is a test program of its own.
+    [ $device = cpu ] && continue
+    TENON_DEVICE=$device succeeds "$device: inputs in other layouts" \
+        tests/golden/layouts
+    sed 's/^/# /' "$scratch/output"
+done
+
+# OpenCL compiles every program that it meets, which takes PoCL some 300 ms:
+# each operator's first sample, held to the reference's bits. All of them:
+# tests/golden/bits opencl.
+if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
+    succeeds "opencl: each operator's first sample has the reference's bits" \
+        tests/golden/bits opencl tests/golden/samples 100000
+    sed 's/^/# /' "$scratch/output"
+else
+    skip "opencl: each operator's first sample" "$(tail -n 1 "$scratch/output")"
+fi
+done_testing

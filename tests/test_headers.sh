@@ -1,0 +1,32 @@
+# Every public header alone, as strictly as a careful user compiles, as C11
+# and as C++17, with gcc and with clang where they are.
+. "$top_srcdir/tests/tap.sh"
+
+headers=$(cd "$top_srcdir/include" && ls tenon/*.h
+          cd "$top_builddir/include" 2>/dev/null && ls tenon/*.h 2>/dev/null)
+headers=$(printf '%s\n' "$headers" | sort -u)
+strict="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wundef
+        -Werror -I$top_builddir/include -I$top_srcdir/include"
+
+# alone LANGUAGE STANDARD WARNINGS COMPILER...
+alone() {
+    language=$1 standard=$2 more=$3
+    shift 3
+    for compiler do
+        if ! command -v "$compiler" >/dev/null; then
+            skip "$language, $compiler" "$compiler is not installed"
+            continue
+        fi
+        for header in $headers; do
+            printf '#include <%s>\n#include <%s>\n' "$header" "$header" \
+                >"$scratch/alone.$language"
+            # shellcheck disable=SC2086 # lists of options
+            succeeds "<$header> compiles alone: $compiler $standard" \
+                "$compiler" "$standard" $strict $more "$scratch/alone.$language"
+        done
+    done
+}
+
+alone c -std=c11 -Wstrict-prototypes gcc clang
+alone cpp -std=c++17 "" g++ clang++
+done_testing

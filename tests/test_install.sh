@@ -1,0 +1,103 @@
+# An installed tree, moved to a place that configure never heard of, builds the
+# README's program and a plugin by pkg-config and runs them from / with nothing
+# in the environment. Uninstalling leaves no file.
+. "$top_srcdir/tests/tap.sh"
+unset MAKEFLAGS MFLAGS MAKELEVEL TENON_PLUGIN_PATH
+stage=$scratch/stage moved=$scratch/moved
+
+cd "$top_builddir" || exit 99
+prefix=$(sed -n 's/^prefix = //p' Makefile)
+succeeds "make install with DESTDIR" \
+    "${MAKE:-make}" install DESTDIR="$stage" || done_testing
+is_empty "$(find "$stage/" ! -type d | grep -v "^$stage$prefix/")" \
+    "everything is installed below the prefix"
+is_empty "$(find "$stage" -path '*/tenon-1/*' ! -name 'tn_*.so' ! -name '*.conf')" \
+    "the plugin folder holds plugins and manifests alone"
+
+is_str "$(find "$stage" -path '*/include/tenon/*.h' -exec basename {} \; |
+    sort | tr '\n' ' ')" \
+    "$(for header in "$top_srcdir"/include/tenon/*.h include/tenon/*.h; do
+        [ ! -f "$header" ] || basename "$header"
+    done | sort -u | tr '\n' ' ')" "every public header is installed"
+
+cp -R "$stage$prefix" "$moved"
+succeeds "make uninstall" "${MAKE:-make}" uninstall DESTDIR="$stage"
+is_empty "$(find "$stage" ! -type d)" "uninstalling leaves no file"
+
+pc=$(dirname "$(find "$moved" -name tenon.pc)")
+# package ARGUMENT...: pkg-config for the moved tree
+package() {
+    PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} \
+        "${PKG_CONFIG:-pkg-config}" --define-variable=prefix="$moved" "$@"
+}
+libdir=$(package --variable=libdir tenon)
+is_str "$(package --variable=plugindir tenon-plugin)" "$libdir/tenon-1" \
+    "tenon-plugin.pc names the plugin folder"
+
+# What a program needs at run time is small. Sanitizers are not what is
+# measured.
+if nm -D "$libdir/libtenon.so" | grep -q __asan_; then
+    skip "libtenon and the cpu plugin take at most 3 MB" "sanitizers"
+else
+    strip -o "$scratch/lib.so" "$libdir/libtenon.so" &&
+        strip -o "$scratch/cpu.so" "$libdir/tenon-1/tn_cpu.so"
+    bytes=$(cat "$scratch/lib.so" "$scratch/cpu.so" | wc -c)
+    echo "# stripped: $bytes bytes"
+    is_str "$(test "$bytes" -le 3000000 || echo "$bytes")" "" \
+        "libtenon and the cpu plugin take at most 3 MB"
+fi
+
+# in_nowhere COMMAND...: run from / without any environment but where the
+# moved library lies
+in_nowhere() { (cd / && env -i LD_LIBRARY_PATH="$libdir" "$@"); }
+
+succeeds "tenon info runs from the moved tree" \
+    in_nowhere "$moved/bin/tenon" info
+
+awk '/^```c$/ && !seen { inside = seen = 1; next }
+     /^```$/ { inside = 0 }
+     inside' "$top_srcdir/README.md" >"$scratch/readme.c"
+is_str "$(test -s "$scratch/readme.c" && echo found)" found \
+    "README.md holds a program"
+# shellcheck disable=SC2046,SC2086 # lists of options
+succeeds "the README's program builds as C11 without a warning" \
+    ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror \
+    "$scratch/readme.c" -o "$scratch/readme" \
+    $(package --cflags --libs tenon) &&
+    succeeds "the README's program runs" in_nowhere "$scratch/readme"
+
+# shellcheck disable=SC2046,SC2086
+succeeds "the reference plugin builds with tenon-plugin.pc alone" \
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden \
+    -O1 -shared -fPIC $(package --cflags tenon-plugin) \
+    "$top_srcdir"/plugins/reference/*.c -lm -o "$scratch/tn_reference.so"
+
+# A plugin of somebody's own: a project beside Tenon's, with its own configure,
+# that knows the installed tree alone.
+if command -v autoreconf >/dev/null && command -v libtoolize >/dev/null; then
+    # start COMMAND...: in the new project's folder
+    start() {
+        (cd "$scratch/abacus" &&
+            PATH=$moved/bin:$PATH LD_LIBRARY_PATH=$libdir \
+                PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} \
+                PKG_CONFIG="${PKG_CONFIG:-pkg-config} --define-variable=prefix=$moved" \
+                "$@")
+    }
+    succeeds "examples/plugin/new.sh starts a plugin" \
+        sh "$top_srcdir/examples/plugin/new.sh" abacus "$scratch/abacus" &&
+        succeeds "it has a configure of its own" start autoreconf -i &&
+        succeeds "which finds the installed tree" \
+            start ./configure -q ${CC+"CC=$CC"} CFLAGS=-O1 &&
+        succeeds "it builds" start "${MAKE:-make}" &&
+        succeeds "and passes tenon-plugin-check" \
+            start "${MAKE:-make}" check
+    is_str "$(sed -n 's/.*: abacus .* \(L2\) (.*/\1/p' "$scratch/output")" L2 \
+        "at level 2"
+    succeeds "it is installed" start "${MAKE:-make}" install
+    is_str "$(TENON_DEVICE=abacus in_nowhere "$moved/bin/tenon" devices |
+        grep -c '^abacus')" 1 "and Tenon lists it"
+else
+    skip "a plugin builds outside the tree" "no autoreconf or libtoolize"
+fi
+
+done_testing

@@ -1,0 +1,183 @@
+# The rooms, held: includes point down, backends see the plugin ABI alone,
+# programs see public headers alone, and what is exported is what TN_API marks.
+. "$top_srcdir/tests/tap.sh"
+
+# ---- includes ----------------------------------------------------------------
+
+# Every include of our own as "FILE<tab>ROOM/HEADER" or "FILE<tab>tenon/HEADER".
+# "x.h" means a file of the includer's own folder.
+cd "$top_srcdir" || exit 99
+find include lib backends plugins tools examples bench -type f \
+    \( -name '*.[ch]' -o -name '*.def' -o -name '*.inc' \) |
+sort |
+xargs awk '
+    /^[ \t]*#[ \t]*include[ \t]*<tenon\// {
+        sub(/^[^<]*</, ""); sub(/>.*/, "")
+        print FILENAME "\t" $0
+    }
+    /^[ \t]*#[ \t]*include[ \t]*"/ {
+        sub(/^[^"]*"/, ""); sub(/".*/, "")
+        folder = FILENAME
+        sub(/\/[^\/]*$/, "", folder)
+        sub(/^lib\//, "", folder)
+        print FILENAME "\t" (/\// ? $0 : folder "/" $0)
+    }' >"$scratch/includes"
+
+# The rank of every room, and the room of every public header. A room may
+# include what ranks lower, and itself; nn and optim ignore each other, and
+# train is for what needs both. Of
+# graph to dist, which share a storey, each may use those to its left (data
+# reads files through io). kernel needs base and the plugin ABI alone.
+awk -F '\t' '
+    BEGIN {
+        n = split("base device tensor kernel ops autograd graph trace io " \
+                  "data dist", order, " ")
+        for (i = 1; i <= n; i++) rank[order[i]] = i
+        n = split("nn optim", order, " ")
+        for (i = 1; i <= n; i++) rank[order[i]] = 20
+
+        n = split("base device tensor autograd graph trace io data dist nn " \
+                  "optim", order, " ")
+        for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
+        room_of["types.h"] = room_of["plugin.h"] = "abi"
+        room_of["error.h"] = "base"
+        room_of["schedule.h"] = "optim"
+        room_of["hook.h"] = room_of["recompute.h"] = "autograd"
+        room_of["op_register.h"] = room_of["op.h"] = room_of["ops.h"] = room_of["random.h"] = "ops"
+        n = split("activation norm recurrent attention conv embedding", family, " ")
+        for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
+        # what nn gives and optim takes, in words of tensor.h
+        room_of["parameters.h"] = "parameters"
+        # what needs nn and optim, train, stands above both
+        room_of["checkpoint.h"] = "train"
+        room_of["tenon.h"] = "all"
+        rank["abi"] = 0
+        rank["parameters"] = 19
+        rank["train"] = 21
+        rank["all"] = 99
+    }
+    function complain(why) { print $1 ": includes " $2 ": " why }
+    {
+        split($1, file, "/"); split($2, target, "/")
+        public = target[1] == "tenon"
+        if (public && !(target[2] in room_of)) {
+            print $1 ": <" $2 "> has no room: tell tests/test_layers.sh"
+            next
+        }
+        to = public ? room_of[target[2]] : target[1]
+    }
+    file[1] == "lib" || file[1] == "include" {
+        from = file[1] == "lib" ? file[2] : room_of[file[3]]
+        if (!(from in rank)) complain(from " is no room")
+        else if (!(to in rank)) complain(to " is no room")
+        else if (from == to) next
+        else if (rank[from] >= 20 && from != "all" && !public)
+            complain(from " uses public headers alone")
+        else if (rank[from] >= 20 && from != "all" && to == "abi" &&
+                 target[2] == "plugin.h")
+            complain(from " knows no plugin")
+        else if (rank[from] >= 20 && to == "all") next
+        else if (from == "kernel" && to != "base" && to != "abi")
+            complain("kernel needs base and the plugin ABI alone")
+        else if (rank[to] >= rank[from]) complain("the arrow points up")
+        next
+    }
+    file[1] == "backends" || file[1] == "plugins" {
+        folder = file[1] "/" file[2] "/"
+        if (public && to != "abi")
+            complain("a plugin sees <tenon/plugin.h> alone")
+        else if (!public && index($2, folder) != 1)
+            complain("a plugin includes only its own files")
+        next
+    }
+    # The conformance kit carries the interpreter, its oracle, within itself.
+    {
+        if (public && target[2] == "plugin.h" && file[1] != "tools")
+            complain("examples and benchmarks know no plugin")
+        else if (file[1] == "tools" && file[2] == "check" &&
+                 (target[1] == "base" || target[1] == "kernel")) next
+        else if (!public && target[1] != file[1])
+            complain("programs use public headers alone")
+    }' "$scratch/includes" >"$scratch/upward"
+
+# about PATTERN NAME
+about() { is_empty "$(grep -E "^($1)" "$scratch/upward")" "$2"; }
+about 'include/' "public headers include what lies below them"
+about 'lib/(base|device|tensor|kernel|ops|autograd)/' \
+    "the rooms from base to autograd include downward"
+about 'lib/(graph|trace|io|data|dist)/' \
+    "graph, trace, io, data and dist include downward"
+about 'lib/(nn|optim|train)/' "nn, optim and train use public headers alone"
+about 'backends/|plugins/' "plugins see <tenon/plugin.h> alone"
+about 'tools/|examples/|bench/' "programs use public headers alone"
+
+# ---- symbols -----------------------------------------------------------------
+
+cd "$top_builddir" || exit 99
+for built in .libs/libtenon.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
+    [ -f "$built" ] || bail_out "$built was not built"
+done
+
+# exports FILE: the names it exports, without what sanitizers add
+exports() {
+    nm -D --defined-only "$1" | awk '$2 ~ /[A-Z]/ { print $3 }' |
+        grep -vE '^__|^_(init|fini)$' | sort -u
+}
+
+# What TN_API marks: after preprocessing, a declaration with default
+# visibility; its name stands before the first parenthesis, or the end.
+# shellcheck disable=SC2086 # CC may hold options
+for header in "$top_srcdir"/include/tenon/*.h include/tenon/*.h; do
+    [ -f "$header" ] && echo "#include \"$header\""
+done | ${CC:-cc} -std=c11 -E -P -Iinclude -I"$top_srcdir/include" -x c - |
+tr '\n' ' ' | tr ';{' '\n\n' |
+sed -n 's/.*visibility("default") *)) *//p' |
+sed -e 's/(.*//' -e 's/[[:space:]]*$//' -e 's/.*[^A-Za-z0-9_]//' |
+grep '^tn_' | sort -u >"$scratch/declared"
+
+exports .libs/libtenon.so >"$scratch/exported"
+is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
+    "libtenon exports tn_ names alone"
+is_empty "$(comm -23 "$scratch/exported" "$scratch/declared")" \
+    "what libtenon exports stands in a public header"
+is_empty "$(comm -13 "$scratch/exported" "$scratch/declared")" \
+    "what TN_API marks is exported"
+
+for plugin in tenon-1/*.so; do
+    is_str "$(exports "$plugin" | tr '\n' ' ')" "tenon_plugin_v1 " \
+        "$(basename "$plugin") exports tenon_plugin_v1 alone"
+    is_empty "$(nm -D --undefined-only "$plugin" | grep -E ' tn_')" \
+        "$(basename "$plugin") links nothing of Tenon"
+done
+
+# Names shared between files begin with tn_; what one file alone uses, tests
+# aside, should be static there.
+nm -A -g .libs/libtenon-test.a >"$scratch/symbols"
+awk '$(NF - 1) ~ /^[A-TV-Z]$/ && $NF !~ /^(tn_|__|_GLOBAL_)/ {
+        print $NF ": " $1 }' "$scratch/symbols" >"$scratch/unprefixed"
+is_empty "$(cat "$scratch/unprefixed")" \
+    "names shared between files of the library begin with tn_"
+
+# (_exit ends the child in which a plugin is asked.)
+is_empty "$(awk '
+    $NF ~ /^(printf|__printf_chk|vprintf|puts|putchar|perror)$/ ||
+    $NF ~ /^(abort|exit|quick_exit)$/' "$scratch/symbols")" \
+    "the library neither prints nor ends the program"
+
+find tests -name '*.o' -print0 | xargs -0 nm -A -g --undefined-only 2>/dev/null |
+    awk '{ print $NF }' | sort -u >"$scratch/tested"
+is_empty "$(awk '
+    FNR == NR { tested[$1] = 1; next }
+    {
+        member = $1; sub(/:[^:]*$/, "", member)
+        if ($(NF - 1) == "U") used[$NF] = 1
+        else if ($NF ~ /^tn__/) home[$NF] = member
+    }
+    END {
+        for (name in home)
+            if (!(name in used) && !(name in tested))
+                print name ": " home[name]
+    }' "$scratch/tested" "$scratch/symbols" | sort)" \
+    "a tn__ name is used by more than its own file"
+
+done_testing

@@ -1,0 +1,63 @@
+# What ./quickstart says where something is missing, without touching this
+# machine: it runs in a folder of its own, with a PATH that holds few programs.
+. "$top_srcdir/tests/tap.sh"
+
+mkdir "$scratch/bin" "$scratch/tree"
+cp "$top_srcdir/quickstart" "$scratch/tree/"
+for needed in sh dirname date mkdir grep sed tail cat; do
+    ln -s "$(command -v $needed)" "$scratch/bin/$needed"
+done
+# provide NAME TEXT: a program of that name
+provide() {
+    printf '#!%s\n%s\n' "$(command -v sh)" "$2" >"$scratch/bin/$1"
+    chmod +x "$scratch/bin/$1"
+}
+# quickstart ARGUMENT...: its exit status, then what it said
+quickstart() {
+    (cd "$scratch/tree" && env -i PATH="$scratch/bin" sh ./quickstart "$@" \
+        </dev/null >"$scratch/said" 2>&1)
+    echo "status $?" >>"$scratch/said"
+}
+# says TEXT NAME
+says() {
+    if grep -qF -e "$1" "$scratch/said"; then
+        pass "$2"
+    else
+        fail "$2"
+        note <"$scratch/said"
+    fi
+}
+
+quickstart train
+says "usage: ./quickstart" "an unknown word is answered with the usage"
+says "status 1" "and fails"
+
+provide id "echo 1000"
+provide apt-get "exit 1"
+quickstart
+says "su -c 'apt-get update && apt-get install -y" \
+    "without rights, the one command to type is printed"
+says " autoconf automake libtool make " "the command names what is missing"
+says "status 1" "and quickstart fails"
+
+provide sudo 'test "$1" = -n && exit 1; echo "asked for a password"'
+quickstart
+says "su -c 'apt-get" "a sudo that wants a password is not asked off a terminal"
+
+provide id "echo 0"
+provide apt-get 'echo "E: no such mirror"; exit 100'
+quickstart
+says "E: no such mirror" "a failed installation shows what apt-get said"
+says "status 1" "and quickstart fails"
+
+provide apt-get "exit 0"
+quickstart
+says "still missing: autoconf" \
+    "an installation that brought nothing is not believed"
+
+rm "$scratch/bin/apt-get"
+quickstart
+says "missing, by Debian's names: autoconf" \
+    "without apt-get the packages are named"
+
+done_testing

@@ -1,0 +1,16 @@
+# What this room adds to the build: see the head of Makefile.am.
+check_PROGRAMS += \
+	tests/training/test_checkpoint \
+	tests/training/test_faults \
+	tests/training/test_long \
+	tests/training/test_threads
+tests_training_test_checkpoint_SOURCES = tests/training/test_checkpoint.c
+tests_training_test_faults_SOURCES = tests/training/test_faults.c
+tests_training_test_long_SOURCES = tests/training/test_long.c
+tests_training_test_threads_SOURCES = tests/training/test_threads.c
+
+# Run by test_resume.sh, which kills it.
+noinst_PROGRAMS += tests/training/resume
+tests_training_resume_SOURCES = tests/training/resume.c
+tests_training_resume_LDADD = libtenon.la
+dist_check_SCRIPTS += tests/training/test_resume.sh

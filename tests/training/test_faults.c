@@ -1,0 +1,115 @@
+/* test_faults.c: every allocation of a training step is made to fail in turn.
+ *
+ * Each failure is an error that says so; nothing is lost by it: the step after
+ * it works and the memory that is in use stays the same. */
+#include <base/memory.h>
+#include <tenon/tenon.h>
+
+#include "../tap.h"
+
+typedef struct trainer {
+    tn_module *net;
+    tn_optim *optim;
+    tn_tensor *x, *y;
+} trainer;
+
+static tn_status step(trainer *t)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *loss = tn_cross_entropy(tn_forward(t->net, t->x), t->y);
+    tn_optim_zero_grad(t->optim);
+    tn_backward(loss);
+    tn_optim_step(t->optim);
+    tn_status status = tn_error_code();
+    tn_scope_close(scope);
+    return status;
+}
+
+static tn_module *network(void)
+{
+    return tn_nn_sequential(
+        tn_nn_conv2d(1, 4, 3, .padding = 1), tn_nn_relu(),
+        tn_nn_max_pool2d(2), tn_nn_flatten(), tn_nn_linear(64, 8),
+        tn_nn_gelu(), tn_nn_linear(8, 10));
+}
+
+static trainer trainer_new(void)
+{
+    tn_manual_seed(3);
+    trainer t = {.net = network()};
+    t.optim = tn_optim_adam(tn_parameters(t.net));
+    t.x = tn_randn(tn_dims(4, 1, 8, 8));
+    t.y = tn_arange(0, 4, 1, .dtype = TN_I64);
+    return t;
+}
+
+int main(void)
+{
+    plan_later();
+    trainer t = trainer_new();
+    for (int i = 0; i < 3; i++)
+        step(&t);
+    if (!ok(!tn_error(), "training works before anything fails"))
+        bail_out("%s", tn_error());
+    int64_t live = tn__memory_live();
+
+    int64_t before = tn__memory_count();
+    step(&t);
+    int64_t allocations = tn__memory_count() - before;
+    note("a step makes %lld allocations", (long long)allocations);
+    int64_t failed = 0, wrong_code = 0, not_recovered = 0, grown = 0, n;
+    for (n = 1; n <= allocations + 200; n++) {
+        tn__memory_fail_at(n);
+        tn_status status = step(&t);
+        bool was_hit = status != TN_OK;
+        tn__memory_fail_at(0);
+        failed += was_hit;
+        if (was_hit && status != TN_ERR_MEMORY) {
+            note("allocation %lld: %s: %s", (long long)n,
+                 tn_status_name(status), tn_error());
+            wrong_code++;
+        }
+        tn_error_clear();
+        if (step(&t) != TN_OK) {
+            note("after allocation %lld: %s", (long long)n, tn_error());
+            not_recovered++;
+            tn_error_clear();
+        }
+        if (tn__memory_live() > live + 64) {
+            grown++;
+            live = tn__memory_live();
+        }
+    }
+    note("%lld of %lld steps met a failure", (long long)failed,
+         (long long)(n - 1));
+    is_int(wrong_code, 0, "each failed allocation is TN_ERR_MEMORY");
+    is_int(not_recovered, 0, "the step after each failure works");
+    ok(grown <= 2, "no failure leaves memory behind (%lld did)",
+       (long long)grown);
+
+    /* From nothing: making the model, its first steps, all of it. */
+    int64_t made = 0, refused = 0;
+    for (n = 1; n < 2000; n++) {
+        tn_scope *scope = tn_scope_open();
+        tn__memory_fail_at(n);
+        trainer fresh = trainer_new();
+        tn_status status = tn_error() ? tn_error_code() : step(&fresh);
+        tn__memory_fail_at(0);
+        if (status == TN_OK)
+            made++;
+        else if (status == TN_ERR_MEMORY)
+            refused++;
+        else
+            note("making, allocation %lld: %s", (long long)n, tn_error());
+        tn_error_clear();
+        tn_scope_close(scope);
+        if (status != TN_OK && status != TN_ERR_MEMORY)
+            break;
+        if (made > 20)
+            break; /* n lies beyond all allocations */
+    }
+    is_int(made + refused, n < 2000 ? n : n - 1,
+           "a model is made, or memory is told to have run out");
+    ok(refused > 0, "making a model met %lld failures", (long long)refused);
+    return done_testing();
+}

@@ -1,0 +1,72 @@
+/* test_threads.c: eight threads train eight models at once, each with scopes,
+ * gradients, errors and a loader of two workers of its own, and each comes to
+ * the result of a thread that trains alone. */
+#include <tenon/tenon.h>
+
+#include <pthread.h>
+
+#include "../tap.h"
+
+enum { THREADS = 8, STEPS = 30 };
+
+typedef struct job {
+    uint64_t seed;
+    float loss[STEPS];
+    char error[200];
+} job;
+
+static void *train(void *argument)
+{
+    job *j = argument;
+    tn_scope *scope = tn_scope_open();
+    tn_manual_seed(j->seed);
+    tn_module *net = tn_nn_sequential(
+        tn_nn_conv2d(1, 4, 3, .padding = 1), tn_nn_relu(),
+        tn_nn_max_pool2d(2), tn_nn_flatten(), tn_nn_linear(64, 10));
+    tn_optim *optim =
+        tn_optim_sgd(tn_parameters(net), .lr = 0.05, .momentum = 0.9);
+    tn_tensor *x = tn_randn(tn_dims(64, 1, 8, 8));
+    tn_tensor *y = tn_randint(0, 10, tn_dims(64));
+    tn_loader *loader = tn_loader_new(tn_dataset_from_tensors(x, y),
+                                      .batch_size = 16, .shuffle = true,
+                                      .seed = j->seed, .workers = 2);
+    int step = 0;
+    while (step < STEPS && !tn_error())
+        TN_EACH_BATCH(batch, loader) {
+            tn_tensor *loss =
+                tn_cross_entropy(tn_forward(net, batch.x), batch.y);
+            tn_optim_zero_grad(optim);
+            tn_backward(loss);
+            tn_optim_step(optim);
+            if (step < STEPS)
+                j->loss[step++] = (float)tn_item(loss);
+        }
+    snprintf(j->error, sizeof j->error, "%s", tn_error() ? tn_error() : "");
+    tn_error_clear();
+    tn_scope_close(scope);
+    return NULL;
+}
+
+int main(void)
+{
+    plan_later();
+    static job together[THREADS], alone[THREADS];
+    pthread_t thread[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        together[i].seed = alone[i].seed = (uint64_t)i + 1;
+        if (pthread_create(&thread[i], NULL, train, &together[i]) != 0)
+            bail_out("no thread to be had");
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++) {
+        train(&alone[i]);
+        is_str(together[i].error, "", "model %d trains without an error", i);
+        ok(memcmp(together[i].loss, alone[i].loss, sizeof alone[i].loss) == 0,
+           "model %d has the losses, bit for bit, of training alone", i);
+        ok(alone[i].loss[STEPS - 1] < alone[i].loss[0],
+           "model %d learned: %.4f to %.4f", i, (double)alone[i].loss[0],
+           (double)alone[i].loss[STEPS - 1]);
+    }
+    return done_testing();
+}
