@@ -74,6 +74,13 @@ typedef struct tn_error_details {
     int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */
     const tn_error_tensor *const *tensor; /* in its own struct */
     int32_t odd;            /* which of them is `argument`; -1: none */
+    bool has_index;         /* of TN_ERR_INDEX: */
+    int64_t index;          /* the value that */
+    int64_t index_low;      /* is below this, the least that is allowed, */
+    int64_t index_bound;    /* or not below this */
+    int32_t position_ndim;  /* of a tensor or list of indices, where in it: this
+                               many coordinates; 0: it is an argument itself */
+    int64_t position[TN_MAX_NDIM];
 } tn_error_details;
 
 #define TN_ERROR_TENSORS 8

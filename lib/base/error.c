@@ -97,6 +97,30 @@ void *tn__fail_null(tn_status code, const char *format, ...)
     return NULL;
 }
 
+tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
+                                   int64_t number, int ndim,
+                                   const int64_t *shape)
+{
+    tn__error_index index = {true, value, low, bound, ndim, {0}};
+    for (int d = ndim - 1; d >= 0 && shape[d] > 0; d--) {
+        index.position[d] = number % shape[d];
+        number /= shape[d];
+    }
+    return index;
+}
+
+tn_status tn__fail_outside(tn__error_index index, const char *format, ...)
+{
+    bool first = !pending;
+    va_list args;
+    va_start(args, format);
+    tn__fail_va(TN_ERR_INDEX, format, args);
+    va_end(args);
+    if (first)
+        error.facts.index = index;
+    return TN_ERR_INDEX;
+}
+
 tn_status tn_error_set(tn_status code, const char *format, ...)
 {
     if (!format)
@@ -195,7 +219,14 @@ const tn_error_details *tn_error_info(void)
                                        .argument = facts->argument,
                                        .tensor_count = facts->tensor_count,
                                        .tensor = error.list,
-                                       .odd = facts->odd};
+                                       .odd = facts->odd,
+                                       .has_index = facts->index.given,
+                                       .index = facts->index.value,
+                                       .index_low = facts->index.low,
+                                       .index_bound = facts->index.bound,
+                                       .position_ndim = facts->index.ndim};
+    memcpy(error.details.position, facts->index.position,
+           sizeof error.details.position);
     for (int i = 0; i < facts->tensor_count; i++)
         show_tensor(i);
     return &error.details;

@@ -16,6 +16,21 @@ tn_status tn__fail_va(tn_status code, const char *format, va_list args);
 /* The same for makers: returns NULL. */
 void *tn__fail_null(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
 
+/* An index that lies outside [low, bound). */
+typedef struct tn__error_index {
+    bool given;
+    int64_t value, low, bound;
+    int ndim; /* of where it stood; 0: it is an argument itself */
+    int64_t position[TN_MAX_NDIM];
+} tn__error_index;
+/* Of element `number`, in row-major order, of what has this shape. */
+tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
+                                   int64_t number, int ndim,
+                                   const int64_t *shape);
+/* tn__fail with TN_ERR_INDEX, and its index for tn_error_info. */
+tn_status tn__fail_outside(tn__error_index index, const char *format, ...)
+    TN__PRINTF(2, 3);
+
 /* Is an error of this thread pending? Calls that change state refuse then and
  * return TN_ERR_STATE; the first message stays. Cannot fail. */
 bool tn__error_pending(void);
@@ -30,6 +45,7 @@ typedef struct tn__error_facts {
     const tn_path *path;
     const char *called, *op, *argument; /* as in tn_error_details */
     int tensor_count, odd;
+    tn__error_index index;
     struct tn__error_tensor {
         const char *argument;
         int index;

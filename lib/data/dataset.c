@@ -303,12 +303,14 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                              "dataset_subset: index is NULL or count is "
                              "negative");
     for (int64_t i = 0; i < count; i++) {
-        if (index[i] < 0 || index[i] >= set->count)
-            return tn__fail_null(TN_ERR_INDEX,
-                                 "dataset_subset: index[%lld] is %lld, "
-                                 "outside the set's [0, %lld)",
-                                 (long long)i, (long long)index[i],
-                                 (long long)set->count);
+        if (index[i] < 0 || index[i] >= set->count) {
+            tn__fail_outside(
+                (tn__error_index){true, index[i], 0, set->count, 1, {i}},
+                "dataset_subset: index[%lld] is %lld, outside the set's "
+                "[0, %lld)", (long long)i, (long long)index[i],
+                (long long)set->count);
+            return NULL;
+        }
     }
     tn_dataset *chosen = choice_new(set, count);
     if (!chosen)
@@ -361,11 +363,11 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
                         "below 1");
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count)
-            return tn__fail(TN_ERR_INDEX,
-                            "dataset_batch: index %lld at position %lld is "
-                            "outside [0, %lld)",
-                            (long long)index[i], (long long)i,
-                            (long long)set->count);
+            return tn__fail_outside(
+                (tn__error_index){true, index[i], 0, set->count, 1, {i}},
+                "dataset_batch: index %lld at position %lld is outside "
+                "[0, %lld)", (long long)index[i], (long long)i,
+                (long long)set->count);
     }
     return set->kind->batch(set, index, count, fields);
 }

@@ -50,11 +50,12 @@ static tn_status check_order(const tn_dataset *set,
         return tn__fail(TN_ERR_ARGUMENT, "loader: order_count is negative");
     for (int64_t i = 0; i < options->order_count; i++) {
         if (options->order[i] < 0 || options->order[i] >= set->count)
-            return tn__fail(TN_ERR_INDEX,
-                            "loader: order[%lld] is %lld, outside the set's "
-                            "[0, %lld)",
-                            (long long)i, (long long)options->order[i],
-                            (long long)set->count);
+            return tn__fail_outside(
+                (tn__error_index){true, options->order[i], 0, set->count, 1,
+                                  {i}},
+                "loader: order[%lld] is %lld, outside the set's [0, %lld)",
+                (long long)i, (long long)options->order[i],
+                (long long)set->count);
     }
     return TN_OK;
 }

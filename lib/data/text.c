@@ -263,11 +263,12 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         if (id[i] < 0 || id[i] >= text->unit_count) {
             free(string);
-            return tn__fail_null(TN_ERR_INDEX,
-                                 "text_decode: id %lld at position %lld is "
-                                 "outside the vocabulary's [0, %d)",
-                                 (long long)id[i], (long long)i,
-                                 text->unit_count);
+            tn__fail_outside(
+                (tn__error_index){true, id[i], 0, text->unit_count, 1, {i}},
+                "text_decode: id %lld at position %lld is outside the "
+                "vocabulary's [0, %d)", (long long)id[i], (long long)i,
+                text->unit_count);
+            return NULL;
         }
         if (text->bytes)
             string[at++] = (char)text->unit[id[i]];

@@ -201,11 +201,14 @@ static tn_status wait_told(tn_device *device, const char *what)
     const char *name = name_of(device, fault.tag);
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
-        return tn__fail(status,
-                        "%s: index %" PRId64 " is outside of [0, %" PRId64
-                        ") (told by %s when %s was waited for)",
-                        name ? name : what, fault.index, fault.extent, what,
-                        device->name);
+        /* Of its coordinates only the element's number is known by now. */
+        return tn__fail_outside(
+            (tn__error_index){true, fault.index, 0, fault.extent, 1,
+                              {fault.position}},
+            "%s: index %" PRId64 " is outside of [0, %" PRId64
+            ") (told by %s when %s was waited for)",
+            name ? name : what, fault.index, fault.extent, what,
+            device->name);
     }
     return told(device, name ? name : what, status, was_pending);
 }

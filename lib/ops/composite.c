@@ -217,16 +217,11 @@ tn_status tn__run_one_hot(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "one_hot: num_classes cannot be told "
                         "from an empty tensor");
     if (x->numel) {
-        int64_t low = tn_item_int(tn_min(x)), high = tn_item_int(tn_max(x));
-        if (tn_error())
-            return tn_error_code();
         if (classes < 0)
-            classes = high + 1;
-        if (low < 0 || high >= classes)
-            return tn__fail(TN_ERR_INDEX,
-                            "one_hot: class %lld is outside [0, %lld)",
-                            (long long)(low < 0 ? low : high),
-                            (long long)classes);
+            classes = tn_item_int(tn_max(x)) + 1;
+        tn_status status = tn__check_indices("one_hot: class", x, 0, classes);
+        if (status < 0)
+            return status;
     }
     tn_value value[] = {tn__value_tensor(x), tn__value_int(classes)};
     return tn__give(call, tn__row(TN__OP_ID_ONE_HOT_DRAW, value, 2));

@@ -208,9 +208,11 @@ tn_status tn__run_lu_order(tn__call *call)
         for (int64_t i = 0; i < width && status >= 0; i++) {
             int64_t other = pivot[k * width + i] - 1, kept = row[i];
             if (other < 0 || other >= rows) {
-                status = tn__fail(TN_ERR_INDEX, "%s: pivot %lld is outside [1, "
-                                  "%lld]", name, (long long)other + 1,
-                                  (long long)rows);
+                status = tn__fail_outside(
+                    tn__error_index_in(other + 1, 1, rows + 1, k * width + i,
+                                       x->ndim, x->shape),
+                    "%s: pivot %lld is outside [1, %lld]", name,
+                    (long long)other + 1, (long long)rows);
                 break;
             }
             row[i] = row[other];
@@ -380,8 +382,10 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                                     (size_t)pivots->numel * sizeof(int));
     for (int64_t k = 0; status >= 0 && k < j.a.batch * n; k++)
         if (j.pivots[k] == 0 || j.pivots[k] > n || j.pivots[k] < -n)
-            status = tn__fail(TN_ERR_INDEX, "%s: pivot %d is none for %d rows",
-                              j.name, j.pivots[k], n);
+            status = tn__fail_outside(
+                tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
+                                   pivots->shape),
+                "%s: pivot %d is none for %d rows", j.name, j.pivots[k], n);
     for (int64_t k = 0; k < j.a.batch && status >= 0 && n && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,

@@ -135,16 +135,13 @@ tn_status tn__run_unravel_index(tn__call *call)
                             (long long)shape->dim[d]);
         numel *= shape->dim[d];
     }
-    int64_t low = x->numel ? tn_item_int(tn_min(x)) : 0;
-    int64_t high = x->numel ? tn_item_int(tn_max(x)) : -1;
-    if (low < -numel || high >= numel)
-        return tn__fail(TN_ERR_INDEX, "unravel_index: index %lld is outside "
-                        "[%lld, %lld)", (long long)(high >= numel ? high : low),
-                        (long long)-numel, (long long)numel);
+    tn_status status =
+        tn__check_indices("unravel_index: index", x, -numel, numel);
+    if (status < 0)
+        return status;
     x = tn_where(tn_lt_scalar(x, 0), tn_add_scalar(x, numel), x);
     for (int d = 0; d < shape->count; d++) {
-        tn_status status =
-            tn__give(call, coordinate(x, shape->count, shape->dim, d));
+        status = tn__give(call, coordinate(x, shape->count, shape->dim, d));
         if (status < 0)
             return status;
     }

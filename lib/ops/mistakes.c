@@ -2,6 +2,7 @@
  * that clash, and the call that mends it where there is one. */
 #include <ops/mistakes.h>
 #include <string.h>
+#include <tenon/ops.h>
 
 const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
                            const int64_t *shape)
@@ -151,15 +152,32 @@ tn_status tn__fail_broadcast(const char *name, int count,
 tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
                          const int64_t *extent)
 {
-    int64_t position[TN_MAX_NDIM], rest = fault->position;
     char text[TN__SHAPE_TEXT];
-    for (int d = ndim - 1; d >= 0; d--) {
-        position[d] = extent[d] ? rest % extent[d] : 0;
-        rest = extent[d] ? rest / extent[d] : 0;
-    }
-    return tn__fail(TN_ERR_INDEX,
-                    "%s: index %lld at position %s is outside [0, %lld)",
-                    tn__op_outer(name), (long long)fault->index,
-                    tn__shape_text(text, ndim, position),
-                    (long long)fault->extent);
+    tn__error_index at = tn__error_index_in(fault->index, 0, fault->extent,
+                                            fault->position, ndim, extent);
+    return tn__fail_outside(
+        at, "%s: index %lld at position %s is outside [0, %lld)",
+        tn__op_outer(name), (long long)fault->index,
+        tn__shape_text(text, ndim, at.position), (long long)fault->extent);
+}
+
+tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
+                            int64_t bound)
+{
+    char text[TN__SHAPE_TEXT];
+    if (x->numel == 0)
+        return TN_OK;
+    int64_t least = tn_item_int(tn_min(x)), most = tn_item_int(tn_max(x));
+    if (tn__error_pending())
+        return tn_error_code();
+    if (least >= low && most < bound)
+        return TN_OK;
+    int64_t place = tn_item_int(most >= bound ? tn_argmax(x) : tn_argmin(x));
+    tn__error_index at =
+        tn__error_index_in(most >= bound ? most : least, low, bound, place,
+                           x->ndim, x->shape);
+    return tn__fail_outside(
+        at, "%s %lld at position %s is outside [%lld, %lld)", what,
+        (long long)at.value, tn__shape_text(text, x->ndim, at.position),
+        (long long)low, (long long)bound);
 }

@@ -34,10 +34,10 @@ tn_status tn__fail_broadcast(const char *name, int count,
 tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
                          const int64_t *extent);
 
-/* An error leaves this call (of count values, as far as they are known): fills
- * in what is known of it besides its words. Nothing where it came from outside
- * of the call. */
-void tn__blame(const tn__call *call, const tn_value *value, int count);
+/* Are all elements of x, integers, in [low, bound)? Else the index error:
+ * "what 7 at position (0, 1) is outside [0, 3)". Reads back. */
+tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
+                            int64_t bound);
 
 /* An error leaves this call (of count values, as far as they are known): fills
  * in what is known of it besides its words. Nothing where it came from outside

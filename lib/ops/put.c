@@ -69,14 +69,9 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
 
 static tn_status check_within(tn_tensor *index, int dim, int64_t size)
 {
-    int64_t low = index->numel ? tn_item_int(tn_min(index)) : 0;
-    int64_t high = index->numel ? tn_item_int(tn_max(index)) : -1;
-    if (low >= -size && high < size)
-        return TN_OK;
-    return tn__fail(TN_ERR_INDEX, "index_put: index %lld is outside [%lld, "
-                    "%lld), dimension %d of input",
-                    (long long)(high >= size ? high : low), (long long)-size,
-                    (long long)size, dim);
+    char what[64];
+    snprintf(what, sizeof what, "index_put: indices[%d]: index", dim);
+    return tn__check_indices(what, index, -size, size);
 }
 
 /* The numbers, among the slices of the first dimensions of x, that the indices

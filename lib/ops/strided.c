@@ -48,15 +48,15 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
                                          step->dim[d] < 0 ? &low : &high);
     }
     if (!empty && !told)
-        return tn__fail(TN_ERR_INDEX,
+        return tn__fail(TN_ERR_ARGUMENT,
                         "%s: size %s and stride %s reach beyond 2^63 elements",
                         name, tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     if (!empty && (low < 0 || high >= room))
-        return tn__fail(TN_ERR_INDEX,
-                        "%s: elements %lld to %lld lie outside a storage of "
-                        "%lld", name, (long long)low, (long long)high,
-                        (long long)room);
+        return tn__fail_outside(
+            (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
+            "%s: elements %lld to %lld lie outside a storage of %lld", name,
+            (long long)low, (long long)high, (long long)room);
     *out = (strided){size, step, offset, low, empty ? low - 1 : high};
     return TN_OK;
 }

@@ -72,6 +72,60 @@ static void test_argument(void)
     tn_error_clear();
 }
 
+/* The pending error is about this index; clears it. */
+static void outside(int64_t index, int64_t low, int64_t bound, int ndim,
+                    int64_t first, int64_t second, const char *fact)
+{
+    const tn_error_details *e = info(TN_ERR_INDEX, fact);
+    ok(e->has_index, "%s: told as data", fact);
+    is_int(e->index, index, "%s: the value", fact);
+    is_int(e->index_low, low, "%s: the least one", fact);
+    is_int(e->index_bound, bound, "%s: the bound", fact);
+    is_int(e->position_ndim, ndim, "%s: how many coordinates", fact);
+    is_int(e->position[0], first, "%s: the position", fact);
+    is_int(e->position[1], second, "%s: along the second", fact);
+    tn_error_clear();
+}
+
+static void test_index(void)
+{
+    const int64_t numbers[] = {0, 1, 2, 1, 7, -9};
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *out[2];
+    tn_tensor *i = tn_tensor_from_array(numbers, TN_I64, tn_dims(2, 3));
+    tn_tensor *pivots = tn_to_dtype(i, TN_I32);
+    ok(!tn_gather(x, 1, i), "an index that a kernel finds");
+    outside(7, 0, 3, 2, 1, 1, "gather");
+    ok(!tn_scatter_add(x, 1, i, x), "one that a scatter finds");
+    outside(7, 0, 3, 2, 1, 1, "scatter_add");
+    ok(!tn_one_hot(i, .num_classes = 9), "one found by looking");
+    outside(-9, 0, 9, 2, 1, 2, "one_hot");
+    ok(tn_unravel_index(i, tn_dims(2, 2), out, 2) < 0, "one of a shape");
+    outside(7, -4, 4, 2, 1, 1, "unravel_index");
+    ok(!tn_index_put(x, (tn_tensor *[]){i}, 1, tn_ones(TN_SCALAR)),
+       "one of a list of tensors");
+    outside(7, -2, 2, 2, 1, 1, "index_put");
+    ok(!tn_lu_solve(tn_ones(tn_dims(3, 1)), tn_ones(tn_dims(3, 3)),
+                    tn_select(pivots, 0, 1)), "a pivot");
+    outside(7, 1, 4, 1, 1, 0, "lu_solve");
+    ok(!tn_select(x, 1, -4), "an argument");
+    outside(-4, -3, 3, 0, 0, 0, "select");
+    ok(!tn_narrow(x, 1, 4, 0), "a start");
+    outside(4, -3, 4, 0, 0, 0, "narrow");
+    ok(!tn_narrow(x, 1, 1, 3), "a length");
+    outside(3, 0, 3, 0, 0, 0, "narrow");
+    ok(!tn_as_strided(x, tn_dims(7), tn_dims(1)), "beyond memory");
+    outside(6, 0, 6, 0, 0, 0, "as_strided");
+    ok(!tn_embedding(i, x, .padding_idx = tn_dims(2)),
+       "an option");
+    outside(2, -2, 2, 0, 0, 0, "embedding");
+    tn_dataset *set = tn_dataset_from_tensors(x, NULL);
+    ok(!tn_dataset_subset(set, numbers + 1, 3), "a place in a data set");
+    outside(2, 0, 2, 1, 1, 0, "dataset_subset");
+    ok(!tn_softmax(x, 5), "another error afterwards");
+    ok(!tn_error_info()->has_index, "has no index");
+    tn_error_clear();
+}
+
 static void test_devices(void)
 {
     tn_device *other = tn_device_open("reference");
@@ -196,6 +250,7 @@ int main(void)
     tn_manual_seed(1);
     test_call();
     test_argument();
+    test_index();
     test_devices();
     test_composite();
     test_module();

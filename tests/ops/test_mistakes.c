@@ -76,7 +76,7 @@ static void check_shapes(void)
     refused(tn_expand(tn_ones(TN_SCALAR), tn_dims(1LL << 40, 1LL << 40)),
             TN_ERR_SHAPE, "expand: a view of shape (1099511627776, 1099511627776) has "
             "more than 2^63 elements");
-    refused(tn_as_strided(x, tn_dims(3), tn_dims(INT64_MAX)), TN_ERR_INDEX,
+    refused(tn_as_strided(x, tn_dims(3), tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
             "as_strided: size (3,) and stride (9223372036854775807,) reach "
             "beyond 2^63 elements");
     refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
@@ -130,7 +130,8 @@ static void check_values(void)
     refused(tn_select(x, 1, 3), TN_ERR_INDEX,
             "select: index 3 is outside [-3, 3) of dim 1");
     refused(tn_narrow(x, 1, 2, 2), TN_ERR_INDEX,
-            "narrow: start 2, length 2 lie outside a dimension of size 3");
+            "narrow: length 2 is outside [0, 1], behind start 2 of a dimension "
+            "of size 3");
     refused(tn_gather(x, 1, tn_full(tn_dims(1, 4), 7)), TN_ERR_INDEX,
             "gather: index 7 at position (0, 0) is outside [0, 3)");
     refused(tn_embedding(i, x), TN_ERR_INDEX,
@@ -140,7 +141,7 @@ static void check_values(void)
     refused(tn_cross_entropy(x, tn_full(tn_dims(2), 12)), TN_ERR_INDEX,
             "cross_entropy: index 12 at position (0,) is outside [0, 3)");
     refused(tn_one_hot(i, .num_classes = 2), TN_ERR_INDEX,
-            "one_hot: class 2 is outside [0, 2)");
+            "one_hot: class 2 at position (2,) is outside [0, 2)");
     refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
             "dropout: p 1.5 is outside [0, 1]");
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
