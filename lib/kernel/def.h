@@ -117,12 +117,13 @@ enum tn__builtin {
     X(min, 2) X(max, 2) X(abs, 1) X(neg, 1) X(floor, 1) X(ceil, 1) X(trunc, 1) \
         X(rint, 1) X(sqrt, 1) X(fma, 3) X(div, 2) X(rem, 2) X(shl, 2)          \
             X(shr, 2) X(shrl, 2) X(mulhi, 2) X(bits, 1) X(from_bits, 1)        \
-                X(f32, 1) X(f64, 1) X(f16, 1) X(bf16, 1) X(i64, 1) X(i32, 1)   \
-                    X(i16, 1) X(i8, 1) X(u8, 1) X(bool, 1) X(float, 1)         \
-                        X(like, 2) X(random, 3) X(rlen, 0) X(stop, 1)          \
-                            X(rsum, 1) X(rprod, 1) X(rmax, 1) X(rmin, 1)       \
-                                X(rmean, 1) X(rargmax, 1) X(rargmin, 1)        \
-                                    X(rany, 1) X(rall, 1)
+                X(f32, 1) X(f64, 1) X(f16, 1) X(bf16, 1) X(f8e4m3, 1)          \
+                    X(f8e5m2, 1) X(i64, 1) X(i32, 1) X(i16, 1) X(i8, 1)        \
+                        X(u8, 1) X(bool, 1) X(float, 1) X(like, 2)             \
+                            X(random, 3) X(rlen, 0) X(stop, 1) X(rsum, 1)      \
+                                X(rprod, 1) X(rmax, 1) X(rmin, 1) X(rmean, 1)  \
+                                    X(rargmax, 1) X(rargmin, 1) X(rany, 1)     \
+                                        X(rall, 1)
 #define TN__BUILTIN_ENUM(name, count) TN__BUILTIN_##name,
     TN__BUILTIN_MAP(TN__BUILTIN_ENUM)
 #undef TN__BUILTIN_ENUM

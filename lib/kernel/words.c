@@ -367,6 +367,8 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
         CONVERSION(f64, TN_F64)
         CONVERSION(f16, TN_F16)
         CONVERSION(bf16, TN_BF16)
+        CONVERSION(f8e4m3, TN_F8E4M3)
+        CONVERSION(f8e5m2, TN_F8E5M2)
         CONVERSION(i64, TN_I64)
         CONVERSION(i32, TN_I32)
         CONVERSION(i16, TN_I16)

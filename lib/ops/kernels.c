@@ -22,6 +22,8 @@ static const char *conversion(tn_dtype dtype)
     case TN_F64: return "f64";
     case TN_F16: return "f16";
     case TN_BF16: return "bf16";
+    case TN_F8E4M3: return "f8e4m3";
+    case TN_F8E5M2: return "f8e5m2";
     case TN_I64: return "i64";
     case TN_I32: return "i32";
     case TN_I16: return "i16";

@@ -1,0 +1,215 @@
+/* test_float8.c: float8 tensors: stored, converted to and from, moved about,
+ * on every device with the same bits.
+ *
+ * Conversion rounds to nearest, ties to even, and saturates: what is finite but
+ * beyond the largest number becomes that one. It is held here against a search
+ * through all codes. PyTorch 2.15's Tensor.to gives the same codes, but that
+ * its float8_e5m2 is infinite beyond the range. */
+#include <tenon/tenon.h>
+
+#include "tap.h"
+
+enum { CODES = 256, HALVES = 1 << 16 };
+
+/* ---- the types, from their definitions --------------------------------------- */
+
+typedef struct format {
+    tn_dtype dtype;
+    int mantissa_bits, bias;
+    uint8_t largest; /* code of the largest finite number */
+    bool infinite;   /* has infinities, behind it */
+} format;
+
+static const format formats[] = {{TN_F8E4M3, 3, 7, 0x7e, false},
+                                 {TN_F8E5M2, 2, 15, 0x7b, true}};
+
+/* NaN for a code that is none of the finite ones. */
+static double value_of(const format *f, int code)
+{
+    int magnitude = code & 0x7f, one = 1 << f->mantissa_bits;
+    if (magnitude > f->largest)
+        return NAN;
+    int exponent = magnitude >> f->mantissa_bits, mantissa = magnitude % one;
+    double x = exponent ? ldexp(one + mantissa, exponent - f->bias)
+                        : ldexp(mantissa, 1 - f->bias);
+    x = ldexp(x, -f->mantissa_bits);
+    return code & 0x80 ? -x : x;
+}
+
+/* The code nearest to x; of two as near, the even one. */
+static uint8_t nearest(const format *f, double x)
+{
+    uint8_t sign = signbit(x) ? 0x80 : 0;
+    if (isinf(x))
+        return sign | (f->infinite ? f->largest + 1 : f->largest);
+    if (fabs(x) >= value_of(f, f->largest))
+        return sign | f->largest;
+    uint8_t best = 0;
+    for (int code = 1; code <= f->largest; code++) {
+        double near = fabs(value_of(f, best) - fabs(x)),
+               next = fabs(value_of(f, code) - fabs(x));
+        if (next < near || (next == near && code % 2 == 0))
+            best = (uint8_t)code;
+    }
+    return best | sign;
+}
+
+/* ---- conversions ---------------------------------------------------------------- */
+
+static bool same(const format *f, uint8_t got, double x)
+{
+    if (isnan(x))
+        return (got & 0x7f) > f->largest + f->infinite;
+    return got == nearest(f, x);
+}
+
+/* Every half and its neighbours in float32 and float64: ties, and what lies
+ * just beside them. */
+static void check_rounding(const format *f)
+{
+    static double x[3 * HALVES];
+    static float single[3 * HALVES];
+    static uint8_t got[3 * HALVES];
+    static uint16_t code[HALVES];
+    for (int i = 0; i < HALVES; i++)
+        code[i] = (uint16_t)i;
+    tn_tensor *half = tn_tensor_from_array(code, TN_F16, tn_dims(HALVES));
+    tn_tensor_to_array(tn_to_dtype(half, f->dtype), got, HALVES);
+    tn_tensor_to_array(tn_to_dtype(half, TN_F64), x, HALVES * sizeof *x);
+    int wrong = 0;
+    for (int i = 0; i < HALVES; i++)
+        wrong += !same(f, got[i], x[i]);
+    is_int(wrong, 0, "each float16 becomes the nearest %s",
+           tn_dtype_name(f->dtype));
+    for (int i = 0; i < HALVES; i++) {
+        single[3 * i] = (float)x[i];
+        single[3 * i + 1] = nextafterf((float)x[i], INFINITY);
+        single[3 * i + 2] = nextafterf((float)x[i], -INFINITY);
+    }
+    tn_tensor *y = tn_tensor_from_array(single, TN_F32, tn_dims(3 * HALVES));
+    tn_tensor_to_array(tn_to_dtype(y, f->dtype), got, sizeof got);
+    wrong = 0;
+    for (int i = 0; i < 3 * HALVES; i++)
+        wrong += !same(f, got[i], single[i]);
+    is_int(wrong, 0, "and each float32 beside one");
+    y = tn_to_dtype(tn_to_dtype(y, TN_F64), f->dtype);
+    static uint8_t again[3 * HALVES];
+    tn_tensor_to_array(y, again, sizeof again);
+    ok(memcmp(got, again, sizeof got) == 0, "float64 by way of float32");
+    const int64_t whole[] = {3, -17, 1000000, 0};
+    uint8_t few[4];
+    tn_tensor_to_array(
+        tn_to_dtype(tn_tensor_from_array(whole, TN_I64, tn_dims(4)), f->dtype),
+        few, sizeof few);
+    wrong = 0;
+    for (int i = 0; i < 4; i++)
+        wrong += few[i] != nearest(f, (double)whole[i]);
+    is_int(wrong, 0, "whole numbers too");
+}
+
+static tn_tensor *all_codes(const format *f)
+{
+    uint8_t code[CODES];
+    for (int i = 0; i < CODES; i++)
+        code[i] = (uint8_t)i;
+    return tn_tensor_from_array(code, f->dtype, tn_dims(CODES));
+}
+
+static void check_codes(const format *f)
+{
+    float x[CODES];
+    uint8_t back[CODES];
+    tn_tensor *wide = tn_to_dtype(all_codes(f), TN_F32);
+    tn_tensor_to_array(wide, x, sizeof x);
+    tn_tensor_to_array(tn_to_dtype(wide, f->dtype), back, sizeof back);
+    int wrong = 0, changed = 0;
+    for (int i = 0; i < CODES; i++) {
+        int magnitude = i & 0x7f;
+        bool infinity = f->infinite && magnitude == f->largest + 1;
+        double want = infinity ? copysign(INFINITY, i & 0x80 ? -1 : 1)
+                               : value_of(f, i);
+        wrong += !(isnan(want) ? isnan(x[i])
+                               : (double)x[i] == want &&
+                                     !signbit(x[i]) == !signbit(want));
+        changed += isnan(want) ? !same(f, back[i], NAN) : back[i] != i;
+    }
+    is_int(wrong, 0, "each code of %s has its value", tn_dtype_name(f->dtype));
+    is_int(changed, 0, "and comes back from float32");
+}
+
+/* ---- what is done with stored tensors ---------------------------------------- */
+
+static bool holds(tn_tensor *x, const uint8_t *want, size_t count)
+{
+    uint8_t got[16];
+    return tn_tensor_to_array(x, got, count) == TN_OK &&
+           memcmp(got, want, count) == 0;
+}
+
+static void check_moves(const format *f)
+{
+    const uint8_t codes[] = {1, 2, 3, 4, 5, 6};
+    tn_tensor *x = tn_tensor_from_array(codes, f->dtype, tn_dims(2, 3));
+    ok(holds(tn_contiguous(tn_transpose(x, 0, 1)),
+             (const uint8_t[]){1, 4, 2, 5, 3, 6}, 6),
+       "%s is copied through a transposed view", tn_dtype_name(f->dtype));
+    tn_tensor *both[] = {x, x};
+    ok(holds(tn_cat(both, 2, 1),
+             (const uint8_t[]){1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}, 12),
+       "joined");
+    const int64_t rows[] = {1, 1};
+    ok(holds(tn_index_select(
+                 x, 0, tn_tensor_from_array(rows, TN_I64, tn_dims(2))),
+             (const uint8_t[]){4, 5, 6, 4, 5, 6}, 6),
+       "read by index");
+    uint8_t one = nearest(f, 1.1);
+    ok(holds(tn_full(tn_dims(2), 1.1, .dtype = f->dtype),
+             (const uint8_t[]){one, one}, 2),
+       "filled");
+    ok(tn_copy_(tn_select(x, 0, 0), tn_full(tn_dims(3), 1.1)) &&
+           holds(x, (const uint8_t[]){one, one, one, 4, 5, 6}, 6),
+       "written into, converted on the way");
+    tn_tensor *w = tn_requires_grad(tn_full(tn_dims(2), 0.3));
+    tn_tensor *stored = tn_to_dtype(w, f->dtype);
+    tn_backward(tn_sum(tn_mul_scalar(tn_to_dtype(stored, TN_F32), 3)));
+    float grad[2];
+    tn_tensor_to_array(tn_tensor_grad(w), grad, sizeof grad);
+    ok(grad[0] == 3 && grad[1] == 3, "a gradient flows through");
+    ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
+}
+
+static void check_mistakes(const format *f)
+{
+    tn_tensor *x = tn_ones(tn_dims(2), .dtype = f->dtype);
+    ok(!tn_add(x, tn_ones(tn_dims(2))), "float8 plus float32 is refused");
+    is_int(tn_error_code(), TN_ERR_DTYPE, "for their dtypes");
+    ok(tn_error() && strstr(tn_error(), "add: input is float8") &&
+           strstr(tn_error(), "convert with tn_to_dtype"),
+       "with the mend: %s", tn_error());
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    static const char *const devices[] = {"reference", "cpu", "opencl"};
+    for (int d = 0; d < 3; d++) {
+        tn_device *device = tn_device_open(devices[d]);
+        if (!device) {
+            skip(1, tn_error());
+            tn_error_clear();
+            continue;
+        }
+        note("on %s", tn_device_name(device));
+        tn_device_set(device);
+        for (int k = 0; k < 2; k++) {
+            tn_scope *scope = tn_scope_open();
+            check_codes(&formats[k]);
+            check_rounding(&formats[k]);
+            check_moves(&formats[k]);
+            check_mistakes(&formats[k]);
+            tn_scope_close(scope);
+        }
+    }
+    return done_testing();
+}
