@@ -14,9 +14,14 @@ valgrind_tests="tests/base/test_memory tests/base/test_scope
 arm64_tests="tests/base/test_scope tests/kernel/test_eval
     tests/kernel/test_interpret tests/device/test_random_programs"
 
-# Failed allocations are tested: they return NULL, as without a sanitizer.
+# Failed allocations are tested: they return NULL, as without a sanitizer. Up
+# to clang 16 and gcc 13 the leak checker takes a block of thread-local memory
+# that lies 16 bytes into a page for one with the header of glibc 2.19, reads an
+# address and a length where none are and ends with "Tracer caught signal 11"
+# (github.com/google/sanitizers/issues/1322); it does not look at such blocks
+# with intercept_tls_get_addr=0.
 sanitizer_options="UBSAN_OPTIONS=print_stacktrace=1 \
-    ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=8"
+    ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=8:intercept_tls_get_addr=0"
 
 passed=0 failed=0 skipped=0
 
@@ -43,21 +48,6 @@ failures() {
         done
 }
 
-# ended_badly FOLDER: tests that failed though each of their points is ok and no
-# sanitizer reports an error: clang 14's leak checker gives up at times as a
-# process ends, and then says only that it "has encountered a fatal error"
-ended_badly() {
-    find "$1/tests" -name '*.trs' -exec \
-        grep -lE '^:global-test-result: ERROR' {} + |
-        while read -r result; do
-            grep -qE '^not ok|^Bail out|ERROR: [ALUT]|runtime error' \
-                "${result%.trs}.log" && continue
-            grep -q '^ERROR: .* exited with status 1$' "${result%.trs}.log" &&
-                [ -x "${result%.trs}" ] &&
-                echo "${result%.trs}" | sed "s|^$1/||"
-        done
-}
-
 # make_check FOLDER ARGUMENT...: the test suite of a configured tree
 make_check() {
     folder=$1
@@ -76,15 +66,6 @@ make_check() {
         totals="0 1 0"
     elif [ $status != 0 ]; then
         failures "$folder" | head -n 200
-        again=$(ended_badly "$folder")
-        # shellcheck disable=SC2086 # numbers; a list
-        if [ -n "$again" ]; then
-            echo "   ended badly with every point ok; three times more:"
-            totals=$(set -- $totals $again
-                echo "$1 $(($2 - ($# - 3))) $3")
-            each_test "$folder" env $sanitizer_options -- \
-                $again $again $again
-        fi
     fi
     echo "   $totals (passed, failed, skipped)"
     # shellcheck disable=SC2086 # three numbers
@@ -156,17 +137,30 @@ stage_dist() {
     fi
 }
 
+# OpenCL's host code, on a device of PoCL's. Without looking for leaks: the
+# compiler in the driver has some of its own.
+asan_opencl_tests="tests/opencl/test_opencl tests/device/test_primitives
+    tests/tensor/test_tensor tests/ops/test_calls"
+
 # clang where it is: its warnings are errors here, gcc's in the tsan stage.
-# Without OpenCL: beside PoCL's threads and compiler the leak checker ends with
-# "Tracer caught signal 11" or with the compiler's own leaks.
 stage_asan() {
     compilers="CC=gcc CXX=g++"
     ! clang_sanitizes >/dev/null 2>&1 || compilers="CC=clang CXX=clang++"
     # shellcheck disable=SC2086 # two arguments
     configure_tree build/asan $compilers CFLAGS="-g -O1" --enable-werror \
-        --enable-sanitizers=address,undefined --without-opencl
+        --enable-sanitizers=address,undefined
     make_check build/asan TESTS="$(programs build/asan)" \
-        TESTS_ENVIRONMENT="$sanitizer_options"
+        TESTS_ENVIRONMENT="$sanitizer_options OCL_ICD_VENDORS=/nonexistent"
+    if ! test -f build/asan/tn_opencl.la; then
+        leave_out "OpenCL's headers are not installed"
+        return
+    fi
+    # shellcheck disable=SC2086 # lists
+    each_test build/asan env $sanitizer_options:detect_leaks=0 \
+        POCL_DEVICES=basic POCL_WORK_GROUP_SPECIALIZATION=0 \
+        TENON_CACHE_DIR="$root/build/asan/cache/tenon" \
+        POCL_CACHE_DIR="$root/build/asan/cache/pocl" \
+        -- $asan_opencl_tests
 }
 
 stage_tsan() {
