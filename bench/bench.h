@@ -1,8 +1,8 @@
 /* bench.h: what a workload is, and what runs it.
  *
  * A group is a file of this folder with a table of workloads; compare.c walks
- * the tables. compare.py knows the same workloads under the same names, with
- * the sizes told to it. */
+ * the tables. compare_*.py know the same workloads under the same names, with
+ * the sizes told to them. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -15,6 +15,7 @@ typedef struct bench_state {
     tn_module *net;
     tn_module *part[2]; /* of net, where forward is written out */
     tn_optim *optim;
+    tn_loader *loader;
 } bench_state;
 
 /* What the machine must do at the least, which limit.c does as fast as it can:
@@ -39,13 +40,32 @@ typedef struct bench_work {
     int scope_calls; /* calls that share a scope; 0 means 1 */
 } bench_work;
 
+/* The calls of a workload `name`: an expression of s without gradients, and
+ * its result with the gradients of its sum. */
+#define BENCH_CALL(name, ...)                                                 \
+    static void name(bench_state *s)                                          \
+    {                                                                         \
+        TN_NO_GRAD { __VA_ARGS__; }                                           \
+    }
+#define BENCH_BOTH(name, ...)                                                 \
+    BENCH_CALL(name, __VA_ARGS__)                                             \
+    static void name##_back(bench_state *s)                                   \
+    {                                                                         \
+        bench_gradients(s, __VA_ARGS__);                                      \
+    }
+
+/* The gradients of out's sum, in those of a, b and c that require one. */
+void bench_gradients(bench_state *s, tn_tensor *out);
+
 typedef struct bench_group {
     const char *name;
     const bench_work *work; /* ends with a NULL name */
 } bench_group;
 
 extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
-    bench_indexing, bench_matmul, bench_vision, bench_training;
+    bench_indexing, bench_order, bench_special, bench_matmul, bench_linalg,
+    bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
+    bench_training, bench_inference, bench_optim, bench_data;
 
 /* The path this program was called by: dispatch.c starts it again. */
 extern const char *bench_program;

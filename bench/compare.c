@@ -27,13 +27,24 @@ typedef struct bench_pace {
     double round_ns, work_ns;
 } bench_pace;
 static const bench_pace calm = {BENCH_ROUNDS, 7, 25e6, 8e9};
-static const bench_pace quick = {5, 3, 1e6, 1e9};
+static const bench_pace quick = {5, 3, 1e6, 2e8};
 
 double bench_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+void bench_gradients(bench_state *s, tn_tensor *out)
+{
+    tn_tensor *const all[] = {s->a, s->b, s->c};
+    tn_tensor *in[3], *gradient[3];
+    int count = 0;
+    for (int i = 0; i < 3; i++)
+        if (all[i] && tn_tensor_requires_grad(all[i]))
+            in[count++] = all[i];
+    tn_grad(out, in, count, gradient, .gradient = tn_ones_like(out));
 }
 
 /* Nanoseconds a call of ours. */
@@ -67,19 +78,18 @@ static int64_t calls_for(const bench_work *work, bench_state *state,
     }
 }
 
-static bool measure(bench_report *report, const bench_group *group,
+static bool measure(bench_report *report, const bench_group *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[2])
 {
-    bench_line line = {.group = group->name, .work = work};
+    bench_line line = {.group = of->name, .work = work};
     bench_state state = {.size = work->size};
     bool has_peer[2];
     bench_limit *limit = NULL;
     tn_scope *scope = tn_scope_open();
     work->open(&state);
     for (int i = 0; i < 2; i++)
-        has_peer[i] =
-            peer[i] && bench_peer_open(peer[i], group->name, work);
+        has_peer[i] = peer[i] && bench_peer_open(peer[i], of->name, work);
     if (work->bound != BENCH_NO_BOUND)
         limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
     if (!tn_error())
@@ -107,23 +117,29 @@ static bool measure(bench_report *report, const bench_group *group,
     return true;
 }
 
+static const bench_group *const group[] = {
+    &bench_dispatch, &bench_bandwidth, &bench_rows,      &bench_indexing,
+    &bench_order,    &bench_special,   &bench_matmul,    &bench_linalg,
+    &bench_vision,   &bench_window,    &bench_norm,      &bench_loss,
+    &bench_sequence, &bench_training,  &bench_inference, &bench_optim,
+    &bench_data};
+enum { GROUPS = sizeof group / sizeof *group };
+
 /* compare.py, which lies in the source tree. */
 static const char script[] = BENCH_FOLDER "/compare.py";
 
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP] [--quick]\n"
-                    "groups: dispatch bandwidth rows indexing matmul vision "
-                    "training\n");
+                    "groups:");
+    for (int g = 0; g < GROUPS; g++)
+        fprintf(stderr, " %s", group[g]->name);
+    fprintf(stderr, "\n");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
-    static const bench_group *const group[] = {
-        &bench_dispatch, &bench_bandwidth, &bench_rows, &bench_indexing,
-        &bench_matmul, &bench_vision, &bench_training};
-    enum { GROUPS = sizeof group / sizeof *group };
     const char *json = NULL, *only = NULL;
     const bench_pace *pace = &calm;
     bench_program = argv[0];

@@ -3,8 +3,10 @@ noinst_PROGRAMS += bench/compare bench/memory
 bench_compare_SOURCES = bench/bench.h bench/compare.c bench/report.h \
 	bench/report.c bench/peer.c bench/limit.c bench/limit_kernels.inc \
 	bench/dispatch.c bench/bandwidth.c bench/rows.c bench/indexing.c \
-	bench/matmul.c bench/vision.c \
-	bench/training.c
+	bench/order.c bench/special.c bench/matmul.c bench/linalg.c \
+	bench/vision.c bench/window.c bench/norm.c bench/loss.c \
+	bench/sequence.c bench/models.h bench/models.c bench/training.c \
+	bench/inference.c bench/optim.c bench/loading.c
 # It must know where compare.py lies.
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
@@ -14,7 +16,8 @@ bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
 bench_memory_LDADD = libtenon.la
 
 # lanes.c is compiled by hand, once for each width: its head says how.
-EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/memory.py bench/char_gpt.py bench/chart.awk \
+EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/compare_basic.py \
+	bench/compare_families.py bench/compare_networks.py bench/memory.py bench/char_gpt.py bench/chart.awk \
 	docs/performance.md docs/performance.svg
 
 dist_check_SCRIPTS += tests/test_bench.sh

@@ -30,20 +30,9 @@ static void open_conv_recorded(bench_state *s)
     s->b = tn_requires_grad(s->b);
 }
 
-static tn_tensor *conv(bench_state *s)
-{
-    return tn_conv2d(s->a, s->b, NULL, .padding = 1);
-}
-
-static tn_tensor *max_pool(bench_state *s)
-{
-    return tn_max_pool2d(s->a, tn_dims(2));
-}
-
-static tn_tensor *avg_pool(bench_state *s)
-{
-    return tn_avg_pool2d(s->a, tn_dims(2));
-}
+BENCH_BOTH(conv, tn_conv2d(s->a, s->b, NULL, .padding = 1))
+BENCH_BOTH(max_pool, tn_max_pool2d(s->a, tn_dims(2)))
+BENCH_BOTH(avg_pool, tn_avg_pool2d(s->a, tn_dims(2)))
 
 static void open_norm(bench_state *s)
 {
@@ -52,40 +41,23 @@ static void open_norm(bench_state *s)
     s->c = tn_requires_grad(tn_zeros(tn_dims(s->size[1])));
 }
 
-static tn_tensor *batch_norm(bench_state *s)
-{
-    return tn_batch_norm(s->a, NULL, NULL, s->b, s->c, .training = true);
-}
-
-/* A pass, and one with the gradients of its sum. */
-#define PASS(name)                                                            \
-    static void call_##name(bench_state *s)                                   \
-    {                                                                         \
-        TN_NO_GRAD                                                            \
-            name(s);                                                          \
-    }                                                                         \
-    static void back_##name(bench_state *s)                                   \
-    {                                                                         \
-        tn_tensor *out = name(s);                                             \
-        tn_tensor *const in[] = {s->a, s->b, s->c};                           \
-        tn_tensor *gradient[3];                                               \
-        tn_grad(out, in, s->c ? 3 : s->b ? 2 : 1, gradient,                   \
-                .gradient = tn_ones_like(out));                               \
-    }
-PASS(conv)
-PASS(max_pool)
-PASS(avg_pool)
-PASS(batch_norm)
+BENCH_BOTH(batch_norm,
+           tn_batch_norm(s->a, NULL, NULL, s->b, s->c, .training = true))
 
 #define CONV(n, c, h)                                                         \
-    {"conv2d", {n, c, h}, open_conv, call_conv, BENCH_FLOPS,                  \
+    {"conv2d", {n, c, h}, open_conv, conv, BENCH_FLOPS,                       \
      18. * (n) * (c) * (c) * (h) * (h), 0},                                   \
-    {"conv2d_back", {n, c, h}, open_conv_recorded, back_conv, BENCH_FLOPS,    \
+    {"conv2d_back", {n, c, h}, open_conv_recorded, conv_back, BENCH_FLOPS,    \
      54. * (n) * (c) * (c) * (h) * (h), 0}
 #define POOL(name, n, c, h)                                                   \
-    {#name "2d", {n, c, h}, open_images, call_##name, BENCH_READ,             \
+    {#name "2d", {n, c, h}, open_images, name, BENCH_READ,                    \
      1. * (n) * (c) * (h) * (h), 0},                                          \
-    {#name "2d_back", {n, c, h}, open_recorded, back_##name, BENCH_COPY,      \
+    {#name "2d_back", {n, c, h}, open_recorded, name##_back, BENCH_COPY,      \
+     1. * (n) * (c) * (h) * (h), 0}
+#define NORM(n, c, h)                                                         \
+    {"batch_norm", {n, c, h}, open_norm, batch_norm, BENCH_COPY,              \
+     1. * (n) * (c) * (h) * (h), 0},                                          \
+    {"batch_norm_back", {n, c, h}, open_norm, batch_norm_back, BENCH_COPY,    \
      1. * (n) * (c) * (h) * (h), 0}
 
 static const bench_work work[] = {
@@ -96,14 +68,8 @@ static const bench_work work[] = {
     POOL(max_pool, 8, 64, 112),
     POOL(avg_pool, 32, 16, 32),
     POOL(avg_pool, 8, 64, 112),
-    {"batch_norm", {32, 16, 32}, open_norm, call_batch_norm, BENCH_COPY,
-     32. * 16 * 32 * 32, 0},
-    {"batch_norm_back", {32, 16, 32}, open_norm, back_batch_norm, BENCH_COPY,
-     32. * 16 * 32 * 32, 0},
-    {"batch_norm", {8, 64, 56}, open_norm, call_batch_norm, BENCH_COPY,
-     8. * 64 * 56 * 56, 0},
-    {"batch_norm_back", {8, 64, 56}, open_norm, back_batch_norm, BENCH_COPY,
-     8. * 64 * 56 * 56, 0},
+    NORM(32, 16, 32),
+    NORM(8, 64, 56),
     {.name = NULL},
 };
 const bench_group bench_vision = {"vision", work};

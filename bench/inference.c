@@ -1,0 +1,46 @@
+/* inference.c: one forward pass without gradients, of one sample: what a
+ * program that answers questions does. */
+#include "bench.h"
+#include "models.h"
+
+static void open_net(bench_state *s, tn_module *net, tn_tensor *x)
+{
+    s->net = tn_module_train(net, false);
+    s->a = x;
+}
+
+#define OPEN(name, ...)                                                       \
+    static void open_##name(bench_state *s)                                   \
+    {                                                                         \
+        open_net(s, bench_##name(), tn_rand(tn_dims(__VA_ARGS__)));           \
+    }
+OPEN(mlp, s->size[0], 784)
+OPEN(cnn28, s->size[0], 1, 28, 28)
+OPEN(resnet20, s->size[0], 3, 32, 32)
+
+static void open_lstm(bench_state *s)
+{
+    open_net(s, tn_nn_lstm(8, 64, .batch_first = true),
+             tn_rand(tn_dims(s->size[0], 8, 8)));
+}
+
+static void open_gpt(bench_state *s)
+{
+    open_net(s, bench_gpt(65),
+             tn_randint(0, 65, tn_dims(s->size[0], 128), .dtype = TN_I64));
+}
+
+BENCH_CALL(run, tn_forward(s->net, s->a))
+
+#define NET(name)                                                             \
+    {#name, {1}, open_##name, run, BENCH_NO_BOUND, 0, 0}
+
+static const bench_work work[] = {
+    NET(mlp),
+    NET(cnn28),
+    NET(lstm),
+    NET(resnet20),
+    NET(gpt),
+    {.name = NULL},
+};
+const bench_group bench_inference = {"inference", work};

@@ -1,0 +1,81 @@
+/* loss.c: losses with the gradient of what was guessed. */
+#include "bench.h"
+
+/* size: samples, features. b: what should have been guessed */
+static void open_values(bench_state *s)
+{
+    s->a = tn_requires_grad(tn_rand(tn_dims(s->size[0], s->size[1])));
+    s->b = tn_rand(tn_dims(s->size[0], s->size[1]));
+    s->c = tn_rand(tn_dims(s->size[0], s->size[1]));
+}
+
+static void open_classes(bench_state *s)
+{
+    open_values(s);
+    s->b = tn_randint(0, s->size[1], tn_dims(s->size[0]), .dtype = TN_I64);
+}
+
+/* b: 1 or -1 for each element; for each sample */
+static void open_signs(bench_state *s)
+{
+    open_values(s);
+    s->b = tn_sub_scalar(tn_mul_scalar(tn_round(s->b), 2), 1);
+}
+
+static void open_pairs(bench_state *s)
+{
+    open_values(s);
+    s->c = tn_ones(tn_dims(s->size[0]));
+}
+
+#define LOSS(name, ...)                                                       \
+    static void name(bench_state *s)                                          \
+    {                                                                         \
+        bench_gradients(s, __VA_ARGS__);                                      \
+    }
+LOSS(cross_entropy, tn_cross_entropy(s->a, s->b))
+LOSS(smoothed, tn_cross_entropy(s->a, s->b, .label_smoothing = 0.1))
+LOSS(soft_labels, tn_cross_entropy(s->a, s->b))
+LOSS(nll, tn_nll_loss(s->a, s->b))
+LOSS(mse, tn_mse_loss(s->a, s->b))
+LOSS(l1, tn_l1_loss(s->a, s->b))
+LOSS(smooth_l1, tn_smooth_l1_loss(s->a, s->b))
+LOSS(huber, tn_huber_loss(s->a, s->b))
+LOSS(bce, tn_binary_cross_entropy(s->a, s->b, NULL))
+LOSS(bce_logits, tn_binary_cross_entropy_with_logits(s->a, s->b, NULL))
+LOSS(kl_div, tn_kl_div(s->a, s->b, .reduction = "batchmean"))
+LOSS(gaussian_nll, tn_gaussian_nll_loss(s->a, s->b, s->c))
+LOSS(poisson_nll, tn_poisson_nll_loss(s->a, s->b))
+LOSS(soft_margin, tn_soft_margin_loss(s->a, s->b))
+LOSS(hinge_embedding, tn_hinge_embedding_loss(s->a, s->b))
+LOSS(multi_margin, tn_multi_margin_loss(s->a, s->b))
+LOSS(multilabel_soft_margin, tn_multilabel_soft_margin_loss(s->a, s->b, NULL))
+LOSS(cosine_embedding, tn_cosine_embedding_loss(s->a, s->b, s->c))
+LOSS(triplet_margin, tn_triplet_margin_loss(s->a, s->b, s->c))
+
+#define OF(name, open)                                                        \
+    {#name, {1024, 1000}, open, name, BENCH_NO_BOUND, 0, 0}
+
+static const bench_work work[] = {
+    OF(cross_entropy, open_classes),
+    OF(smoothed, open_classes),
+    OF(soft_labels, open_values),
+    OF(nll, open_classes),
+    OF(mse, open_values),
+    OF(l1, open_values),
+    OF(smooth_l1, open_values),
+    OF(huber, open_values),
+    OF(bce, open_values),
+    OF(bce_logits, open_values),
+    OF(kl_div, open_values),
+    OF(gaussian_nll, open_values),
+    OF(poisson_nll, open_values),
+    OF(soft_margin, open_signs),
+    OF(hinge_embedding, open_signs),
+    OF(multi_margin, open_classes),
+    OF(multilabel_soft_margin, open_values),
+    OF(cosine_embedding, open_pairs),
+    OF(triplet_margin, open_values),
+    {.name = NULL},
+};
+const bench_group bench_loss = {"loss", work};

@@ -1,0 +1,123 @@
+/* models.c: the networks of models.h. */
+#include "models.h"
+
+tn_module *bench_mlp(void)
+{
+    return tn_nn_sequential(tn_nn_linear(784, 128), tn_nn_relu(),
+                            tn_nn_linear(128, 10));
+}
+
+tn_module *bench_cnn(void)
+{
+    return tn_nn_sequential(
+        tn_nn_conv2d(1, 16, 3, .padding = 1), tn_nn_relu(), tn_nn_max_pool2d(2),
+        tn_nn_conv2d(16, 32, 3, .padding = 1), tn_nn_relu(),
+        tn_nn_max_pool2d(2), tn_nn_flatten(), tn_nn_linear(128, 64),
+        tn_nn_relu(), tn_nn_linear(64, 10));
+}
+
+tn_module *bench_cnn28(void)
+{
+    return tn_nn_sequential(
+        tn_nn_conv2d(1, 32, 3), tn_nn_relu(), tn_nn_conv2d(32, 64, 3),
+        tn_nn_relu(), tn_nn_max_pool2d(2), tn_nn_flatten(),
+        tn_nn_linear(9216, 128), tn_nn_relu(), tn_nn_linear(128, 10));
+}
+
+/* ---- ResNet-20 ------------------------------------------------------------ */
+
+/* relu(body(x) + shortcut(x)); shortcut NULL: x itself. */
+struct block {
+    tn_module base;
+    tn_module *body, *shortcut;
+};
+
+static tn_tensor *block_forward(tn_module *self, tn_tensor *x)
+{
+    struct block *block = (struct block *)self;
+    tn_tensor *same = block->shortcut ? tn_forward(block->shortcut, x) : x;
+    return tn_relu(tn_add(tn_forward(block->body, x), same));
+}
+
+static const tn_module_class block_class = {.size = sizeof block_class,
+                                            .name = "Block",
+                                            .bytes = sizeof(struct block),
+                                            .forward = block_forward};
+
+static tn_module *conv(int64_t in, int64_t out, int64_t size, int64_t stride)
+{
+    return tn_nn_conv2d(in, out, size, .stride = stride, .padding = size / 2,
+                        .no_bias = true);
+}
+
+static tn_module *block_new(int64_t in, int64_t out, int64_t stride)
+{
+    struct block *block = tn_module_new(&block_class);
+    if (!block)
+        return NULL;
+    block->body = tn_module_add(
+        block, "body",
+        tn_nn_sequential(conv(in, out, 3, stride), tn_nn_batch_norm2d(out),
+                         tn_nn_relu(), conv(out, out, 3, 1),
+                         tn_nn_batch_norm2d(out)));
+    if (in != out)
+        block->shortcut =
+            tn_module_add(block, "shortcut",
+                          tn_nn_sequential(conv(in, out, 1, stride),
+                                           tn_nn_batch_norm2d(out)));
+    return &block->base;
+}
+
+tn_module *bench_resnet20(void)
+{
+    return tn_nn_sequential(
+        conv(3, 16, 3, 1), tn_nn_batch_norm2d(16), tn_nn_relu(),
+        block_new(16, 16, 1), block_new(16, 16, 1), block_new(16, 16, 1),
+        block_new(16, 32, 2), block_new(32, 32, 1), block_new(32, 32, 1),
+        block_new(32, 64, 2), block_new(64, 64, 1), block_new(64, 64, 1),
+        tn_nn_adaptive_avg_pool2d(1, 1), tn_nn_flatten(), tn_nn_linear(64, 10));
+}
+
+/* ---- a character model ----------------------------------------------------- */
+
+enum { LAYERS = 4, HEADS = 4, WIDTH = 128, CONTEXT = 128 };
+
+struct gpt {
+    tn_module base;
+    tn_module *token, *place, *blocks, *head;
+};
+
+static tn_tensor *gpt_forward(tn_module *self, tn_tensor *ids)
+{
+    struct gpt *gpt = (struct gpt *)self;
+    tn_tensor *places = tn_arange(0, tn_tensor_size(ids, 1), 1,
+                                  .device = tn_tensor_device(ids));
+    tn_tensor *x =
+        tn_add(tn_forward(gpt->token, ids), tn_forward(gpt->place, places));
+    tn_nn_attention_masks causal = {.size = sizeof causal, .is_causal = true};
+    x = tn_nn_transformer_encoder_forward_with(gpt->blocks, x, &causal);
+    return tn_forward(gpt->head, x);
+}
+
+static const tn_module_class gpt_class = {.size = sizeof gpt_class,
+                                          .name = "GPT",
+                                          .bytes = sizeof(struct gpt),
+                                          .forward = gpt_forward};
+
+tn_module *bench_gpt(int64_t vocabulary)
+{
+    struct gpt *gpt = tn_module_new(&gpt_class);
+    if (!gpt)
+        return NULL;
+    gpt->token =
+        tn_module_add(gpt, "token", tn_nn_embedding(vocabulary, WIDTH));
+    gpt->place = tn_module_add(gpt, "place", tn_nn_embedding(CONTEXT, WIDTH));
+    gpt->blocks = tn_module_add(
+        gpt, "blocks",
+        tn_nn_transformer_encoder(
+            WIDTH, HEADS, LAYERS, .dim_feedforward = 4 * WIDTH,
+            .activation = "gelu", .no_dropout = true, .batch_first = true,
+            .norm_first = true, .final_norm = true));
+    gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));
+    return gpt->head ? &gpt->base : NULL;
+}

@@ -1,0 +1,20 @@
+/* models.h: the networks that several benchmarks train or run. */
+#ifndef BENCH_MODELS_H
+#define BENCH_MODELS_H
+
+#include <tenon/tenon.h>
+
+/* 784 features, 128 hidden ones, 10 classes. */
+tn_module *bench_mlp(void);
+/* Of images (N, 1, 8, 8), as examples/digits.c has it. */
+tn_module *bench_cnn(void);
+/* Of images (N, 1, 28, 28), as PyTorch's first example has it. */
+tn_module *bench_cnn28(void);
+/* Twenty layers for images (N, 3, 32, 32), arXiv:1512.03385 section 4.2; where
+ * the size changes the shortcut is a 1x1 convolution. */
+tn_module *bench_resnet20(void);
+/* Ids (N, T) to scores (N, T, vocabulary): 4 layers of 128 features with 4
+ * heads, as examples/char_gpt.c has it, contexts of at most 128. */
+tn_module *bench_gpt(int64_t vocabulary);
+
+#endif

@@ -1,0 +1,51 @@
+/* optim.c: steps of the optimizers alone, over many small parameters and over a
+ * few large ones. */
+#include "bench.h"
+
+/* size: parameters, elements of each */
+static tn_parameter_list *parameters(bench_state *s)
+{
+    tn_tensor *list[64];
+    int count = (int)s->size[0];
+    for (int i = 0; i < count; i++) {
+        list[i] = tn_requires_grad(tn_rand(tn_dims(s->size[1])));
+        tn_tensor_set_grad(list[i], tn_rand(tn_dims(s->size[1])));
+    }
+    return tn_parameters_from(list, count);
+}
+
+#define OPEN(rule, ...)                                                       \
+    static void open_##rule(bench_state *s)                                   \
+    {                                                                         \
+        s->optim = tn_optim_##rule(parameters(s), __VA_ARGS__);               \
+    }
+OPEN(sgd, .lr = 1e-3, .momentum = 0.9)
+OPEN(adam, .lr = 1e-3)
+OPEN(adamw, .lr = 1e-3)
+OPEN(rmsprop, .lr = 1e-3)
+OPEN(adagrad, .lr = 1e-3)
+OPEN(nadam, .lr = 1e-3)
+
+static void step(bench_state *s)
+{
+    tn_optim_step(s->optim);
+}
+
+/* Reads a parameter, its gradient and a state; writes all but the gradient: a
+ * triad and two thirds of it; with two states twice a triad, and a third. */
+#define SIZES(rule, triads)                                                   \
+    {#rule, {64, 4096}, open_##rule, step, BENCH_TRIAD,                       \
+     64 * 4096. * (triads), 0},                                               \
+    {#rule, {4, 1 << 20}, open_##rule, step, BENCH_TRIAD,                     \
+     4. * (1 << 20) * (triads), 0}
+
+static const bench_work work[] = {
+    SIZES(sgd, 5. / 3),
+    SIZES(adam, 7. / 3),
+    SIZES(adamw, 7. / 3),
+    SIZES(rmsprop, 5. / 3),
+    SIZES(adagrad, 5. / 3),
+    SIZES(nadam, 7. / 3),
+    {.name = NULL},
+};
+const bench_group bench_optim = {"optim", work};

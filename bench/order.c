@@ -1,0 +1,131 @@
+/* order.c: searching, ranks, counts and running results; and indexed stores
+ * with a reduction. */
+#include "bench.h"
+
+enum { ROWS = 1024, COLUMNS = 1024, MANY = 1 << 20, KINDS = 1000 };
+
+static void open_matrix(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0], s->size[1]));
+}
+
+static void open_vector(bench_state *s)
+{
+    s->a = tn_rand(tn_dims(s->size[0]));
+}
+
+/* Whole numbers, some often. */
+static void open_kinds(bench_state *s)
+{
+    s->a = tn_randint(0, KINDS, tn_dims(s->size[0]), .dtype = TN_I64);
+}
+
+static void open_kinds_matrix(bench_state *s)
+{
+    s->a =
+        tn_randint(0, KINDS, tn_dims(s->size[0], s->size[1]), .dtype = TN_I64);
+}
+
+/* size: values, bounds in rising order */
+static void open_bounds(bench_state *s)
+{
+    tn_tensor *at;
+    s->a = tn_rand(tn_dims(s->size[0]));
+    s->b = tn_sort(tn_rand(tn_dims(s->size[1])), 0, false, &at);
+}
+
+/* b: for each element of a, a place in its column; c: true for half of them */
+static void open_places(bench_state *s)
+{
+    open_matrix(s);
+    s->b = tn_randint(0, s->size[0], tn_dims(s->size[0], s->size[1]),
+                      .dtype = TN_I64);
+    s->c = tn_gt_scalar(s->a, 0.5);
+}
+
+/* b: as many places of a as it has elements */
+static void open_anywhere(bench_state *s)
+{
+    open_vector(s);
+    s->b = tn_randint(0, s->size[0], tn_dims(s->size[0]), .dtype = TN_I64);
+    s->c = tn_gt_scalar(s->a, 0.5);
+}
+
+#define TWO(call)                                                             \
+    tn_tensor *at;                                                            \
+    call
+
+BENCH_CALL(searchsorted, tn_searchsorted(s->b, s->a))
+BENCH_CALL(bucketize, tn_bucketize(s->a, s->b))
+BENCH_CALL(median, tn_median(s->a))
+BENCH_CALL(median_rows, TWO(tn_median_dim(s->a, 1, false, &at)))
+BENCH_CALL(kthvalue, TWO(tn_kthvalue(s->a, COLUMNS / 4, 1, false, &at)))
+BENCH_CALL(quantile, tn_quantile_scalar(s->a, 0.9, .dim = tn_dims(1)))
+BENCH_CALL(mode, TWO(tn_mode(s->a, 1, false, &at)))
+BENCH_CALL(unique, TWO(tn_unique(s->a, true, false, false, &at, 1)))
+BENCH_CALL(unique_counts, tn_tensor *out[3];
+           tn_unique(s->a, true, true, true, out, 3))
+BENCH_CALL(histc, tn_histc(s->a, .bins = 100, .min = 0, .max = 1))
+BENCH_CALL(bincount, tn_bincount(s->a))
+BENCH_CALL(cummax_rows, TWO(tn_cummax(s->a, 1, &at)))
+BENCH_CALL(cummax_columns, TWO(tn_cummax(s->a, 0, &at)))
+BENCH_CALL(cumprod_rows, tn_cumprod(s->a, 1))
+BENCH_CALL(logcumsumexp_rows, tn_logcumsumexp(s->a, 1))
+BENCH_CALL(logcumsumexp_columns, tn_logcumsumexp(s->a, 0))
+BENCH_CALL(argsort_rows, tn_argsort(s->a, 1, false))
+BENCH_CALL(sort_columns, TWO(tn_sort(s->a, 0, false, &at)))
+BENCH_CALL(topk, TWO(tn_topk(s->a, 100, 0, true, true, &at)))
+BENCH_CALL(argmax_rows, tn_argmax(s->a, .dim = tn_dims(1)))
+BENCH_CALL(nonzero, TWO(tn_nonzero(s->c, &at, 1)))
+BENCH_CALL(masked_select, tn_masked_select(s->a, s->c))
+BENCH_CALL(masked_fill, tn_masked_fill_scalar(s->a, s->c, 0))
+BENCH_CALL(take, tn_take(s->a, s->b))
+BENCH_CALL(put, tn_put(s->a, s->b, s->a, true))
+BENCH_CALL(index_put, tn_index_put(s->a, &s->b, 1, s->a, .accumulate = true))
+BENCH_CALL(scatter, tn_scatter(s->a, 0, s->b, s->a))
+BENCH_CALL(scatter_sum, tn_scatter_reduce(s->a, 0, s->b, s->a, "sum"))
+BENCH_CALL(scatter_prod, tn_scatter_reduce(s->a, 0, s->b, s->a, "prod"))
+BENCH_CALL(scatter_amax, tn_scatter_reduce(s->a, 0, s->b, s->a, "amax"))
+BENCH_CALL(scatter_mean, tn_scatter_reduce(s->a, 0, s->b, s->a, "mean"))
+
+#define MATRIX(name, open)                                                    \
+    {#name, {ROWS, COLUMNS}, open, name, BENCH_NO_BOUND, 0, 0}
+#define VECTOR(name, open)                                                    \
+    {#name, {MANY}, open, name, BENCH_NO_BOUND, 0, 0}
+
+static const bench_work work[] = {
+    {"searchsorted", {MANY, 65536}, open_bounds, searchsorted, BENCH_NO_BOUND,
+     0, 0},
+    {"bucketize", {MANY, 100}, open_bounds, bucketize, BENCH_NO_BOUND, 0, 0},
+    VECTOR(median, open_vector),
+    MATRIX(median_rows, open_matrix),
+    MATRIX(kthvalue, open_matrix),
+    MATRIX(quantile, open_matrix),
+    MATRIX(mode, open_kinds_matrix),
+    VECTOR(unique, open_kinds),
+    VECTOR(unique_counts, open_kinds),
+    VECTOR(histc, open_vector),
+    VECTOR(bincount, open_kinds),
+    MATRIX(cummax_rows, open_matrix),
+    MATRIX(cummax_columns, open_matrix),
+    MATRIX(cumprod_rows, open_matrix),
+    MATRIX(logcumsumexp_rows, open_matrix),
+    MATRIX(logcumsumexp_columns, open_matrix),
+    MATRIX(argsort_rows, open_matrix),
+    MATRIX(sort_columns, open_matrix),
+    VECTOR(topk, open_vector),
+    MATRIX(argmax_rows, open_matrix),
+    VECTOR(nonzero, open_anywhere),
+    VECTOR(masked_select, open_anywhere),
+    VECTOR(masked_fill, open_anywhere),
+    VECTOR(take, open_anywhere),
+    VECTOR(put, open_anywhere),
+    VECTOR(index_put, open_anywhere),
+    MATRIX(scatter, open_places),
+    MATRIX(scatter_sum, open_places),
+    MATRIX(scatter_prod, open_places),
+    MATRIX(scatter_amax, open_places),
+    MATRIX(scatter_mean, open_places),
+    {.name = NULL},
+};
+const bench_group bench_order = {"order", work};
