@@ -16,6 +16,8 @@
  * it must be good as long as the hook. Hooks run in the thread that walks the
  * graph, those of one tensor in the order in which they were registered; while
  * one thread walks, no other may register hooks on that graph.
+ *
+ * Hooks around a module's forward and backward are in nn.h.
  */
 #ifndef TENON_HOOK_H
 #define TENON_HOOK_H
@@ -42,12 +44,20 @@ TN_API void tn_hook_remove(tn_hook *hook);
  * create_graph. */
 typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
 
+typedef struct tn_hook_options {
+    size_t size;
+    void (*release)(void *context); /* called once, when the hook is gone for
+                                       good or could not be registered; may be
+                                       NULL */
+} tn_hook_options;
+
 /* Runs hook in tn_backward and tn_grad. A tensor that is changed in place later
  * is a new one in this respect: the hook gets the gradient of what it was.
  * NULL (TN_ERR_STATE) if x does not require a gradient.
  * Source: torch.Tensor.register_hook. */
-TN_API tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
-                                        void *context);
+TN_API tn_hook *tn_tensor_register_hook_with(tn_tensor *x, tn_grad_hook hook,
+                                             void *context,
+                                             const tn_hook_options *options);
 
 /* Called with a leaf that has got its gradient (tn_tensor_grad). */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
@@ -67,6 +77,25 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
  * Source: torch.Tensor.retain_grad. */
 TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
+
+#ifndef __cplusplus
+#define tn_tensor_register_hook(x, hook, ...)                                 \
+    TN__TENSOR_REGISTER_HOOK(x, hook, __VA_ARGS__,                            \
+                             .size = sizeof(tn_hook_options))
+#define TN__TENSOR_REGISTER_HOOK(x, hook, context, ...)                       \
+    tn_tensor_register_hook_with(x, hook, context,                            \
+                                 &(tn_hook_options){__VA_ARGS__})
+#else
+} /* extern "C" */
+inline tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
+                                        void *context,
+                                        tn_hook_options options = {})
+{
+    options.size = sizeof options;
+    return tn_tensor_register_hook_with(x, hook, context, &options);
+}
+extern "C" {
+#endif
 
 #ifdef __cplusplus
 }

@@ -83,13 +83,40 @@ TN_API tn_tensor *tn_module_add_buffer(void *module, const char *name,
  * module is none. */
 TN_API tn_tensor *tn_forward(void *module, tn_tensor *input);
 
-/* Called around tn_forward of a module: before it with the input (output is
- * NULL), after it with both, all lent. Returns another tensor to take its
- * place, or NULL to leave it; an error recorded meanwhile ends the forward.
- * Hooks run in the order of registration and belong to the module; the handle,
- * for tn_hook_remove, to the open scope. A context is lent. Gradients of what
- * passes: tn_tensor_register_hook in a forward hook.
- * Source: torch.nn.Module.register_forward_pre_hook, register_forward_hook. */
+/* ---- hooks ---------------------------------------------------------------
+ * Called around the forward and the backward of a module:
+ *
+ *                               input           output           may replace
+ *   forward_pre_hook            what goes in    NULL             input
+ *   forward_hook                what went in    what comes out   output
+ *   full_backward_pre_hook      NULL            its gradient     output's
+ *   full_backward_hook          its gradient    its gradient     input's
+ *
+ *     // halves what the encoder passes on to the layers below it
+ *     static tn_tensor *halve(tn_module *module, tn_tensor *grad_input,
+ *                             tn_tensor *grad_output, void *context)
+ *     {
+ *         return tn_mul_scalar(grad_input, 0.5);
+ *     }
+ *     tn_module_register_full_backward_hook(net->encoder, halve, NULL);
+ *
+ * All tensors are lent. Returns another to take its place (a gradient: of the
+ * same shape, dtype and device), or NULL to leave it; an error recorded
+ * meanwhile (tn_error_set) ends the forward or the walk, and its message begins
+ * with the module's path. Hooks of a kind run in the order of registration and
+ * belong to the module; the handle, for tn_hook_remove, to the open scope. A
+ * context is lent. Of a module with several inputs or outputs hooks see the
+ * first, which is query, tgt or input1; a tensor that is given for several
+ * inputs at once is one.
+ *
+ * Gradients pass the hooks that the module had when it ran while recording, in
+ * tn_backward and tn_grad, each run of the module by itself: the gradient of the
+ * input is that of this run alone, whatever else the tensor is used for. If the
+ * input requires none, the full backward hook gets NULL for it and must return
+ * NULL (else TN_ERR_STATE). tn_grad runs it where the walk leads through the
+ * input.
+ * Source: torch.nn.Module.register_forward_pre_hook, register_forward_hook,
+ * register_full_backward_pre_hook, register_full_backward_hook. */
 typedef tn_tensor *(*tn_module_hook)(tn_module *module, tn_tensor *input,
                                      tn_tensor *output, void *context);
 TN_API tn_hook *tn_module_register_forward_pre_hook(void *module,
@@ -98,6 +125,12 @@ TN_API tn_hook *tn_module_register_forward_pre_hook(void *module,
 TN_API tn_hook *tn_module_register_forward_hook(void *module,
                                                 tn_module_hook hook,
                                                 void *context);
+TN_API tn_hook *tn_module_register_full_backward_pre_hook(void *module,
+                                                          tn_module_hook hook,
+                                                          void *context);
+TN_API tn_hook *tn_module_register_full_backward_hook(void *module,
+                                                      tn_module_hook hook,
+                                                      void *context);
 
 /* From now on tn_forward of module keeps its input alone while gradients are
  * recorded, and runs again when one asks (recompute.h): gradients with the same
@@ -106,15 +139,28 @@ TN_API tn_hook *tn_module_register_forward_hook(void *module,
 TN_API void *tn_module_set_recompute(void *module, bool on);
 
 /* For modules with other inputs and outputs, whose own function runs them: what
- * lies between begin and end is run as by tn_forward. end hands on out[0] ..
- * out[count - 1], and is true; if one of them is NULL it sets all to NULL and
- * is false. */
+ * lies between begin and end is run as by tn_forward, on the count tensors that
+ * begin leaves in inputs[]: those that were there or what hooks gave instead,
+ * and NULL, all of them, where one failed or inputs[0] was. end hands on out[0]
+ * .. out[count - 1], and is true; if one of them is NULL it sets all to NULL and
+ * is false.
+ *
+ *     tn_tensor *in[] = {a, b}, *out;
+ *     tn_module_call call = tn_module_begin(net, in, 2);
+ *     out = tn_bilinear(in[0], in[1], net->weight, NULL);
+ *     tn_module_end(net, &call, &out, 1);
+ *     return out;
+ */
 typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* of the thread, before */
     const tn_module *running; /* before */
+    tn_tensor *input;         /* the first, as forward gets it: lent */
+    struct tn__nn_passage *passage; /* owned by scope; NULL: gradients pass
+                                       unseen */
 } tn_module_call;
-TN_API tn_module_call tn_module_begin(void *module);
+TN_API tn_module_call tn_module_begin(void *module, tn_tensor **inputs,
+                                      int count);
 TN_API bool tn_module_end(void *module, tn_module_call *call, tn_tensor **out,
                           int count);
 

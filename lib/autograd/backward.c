@@ -172,9 +172,13 @@ static tn_status run_hooks(const struct job *job, tn__slot *slot)
     if (TN__LIKELY(!slot->node->hook) || !is_needed(job, slot->node))
         return TN_OK;
     tn_status status = TN_OK;
+    const tn_path *path = tn_path_current();
+    if (slot->node->op) /* a leaf belongs to no module */
+        tn_path_enter(slot->node->made_in);
     for (int o = 0; o < slot->out_count && status >= 0; o++)
         if (slot->g[o])
             status = tn__hooks_run(slot->node, (uint32_t)o, &slot->g[o]);
+    tn_path_enter(path);
     return status;
 }
 

@@ -21,12 +21,15 @@ struct hook {
     tn_tensor *x;         /*   told this leaf: lent, until it goes; */
     const tn__grad_meta *meta; /* by which that is noticed */
     void *context;
+    void (*release)(void *context); /* or NULL */
     tn_tensor *grad;      /* RETAIN: counted */
 };
 
 static void hook_release(void *object)
 {
     struct hook *hook = object;
+    if (hook->release)
+        hook->release(hook->context);
     tn__unref(hook->next);
     tn__unref(hook->grad);
 }
@@ -106,8 +109,8 @@ static tn__grad_meta *data_of(tn_tensor *x, const char *name)
 
 /* ---- registering -------------------------------------------------------- */
 
-tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
-                                 void *context)
+static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
+                                  void *context)
 {
     if (!x)
         return NULL;
@@ -119,7 +122,23 @@ tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
         return NULL;
     own->run = hook;
     append(data->node, tn__ref(own));
-    return &own->base;
+    return own;
+}
+
+tn_hook *tn_tensor_register_hook_with(tn_tensor *x, tn_grad_hook hook,
+                                      void *context,
+                                      const tn_hook_options *options)
+{
+    tn_hook_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options,
+               options->size < sizeof o ? options->size : sizeof o);
+    struct hook *own = register_hook(x, hook, context);
+    if (own)
+        own->release = o.release;
+    else if (o.release)
+        o.release(context);
+    return own ? &own->base : NULL;
 }
 
 tn_hook *

@@ -204,11 +204,10 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
                      ((tn_module *)module)->type->name);
         return NULL;
     }
-    tn_tensor *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(module);
+    tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(module, in, 3);
     if (!tn_error()) /* a mask that failed is not taken for none */
-        out[0] = run(module, (tn_tensor *[]){query, key, value}, &m,
-                     out_weights ? &out[1] : NULL);
+        out[0] = run(module, in, &m, out_weights ? &out[1] : NULL);
     if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
         return NULL;
     if (out_weights)

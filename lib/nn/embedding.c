@@ -149,8 +149,9 @@ tn_tensor *tn_nn_bilinear_forward(void *module, tn_tensor *input1,
                      b->base.type->name);
         return NULL;
     }
-    tn_module_call at = tn_module_begin(module);
-    tn_tensor *y = tn_bilinear(input1, input2, b->weight, b->bias);
+    tn_tensor *in[] = {input1, input2};
+    tn_module_call at = tn_module_begin(module, in, 2);
+    tn_tensor *y = tn_bilinear(in[0], in[1], b->weight, b->bias);
     tn_module_end(module, &at, &y, 1);
     return y;
 }

@@ -235,20 +235,29 @@ static const tn_path *path_here(const tn_module *module)
     return path;
 }
 
-tn_module_call tn_module_begin(void *module)
+tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
 {
+    tn_module *module = any;
     tn_module_call call = {.running = running};
     call.path = tn_path_enter(path_here(module));
     running = module;
     /* What forward makes on its way is gone when it returns. */
     call.scope = tn_scope_open();
+    bool fine = call.scope && inputs[0];
+    if (fine && module->tree->hook)
+        fine = tn__nn_hooks_before(module, &call, inputs, count);
+    for (int i = 0; i < count && !fine; i++)
+        inputs[i] = NULL;
+    call.input = inputs[0];
     return call;
 }
 
-bool tn_module_end(void *module, tn_module_call *call, tn_tensor **out,
+bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
                    int count)
 {
-    (void)module;
+    tn_module *module = any;
+    if (out[0] && module->tree->hook)
+        out[0] = tn__nn_hooks_after(module, call, out[0]);
     bool fine = true;
     for (int i = 0; i < count; i++)
         fine = fine && out[i];
@@ -267,8 +276,8 @@ tn_tensor *tn_forward(void *any, tn_tensor *input)
     tn_module *module = any;
     if (!module || !input)
         return NULL;
-    tn_module_call call = tn_module_begin(module);
-    tn_tensor *output = tn__nn_forward(module, input);
+    tn_module_call call = tn_module_begin(module, &input, 1);
+    tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
         tn_error_set(TN_ERR_ARGUMENT, "%s: its forward gave no result",
                      module->type->name);

@@ -278,8 +278,8 @@ static tn_tensor *call(void *module, tn_tensor *x, tn_tensor *h0,
     recurrent *r = module;
     tn_tensor *out[3] = {NULL};
     int count = r->gates == 4 ? 3 : 2;
-    tn_module_call at = tn_module_begin(module);
-    if (!run(r, x, h0, c0, out))
+    tn_module_call at = tn_module_begin(module, &x, 1);
+    if (!x || !run(r, x, h0, c0, out))
         out[0] = NULL;
     if (!tn_module_end(module, &at, out, count))
         return NULL;
@@ -367,8 +367,8 @@ tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input, tn_tensor *h)
                  "nn_rnn_cell_forward"))
         return NULL;
     tn_tensor *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(cell);
-    if (!run_cell(cell, input, h, NULL, out))
+    tn_module_call at = tn_module_begin(cell, &input, 1);
+    if (!input || !run_cell(cell, input, h, NULL, out))
         out[0] = NULL;
     return tn_module_end(cell, &at, out, 1) ? out[0] : NULL;
 }
@@ -381,8 +381,8 @@ tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
         !is_kind(cell, &lstm_cell_class, NULL, "nn_lstm_cell_forward"))
         return NULL;
     tn_tensor *out[2] = {NULL};
-    tn_module_call at = tn_module_begin(cell);
-    if (!run_cell(cell, input, h, c, out))
+    tn_module_call at = tn_module_begin(cell, &input, 1);
+    if (!input || !run_cell(cell, input, h, c, out))
         out[0] = NULL;
     if (!tn_module_end(cell, &at, out, 2))
         return NULL;

@@ -184,13 +184,31 @@ tn_module *tn_nn_transformer_decoder_layer_with(
 
 static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
                             const tn_nn_attention_masks *masks,
+                            const tn_nn_attention_masks *memory_masks);
+
+/* A layer or a stack of them, as a module's call. */
+static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *memory,
+                       const tn_nn_attention_masks *masks,
+                       const tn_nn_attention_masks *memory_masks)
+{
+    bool one = module->type == &encoder_layer_class ||
+               module->type == &decoder_layer_class;
+    tn_tensor *in[] = {x, memory}, *y = NULL;
+    tn_module_call at = tn_module_begin(module, in, 2);
+    if (!tn_error()) /* a mask that failed is not taken for none */
+        y = one ? run_block((block *)module, in[0], in[1], masks, memory_masks)
+                : run_stack((stack *)module, in[0], in[1], masks,
+                            memory_masks);
+    tn_module_end(module, &at, &y, 1);
+    return y;
+}
+
+static tn_tensor *run_stack(const stack *s, tn_tensor *x, tn_tensor *memory,
+                            const tn_nn_attention_masks *masks,
                             const tn_nn_attention_masks *memory_masks)
 {
-    for (int i = 0; i < s->count && x; i++) {
-        tn_module_call at = tn_module_begin(s->layer[i]);
-        x = run_block((block *)s->layer[i], x, memory, masks, memory_masks);
-        tn_module_end(s->layer[i], &at, &x, 1);
-    }
+    for (int i = 0; i < s->count && x; i++)
+        x = call(s->layer[i], x, memory, masks, memory_masks);
     return s->norm ? tn_forward(s->norm, x) : x;
 }
 
@@ -328,17 +346,8 @@ static tn_tensor *run_any(tn_module *module, tn_tensor *x, tn_tensor *memory,
                           const tn_nn_attention_masks *masks,
                           const tn_nn_attention_masks *memory_masks)
 {
-    masks = masks ? masks : &no_masks;
-    memory_masks = memory_masks ? memory_masks : &no_masks;
-    bool one = module->type == &encoder_layer_class ||
-               module->type == &decoder_layer_class;
-    tn_module_call at = tn_module_begin(module);
-    tn_tensor *y = NULL;
-    if (!tn_error()) /* a mask that failed is not taken for none */
-        y = one ? run_block((block *)module, x, memory, masks, memory_masks)
-                : run_stack((stack *)module, x, memory, masks, memory_masks);
-    tn_module_end(module, &at, &y, 1);
-    return y;
+    return call(module, x, memory, masks ? masks : &no_masks,
+                memory_masks ? memory_masks : &no_masks);
 }
 
 static bool is_kind(tn_module *module, const tn_module_class *a,
@@ -383,11 +392,12 @@ tn_tensor *tn_nn_transformer_forward_with(
         !is_kind(module, &transformer_class, NULL, "nn_transformer_forward"))
         return NULL;
     transformer *t = module;
-    tn_module_call at = tn_module_begin(module);
+    tn_tensor *in[] = {src, tgt};
+    tn_module_call at = tn_module_begin(module, in, 2);
     tn_tensor *memory =
-        tn_nn_transformer_encoder_forward_with(t->encoder, src, src_masks);
+        tn_nn_transformer_encoder_forward_with(t->encoder, in[0], src_masks);
     tn_tensor *y = tn_nn_transformer_decoder_forward_with(
-        t->decoder, tgt, memory, tgt_masks, memory_masks);
+        t->decoder, in[1], memory, tgt_masks, memory_masks);
     tn_module_end(module, &at, &y, 1);
     return y;
 }

@@ -30,8 +30,16 @@ struct tn_module_tree {
     bool recompute;
 };
 
-/* The module's forward with its hooks, recomputed if it is set so. */
+/* The module's forward, recomputed if it is set so. */
 tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
+
+/* Hooks of a module that has some (hooks.c): before its forward, on inputs[0]
+ * and where that stands again; false where one failed. After it, on its first
+ * output: returns that or what takes its place, NULL where one failed. */
+bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
+                         tn_tensor **inputs, int count);
+tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
+                              tn_tensor *output);
 
 /* Longest path of a model: deeper or longer names are refused when they are
  * registered or walked. */
