@@ -1,6 +1,6 @@
 /* compare.c: Tenon, PyTorch eager and the machine's limit, side by side.
  *
- *     bench/compare [--json FILE] [--only GROUP] [--quick]
+ *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--quick]
  *
  * Each workload is run in rounds, and in each round by all of them, one after
  * the other: what disturbs the machine disturbs all alike, and ratios hold
@@ -125,12 +125,27 @@ static const bench_group *const group[] = {
     &bench_data};
 enum { GROUPS = sizeof group / sizeof *group };
 
+/* Is that workload asked for? only: NULL, a group, or a group and how its
+ * workloads' names begin: "window.pad". */
+static bool wanted(const char *only, const char *of, const char *name)
+{
+    size_t length = strlen(of);
+    if (!only)
+        return true;
+    if (strncmp(only, of, length) != 0)
+        return false;
+    only += length;
+    return *only == 0 ||
+           (*only == '.' && strncmp(name, only + 1, strlen(only + 1)) == 0);
+}
+
 /* compare.py, which lies in the source tree. */
 static const char script[] = BENCH_FOLDER "/compare.py";
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: compare [--json FILE] [--only GROUP] [--quick]\n"
+    fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
+                    "[--quick]\n"
                     "groups:");
     for (int g = 0; g < GROUPS; g++)
         fprintf(stderr, " %s", group[g]->name);
@@ -155,9 +170,10 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    bool known = only == NULL;
+    bool known = false;
     for (int g = 0; g < GROUPS; g++)
-        known = known || strcmp(only, group[g]->name) == 0;
+        for (const bench_work *w = group[g]->work; w->name; w++)
+            known = known || wanted(only, group[g]->name, w->name);
     if (!known)
         return usage();
     if (!tn_device_current())
@@ -174,10 +190,9 @@ int main(int argc, char **argv)
         &report, json, peer[0] ? bench_peer_version(peer[0]) : NULL,
         pace == &quick);
     for (int g = 0; g < GROUPS && good; g++)
-        for (const bench_work *w = group[g]->work;
-             good && w->name && (!only || strcmp(only, group[g]->name) == 0);
-             w++)
-            good = measure(&report, group[g], w, pace, peer);
+        for (const bench_work *w = group[g]->work; good && w->name; w++)
+            if (wanted(only, group[g]->name, w->name))
+                good = measure(&report, group[g], w, pace, peer);
     good = bench_report_end(&report) && good;
     for (int i = 0; i < 2; i++)
         bench_peer_stop(peer[i]);

@@ -34,6 +34,9 @@ is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 6 \
 is_str "$(grep -c 'dispatch: add 1<' "$scratch/run.svg")" 1 \
     "and its name"
 
+is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add |
+    awk '$1 == "dispatch" { print $2 }' | tr '\n' ' ')" "add add_recorded " \
+    "a part of a group can be asked for"
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 

@@ -240,6 +240,36 @@ static bool avg_plane(const pooling *p, int64_t plane)
     return true;
 }
 
+/* Windows that lie apart: an element has one share at most, and the lines of a
+ * window are alike. It is added to 0, as a sum of absent ones with it would:
+ * -0 becomes 0. */
+static void spread_apart(const pooling *p, const char *share, char *in)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->in_size[1], bytes = p->bytes, i0, i1, j0, j1, r, c;
+    const int64_t *windows = args->out_size;
+    memset(in, 0, (size_t)(args->in_size[0] * columns * bytes));
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
+            continue;
+        int64_t first = k == 0 ? i1 : i0; /* the first that has a line above */
+        if (k > 0 && i0 * args->stride[0] + r == 0)
+            first++;
+        for (int64_t l = 0; l < args->kernel[1] && first > i0; l++)
+            if (windows_with(args, 1, l, 0, windows[1], &j0, &j1, &c))
+                p->routines->copy(
+                    in + ((i0 * args->stride[0] + r) * columns +
+                          j0 * args->stride[1] + c) * bytes,
+                    args->stride[0] * columns, args->stride[1],
+                    share + (i0 * windows[1] + j0) * bytes, windows[1], 1,
+                    first - i0, j1 - j0, args->kernel[0] * args->kernel[1] > 1);
+        for (int64_t i = first; i < i1; i++) {
+            char *line = in + (i * args->stride[0] + r) * columns * bytes;
+            memcpy(line, line - columns * bytes, (size_t)(columns * bytes));
+        }
+    }
+}
+
 /* Each element sums the shares of the windows it lies in, by the number it has
  * in them. */
 static bool avg_back_plane(const pooling *p, int64_t plane)
@@ -249,16 +279,23 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
     int64_t windows[2] = {args->out_size[0], args->out_size[1]};
     int64_t bytes = p->bytes, i0, i1, j0, j1, r, c;
     int64_t numel = args->in_size[0] * columns;
+    bool apart = args->kernel[0] <= args->stride[0] &&
+                 args->kernel[1] <= args->stride[1];
+    lanes = apart ? 0 : lanes;
     char *share = tn__cpu_scratch(
         (size_t)((windows[0] * windows[1] + lanes * numel) * bytes));
     char *lane = share + windows[0] * windows[1] * bytes;
     if (!share)
         return false;
-    memset(lane, 0, (size_t)(lanes * numel * bytes));
     p->routines->divide(share, windows[1],
                         plane_of(p, &args->out, plane, bytes),
                         args->out.stride[2], windows[0], windows[1],
                         p->count[0], p->count[1]);
+    if (apart) {
+        spread_apart(p, share, plane_of(p, &args->in, plane, bytes));
+        return true;
+    }
+    memset(lane, 0, (size_t)(lanes * numel * bytes));
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!windows_with(args, 0, k, 0, windows[0], &i0, &i1, &r))
             continue;

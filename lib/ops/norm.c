@@ -2,7 +2,7 @@
  *
  * Half types are computed in float32 from end to end: a mean rounded to eight
  * bits, read back by the gradient, is no mean. */
-#include <ops/native.h>
+#include <ops/taps.h>
 
 #include <float.h>
 
@@ -342,4 +342,46 @@ tn_status tn__run_group_norm(tn__call *call)
                              tn__call_float(call, TN__ARG_GROUP_NORM_EPS),
                              weight, bias, NULL);
     return tn__give(call, tn_reshape(y, whole));
+}
+
+/* ---- local response ---------------------------------------------------------- */
+
+/* Krizhevsky and others, "ImageNet classification with deep convolutional
+ * neural networks" (2012), with PyTorch's mean in place of the sum. */
+tn_status tn__run_local_response_norm(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);
+    int64_t size = tn__call_int(call, TN__ARG_LOCAL_RESPONSE_NORM_SIZE);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim < 3 || size < 1)
+        return tn__fail(TN_ERR_SHAPE, "local_response_norm: size %lld for "
+                        "input %s: (N, C, ...) with at least 3 dimensions and "
+                        "a positive size are wanted", (long long)size,
+                        tn__shape_text(text, x->ndim, x->shape));
+    tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
+    tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
+                          ? tn_to_dtype(x, TN_F32)
+                          : x;
+    if (!wide || x->numel == 0)
+        return tn__give(call, wide ? tn_to_dtype(wide, dtype) : NULL);
+    int64_t channels = x->shape[1];
+    tn__taps taps;
+    tn_status status = tn__taps_new(&taps, channels, channels, size);
+    for (int64_t i = 0; i < channels && status >= 0; i++)
+        for (int64_t k = 0; k < size; k++) {
+            int64_t at = i - size / 2 + k;
+            if (at >= 0 && at < channels)
+                tn__taps_set(&taps, i, (int)k, at, 1 / (double)size);
+        }
+    tn_tensor *mean =
+        status >= 0 ? tn__taps_sum(tn_square(wide), 1, &taps) : NULL;
+    tn__taps_free(&taps);
+    tn_tensor *below = tn_pow_scalar(
+        tn_add_scalar(
+            tn_mul_scalar(
+                mean, tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_ALPHA)),
+            tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_K)),
+        tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_BETA));
+    tn_tensor *y = tn_div(wide, below);
+    return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
 }

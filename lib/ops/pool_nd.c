@@ -1,6 +1,9 @@
-/* pool_nd.c: pooling of one and three dimensions and of uneven windows, one
- * dimension after the other: a mean of means, the greatest of the greatest.
- * Half types keep float32's digits until the end. */
+/* pool_nd.c: pooling of one and three dimensions and of windows that cover
+ * evenly: a mean of means, the greatest of the greatest. Windows of one size and
+ * distance are those of images (max_pool2d, avg_pool2d, which a device may have
+ * as a whole): the last two dimensions at once, then the one before them, a
+ * slice being one row. All others go one dimension after the other, by a table
+ * of each output's elements. Half types keep float32's digits until the end. */
 #include <ops/taps.h>
 
 enum { MOST = 3 };
@@ -182,11 +185,129 @@ static tn_status greatest(tn_tensor *x, const windows *w, bool even,
     return TN_OK;
 }
 
-static tn_status give_greatest(tn__call *call, tn_tensor *x, const windows *w,
-                               bool even, bool with_indices)
+/* ---- as images ------------------------------------------------------------ */
+
+/* Windows that cover evenly and have one size: as others are told. */
+static bool make_regular(windows *w)
+{
+    for (int a = 0; a < w->axes; a++) {
+        if (w->out[a] < 1 || w->in[a] % w->out[a] != 0)
+            return false;
+        w->kernel[a] = w->stride[a] = w->in[a] / w->out[a];
+        w->pad[a] = 0;
+        w->dilation[a] = 1;
+    }
+    return true;
+}
+
+/* Can max_pool2d and avg_pool2d do it? */
+static bool suits_images(const tn_tensor *x, const windows *w)
+{
+    for (int a = 0; a < w->axes; a++)
+        if (w->pad[a] > w->kernel[a] / 2)
+            return false; /* half of a window that dilation made wider */
+    return tn_dtype_is_floating(x->dtype) && x->numel > 0;
+}
+
+/* One pass: x as (N, C, H, W) and windows over its last two dimensions. */
+typedef struct image_pass {
+    tn_dims_list shape; /* of x */
+    tn_dims_list kernel, stride, pad, dilation;
+} image_pass;
+
+/* Passes over x: the last dimensions (H of one dimension is 1), and depth. */
+static int plan_passes(const tn_tensor *x, const windows *w,
+                       image_pass pass[2])
+{
+    int last = w->axes - 1, row = w->axes > 1 ? last - 1 : -1;
+    int64_t lead = tn__shape_numel(x->ndim - w->axes, x->shape);
+#define BOTH(list, none) tn_dims(row < 0 ? (none) : w->list[row], w->list[last])
+    pass[0] = (image_pass){
+        tn_dims(lead, w->axes > 2 ? w->in[0] : 1, row < 0 ? 1 : w->in[row],
+                w->in[last]),
+        BOTH(kernel, 1), BOTH(stride, 1), BOTH(pad, 0), BOTH(dilation, 1)};
+#undef BOTH
+    if (w->axes < 3)
+        return 1;
+    pass[1] = (image_pass){tn_dims(lead, 1, w->in[0], w->out[1] * w->out[2]),
+                           tn_dims(w->kernel[0], 1), tn_dims(w->stride[0], 1),
+                           tn_dims(w->pad[0], 0), tn_dims(w->dilation[0], 1)};
+    return 2;
+}
+
+/* What passes made of x, in its own shape but for the axes. */
+static tn_tensor *in_shape(tn_tensor *made, const tn_tensor *x,
+                           const windows *w)
+{
+    tn_dims_list shape = {x->ndim, {0}};
+    int lead = x->ndim - w->axes;
+    for (int d = 0; d < x->ndim; d++)
+        shape.dim[d] = d < lead ? x->shape[d] : w->out[d - lead];
+    return made ? tn_reshape(made, shape) : NULL;
+}
+
+/* ceil_mode, for windows may hang over the end; out has been counted. */
+static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
+                                    tn_tensor **values, tn_tensor **indices)
+{
+    image_pass pass[2];
+    int count = plan_passes(x, w, pass);
+    tn_tensor *y = x, *index = NULL;
+    for (int k = 0; k < count; k++) {
+        tn_tensor *at;
+        y = tn_max_pool2d_with_indices(
+            tn_reshape(y, pass[k].shape), pass[k].kernel, &at,
+            .strides = pass[k].stride, .paddings = pass[k].pad,
+            .dilations = pass[k].dilation, .ceil_mode = up);
+        if (!y)
+            return tn_error_code();
+        if (!indices || k == 0) {
+            index = at;
+            continue;
+        }
+        /* of a slice, and of an element in its slice */
+        int64_t lead = pass[k].shape.dim[0], slice = pass[k].shape.dim[3];
+        at = tn_reshape(at, tn_dims(lead, -1));
+        tn_tensor *inner =
+            tn_gather(tn_reshape(index, tn_dims(lead, -1)), 1, at);
+        tn_tensor *depth =
+            tn_div_scalar(at, slice, .rounding_mode = "floor");
+        index = tn_add(inner, tn_mul_scalar(depth, w->in[1] * w->in[2]));
+    }
+    *values = in_shape(y, x, w);
+    if (indices)
+        *indices = in_shape(index, x, w);
+    return *values ? TN_OK : tn_error_code();
+}
+
+/* sums: not divided. */
+static tn_tensor *mean_of_images(tn_tensor *x, const windows *w, bool up,
+                                 bool count_pad, bool sums)
+{
+    image_pass pass[2];
+    int count = plan_passes(x, w, pass);
+    tn_dtype dtype = x->dtype;
+    bool half = count > 1 && tn_dtype_bytes(dtype) < 4;
+    tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x;
+    for (int k = 0; k < count && y; k++)
+        y = tn_avg_pool2d(tn_reshape(y, pass[k].shape), pass[k].kernel,
+                          .strides = pass[k].stride, .paddings = pass[k].pad,
+                          .ceil_mode = up, .no_count_include_pad = !count_pad,
+                          .divisor_override = sums);
+    if (y && half)
+        y = tn_to_dtype(y, dtype);
+    return in_shape(y, x, w);
+}
+
+static tn_status give_greatest(tn__call *call, tn_tensor *x, windows *w,
+                               bool even, bool up, bool with_indices)
 {
     tn_tensor *values = NULL, *indices = NULL;
-    tn_status status = greatest(x, w, even, &values, &indices);
+    bool regular = (!even || make_regular(w)) && suits_images(x, w);
+    tn_status status =
+        regular ? greatest_of_images(x, w, up, &values,
+                                     with_indices ? &indices : NULL)
+                : greatest(x, w, even, &values, &indices);
     if (status >= 0)
         status = tn__give(call, values);
     return status >= 0 && with_indices ? tn__give(call, indices) : status;
@@ -207,7 +328,8 @@ static tn_status max_pool(tn__call *call, int axes, bool with_indices)
     tn_status status = take_windows(call, x, axes, args, ceil_mode, &w);
     if (status < 0)
         return status;
-    return give_greatest(call, x, &w, false, with_indices);
+    return give_greatest(call, x, &w, false, tn__call_int(call, ceil_mode),
+                         with_indices);
 }
 
 tn_status tn__run_max_pool1d(tn__call *call)
@@ -283,6 +405,19 @@ static tn_status fill_means(const windows *w, int a, tn__taps *taps)
     return fill_even(w, a, true, taps);
 }
 
+/* One window over each dimension is a reduction. */
+static tn_tensor *even_means(tn_tensor *x, const windows *w)
+{
+    tn_dims_list dims = {w->axes, {0}};
+    bool whole = true;
+    for (int a = 0; a < w->axes; a++) {
+        dims.dim[a] = x->ndim - w->axes + a;
+        whole = whole && w->out[a] == 1;
+    }
+    return whole ? tn_mean(x, .dim = dims, .keepdim = true)
+                 : mean_of_images(x, w, false, true, false);
+}
+
 tn_status tn__run_adaptive_avg_pool(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
@@ -294,6 +429,8 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
+    if (make_regular(&w) && suits_images(x, &w))
+        return tn__give(call, even_means(x, &w));
     return tn__give(call, mapped(x, &w, fill_means));
 }
 
@@ -305,7 +442,7 @@ tn_status tn__run_adaptive_max_pool(tn__call *call)
     if (status < 0)
         return status;
     return give_greatest(
-        call, x, &w, true,
+        call, x, &w, true, false,
         tn__call_int(call, TN__ARG_ADAPTIVE_MAX_POOL2D_RETURN_INDICES));
 }
 
@@ -385,12 +522,16 @@ tn_status tn__run_avg_pool3d(tn__call *call)
         return status;
     if (!tn_dtype_is_floating(x->dtype))
         return tn__give(call, whole_means(x, &w, count_pad, divisor));
+    bool up = tn__call_int(call, ceil_mode), images = suits_images(x, &w);
     if (!divisor)
-        return tn__give(call, mapped(x, &w,
-                                     count_pad ? fill_padded_means
-                                               : fill_inner_means));
+        return tn__give(
+            call, images ? mean_of_images(x, &w, up, count_pad, false)
+                         : mapped(x, &w, count_pad ? fill_padded_means
+                                                   : fill_inner_means));
     bool half = tn_dtype_bytes(x->dtype) < 4;
-    tn_tensor *sum = mapped(half ? tn_to_dtype(x, TN_F32) : x, &w, fill_sums);
+    tn_tensor *wide = half ? tn_to_dtype(x, TN_F32) : x;
+    tn_tensor *sum = images ? mean_of_images(wide, &w, up, count_pad, true)
+                            : mapped(wide, &w, fill_sums);
     tn_tensor *mean = tn_div_scalar(sum, (double)divisor);
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
@@ -520,46 +661,4 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_tensor *y = tn_scatter(zeros, -1, tn_reshape(index, flat),
                               tn_reshape(x, flat));
     return tn__give(call, tn_reshape(y, shape));
-}
-
-/* ---- local response ---------------------------------------------------------- */
-
-/* Krizhevsky and others, "ImageNet classification with deep convolutional
- * neural networks" (2012), with PyTorch's mean in place of the sum. */
-tn_status tn__run_local_response_norm(tn__call *call)
-{
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);
-    int64_t size = tn__call_int(call, TN__ARG_LOCAL_RESPONSE_NORM_SIZE);
-    char text[TN__SHAPE_TEXT];
-    if (x->ndim < 3 || size < 1)
-        return tn__fail(TN_ERR_SHAPE, "local_response_norm: size %lld for "
-                        "input %s: (N, C, ...) with at least 3 dimensions and "
-                        "a positive size are wanted", (long long)size,
-                        tn__shape_text(text, x->ndim, x->shape));
-    tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
-    tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
-                          ? tn_to_dtype(x, TN_F32)
-                          : x;
-    if (!wide || x->numel == 0)
-        return tn__give(call, wide ? tn_to_dtype(wide, dtype) : NULL);
-    int64_t channels = x->shape[1];
-    tn__taps taps;
-    tn_status status = tn__taps_new(&taps, channels, channels, size);
-    for (int64_t i = 0; i < channels && status >= 0; i++)
-        for (int64_t k = 0; k < size; k++) {
-            int64_t at = i - size / 2 + k;
-            if (at >= 0 && at < channels)
-                tn__taps_set(&taps, i, (int)k, at, 1 / (double)size);
-        }
-    tn_tensor *mean =
-        status >= 0 ? tn__taps_sum(tn_square(wide), 1, &taps) : NULL;
-    tn__taps_free(&taps);
-    tn_tensor *below = tn_pow_scalar(
-        tn_add_scalar(
-            tn_mul_scalar(
-                mean, tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_ALPHA)),
-            tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_K)),
-        tn__call_float(call, TN__ARG_LOCAL_RESPONSE_NORM_BETA));
-    tn_tensor *y = tn_div(wide, below);
-    return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
 }
