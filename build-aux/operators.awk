@@ -9,6 +9,12 @@ function trim(s)
     sub(/[ \t]+$/, "", s)
     return s
 }
+BEGIN {
+    autocast["lower"] = "in the half type"
+    autocast["f32"] = "in float32"
+    autocast["f32_not_f16"] = "in float32; refused where it is to float16"
+    autocast["widest"] = "in the widest dtype that is given"
+}
 # A row that was read becomes text of its family, or of the inner ones.
 function finish(    name, text, names, n, i, wider)
 {
@@ -30,6 +36,8 @@ function finish(    name, text, names, n, i, wider)
     if (line["composite"] != "")
         text = text "- runs: in terms of other operators\n"
     text = text "- gradient: " gradient() "\n"
+    if (line["autocast"] != "")
+        text = text "- autocast: " autocast[line["autocast"]] "\n"
     if (has("inplace"))
         text = text "- in place: `" name "_`\n"
     if (has("view"))

@@ -2,11 +2,12 @@
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), random.h, op.h and op_register.h (by name, and your own),
- * autograd.h, hook.h, recompute.h, nn.h, optim.h, schedule.h, data.h, io.h,
- * checkpoint.h. */
+ * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
+ * data.h, io.h, checkpoint.h. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
+#include <tenon/autocast.h>
 #include <tenon/autograd.h>
 #include <tenon/base.h>
 #include <tenon/checkpoint.h>

@@ -362,6 +362,10 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     if (!scope)
         return TN_ERR_MEMORY;
     bool mode = tn_grad_mode_set(job->create);
+    /* Gradients have the dtypes of the calls. What was stored of parameters
+     * has nodes that this walk may use up. */
+    tn_dtype autocast = tn__autocast_swap(TN_DTYPE_NONE);
+    tn__autocast_forget();
     bool watched = tn__anomaly_begin();
     tn_status status = TN_OK;
     if (job->input_count)
@@ -375,6 +379,7 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
         if (job->leaf[i].leaf->hook)
             status = tn__hooks_accumulated(job->leaf[i].leaf);
     tn_grad_mode_set(mode);
+    tn__autocast_swap(autocast);
     tn__anomaly_end(watched);
     tn__walk_release(&job->walk);
     tn__node_set_release(&job->needed);

@@ -34,7 +34,8 @@ static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g)
     return tn_matmul(matrix_transpose(a), g);
 }
 
-TN__GRADIENT(matmul)
+static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
+                                  tn_tensor **out)
 {
     tn_tensor *whole = whole_cotangent(node, g[0]);
     if (!whole)
@@ -60,4 +61,17 @@ TN__GRADIENT(matmul)
             return tn_error_code();
     }
     return TN_OK;
+}
+
+TN__GRADIENT(matmul)
+{
+    return product_gradient(node, g, out);
+}
+
+/* The walk sums what flows to the addend to its shape. */
+TN__GRADIENT(matmul_add)
+{
+    if (tn__node_wants(node, 2))
+        out[2] = g[0];
+    return product_gradient(node, g, out);
 }

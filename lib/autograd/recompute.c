@@ -27,6 +27,7 @@ struct tn__rerun {
     void (*release)(void *context);
     bool preserve_rng;
     tn_rng_state rng;
+    tn_dtype autocast;     /* as it was at the first run */
     int input_count, out_count;
     struct input *input;
     bool complete;         /* the first run is over */
@@ -198,6 +199,7 @@ static tn_status run_again(tn__rerun *rerun)
         struct run run = {.rerun = rerun, .again = true}, *outer = current;
         tn_rng_state rng = tn_rng_state_get();
         bool mode = tn_grad_mode_set(true);
+        tn_dtype autocast = tn__autocast_swap(rerun->autocast);
         if (rerun->preserve_rng)
             tn_rng_state_set(rerun->rng);
         current = &run;
@@ -208,6 +210,8 @@ static tn_status run_again(tn__rerun *rerun)
         if (rerun->preserve_rng)
             tn_rng_state_set(rng);
         tn_grad_mode_set(mode);
+        tn__autocast_swap(autocast);
+        tn__autocast_forget(); /* it led to the graph that goes */
         if (status < 0 || tn__error_pending())
             tell_again(status < 0 ? status : tn_error_code());
         else
@@ -316,6 +320,7 @@ tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
         rerun->release = o.release;
         rerun->preserve_rng = !o.no_preserve_rng;
         rerun->rng = tn_rng_state_get();
+        rerun->autocast = tn__here.autocast;
         rerun->out_count = out_count;
         status = run_first(rerun, inputs, outputs);
         tn__unref(rerun);

@@ -177,6 +177,7 @@ static void grad_fn(tn_tensor *x, char *text)
 __attribute__((constructor)) static void listen(void)
 {
     tn__hooks.recording = tn_grad_mode;
+    tn__hooks.is_leaf = tn_tensor_is_leaf;
     tn__hooks.record = record;
     tn__hooks.keep_original = keep_original;
     tn__hooks.check_inplace = check_inplace;

@@ -1,8 +1,8 @@
 /* here.h: what a thread is doing and where, for whoever has to tell it: errors,
- * and the origins of tensors and of memory.
+ * and the origins of tensors and of memory; and how it does it.
  *
- * Both are pointers that are pushed and popped, so that knowing them costs an
- * operator two stores. */
+ * What and where are pointers that are pushed and popped, so that knowing them
+ * costs an operator two stores. */
 #ifndef TN_LIB_BASE_HERE_H
 #define TN_LIB_BASE_HERE_H
 
@@ -21,6 +21,7 @@ struct tn__here {
     const tn__doing *doing; /* the innermost; NULL: none */
     const tn_path *path;    /* of the module that runs; NULL: none */
     bool watched;           /* results of operators are looked at: anomalies */
+    uint8_t autocast;       /* the dtype of autocast; 0: off */
 };
 extern TN__HOT_TLS struct tn__here tn__here;
 

@@ -194,89 +194,6 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
     return TN_OK;
 }
 
-/* The tensors of one value. */
-static tn_tensor *const *tensors_of(const tn_value *value, int *count)
-{
-    bool list = value->kind == TN_VALUE_TENSORS;
-    *count = list ? value->count : value->kind == TN_VALUE_TENSOR;
-    return list ? value->of.tensors : &value->of.tensor;
-}
-
-/* The half type that tensors of a call have; 0 where none has, or another
- * floating one is among them. */
-static tn_dtype half_dtype(const tn__call *call)
-{
-    tn_dtype half = 0;
-    for (int i = 0; i < call->op->arg_count; i++) {
-        int count;
-        tn_tensor *const *x = tensors_of(&call->value[i], &count);
-        for (int k = 0; k < count; k++) {
-            tn_dtype dtype = x[k]->dtype;
-            if (!tn_dtype_is_floating(dtype))
-                continue;
-            if (tn_dtype_bytes(dtype) != 2 || (half && half != dtype))
-                return 0;
-            half = dtype;
-        }
-    }
-    return half;
-}
-
-/* The value with its tensors of that type in f32; a list lies in `list`. */
-static tn_status widen(tn_value *value, tn_dtype half, tn_tensor **list)
-{
-    int count;
-    tn_tensor *const *x = tensors_of(value, &count);
-    for (int k = 0; k < count; k++) {
-        list[k] = x[k]->dtype == half ? tn_to_dtype(x[k], TN_F32) : x[k];
-        if (!list[k])
-            return tn_error_code();
-    }
-    if (value->kind == TN_VALUE_TENSORS)
-        value->of.tensors = list;
-    else if (value->kind == TN_VALUE_TENSOR)
-        value->of.tensor = list[0];
-    return TN_OK;
-}
-
-static tn_status run_wide_values(tn__call *call, tn_dtype half,
-                                 tn_tensor **list)
-{
-    const tn_value *given = call->value;
-    tn_value wide[TN__OP_MAX_ARGS];
-    int count = call->op->arg_count, tensors;
-    memcpy(wide, given, (size_t)count * sizeof *wide);
-    for (int i = 0; i < count; i++) {
-        tensors_of(&wide[i], &tensors);
-        if (widen(&wide[i], half, list) < 0)
-            return tn_error_code();
-        list += tensors;
-    }
-    call->value = wide;
-    tn_status status = call->op->run(call);
-    call->value = given;
-    for (int i = 0; i < call->out_count && status >= 0; i++)
-        if (call->out[i]->dtype == TN_F32 &&
-            !(call->out[i] = tn_to_dtype(call->out[i], half)))
-            return tn_error_code();
-    return status;
-}
-
-/* A chain of half operators rounds after each; in f32 it rounds once. */
-static tn_status run_wide(tn__call *call, tn_dtype half)
-{
-    int total = 0, count;
-    for (int i = 0; i < call->op->arg_count; i++) {
-        tensors_of(&call->value[i], &count);
-        total += count;
-    }
-    tn_tensor **list = tn__alloc((size_t)total * sizeof *list);
-    tn_status status =
-        list ? run_wide_values(call, half, list) : TN_ERR_MEMORY;
-    tn__free(list);
-    return status;
-}
-
 /* A composite calls operators that record themselves; what it makes on the way
  * goes with its scope. */
 static tn_status run_composite(tn__call *call)
@@ -284,8 +201,8 @@ static tn_status run_composite(tn__call *call)
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    tn_dtype half = call->op->widen ? half_dtype(call) : 0;
-    tn_status status = half ? run_wide(call, half) : call->op->run(call);
+    tn_status status =
+        call->op->widen ? tn__run_wide(call) : call->op->run(call);
     if (status < 0)
         call->out_count = 0; /* they go with the scope */
     else
@@ -454,8 +371,8 @@ static __attribute__((noinline, cold)) tn_status watch(const tn__call *call)
                       : tn__hooks.watch(call, call->out, call->out_count);
 }
 
-static tn_status run_values(tn__call *call, tn_tensor *const *into,
-                            int into_count)
+static tn_status run_as_given(tn__call *call, tn_tensor *const *into,
+                              int into_count)
 {
     bool requires_grad = false;
     tn_status status = check_tensors(call->op, call->value, &requires_grad);
@@ -468,6 +385,33 @@ static tn_status run_values(tn__call *call, tn_tensor *const *into,
     if (TN__UNLIKELY(status < 0))
         return refuse(call, call->value, call->op->arg_count, status);
     return TN_OK;
+}
+
+static tn_status run_new(tn__call *call)
+{
+    return run_as_given(call, NULL, 0);
+}
+
+/* With autocast on, which the parts of a composite without a word look at
+ * themselves. */
+static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
+{
+    const tn_op *op = call->op;
+    if (!op->autocast && op->sort == TN__OP_COMPOSITE && !op->widen)
+        return run_new(call);
+    tn_dtype lower = tn__autocast_swap(TN_DTYPE_NONE);
+    tn_status status = op->autocast ? tn__autocast_run(call, lower, run_new)
+                                    : run_new(call);
+    tn__autocast_swap(lower);
+    return status;
+}
+
+static inline tn_status run_values(tn__call *call, tn_tensor *const *into,
+                                   int into_count)
+{
+    if (TN__UNLIKELY(tn__here.autocast) && !into && !call->op->inplace)
+        return run_autocast(call);
+    return run_as_given(call, into, into_count);
 }
 
 /* What the caller gave, as values in their final kinds. */

@@ -98,7 +98,7 @@ function finish_line(    word, rest, at, arg)
         }
         return
     }
-    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags)$/) {
+    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast)$/) {
         fail("unknown line: " word)
         return
     }
@@ -240,6 +240,9 @@ function finish_row(    n, sorts, i, parts)
             fail(name ": unknown flag: " parts[i])
     if (flags ~ / widen / && !("composite" in field))
         fail(name ": widen is for composites")
+    if (("autocast" in field) && \
+        field["autocast"] !~ /^(lower|f32|f32_not_f16|widest)$/)
+        fail(name ": autocast is lower, f32, f32_not_f16 or widest")
     if (seen[name]++)
         fail(name ": a second row of this name")
     emit_row()
@@ -690,7 +693,9 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         "        .differentiable = " differentiable \
         ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
         ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
-        "        .widen = " (flags ~ / widen / ? "true" : "false") ",\n" \
+        "        .widen = " (flags ~ / widen / ? "true" : "false") \
+        (("autocast" in field) ? ", .autocast = TN__AUTOCAST_" \
+            toupper(field["autocast"]) : "") ",\n" \
         "        .name = " quote(name) ", .torch = " quote(torch_names()) \
         ",\n        .signature = " quote(sig) ",\n        .doc = " \
         quote(sentence()) ",\n        .arg_count = " arg_count \

@@ -1,10 +1,10 @@
 # What this room adds to the build: see the head of Makefile.am.
 tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
-	include/tenon/random.h
+	include/tenon/random.h include/tenon/autocast.h
 
 libtenon_la_SOURCES += \
 	lib/ops/ops.h \
-	lib/ops/call.c lib/ops/mistakes.c lib/ops/mistakes.h lib/ops/blame.c \
+	lib/ops/call.c lib/ops/precision.c lib/ops/mistakes.c lib/ops/mistakes.h lib/ops/blame.c \
 	lib/ops/run_kernel.c lib/ops/kernels.c lib/ops/define.h \
 	lib/ops/space.c lib/ops/space.h \
 	lib/ops/op.c lib/ops/define.c lib/ops/select.c \

@@ -69,10 +69,26 @@ static void as_matrix(tn_tensor *view, const tn_tensor *x, bool left)
     }
 }
 
-tn_status tn__run_matmul(tn__call *call)
+/* The addend in the place where the product is added to it. */
+static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
 {
-    const tn_tensor *x = tn__call_tensor(call, TN__ARG_MATMUL_INPUT);
-    const tn_tensor *y = tn__call_tensor(call, TN__ARG_MATMUL_OTHER);
+    tn__shape shape = {.ndim = out->ndim};
+    for (int d = 0; d < out->ndim; d++)
+        shape.dim[d] = out->shape[d];
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if (!tn__shape_broadcast(&shape, addend->ndim, addend->shape) ||
+        !tn__shape_equal(shape.ndim, shape.dim, out->ndim, out->shape))
+        return tn__fail(TN_ERR_SHAPE, "%s: %s does not broadcast to the "
+                        "product's shape %s", name,
+                        tn__shape_text(a, addend->ndim, addend->shape),
+                        tn__shape_text(b, out->ndim, out->shape));
+    return tn__copy_into(out, addend, name);
+}
+
+/* x y, plus addend unless that is NULL. */
+static tn_status give_product(tn__call *call, const tn_tensor *x,
+                              const tn_tensor *y, tn_tensor *addend)
+{
     const char *name = tn__op_outer("matmul");
     if (x->ndim == 0 || y->ndim == 0)
         return fail_shapes(name, x, y, "an operand has no dimension");
@@ -98,7 +114,8 @@ tn_status tn__run_matmul(tn__call *call)
                                     shape.dim, name);
     if (!out)
         return tn_error_code();
-    status = matmul_into(&a, &b, out, 0, name);
+    tn_tensor c = {.numel = out->numel};
+    as_matrix(&c, out, true);
     if (y->ndim == 1)
         out->ndim--;
     if (x->ndim == 1) {
@@ -107,7 +124,22 @@ tn_status tn__run_matmul(tn__call *call)
     }
     tn__shape_contiguous_strides(out->ndim, out->shape, out->stride);
     call->out[call->out_count++] = out;
-    return status;
+    status = addend ? put_addend(out, addend, name) : TN_OK;
+    return status < 0 ? status
+                      : matmul_into(&a, &b, &c, addend ? 1 : 0, name);
+}
+
+tn_status tn__run_matmul(tn__call *call)
+{
+    return give_product(call, tn__call_tensor(call, TN__ARG_MATMUL_INPUT),
+                        tn__call_tensor(call, TN__ARG_MATMUL_OTHER), NULL);
+}
+
+tn_status tn__run_matmul_add(tn__call *call)
+{
+    return give_product(call, tn__call_tensor(call, TN__ARG_MATMUL_ADD_INPUT),
+                        tn__call_tensor(call, TN__ARG_MATMUL_ADD_OTHER),
+                        tn__call_tensor(call, TN__ARG_MATMUL_ADD_ADDEND));
 }
 
 tn_status tn__run_mm(tn__call *call)
@@ -138,6 +170,13 @@ tn_status tn__run_linear(tn__call *call)
         x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
         return fail_shapes("linear", x, w,
                            "the last size of input is not that of weight");
+    if (b && b->dtype == x->dtype && tn_dtype_bytes(b->dtype) == 2 &&
+        tn_dtype_is_floating(b->dtype)) {
+        const tn_value value[] = {tn__value_tensor(x),
+                                  tn__value_tensor(tn_t(w)),
+                                  tn__value_tensor(b)};
+        return tn__give(call, tn__row(TN__OP_ID_MATMUL_ADD, value, 3));
+    }
     tn_tensor *y = tn_matmul(x, tn_t(w));
     return tn__give(call, b ? tn_add(y, b) : y);
 }

@@ -1,6 +1,6 @@
 /* ops.h: the operator table inside, and the one path that every call takes:
  *
- *   validate -> record gradient (if needed) -> device
+ *   validate -> autocast (if on) -> record gradient (if needed) -> device
  *
  * tn_op_call, the generated functions and tn_call all end in tn__op_run. The
  * room knows no device and no gradient: autograd listens through tn__op_hooks.
@@ -39,6 +39,15 @@ enum {
     TN__ROLE_DTYPE = 'T'    /* a dtype; its name in the body is a conversion */
 };
 
+/* The dtype to which autocast brings the tensors of a call (precision.c). */
+enum {
+    TN__AUTOCAST_NONE,  /* they stay: the row, or its parts, take what comes */
+    TN__AUTOCAST_LOWER, /* the scope's half type */
+    TN__AUTOCAST_F32,   /* float32, unless its dtype argument is given */
+    TN__AUTOCAST_F32_NOT_F16, /* float32; refused where the scope's is f16 */
+    TN__AUTOCAST_WIDEST /* the widest that one of them has */
+};
+
 struct tn_op {
     int id;             /* dense over the table; user's come after */
     uint8_t sort;       /* TN__OP_KERNEL ... */
@@ -50,6 +59,7 @@ struct tn_op {
     bool floating;      /* integer and bool inputs are refused */
     bool widen;         /* COMPOSITE: half types are worked on in f32 and rounded
                            once, at the end */
+    uint8_t autocast;   /* TN__AUTOCAST_... */
     const char *name;      /* as in C: "max_dim" */
     const char *torch;     /* names served: "max amax", by spaces */
     const char *signature;
@@ -127,10 +137,31 @@ static inline const char *tn__op_outer(const char *name)
     return called ? called : name;
 }
 
+/* ---- the dtypes in which calls compute (precision.c) --------------------- */
+
+/* A COMPOSITE row with the flag widen, in its scope: on half types in f32. */
+tn_status tn__run_wide(tn__call *call);
+/* run(call) in the dtypes that its row's word for autocast asks for; lower is
+ * the scope's. Results belong to the open scope. */
+tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
+                           tn_status (*run)(tn__call *call));
+/* Sets the dtype of autocast, or none, without a look at the thread's store of
+ * converted parameters; returns what it was. */
+static inline tn_dtype tn__autocast_swap(tn_dtype dtype)
+{
+    tn_dtype was = tn__here.autocast;
+    tn__here.autocast = (uint8_t)dtype;
+    return was;
+}
+/* Empties that store. */
+void tn__autocast_forget(void);
+
 /* Autograd listens here; zeroed until it registers. */
 typedef struct tn__op_hooks {
     /* Is recording on in this thread? */
     bool (*recording)(void);
+    /* Is x a leaf? */
+    bool (*is_leaf)(const tn_tensor *x);
     /* Called after a NATIVE or KERNEL call, recording being on, where an input
      * requires a gradient and the operator is differentiable. */
     tn_status (*record)(tn__call *call);

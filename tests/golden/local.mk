@@ -24,7 +24,10 @@ EXTRA_DIST += tests/golden/README.md
 
 # Operators against themselves, in other layouts and dtypes: of the test
 # programs, since they make views that the public interface cannot.
-check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits
+check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
+	tests/golden/autocast
+tests_golden_autocast_SOURCES = tests/golden/autocast.c $(golden_ops)
+tests_golden_autocast_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_layouts_SOURCES = tests/golden/layouts.c $(golden_ops) \
 	tests/golden/vendor.c tests/golden/vendor.h
 tests_golden_layouts_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
