@@ -66,9 +66,21 @@ TN__GRADIENT(index_select)
     return give(out, tn_index_add(zeros_of(node, 0), dim, index, g[0]));
 }
 
-/* Rows of weight add up in the order of the indices. */
-static tn_status embedding(const tn__node *node, tn_tensor *const *g,
-                           tn_tensor **out)
+/* Each of part (N, D) over how often its row is named by index (N). */
+static tn_tensor *over_counts(tn_tensor *part, tn_tensor *index, int64_t rows)
+{
+    tn_tensor *one = tn_ones_like(index);
+    tn_tensor *zeros = tn_zeros(tn_dims(rows), .dtype = TN_I64,
+                                .device = tn_tensor_device(part));
+    tn_tensor *count = tn_gather(
+        tn_scatter_add(zeros, 0, index, tn_to_dtype(one, TN_I64)), 0, index);
+    return tn_div(part, tn_to_dtype(tn_unsqueeze(count, 1), part->dtype));
+}
+
+/* Rows of weight add up in the order of the indices. Argument `scale` says
+ * whether by how often they are named. */
+static tn_status embedding(const tn__node *node, int scale,
+                           tn_tensor *const *g, tn_tensor **out)
 {
     tn_tensor *index = tn__node_input(node, 0);
     if (!index)
@@ -83,17 +95,20 @@ static tn_status embedding(const tn__node *node, tn_tensor *const *g,
         tn_tensor *is_padding = tn_unsqueeze(tn_eq_scalar(index, row), 1);
         part = tn_masked_fill_scalar(part, is_padding, 0);
     }
+    if (part && tn__node_value(node, scale)->of.i)
+        part = over_counts(part, index, rows);
     return give(&out[1], tn_index_add(zeros_of(node, 1), 0, index, part));
 }
 
 TN__GRADIENT(embedding)
 {
-    return embedding(node, g, out);
+    return embedding(node, TN__ARG_EMBEDDING_SCALE_GRAD_BY_FREQ, g, out);
 }
 
 TN__GRADIENT(embedding_renorm)
 {
-    return embedding(node, g, out);
+    return embedding(node, TN__ARG_EMBEDDING_RENORM_SCALE_GRAD_BY_FREQ, g,
+                     out);
 }
 
 /* One element of each row of the last axis, but where index says to ignore. */

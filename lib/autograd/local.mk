@@ -22,6 +22,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/gradients_strided.c \
 	lib/autograd/gradients_matrix.c \
 	lib/autograd/gradients_linalg.c \
+	lib/autograd/gradients_loss.c \
 	lib/autograd/gradients_recurrent.c \
 	lib/autograd/gradients_taps.c \
 	lib/autograd/gradients_window.c

@@ -10,7 +10,7 @@
 typedef struct embedding {
     tn_module base;
     tn_tensor *weight; /* (num_embeddings, embedding_dim) */
-    bool has_padding_idx, sum;
+    bool has_padding_idx;
     int64_t padding_idx;
 } embedding;
 
@@ -34,38 +34,34 @@ static void describe(const tn_module *self, char *text, size_t room)
                  e->padding_idx);
 }
 
-static embedding *make(const tn_module_class *type, const char *name,
-                       int64_t num_embeddings, int64_t embedding_dim)
+/* Normal numbers, (num_embeddings, embedding_dim). */
+static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
+                              int64_t embedding_dim)
 {
-    if (num_embeddings < 1 || embedding_dim < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: num_embeddings %" PRId64 ", embedding_dim %" PRId64
-                     ": positive numbers are wanted",
-                     name, num_embeddings, embedding_dim);
-        return NULL;
-    }
-    embedding *e = tn_module_new(type);
-    if (e)
-        e->weight = tn_module_add_parameter(
-            e, "weight", tn_randn(tn_dims(num_embeddings, embedding_dim)));
-    return e && e->weight ? e : NULL;
+    if (num_embeddings >= 1 && embedding_dim >= 1)
+        return tn_randn(tn_dims(num_embeddings, embedding_dim));
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "%s: num_embeddings %" PRId64 ", embedding_dim %" PRId64
+                 ": positive numbers are wanted",
+                 name, num_embeddings, embedding_dim);
+    return NULL;
 }
 
-static bool set_padding(embedding *e, int64_t row)
+/* weight with zeros for *row, which then counts from the front. */
+static tn_tensor *without_row(const char *name, tn_tensor *weight,
+                              int64_t *row)
 {
-    int64_t count = tn_tensor_size(e->weight, 0);
-    e->has_padding_idx = true;
-    e->padding_idx = row < 0 ? row + count : row;
-    if (e->padding_idx < 0 || e->padding_idx >= count) {
+    int64_t count = tn_tensor_size(weight, 0);
+    if (*row < -count || *row >= count) {
         tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_embedding: padding_idx %" PRId64
-                     " is outside [%" PRId64 ", %" PRId64 ")",
-                     row, -count, count);
-        return false;
+                     "%s: padding_idx %" PRId64 " is outside [%" PRId64
+                     ", %" PRId64 ")",
+                     name, *row, -count, count);
+        return NULL;
     }
-    tn_tensor *keep = tn_ne_scalar(tn_arange(0, count, 1), e->padding_idx);
-    return tn__nn_set(e->weight,
-                      tn_mul(tn_detach(e->weight), tn_unsqueeze(keep, 1)));
+    *row += *row < 0 ? count : 0;
+    tn_tensor *keep = tn_ne_scalar(tn_arange(0, count, 1), *row);
+    return tn_mul(weight, tn_unsqueeze(keep, 1));
 }
 
 tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
@@ -76,49 +72,113 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     tn_nn_embedding_options o = {.size = sizeof o};
     tn__nn_take_options(&o, sizeof o, options);
     tn_scope *scope = tn_scope_open();
-    embedding *e =
-        make(&type, "nn_embedding", num_embeddings, embedding_dim);
-    if (e && o.has_padding_idx && !set_padding(e, o.padding_idx))
-        e = NULL;
-    return tn_scope_result(scope, e);
+    tn_tensor *weight =
+        make_weight("nn_embedding", num_embeddings, embedding_dim);
+    if (weight && o.has_padding_idx)
+        weight = without_row("nn_embedding", weight, &o.padding_idx);
+    embedding *e = weight ? tn_module_new(&type) : NULL;
+    if (e) {
+        e->has_padding_idx = o.has_padding_idx;
+        e->padding_idx = o.padding_idx;
+        e->weight = tn_module_add_parameter(e, "weight", weight);
+    }
+    return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }
 
 /* ---- bags ------------------------------------------------------------------------- */
 
-static tn_tensor *bag_forward(tn_module *self, tn_tensor *input)
+typedef struct embedding_bag {
+    tn_module base;
+    tn_tensor *weight; /* (num_embeddings, embedding_dim) */
+    char mode[8];
+    tn_nn_embedding_bag_options options; /* its mode is not looked at */
+} embedding_bag;
+
+static tn_tensor *bag(const embedding_bag *e, tn_tensor *input,
+                      tn_tensor *offsets, tn_tensor *per_sample_weights)
 {
-    embedding *e = (embedding *)self;
-    if (tn_tensor_ndim(input) != 2) {
-        tn_error_set(TN_ERR_SHAPE,
-                     "EmbeddingBag: input has %d dimensions; (batch, length) "
-                     "is wanted",
-                     tn_tensor_ndim(input));
-        return NULL;
-    }
-    tn_tensor *x = tn_embedding(input, e->weight);
-    return e->sum ? tn_sum(x, .dim = tn_dims(1))
-                  : tn_mean(x, .dim = tn_dims(1));
+    const tn_nn_embedding_bag_options *o = &e->options;
+    tn_embedding_bag_options options = {
+        .size = sizeof options,
+        .max_norm = o->max_norm,
+        .norm_type = o->norm_type,
+        .scale_grad_by_freq = o->scale_grad_by_freq,
+        .mode = e->mode,
+        .per_sample_weights = per_sample_weights,
+        .include_last_offset = o->include_last_offset && offsets};
+    if (o->has_padding_idx)
+        options.padding_idx = tn_dims(o->padding_idx);
+    return tn_embedding_bag_with(input, e->weight, offsets, &options);
 }
 
-tn_module *tn_nn_embedding_bag(int64_t num_embeddings, int64_t embedding_dim,
-                               const char *mode)
+static tn_tensor *bag_forward(tn_module *self, tn_tensor *input)
 {
-    static const tn_module_class type = {
-        sizeof type, "EmbeddingBag", sizeof(embedding), bag_forward, describe,
-        NULL};
-    if (mode && strcmp(mode, "mean") != 0 && strcmp(mode, "sum") != 0) {
+    return bag((embedding_bag *)self, input, NULL, NULL);
+}
+
+static void describe_bag(const tn_module *self, char *text, size_t room)
+{
+    const embedding_bag *e = (const embedding_bag *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64 ", mode='%s'",
+             tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1),
+             e->mode);
+    size_t at = strlen(text);
+    if (e->options.has_padding_idx && at < room)
+        snprintf(text + at, room - at, ", padding_idx=%" PRId64,
+                 e->options.padding_idx);
+}
+
+static const tn_module_class bag_class = {
+    sizeof bag_class, "EmbeddingBag", sizeof(embedding_bag), bag_forward,
+    describe_bag, NULL};
+
+tn_tensor *tn_nn_embedding_bag_forward(void *module, tn_tensor *input,
+                                       tn_tensor *offsets,
+                                       tn_tensor *per_sample_weights)
+{
+    if (!module || !input)
+        return NULL;
+    embedding_bag *e = module;
+    if (e->base.type != &bag_class) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_embedding_bag_forward: the module is a %s",
+                     e->base.type->name);
+        return NULL;
+    }
+    tn_module_call at = tn_module_begin(module);
+    tn_tensor *y = bag(e, input, offsets, per_sample_weights);
+    tn_module_end(module, &at, &y, 1);
+    return y;
+}
+
+tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
+                                    int64_t embedding_dim,
+                                    const tn_nn_embedding_bag_options *options)
+{
+    tn_nn_embedding_bag_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
+    const char *mode = o.mode ? o.mode : "mean";
+    if (strcmp(mode, "mean") != 0 && strcmp(mode, "sum") != 0 &&
+        strcmp(mode, "max") != 0) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_embedding_bag: mode \"%s\" is neither \"mean\" nor "
-                     "\"sum\"",
+                     "\"sum\" nor \"max\"",
                      mode);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
-    embedding *e =
-        make(&type, "nn_embedding_bag", num_embeddings, embedding_dim);
-    if (e)
-        e->sum = mode && strcmp(mode, "sum") == 0;
-    return tn_scope_result(scope, e);
+    tn_tensor *weight =
+        make_weight("nn_embedding_bag", num_embeddings, embedding_dim);
+    if (weight && o.has_padding_idx)
+        weight = without_row("nn_embedding_bag", weight, &o.padding_idx);
+    embedding_bag *e = weight ? tn_module_new(&bag_class) : NULL;
+    if (e) {
+        e->weight = tn_module_add_parameter(e, "weight", weight);
+        snprintf(e->mode, sizeof e->mode, "%s", mode);
+        e->options = o;
+        e->options.mode = NULL;
+    }
+    return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }
 
 /* ---- two inputs --------------------------------------------------------------------- */

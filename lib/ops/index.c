@@ -286,10 +286,9 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
-/* dst is written; src NULL: the number, in a tensor of one element. */
-static tn_status scatter_into(const char *name, tn_tensor *dst, int dim,
-                              tn_tensor *index, tn_tensor *src, double number,
-                              uint32_t reduce)
+tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
+                           tn_tensor *index, tn_tensor *src, double number,
+                           uint32_t reduce)
 {
     tn_status status = check_index(name, index);
     if (status < 0)
@@ -362,13 +361,14 @@ static tn_status run_scatter(tn__call *call, uint32_t reduce)
     tn_scope *scope = tn_scope_open();
     tn_status status =
         !scope ? TN_ERR_MEMORY
-               : scatter_into(name, out, dim,
-                              tn__call_tensor(call, TN__ARG_SCATTER_INDEX),
-                              tn__call_tensor(call, TN__ARG_SCATTER_SRC),
-                              src->kind == TN_VALUE_NUMBER
-                                  ? tn__call_float(call, TN__ARG_SCATTER_SRC)
-                                  : 0,
-                              reduce);
+               : tn__scatter_into(
+                     name, out, dim,
+                     tn__call_tensor(call, TN__ARG_SCATTER_INDEX),
+                     tn__call_tensor(call, TN__ARG_SCATTER_SRC),
+                     src->kind == TN_VALUE_NUMBER
+                         ? tn__call_float(call, TN__ARG_SCATTER_SRC)
+                         : 0,
+                     reduce);
     tn_scope_close(scope);
     return status;
 }

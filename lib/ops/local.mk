@@ -16,7 +16,8 @@ libtenon_la_SOURCES += \
 	lib/ops/split.c lib/ops/shape.c lib/ops/diagonal.c \
 	lib/ops/loss.h lib/ops/distance.c lib/ops/norms.c lib/ops/products.c \
 	lib/ops/scan.c \
-	lib/ops/composite.c lib/ops/loss.c lib/ops/transfer.c \
+	lib/ops/composite.c lib/ops/loss.c lib/ops/ctc.c lib/ops/linear_loss.c lib/ops/bag.c \
+	lib/ops/transfer.c \
 	lib/ops/native.c lib/ops/native.h lib/ops/matmul.c lib/ops/index.c \
 	lib/ops/window.c lib/ops/window.h lib/ops/columns.c lib/ops/conv.c \
 	lib/ops/pool.c lib/ops/pool_back.c \

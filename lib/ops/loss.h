@@ -16,4 +16,7 @@ bool tn__find_reduction(const tn__call *call, int arg,
 
 tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 
+/* How many rows of linear_cross_entropy's results stand in memory at once. */
+int64_t tn__linear_nll_rows(int64_t results_a_row);
+
 #endif

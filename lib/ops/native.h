@@ -34,6 +34,11 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
 /* A number written into all of dst. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
-
+/* src, or where that is NULL the number, written into dst where index says along
+ * dim, or folded into what is there: TN_SCATTER_... What it makes belongs to the
+ * open scope. */
+tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
+                           tn_tensor *index, tn_tensor *src, double number,
+                           uint32_t reduce);
 
 #endif

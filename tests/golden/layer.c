@@ -254,7 +254,7 @@ static tn_module *make_embedding_bag(const json_t *args)
 {
     return tn_nn_embedding_bag(whole(args, "num_embeddings", 0),
                                whole(args, "embedding_dim", 0),
-                               text(args, "mode"));
+                               .mode = text(args, "mode"));
 }
 
 static tn_module *make_bilinear(const json_t *args)

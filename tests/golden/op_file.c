@@ -133,6 +133,18 @@ static bool bind_list(const sample *s, const json_t *value,
         out->of.dims = &b->dims[i];
         return true;
     }
+    if (takes(arg, TN_VALUE_TENSOR)) { /* lengths: ours are a tensor */
+        int64_t whole_number[MOST_TENSORS];
+        for (size_t k = 0; k < count; k++) {
+            if (!json_is_integer(json_array_get(value, k)))
+                return false;
+            whole_number[k] = json_integer_value(json_array_get(value, k));
+        }
+        out->kind = TN_VALUE_TENSOR;
+        out->of.tensor = tn_tensor_from_array(whole_number, TN_I64,
+                                              tn_dims((int64_t)count));
+        return out->of.tensor != NULL;
+    }
     if (!takes(arg, TN_VALUE_FLOATS))
         return false;
     for (size_t k = 0; k < count; k++)

@@ -297,6 +297,46 @@ static void test_layers(void)
        "and does nothing in eval mode");
 }
 
+static void test_bags(void)
+{
+    const int64_t row[] = {0, 1, 3, 2, 3, 1}, start[] = {0, 3, 5, 6};
+    const float scale[] = {2, 3, 1, 1, 1, 5};
+    tn_tensor *input = tn_tensor_from_array(row, TN_I64, tn_dims(6));
+    tn_tensor *offsets = tn_tensor_from_array(start, TN_I64, tn_dims(4));
+    tn_tensor *weights = tn_tensor_from_array(scale, TN_F32, tn_dims(6));
+    tn_module *bag = tn_nn_embedding_bag(4, 2, .mode = "sum",
+                                         .has_padding_idx = true,
+                                         .padding_idx = -3,
+                                         .include_last_offset = true);
+    tn_tensor *weight = tn_module_parameter(bag, "weight");
+    is_double_near(tn_item(tn_sum(tn_abs(tn_select(weight, 0, 1)))), 0, 0,
+                   "EmbeddingBag: the row of padding starts as zeros");
+    ramp(weight, 1, 1);
+    is_near(tn_nn_embedding_bag_forward(bag, input, offsets, weights),
+            ((double[]){9, 12, 12, 14, 0, 0}), 6,
+            "EmbeddingBag of a list, weighted");
+    is_near(tn_forward(bag, tn_reshape(input, tn_dims(3, 2))),
+            ((double[]){1, 2, 12, 14, 7, 8}), 6, "EmbeddingBag of rows");
+    is_error(tn_nn_embedding_bag(4, 2, .mode = "median") ? 0
+                                                         : TN_ERR_ARGUMENT,
+             "nn_embedding_bag: mode \"median\" is neither \"mean\" nor "
+             "\"sum\" nor \"max\"", "EmbeddingBag of a mode that is none");
+    is_error(tn_nn_embedding_bag(4, 2, .has_padding_idx = true,
+                                 .padding_idx = 4)
+                 ? 0
+                 : TN_ERR_ARGUMENT,
+             "nn_embedding_bag: padding_idx 4 is outside [-4, 4)",
+             "EmbeddingBag with padding outside");
+    is_error(tn_nn_embedding_bag(0, 2) ? 0 : TN_ERR_ARGUMENT,
+             "nn_embedding_bag: num_embeddings 0, embedding_dim 2: positive "
+             "numbers are wanted", "EmbeddingBag of nothing");
+    is_error(tn_nn_embedding_bag_forward(tn_nn_linear(3, 2), input, NULL, NULL)
+                 ? 0
+                 : TN_ERR_ARGUMENT,
+             "nn_embedding_bag_forward: the module is a Linear",
+             "EmbeddingBag's call of another module");
+}
+
 /* ---- hooks and recomputing ---------------------------------------------------- */
 
 static tn_tensor *doubled(tn_module *module, tn_tensor *input,
@@ -373,6 +413,7 @@ int main(void)
     test_files();
     test_mistakes();
     test_layers();
+    test_bags();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
     test_hooks();

@@ -91,6 +91,118 @@ static void check_shapes(void)
             "tril: input has 1 dimensions, a matrix has 2");
 }
 
+static void check_losses(void)
+{
+    tn_tensor *p = tn_zeros(tn_dims(5, 2, 4)), *t = tn_full(tn_dims(2, 3), 1);
+    tn_tensor *two = tn_full(tn_dims(2), 2), *one = tn_full(tn_dims(1), 2);
+    refused(tn_ctc_loss(v, t, two, two), TN_ERR_SHAPE,
+            "ctc_loss: log_probs (3,) is neither (T, N, C) nor (T, C)");
+    refused(tn_ctc_loss(t, t, two, two), TN_ERR_DTYPE,
+            "ctc_loss: log_probs is int64; it takes floating tensors: convert "
+            "it with tn_to_dtype");
+    refused(tn_ctc_loss(p, x, two, two), TN_ERR_DTYPE,
+            "ctc_loss: targets is float32; convert it to int64 with "
+            "tn_to_dtype");
+    refused(tn_ctc_loss(p, tn_t(t), two, two), TN_ERR_SHAPE,
+            "ctc_loss: targets (3, 2) is neither (N, S) nor a list, for "
+            "log_probs (5, 2, 4)");
+    refused(tn_ctc_loss(p, t, one, two), TN_ERR_SHAPE,
+            "ctc_loss: input_lengths (1,) is not one number for each of 2 "
+            "sequences");
+    refused(tn_ctc_loss(p, t, two, x), TN_ERR_DTYPE,
+            "ctc_loss: target_lengths is float32; convert it to int64 with "
+            "tn_to_dtype");
+    refused(tn_ctc_loss(p, t, two, two, .blank = 4), TN_ERR_ARGUMENT,
+            "ctc_loss: blank 4 is outside [0, 4)");
+    refused(tn_ctc_loss(p, t, two, two, .reduction = "some"), TN_ERR_ARGUMENT,
+            "ctc_loss: reduction \"some\" is neither \"mean\" nor \"sum\" nor "
+            "\"none\"");
+    refused(tn_ctc_loss(p, tn_full(tn_dims(3), 1), two, two), TN_ERR_SHAPE,
+            "ctc_loss: target_lengths, from 2 to 2, add up to 4; targets has 3 "
+            "elements");
+    refused(tn_ctc_loss(p, t, tn_full(tn_dims(2), 6), two), TN_ERR_INDEX,
+            "ctc_loss: index 6 at position (0,) is outside [0, 6)");
+    refused(tn_ctc_loss(p, t, two, tn_full(tn_dims(2), 4)), TN_ERR_INDEX,
+            "ctc_loss: index 4 at position (0,) is outside [0, 4)");
+    refused(tn_ctc_loss(p, t, two, tn_full(tn_dims(2), -1)), TN_ERR_INDEX,
+            "ctc_loss: index -1 at position (0,) is outside [0, 4)");
+    refused(tn_ctc_loss(p, tn_full(tn_dims(2, 3), 4), two, two), TN_ERR_INDEX,
+            "ctc_loss: index 4 at position (0, 1) is outside [0, 4)");
+
+    refused(tn_embedding_bag(i, x, NULL), TN_ERR_SHAPE,
+            "embedding_bag: input (3,) is not (bags, length); a list needs "
+            "offsets");
+    refused(tn_embedding_bag(t, x, two), TN_ERR_SHAPE,
+            "embedding_bag: input (2, 3) is not a list, as offsets need it");
+    refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
+            "embedding_bag: weight (3,) is no matrix");
+    refused(tn_embedding_bag(t, x, NULL, .mode = "median"), TN_ERR_ARGUMENT,
+            "embedding_bag: mode \"median\" is neither \"sum\" nor \"mean\" nor "
+            "\"max\"");
+    refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
+            TN_ERR_ARGUMENT, "embedding_bag: per_sample_weights with another "
+            "mode than \"sum\"");
+    refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
+                             .per_sample_weights = v),
+            TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) has not the "
+            "shape of input (2, 3)");
+    refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
+                             .per_sample_weights = tn_to_dtype(x, TN_F64)),
+            TN_ERR_DTYPE, "embedding_bag: dtypes differ: per_sample_weights is "
+            "float64, weight is float32; convert one with tn_to_dtype");
+    refused(tn_embedding_bag(t, x, NULL, .mode = "max",
+                             .scale_grad_by_freq = true),
+            TN_ERR_ARGUMENT, "embedding_bag: scale_grad_by_freq with mode "
+            "\"max\"; \"sum\" and \"mean\" take it");
+    refused(tn_embedding_bag(t, x, NULL, .padding_idx = tn_dims(2)),
+            TN_ERR_INDEX,
+            "embedding_bag: padding_idx 2 is outside [-2, 2)");
+    refused(tn_embedding_bag(i, x, x), TN_ERR_SHAPE,
+            "embedding_bag: offsets (2, 3) is no list with the start of each "
+            "bag");
+    refused(tn_embedding_bag(i, x, one, .include_last_offset = true),
+            TN_ERR_SHAPE, "embedding_bag: offsets (1,) is no list with the "
+            "start of each bag and the end of the last");
+    refused(tn_embedding_bag(i, x, v), TN_ERR_DTYPE,
+            "embedding_bag: offsets is float32; convert it to int64 with "
+            "tn_to_dtype");
+    refused(tn_embedding_bag(i, tn_ones(tn_dims(9, 2)),
+                             tn_full(tn_dims(1), 4)),
+            TN_ERR_INDEX,
+            "embedding_bag: index 4 at position (0,) is outside [0, 4)");
+    refused(tn_embedding_bag(i, tn_ones(tn_dims(9, 2)), one), TN_ERR_INDEX,
+            "embedding_bag: index -1 at position (0, 0) is outside [0, 1)");
+
+    tn_tensor *w4 = tn_ones(tn_dims(4, 3));
+    refused(tn_linear_cross_entropy(x, tn_ones(tn_dims(4, 2)), two),
+            TN_ERR_SHAPE, "linear_cross_entropy: input (2, 3) and "
+            "linear_weight (4, 2) are not (N, D) or (D) and (C, ..., D)");
+    refused(tn_linear_cross_entropy(i, w4, two), TN_ERR_DTYPE,
+            "linear_cross_entropy: input is int64; it takes floating tensors: "
+            "convert it with tn_to_dtype");
+    refused(tn_linear_cross_entropy(x, tn_to_dtype(w4, TN_F64), two),
+            TN_ERR_DTYPE, "linear_cross_entropy: dtypes differ: input is "
+            "float32, linear_weight is float64; convert one with tn_to_dtype");
+    refused(tn_linear_cross_entropy(x, w4, two, .linear_bias = v),
+            TN_ERR_SHAPE, "linear_cross_entropy: linear_bias (3,) does not fit "
+            "linear_weight (4, 3)");
+    refused(tn_linear_cross_entropy(x, w4, two, .weight = v), TN_ERR_SHAPE,
+            "linear_cross_entropy: weight (3,) has not one number for each of "
+            "the 4 classes");
+    refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
+            "linear_cross_entropy: target (3,) does not fit: classes (2,), or "
+            "their probabilities, are wanted");
+    refused(tn_linear_cross_entropy(x, w4, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
+            "linear_cross_entropy: target is float32; convert classes to int64 "
+            "with tn_to_dtype");
+    refused(tn_linear_cross_entropy(x, w4, two, .label_smoothing = 2),
+            TN_ERR_ARGUMENT, "linear_cross_entropy: label_smoothing 2 is "
+            "outside [0, 1]");
+    refused(tn_linear_cross_entropy(x, w4, tn_full(tn_dims(2), 4)),
+            TN_ERR_INDEX, "linear_cross_entropy: index 4 at position (0, 0, 0) "
+            "is outside [0, 4)");
+}
+
 static void check_dtypes(void)
 {
     refused(tn_matmul(x, tn_ones(tn_dims(3, 2), .dtype = TN_F64)),
@@ -351,6 +463,7 @@ int main(void)
     img = tn_ones(tn_dims(1, 2, 4, 4));
     w = tn_ones(tn_dims(2, 2, 3, 3));
     check_shapes();
+    check_losses();
     check_dtypes();
     check_values();
     check_null_and_names();

@@ -1,6 +1,9 @@
 /* Every row of the operator table, on each device that is here: what it gives
  * for small tensors, as the text that PyTorch 2.x prints for the same call. */
+#include <string.h>
 #include <tap.h>
+#include <tenon/autograd.h>
+#include <tenon/device.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
 
@@ -33,6 +36,128 @@ static tn_tensor *indices_of(tn_tensor *x)
     tn_tensor *indices = NULL;
     tn_max_dim(x, 1, &indices);
     return indices;
+}
+
+/* The gradient of the sum of y by x. */
+static tn_tensor *gradient(tn_tensor *y, tn_tensor *x)
+{
+    return y && tn_backward(tn_sum(y)) >= 0 ? tn_tensor_grad(x) : NULL;
+}
+
+static void check_bags(void)
+{
+    const int64_t row[] = {0, 1, 3, 2, 3, 1}, start[] = {0, 3, 5, 6};
+    const int64_t few[] = {0, 3, 3, 3};
+    tn_tensor *w = tn_reshape(tn_arange(0, 12, 1, .dtype = TN_F32),
+                              tn_dims(4, 3));
+    tn_tensor *i = tn_tensor_from_array(row, TN_I64, tn_dims(6));
+    tn_tensor *at = tn_tensor_from_array(start, TN_I64, tn_dims(4));
+    tn_tensor *j = tn_tensor_from_array(few, TN_I64, tn_dims(2, 2));
+    check("embedding_bag: sums without the padding",
+          tn_embedding_bag(i, w, at, .mode = "sum", .padding_idx = tn_dims(1),
+                           .include_last_offset = true),
+          "tensor([[ 9., 11., 13.],\n"
+          "        [15., 17., 19.],\n"
+          "        [ 0.,  0.,  0.]])");
+    check("embedding_bag: means",
+          tn_embedding_bag(i, w, at, .padding_idx = tn_dims(-3),
+                           .include_last_offset = true),
+          "tensor([[4.5000, 5.5000, 6.5000],\n"
+          "        [7.5000, 8.5000, 9.5000],\n"
+          "        [0.0000, 0.0000, 0.0000]])");
+    check("embedding_bag: the greatest",
+          tn_embedding_bag(i, w, at, .mode = "max", .padding_idx = tn_dims(1),
+                           .include_last_offset = true),
+          "tensor([[ 9., 10., 11.],\n"
+          "        [ 9., 10., 11.],\n"
+          "        [ 0.,  0.,  0.]])");
+    check("embedding_bag: bags of one length",
+          tn_embedding_bag(j, w, NULL, .mode = "max"),
+          "tensor([[ 9., 10., 11.],\n"
+          "        [ 9., 10., 11.]])");
+    tn_tensor *leaf = tn_requires_grad(tn_clone(w));
+    check("embedding_bag: gradients by frequency",
+          gradient(tn_embedding_bag(j, leaf, NULL, .scale_grad_by_freq = true),
+                   leaf),
+          "tensor([[0.5000, 0.5000, 0.5000],\n"
+          "        [0.0000, 0.0000, 0.0000],\n"
+          "        [0.0000, 0.0000, 0.0000],\n"
+          "        [0.5000, 0.5000, 0.5000]])");
+    leaf = tn_requires_grad(tn_clone(w));
+    check("embedding: gradients by frequency",
+          gradient(tn_embedding(j, leaf, .scale_grad_by_freq = true), leaf),
+          "tensor([[1., 1., 1.],\n"
+          "        [0., 0., 0.],\n"
+          "        [0., 0., 0.],\n"
+          "        [1., 1., 1.]])");
+}
+
+static void check_losses(void)
+{
+    const float p[] = {0.1f, 0.6f, 0.3f, 0.2f, 0.5f, 0.3f, 0.7f, 0.2f, 0.1f};
+    const float x_data[] = {1, -2, 3, 4, 5, -6};
+    const int64_t label[] = {1, 2}, class[] = {2, 0};
+    tn_tensor *x = tn_tensor_from_array(p, TN_F32, tn_dims(3, 3));
+    x = tn_requires_grad(tn_detach(tn_unsqueeze(tn_log(x), 1)));
+    tn_tensor *target = tn_tensor_from_array(label, TN_I64, tn_dims(1, 2));
+    tn_tensor *three = tn_full(tn_dims(1), 3), *two = tn_full(tn_dims(1), 2);
+    tn_tensor *loss = tn_ctc_loss(x, target, three, two, .reduction = "sum");
+    check("ctc_loss", tn_detach(loss), "tensor(1.6555)");
+    check("ctc_loss: the gradient is that of log_softmax's input",
+          gradient(loss, x),
+          "tensor([[[ 0.0738, -0.3738,  0.3000]],\n\n"
+          "        [[ 0.1372,  0.3168, -0.4539]],\n\n"
+          "        [[ 0.0403,  0.2000, -0.2403]]])");
+    check("ctc_loss of what does not fit",
+          tn_ctc_loss(tn_detach(x), target, tn_full(tn_dims(1), 1), two),
+          "tensor(inf)");
+    check("ctc_loss of what does not fit, as 0",
+          tn_ctc_loss(tn_detach(x), target, tn_full(tn_dims(1), 1), two,
+                      .zero_infinity = true),
+          "tensor(0.)");
+    check("linear_cross_entropy",
+          tn_linear_cross_entropy(
+              tn_tensor_from_array(x_data, TN_F32, tn_dims(2, 3)), tn_eye(3),
+              tn_tensor_from_array(class, TN_I64, tn_dims(2)),
+              .label_smoothing = 0.3),
+          "tensor(1.5231)");
+}
+
+static bool close_to(tn_tensor *x, tn_tensor *y)
+{
+    return tn_item(tn_allclose(x, y, .rtol = 1e-4, .atol = 1e-7)) == 1;
+}
+
+/* More rows than a block has: the results never stand in memory as a whole, and
+ * the gradient is the plain way's. */
+static void check_blocks(tn_device *device)
+{
+    enum { N = 1000, C = 17000, D = 4 };
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_manual_seed(1);
+    tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(N, D)));
+    tn_tensor *w = tn_requires_grad(tn_randn(tn_dims(C, D)));
+    tn_tensor *y = tn_requires_grad(tn_detach(x));
+    tn_tensor *v = tn_requires_grad(tn_detach(w));
+    tn_tensor *target = tn_arange(0, N, 1);
+    tn_memory(device, &before);
+    tn_memory_reset_peak(device);
+    tn_tensor *a = tn_linear_cross_entropy(x, w, target);
+    bool fine = a && tn_backward(a) >= 0;
+    tn_memory(device, &after);
+    int64_t most = after.peak_bytes - before.allocated_bytes;
+    ok(fine && most < (int64_t)N * C * 4 * 3 / 4,
+       "linear_cross_entropy of %d by %d: at most %lld bytes at once", N, C,
+       (long long)most);
+    tn_tensor *b = tn_cross_entropy(tn_linear(y, v, NULL), target);
+    ok(b && tn_backward(b) >= 0 && close_to(a, b), "the loss of blocks");
+    ok(close_to(tn_tensor_grad(x), tn_tensor_grad(y)),
+       "the input's gradient, block after block");
+    ok(close_to(tn_tensor_grad(w), tn_tensor_grad(v)),
+       "the weight's gradient, summed over blocks");
+    ok(!tn_error(), "no error%s%s", tn_error() ? ": " : "",
+       tn_error() ? tn_error() : "");
+    tn_error_clear();
 }
 
 static void check_rows(void)
@@ -842,7 +967,11 @@ int main(void)
         tn_device_set(device);
         tn_scope *scope = tn_scope_open();
         check_rows();
+        check_bags();
+        check_losses();
         check_random();
+        if (strcmp(device_name, "cpu") == 0) /* reference takes seconds */
+            check_blocks(device);
         tn_scope_close(scope);
     }
     if (tn_is_available("reference") && tn_is_available("cpu")) {
