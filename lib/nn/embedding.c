@@ -145,8 +145,11 @@ tn_tensor *tn_nn_embedding_bag_forward(void *module, tn_tensor *input,
                      e->base.type->name);
         return NULL;
     }
-    tn_module_call at = tn_module_begin(module);
-    tn_tensor *y = bag(e, input, offsets, per_sample_weights);
+    /* Integers have no gradient that a hook could see; weights do. */
+    tn_tensor *in[] = {input, per_sample_weights};
+    tn_module_call at =
+        tn_module_begin(module, in, per_sample_weights ? 2 : 1);
+    tn_tensor *y = bag(e, in[0], offsets, in[1]);
     tn_module_end(module, &at, &y, 1);
     return y;
 }
