@@ -10,24 +10,24 @@
 #include "../../tools/check/by_hand.h"
 
 static const char *by_name_isa, *by_name_stream;
+static char by_name_plugin[32]; /* the name of the one that is open */
 
 static inline const char *by_name_option(const char *key)
 {
-    char name[64] = "TENON_OPENCL_";
-    size_t at = strlen(name);
+    char name[64];
     if (strcmp(key, "isa") == 0)
         return by_name_isa;
     if (strcmp(key, "stream") == 0)
         return by_name_stream;
-    for (; *key && at + 1 < sizeof name; key++)
-        name[at++] = (char)toupper((unsigned char)*key);
-    name[at] = 0;
+    snprintf(name, sizeof name, "TENON_%s_%.20s", by_name_plugin, key);
+    for (char *c = name; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
     return getenv(name);
 }
 
 /* Opens a device of tn_<name>.so in TENON_PLUGIN_PATH: "cpu", or "opencl:1".
  * option("isa") tells isa, unless NULL; option("stream") tells by_name_stream;
- * TENON_OPENCL_<KEY> are the opencl plugin's. Only the plugin named reference
+ * other options are TENON_<NAME>_<KEY>, as always. Only the plugin named reference
  * may call the interpreter.
  * False with by_hand_failure() set. */
 static inline bool by_name_open(by_hand *h, const char *name, const char *isa)
@@ -39,6 +39,7 @@ static inline bool by_name_open(by_hand *h, const char *name, const char *isa)
     snprintf(path, sizeof path, "%s/tn_%.*s.so", folder ? folder : ".",
              (int)length, name);
     by_name_isa = isa;
+    snprintf(by_name_plugin, sizeof by_name_plugin, "%.*s", (int)length, name);
     return by_hand_open(
         h, &(by_hand_how){.path = path,
                           .option = by_name_option,

@@ -1,11 +1,12 @@
 /* matmul, scatter, scan and sort against naive code (tools/check/primitives.c),
  * on random shapes, strides and all dtypes. TENON_TEST_PLUGIN names a plugin;
- * unset: cpu and reference. TENON_TEST_SEED is the first case's seed. */
+ * unset: cpu and reference. TENON_TEST_SEED is the first case's seed (1),
+ * TENON_TEST_CASES how many there are of each (300). */
 #include "../../tools/check/primitives.h"
 #include "../tap.h"
 #include "by_name.h"
 
-enum { CASES = 300 };
+static uint64_t cases = 300;
 
 static void test_plugin(const char *name, uint64_t seed)
 {
@@ -16,14 +17,14 @@ static void test_plugin(const char *name, uint64_t seed)
     }
     for (int p = 0; p < PRIMITIVE_COUNT; p++) {
         int wrong = 0;
-        for (uint64_t i = 0; i < CASES; i++) {
+        for (uint64_t i = 0; i < cases; i++) {
             char why[512];
             if (!primitive_case(&h, p, seed + i, why, sizeof why) &&
                 wrong++ < 3)
                 note("TENON_TEST_SEED=%" PRIu64 ": %s", seed + i, why);
         }
-        is_int(wrong, 0, "%s: %s is right in %d cases", name,
-               primitive_names[p], CASES);
+        is_int(wrong, 0, "%s: %s is right in %" PRIu64 " cases", name,
+               primitive_names[p], cases);
     }
     by_hand_close(&h);
 }
@@ -32,7 +33,10 @@ int main(void)
 {
     const char *name = getenv("TENON_TEST_PLUGIN");
     const char *text = getenv("TENON_TEST_SEED");
+    const char *count = getenv("TENON_TEST_CASES");
     uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
+    if (count)
+        cases = strtoull(count, NULL, 0);
     plan_later();
     note("seed %" PRIu64, seed);
     if (name) {

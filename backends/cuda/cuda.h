@@ -1,0 +1,133 @@
+/* cuda.h: what the files of this plugin share. */
+#ifndef TN_CUDA_CUDA_H
+#define TN_CUDA_CUDA_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <tenon/plugin.h>
+
+#include "driver.h"
+
+/* The core's table, given to tenon_plugin_v1. */
+extern const tn_host *tn__cuda_host;
+
+/* Records of a queue's fault buffer: 2.5 MiB. */
+#define TN_CUDA_FAULTS 65536
+
+/* A device that the driver has; nothing of it is open. */
+typedef struct tn_cuda_listed {
+    tn_cu_device device;
+    int major, minor; /* compute capability */
+    bool usable;      /* else info.note says why not */
+    tn_device_info info;
+} tn_cuda_listed;
+
+/* A built kernel. The table of them is read without a lock: a slot's function
+ * is stored last, and a table that has become too small stays until the device
+ * is closed. */
+typedef struct tn_cuda_kernel {
+    uint64_t key[2];
+    tn_cu_module module; /* owned */
+    _Atomic(tn_cu_function) function; /* NULL: the slot is free */
+} tn_cuda_kernel;
+
+typedef struct tn_cuda_table {
+    struct tn_cuda_table *older; /* owned */
+    size_t room, count;          /* room: a power of two */
+    tn_cuda_kernel slot[];       /* open addressing by key */
+} tn_cuda_table;
+
+struct tn_plugin_device {
+    const tn_cuda_listed *listed;
+    tn_cu_context context; /* the primary one, retained */
+    tn_target target;
+    bool blocking;    /* option `blocking`: each piece of work is waited for */
+    bool wants_ptx;   /* option `code`: ptx, which the driver compiles */
+    char arch[48];    /* "--gpu-architecture=sm_90" */
+    int driver_version; /* 13000: 13.0 */
+    pthread_mutex_t build_lock; /* each kernel is built once */
+    _Atomic(tn_cuda_table *) kernels; /* owned; NULL: none yet */
+};
+
+struct tn_buffer {
+    tn_cu_pointer pointer; /* owned */
+    uint64_t bytes;
+};
+
+struct tn_queue {
+    tn_plugin_device *device;
+    tn_cu_stream stream; /* owned */
+    /* On the device, owned, 0 until needed: the list of index faults, the
+     * greatest scratch that was needed, argument words too long for a
+     * launch. */
+    tn_cu_pointer faults, scratch, words;
+    uint64_t scratch_bytes;
+    bool checked; /* a launch since the last sync may have found a fault */
+    uint64_t last_tag, unsynced; /* of work since the last sync */
+};
+
+struct tn_event {
+    const tn_plugin_device *device;
+    tn_cu_event event; /* owned */
+};
+
+/* ---- failures (queue.c) ------------------------------------------------- */
+
+/* Records what a call of the driver returned; what = "cuMemAlloc". */
+tn_status tn__cuda_fail(const tn_plugin_device *device, const char *what,
+                        tn_cu_result error);
+
+/* After a piece of work was given to the queue: waits if `blocking`. */
+tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag);
+
+/* The calling thread's current context is that of the device; 0, or what the
+ * driver says. Other users of CUDA in the process may have changed it. */
+static inline tn_cu_result tn__cuda_enter(const tn_plugin_device *device)
+{
+    return tn__cu.context_set(device->context);
+}
+
+/* ---- kernels (compile.c) ------------------------------------------------ */
+
+/* The function of a plan, built if need be. program NULL: of a primitive. */
+tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
+                          const tn_plan *plan, tn_cu_function *out);
+void tn__cuda_kernels_release(tn_plugin_device *device);
+
+/* ---- slots of the plugin's table, by the file that fills them ----------- */
+
+/* device.c */
+tn_status tn__cuda_device_count(uint32_t *count);
+tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info);
+tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **device);
+void tn__cuda_device_close(tn_plugin_device *device);
+
+/* memory.c */
+tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                                tn_buffer **buffer);
+void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
+tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *copy);
+
+/* queue.c */
+tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **queue);
+void tn__cuda_queue_close(tn_queue *queue);
+tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault);
+tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **event);
+void tn__cuda_event_close(tn_event *event);
+tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event);
+tn_status tn__cuda_event_query(tn_event *event, uint32_t *done);
+tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event);
+
+/* launch.c */
+tn_status tn__cuda_program_build(tn_plugin_device *device,
+                                 const tn_program *program, tn_built **built);
+void tn__cuda_program_free(tn_plugin_device *device, tn_built *built);
+tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
+                          const tn_launch *launch);
+tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *matmul);
+tn_status tn__cuda_scatter(tn_queue *queue, const tn_scatter_args *scatter);
+tn_status tn__cuda_scan(tn_queue *queue, const tn_scan_args *scan);
+tn_status tn__cuda_sort(tn_queue *queue, const tn_sort_args *sort);
+
+#endif

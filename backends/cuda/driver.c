@@ -1,0 +1,129 @@
+/* driver.c: libcuda.so.1 and NVRTC, and names for what the driver returns.
+ * Option `nvrtc` names the file of the second. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+tn_cuda_driver tn__cu;
+tn_nvrtc tn__nvrtc;
+
+/* A function by its symbol. POSIX promises what ISO C does not: an object
+ * pointer holds it. */
+static int find(void *library, const char *symbol, void *out)
+{
+    void *found = dlsym(library, symbol);
+    memcpy(out, &found, sizeof found);
+    return found != NULL;
+}
+
+static void why_dlopen(char *out, size_t room, const char *file)
+{
+    const char *text = dlerror();
+    snprintf(out, room, "%s%s", text ? text : file,
+             text ? "" : " cannot be opened");
+}
+
+/* ---- the driver --------------------------------------------------------- */
+
+static char no_driver[256];
+
+static void driver_open(void)
+{
+    static const char file[] = "libcuda.so.1";
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        why_dlopen(no_driver, sizeof no_driver, file);
+        return;
+    }
+#define FIND(field, symbol, parameters)                                       \
+    if (!find(library, #symbol, &tn__cu.field)) {                             \
+        snprintf(no_driver, sizeof no_driver,                                 \
+                 "%s has no " #symbol ": it is older than CUDA 11.2", file);                                                       \
+        return;                                                               \
+    }
+    TN_CUDA_DRIVER_MAP(FIND)
+#undef FIND
+    tn_cu_result error = tn__cu.init(0);
+    if (!error)
+        return;
+    const char *text = NULL;
+    if (tn__cu.error_text(error, &text) || !text)
+        text = "it says no more";
+    snprintf(no_driver, sizeof no_driver, "cuInit: %s: %s%s",
+             tn__cuda_error_name(error), text,
+             error == TN_CU_STUB_LIBRARY
+                 ? "; the toolkit's stub was found instead of the driver"
+                 : "");
+}
+
+const char *tn__cuda_driver_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, driver_open);
+    return no_driver[0] ? no_driver : NULL;
+}
+
+const char *tn__cuda_error_name(tn_cu_result error)
+{
+    static _Thread_local char number[32];
+    const char *name = NULL;
+    if (tn__cu.error_name && !tn__cu.error_name(error, &name) && name)
+        return name;
+    snprintf(number, sizeof number, "CUDA error %d", error);
+    return number;
+}
+
+/* ---- NVRTC -------------------------------------------------------------- */
+
+static char no_nvrtc[512];
+
+static void *nvrtc_library(void)
+{
+    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12",
+                                        "libnvrtc.so.11.2", "libnvrtc.so"};
+    char path[4096];
+    const char *asked = tn__cuda_host->option("nvrtc");
+    if (asked && *asked)
+        return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++) {
+        snprintf(path, sizeof path, TENON_CUDA_FOLDER "/lib64/%s", files[i]);
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return library;
+}
+
+static void nvrtc_open(void)
+{
+    void *library = nvrtc_library();
+    if (!library) {
+        char said[256];
+        why_dlopen(said, sizeof said, "libnvrtc");
+        snprintf(no_nvrtc, sizeof no_nvrtc,
+                 "NVRTC, CUDA's run-time compiler, is not found (%s); install "
+                 "the CUDA toolkit, or name the file: TENON_CUDA_NVRTC="
+                 "/usr/local/cuda/lib64/libnvrtc.so",
+                 said);
+        return;
+    }
+#define FIND(field, symbol, parameters)                                       \
+    if (!find(library, #symbol, &tn__nvrtc.field)) {                          \
+        snprintf(no_nvrtc, sizeof no_nvrtc,                                   \
+                 "NVRTC has no " #symbol ": it is older than CUDA 11.2");     \
+        return;                                                               \
+    }
+    TN_NVRTC_MAP(FIND)
+#undef FIND
+}
+
+const char *tn__cuda_nvrtc_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, nvrtc_open);
+    return no_nvrtc[0] ? no_nvrtc : NULL;
+}

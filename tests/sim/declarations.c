@@ -1,0 +1,67 @@
+/* Compiled where a CUDA toolkit is: the plugin's own declarations of the driver
+ * and of NVRTC say what the toolkit's headers say. */
+#include <cuda.h>
+#include <nvrtc.h>
+
+#include "../../backends/cuda/driver.h"
+
+#define SAME(ours, theirs) _Static_assert((ours) == (int)(theirs), #theirs)
+SAME(TN_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+SAME(TN_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(TN_CU_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
+SAME(TN_CU_STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY);
+SAME(TN_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(TN_CU_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
+SAME(TN_CU_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU);
+SAME(TN_CU_INVALID_PTX, CUDA_ERROR_INVALID_PTX);
+SAME(TN_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND);
+SAME(TN_CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(TN_CU_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS);
+SAME(TN_CU_MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS);
+SAME(TN_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
+SAME(TN_CU_HOST, CU_MEMORYTYPE_HOST);
+SAME(TN_CU_DEVICE, CU_MEMORYTYPE_DEVICE);
+SAME(TN_CU_MAX_THREADS_PER_BLOCK, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+SAME(TN_CU_SHARED_PER_BLOCK,
+     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+SAME(TN_CU_MULTIPROCESSORS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(TN_CU_COMPUTE_MODE, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+SAME(TN_CU_PCI_BUS, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+SAME(TN_CU_PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+SAME(TN_CU_PCI_DOMAIN, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+SAME(TN_CU_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(TN_CU_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(TN_CU_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(TN_CU_NO_TIMING, CU_EVENT_DISABLE_TIMING);
+
+#define PLACE(ours, theirs)                                                   \
+    _Static_assert(offsetof(tn_cu_rectangle, ours) ==                         \
+                       offsetof(CUDA_MEMCPY2D, theirs),                       \
+                   #theirs)
+PLACE(src_x, srcXInBytes);
+PLACE(src_type, srcMemoryType);
+PLACE(src_host, srcHost);
+PLACE(src_device, srcDevice);
+PLACE(src_pitch, srcPitch);
+PLACE(dst_x, dstXInBytes);
+PLACE(dst_type, dstMemoryType);
+PLACE(dst_host, dstHost);
+PLACE(dst_device, dstDevice);
+PLACE(dst_pitch, dstPitch);
+PLACE(width, WidthInBytes);
+PLACE(height, Height);
+_Static_assert(sizeof(tn_cu_rectangle) == sizeof(CUDA_MEMCPY2D), "size");
+_Static_assert(sizeof(tn_cu_pointer) == sizeof(CUdeviceptr), "pointer");
+_Static_assert(sizeof(CUresult) == sizeof(int), "CUresult is an int");
+_Static_assert(sizeof(CUdevice_attribute) == sizeof(int), "an int too");
+_Static_assert(sizeof(nvrtcResult) == sizeof(int), "an int too");
+
+/* Every function is there under its symbol. Enumerations are int here, so the
+ * types are not the same to a compiler, and are not compared. */
+#define DECLARED(field, symbol, parameters)                                   \
+    _Static_assert(sizeof(&symbol) == sizeof(tn__cu.field), #symbol);
+TN_CUDA_DRIVER_MAP(DECLARED)
+#undef DECLARED
+#define DECLARED(field, symbol, parameters)                                   \
+    _Static_assert(sizeof(&symbol) == sizeof(tn__nvrtc.field), #symbol);
+TN_NVRTC_MAP(DECLARED)

@@ -1,0 +1,33 @@
+# The simulated CUDA driver: see the head of Makefile.am. tests/sim/driver is a
+# folder for LD_LIBRARY_PATH.
+
+EXTRA_DIST += tests/sim/README.md tests/sim/declarations.c
+if HAVE_CUDA
+check_LTLIBRARIES += cuda_sim.la
+cuda_sim_la_SOURCES = \
+	tests/sim/sim.h \
+	tests/sim/driver.c \
+	tests/sim/memory.c \
+	tests/sim/ptx.h tests/sim/ptx.def \
+	tests/sim/ptx_parse.c \
+	tests/sim/ptx_run.c
+cuda_sim_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+cuda_sim_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
+	-no-undefined
+cuda_sim_la_LIBADD = $(TN_LIBS)
+
+check_PROGRAMS += tests/sim/test_sim
+tests_sim_test_sim_SOURCES = tests/sim/test_sim.c $(cuda_sim_la_SOURCES)
+tests_sim_test_sim_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+dist_check_SCRIPTS += tests/sim/test_cuda.sh
+
+check_DATA += tests/sim/driver/libcuda.so.1
+tests/sim/driver/libcuda.so.1: cuda_sim.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
+	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
+endif
+
+clean-local: clean-sim
+clean-sim:
+	-rm -rf tests/sim/driver
+.PHONY: clean-sim

@@ -1,0 +1,77 @@
+/* ptx.h: a kernel as ptx_parse.c makes it and ptx_run.c runs it. Whatever an
+ * instruction reads is a slot of the thread's: registers, special registers
+ * and constants stand in one array. */
+#ifndef TN_SIM_PTX_H
+#define TN_SIM_PTX_H
+
+#include "sim.h"
+
+typedef union ptx_slot {
+    uint64_t u64;
+    int64_t s64;
+    double f64;
+    uint32_t u32;
+    int32_t s32;
+    float f32;
+    uint16_t u16;
+    int16_t s16;
+    uint8_t pred;
+} ptx_slot;
+
+/* Instructions that are more than a function of their operands; the others
+ * are the rows of ptx.def and follow. */
+enum {
+    PTX_BRA,  /* to target */
+    PTX_BAR,  /* until all threads of the group are here */
+    PTX_RET,
+    PTX_LD,   /* d from [a + imm] */
+    PTX_ST,   /* d to [a + imm] */
+    PTX_ATOM, /* d from [a + imm], which takes kind(b, c) */
+    PTX_PACK, /* d = a | b << imm */
+    PTX_UNPACK, /* d = a >> imm, the lower `bytes` of it */
+    PTX_TABLE
+};
+enum { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM };
+enum { PTX_ATOM_ADD, PTX_ATOM_CAS, PTX_ATOM_EXCH };
+
+typedef struct ptx_ins {
+    uint16_t op;
+    uint8_t space, bytes;    /* of LD, ST, ATOM */
+    uint8_t is_signed, kind; /* of LD; of ATOM */
+    uint8_t align;           /* of a vector's first access; else bytes */
+    uint8_t unless;          /* the guard is negated */
+    int32_t guard;           /* slot; -1: always */
+    int32_t d, a, b, c;      /* slots */
+    int32_t target;          /* of BRA */
+    int32_t line;            /* of the text */
+    int64_t imm;
+} ptx_ins;
+
+/* A slot that does not begin as 0xa5a5... : a constant, or a special one. */
+enum { PTX_TID, PTX_NTID, PTX_CTAID, PTX_NCTAID, PTX_LANE, PTX_CONSTANT };
+typedef struct ptx_first {
+    int32_t slot, what;
+    uint64_t value;
+} ptx_first;
+
+#define PTX_MOST_PARAMETERS 64
+struct ptx_kernel {
+    char name[128];
+    size_t parameter_count, parameter_bytes;
+    size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
+    size_t shared_bytes, local_bytes;
+    ptx_ins *ins; /* owned */
+    int32_t ins_count, slot_count;
+    ptx_first *first; /* owned */
+    int32_t first_count;
+};
+
+struct ptx_module {
+    ptx_kernel *kernel; /* owned */
+    size_t count;
+};
+
+/* The row of ptx.def, as an op; -1. */
+int ptx_row(const char *name);
+
+#endif

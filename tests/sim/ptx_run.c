@@ -1,0 +1,311 @@
+/* ptx_run.c: the threads of a launch, one after the other: a thread runs until
+ * it waits at a barrier or ends. Every access to memory is checked. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx.h"
+
+/* ---- what rows of the table use ----------------------------------------- */
+
+__extension__ typedef unsigned __int128 ptx_u128;
+__extension__ typedef __int128 ptx_s128;
+
+static uint32_t ptx_field(uint32_t x, uint32_t at, uint32_t length)
+{
+    uint64_t field = at > 31 ? 0 : x >> at;
+    return (uint32_t)(length > 31 ? field : field & ((1ull << length) - 1));
+}
+
+static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
+{
+    uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t out = 0;
+    for (int i = 0; i < 4; i++) {
+        uint32_t which = selector >> 4 * i & 15;
+        uint32_t byte = (uint32_t)(bytes >> 8 * (which & 7)) & 255;
+        if (which & 8)
+            byte = byte & 128 ? 255 : 0;
+        out |= byte << 8 * i;
+    }
+    return out;
+}
+
+/* One NaN: the other; -0 is less than +0. */
+#define LEAST(t, T)                                                           \
+    static T ptx_min_##t(T x, T y)                                            \
+    {                                                                         \
+        if (x != x || y != y)                                                 \
+            return x != x ? y : x;                                            \
+        return x < y || (x == y && signbit(x)) ? x : y;                       \
+    }                                                                         \
+    static T ptx_max_##t(T x, T y)                                            \
+    {                                                                         \
+        if (x != x || y != y)                                                 \
+            return x != x ? y : x;                                            \
+        return x > y || (x == y && !signbit(x)) ? x : y;                      \
+    }
+LEAST(f32, float)
+LEAST(f64, double)
+
+static int32_t ptx_to_s32(double x)
+{
+    if (x != x)
+        return 0;
+    return x >= 0x1p31 ? INT32_MAX : x <= -0x1p31 ? INT32_MIN : (int32_t)x;
+}
+
+static int64_t ptx_to_s64(double x)
+{
+    if (x != x)
+        return INT64_MIN;
+    return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+
+int ptx_row(const char *name)
+{
+    static const char *const names[] = {
+#define PTX(name, does) name,
+#include "ptx.def"
+    };
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        if (strcmp(names[i], name) == 0)
+            return PTX_TABLE + i;
+    return -1;
+}
+
+/* ---- threads ------------------------------------------------------------ */
+
+enum { RUNS, WAITS, ENDED, FAILED };
+
+typedef struct thread {
+    ptx_slot *slot;
+    unsigned char *local;
+    int32_t at;       /* the next instruction */
+    int state;
+} thread;
+
+typedef struct group {
+    const ptx_launch *launch;
+    unsigned number;
+    thread *thread; /* launch->block of them */
+    unsigned char *shared;
+    tn_cu_result error;
+} group;
+
+static void where(const group *g, const thread *t, const ptx_ins *i)
+{
+    sim_say("  in %s, line %d of its PTX, thread %u of group %u",
+            g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
+            g->number);
+}
+
+/* Where an access reaches; NULL if it may not. */
+static void *reach(group *g, const thread *t, const ptx_ins *i)
+{
+    const ptx_kernel *k = g->launch->kernel;
+    uint64_t at = t->slot[i->a].u64 + (uint64_t)i->imm;
+    const char *what = i->op == PTX_ST ? "a write" : "a read";
+    static const char *const name[] = {"", "shared", "local", "parameter"};
+    const size_t size[] = {0, k->shared_bytes, k->local_bytes,
+                           k->parameter_bytes};
+    unsigned char *const base[] = {NULL, g->shared, t->local,
+                                   g->launch->parameters};
+    void *found = NULL;
+    if (at % i->align) {
+        sim_say("%s of %d bytes at %#llx is misaligned", what, i->align,
+                (unsigned long long)at);
+        g->error = TN_CU_MISALIGNED_ADDRESS;
+    } else if (i->space == PTX_GLOBAL) {
+        found = sim_memory_at(at, i->bytes, what);
+        g->error = found ? 0 : TN_CU_ILLEGAL_ADDRESS;
+    } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
+        sim_say("%s of %d bytes at %llu of %zu bytes of %s memory", what,
+                i->bytes, (unsigned long long)at, size[i->space],
+                name[i->space]);
+        g->error = TN_CU_ILLEGAL_ADDRESS;
+    } else {
+        found = base[i->space] + at;
+    }
+    if (!found)
+        where(g, t, i);
+    return found;
+}
+
+static void load(ptx_slot *d, const void *from, const ptx_ins *i)
+{
+    uint64_t raw = 0;
+    memcpy(&raw, from, i->bytes);
+    if (i->is_signed && raw >> (8 * i->bytes - 1) & 1 && i->bytes < 8)
+        raw |= ~0ull << 8 * i->bytes;
+    d->u64 = raw;
+}
+
+static void atomic(ptx_slot *r, void *at, const ptx_ins *i)
+{
+    uint64_t old = 0, new = 0;
+    memcpy(&old, at, i->bytes);
+    uint64_t mask = i->bytes == 8 ? ~0ull : 0xffffffffull;
+    switch (i->kind) {
+    case PTX_ATOM_ADD:
+        new = old + r[i->b].u64;
+        break;
+    case PTX_ATOM_CAS:
+        new = old == (r[i->b].u64 & mask) ? r[i->c].u64 : old;
+        break;
+    default:
+        new = r[i->b].u64;
+        break;
+    }
+    memcpy(at, &new, i->bytes);
+    r[i->d].u64 = old;
+}
+
+/* Runs until the thread waits, ends or fails. */
+static void run_thread(group *g, thread *t)
+{
+    const ptx_ins *ins = g->launch->kernel->ins;
+    ptx_slot *r = t->slot;
+    for (;;) {
+        const ptx_ins *i = &ins[t->at++];
+        void *at;
+        if (i->guard >= 0 && (r[i->guard].pred != 0) == i->unless)
+            continue;
+        switch (i->op) {
+        case PTX_BRA:
+            t->at = i->target;
+            break;
+        case PTX_BAR:
+            t->state = WAITS;
+            return;
+        case PTX_RET:
+            t->state = ENDED;
+            return;
+        case PTX_LD:
+        case PTX_ST:
+        case PTX_ATOM:
+            if (!(at = reach(g, t, i))) {
+                t->state = FAILED;
+                return;
+            }
+            if (i->op == PTX_LD)
+                load(&r[i->d], at, i);
+            else if (i->op == PTX_ST)
+                memcpy(at, &r[i->d].u64, i->bytes);
+            else
+                atomic(r, at, i);
+            break;
+        case PTX_PACK:
+            r[i->d].u64 = (r[i->a].u64 & ((1ull << i->imm) - 1)) |
+                          r[i->b].u64 << i->imm;
+            break;
+        case PTX_UNPACK:
+            r[i->d].u64 = r[i->a].u64 >> i->imm &
+                          (~0ull >> (64 - 8 * i->bytes));
+            break;
+/* The cases follow in the order of the table. */
+#define D r[i->d]
+#define A r[i->a]
+#define B r[i->b]
+#define C r[i->c]
+            enum { BEFORE = __COUNTER__ };
+#define PTX(name, does)                                                       \
+        case PTX_TABLE + (__COUNTER__ - BEFORE - 1):                          \
+            does;                                                             \
+            break;
+#include "ptx.def"
+        }
+    }
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+/* All threads stand at one barrier, or have ended. */
+static bool barrier_is_whole(group *g)
+{
+    const thread *waits = NULL, *other = NULL;
+    for (unsigned i = 0; i < g->launch->block; i++) {
+        const thread *t = &g->thread[i];
+        if (t->state == WAITS && !waits)
+            waits = t;
+    }
+    for (unsigned i = 0; waits && i < g->launch->block; i++) {
+        const thread *t = &g->thread[i];
+        if (t->state != WAITS || t->at != waits->at)
+            other = t;
+    }
+    if (!other)
+        return true;
+    sim_say("a barrier that not all threads of a group reach");
+    where(g, waits, &g->launch->kernel->ins[waits->at - 1]);
+    where(g, other, &g->launch->kernel->ins[other->at - 1]);
+    g->error = TN_CU_LAUNCH_FAILED;
+    return false;
+}
+
+static void thread_begin(const group *g, thread *t)
+{
+    const ptx_kernel *k = g->launch->kernel;
+    unsigned tid = (unsigned)(t - g->thread);
+    t->at = 0;
+    t->state = RUNS;
+    memset(t->slot, 0xa5, (size_t)k->slot_count * sizeof *t->slot);
+    memset(t->local, 0xa5, k->local_bytes);
+    for (int32_t i = 0; i < k->first_count; i++) {
+        const ptx_first *f = &k->first[i];
+        const uint64_t special[] = {
+            [PTX_TID] = tid,
+            [PTX_NTID] = g->launch->block,
+            [PTX_CTAID] = g->number,
+            [PTX_NCTAID] = g->launch->grid,
+            [PTX_LANE] = tid % 32,
+            [PTX_CONSTANT] = f->value,
+        };
+        t->slot[f->slot].u64 = special[f->what];
+    }
+}
+
+static void run_group(group *g)
+{
+    unsigned live = g->launch->block;
+    memset(g->shared, 0xa5, g->launch->kernel->shared_bytes);
+    for (unsigned i = 0; i < g->launch->block; i++)
+        thread_begin(g, &g->thread[i]);
+    while (live && !g->error) {
+        live = 0;
+        for (unsigned i = 0; i < g->launch->block && !g->error; i++) {
+            thread *t = &g->thread[i];
+            if (t->state == ENDED)
+                continue;
+            t->state = RUNS;
+            run_thread(g, t);
+            live += t->state == WAITS;
+        }
+        if (!g->error && live && !barrier_is_whole(g))
+            return;
+    }
+}
+
+tn_cu_result ptx_run(const ptx_launch *launch)
+{
+    const ptx_kernel *k = launch->kernel;
+    const size_t slots = (size_t)k->slot_count, threads = launch->block;
+    group g = {.launch = launch};
+    ptx_slot *slot = malloc((threads * slots + 1) * sizeof *slot);
+    unsigned char *local = malloc(threads * k->local_bytes + 1);
+    g.thread = calloc(threads, sizeof *g.thread);
+    g.shared = malloc(k->shared_bytes + 1);
+    if (!slot || !local || !g.thread || !g.shared)
+        g.error = TN_CU_OUT_OF_MEMORY;
+    for (size_t i = 0; i < threads && !g.error; i++) {
+        g.thread[i].slot = slot + i * slots;
+        g.thread[i].local = local + i * k->local_bytes;
+    }
+    for (; g.number < launch->grid && !g.error; g.number++)
+        run_group(&g);
+    free(slot);
+    free(local);
+    free(g.thread);
+    free(g.shared);
+    return g.error;
+}

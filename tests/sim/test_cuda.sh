@@ -1,0 +1,76 @@
+# The CUDA plugin on the simulated driver, with the real NVRTC where there is
+# one.
+#
+#   TENON_TEST_PROGRAMS  random programs (40)
+#   TENON_TEST_CASES     cases of each primitive (40)
+#   TENON_CUDA           the toolkit's folder (/usr/local/cuda)
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+
+# refuses TEXT NAME COMMAND...: passes if the command fails and says the text
+refuses() {
+    text=$1 name=$2
+    shift 2
+    if "$@" >"$scratch/output" 2>&1; then
+        fail "$name"
+    else
+        is_str "$(grep -cF "$text" "$scratch/output")" 1 "$name"
+    fi
+    note <"$scratch/output"
+}
+
+# Without a driver: a reason and a remedy, and `auto` takes another device.
+if TENON_DEVICE=cuda tools/tenon info >/dev/null 2>&1; then
+    skip "without a driver" "this machine has one, and a device"
+else
+    refuses "install the NVIDIA driver" "no driver: the remedy is told" \
+        env TENON_DEVICE=cuda tools/tenon info
+    succeeds "and auto takes another device" \
+        env TENON_DEVICE=auto tools/tenon info
+fi
+
+folder=${TENON_CUDA:-/usr/local/cuda}
+if test -f "$folder/include/cuda.h"; then
+    succeeds "the plugin's declarations are the toolkit's" \
+        $CC -std=c11 -fsyntax-only -I"$folder/include" \
+        "$top_srcdir/tests/sim/declarations.c"
+else
+    skip "the plugin's declarations are the toolkit's" "no $folder/include"
+fi
+
+LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+TENON_CUDA_CODE=ptx
+TENON_DEVICE=cuda
+TENON_TEST_PLUGIN=cuda
+TENON_TEST_THREADS=1
+: "${TENON_TEST_PROGRAMS:=40}" "${TENON_TEST_CASES:=40}"
+export LD_LIBRARY_PATH TENON_CUDA_CODE TENON_DEVICE TENON_TEST_PLUGIN \
+    TENON_TEST_THREADS TENON_TEST_PROGRAMS TENON_TEST_CASES
+
+refuses "cuInit: CUDA_ERROR_UNKNOWN" "a driver that does not start says so" \
+    env TENON_SIM_INIT=999 tools/tenon info
+refuses "the CUDA driver has no device" "a driver without a device" \
+    env TENON_SIM_DEVICES=0 tools/tenon info
+refuses "there is no device 2: it has 2" "a device that is not there" \
+    env TENON_SIM_DEVICES=2 TENON_DEVICE=cuda:2 tools/tenon info
+refuses "NVRTC, CUDA's run-time compiler, is not found" "no compiler" \
+    env TENON_CUDA_NVRTC=/nonexistent tools/tenon info
+
+if ! tools/tenon info >"$scratch/output" 2>&1 &&
+    grep -q 'NVRTC.* is not found' "$scratch/output"
+then
+    skip "programs run" "NVRTC is not installed"
+    done_testing
+fi
+succeeds "the simulated device is listed and opened" tools/tenon info
+succeeds "an example runs" examples/autograd
+succeeds "random programs have the interpreter's bits" \
+    tests/device/test_random_programs
+note <"$scratch/output"
+succeeds "primitives are right" tests/device/test_primitives
+note <"$scratch/output"
+succeeds "each operator's first sample has the reference's bits" \
+    tests/golden/bits cuda tests/golden/samples 100000
+note <"$scratch/output"
+done_testing
