@@ -43,7 +43,7 @@ awk -F '\t' '
         room_of["error.h"] = "base"
         room_of["schedule.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
-        room_of["op_register.h"] = room_of["op.h"] = room_of["ops.h"] = room_of["random.h"] = "ops"
+        room_of["autocast.h"] = room_of["op_register.h"] = room_of["op.h"] = room_of["ops.h"] = room_of["random.h"] = "ops"
         n = split("activation norm recurrent attention conv embedding", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         # what nn gives and optim takes, in words of tensor.h
