@@ -3,7 +3,7 @@
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
- * data.h, io.h, checkpoint.h. */
+ * grad_scaler.h, data.h, io.h, checkpoint.h. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
@@ -14,6 +14,7 @@
 #include <tenon/data.h>
 #include <tenon/device.h>
 #include <tenon/error.h>
+#include <tenon/grad_scaler.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>
 #include <tenon/nn.h>

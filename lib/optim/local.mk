@@ -15,9 +15,11 @@ libtenon_la_SOURCES += \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
 	lib/optim/save.c \
+	lib/optim/scaler.c \
 	lib/optim/schedule.c lib/optim/schedule.h \
 	lib/optim/sgd.c
-tenoninclude_HEADERS += include/tenon/optim.h include/tenon/schedule.h
+tenoninclude_HEADERS += include/tenon/optim.h include/tenon/schedule.h \
+	include/tenon/grad_scaler.h
 EXTRA_DIST += lib/optim/README.md
 
 check_PROGRAMS += tests/optim/test_optim
@@ -30,5 +32,7 @@ check_PROGRAMS += tests/optim/test_save
 tests_optim_test_save_SOURCES = tests/optim/test_save.c
 check_PROGRAMS += tests/optim/test_schedule
 tests_optim_test_schedule_SOURCES = tests/optim/test_schedule.c
+check_PROGRAMS += tests/optim/test_scaler
+tests_optim_test_scaler_SOURCES = tests/optim/test_scaler.c
 check_PROGRAMS += tests/optim/test_memory
 tests_optim_test_memory_SOURCES = tests/optim/test_memory.c

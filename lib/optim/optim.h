@@ -66,6 +66,8 @@ struct tn_optim {
     tn__optim_rates defaults; /* of new groups */
     tn__optim_group *first;   /* kept; the others hang on it */
     void *own;                /* kept: what LBFGS knows of its past */
+    int64_t unscaled, stepped; /* the rounds of a scaler in which that was */
+    bool found;                /* then: a gradient that is not finite */
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;

@@ -1,0 +1,263 @@
+/* scaler.c: a loss multiplied before the backward walk, and gradients divided
+ * again.
+ *
+ * A round is what lies between two updates; it has a number that no other round
+ * of any scaler has. An optimizer remembers in which round it was unscaled and
+ * in which it stepped, so a scaler keeps no list of optimizers. */
+#include "optim.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <tenon/autograd.h>
+#include <tenon/grad_scaler.h>
+#include <tenon/ops.h>
+
+struct tn_grad_scaler {
+    tn_object object;
+    tn_grad_scaler_state state;
+    bool disabled;
+    int64_t round;
+    bool looked, found; /* in this round: at gradients, an infinite one */
+};
+
+static const tn_object_class scaler_class = {
+    sizeof scaler_class, "gradient scaler", sizeof(tn_grad_scaler), NULL};
+
+static void begin_round(tn_grad_scaler *scaler)
+{
+    static _Atomic int64_t rounds;
+    scaler->round = atomic_fetch_add(&rounds, 1) + 1;
+    scaler->looked = scaler->found = false;
+}
+
+/* ---- making ------------------------------------------------------------- */
+
+static tn_status check_state(const char *call, const tn_grad_scaler_state *s)
+{
+    if (!(s->scale > 0 && isfinite(s->scale)))
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: the scale is %g; it must be above 0", call,
+                            s->scale);
+    if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: growth_factor is %g; it must be above 1",
+                            call, s->growth_factor);
+    if (!(s->backoff_factor > 0 && s->backoff_factor < 1))
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: backoff_factor is %g; it must be between 0 "
+                            "and 1", call, s->backoff_factor);
+    if (s->growth_interval < 1 || s->growth_tracker < 0)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: growth_interval is %lld, growth_tracker %lld; "
+                            "they must be at least 1 and 0", call,
+                            (long long)s->growth_interval,
+                            (long long)s->growth_tracker);
+    return TN_OK;
+}
+
+tn_grad_scaler *tn_grad_scaler_new_with(const tn_grad_scaler_options *options)
+{
+    tn_grad_scaler_options o = {.size = sizeof o};
+    tn__optim_take_options(&o, sizeof o, options);
+    tn__optim_default(&o.init_scale, 65536);
+    tn__optim_default(&o.growth_factor, 2);
+    tn__optim_default(&o.backoff_factor, 0.5);
+    tn_grad_scaler_state state = {
+        o.init_scale, o.growth_factor, o.backoff_factor,
+        o.growth_interval ? o.growth_interval : 2000, 0};
+    if (check_state("grad_scaler_new", &state) < 0)
+        return NULL;
+    tn_grad_scaler *scaler = tn_object_new(&scaler_class, 0);
+    if (!scaler)
+        return NULL;
+    scaler->state = state;
+    scaler->disabled = o.disabled;
+    begin_round(scaler);
+    return scaler;
+}
+
+static tn_status check_call(const char *call, const tn_grad_scaler *scaler)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    return scaler ? TN_OK
+                  : tn_error_set(TN_ERR_ARGUMENT, "%s: scaler is NULL", call);
+}
+
+/* ---- a round ------------------------------------------------------------ */
+
+tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
+{
+    if (!scaler || !loss || scaler->disabled)
+        return scaler ? loss : NULL;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *wide = tn_dtype_bytes(tn_tensor_dtype(loss)) < 4
+                          ? tn_to_dtype(loss, TN_F32)
+                          : loss;
+    return tn_scope_result(scope, tn_mul_scalar(wide, scaler->state.scale));
+}
+
+/* g times number, in place; is an element of it infinite or NaN? A bool for
+ * each row of g, in the scope. */
+static tn_tensor *unscale(tn_tensor *g, double number)
+{
+    static const tn_op *op;
+    if (!tn__optim_op("tn__unscale(g; number) = (g * number, "
+                      "rany(!(abs(float(g)) < inf)))", &op))
+        return NULL;
+    int ndim = tn_tensor_ndim(g);
+    tn_dims_list rows = {ndim > 0 ? ndim - 1 : 0, {0}};
+    for (int d = 0; d + 1 < ndim; d++)
+        rows.dim[d] = tn_tensor_shape(g)[d];
+    tn_tensor *out[] = {g, tn_zeros(rows, .dtype = TN_BOOL,
+                                    .device = tn_tensor_device(g))};
+    const tn_value value[] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = g},
+        {.kind = TN_VALUE_NUMBER, .count = TN_SCALAR_FLOAT, .of.f = number}};
+    if (!out[1] || tn_op_call_into(op, value, 2, out, 2) < 0)
+        return NULL;
+    return tn_any(out[1]);
+}
+
+/* Of all gradients of optim: 1 if one is infinite or NaN. The answers are put
+ * together where they are, and read only where the device changes: each reading
+ * waits for it. */
+static int unscale_all(tn_optim *optim, double number)
+{
+    bool found = false;
+    tn_tensor *any = NULL;
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn_tensor *grad = tn_tensor_grad(tn_parameters_at(g->parameters,
+                                                              i));
+            if (!grad)
+                continue;
+            if (tn_tensor_dtype(grad) == TN_F16)
+                return tn_error_set(
+                    TN_ERR_DTYPE,
+                    "grad_scaler_unscale: the gradient of \"%s\" is float16: "
+                    "keep parameters in float32, and use TN_AUTOCAST",
+                    tn_parameters_name(g->parameters, i));
+            tn_tensor *next = unscale(grad, number);
+            bool here = any && next &&
+                        tn_tensor_device(any) == tn_tensor_device(next);
+            if (any && !here)
+                found |= tn_item_int(any) != 0;
+            any = here ? tn_logical_or(any, next) : next;
+            if (!any)
+                return tn_error_code();
+        }
+    }
+    if (!any)
+        return tn_error_set(TN_ERR_STATE,
+                            "grad_scaler_unscale: no parameter of the "
+                            "optimizer has a gradient: call tn_backward first");
+    found |= tn_item_int(any) != 0;
+    return tn_error() ? tn_error_code() : found;
+}
+
+static tn_status unscale_optim(tn_grad_scaler *scaler, tn_optim *optim)
+{
+    int found = 0;
+    tn_scope *scope = tn_scope_open();
+    /* The scale is a float32 number, and so is what undoes it. */
+    TN_NO_GRAD {
+        found = unscale_all(optim, (float)(1 / scaler->state.scale));
+    }
+    tn_scope_close(scope);
+    if (found < 0)
+        return found;
+    optim->unscaled = scaler->round;
+    optim->found = found;
+    scaler->looked = true;
+    scaler->found |= optim->found;
+    return TN_OK;
+}
+
+tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler, tn_optim *optim)
+{
+    tn_status status = check_call("grad_scaler_unscale", scaler);
+    if (status < 0)
+        return status;
+    if (!optim)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "grad_scaler_unscale: optim is NULL");
+    if (scaler->disabled)
+        return TN_OK;
+    if (optim->unscaled == scaler->round)
+        return tn_error_set(TN_ERR_STATE,
+                            "grad_scaler_unscale: the gradients were unscaled "
+                            "already since the last tn_grad_scaler_update");
+    return unscale_optim(scaler, optim);
+}
+
+int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim)
+{
+    tn_status status = check_call("grad_scaler_step", scaler);
+    if (status < 0)
+        return status;
+    if (!optim)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "grad_scaler_step: optim is NULL");
+    if (!scaler->disabled && optim->stepped == scaler->round)
+        return tn_error_set(TN_ERR_STATE,
+                            "grad_scaler_step: the optimizer has stepped "
+                            "already since the last tn_grad_scaler_update");
+    if (!scaler->disabled && optim->unscaled != scaler->round)
+        status = unscale_optim(scaler, optim);
+    bool go = scaler->disabled || !optim->found;
+    if (status == TN_OK && go)
+        status = tn_optim_step(optim);
+    if (status < 0)
+        return status;
+    optim->stepped = scaler->round;
+    return go;
+}
+
+tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
+{
+    tn_status status = check_call("grad_scaler_update", scaler);
+    if (status < 0 || scaler->disabled)
+        return status;
+    if (!scaler->looked)
+        return tn_error_set(TN_ERR_STATE,
+                            "grad_scaler_update: no step since the last one: "
+                            "call tn_grad_scaler_step first");
+    tn_grad_scaler_state *s = &scaler->state;
+    if (scaler->found) {
+        s->scale = (float)(s->scale * s->backoff_factor);
+        s->growth_tracker = 0;
+    } else if (++s->growth_tracker == s->growth_interval) {
+        float grown = (float)(s->scale * s->growth_factor);
+        if (isfinite(grown))
+            s->scale = grown;
+        s->growth_tracker = 0;
+    }
+    begin_round(scaler);
+    return TN_OK;
+}
+
+/* ---- state -------------------------------------------------------------- */
+
+double tn_grad_scaler_factor(const tn_grad_scaler *scaler)
+{
+    return !scaler ? 0 : scaler->disabled ? 1 : scaler->state.scale;
+}
+
+tn_grad_scaler_state tn_grad_scaler_state_get(const tn_grad_scaler *scaler)
+{
+    return scaler ? scaler->state : (tn_grad_scaler_state){0};
+}
+
+tn_status tn_grad_scaler_state_set(tn_grad_scaler *scaler,
+                                   tn_grad_scaler_state state)
+{
+    tn_status status = check_call("grad_scaler_state_set", scaler);
+    if (status == TN_OK)
+        status = check_state("grad_scaler_state_set", &state);
+    if (status < 0)
+        return status;
+    scaler->state = state;
+    begin_round(scaler);
+    return TN_OK;
+}
