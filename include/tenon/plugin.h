@@ -372,12 +372,13 @@ typedef struct tn_copy_args {
  *     } while (++plan.step < plan.step_count);
  *
  * The text depends on structure, dtypes and a few classes (dimensions after
- * merging, unit strides, 32-bit indexing) alone, never on extents, strides or
+ * merging, unit strides, vectors, 32-bit indexing) alone, never on extents, strides or
  * scalars; equal keys mean equal text. Everything is one-dimensional.
  *
  * The kernel's arguments, in this order:
  *   1. buffer[0 .. buffer_count): one global pointer each, to the buffer's
- *      first byte (offsets are inside the argument words); NULL may occur;
+ *      first byte (offsets are inside the argument words), which lies at a
+ *      multiple of 16 bytes; NULL may occur;
  *   2. with TN_PLAN_SCRATCH, a buffer of scratch_bytes, the same for all
  *      steps, its content undefined;
  *   3. with TN_PLAN_FAULTS, the queue's fault buffer;

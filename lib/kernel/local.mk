@@ -39,6 +39,7 @@ lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
 # programs and primitives as source
 libtenon_la_SOURCES += \
 	lib/kernel/device.h lib/kernel/device/class.h \
+	lib/kernel/device/elements.c \
 	lib/kernel/device/plan.c lib/kernel/device/print.c \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
 	lib/kernel/device/primitive.c lib/kernel/device/source.c \

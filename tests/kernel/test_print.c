@@ -132,6 +132,8 @@ typedef struct nvrtc {
     int (*compile)(void *program, int count, const char *const *option);
     int (*log_size)(void *program, size_t *size);
     int (*log)(void *program, char *log);
+    int (*ptx_size)(void *program, size_t *size);
+    int (*ptx)(void *program, char *ptx);
     int (*destroy)(void **program);
 } nvrtc;
 
@@ -155,7 +157,34 @@ static bool nvrtc_open(nvrtc *n)
            symbol(library, "nvrtcCompileProgram", &n->compile) &&
            symbol(library, "nvrtcGetProgramLogSize", &n->log_size) &&
            symbol(library, "nvrtcGetProgramLog", &n->log) &&
+           symbol(library, "nvrtcGetPTXSize", &n->ptx_size) &&
+           symbol(library, "nvrtcGetPTX", &n->ptx) &&
            symbol(library, "nvrtcDestroyProgram", &n->destroy);
+}
+
+/* Where a GPU's elements lie side by side, work-items take 16 bytes at once. */
+static bool has_vectors(const printed *p)
+{
+    return strstr(p->text, "aligned(16))") != NULL;
+}
+
+/* Does the program read and write memory 16 bytes at once? */
+static bool moves_vectors(const nvrtc *n, void *program)
+{
+    size_t size = 0;
+    char *ptx = NULL;
+    if (n->ptx_size(program, &size) == 0)
+        ptx = malloc(size + 1);
+    if (!ptx || n->ptx(program, ptx) != 0)
+        bail_out("nvrtcGetPTX");
+    ptx[size] = 0;
+    static const char *const whole[] = {".v4.f32", ".v4.u32", ".v4.b32",
+                                        ".v2.f64", ".v2.u64", ".v2.b64"};
+    bool moves = false;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        moves = moves || strstr(ptx, whole[i]);
+    free(ptx);
+    return moves;
 }
 
 /* True if NVRTC takes the text for this architecture without a word. */
@@ -171,9 +200,12 @@ static bool nvrtc_accepts(const nvrtc *n, const printed *p, const char *arch)
     int status = n->compile(program, 2, options);
     if (n->log_size(program, &size) == 0 && size > 1 && size <= sizeof log)
         n->log(program, log);
+    bool moves = status != 0 || !has_vectors(p) || moves_vectors(n, program);
     n->destroy(&program);
+    if (!moves)
+        note("%s, %s: vectors became single elements", p->what, arch);
     if (status == 0 && size <= 1)
-        return true;
+        return moves;
     note("%s, %s: status %d, %zu bytes of log: %s", p->what, arch, status,
          size, log);
     return false;

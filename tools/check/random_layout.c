@@ -36,6 +36,9 @@ void random_layout_extents(random_source *r, random_case *c, bool rows)
     }
     if (ndim > 0 && random_chance(r, 3))
         c->extent[random_below(r, ndim)] = 0;
+    c->aligned = ndim > 0 && random_chance(r, 15);
+    if (c->aligned)
+        c->extent[ndim - 1] = (c->extent[ndim - 1] + 15) / 16 * 16;
     c->launch.outer_ndim = outer;
     c->launch.row_ndim = row;
 }
@@ -59,9 +62,9 @@ static void generate_strides(random_source *r, random_case *c, uint32_t k)
     uint32_t order[RANDOM_MAX_NDIM];
     for (uint32_t i = 0; i < ndim; i++)
         order[i] = ndim - 1 - i;
-    if (random_chance(r, 25))
+    if (!c->aligned && random_chance(r, 25))
         shuffle(r, order, ndim);
-    bool plain = random_chance(r, 40); /* contiguous */
+    bool plain = random_chance(r, c->aligned ? 80 : 40); /* contiguous */
     int64_t step = plain || random_chance(r, 70) ? 1 : random_between(r, 2, 3);
     bool flips = !plain && random_chance(r, 30);
     bool drops = !plain && !writes && random_chance(r, 40);
@@ -144,7 +147,7 @@ bool random_layout_memory(random_source *r, random_case *c, uint32_t k)
         int64_t reach = extent > 0 ? (extent - 1) * stride : 0;
         *(reach < 0 ? &low : &high) += reach;
     }
-    int64_t margin = random_between(r, 0, 9);
+    int64_t margin = c->aligned ? 16 : random_between(r, 0, 9);
     c->launch_operand[k].offset = margin - low;
     c->bytes[k] = (size_t)(high - low + 1 + margin + random_between(r, 0, 9)) *
                   random_dtype_bytes(operand->dtype);

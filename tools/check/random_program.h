@@ -33,6 +33,7 @@ typedef struct random_case {
     unsigned char *data[RANDOM_MAX_OPERANDS];
     size_t bytes[RANDOM_MAX_OPERANDS];
     uint32_t home[RANDOM_MAX_OPERANDS];
+    bool aligned; /* begins, and rows of contiguous ones, at multiples of 16 */
 
     /* What program and launch point to. */
     tn_kernel_ins ins[RANDOM_MAX_INS];

@@ -18,6 +18,9 @@ typedef struct tn__device_class {
     uint32_t slots;    /* chunks that a team folds at once; 0: TN_TARGET_CHUNKED,
                         *   where a work-item takes a row */
     uint32_t group;    /* work-items of a group */
+    uint32_t vector;   /* elements that a work-item takes at once, each
+                        *   operand that is side by side with one load or
+                        *   store of at most 16 bytes; 1: one by one */
 } tn__device_class;
 
 tn__device_class tn__device_class_unpack(uint64_t variant);
@@ -41,6 +44,10 @@ bool tn__device_words_init(tn__device_words *words, const tn_program *program,
 
 /* Does a LOAD of the program raise index faults? */
 bool tn__device_may_fault(const tn_program *program);
+
+/* Does operand k lie side by side along the innermost dimension? */
+bool tn__device_is_side_by_side(const tn_program *program,
+                                const tn__device_class *class, uint32_t k);
 
 /* A part of lib/kernel/device by its file's name; NULL if there is none. */
 const char *tn__device_part(const char *name);

@@ -27,6 +27,7 @@ static uint64_t class_pack(const tn__device_class *class)
            (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
            (uint64_t)class->is_short << 12 | slots << 13 |
            (uint64_t)log2_of(class->group) << 18 |
+           (uint64_t)log2_of(class->vector) << 24 |
            (uint64_t)class->zero << 32;
 }
 
@@ -43,6 +44,7 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
         .is_short = variant >> 12 & 1,
         .slots = slots ? 1u << (slots - 1) : 0,
         .group = 1u << (variant >> 18 & 31),
+        .vector = 1u << (variant >> 24 & 7),
         .zero = (uint32_t)(variant >> 32),
     };
 }
@@ -138,6 +140,51 @@ static void find_unit(tn__device_class *class, const tn_program *program,
         class->zero = 0;
 }
 
+bool tn__device_is_side_by_side(const tn_program *program,
+                                const tn__device_class *class, uint32_t k)
+{
+    const tn_kernel_operand *operand = &program->operand[k];
+    return class->is_unit && !(class->zero >> k & 1) &&
+           operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
+}
+
+/* Do vectors of so many elements begin at multiples of their size? Buffers
+ * do. */
+static bool vectors_align(const tn_launch_operand *operand,
+                          const int64_t *stride, uint32_t ndim,
+                          uint32_t vector)
+{
+    bool align = operand->offset % vector == 0;
+    for (uint32_t d = 0; d + 1 < ndim; d++)
+        align = align && stride[d] % vector == 0;
+    return align;
+}
+
+/* 16 bytes of the widest operand that lies side by side, where each of them
+ * can be taken so: neighbouring work-items then have neighbouring vectors, as
+ * the memory of a GPU wants them. (Not on CPUs: compilers see that work-items
+ * have neighbouring elements.) */
+static void find_vector(tn__device_class *class, const tn_program *program,
+                        const tn_launch *launch, const tn__device_space *inner)
+{
+    size_t widest = 0;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        size_t bytes = tn_dtype_bytes((tn_dtype)program->operand[k].dtype);
+        if (tn__device_is_side_by_side(program, class, k) && bytes > widest)
+            widest = bytes;
+    }
+    if (widest == 0)
+        return;
+    uint32_t vector = (uint32_t)(16 / widest);
+    bool fits = inner->extent[inner->ndim - 1] % vector == 0;
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (tn__device_is_side_by_side(program, class, k))
+            fits = fits && vectors_align(&launch->operand[k], inner->stride[k],
+                                         inner->ndim, vector);
+    if (fits)
+        class->vector = vector;
+}
+
 /* Does any number that a text computes with need more than 32 bits? */
 static bool needs_wide(const tn_program *program, const tn_launch *launch,
                        int64_t count)
@@ -183,7 +230,7 @@ static void size_launch(tn_plan *plan, const tn_target *target,
     } else {
         int64_t each = class->is_rows
                            ? class->group / (TN_LANES * class->slots)
-                           : class->group;
+                           : class->group * class->vector;
         groups = tn__device_least(units * GROUPS_PER_UNIT, tn__device_divide_up(count, each));
     }
     if (plan->flags & TN_PLAN_FAULTS)
@@ -268,7 +315,7 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     uint32_t outer_ndim = launch->outer_ndim,
              ndim = outer_ndim + launch->row_ndim;
     bool chunked = target->flags & TN_TARGET_CHUNKED;
-    tn__device_class class = {.is_rows = is_rows(program)};
+    tn__device_class class = {.is_rows = is_rows(program), .vector = 1};
     tn__device_space outer, row;
     tn__device_space_init(&outer, launch, program->operand_count, 0,
                           class.is_rows ? outer_ndim : ndim);
@@ -278,6 +325,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     int64_t length = class.is_rows ? row.count : 1;
 
     find_unit(&class, program, class.is_rows ? &row : &outer);
+    if (!chunked && !class.is_rows)
+        find_vector(&class, program, launch, &outer);
     class.outer = outer.ndim;
     class.row = class.is_rows ? row.ndim : 0;
     class.is_wide = needs_wide(program, launch, outer.count > length

@@ -341,16 +341,27 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
         tn__device_line(p, "}");
 }
 
+/* Operand k's element at hand. */
+static void name_element(const tn__device_printer *p, uint32_t k, char out[32])
+{
+    if (p->vectors >> k & 1)
+        snprintf(out, 32, "x%u.e[l]", k);
+    else
+        snprintf(out, 32, "p%u[at%u]", k, k);
+}
+
 static void print_load(tn__device_printer *p, uint32_t i)
 {
+    char element[32];
     const tn_kernel_ins *ins = &p->ins[i];
     uint32_t k = (uint32_t)ins->imm.i;
+    name_element(p, k, element);
     if (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE)
         print_indexed_load(p, i);
     else
-        tn__device_line(p, "tk_%s v%u = tk_from_%s(p%u[at%u]);",
+        tn__device_line(p, "tk_%s v%u = tk_from_%s(%s);",
                         dtype_name[ins->dtype], i,
-                        dtype_name[p->program->operand[k].dtype], k, k);
+                        dtype_name[p->program->operand[k].dtype], element);
 }
 
 /* A team's row values are all its work-items' alike; one of them stores. */
@@ -358,7 +369,9 @@ static void print_store(tn__device_printer *p, const tn_kernel_ins *ins)
 {
     uint32_t k = (uint32_t)ins->imm.i;
     const char *guard = p->in_row_part && !p->chunked ? "if (writes) " : "";
-    tn__device_line(p, "%sp%u[at%u] = tk_to_%s(v%u);", guard, k, k,
+    char element[32];
+    name_element(p, k, element);
+    tn__device_line(p, "%s%s = tk_to_%s(v%u);", guard, element,
                     dtype_name[p->program->operand[k].dtype], ins->a);
 }
 

@@ -20,6 +20,7 @@ typedef struct tn__device_printer {
     uint32_t place;           /* in the list being printed */
     uint32_t terms;           /* dimensions whose coordinates are used */
     bool in_row_part;         /* a row's, which a whole team runs */
+    uint32_t vectors;         /* operands of which x<k> has the elements */
 } tn__device_printer;
 
 TN__PRINTF(2, 3)
@@ -39,8 +40,34 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
 void tn__device_list(tn__device_printer *p, const uint32_t *order,
                      uint32_t first, uint32_t end);
 
-/* rows.c: the loops over elements; over rows, stages and elements. */
+/* elements.c: the loop over elements; and what rows share with it. */
 void tn__device_elements(tn__device_printer *p);
+
+/* A line with an opening brace, and what closes it. */
+void tn__device_open(tn__device_printer *p, const char *head);
+void tn__device_close(tn__device_printer *p);
+
+/* Operands, one bit each, that needed instructions of order[first .. end) have
+ * a place of. */
+uint32_t tn__device_operands_of(const tn__device_printer *p,
+                                const bool *needed, uint32_t first,
+                                uint32_t end);
+
+/* C's type of places: OFFSET operands are 64 bits wide for any class. */
+const char *tn__device_place_type(const tn__device_printer *p, uint32_t k);
+
+/* The places name<k> of the operands `used` at point `number` of dimensions
+ * first .. first + ndim, from start<k> on (NULL: the operand's offset), after
+ * the coordinates c<d> that they hang on and those in `wanted`. p->terms tells
+ * which those were. */
+void tn__device_point(tn__device_printer *p, const char *number,
+                      uint32_t used, const char *name, const char *start,
+                      uint32_t first, uint32_t ndim, uint32_t wanted);
+
+/* CHUNKED: [first, end), this work-item's share of `count` things. */
+void tn__device_share(tn__device_printer *p);
+
+/* rows.c: the loops over rows, stages and elements. */
 void tn__device_rows(tn__device_printer *p);
 void tn__device_reduce(tn__device_printer *p, uint32_t i);
 

@@ -1,217 +1,12 @@
-/* rows.c: the loops of a printed program.
+/* rows.c: the loops of a printed program over rows, stages and elements.
  *
- * TN_TARGET_CHUNKED: a work-item has neighbouring elements, or whole rows with
- * all 16 lanes of their sums in an array; a compiler makes vectors of the
- * innermost loop. Else: neighbouring work-items have neighbouring elements,
- * and a row belongs to a team of slots * 16 work-items, a lane of a chunk to
- * each. Bits are the same: the order of a fold depends on the row alone. */
+ * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
+ * sums in an array; a compiler makes vectors of the innermost loop. Else: a
+ * row belongs to a team of slots * 16 work-items, a lane of a chunk to each.
+ * Bits are the same: the order of a fold depends on the row alone. */
 #include <stdio.h>
-#include <string.h>
 
 #include "kernel/device/print.h"
-
-/* ---- places ----------------------------------------------------------------- */
-
-/* Which operands order[first .. end) has a place of. */
-static uint32_t operands_of(const tn__device_printer *p, const bool *needed,
-                            uint32_t first, uint32_t end)
-{
-    uint32_t used = 0;
-    for (uint32_t at = first; at < end; at++) {
-        uint32_t i = p->program->order[at];
-        const tn_kernel_ins *ins = &p->ins[i];
-        if ((ins->op == TN_K_LOAD || ins->op == TN_K_OFFSET ||
-             ins->op == TN_K_STORE) &&
-            needed[i])
-            used |= 1u << ins->imm.i;
-    }
-    return used;
-}
-
-static bool is_offset(const tn__device_printer *p, uint32_t k)
-{
-    return p->program->operand[k].access == TN_OPERAND_OFFSET;
-}
-
-static const char *place_type(const tn__device_printer *p, uint32_t k)
-{
-    return is_offset(p, k) ? "tk_i64" : "tk_idx";
-}
-
-/* " + index * stride" for dimension d of operand k; nothing where the stride
- * is 0 for the whole class. */
-static void add_term(tn__device_printer *p, char *out, size_t room,
-                     uint32_t k, uint32_t d, const char *index)
-{
-    const tn_kernel_operand *operand = &p->program->operand[k];
-    bool inner = d + 1 == p->class.outer + p->class.row;
-    size_t length = strlen(out);
-    if (p->class.is_rows && d >= p->class.outer &&
-        operand->level == TN_LEVEL_ROW)
-        return;
-    bool unit = inner && p->class.is_unit && !is_offset(p, k);
-    if (unit && p->class.zero >> k & 1)
-        return;
-    p->terms |= 1u << d;
-    if (unit) {
-        snprintf(out + length, room - length, " + %s", index);
-        return;
-    }
-    snprintf(out + length, room - length, " + %s * (%s)TK_WORD(%u)", index,
-             place_type(p, k), p->words.stride[k] + d);
-}
-
-/* Coordinates c<d> of the dimensions first .. first + ndim from a number; of
- * those that `wanted` has. */
-static void print_coordinates(tn__device_printer *p, const char *number,
-                              uint32_t first, uint32_t ndim, uint32_t wanted)
-{
-    char rest[32];
-    snprintf(rest, sizeof rest, "%s", number);
-    for (uint32_t d = first + ndim; d-- > first && wanted;) {
-        uint32_t word = p->words.extent + d;
-        if (d == first) {
-            tn__device_line(p, "const tk_idx c%u = %s;", d, rest);
-            return;
-        }
-        if (wanted >> d & 1)
-            tn__device_line(p, "const tk_idx c%u = %s %% (tk_idx)TK_WORD(%u);",
-                            d, rest, word);
-        wanted &= ~(1u << d);
-        if (wanted)
-            tn__device_line(p, "const tk_idx q%u = %s / (tk_idx)TK_WORD(%u);",
-                            d, rest, word);
-        snprintf(rest, sizeof rest, "q%u", d);
-    }
-}
-
-/* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. start
- * NULL: the operand's offset. */
-static void print_places(tn__device_printer *p, uint32_t used,
-                         const char *name, const char *start, uint32_t first,
-                         uint32_t end)
-{
-    for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        char place[480], coordinate[16];
-        if (!(used >> k & 1))
-            continue;
-        if (start)
-            snprintf(place, sizeof place, "%s%u", start, k);
-        else
-            snprintf(place, sizeof place, "(%s)TK_WORD(%u)", place_type(p, k),
-                     p->words.offset[k]);
-        for (uint32_t d = first; d < end; d++) {
-            snprintf(coordinate, sizeof coordinate, "c%u", d);
-            add_term(p, place, sizeof place, k, d, coordinate);
-        }
-        tn__device_line(p, "const %s %s%u = %s;", place_type(p, k), name, k,
-                        place);
-    }
-}
-
-/* The places at point `number` of the dimensions first .. first + ndim, after
- * the coordinates that they hang on, and those in `wanted`. */
-static void print_point(tn__device_printer *p, const char *number,
-                        uint32_t used, const char *name, const char *start,
-                        uint32_t first, uint32_t ndim, uint32_t wanted)
-{
-    tn__text before = p->body;
-    p->body = (tn__text){.data = NULL};
-    p->terms = wanted;
-    print_places(p, used, name, start, first, first + ndim);
-    tn__text places = p->body;
-    p->body = before;
-    print_coordinates(p, number, first, ndim, p->terms);
-    if (places.length > 0)
-        tn__text_add_bytes(&p->body, places.data, places.length);
-    p->body.failed = p->body.failed || places.failed;
-    tn__text_release(&places);
-}
-
-static void open_block(tn__device_printer *p, const char *head)
-{
-    tn__device_line(p, "%s{", head);
-    p->depth++;
-}
-
-static void close_block(tn__device_printer *p)
-{
-    p->depth--;
-    tn__device_line(p, "}");
-}
-
-/* ---- elements ----------------------------------------------------------------- */
-
-/* This work-item's share [first, end) of `count` things. */
-static void print_share(tn__device_printer *p)
-{
-    tn__device_line(p, "const tk_idx items = TK_GROUPS * TK_GROUP_SIZE;");
-    if (p->class.is_rows)
-        tn__device_line(p, "const tk_idx share = (count + items - 1) / items;");
-    else /* whole vectors */
-        tn__device_line(p, "const tk_idx share = "
-                           "((count + items - 1) / items + 15) / 16 * 16;");
-    tn__device_line(p, "tk_idx first = share * "
-                       "(TK_GROUP * TK_GROUP_SIZE + TK_LOCAL);");
-    tn__device_line(p, "const tk_idx end = "
-                       "first + share < count ? first + share : count;");
-}
-
-static void print_elem_list(tn__device_printer *p, const char *position)
-{
-    const tn_kernel_stage *stage = &p->program->stage[0];
-    p->position = position;
-    p->needed = p->elem_needed;
-    tn__device_list(p, p->program->order, stage->elem_first,
-                    stage->elem_first + stage->elem_count);
-}
-
-/* Runs along the innermost dimension: the inner loop has no division. */
-static void print_runs(tn__device_printer *p, uint32_t used)
-{
-    uint32_t last = p->class.outer - 1;
-    open_block(p, "while (first < end) ");
-    print_point(p, "first", used, "from", NULL, 0, last + 1, 1u << last);
-    tn__device_line(p, "tk_idx run = (tk_idx)TK_WORD(%u) - c%u;",
-                    p->words.extent + last, last);
-    tn__device_line(p, "run = run < end - first ? run : end - first;");
-    open_block(p, "for (tk_idx j = 0; j < run; j++) ");
-    for (uint32_t k = 0; k < p->program->operand_count; k++) {
-        char place[128];
-        if (!(used >> k & 1))
-            continue;
-        snprintf(place, sizeof place, "from%u", k);
-        add_term(p, place, sizeof place, k, last, "j");
-        tn__device_line(p, "const %s at%u = %s;", place_type(p, k), k, place);
-    }
-    print_elem_list(p, "(tk_i64)first + j");
-    close_block(p);
-    tn__device_line(p, "first += run;");
-    close_block(p);
-}
-
-void tn__device_elements(tn__device_printer *p)
-{
-    const tn_kernel_stage *stage = &p->program->stage[0];
-    uint32_t used = operands_of(p, p->elem_needed, stage->elem_first,
-                                stage->elem_first + stage->elem_count);
-    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
-                    p->words.count);
-    if (p->chunked)
-        print_share(p);
-    if (p->chunked && p->class.outer > 1) {
-        print_runs(p, used);
-        return;
-    }
-    if (p->chunked)
-        open_block(p, "for (tk_idx i = first; i < end; i++) ");
-    else
-        open_block(p, "for (tk_idx i = TK_GROUP * TK_GROUP_SIZE + TK_LOCAL; "
-                      "i < count; i += TK_GROUPS * TK_GROUP_SIZE) ");
-    print_point(p, "i", used, "at", NULL, 0, p->class.outer, 0);
-    print_elem_list(p, "(tk_i64)i");
-    close_block(p);
-}
 
 /* ---- reductions ----------------------------------------------------------------- */
 
@@ -321,9 +116,10 @@ static stage_walk look_at(const tn__device_printer *p, uint32_t s)
     const tn_kernel_stage *stage = &p->program->stage[s];
     const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
     uint32_t end = stage->elem_first + stage->elem_count;
-    stage_walk walk = {.stage = stage,
-                       .needed = needed,
-                       .used = operands_of(p, needed, stage->elem_first, end)};
+    stage_walk walk = {
+        .stage = stage,
+        .needed = needed,
+        .used = tn__device_operands_of(p, needed, stage->elem_first, end)};
     for (uint32_t at = stage->elem_first; at < end; at++) {
         uint32_t i = p->program->order[at];
         bool reduce = p->ins[i].op == TN_K_REDUCE && p->needed[i];
@@ -354,8 +150,8 @@ static bool next_reduce(const tn__device_printer *p, const stage_walk *walk,
 static void print_element(tn__device_printer *p, const stage_walk *walk)
 {
     const tn_kernel_stage *stage = walk->stage;
-    print_point(p, "k", walk->used, "at", "row", p->class.outer, p->class.row,
-                0);
+    tn__device_point(p, "k", walk->used, "at", "row", p->class.outer,
+                     p->class.row, 0);
     if (p->terms == 0 && !walk->numbers)
         tn__device_line(p, "(void)k;");
     p->position = "(tk_i64)row * TK_WORD(1) + k";
@@ -398,7 +194,8 @@ static void print_folds(tn__device_printer *p, const stage_walk *walk)
         else
             tn__device_line(p,
                             "TK_FOLD_TEAM(%s, acc%u, shared_%s, TK_LOCAL, "
-                            "lead, lane, slot, TK_SLOTS)", fold, i, type);
+                            "lead, lane, slot, TK_SLOTS)",
+                            fold, i, type);
         if (p->class.is_short)
             tn__device_line(p, "sum%u = %s;", i, one);
         else
@@ -446,23 +243,23 @@ static void print_span(tn__device_printer *p, const stage_walk *walk)
         tn__device_line(p, "const tk_idx left = length - span * TK_CHUNK;");
         tn__device_line(p, "const tk_idx most = "
                            "left < TK_CHUNK ? left : TK_CHUNK;");
-        open_block(p, "for (tk_idx j = 0; j < most; j += TK_LANES) ");
+        tn__device_open(p, "for (tk_idx j = 0; j < most; j += TK_LANES) ");
         tn__device_line(p, "const tk_idx here = "
                            "most - j < TK_LANES ? most - j : TK_LANES;");
-        open_block(p, "for (tk_idx l = 0; l < here; l++) ");
+        tn__device_open(p, "for (tk_idx l = 0; l < here; l++) ");
         tn__device_line(p, "const tk_idx k = span * TK_CHUNK + j + l;");
         print_element(p, walk);
-        close_block(p);
-        close_block(p);
+        tn__device_close(p);
+        tn__device_close(p);
     } else {
         tn__device_line(p, "const tk_idx chunk = "
                            "(span * TK_SLOTS + slot) * TK_CHUNK;");
         tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
                            "? chunk + TK_CHUNK : mine;");
-        open_block(p, "for (tk_idx k = chunk + lane; k < most; "
-                      "k += TK_LANES) ");
+        tn__device_open(p, "for (tk_idx k = chunk + lane; k < most; "
+                           "k += TK_LANES) ");
         print_element(p, walk);
-        close_block(p);
+        tn__device_close(p);
     }
     print_folds(p, walk);
 }
@@ -472,14 +269,14 @@ static void print_reducing(tn__device_printer *p, const stage_walk *walk)
     print_sums(p, walk);
     tn__device_line(p, "span = 0;");
     if (p->class.is_short)
-        open_block(p, "if (length > 0) ");
+        tn__device_open(p, "if (length > 0) ");
     else
-        open_block(p, p->chunked
-                          ? "for (; span * TK_CHUNK < length; span++) "
-                          : "for (; span * TK_SLOTS * TK_CHUNK < length; "
-                            "span++) ");
+        tn__device_open(p, p->chunked
+                               ? "for (; span * TK_CHUNK < length; span++) "
+                               : "for (; span * TK_SLOTS * TK_CHUNK < length; "
+                                 "span++) ");
     print_span(p, walk);
-    close_block(p);
+    tn__device_close(p);
 }
 
 static void print_elem_part(tn__device_printer *p, const stage_walk *walk)
@@ -491,12 +288,12 @@ static void print_elem_part(tn__device_printer *p, const stage_walk *walk)
         return;
     }
     if (p->chunked)
-        open_block(p, "for (tk_idx k = 0; k < length; k++) ");
+        tn__device_open(p, "for (tk_idx k = 0; k < length; k++) ");
     else
-        open_block(p, "for (tk_idx k = slot * TK_LANES + lane; k < mine; "
-                      "k += TK_SLOTS * TK_LANES) ");
+        tn__device_open(p, "for (tk_idx k = slot * TK_LANES + lane; k < mine; "
+                           "k += TK_SLOTS * TK_LANES) ");
     print_element(p, walk);
-    close_block(p);
+    tn__device_close(p);
 }
 
 /* ---- rows ---------------------------------------------------------------------------- */
@@ -579,12 +376,13 @@ static rows_walk look_at_rows(const tn__device_printer *p)
         const tn_kernel_stage *stage = &p->program->stage[s];
         stage_walk walk = look_at(p, s);
         rows.in_elems |= walk.used;
-        rows.in_rows |= operands_of(p, p->needed, stage->row_first,
-                                    stage->row_first + stage->row_count);
+        rows.in_rows |=
+            tn__device_operands_of(p, p->needed, stage->row_first,
+                                   stage->row_first + stage->row_count);
         rows.elems = rows.elems || walk.does;
         rows.reduces = rows.reduces || walk.reduces;
-        rows.row_stores = rows.row_stores || part_stores(p, stage->row_first,
-                                                         stage->row_count);
+        rows.row_stores = rows.row_stores ||
+                          part_stores(p, stage->row_first, stage->row_count);
     }
     return rows;
 }
@@ -603,13 +401,14 @@ static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
         tn__device_line(p, "const tk_i32 lead = TK_LOCAL / %u * %u;", team,
                         team);
     tn__device_line(p, "const tk_idx teams = %u;", p->class.group / team);
-    open_block(p, "for (tk_idx first = TK_GROUP * teams; first < count; "
-                  "first += TK_GROUPS * teams) ");
+    tn__device_open(p, "for (tk_idx first = TK_GROUP * teams; first < count; "
+                       "first += TK_GROUPS * teams) ");
     tn__device_line(p, "tk_idx row = first + TK_LOCAL / %u;", team);
     tn__device_line(p, "const tk_bool active = row < count;");
     tn__device_line(p, "row = active ? row : 0;");
     if (rows->row_stores)
-        tn__device_line(p, "const tk_bool writes = active && TK_LOCAL == lead;");
+        tn__device_line(p,
+                        "const tk_bool writes = active && TK_LOCAL == lead;");
     if (rows->elems)
         tn__device_line(p, "const tk_idx mine = active ? length : 0;");
 }
@@ -627,19 +426,19 @@ void tn__device_rows(tn__device_printer *p)
         tn__device_line(p, "const tk_idx length = (tk_idx)TK_WORD(%u);",
                         p->words.length);
     if (p->chunked) {
-        print_share(p);
-        open_block(p, "for (tk_idx row = first; row < end; row++) ");
+        tn__device_share(p);
+        tn__device_open(p, "for (tk_idx row = first; row < end; row++) ");
     } else {
         open_team_rows(p, &rows);
     }
-    print_point(p, "row", rows.in_rows | rows.in_elems, "row", NULL, 0,
-                p->class.outer, 0);
+    tn__device_point(p, "row", rows.in_rows | rows.in_elems, "row", NULL, 0,
+                     p->class.outer, 0);
     for (uint32_t k = 0; k < p->program->operand_count; k++)
         if (rows.in_rows >> k & 1)
-            tn__device_line(p, "const %s at%u = row%u;", place_type(p, k), k,
-                            k);
+            tn__device_line(p, "const %s at%u = row%u;",
+                            tn__device_place_type(p, k), k, k);
     if (rows.reduces)
         tn__device_line(p, "tk_idx span;");
     print_stages(p);
-    close_block(p);
+    tn__device_close(p);
 }
