@@ -3,6 +3,7 @@
  * A host call has no argument that says which plugin makes it, and options
  * belong to one plugin; so each plugin gets an `option` of its own, one of a
  * row of small functions. */
+#include "device/cache.h"
 #include "device/registry.h"
 
 #include "base/memory.h"

@@ -126,15 +126,6 @@ const char *tn__kind_name(int32_t kind);
 
 /* allocator.c */
 struct tn__allocator *tn__allocator_make(tn_device *device);
-/* cache.c: what host->cache_read and cache_write do. */
-uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
-                        uint32_t (*take)(void *context, const void *value,
-                                         uint64_t value_bytes),
-                        void *context);
-void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
-                     uint64_t value_bytes);
-/* Removes the oldest entries where all together have more than `most` bytes. */
-void tn__cache_trim(int64_t most);
 /* launch.c */
 struct tn__work *tn__work_make(void);
 /* Waits for all work of a device; a failure is kept for the next call that

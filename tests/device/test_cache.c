@@ -1,6 +1,6 @@
 /* The disk cache of compiled programs: what is written comes back, what is
  * damaged does not, and many processes may do both at once. */
-#include "device/registry.h"
+#include "device/cache.h"
 #include "tap.h"
 
 #include <dirent.h>

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "device/cache.h"
 #include "kernel/device.h"
 #include "kernel/kernel.h"
 
@@ -84,6 +85,8 @@ static struct {
             .print = tn__print,
             .print_free = tn__print_free,
             .fault_read = tn__fault_read,
+            .cache_read = tn__cache_read,
+            .cache_write = tn__cache_write,
         },
 };
 

@@ -1,0 +1,19 @@
+/* cache.h: what a device's compiler made, on disk. Hangs on nothing but base,
+ * so that tenon-plugin-check can hold it. */
+#ifndef TN_LIB_DEVICE_CACHE_H
+#define TN_LIB_DEVICE_CACHE_H
+
+#include <stdint.h>
+
+/* host->cache_read and cache_write of <tenon/plugin.h>. */
+uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
+                        uint32_t (*take)(void *context, const void *value,
+                                         uint64_t value_bytes),
+                        void *context);
+void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
+                     uint64_t value_bytes);
+
+/* Removes the oldest entries where all together have more than `most` bytes. */
+void tn__cache_trim(int64_t most);
+
+#endif
