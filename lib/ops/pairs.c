@@ -22,6 +22,35 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* ---- distances ----------------------------------------------------------- */
 
+/* |a - b|^2 = |a|^2 + |b|^2 - 2 a b, all of it one product: of (-2 a, |a|^2, 1)
+ * and (b, 1, |b|^2). What cancels there, for rows that nearly agree, is lost, as
+ * in PyTorch. */
+static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
+{
+    const tn_dims_list last = tn_dims(-1);
+    tn_tensor *a2 = tn_sum(tn_square(a), .dim = last, .keepdim = true);
+    tn_tensor *b2 = tn_sum(tn_square(b), .dim = last, .keepdim = true);
+    tn_tensor *left[] = {tn_mul_scalar(a, -2), a2,
+                         a2 ? tn_ones_like(a2) : NULL};
+    tn_tensor *right[] = {b, b2 ? tn_ones_like(b2) : NULL, b2};
+    tn_tensor *square =
+        tn_matmul(tn_cat(left, 3, -1),
+                  tn_transpose(tn_cat(right, 3, -1), -2, -1));
+    const tn_value value[] = {tn__value_tensor(square)};
+    return square ? tn__row(TN__OP_ID_ROOT_ABOVE_ZERO, value, 1) : NULL;
+}
+
+/* PyTorch's choice: a product where asked for, or where a side has more than 25
+ * rows and nothing was asked. */
+static bool by_product(const tn_tensor *a, const tn_tensor *b, double p,
+                       const char *mode)
+{
+    enum { FEW = 25 };
+    bool many = a->shape[a->ndim - 2] > FEW || b->shape[b->ndim - 2] > FEW;
+    bool asked = strcmp(mode, "use_mm_for_euclid_dist") == 0;
+    return p == 2 && (asked || (many && strncmp(mode, "use_mm", 6) == 0));
+}
+
 tn_status tn__run_cdist(tn__call *call)
 {
     tn_tensor *a = tn__call_tensor(call, TN__ARG_CDIST_X1);
@@ -45,6 +74,8 @@ tn_status tn__run_cdist(tn__call *call)
                         "euclid_dist_if_necessary\" nor \"use_mm_for_euclid_"
                         "dist\" nor \"donot_use_mm_for_euclid_dist\"",
                         mode);
+    if (by_product(a, b, p, mode))
+        return tn__give(call, euclid_by_product(a, b));
     tn_tensor *d = tn_sub(tn_unsqueeze(a, -2), tn_unsqueeze(b, -3));
     return tn__give(call, norm_of(d, p, -1, false));
 }

@@ -1,0 +1,58 @@
+/* test_cdist.c: distances by a matrix product against those by differences. */
+#include <tenon/tenon.h>
+
+#include "tap.h"
+
+/* Distances of x and y with the gradients of their sum; 1 more: of them all. */
+static bool distances(tn_tensor *x, tn_tensor *y, const char *mode,
+                      tn_tensor *out[3])
+{
+    tn_tensor *const in[] = {x, y};
+    out[0] = tn_cdist(x, y, .compute_mode = mode);
+    tn_grad(out[0], in, 2, out + 1, .gradient = tn_ones_like(out[0]));
+    return !tn_error();
+}
+
+static double farthest(tn_tensor *a, tn_tensor *b)
+{
+    return tn_item(tn_amax(tn_abs(tn_sub(tn_detach(a), tn_detach(b)))));
+}
+
+int main(void)
+{
+    plan_later();
+    tn_manual_seed(3);
+    tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(40, 8)));
+    tn_tensor *y = tn_requires_grad(tn_randn(tn_dims(2, 30, 8)));
+    tn_tensor *own[3], *product[3], *difference[3];
+    if (!distances(x, y, NULL, own) ||
+        !distances(x, y, "use_mm_for_euclid_dist", product) ||
+        !distances(x, y, "donot_use_mm_for_euclid_dist", difference))
+        bail_out("%s", tn_error());
+    /* Squares of about 16 lose what is below 16 * 2^-24 times a few. */
+    for (int i = 0; i < 3; i++)
+        ok(farthest(product[i], difference[i]) < 2e-5,
+           "%s by a product and by differences",
+           i == 0   ? "distances"
+           : i == 1 ? "gradients of x1"
+                    : "gradients of x2");
+    ok(farthest(own[0], product[0]) == 0, "40 rows: the product is taken");
+
+    tn_tensor *few = tn_narrow(tn_detach(x), 0, 0, 25);
+    ok(farthest(tn_cdist(few, few),
+                tn_cdist(few, few,
+                         .compute_mode = "donot_use_mm_for_euclid_dist")) == 0,
+       "25 rows: the differences are taken");
+
+    tn_tensor *same = tn_requires_grad(tn_full(tn_dims(30, 2), 0.5));
+    tn_tensor *const in[] = {same};
+    tn_tensor *zero = tn_cdist(same, same), *slope;
+    tn_grad(zero, in, 1, &slope, .gradient = tn_ones_like(zero));
+    ok(tn_item(tn_amax(zero)) == 0 && farthest(slope, tn_zeros_like(slope)) == 0,
+       "equal rows: no distance, no gradient");
+    tn_tensor *wild = tn_full(tn_dims(30, 2), (double)NAN);
+    ok(tn_item(tn_all(tn_isnan(tn_cdist(wild, same)))) == 1,
+       "NaN gives NaN");
+    ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
+    return done_testing();
+}
