@@ -319,6 +319,19 @@ static tn_status run_images(const tn_conv_args *args,
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
 
+/* Does most of what the windows reach over lie outside the images? Blocks would
+ * be copied into zeros without end. */
+static bool is_mostly_outside(const tn_conv_args *args)
+{
+    double reach = 1, image = 1;
+    for (int a = 0; a < 2; a++) {
+        reach *= (double)(args->out_size[a] - 1) * (double)args->stride[a] +
+                 (double)(args->kernel[a] - 1) * (double)args->dilation[a] + 1;
+        image *= (double)args->in_size[a];
+    }
+    return reach > 16 * image && reach > 1e6;
+}
+
 static tn_status run(tn_queue *queue, const tn_conv_args *args)
 {
     unsigned type = args->out.dtype == TN_F32   ? CPU_F32
@@ -327,6 +340,10 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     if (type == CPU_TYPE_COUNT)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
                                   "and float64");
+    if (is_mostly_outside(args))
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes windows "
+                                  "that lie within the images for the most "
+                                  "part");
     if (args->kind == TN_CONV_INPUT &&
         tn__cpu_min(args->stride[0], args->in_size[0]) *
                 tn__cpu_min(args->stride[1], args->in_size[1]) >

@@ -207,9 +207,10 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     int64_t rows = weight->shape[0];
     int64_t at = tn__call_int(call, TN__ARG_EMBEDDING_BAG_PADDING_IDX);
     if (at < -rows || at >= rows)
-        return tn__fail(TN_ERR_INDEX, "embedding_bag: padding_idx %lld is "
-                        "outside [%lld, %lld)", (long long)at,
-                        (long long)-rows, (long long)rows), false;
+        return tn__fail_outside(
+                   (tn__error_index){true, at, -rows, rows, 0, {0}},
+                   "embedding_bag: padding_idx %lld is outside [%lld, %lld)",
+                   (long long)at, (long long)-rows, (long long)rows), false;
     b->padding = at < 0 ? at + rows : at;
     b->ignored = tn_eq_scalar(b->index, b->padding);
     return b->ignored != NULL;

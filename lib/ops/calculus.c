@@ -10,7 +10,7 @@ static tn_tensor *join(tn_tensor *a, tn_tensor *b, int dim)
 
 static tn_tensor *floating(tn_tensor *x)
 {
-    return tn_dtype_is_floating(x->dtype) ? x : tn_to_dtype(x, TN_F32);
+    return !x || tn_dtype_is_floating(x->dtype) ? x : tn_to_dtype(x, TN_F32);
 }
 
 static tn_tensor *from_second(tn_tensor *x, int dim)
@@ -49,6 +49,8 @@ tn_status tn__run_diff(tn__call *call)
         x = join(tn__call_tensor(call, TN__ARG_DIFF_PREPEND), x, dim);
     if (tn__call_has(call, TN__ARG_DIFF_APPEND))
         x = join(x, tn__call_tensor(call, TN__ARG_DIFF_APPEND), dim);
+    if (x && x->numel == 0) /* perhaps along another dimension: at once */
+        x = tn_narrow(x, dim, 0, n < x->shape[dim] ? x->shape[dim] - n : 0);
     for (int64_t k = 0; k < n && x && x->shape[dim] > 0; k++)
         x = difference(x, dim);
     return tn__give(call, x);

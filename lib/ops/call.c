@@ -112,14 +112,21 @@ static tn_status check_given(const tn_op *op, const tn_value *values,
                         op->name, count);
     for (int i = 0; i < count && i < op->arg_count; i++) {
         const tn_value *v = &values[i];
-        bool pointed = v->kind == TN_VALUE_TENSORS || v->kind == TN_VALUE_FLOATS
-                           ? v->count > 0
-                           : v->kind == TN_VALUE_DIMS ||
-                                 v->kind == TN_VALUE_STRING ||
-                                 v->kind == TN_VALUE_DEVICE;
+        bool list = v->kind == TN_VALUE_TENSORS || v->kind == TN_VALUE_FLOATS;
+        bool pointed = list ? v->count > 0
+                            : v->kind == TN_VALUE_DIMS ||
+                                  v->kind == TN_VALUE_STRING ||
+                                  v->kind == TN_VALUE_DEVICE;
         if (v->kind < TN_VALUE_NONE || v->kind > TN_VALUE_DEVICE)
             return tn__fail(TN_ERR_ARGUMENT, "%s: %s: %d is no kind of value",
                             op->name, op->arg[i].name, (int)v->kind);
+        if (v->kind == TN_VALUE_NUMBER &&
+            (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
+            return tn__fail(TN_ERR_ARGUMENT, "%s: %s: %d is no kind of number",
+                            op->name, op->arg[i].name, (int)v->count);
+        if (list && v->count < 0)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: %s has a count of %d",
+                            op->name, op->arg[i].name, (int)v->count);
         if (pointed && !v->of.dims)
             return tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", op->name,
                             op->arg[i].name);

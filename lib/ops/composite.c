@@ -218,7 +218,7 @@ tn_status tn__run_one_hot(tn__call *call)
                         "from an empty tensor");
     if (x->numel) {
         if (classes < 0)
-            classes = tn_item_int(tn_max(x)) + 1;
+            classes = tn__size_add(tn_item_int(tn_max(x)), 1);
         tn_status status = tn__check_indices("one_hot: class", x, 0, classes);
         if (status < 0)
             return status;
@@ -232,7 +232,7 @@ tn_status tn__run_one_hot(tn__call *call)
 tn_status tn__run_round_decimals(tn__call *call)
 {
     int64_t decimals = tn__call_int(call, TN__ARG_ROUND_DECIMALS_DECIMALS);
-    double scale = pow(10, (double)(decimals < 0 ? -decimals : decimals));
+    double scale = pow(10, fabs((double)decimals));
     tn_value value[] = {call->value[TN__ARG_ROUND_DECIMALS_INPUT],
                         tn__value_float(decimals < 0 ? 1 : scale),
                         tn__value_float(decimals < 0 ? scale : 1)};

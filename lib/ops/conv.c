@@ -98,14 +98,14 @@ static tn_status take_conv(const tn__call *call, conv *c)
     c->out_channels = c->weight->shape[0];
     if (c->groups < 1 || c->x.channels % c->groups ||
         c->out_channels % c->groups ||
-        c->weight->shape[1] * c->groups != c->x.channels)
+        c->weight->shape[1] != c->x.channels / c->groups)
         return tn__fail(TN_ERR_SHAPE, "conv2d: input %s has %lld channels, "
                         "weight %s with groups %lld takes %lld",
                         tn__shape_text(a, x->ndim, x->shape),
                         (long long)c->x.channels,
                         tn__shape_text(b, 4, c->weight->shape),
                         (long long)c->groups,
-                        (long long)(c->weight->shape[1] * c->groups));
+                        (long long)tn__size_mul(c->weight->shape[1], c->groups));
     status = tn__check_same_dtype("conv2d", x, "input", c->weight, "weight");
     if (status >= 0 && c->bias) {
         if (c->bias->ndim != 1 || c->bias->shape[0] != c->out_channels)
@@ -306,11 +306,34 @@ static tn_status check_part(const tn__call *call, const part *p,
                         tn__shape_text(second, b->ndim, b->shape),
                         (long long)p->groups);
     for (int i = 0; i < 2; i++)
-        if (size[i] < 0 || p->w.stride[i] < 1 || p->w.dilation[i] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: size %lld, stride %lld or "
-                            "dilation %lld is too small", call->op->name,
-                            (long long)size[i], (long long)p->w.stride[i],
-                            (long long)p->w.dilation[i]);
+        if (size[i] < 0 || p->w.stride[i] < 1 || p->w.dilation[i] < 1 ||
+            p->w.pad[i] < 0)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: size %lld, stride %lld, "
+                            "dilation %lld or padding %lld is too small",
+                            call->op->name, (long long)size[i],
+                            (long long)p->w.stride[i],
+                            (long long)p->w.dilation[i],
+                            (long long)p->w.pad[i]);
+    return TN_OK;
+}
+
+/* The windows lie within the padded input; "same" pads one more behind it. */
+static tn_status check_reach(const tn__call *call, const tn__window *w)
+{
+    for (int a = 0; a < 2; a++) {
+        int64_t room = w->in[a] + 2 * w->pad[a] + 1;
+        int64_t reach =
+            tn__size_add(tn__size_mul(w->out[a] - 1, w->stride[a]),
+                         tn__size_mul(w->kernel[a] - 1, w->dilation[a])) + 1;
+        if (w->out[a] > 0 && w->kernel[a] > 0 && reach > room)
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld with "
+                            "stride %lld and dilation %lld do not fit into "
+                            "%lld padded by %lld", call->op->name,
+                            (long long)w->out[a], (long long)w->kernel[a],
+                            (long long)w->stride[a],
+                            (long long)w->dilation[a], (long long)w->in[a],
+                            (long long)w->pad[a]);
+    }
     return TN_OK;
 }
 
@@ -334,7 +357,7 @@ static tn_status take_part(const tn__call *call, part *p)
         p->w.kernel[a] = p->weight ? p->weight->shape[2 + a] : size[a];
         p->w.out[a] = p->out ? p->out->shape[2 + a] : size[a];
     }
-    return TN_OK;
+    return check_reach(call, &p->w);
 }
 
 static tn_dims_list two(const int64_t *pair)

@@ -133,7 +133,7 @@ tn_status tn__run_conv3d(tn__call *call)
         return tn_error_code();
     if (size < 1 ||
         v.dilation[DEPTH] * (size - 1) + 1 > batch->shape[2] ||
-        batch->shape[1] != w->shape[1] * groups)
+        batch->shape[1] != tn__size_mul(w->shape[1], groups))
         return tn__fail(TN_ERR_SHAPE, "conv3d: input %s, weight %s, groups "
                         "%lld: the kernel's depth with its dilation must fit "
                         "into the padded input, and C must be groups times "

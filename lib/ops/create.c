@@ -198,8 +198,8 @@ tn_status tn__run_arange(tn__call *call)
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
-        return tn__fail(TN_ERR_ARGUMENT, "arange: %g numbers are too many",
-                        count);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from start %g to end "
+                        "%g: %g numbers are too many", s, a, b, count);
     tn_value value[] = {
         tn__value_int((int64_t)count),
         whole ? tn__value_int(tn__call_int(call, start)) : tn__value_float(a),

@@ -136,7 +136,8 @@ tn_status tn__run_diag_embed(tn__call *call)
                                             ndim);
     if (dim2 < 0)
         return TN_ERR_ARGUMENT;
-    int64_t side = x->shape[x->ndim - 1] + (offset < 0 ? -offset : offset);
+    int64_t side = tn__size_add(x->shape[x->ndim - 1],
+                                offset < 0 ? tn__size_mul(offset, -1) : offset);
     tn_dims_list size = {ndim, {0}};
     for (int d = 0, from = 0; d < ndim; d++)
         size.dim[d] = d == dim1 || d == dim2 ? side : x->shape[from++];
@@ -174,42 +175,66 @@ tn_status tn__run_trace(tn__call *call)
 
 /* ---- the places of a triangle ---- */
 
-/* Writes rows and columns (NULL: not) of the elements that lie on one side of a
- * diagonal; returns how many. */
-static int64_t list_triangle(int64_t rows, int64_t columns, int64_t offset,
-                             bool lower, int64_t *row, int64_t *column)
+/* How many columns of row r lie on or below a diagonal. */
+static int64_t columns_below(int64_t r, int64_t columns, int64_t offset)
 {
-    int64_t count = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < columns; c++) {
-            if (lower ? c - r > offset : c - r < offset)
-                continue;
-            if (row) {
-                row[count] = r;
-                column[count] = c;
-            }
-            count++;
+    int64_t count = r + offset + 1;
+    return count < 0 ? 0 : count > columns ? columns : count;
+}
+
+/* The same for all rows. */
+static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
+{
+    /* Rows [some, full) have part of their columns, those behind all. */
+    int64_t some = offset < 0 ? -offset : 0;
+    int64_t full = columns - offset - 1;
+    some = some > rows ? rows : some;
+    full = full < some ? some : full > rows ? rows : full;
+    return (full - some) * (some + full + 1 + 2 * offset) / 2 +
+           (rows - full) * columns;
+}
+
+/* Rows, and behind them columns, of the elements on one side of a diagonal. */
+static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
+                          bool lower, int64_t count, int64_t *row)
+{
+    int64_t *column = row + count;
+    for (int64_t r = 0, at = 0; at < count && r < rows; r++) {
+        int64_t c = lower ? 0 : columns_below(r, columns, offset - 1);
+        int64_t end = lower ? columns_below(r, columns, offset) : columns;
+        for (; c < end; c++, at++) {
+            row[at] = r;
+            column[at] = c;
         }
-    return count;
+    }
 }
 
 /* tril_indices and triu_indices have the same arguments. */
 static tn_status triangle_indices(tn__call *call, bool lower)
 {
+    const int64_t most = INT32_MAX;
     int64_t rows = tn__call_int(call, TN__ARG_TRIL_INDICES_ROW);
     int64_t columns = tn__call_int(call, TN__ARG_TRIL_INDICES_COL);
     int64_t offset = tn__call_int(call, TN__ARG_TRIL_INDICES_OFFSET);
-    if (rows < 0 || columns < 0 || rows > INT32_MAX || columns > INT32_MAX)
+    if (rows < 0 || columns < 0 || rows > most || columns > most)
         return tn__fail(TN_ERR_ARGUMENT, "%s: row %lld, col %lld: from 0 to "
                         "2^31 are allowed", call->op->name, (long long)rows,
                         (long long)columns);
-    int64_t count = list_triangle(rows, columns, offset, lower, NULL, NULL);
-    int64_t *at = tn__alloc((size_t)(2 * count + 1) * sizeof *at);
+    offset = offset > most ? most : offset < -most ? -most : offset;
+    int64_t count =
+        lower ? elements_below(rows, columns, offset)
+              : rows * columns - elements_below(rows, columns, offset - 1);
+    /* Before host memory is filled: the device's may be too small. */
+    tn_tensor *out = tn_empty(tn_dims(2, count), .dtype = TN_I64);
+    int64_t *at = out ? tn__alloc((size_t)(2 * count + 1) * sizeof *at) : NULL;
     if (!at)
-        return TN_ERR_MEMORY;
-    list_triangle(rows, columns, offset, lower, at, at + count);
-    tn_tensor *out = tn_tensor_from_array(at, TN_I64, tn_dims(2, count));
+        return tn_error_code();
+    list_triangle(rows, columns, offset, lower, count, at);
+    tn_status status =
+        tn_tensor_set_array(out, at, (size_t)(2 * count) * sizeof *at);
     tn__free(at);
+    if (status < 0)
+        return status;
     if (tn__call_has(call, TN__ARG_TRIL_INDICES_DTYPE))
         out = tn_to_dtype(
             out, (tn_dtype)tn__call_int(call, TN__ARG_TRIL_INDICES_DTYPE));

@@ -30,7 +30,8 @@ static tn_tensor *place_numbers(tn_tensor *mask, tn_tensor *rank, int64_t size)
         return NULL;
     tn_tensor *fits = tn_logical_and(mask, tn_le_scalar(rank, size));
     tn_tensor *at = tn_where_scalar(fits, tn_sub_scalar(rank, 1), size);
-    tn_tensor *places = tn_full(tn_dims(size + 1), -1, .dtype = TN_I64,
+    tn_tensor *places = tn_full(tn_dims(tn__size_add(size, 1)), -1,
+                                .dtype = TN_I64,
                                 .device = mask->storage->device);
     places = tn_scatter(places, 0, at, whole_numbers(mask->numel, mask));
     return tn_narrow(places, 0, 0, size);
@@ -54,7 +55,7 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
 {
     int64_t below = 1;
     for (int d = dim + 1; d < ndim; d++)
-        below *= shape[d] ? shape[d] : 1;
+        below = tn__size_mul(below, shape[d] ? shape[d] : 1);
     const tn_value value[] = {tn__value_tensor(number), tn__value_int(below),
                               tn__value_int(shape[dim])};
     return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
@@ -128,13 +129,18 @@ tn_status tn__run_unravel_index(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "unravel_index: indices is %s; convert "
                         "it to int64 with tn_to_dtype",
                         tn_dtype_name(x->dtype));
+    char text[TN__SHAPE_TEXT];
     int64_t numel = 1;
     for (int d = 0; d < shape->count; d++) {
         if (shape->dim[d] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape has %lld",
                             (long long)shape->dim[d]);
-        numel *= shape->dim[d];
+        numel = tn__size_mul(numel, shape->dim[d]);
     }
+    if (numel == INT64_MAX)
+        return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape %s has more "
+                        "than 2^63 elements",
+                        tn__shape_text(text, shape->count, shape->dim));
     tn_status status =
         tn__check_indices("unravel_index: index", x, -numel, numel);
     if (status < 0)

@@ -27,8 +27,9 @@ tn_status tn__run_mvlgamma(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_MVLGAMMA_INPUT);
     int64_t p = tn__call_int(call, TN__ARG_MVLGAMMA_P);
-    if (p < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "mvlgamma: p is %lld", (long long)p);
+    if (p < 1 || p > 1 << 16) /* as many terms are added up */
+        return tn__fail(TN_ERR_ARGUMENT, "mvlgamma: p %lld is outside [1, %d]",
+                        (long long)p, 1 << 16);
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
     if (tn_dtype_bytes(dtype) == 2)
         x = tn_to_dtype(x, TN_F32);

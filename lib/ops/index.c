@@ -286,6 +286,18 @@ static tn_strided strided(const tn_tensor *x)
     return view;
 }
 
+/* No index is right where there is nothing to write to: told of the first one,
+ * since there may be more of them, of strides 0, than can be looked at. */
+static tn_status fail_nothing(const char *name, const tn_tensor *index)
+{
+    tn_tensor *first = tn__tensor_view(index, index->dtype, 0, NULL, NULL,
+                                       index->offset);
+    tn_fault fault = {.size = sizeof fault,
+                      .index = first ? tn_item_int(first) : 0};
+    tn__unref(first);
+    return tn__fail_index(name, &fault, index->ndim, index->shape);
+}
+
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                            tn_tensor *index, tn_tensor *src, double number,
                            uint32_t reduce)
@@ -309,6 +321,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
             status = src ? check_within(name, index, "src", src, -1)
                          : tn_error_code();
     }
+    if (status >= 0 && index->numel && dst->shape[dim] == 0)
+        status = fail_nothing(name, index);
     tn_tensor *one = NULL;
     if (status >= 0 && !src) {
         one = tn__tensor_new(dst->storage->device, dst->dtype, 0, NULL, name);
@@ -460,6 +474,9 @@ tn_status tn__run_one_hot_draw(tn__call *call)
     const tn__kernel *kernel = tn__formula_kernel(&one_hot, dtype);
     if (!kernel)
         return tn_error_code();
+    if (x->ndim == TN_MAX_NDIM)
+        return tn__fail(TN_ERR_SHAPE, "one_hot_draw: input has %d dimensions; "
+                        "fewer are wanted", x->ndim);
     tn__shape shape = shape_of(x);
     shape.dim[shape.ndim++] =
         tn__call_int(call, TN__ARG_ONE_HOT_DRAW_NUM_CLASSES);

@@ -119,13 +119,16 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                               int64_t out)
 {
     int64_t in = x->shape[dim];
-    tn__taps taps;
+    tn__taps taps = {0};
     double width = filter_width(s, step_of(s, in, out));
-    int64_t reach = s->antialias        ? (int64_t)ceil(width) * 2 + 1
+    double most = fmin(ceil(width) * 2 + 1, (double)in);
+    int64_t reach = s->antialias        ? (int64_t)fmax(most, 1)
                     : s->mode == LINEAR ? 2
                     : s->mode == CUBIC  ? 4
                                         : 1;
-    tn_status status = tn__taps_new(&taps, in, out, reach);
+    tn_status status = tn__taps_room(x, dim, out);
+    if (status >= 0)
+        status = tn__taps_new(&taps, in, out, reach);
     if (status >= 0)
         status = s->antialias        ? fill_antialiased(s, &taps)
                  : s->mode == LINEAR ? fill_linear(s, &taps)

@@ -68,13 +68,13 @@ int tn__lapack_room(const void *work, bool single)
 
 static tn_status allocate(tn__staged *s)
 {
-    size_t room = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns *
-                  s->element;
-    s->data = tn__alloc(room ? room : 1);
-    if (!s->data)
-        return TN_ERR_MEMORY;
-    memset(s->data, 0, room);
-    return TN_OK;
+    size_t room = (size_t)s->rows * (size_t)s->columns * s->element;
+    if (__builtin_mul_overflow(room, (size_t)s->batch, &room))
+        return tn__fail(TN_ERR_MEMORY, "%lld matrices of %d x %d are more than "
+                        "memory has", (long long)s->batch, s->rows,
+                        s->columns);
+    s->data = tn__calloc(room ? room : 1, 1);
+    return s->data ? TN_OK : TN_ERR_MEMORY;
 }
 
 tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
@@ -129,7 +129,7 @@ void tn__staged_eye(tn__staged *s)
     const float one_single = 1;
     const double one = 1;
     int least = s->rows < s->columns ? s->rows : s->columns;
-    for (int64_t k = 0; k < s->batch; k++)
+    for (int64_t k = 0; k < s->batch && least; k++)
         for (int i = 0; i < least; i++)
             memcpy((char *)tn__staged_at(s, k) +
                        ((size_t)i * (size_t)s->rows + (size_t)i) * s->element,
@@ -139,7 +139,7 @@ void tn__staged_eye(tn__staged *s)
 
 void tn__staged_clear(tn__staged *s, bool below)
 {
-    for (int64_t k = 0; k < s->batch; k++)
+    for (int64_t k = 0; k < s->batch && s->rows; k++)
         for (int j = 0; j < s->columns; j++) {
             int first = below ? j + 1 : 0, end = below ? s->rows : j;
             if (end > s->rows)
@@ -188,7 +188,7 @@ tn_tensor *tn__unstage(const tn__staged *s, const tn_tensor *x, int64_t rows,
     char *turned = tn__alloc(count ? count * s->element : 1), *to = turned;
     if (!turned)
         return NULL;
-    for (int64_t k = 0; k < s->batch; k++) {
+    for (int64_t k = 0; k < s->batch && count; k++) {
         const char *from = tn__staged_at(s, k);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++, to += s->element)

@@ -104,6 +104,11 @@ check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 	tests/ops/test_conv
 tests_ops_test_conv_SOURCES = tests/ops/test_conv.c
 check_PROGRAMS += tests/ops/test_pool
+
+# Every row, misused.
+check_PROGRAMS += tests/ops/test_misuse
+tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
+	tests/ops/misuse.h
 tests_ops_test_pool_SOURCES = tests/ops/test_pool.c
 check_PROGRAMS += tests/ops/test_cdist
 tests_ops_test_cdist_SOURCES = tests/ops/test_cdist.c

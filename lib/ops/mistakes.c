@@ -111,6 +111,9 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
         return tn_error_code();
     tn__error_take(&error);
     const char *why = strstr(error.text, ": "); /* behind line and column */
+    /* Within another operator its arguments are not those of the one called. */
+    bool within = tn__here.doing && tn__here.doing->outer;
+    const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)
         if (op->role[i] == TN__ROLE_OPERAND &&
             value[i].kind == TN_VALUE_TENSOR)
@@ -118,7 +121,7 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
                          op->arg[i].name,
                          tn_dtype_name(value[i].of.tensor->dtype));
     tn__fail(TN_ERR_DTYPE, "%s: %s%s; convert with tn_to_dtype",
-             tn__op_outer(op->name), given.data ? given.data : "",
+             name, given.data ? given.data : "",
              why ? why : "");
     tn__text_release(&given);
     return TN_ERR_DTYPE;

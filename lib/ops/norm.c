@@ -366,13 +366,14 @@ tn_status tn__run_local_response_norm(tn__call *call)
         return tn__give(call, wide ? tn_to_dtype(wide, dtype) : NULL);
     int64_t channels = x->shape[1];
     tn__taps taps;
-    tn_status status = tn__taps_new(&taps, channels, channels, size);
-    for (int64_t i = 0; i < channels && status >= 0; i++)
-        for (int64_t k = 0; k < size; k++) {
-            int64_t at = i - size / 2 + k;
-            if (at >= 0 && at < channels)
-                tn__taps_set(&taps, i, (int)k, at, 1 / (double)size);
-        }
+    tn_status status = tn__taps_new(&taps, channels, channels,
+                                    size < channels ? size : channels);
+    for (int64_t i = 0; i < channels && status >= 0; i++) {
+        int64_t first = i < size / 2 ? 0 : i - size / 2;
+        int64_t end = i - size / 2 + size;
+        for (int64_t at = first; at < end && at < channels; at++)
+            tn__taps_set(&taps, i, (int)(at - first), at, 1 / (double)size);
+    }
     tn_tensor *mean =
         status >= 0 ? tn__taps_sum(tn_square(wide), 1, &taps) : NULL;
     tn__taps_free(&taps);

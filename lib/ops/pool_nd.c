@@ -108,18 +108,21 @@ static tn_status take_windows(const tn__call *call, const tn_tensor *x,
  * window once more. */
 static tn_status fill_windows(const windows *w, int a, tn__taps *taps)
 {
-    tn_status status =
-        tn__taps_new(taps, w->in[a], w->out[a], w->kernel[a]);
+    int64_t in = w->in[a], step = w->dilation[a];
+    int64_t within = (in - 1) / step + 1; /* most that lie in the input */
+    int64_t reach = w->kernel[a] < within ? w->kernel[a] : within;
+    tn_status status = tn__taps_new(taps, in, w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
-        int64_t start = i * w->stride[a] - w->pad[a], first = -1;
-        for (int64_t k = 0; k < w->kernel[a] && first < 0; k++)
-            if (start + k * w->dilation[a] >= 0)
-                first = start + k * w->dilation[a];
-        if (first < 0 || first >= w->in[a])
-            first = 0; /* a window that lies in the padding alone */
-        for (int64_t k = 0; k < w->kernel[a]; k++) {
-            int64_t at = start + k * w->dilation[a];
-            bool there = at >= 0 && at < w->in[a];
+        int64_t start = i * w->stride[a] - w->pad[a];
+        int64_t before = start < 0 ? (step - 1 - start) / step : 0;
+        int64_t first = start + before * step;
+        if (before >= w->kernel[a] || first >= in) { /* in padding alone */
+            first = 0;
+            before = w->kernel[a];
+        }
+        for (int64_t k = 0; k < reach; k++) {
+            int64_t at = first + k * step;
+            bool there = before + k < w->kernel[a] && at < in;
             tn__taps_set(taps, i, (int)k, there ? at : first, 1);
         }
     }
@@ -164,10 +167,12 @@ static tn_status greatest(tn_tensor *x, const windows *w, bool even,
     int64_t below = 1; /* elements of a slice of the dimensions done */
     for (int a = w->axes - 1; a >= 0; a--) {
         int dim = x->ndim - w->axes + a;
-        tn__taps taps;
+        tn__taps taps = {0};
         tn_tensor *place;
-        tn_status status = even ? fill_even(w, a, false, &taps)
-                                : fill_windows(w, a, &taps);
+        tn_status status = tn__taps_room(x, dim, w->out[a]);
+        if (status >= 0)
+            status = even ? fill_even(w, a, false, &taps)
+                          : fill_windows(w, a, &taps);
         if (status >= 0)
             status = tn__taps_max(x, dim, &taps, &x, &place);
         tn__taps_free(&taps);
@@ -204,8 +209,9 @@ static bool make_regular(windows *w)
 static bool suits_images(const tn_tensor *x, const windows *w)
 {
     for (int a = 0; a < w->axes; a++)
-        if (w->pad[a] > w->kernel[a] / 2)
-            return false; /* half of a window that dilation made wider */
+        if (w->pad[a] > w->kernel[a] / 2 || /* of what dilation made wider */
+            w->kernel[a] > w->in[a] + 2 * w->pad[a]) /* it looks at each tap */
+            return false;
     return tn_dtype_is_floating(x->dtype) && x->numel > 0;
 }
 
@@ -392,9 +398,12 @@ static tn_tensor *mapped(tn_tensor *x, const windows *w,
     if (half)
         x = tn_to_dtype(x, TN_F32);
     for (int a = w->axes - 1; a >= 0 && x; a--) {
-        tn__taps taps;
-        tn_status status = fill(w, a, &taps);
-        x = status >= 0 ? tn__taps_sum(x, x->ndim - w->axes + a, &taps) : NULL;
+        int dim = x->ndim - w->axes + a;
+        tn__taps taps = {0};
+        tn_status status = tn__taps_room(x, dim, w->out[a]);
+        if (status >= 0)
+            status = fill(w, a, &taps);
+        x = status >= 0 ? tn__taps_sum(x, dim, &taps) : NULL;
         tn__taps_free(&taps);
     }
     return x && half ? tn_to_dtype(x, dtype) : x;
@@ -463,8 +472,8 @@ static int64_t window_size(const windows *w, int a, int64_t i, bool count_pad,
 static tn_status fill_box(const windows *w, int a, bool mean, bool count_pad,
                           tn__taps *taps)
 {
-    tn_status status =
-        tn__taps_new(taps, w->in[a], w->out[a], w->kernel[a]);
+    int64_t reach = w->kernel[a] < w->in[a] ? w->kernel[a] : w->in[a];
+    tn_status status = tn__taps_new(taps, w->in[a], w->out[a], reach);
     for (int64_t i = 0; i < w->out[a] && status >= 0; i++) {
         int64_t start;
         int64_t size = window_size(w, a, i, count_pad, &start);

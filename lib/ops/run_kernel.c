@@ -370,6 +370,7 @@ static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
 static tn_status check_into(const tn__call *call, const operands *of,
                             const tn__op_entry *entry)
 {
+    char text[TN__SHAPE_TEXT];
     const char *name = call->op->name;
     const tn__kernel *kernel = entry->kernel;
     const tn_device *device = of->tensor[0]->storage->device;
@@ -386,9 +387,9 @@ static tn_status check_into(const tn__call *call, const operands *of,
                             name, x->storage->device->name, device->name);
         if (repeats(x))
             return tn__fail(TN_ERR_STATE,
-                            "%s: several elements of what is written "
+                            "%s: several elements of what is written, %s, "
                             "share memory; clone it first with tn_clone",
-                            name);
+                            name, tn__shape_text(text, x->ndim, x->shape));
         for (int k = 0; k < of->count; k++)
             if (collides(call, entry, o, of->tensor[k]))
                 return tn__fail(TN_ERR_STATE,
@@ -421,14 +422,17 @@ static bool can_store(tn_dtype from, tn_dtype to)
 
 /* ---- the way in ------------------------------------------------------------------ */
 
-static tn_status check_floating(const tn_op *op, const operands *of)
+static tn_status check_floating(const tn__call *call)
 {
-    for (int k = 0; k < of->count; k++)
-        if (!tn_dtype_is_floating(of->tensor[k]->dtype))
+    for (int i = 0; i < call->op->arg_count; i++) {
+        const tn_tensor *x = tn__call_tensor(call, i);
+        if (x && call->op->role[i] == TN__ROLE_OPERAND &&
+            !tn_dtype_is_floating(x->dtype))
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: input is %s; it takes floating tensors: "
-                            "convert it with tn_to_dtype", op->name,
-                            tn_dtype_name(of->tensor[k]->dtype));
+                            "%s: %s is %s; it takes floating tensors: "
+                            "convert it with tn_to_dtype", call->op->name,
+                            call->op->arg[i].name, tn_dtype_name(x->dtype));
+    }
     return TN_OK;
 }
 
@@ -450,7 +454,7 @@ tn_status tn__run_kernel(tn__call *call)
     if (TN__UNLIKELY(of.count == 0))
         return tn__fail_numbers(call->op);
     if (TN__UNLIKELY(call->op->floating)) {
-        status = check_floating(call->op, &of);
+        status = check_floating(call);
         if (status < 0)
             return status;
     }

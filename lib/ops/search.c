@@ -266,8 +266,8 @@ static tn_status check_floating(const char *name, const tn_tensor *x)
 static tn_tensor *edges_between(double low, double high, int64_t bins,
                                 const tn_tensor *x)
 {
-    return tn_linspace(low, high, bins + 1, .dtype = x->dtype,
-                               .device = x->storage->device);
+    return tn_linspace(low, high, tn__size_add(bins, 1), .dtype = x->dtype,
+                       .device = x->storage->device);
 }
 
 tn_status tn__run_histc(tn__call *call)

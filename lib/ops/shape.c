@@ -65,7 +65,7 @@ tn_status tn__run_unflatten(tn__call *call)
         if (sizes->dim[k] == -1)
             unknown = shape.count;
         else
-            known *= sizes->dim[k];
+            known = tn__size_mul(known, sizes->dim[k]);
         shape.dim[shape.count++] = sizes->dim[k];
     }
     for (int d = dim + 1; d < x->ndim; d++)
@@ -173,7 +173,7 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     }
     for (int d = 0; d <= x->ndim; d++)
         wide.dim[d] = d == at ? times : x->shape[d > at ? d - 1 : d];
-    size.dim[dim] *= times;
+    size.dim[dim] = tn__size_mul(size.dim[dim], times);
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
@@ -266,15 +266,19 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
             return NULL;
         }
     }
-    int64_t *number = tn__alloc((size_t)(total ? total : 1) * sizeof *number);
+    /* Before host memory is filled: the device's may be too small. */
+    tn_tensor *out = tn_empty(tn_dims(total), .dtype = TN_I64,
+                              .device = device);
+    size_t bytes = (size_t)total * sizeof(int64_t);
+    int64_t *number = out ? tn__alloc(bytes ? bytes : 1) : NULL;
     if (!number)
         return NULL;
     for (int64_t k = 0; k < count; k++)
         for (int64_t i = 0; i < times[k]; i++)
             number[at++] = k;
-    tn_tensor *out = tn_tensor_from_array(number, TN_I64, tn_dims(total));
+    tn_status status = tn_tensor_set_array(out, number, bytes);
     tn__free(number);
-    return tn_to(out, device);
+    return status < 0 ? NULL : out;
 }
 
 tn_status tn__run_repeat_interleave_by(tn__call *call)
@@ -292,8 +296,8 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
                         "one number for each of the %lld slices",
                         tn__shape_text(text, by->ndim, by->shape),
                         (long long)count);
-    by = tn_to_dtype(tn_expand(tn_reshape(by, tn_dims(-1)), tn_dims(count)),
-                     TN_I64);
+    by = tn_contiguous(tn_to_dtype(
+        tn_expand(tn_reshape(by, tn_dims(-1)), tn_dims(count)), TN_I64));
     size_t bytes = (size_t)count * sizeof(int64_t);
     int64_t *times = by ? tn__alloc(bytes ? bytes : 1) : NULL;
     tn_tensor *number = NULL;

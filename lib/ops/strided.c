@@ -4,7 +4,8 @@
 
 /* A view within x's storage as a call of this family gives it. */
 typedef struct strided {
-    const tn_dims_list *size, *stride;
+    const tn_dims_list *size;
+    tn_dims_list stride; /* 0 where none is taken, which may be given any */
     int64_t offset;    /* of element 0, in the storage */
     int64_t low, high; /* elements of the storage that it spans; high < low:
                           none */
@@ -57,7 +58,11 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
             "%s: elements %lld to %lld lie outside a storage of %lld", name,
             (long long)low, (long long)high, (long long)room);
-    *out = (strided){size, step, offset, low, empty ? low - 1 : high};
+    *out = empty ? (strided){size, *step, 0, 0, -1}
+                 : (strided){size, *step, offset, low, high};
+    for (int d = 0; d < size->count; d++)
+        if (size->dim[d] < 2)
+            out->stride.dim[d] = 0;
     return TN_OK;
 }
 
@@ -69,7 +74,7 @@ tn_status tn__run_as_strided(tn__call *call)
     if (status < 0)
         return status;
     return tn__give(call, tn__tensor_view(x, x->dtype, v.size->count,
-                                          v.size->dim, v.stride->dim,
+                                          v.size->dim, v.stride.dim,
                                           v.offset));
 }
 
@@ -114,12 +119,12 @@ tn_status tn__run_as_strided_scatter(tn__call *call)
                         "as_strided_scatter: src has shape %s, size is %s",
                         tn__shape_text(a, src->ndim, src->shape),
                         tn__shape_text(b, v.size->count, v.size->dim));
-    if (tn__shape_repeats(v.size->count, v.size->dim, v.stride->dim))
+    if (tn__shape_repeats(v.size->count, v.size->dim, v.stride.dim))
         return tn__fail(TN_ERR_ARGUMENT,
                         "as_strided_scatter: with size %s and stride %s "
                         "several elements of src fall into one place",
                         tn__shape_text(a, v.size->count, v.size->dim),
-                        tn__shape_text(b, v.stride->count, v.stride->dim));
+                        tn__shape_text(b, v.stride.count, v.stride.dim));
     status = tn__check_same_dtype("as_strided_scatter", x, "input", src,
                                   "src");
     if (status < 0)
@@ -130,7 +135,7 @@ tn_status tn__run_as_strided_scatter(tn__call *call)
     int64_t low = 0;
     tn_tensor *out = copy_span(x, &v, &low);
     tn_tensor *part = out ? tn__tensor_view(out, x->dtype, v.size->count,
-                                            v.size->dim, v.stride->dim,
+                                            v.size->dim, v.stride.dim,
                                             v.offset - low)
                           : NULL;
     status = part ? tn__copy_into(part, src, "as_strided_scatter")

@@ -20,6 +20,22 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     return TN_OK;
 }
 
+tn_status tn__taps_room(const tn_tensor *x, int dim, int64_t out)
+{
+    const char *name = tn__op_outer("resample");
+    int64_t shape[TN_MAX_NDIM];
+    for (int d = 0; d < x->ndim; d++)
+        shape[d] = d == dim ? out : x->shape[d];
+    tn_device *device = x->storage->device;
+    tn_tensor *result =
+        tn__tensor_new(device, x->dtype, x->ndim, shape, name);
+    tn_tensor *table =
+        result ? tn__tensor_new(device, TN_I64, 1, &out, name) : NULL;
+    tn__unref(result);
+    tn__unref(table);
+    return table ? TN_OK : tn_error_code();
+}
+
 void tn__taps_free(tn__taps *taps)
 {
     tn__free(taps->index);

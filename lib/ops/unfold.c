@@ -85,6 +85,12 @@ tn_status tn__run_windows_backward(tn__call *call)
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
+    tn_number step = {.i = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP)};
+    int64_t dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION);
+    tn_status status = check_windows(name, out, dim, g->shape[ndim], step.i,
+                                     dilation);
+    if (status < 0)
+        return status;
     tn__space space = {.outer_ndim = ndim, .row_ndim = 1};
     for (int d = 0; d < ndim; d++)
         space.extent[d] = shape[d];
@@ -96,15 +102,10 @@ tn_status tn__run_windows_backward(tn__call *call)
     from->index_extent[0] = g->shape[dim];
     tn__operand *at = tn__space_add_bare(&space, NULL);
     at->stride[dim] = 1;
-    at->stride[ndim] =
-        -tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION);
+    at->stride[ndim] = -dilation;
     tn__operand *to = tn__space_add_bare(&space, out);
     for (int d = 0; d < ndim; d++)
         to->stride[d] = out->stride[d];
-    tn_number step = {.i = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP)};
-    if (step.i < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: step %lld is below 1", name,
-                        (long long)step.i);
     return tn__kernel_launch(out->storage->device, kernel, &space, &step,
                              name);
 }
@@ -177,7 +178,7 @@ tn_status tn__run_fold(tn__call *call)
         return status;
     bool batched = x->ndim == 3;
     int64_t window = list[KERNEL].dim[0] * list[KERNEL].dim[1];
-    int64_t places = out.dim[0] * out.dim[1];
+    int64_t places = tn__size_mul(out.dim[0], out.dim[1]);
     if ((!batched && x->ndim != 2) || x->shape[x->ndim - 1] != places ||
         x->shape[x->ndim - 2] % window)
         return tn__fail(TN_ERR_SHAPE, "fold: input %s; (N, C * %lld, %lld) is "

@@ -57,7 +57,7 @@ void tn__shape_contiguous_strides(int ndim, const int64_t *shape,
         stride[d] = step;
         /* An empty dimension counts as one, so that strides stay non-zero as
          * PyTorch's do. */
-        step *= shape[d] > 1 ? shape[d] : 1;
+        step = tn__size_mul(step, shape[d] > 1 ? shape[d] : 1);
     }
 }
 

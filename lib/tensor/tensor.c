@@ -230,9 +230,9 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
     bool empty = false, many = false;
     for (int d = 0; d < ndim; d++) {
         empty |= shape[d] == 0;
-        many |= __builtin_mul_overflow(numel, shape[d], &numel);
+        many |= __builtin_mul_overflow(numel, shape[d] ? shape[d] : 1, &numel);
     }
-    if (TN__UNLIKELY(many && !empty)) {
+    if (TN__UNLIKELY(many)) {
         tn__text text = {0};
         tn__text_add_shape(&text, ndim, shape);
         tn__fail(TN_ERR_SHAPE, "a view of shape %s has more than 2^63 elements",
@@ -247,13 +247,15 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                               memory_order_relaxed);
     x->made_by = base->made_by;
     x->apart = base->apart;
-    x->offset = offset;
+    x->offset = empty ? 0 : offset;
     x->numel = empty ? 0 : numel;
     for (int d = 0; d < ndim; d++) {
         x->shape[d] = shape[d];
         x->stride[d] = stride[d];
     }
-    x->contiguous = tn__shape_is_contiguous(ndim, shape, stride);
+    if (TN__UNLIKELY(empty))
+        tn__shape_contiguous_strides(ndim, shape, x->stride);
+    x->contiguous = empty || tn__shape_is_contiguous(ndim, shape, stride);
     return x;
 }
 

@@ -80,7 +80,10 @@ void *tn__tensor_host(const tn_tensor *x);
 tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
                           const int64_t *shape, const char *what);
 /* Another view on base's storage; offset in elements from the storage's
- * start. No gradient data. */
+ * start. An empty view has no place: whatever was given, its offset is 0 and its
+ * strides are those of its shape, so that none can be out of range. No gradient
+ * data. TN_ERR_SHAPE for more elements (of an empty view: along the dimensions
+ * that are not) than there are numbers for. */
 tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                            const int64_t *shape, const int64_t *stride,
                            int64_t offset);
@@ -121,6 +124,23 @@ extern tn__tensor_hooks tn__tensor_hook;
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src);
 
 /* ---- shapes ------------------------------------------------------------ */
+
+/* Sums and products of sizes that a caller gave. Where one does not fit it is
+ * the greatest (least) number there is, a size that no tensor can have: so it
+ * is refused where the tensor is made, with the operator's name. */
+static inline int64_t tn__size_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? b < 0 ? INT64_MIN : INT64_MAX
+                                              : sum;
+}
+static inline int64_t tn__size_mul(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product)
+               ? (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX
+               : product;
+}
 
 typedef struct tn__shape {
     int ndim;

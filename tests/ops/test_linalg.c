@@ -69,7 +69,7 @@ static void check_mistakes(void)
             "linalg_svdvals: A is float16; LAPACK has float32 and float64: "
             "convert it with tn_to_dtype");
     refused(tn_linalg_svdvals(matrix(1, NAN, 0, 1)), TN_ERR_ARGUMENT,
-            "linalg_svdvals: A holds NaN or infinities");
+            "linalg_svdvals: A (2, 2) holds NaN or infinities");
     refused(tn_linalg_eigvalsh(a, .UPLO = "X"), TN_ERR_ARGUMENT,
             "linalg_eigvalsh: UPLO \"X\" is neither \"L\" nor \"U\"");
     refused(tn_linalg_solve(a, v), TN_ERR_SHAPE,

@@ -375,8 +375,8 @@ static void check_given_values(void)
 static void check_writes(void)
 {
     refused(tn_add_(tn_expand(v, tn_dims(2, 3)), x), TN_ERR_STATE,
-            "add_: several elements of what is written share memory; clone it "
-            "first with tn_clone");
+            "add_: several elements of what is written, (2, 3), share memory; "
+            "clone it first with tn_clone");
     refused(tn_add_(tn_narrow(v, 0, 0, 2), tn_narrow(v, 0, 1, 2)),
             TN_ERR_STATE,
             "add_: what is written overlaps an input in part; clone the input "
