@@ -41,7 +41,7 @@ awk -F '\t' '
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
         room_of["error.h"] = "base"
-        room_of["schedule.h"] = "optim"
+        room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
         room_of["autocast.h"] = room_of["op_register.h"] = room_of["op.h"] = room_of["ops.h"] = room_of["random.h"] = "ops"
         n = split("activation norm recurrent attention conv embedding", family, " ")
