@@ -23,6 +23,16 @@ AC_DEFUN([TN_LANGUAGE_FLAGS], [
   AC_SUBST([TN_CFLAGS])
 ])
 
+dnl For all but the loops over elements: loops and jumps that begin anywhere
+dnl take 2 % less room.
+AC_DEFUN([TN_SMALL_FLAGS], [
+  TN_SMALL_CFLAGS=
+  for tn_small in -falign-loops=1 -falign-jumps=1 -falign-labels=1; do
+    TN_CC_FLAG([TN_SMALL_CFLAGS], [$tn_small])
+  done
+  AC_SUBST([TN_SMALL_CFLAGS])
+])
+
 dnl --enable-werror, and the warnings that the code is free of with gcc and
 dnl with clang.
 AC_DEFUN([TN_WARNINGS], [
