@@ -51,10 +51,35 @@ static void add_index(cpu_task *t, const cpu_op *op, const span *s,
     }
 }
 
-static bool is_as_stored(unsigned dtype)
+/* A block that is read or written where it lies is followed, at that distance,
+ * by that of the next one. */
+static void expect(cpu_task *t, const cpu_op *op, const char *flat,
+                   int64_t bytes, int64_t distance)
 {
-    return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||
-           dtype == TN_I64;
+    if (!t->plan->ahead)
+        return;
+    cpu_ahead *ahead = &t->ahead[op->index % TN_CPU_AHEAD];
+    if (ahead->end != flat + distance)
+        ahead->at = flat + distance;
+    ahead->end = flat + distance + bytes;
+}
+
+/* Asks for some of what is expected. Little at a time, between operations:
+ * then memory works beside them. All of a block at once would fill the core's
+ * queue of misses, and the operations would wait. Without it a block begins
+ * with a wait for memory and leaves that idle while it computes: softmax of
+ * 4096 x 4096 took 10.6 ms in place of 7.7 (AMD Zen 5). */
+static void fetch_ahead(cpu_task *t)
+{
+    enum { LINE = 64, BYTES = 32 * LINE };
+    for (int i = 0; i < TN_CPU_AHEAD; i++) {
+        cpu_ahead *ahead = &t->ahead[i];
+        const char *end = ahead->end;
+        if (end - ahead->at > BYTES)
+            end = ahead->at + BYTES;
+        for (; ahead->at < end; ahead->at += LINE)
+            __builtin_prefetch(ahead->at, 0, 3);
+    }
 }
 
 /* Columns that reductions alone read stay where they are, whatever lies
@@ -95,6 +120,9 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     char *base = flat ? flat : t->home[op->out];
     t->base[op->out] = base;
     t->slot[op->out] = base + t->first_elem * t->code->slot[op->out].bytes;
+    if (flat)
+        expect(t, op, t->slot[op->out], t->count * view->bytes,
+               t->group_count * view->bytes);
     return flat != NULL;
 }
 
@@ -103,7 +131,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     const cpu_view *view = &s->view[op->index];
     bool plain = op->a == TN_CPU_NONE && op->b == TN_CPU_NONE &&
                  op->c == TN_CPU_NONE;
-    bool may_lend = plain && is_as_stored(view->dtype) && !t->plan->overlap;
+    bool may_lend =
+        plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
     t->step[op->out] = t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
@@ -121,10 +150,12 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             load_row(t, op, view, may_lend))
             return;
         char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
-        if (flat)
+        if (flat) {
             t->slot[op->out] = flat;
-        else
+            expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
+        } else {
             tn__cpu_view_load(view, t->routines, s->at, s->n, to);
+        }
         return;
     }
     int64_t *where = (int64_t *)t->temporary;
@@ -199,6 +230,27 @@ static void run_by_rows(cpu_task *t, const cpu_op *op)
     }
 }
 
+/* A function takes long enough for memory to bring much. */
+static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
+{
+    enum { PIECE = 512 };
+    const uint32_t slot[4] = {op->out, op->a, op->b, op->c};
+    char *at[4];
+    size_t step[4];
+    for (int i = 0; i < 4; i++) {
+        bool has = slot[i] != TN_CPU_NONE;
+        at[i] = has ? t->slot[slot[i]] : NULL;
+        step[i] = has ? PIECE * (size_t)t->code->slot[slot[i]].bytes : 0;
+    }
+    for (; n > PIECE && t->plan->ahead; n -= PIECE) {
+        op->math(at[0], at[1], at[2], at[3], PIECE);
+        for (int i = 0; i < 4; i++)
+            at[i] += step[i];
+        fetch_ahead(t);
+    }
+    op->math(at[0], at[1], at[2], at[3], n);
+}
+
 /* Begins a loop; returns how many operations to skip. */
 static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
 {
@@ -235,6 +287,10 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
                          : tn__cpu_view_flat(&s->view[op[i].index], s->at,
                                              s->n);
         t->slot[op[i].a] = flat ? flat : t->home[op[i].a];
+        if (flat) { /* a line is read before it is written to */
+            int64_t bytes = s->n * s->view[op[i].index].bytes;
+            expect(t, &op[i], flat, bytes, bytes);
+        }
     }
 }
 
@@ -248,7 +304,7 @@ static void run_store(cpu_task *t, const cpu_op *op, const span *s)
                      ? tn__cpu_view_flat(view, s->at, s->n)
                      : NULL;
     if (flat) {
-        if (!is_as_stored(view->dtype)) {
+        if (!tn__cpu_is_as_stored(view->dtype)) {
             t->routines->store[view->dtype](t->temporary, from, 1, s->n);
             from = t->temporary;
         }
@@ -286,6 +342,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
+        if (t->plan->ahead)
+            fetch_ahead(t);
         switch (op->code) {
         case CPU_RUN:
             if ((op->row | op->lent) && t->by_rows) {
@@ -296,8 +354,7 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                     s.n, op->scalar);
             break;
         case CPU_MATH:
-            op->math(slot[op->out], slot[op->a], slot[op->b], slot[op->c],
-                     s.n);
+            run_math(t, op, s.n);
             break;
         case CPU_SPREAD:
             if (!t->by_rows || (op->flags & CPU_WANTED))

@@ -240,7 +240,21 @@ void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);
 
+/* Register blocks of this dtype are as memory is. */
+static inline bool tn__cpu_is_as_stored(unsigned dtype)
+{
+    return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_I32 ||
+           dtype == TN_I64;
+}
+
 typedef struct cpu_plan cpu_plan;
+
+/* Memory that the next block will want, as far as it is not yet on its way to
+ * the cache. */
+typedef struct cpu_ahead {
+    const char *at, *end;
+} cpu_ahead;
+#define TN_CPU_AHEAD 4 /* operands for which it is known */
 
 /* One thread's work on a plan. A block is `count` elements of `rows` rows: by
  * default row after row; with `columns`, element k of all rows, then k + 1. */
@@ -268,6 +282,7 @@ typedef struct cpu_task {
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
                                                   i: at + i / width * step[0] +
                                                   i % width * step[1] */
+    cpu_ahead ahead[TN_CPU_AHEAD];
     uint32_t loops;          /* that run */
     struct {
         int64_t round;
@@ -336,6 +351,9 @@ struct cpu_plan {
     bool columns, tiled, overlap;
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */
+    bool ahead;  /* more is read than lies in a cache near the core */
+    int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
+                                many points; blocks of each */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
     tn_fault fault;    /* code 0: none */

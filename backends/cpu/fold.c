@@ -67,12 +67,15 @@ static tn_cpu_run *combine(const cpu_reduce *reduce,
     return routines->op[op[reduce->kind]][reduce->type];
 }
 
-/* One more subtree of each row; value is written over. */
+/* One more subtree of each row, of 2^height chunks, of which there are whole
+ * ones before it; value is written over. */
 static void push(cpu_fold *fold, tn_cpu_run *run, size_t bytes, int64_t rows,
-                 char *value)
+                 char *value, int height)
 {
-    char *level = fold->tree;
-    for (int64_t left = fold->chunks++; left & 1; left >>= 1) {
+    char *level = fold->tree + (size_t)height * bytes * (size_t)rows;
+    int64_t left = fold->chunks >> height;
+    fold->chunks += (int64_t)1 << height;
+    for (; left & 1; left >>= 1) {
         run(value, level, value, value, rows, 0);
         level += bytes * (size_t)rows;
     }
@@ -92,7 +95,7 @@ static void close_chunk(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                 count * rows, 0);
     }
     fold->open = 0;
-    push(fold, run, bytes, rows, fold->lanes);
+    push(fold, run, bytes, rows, fold->lanes, 0);
 }
 
 static void block_columns(cpu_fold *fold, const cpu_reduce *reduce,
@@ -133,12 +136,37 @@ static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
+enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
+
+/* The fold of the chunks of a batch, pairwise by index, comes to lie first.
+ * In the order of their indices' bits backwards the values of all pairs are
+ * two halves, then those of the pairs' pairs, so that few calls do it. */
+static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
+{
+    char half[BATCH * sizeof(uint64_t)];
+    size_t turned = 0;
+    for (size_t i = 0; i < BATCH; i++) {
+        if (bytes == 4)
+            memcpy(half + 4 * turned, value + 4 * i, 4);
+        else if (bytes == 8)
+            memcpy(half + 8 * turned, value + 8 * i, 8);
+        else
+            half[turned] = value[i];
+        size_t bit = BATCH / 2;
+        for (; turned & bit; bit /= 2)
+            turned ^= bit;
+        turned |= bit;
+    }
+    for (size_t n = BATCH / 2; n > 0; n /= 2)
+        run(half, half, half + n * bytes, half, (int64_t)n, 0);
+    memcpy(value, half, bytes);
+}
+
 void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, const void *x,
                         int64_t step, int64_t k, int64_t count, int64_t rows,
                         bool columns)
 {
-    enum { BATCH = 64 };
     if (is_arg(reduce)) {
         block_arg(fold, reduce, routines, x, step, k, count, rows, columns);
         return;
@@ -152,12 +180,18 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
     tn_cpu_fold *fold_chunks = routines->fold[reduce->kind][reduce->type];
     const char *at = x;
     while (count > 0) {
-        uint64_t value[BATCH];
+        uint64_t memory[BATCH];
+        char *value = (char *)memory;
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         fold_chunks(value, at, length, chunks, length);
-        for (int64_t i = 0; i < chunks; i++)
-            push(fold, run, bytes, 1, (char *)value + (size_t)i * bytes);
+        if (chunks == BATCH && fold->chunks % BATCH == 0) {
+            fold_batch(value, run, bytes);
+            push(fold, run, bytes, 1, value, BATCH_HEIGHT);
+        } else {
+            for (int64_t i = 0; i < chunks; i++)
+                push(fold, run, bytes, 1, value + (size_t)i * bytes, 0);
+        }
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
     }
@@ -169,7 +203,7 @@ void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
 {
     size_t bytes = type_bytes[reduce->type];
     if (!is_arg(reduce)) {
-        push(fold, combine(reduce, routines), bytes, rows, part_value);
+        push(fold, combine(reduce, routines), bytes, rows, part_value, 0);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {

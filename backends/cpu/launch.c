@@ -19,6 +19,9 @@
 #define LEAST_COLUMNS 16 /* rows side by side that are worth it */
 #define MOST_TASKS 512
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
+#define FOLD_BLOCK 32768  /* elements, where rows are folded as they lie */
+#define LEAST_RUN 512     /* points that are worth a block of their own */
+#define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position)
@@ -153,15 +156,44 @@ static int64_t block_size(const cpu_code *code, bool whole)
     return count < 256 ? 256 : count > 4096 ? 4096 : count;
 }
 
+/* Points without a step for any operand. */
+static int64_t shortest_run(const cpu_plan *plan)
+{
+    int64_t run = plan->row_count * plan->row_length;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const cpu_view *view = &plan->view[k];
+        if (view->ndim > 1)
+            run = tn__cpu_min(run, view->extent[view->ndim - 1]);
+    }
+    return run;
+}
+
+/* Blocks that lie within a run are read where they are, also the rows of an
+ * operand that is broadcast; so a run is cut into blocks of like length. */
+static void cut_runs(cpu_plan *plan)
+{
+    int64_t total = plan->row_count * plan->row_length;
+    plan->run = shortest_run(plan);
+    if (plan->run < LEAST_RUN)
+        plan->run = total;
+    plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
+    if (plan->run < total)
+        plan->block = tn__cpu_min(
+            plan->block,
+            (plan->run + plan->run_blocks * 16 - 1) / plan->run_blocks / 16 *
+                16);
+    plan->group_count = total / plan->run * plan->run_blocks;
+}
+
 static void cut_elements(cpu_plan *plan)
 {
     plan->code = &plan->built->kept;
     plan->kept = true;
     plan->group_rows = 1;
     plan->block = block_size(plan->code, false);
-    int64_t total = plan->row_count * plan->row_length;
-    plan->group_count = (total + plan->block - 1) / plan->block;
     plan->tiled = tn__cpu_cut_tiles(plan);
+    if (!plan->tiled)
+        cut_runs(plan);
     plan->groups_per_task =
         TASK_WORK /
         (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
@@ -185,6 +217,22 @@ static void take_box(cpu_plan *plan, int64_t most)
     plan->column_extent = rows;
 }
 
+/* Are all operands read by reductions alone, and lie one row after the other?
+ * A group is then all the larger: memory is read without a stop. */
+static bool folds_flat(const cpu_plan *plan, const cpu_code *code)
+{
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const tn_kernel_operand *operand = &plan->built->operand[k];
+        const cpu_view *view = &plan->view[k];
+        if (operand->access == TN_OPERAND_READ &&
+            operand->level == TN_LEVEL_ELEM &&
+            (view->ndim != 1 || view->stride[0] != 1 ||
+             !tn__cpu_is_as_stored(view->dtype)))
+            return false;
+    }
+    return code->folds_loads && !plan->overlap;
+}
+
 static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
@@ -200,13 +248,16 @@ static void cut_rows(cpu_plan *plan)
     if (is_short && !plan->columns)
         take_box(plan, most < LEAST_COLUMNS ? LEAST_COLUMNS : most);
     /* With one stage nothing is computed twice by streaming. */
+    bool flat = !plan->columns && folds_flat(plan, kept);
     int64_t each = kept->group_bytes + 1;
     if (plan->columns) /* their blocks are whole groups */
         each += kept->elem_bytes;
-    most = kept->stage_count > 1 ? KEPT_BYTES / each : 1024;
+    most = kept->stage_count > 1 ? KEPT_BYTES / each
+           : flat                ? FOLD_BLOCK
+                                 : 1024;
     int64_t least_rows = plan->columns ? LEAST_COLUMNS : 1;
     bool fits = length * least_rows <= most;
-    int64_t rows = block_size(kept, true) / length;
+    int64_t rows = (flat ? FOLD_BLOCK : block_size(kept, true)) / length;
     plan->code = fits ? kept : &plan->built->streamed;
     plan->kept = fits && (plan->columns || rows > 0);
     if (plan->kept)
@@ -226,8 +277,10 @@ static void cut_rows(cpu_plan *plan)
                         plan->group_rows / TN_LANES;
         plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
     } else {
-        plan->block = block_size(plan->code, false) / TN_CHUNK * TN_CHUNK;
-        plan->block = plan->block < TN_CHUNK ? TN_CHUNK : plan->block;
+        plan->block = block_size(plan->code, true) / TN_CHUNK * TN_CHUNK;
+        plan->block = flat                    ? 4 * FOLD_BLOCK
+                      : plan->block < TN_CHUNK ? TN_CHUNK
+                                               : plan->block;
     }
     plan->groups_per_task = TASK_WORK / (plan->group_rows * length);
     if (plan->code->op_count > 16)
@@ -349,24 +402,6 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
     task->view = task->own_view;
 }
 
-/* The memory of the next group, as far as it is that of this block, comes to
- * the cache while this group is worked on: the first stage most often only
- * reads, the others compute. */
-static void fetch_next_group(const cpu_task *task)
-{
-    const cpu_code *code = task->code;
-    for (uint32_t i = 0; i < code->group_slot_count; i++) {
-        uint32_t slot = code->group_slot[i];
-        int64_t bytes = code->slot[slot].bytes;
-        const char *next =
-            task->base[slot] + (task->group_count + task->first_elem) * bytes;
-        if (task->base[slot] == task->home[slot])
-            continue;
-        for (int64_t at = 0; at < task->count * bytes; at += 64)
-            __builtin_prefetch(next + at, 0, 2);
-    }
-}
-
 static void run_group_kept(cpu_task *task)
 {
     const cpu_plan *plan = task->plan;
@@ -374,8 +409,6 @@ static void run_group_kept(cpu_task *task)
     task->count = task->group_count;
     for (uint32_t s = 0; s < plan->code->stage_count; s++) {
         const cpu_stage *stage = &plan->code->stage[s];
-        if (s == 1 && plan->stream)
-            fetch_next_group(task);
         if (task->count > 0)
             tn__cpu_run_part(task, stage->elem, CPU_ELEM);
         else
@@ -403,8 +436,6 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
         task->first_elem = k;
         task->at = task->group_at + k * task->rows;
         task->count = tn__cpu_min(step, end - k) * task->rows;
-        if (stage == plan->code->stage + 1 && plan->stream)
-            fetch_next_group(task);
         tn__cpu_run_part(task, stage->elem, CPU_ELEM);
     }
 }
@@ -434,7 +465,6 @@ static void run_task(void *context, int64_t i)
         int64_t first = i * plan->groups_per_task;
         int64_t end =
             tn__cpu_min(first + plan->groups_per_task, plan->group_count);
-        int64_t total = plan->row_count * plan->row_length;
         for (int64_t g = first; g < end; g++) {
             if (plan->tiled) {
                 tn__cpu_task_tile(&task, g);
@@ -442,8 +472,9 @@ static void run_task(void *context, int64_t i)
                 continue;
             }
             if (!plan->built->has_rows) {
-                task.at = g * plan->block;
-                task.count = tn__cpu_min(plan->block, total - task.at);
+                int64_t in_run = g % plan->run_blocks * plan->block;
+                task.at = g / plan->run_blocks * plan->run + in_run;
+                task.count = tn__cpu_min(plan->block, plan->run - in_run);
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
             }
@@ -532,6 +563,7 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     plan_views(&plan);
     plan.overlap = has_overlap(&plan);
     plan.stream = wants_stream(&plan);
+    plan.ahead = plan.row_count * plan.row_length >= AHEAD_FROM;
     if (built->has_rows)
         cut_rows(&plan);
     else

@@ -5,13 +5,6 @@
 #include "routines.h"
 #include "vector_ops.h"
 
-#if defined(__clang__) || __GNUC__ >= 12
-#define SHUFFLE(V, I, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
-#else
-#define SHUFFLE(V, I, x, y, ...)                                              \
-    __builtin_shuffle(x, y, (I){__VA_ARGS__})
-#endif
-
 /* Vectors of N elements that exchange runs of `width`: where i & width is 0,
  * low takes x[i], else y[i - width]; high takes x[i + width], else y[i]. */
 #define LOW_2_1 0, 2

@@ -23,44 +23,69 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
 #define TIMES(x, y) ((x) * (y))
 
 /* V holds PER lanes of T each; many combines vectors, one combines elements.
- * A fold is a chain of dependent additions: four sequences at once hide their
- * latency. */
-#define FOLD(name, T, V, many, single)                                        \
+ * A fold is a chain of dependent additions: two sequences at once, and the
+ * next two that the processor begins before they end, hide their latency.
+ * Four would be as fast in a cache, but memory is read best in few places. */
+#define FOLD(name, T, V, turn, many, single)                                  \
+    static inline __attribute__((always_inline)) void name##_round(           \
+        V sum[2][TN_LANES * sizeof(T) / TN_CPU_VECTOR], const T *m,           \
+        int64_t stride, const int group)                                      \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
+        V next;                                                               \
+        _Pragma("GCC unroll 2") for (int g = 0; g < group; g++)               \
+        {                                                                     \
+            _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)      \
+            {                                                                 \
+                memcpy(&next, m + g * stride + v * (int)PER, sizeof next);    \
+                sum[g][v] = many(sum[g][v], next);                            \
+            }                                                                 \
+        }                                                                     \
+    }                                                                         \
     static inline __attribute__((always_inline)) void name##_group(           \
         T *out, const T *m, int64_t n, int64_t stride, const int group)       \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
-        V sum[4][COUNT], next;                                                \
+        enum { ROUNDS = 3 }; /* a chunk has 63 after the first */             \
+        V sum[2][COUNT];                                                      \
         int64_t k = TN_LANES;                                                 \
-        _Pragma("GCC unroll 4") for (int g = 0; g < group; g++)               \
+        _Pragma("GCC unroll 2") for (int g = 0; g < group; g++)               \
             memcpy(sum[g], m + g * stride, sizeof sum[g]);                    \
-        for (; k + TN_LANES <= n; k += TN_LANES) {                            \
-            _Pragma("GCC unroll 4") for (int g = 0; g < group; g++)           \
-            {                                                                 \
-                _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)  \
-                {                                                             \
-                    memcpy(&next, m + g * stride + k + v * (int)PER,          \
-                           sizeof next);                                      \
-                    sum[g][v] = many(sum[g][v], next);                        \
-                }                                                             \
-            }                                                                 \
+        for (; k + ROUNDS * TN_LANES <= n; k += ROUNDS * TN_LANES) {          \
+            _Pragma("GCC unroll 3") for (int r = 0; r < ROUNDS; r++)          \
+                name##_round(sum, m + k + r * TN_LANES, stride, group);       \
         }                                                                     \
-        for (int g = 0; g < group; g++) {                                     \
-            T lane[TN_LANES];                                                 \
-            memcpy(lane, sum[g], sizeof lane);                                \
-            for (int64_t i = 0; k + i < n; i++)                               \
-                lane[i] = single(lane[i], m[g * stride + k + i]);             \
-            for (int half = TN_LANES / 2; half > 0; half /= 2)                \
-                for (int i = 0; i < half; i++)                                \
-                    lane[i] = single(lane[i], lane[i + half]);                \
-            out[g] = lane[0];                                                 \
+        for (; k + TN_LANES <= n; k += TN_LANES)                              \
+            name##_round(sum, m + k, stride, group);                          \
+        _Pragma("GCC unroll 2") for (int g = 0; g < group; g++)               \
+        {                                                                     \
+            V *v = sum[g];                                                    \
+            if (k < n) {                                                      \
+                T lane[TN_LANES];                                             \
+                memcpy(lane, v, sizeof lane);                                 \
+                _Pragma("GCC unroll 1") for (int64_t i = 0; k + i < n; i++)   \
+                    lane[i] = single(lane[i], m[g * stride + k + i]);         \
+                memcpy(v, lane, sizeof lane);                                 \
+            }                                                                 \
+            _Pragma("GCC unroll 4") for (int h = COUNT / 2; h > 0; h /= 2)    \
+                _Pragma("GCC unroll 4") for (int i = 0; i < h; i++)           \
+                    v[i] = many(v[i], v[i + h]);                              \
+            if (PER > 8)                                                      \
+                v[0] = many(v[0], turn(V, v[0], 8));                          \
+            if (PER > 4)                                                      \
+                v[0] = many(v[0], turn(V, v[0], 4));                          \
+            if (PER > 2)                                                      \
+                v[0] = many(v[0], turn(V, v[0], 2));                          \
+            v[0] = many(v[0], turn(V, v[0], 1));                              \
+            memcpy(out + g, v, sizeof *out);                                  \
         }                                                                     \
     }                                                                         \
     static void name##_short(T *out, const T *m, int64_t n)                   \
     {                                                                         \
         T lane[TN_LANES];                                                     \
         memcpy(lane, m, (size_t)n * sizeof(T));                               \
-        for (int half = TN_LANES / 2; half > 0; half /= 2)                    \
+        _Pragma("GCC unroll 1") for (int half = TN_LANES / 2; half > 0;       \
+                                     half /= 2)                               \
             for (int i = 0; i < half && i + half < n; i++)                    \
                 lane[i] = single(lane[i], lane[i + half]);                    \
         *out = lane[0];                                                       \
@@ -71,8 +96,6 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         const T *m = memory;                                                  \
         T *o = out;                                                           \
         int64_t i = 0;                                                        \
-        for (; n >= TN_LANES && i + 4 <= count; i += 4)                       \
-            name##_group(o + i, m + i * stride, n, stride, 4);                \
         for (; n >= TN_LANES && i + 2 <= count; i += 2)                       \
             name##_group(o + i, m + i * stride, n, stride, 2);                \
         for (; n >= TN_LANES && i < count; i++)                               \
@@ -83,8 +106,9 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
 
 /* Extremes do not depend on order, so floats take more accumulators and a
  * cheaper comparison, which tells neither NaN nor -0 from +0. Where there was
- * a NaN, or the result is a zero, the row is looked at again. */
-#define FLOAT_EXTREME(name, suffix, T, many, op, single)                      \
+ * a NaN, or the result is a zero, the row is looked at again: for the first
+ * NaN, or for the zero that wins over the other. */
+#define FLOAT_EXTREME(name, suffix, T, many, op, single, zero)                \
     static T name##_one(const T *m, int64_t n)                                \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), WIDE = 4 * PER };             \
@@ -92,16 +116,18 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         int64_t k = 1;                                                        \
         bool nan = best != best;                                              \
         if (n >= WIDE) {                                                      \
-            vec_##suffix most[4], next;                                       \
+            vec_##suffix most[4], x, y;                                       \
             seen_##suffix seen = {0};                                         \
             T each[PER];                                                      \
             memcpy(most, m, sizeof most);                                     \
             for (k = 0; k + WIDE <= n; k += WIDE)                             \
-                _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)           \
+                _Pragma("GCC unroll 2") for (int v = 0; v < 4; v += 2)        \
                 {                                                             \
-                    memcpy(&next, m + k + v * (int)PER, sizeof next);         \
-                    most[v] = many(next, most[v]);                            \
-                    seen = see_nan_##suffix(seen, next);                      \
+                    memcpy(&x, m + k + v * (int)PER, sizeof x);               \
+                    memcpy(&y, m + k + (v + 1) * (int)PER, sizeof y);         \
+                    most[v] = many(x, most[v]);                               \
+                    most[v + 1] = many(y, most[v + 1]);                       \
+                    seen = see_nan_##suffix(seen, x, y);                      \
                 }                                                             \
             seen_##suffix none = {0};                                         \
             nan = memcmp(&seen, &none, sizeof seen) != 0;                     \
@@ -120,9 +146,11 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         if (nan)                                                              \
             for (k = 0; best == best; k++)                                    \
                 best = m[k] != m[k] ? m[k] : best;                            \
-        if (best == 0)                                                        \
-            for (k = 0; k < n; k++)                                           \
-                best = m[k] == 0 ? single(best, m[k]) : best;                 \
+        if (best == 0) {                                                      \
+            unsigned same = 0;                                                \
+            EACH(i, n) same |= bits_##suffix(m[i]) == bits_##suffix(zero);    \
+            best = same ? zero : -(zero);                                     \
+        }                                                                     \
         return best;                                                          \
     }                                                                         \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
@@ -132,24 +160,26 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         for (int64_t i = 0; i < count; i++)                                   \
             o[i] = name##_one((const T *)memory + i * stride, n);             \
     }
-FLOAT_EXTREME(fold_max_f32, f32, float, greater_vec_f32, >, max_f32)
-FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32)
-FLOAT_EXTREME(fold_max_f64, f64, double, greater_vec_f64, >, max_f64)
-FLOAT_EXTREME(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64)
+FLOAT_EXTREME(fold_max_f32, f32, float, greater_vec_f32, >, max_f32, 0.0f)
+FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32, -0.0f)
+FLOAT_EXTREME(fold_max_f64, f64, double, greater_vec_f64, >, max_f64, 0.0)
+FLOAT_EXTREME(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64, -0.0)
 
-#define EXTREMES(suffix, T)                                                   \
-    FOLD(fold_max_##suffix, T, vec_##suffix, max_vec_##suffix, max_##suffix)  \
-    FOLD(fold_min_##suffix, T, vec_##suffix, min_vec_##suffix, min_##suffix)
-FOLD(fold_sum_f32, float, vec_f32, PLUS, PLUS)
-FOLD(fold_sum_f64, double, vec_f64, PLUS, PLUS)
-FOLD(fold_sum_i32, uint32_t, vec_u32, PLUS, PLUS)
-FOLD(fold_sum_i64, uint64_t, vec_u64, PLUS, PLUS)
-FOLD(fold_prod_f32, float, vec_f32, TIMES, TIMES)
-FOLD(fold_prod_f64, double, vec_f64, TIMES, TIMES)
-FOLD(fold_prod_i32, uint32_t, vec_u32, TIMES, TIMES)
-FOLD(fold_prod_i64, uint64_t, vec_u64, TIMES, TIMES)
-EXTREMES(i32, int32_t)
-EXTREMES(i64, int64_t)
+#define EXTREMES(suffix, T, turn)                                             \
+    FOLD(fold_max_##suffix, T, vec_##suffix, turn, max_vec_##suffix,          \
+         max_##suffix)                                                        \
+    FOLD(fold_min_##suffix, T, vec_##suffix, turn, min_vec_##suffix,          \
+         min_##suffix)
+FOLD(fold_sum_f32, float, vec_f32, TURN_32, PLUS, PLUS)
+FOLD(fold_sum_f64, double, vec_f64, TURN_64, PLUS, PLUS)
+FOLD(fold_sum_i32, uint32_t, vec_u32, TURN_32, PLUS, PLUS)
+FOLD(fold_sum_i64, uint64_t, vec_u64, TURN_64, PLUS, PLUS)
+FOLD(fold_prod_f32, float, vec_f32, TURN_32, TIMES, TIMES)
+FOLD(fold_prod_f64, double, vec_f64, TURN_64, TIMES, TIMES)
+FOLD(fold_prod_i32, uint32_t, vec_u32, TURN_32, TIMES, TIMES)
+FOLD(fold_prod_i64, uint64_t, vec_u64, TURN_64, TIMES, TIMES)
+EXTREMES(i32, int32_t, TURN_32)
+EXTREMES(i64, int64_t, TURN_64)
 
 #define FOLD_BOOL(name, first, op)                                            \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
@@ -235,7 +265,7 @@ COLUMNS(columns_all, uint8_t, AND)
     {                                                                         \
         const T *m = memory;                                                  \
         T *b = best, extreme;                                                 \
-        fold(&extreme, memory, n, 1, 0);                                         \
+        fold(&extreme, memory, n, 1, 0);                                      \
         if (!fresh && !BETTER(extreme, *b, op))                               \
             return;                                                           \
         int64_t i = 0;                                                        \

@@ -7,7 +7,7 @@
 #include "task.h"
 
 #define SPLIT_LENGTH 262144 /* elements of a group from which on it pays */
-#define SEGMENT 65536
+#define SEGMENT 131072
 
 typedef struct split {
     cpu_plan *plan;

@@ -12,6 +12,37 @@ typedef int64_t vec_i64 __attribute__((vector_size(TN_CPU_VECTOR)));
 typedef uint32_t vec_u32 __attribute__((vector_size(TN_CPU_VECTOR)));
 typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(V, I, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+#define SHUFFLE(V, I, x, y, ...)                                              \
+    __builtin_shuffle(x, y, (I){__VA_ARGS__})
+#endif
+
+/* A vector of 4-byte (8-byte) elements whose element i is v[i + h], around. */
+#define TURN_2(V, I, v, h) SHUFFLE(V, I, v, v, (0 + h) % 2, (1 + h) % 2)
+#define TURN_4(V, I, v, h)                                                    \
+    SHUFFLE(V, I, v, v, (0 + h) % 4, (1 + h) % 4, (2 + h) % 4, (3 + h) % 4)
+#define TURN_8(V, I, v, h)                                                    \
+    SHUFFLE(V, I, v, v, (0 + h) % 8, (1 + h) % 8, (2 + h) % 8, (3 + h) % 8,   \
+            (4 + h) % 8, (5 + h) % 8, (6 + h) % 8, (7 + h) % 8)
+#define TURN_16(V, I, v, h)                                                   \
+    SHUFFLE(V, I, v, v, (0 + h) % 16, (1 + h) % 16, (2 + h) % 16,             \
+            (3 + h) % 16, (4 + h) % 16, (5 + h) % 16, (6 + h) % 16,           \
+            (7 + h) % 16, (8 + h) % 16, (9 + h) % 16, (10 + h) % 16,          \
+            (11 + h) % 16, (12 + h) % 16, (13 + h) % 16, (14 + h) % 16,       \
+            (15 + h) % 16)
+#if TN_CPU_VECTOR == 64
+#define TURN_32(V, v, h) TURN_16(V, vec_i32, v, h)
+#define TURN_64(V, v, h) TURN_8(V, vec_i64, v, h)
+#elif TN_CPU_VECTOR == 32
+#define TURN_32(V, v, h) TURN_8(V, vec_i32, v, h)
+#define TURN_64(V, v, h) TURN_4(V, vec_i64, v, h)
+#else
+#define TURN_32(V, v, h) TURN_4(V, vec_i32, v, h)
+#define TURN_64(V, v, h) TURN_2(V, vec_i64, v, h)
+#endif
+
 /* greater: x > y ? x : y; lesser: x < y ? x : y. An unordered pair gives y. */
 #if defined(__AVX512F__)
 #define TN_CPU_PICK(name, suffix, letter, op, N)                              \
@@ -58,29 +89,44 @@ TN_CPU_PICK(lesser, f32, s, min, TN_CPU_NATIVE_F32)
 TN_CPU_PICK(greater, f64, d, max, TN_CPU_NATIVE_F64)
 TN_CPU_PICK(lesser, f64, d, min, TN_CPU_NATIVE_F64)
 
-/* What has been NaN among the elements of vectors seen so far. */
+/* Has there been a NaN in the pairs of vectors seen so far? One comparison
+ * looks at both: they are unordered where either is a NaN. */
 #if defined(__AVX512F__)
-typedef uint32_t seen_f32;
-typedef uint32_t seen_f64;
-static inline seen_f32 see_nan_f32(seen_f32 seen, vec_f32 x)
+typedef __mmask16 seen_f32;
+typedef __mmask8 seen_f64;
+static inline seen_f32 see_nan_f32(seen_f32 seen, vec_f32 x, vec_f32 y)
 {
-    return seen | _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return _kor_mask16(seen, _mm512_cmp_ps_mask((__m512)x, (__m512)y,
+                                                _CMP_UNORD_Q));
 }
-static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x)
+static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
 {
-    return seen | _mm512_cmp_pd_mask((__m512d)x, (__m512d)x, _CMP_UNORD_Q);
+    return _kor_mask8(seen, _mm512_cmp_pd_mask((__m512d)x, (__m512d)y,
+                                               _CMP_UNORD_Q));
 }
 #else
 typedef vec_i32 seen_f32;
 typedef vec_i64 seen_f64;
-static inline seen_f32 see_nan_f32(seen_f32 seen, vec_f32 x)
+#if defined(__AVX__)
+static inline seen_f32 see_nan_f32(seen_f32 seen, vec_f32 x, vec_f32 y)
 {
-    return seen | (x != x);
+    return seen | (vec_i32)_mm256_cmp_ps((__m256)x, (__m256)y, _CMP_UNORD_Q);
 }
-static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x)
+static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
 {
-    return seen | (x != x);
+    return seen | (vec_i64)_mm256_cmp_pd((__m256d)x, (__m256d)y,
+                                         _CMP_UNORD_Q);
 }
+#else
+static inline seen_f32 see_nan_f32(seen_f32 seen, vec_f32 x, vec_f32 y)
+{
+    return seen | (x != x) | (y != y);
+}
+static inline seen_f64 see_nan_f64(seen_f64 seen, vec_f64 x, vec_f64 y)
+{
+    return seen | (x != x) | (y != y);
+}
+#endif
 #endif
 
 /* A store of one vector, to memory aligned to it, that does not read the line

@@ -77,19 +77,20 @@ static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
     return finish(b);
 }
 
-/* d = x - max(x); out = d * d / sum(d * d): values cross two reductions. */
-static const tn_program *normal(builder *b, tn_dtype dtype)
+/* d = x - max(x); out = d * d / sum(d * d): values cross two reductions.
+ * type: of the register; integers take the difference. */
+static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
 {
     memset(b, 0, sizeof *b);
     operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
     operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
-    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
-    add(b, TN_K_REDUCE, dtype, 0, NONE, 0, TN_REDUCE_MAX);
-    add(b, TN_K_SUB, dtype, 0, 1, 0, 0);
-    add(b, TN_K_MUL, dtype, 2, 2, 0, 0);
-    add(b, TN_K_REDUCE, dtype, 3, NONE, 0, TN_REDUCE_SUM);
-    add(b, TN_K_DIV, dtype, 3, 4, 0, 0);
-    add(b, TN_K_STORE, dtype, 5, NONE, 1, 0);
+    add(b, TN_K_LOAD, type, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, type, 0, NONE, 0, TN_REDUCE_MAX);
+    add(b, TN_K_SUB, type, 0, 1, 0, 0);
+    add(b, TN_K_MUL, type, 2, 2, 0, 0);
+    add(b, TN_K_REDUCE, type, 3, NONE, 0, TN_REDUCE_SUM);
+    add(b, type == TN_I32 ? TN_K_SUB : TN_K_DIV, type, 3, 4, 0, 0);
+    add(b, TN_K_STORE, type, 5, NONE, 1, 0);
     b->ins[1].level = b->ins[4].level = TN_LEVEL_ROW;
     stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
     stage(b, (const int[]){0, 2, 3, 4, NONE}, (const int[]){NONE});
@@ -138,7 +139,7 @@ typedef struct shape {
 
 static size_t dtype_bytes(tn_dtype dtype)
 {
-    return dtype == TN_F32 ? 4 : 8;
+    return dtype == TN_U8 ? 1 : dtype == TN_F32 ? 4 : 8;
 }
 
 /* What a float is now and then, and what it is else; both NaN: any number. */
@@ -151,7 +152,9 @@ static void fill(void *memory, tn_dtype dtype, int64_t count)
         bool is_rare = random_below(700) == 0;
         x = isnan(usual) ? x : usual;
         x = is_rare && !(isnan(rare) && isnan(usual)) ? rare : x;
-        if (dtype == TN_F32)
+        if (dtype == TN_U8)
+            ((uint8_t *)memory)[i] = (uint8_t)random_bits();
+        else if (dtype == TN_F32)
             ((float *)memory)[i] = (float)x;
         else if (dtype == TN_F64)
             ((double *)memory)[i] = x;
@@ -231,7 +234,7 @@ static bool agrees(const tn_program *program, shape s)
 
 /* Around the borders of blocks, chunks, tiles, segments and tasks. */
 static const shape shapes[] = {
-    {1, 300001, false, 0}, {3, 263000, false, 0}, {9, 40000, false, 0},
+    {1, 300001, false, 0}, {3, 263000, false, 0}, {8, 132097, false, 0},
     {30, 5000, false, 0},  {5000, 10, false, 0},  {40, 1025, false, 0},
     {1, 1, false, 0},      {70, 1024, false, 0},  {70, 2099, true, 0},
     {3, 90001, true, 0},   {4, 66000, true, 0},   {2000, 40, true, 0},
@@ -269,10 +272,12 @@ static void test_reductions(const char *isa, int threads)
     rare = usual = NAN;
     ok(all_agree(reduction(&b, TN_I64, TN_REDUCE_SUM)),
        "%s, %d threads: i64 sum", isa, threads);
-    ok(all_agree(normal(&b, TN_F32)), "%s, %d threads: f32 over two reductions",
-       isa, threads);
-    ok(all_agree(normal(&b, TN_F64)), "%s, %d threads: f64 over two reductions",
-       isa, threads);
+    ok(all_agree(normal(&b, TN_F32, TN_F32)),
+       "%s, %d threads: f32 over two reductions", isa, threads);
+    ok(all_agree(normal(&b, TN_F64, TN_F64)),
+       "%s, %d threads: f64 over two reductions", isa, threads);
+    ok(all_agree(normal(&b, TN_U8, TN_I32)),
+       "%s, %d threads: u8 over two reductions", isa, threads);
 }
 
 /* The copy of a view of 3 dimensions: order[] of the input's memory, to every
@@ -338,6 +343,57 @@ static void test_copies(const char *isa)
         ok(same, "%s: views of %lld bytes an element are copied", isa,
            (long long)dtypes[t].bytes);
     }
+}
+
+/* x (rows, length) plus a row, plus a column: blocks end where rows do, if
+ * those are long. */
+static void test_broadcast(const char *isa)
+{
+    static const int64_t lengths[] = {3, 511, 512, 513, 4100, 5001};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 4; k++)
+        operand(&b, TN_F32, k < 3 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                TN_LEVEL_ELEM, 0);
+    for (int k = 0; k < 3; k++)
+        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(&b, TN_K_ADD, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_ADD, TN_F32, 3, 2, 0, 0);
+    add(&b, TN_K_STORE, TN_F32, 4, NONE, 3, 0);
+    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, NONE}, (const int[]){NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    bool same = true;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        enum { ROWS = 70 };
+        int64_t n = lengths[i], extent[2] = {ROWS, n};
+        int64_t whole[2] = {n, 1}, row[2] = {0, 1}, column[2] = {1, 0};
+        float *x, *y, *z, *out;
+        size_t bytes = ROWS * (size_t)n * sizeof *x;
+        tn_buffer *buffer[4] = {
+            buffer_new(bytes, &x), buffer_new((size_t)n * sizeof *y, &y),
+            buffer_new(ROWS * sizeof *z, &z), buffer_new(bytes, &out)};
+        fill(x, TN_F32, ROWS * n);
+        fill(y, TN_F32, n);
+        fill(z, TN_F32, ROWS);
+        tn_launch_operand at[4] = {{.buffer = buffer[0], .stride = whole},
+                                   {.buffer = buffer[1], .stride = row},
+                                   {.buffer = buffer[2], .stride = column},
+                                   {.buffer = buffer[3], .stride = whole}};
+        tn_launch launch = {.size = sizeof launch, .outer_ndim = 2,
+                            .extent = extent, .operand = at};
+        if (cpu->launch(queue, built, &launch) != TN_OK)
+            bail_out("%s", failure);
+        for (int64_t k = 0; k < ROWS * n; k++) {
+            float sum = x[k] + y[k % n];
+            sum += z[k / n];
+            same = same && memcmp(&sum, &out[k], sizeof sum) == 0;
+        }
+        for (int k = 0; k < 4; k++)
+            buffer_drop(buffer[k]);
+    }
+    cpu->program_free(device, built);
+    ok(same, "%s: a row and a column are added to a matrix", isa);
 }
 
 /* across: the index lies transposed in memory, as if each of its columns were
@@ -408,6 +464,7 @@ int main(void)
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_reductions(isas[i], i % 2 ? 1 : 3);
         test_copies(isas[i]);
+        test_broadcast(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
             test_faults(true, twice);
