@@ -43,13 +43,14 @@ awk -F '\t' '
         room_of["error.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
-        room_of["autocast.h"] = room_of["op_register.h"] = room_of["op.h"] = room_of["ops.h"] = room_of["random.h"] = "ops"
+        n = split("ops op op_register random autocast", family, " ")
+        for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
         n = split("activation norm recurrent attention conv embedding", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
         # what nn gives and optim takes, in words of tensor.h
         room_of["parameters.h"] = "parameters"
         # what needs nn and optim, train, stands above both
-        room_of["checkpoint.h"] = "train"
+        room_of["checkpoint.h"] = room_of["average.h"] = "train"
         room_of["tenon.h"] = "all"
         rank["abi"] = 0
         rank["parameters"] = 19

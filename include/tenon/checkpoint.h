@@ -15,12 +15,15 @@
  *         }
  *
  * The file is a safetensors file: weights under "module.", the optimizer's
- * tensors under "optim.", numbers as texts in the metadata.
+ * tensors under "optim.", averages under "average.", numbers as texts in the
+ * metadata.
  */
 #ifndef TENON_CHECKPOINT_H
 #define TENON_CHECKPOINT_H
 
+#include <tenon/average.h>
 #include <tenon/data.h>
+#include <tenon/grad_scaler.h>
 #include <tenon/nn.h>
 #include <tenon/optim.h>
 #include <tenon/schedule.h>
@@ -38,6 +41,8 @@ typedef struct tn_checkpoint {
     tn_loader *loader;     /* where it stands */
     tn_schedule *schedule; /* its steps */
     int64_t step;          /* a number of yours */
+    tn_grad_scaler *scaler;/* its scale */
+    tn_average *average;   /* averages and their count; not while swapped */
 } tn_checkpoint;
 
 /* Writes it. Atomic: whoever reads path finds the old file or the new one,

@@ -3,12 +3,13 @@
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
- * grad_scaler.h, data.h, io.h, checkpoint.h. */
+ * grad_scaler.h, average.h, data.h, io.h, checkpoint.h. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>
+#include <tenon/average.h>
 #include <tenon/base.h>
 #include <tenon/checkpoint.h>
 #include <tenon/data.h>

@@ -37,6 +37,7 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
     tn__storage *old = x->storage;
     take_view(x, view);
     view->storage = old; /* goes with the alias */
+    x->storage->has_leaf |= x->requires_grad;
     tn__unref(view);
     return TN_OK;
 }

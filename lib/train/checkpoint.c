@@ -4,6 +4,7 @@
  * nothing; the second copies, and begins with the optimizer, whose own loading
  * is whole or not at all. After that only the device can fail. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -12,10 +13,14 @@
 #include <tenon/ops.h>
 #include <tenon/random.h>
 
-static const char module_prefix[] = "module.", optim_prefix[] = "optim.";
-static const char loader_key[] = "loader", schedule_key[] = "schedule";
+static const char module_prefix[] = "module.", optim_prefix[] = "optim.",
+                  average_prefix[] = "average.";
+static const char loader_key[] = "loader", schedule_key[] = "schedule",
+                  scaler_key[] = "scaler", average_key[] = "average.updates";
 
-enum { TEXT_BYTES = 128, MOST_TEXTS = 6 };
+enum { TEXT_BYTES = 160, MOST_TEXTS = 8 };
+/* The least struct: of before it had a scaler. */
+enum { LEAST_SIZE = offsetof(tn_checkpoint, scaler) };
 
 static tn_status check_arguments(const char *call, const char *path,
                                  const tn_checkpoint *checkpoint)
@@ -25,11 +30,19 @@ static tn_status check_arguments(const char *call, const char *path,
     if (!path || !checkpoint)
         return tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", call,
                             path ? "checkpoint" : "path");
-    if (checkpoint->size < sizeof *checkpoint)
+    if (checkpoint->size < LEAST_SIZE)
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: size is %zu; set it to sizeof(tn_checkpoint)",
                             call, checkpoint->size);
     return TN_OK;
+}
+
+/* What the caller's struct holds, which may be an older one. */
+static tn_checkpoint taken(const tn_checkpoint *theirs)
+{
+    tn_checkpoint c = {.size = 0};
+    memcpy(&c, theirs, theirs->size < sizeof c ? theirs->size : sizeof c);
+    return c;
 }
 
 /* ---- saving ------------------------------------------------------------- */
@@ -68,6 +81,10 @@ static char *gather_all(gather *g, const tn_checkpoint *c,
     for (int i = 0; i < tn_parameters_count(state); i++)
         gather_one(tn_parameters_name(state, i), tn_parameters_at(state, i),
                    g);
+    g->prefix = average_prefix;
+    for (int i = 0; i < tn_average_count(c->average); i++)
+        gather_one(tn_average_name(c->average, i),
+                   tn_average_at(c->average, i), g);
     g->prefix = optim_prefix;
     return c->optim ? tn_optim_state(c->optim, gather_one, g) : NULL;
 }
@@ -119,6 +136,16 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     if (c->schedule)
         snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
                  tn_schedule_steps(c->schedule));
+    if (c->scaler) { /* every digit: strtod reads back the same number */
+        tn_grad_scaler_state s = tn_grad_scaler_state_get(c->scaler);
+        snprintf(add_text(t, scaler_key), TEXT_BYTES,
+                 "%" PRId64 " %" PRId64 " %a %a %a", s.growth_interval,
+                 s.growth_tracker, s.scale, s.growth_factor,
+                 s.backoff_factor);
+    }
+    if (c->average)
+        snprintf(add_text(t, average_key), TEXT_BYTES, "%" PRId64,
+                 tn_average_updates(c->average));
     if (c->module)
         snprintf(add_text(t, "module"), TEXT_BYTES, "1");
     if (optim_text) {
@@ -132,16 +159,21 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     tn_status status = check_arguments("checkpoint_save", path, checkpoint);
     if (status < 0)
         return status;
+    tn_checkpoint c = taken(checkpoint);
+    if (tn_average_is_swapped(c.average))
+        return tn_error_set(TN_ERR_STATE,
+                            "checkpoint_save: the averages stand in the "
+                            "module: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
-    tn_parameter_list *state = tn_module_state(checkpoint->module);
+    tn_parameter_list *state = tn_module_state(c.module);
     gather all = {0};
-    free(gather_all(&all, checkpoint, state));
+    free(gather_all(&all, &c, state));
     char *optim_text = NULL;
     if (!tn_error() && make_room(&all))
-        optim_text = gather_all(&all, checkpoint, state);
+        optim_text = gather_all(&all, &c, state);
     if (!tn_error()) {
         texts metadata = {.count = 0};
-        write_texts(&metadata, checkpoint, optim_text);
+        write_texts(&metadata, &c, optim_text);
         tn_safetensors_save(path, all.name, all.tensor, all.count,
                             (const char *const (*)[2])metadata.pair,
                             metadata.count);
@@ -155,12 +187,50 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
 
 typedef struct loaded {
     const char *path;
-    tn_safetensors *file, *module, *optim;
+    tn_safetensors *file, *module, *optim, *averages;
     tn_parameter_list *state; /* of the module; NULL for none */
     int64_t step, schedule_steps;
     tn_rng_state rng;
     tn_loader_state loader;
+    tn_grad_scaler_state scaler;
+    int64_t updates;
 } loaded;
+
+/* Tensors that are read back: the module's, or its averages. */
+typedef struct section {
+    const char *what;
+    tn_safetensors *file;
+    const tn_parameter_list *list;
+    const tn_average *average; /* NULL: of the list */
+} section;
+
+static section module_part(const loaded *l)
+{
+    return (section){"module", l->module, l->state, NULL};
+}
+
+static section average_part(const loaded *l, const tn_checkpoint *c)
+{
+    return (section){"average", l->averages, NULL, c->average};
+}
+
+static int part_count(const section *p)
+{
+    return p->average ? tn_average_count(p->average)
+                      : tn_parameters_count(p->list);
+}
+
+static tn_tensor *part_tensor(const section *p, int i)
+{
+    return p->average ? tn_average_at(p->average, i)
+                      : tn_parameters_at(p->list, i);
+}
+
+static const char *part_name(const section *p, int i)
+{
+    return p->average ? tn_average_name(p->average, i)
+                      : tn_parameters_name(p->list, i);
+}
 
 /* Whole numbers that a text holds, as many as wanted and nothing behind them. */
 static tn_status read_numbers(const loaded *l, const char *key, int count,
@@ -207,6 +277,8 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
          tn_safetensors_metadata(file, "optim.optimizer")},
         {"loader", c->loader, tn_safetensors_metadata(file, loader_key)},
         {"schedule", c->schedule, tn_safetensors_metadata(file, schedule_key)},
+        {"scaler", c->scaler, tn_safetensors_metadata(file, scaler_key)},
+        {"running average", c->average, tn_safetensors_metadata(file, average_key)},
     };
     tn_status status = TN_OK;
     for (size_t i = 0; i < sizeof part / sizeof *part && status == TN_OK; i++)
@@ -214,16 +286,15 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
     return status;
 }
 
-static tn_status check_tensor(const loaded *l, int i)
+static tn_status check_tensor(const loaded *l, const section *p, int i)
 {
-    const char *name = tn_parameters_name(l->state, i);
-    tn_tensor *x = tn_parameters_at(l->state, i);
-    if (!tn_safetensors_has(l->module, name))
+    const char *name = part_name(p, i);
+    tn_tensor *x = part_tensor(p, i);
+    if (!tn_safetensors_has(p->file, name))
         return tn_error_set(TN_ERR_ARGUMENT,
-                            "checkpoint_load %s: the file's module has no "
-                            "\"%s\"",
-                            l->path, name);
-    tn_tensor *y = tn_safetensors_tensor(l->module, name);
+                            "checkpoint_load %s: the file's %s has no \"%s\"",
+                            l->path, p->what, name);
+    tn_tensor *y = tn_safetensors_tensor(p->file, name);
     if (!y)
         return tn_error_code();
     bool same = tn_tensor_dtype(x) == tn_tensor_dtype(y) &&
@@ -235,24 +306,25 @@ static tn_status check_tensor(const loaded *l, int i)
     return tn_error_set(TN_ERR_SHAPE,
                         "checkpoint_load %s: \"%s\" has another shape or "
                         "dtype in the file (%s, %d dimensions, %lld elements) "
-                        "than in the module (%s, %d, %lld)",
+                        "than in the %s (%s, %d, %lld)",
                         l->path, name, tn_dtype_name(tn_tensor_dtype(y)),
                         tn_tensor_ndim(y), (long long)tn_tensor_numel(y),
-                        tn_dtype_name(tn_tensor_dtype(x)), tn_tensor_ndim(x),
-                        (long long)tn_tensor_numel(x));
+                        p->what, tn_dtype_name(tn_tensor_dtype(x)),
+                        tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
 }
 
-static tn_status check_module(const loaded *l)
+static tn_status check_tensors(const loaded *l, section p)
 {
     tn_status status = TN_OK;
-    int count = tn_parameters_count(l->state);
+    int count = part_count(&p);
     for (int i = 0; i < count && status == TN_OK; i++)
-        status = check_tensor(l, i);
-    if (status == TN_OK && tn_safetensors_count(l->module) != count)
+        status = check_tensor(l, &p, i);
+    if (status == TN_OK && tn_safetensors_count(p.file) != count)
         status = tn_error_set(TN_ERR_ARGUMENT,
-                              "checkpoint_load %s: the file's module has %d "
+                              "checkpoint_load %s: the file's %s has %d "
                               "tensors, the checkpoint's %d",
-                              l->path, tn_safetensors_count(l->module), count);
+                              l->path, p.what, tn_safetensors_count(p.file),
+                              count);
     return status;
 }
 
@@ -276,6 +348,33 @@ static tn_status read_schedule(loaded *l)
     return status;
 }
 
+static tn_status read_scaler(loaded *l)
+{
+    tn_grad_scaler_state *s = &l->scaler;
+    const char *text = tn_safetensors_metadata(l->file, scaler_key);
+    int end = 0;
+    if (sscanf(text, "%" SCNd64 " %" SCNd64 " %lf %lf %lf%n",
+               &s->growth_interval, &s->growth_tracker, &s->scale,
+               &s->growth_factor, &s->backoff_factor, &end) != 5 || text[end])
+        return tn_error_set(TN_ERR_FORMAT,
+                            "checkpoint_load %s: \"%s\" in its metadata is "
+                            "no scaler's state", l->path, scaler_key);
+    /* Would a scaler take it? One that goes with the scope is asked. */
+    return tn_grad_scaler_state_set(tn_grad_scaler_new(), *s);
+}
+
+static tn_status read_updates(loaded *l)
+{
+    uint64_t updates = 0;
+    tn_status status = read_numbers(l, average_key, 1, &updates);
+    l->updates = (int64_t)updates;
+    if (status == TN_OK && l->updates < 0)
+        status = tn_error_set(TN_ERR_FORMAT,
+                              "checkpoint_load %s: an average of %lld updates",
+                              l->path, (long long)l->updates);
+    return status;
+}
+
 static tn_status read_loader(loaded *l, tn_loader *loader)
 {
     uint64_t n[5] = {0};
@@ -290,6 +389,7 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
     l->file = tn_safetensors_open(l->path);
     l->module = tn_safetensors_part(l->file, module_prefix);
     l->optim = tn_safetensors_part(l->file, optim_prefix);
+    l->averages = tn_safetensors_part(l->file, average_prefix);
     l->state = tn_module_state(c->module);
     if (tn_error())
         return tn_error_code();
@@ -305,18 +405,23 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
         status = read_schedule(l);
     if (status == TN_OK && c->loader)
         status = read_loader(l, c->loader);
-    return status == TN_OK ? check_module(l) : status;
+    if (status == TN_OK && c->scaler)
+        status = read_scaler(l);
+    if (status == TN_OK && c->average)
+        status = read_updates(l);
+    if (status == TN_OK)
+        status = check_tensors(l, module_part(l));
+    return status == TN_OK ? check_tensors(l, average_part(l, c)) : status;
 }
 
 /* ---- loading: the half that copies -------------------------------------- */
 
-static tn_status copy_module(const loaded *l)
+static tn_status copy_tensors(section p)
 {
-    int count = tn_parameters_count(l->state);
+    int count = part_count(&p);
     for (int i = 0; i < count; i++) {
-        tn_tensor *x = tn_parameters_at(l->state, i);
-        tn_tensor *y = tn_safetensors_tensor(l->module,
-                                             tn_parameters_name(l->state, i));
+        tn_tensor *x = part_tensor(&p, i);
+        tn_tensor *y = tn_safetensors_tensor(p.file, part_name(&p, i));
         if (!tn_copy_(x, tn_to(y, tn_tensor_device(x))))
             return tn_error_code();
     }
@@ -329,12 +434,18 @@ static tn_status take_all(const loaded *l, const tn_checkpoint *c)
         c->optim ? tn_optim_load_part(c->optim, l->optim) : TN_OK;
     TN_NO_GRAD {
         if (status == TN_OK)
-            status = copy_module(l);
+            status = copy_tensors(module_part(l));
+        if (status == TN_OK)
+            status = copy_tensors(average_part(l, c));
     }
     if (status == TN_OK && c->schedule)
         status = tn_schedule_set_steps(c->schedule, l->schedule_steps);
     if (status == TN_OK && c->loader)
         status = tn_loader_state_set(c->loader, l->loader);
+    if (status == TN_OK && c->scaler)
+        status = tn_grad_scaler_state_set(c->scaler, l->scaler);
+    if (status == TN_OK && c->average)
+        status = tn_average_set_updates(c->average, l->updates);
     if (status == TN_OK)
         tn_rng_state_set(l->rng);
     return status;
@@ -345,11 +456,16 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     tn_status status = check_arguments("checkpoint_load", path, checkpoint);
     if (status < 0)
         return status;
+    tn_checkpoint c = taken(checkpoint);
+    if (tn_average_is_swapped(c.average))
+        return tn_error_set(TN_ERR_STATE,
+                            "checkpoint_load: the averages stand in the "
+                            "module: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
     loaded l = {.path = path};
-    status = read_file(&l, checkpoint);
+    status = read_file(&l, &c);
     if (status == TN_OK)
-        status = take_all(&l, checkpoint);
+        status = take_all(&l, &c);
     if (status == TN_OK)
         checkpoint->step = l.step;
     tn_scope_close(scope);

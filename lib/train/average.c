@@ -1,0 +1,204 @@
+/* average.c: averaged weights: one tensor beside each of a module's parameters
+ * and buffers. */
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/average.h>
+#include <tenon/ops.h>
+
+struct tn_average {
+    tn_object object;
+    tn_parameter_list *model; /* kept: parameters and buffers */
+    double decay;
+    int64_t updates;
+    bool swapped;
+    struct own {
+        tn_tensor *tensor; /* kept */
+        bool averaged;     /* else copied */
+    } own[];
+};
+
+static void average_release(void *object)
+{
+    tn_average *average = object;
+    for (int i = 0; i < tn_parameters_count(average->model); i++)
+        tn_drop(average->own[i].tensor);
+    tn_drop(average->model);
+}
+
+static const tn_object_class average_class = {
+    sizeof average_class, "average", sizeof(tn_average), average_release};
+
+static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
+{
+    for (int i = 0; i < tn_parameters_count(list); i++)
+        if (tn_parameters_at(list, i) == x)
+            return true;
+    return false;
+}
+
+static tn_average *make(void *module, const tn_average_options *o)
+{
+    tn_parameter_list *state = tn_module_state(module);
+    tn_parameter_list *parameters = tn_parameters(module);
+    int count = tn_parameters_count(state);
+    tn_average *average =
+        state && parameters
+            ? tn_object_new(&average_class,
+                            (size_t)count * sizeof average->own[0])
+            : NULL;
+    if (!average)
+        return NULL;
+    average->model = tn_keep(state);
+    average->decay = o->decay;
+    for (int i = 0; i < count; i++) {
+        tn_tensor *x = tn_parameters_at(state, i);
+        average->own[i].tensor = tn_keep(tn_clone(x));
+        if (!average->own[i].tensor)
+            return NULL;
+        average->own[i].averaged =
+            tn_dtype_is_floating(tn_tensor_dtype(x)) &&
+            (o->use_buffers || is_listed(parameters, x));
+    }
+    return average;
+}
+
+tn_average *tn_average_new_with(void *module,
+                                const tn_average_options *options)
+{
+    if (!module)
+        return NULL;
+    tn_average_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options,
+               options->size < sizeof o ? options->size : sizeof o);
+    if (!(o.decay >= 0 && o.decay < 1)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "average_new: decay is %g; it must be at least 0 and "
+                     "below 1", o.decay);
+        return NULL;
+    }
+    tn_average *average = NULL;
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        average = make(module, &o);
+    }
+    return tn_scope_result(scope, average);
+}
+
+static tn_status check_call(const char *call, const tn_average *average)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    return average ? TN_OK
+                   : tn_error_set(TN_ERR_ARGUMENT, "%s: average is NULL", call);
+}
+
+/* ---- updating ----------------------------------------------------------- */
+
+static tn_status check_devices(const tn_average *average)
+{
+    for (int i = 0; i < tn_parameters_count(average->model); i++) {
+        tn_device *there =
+            tn_tensor_device(tn_parameters_at(average->model, i));
+        tn_device *here = tn_tensor_device(average->own[i].tensor);
+        if (here != there)
+            return tn_error_set(TN_ERR_DEVICE,
+                                "average_update: \"%s\" is on %s, its average "
+                                "on %s: make the average anew after moving "
+                                "the model",
+                                tn_parameters_name(average->model, i),
+                                tn_device_name(there), tn_device_name(here));
+    }
+    return TN_OK;
+}
+
+tn_status tn_average_update(tn_average *average)
+{
+    tn_status status = check_call("average_update", average);
+    if (status < 0)
+        return status;
+    if (average->swapped)
+        return tn_error_set(TN_ERR_STATE,
+                            "average_update: the averages stand in the "
+                            "module: call tn_average_swap first");
+    status = check_devices(average);
+    double share = average->decay > 0
+                       ? 1 - average->decay
+                       : 1 / ((double)average->updates + 1);
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        for (int i = 0;
+             i < tn_parameters_count(average->model) && status == TN_OK; i++) {
+            tn_tensor *x = tn_parameters_at(average->model, i);
+            tn_tensor *own = average->own[i].tensor;
+            bool mix = average->own[i].averaged && average->updates > 0;
+            if (!(mix ? tn_lerp_scalar_(own, x, share) : tn_copy_(own, x)))
+                status = tn_error_code();
+        }
+    }
+    tn_scope_close(scope);
+    if (status == TN_OK)
+        average->updates++;
+    return status;
+}
+
+tn_status tn_average_swap(tn_average *average)
+{
+    tn_status status = check_call("average_swap", average);
+    if (status < 0)
+        return status;
+    tn_scope *scope = tn_scope_open();
+    for (int i = 0; i < tn_parameters_count(average->model) && status == TN_OK;
+         i++) {
+        tn_tensor *x = tn_parameters_at(average->model, i);
+        tn_tensor *own = average->own[i].tensor, *was = tn_detach(x);
+        status = was ? tn_tensor_set_data(x, own) : tn_error_code();
+        if (status == TN_OK)
+            status = tn_tensor_set_data(own, was);
+    }
+    tn_scope_close(scope);
+    if (status == TN_OK)
+        average->swapped = !average->swapped;
+    return status;
+}
+
+bool tn_average_is_swapped(const tn_average *average)
+{
+    return average && average->swapped;
+}
+
+/* ---- what it holds ------------------------------------------------------ */
+
+int64_t tn_average_updates(const tn_average *average)
+{
+    return average ? average->updates : 0;
+}
+
+tn_status tn_average_set_updates(tn_average *average, int64_t count)
+{
+    tn_status status = check_call("average_set_updates", average);
+    if (status < 0)
+        return status;
+    if (count < 0)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "average_set_updates: %lld updates",
+                            (long long)count);
+    average->updates = count;
+    return TN_OK;
+}
+
+int tn_average_count(const tn_average *average)
+{
+    return average ? tn_parameters_count(average->model) : 0;
+}
+
+tn_tensor *tn_average_at(const tn_average *average, int i)
+{
+    return i >= 0 && i < tn_average_count(average) ? average->own[i].tensor
+                                                   : NULL;
+}
+
+const char *tn_average_name(const tn_average *average, int i)
+{
+    return average ? tn_parameters_name(average->model, i) : NULL;
+}
