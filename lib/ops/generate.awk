@@ -698,7 +698,9 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
             toupper(field["autocast"]) : "") ",\n" \
         "        .name = " quote(name) ", .torch = " quote(torch_names()) \
         ",\n        .signature = " quote(sig) ",\n        .doc = " \
-        quote(sentence()) ",\n        .arg_count = " arg_count \
+        quote(emit_row_inplace ? \
+            "The operator without _, written into input." : sentence()) \
+        ",\n        .arg_count = " arg_count \
         ", .tensor_count = " tensor_count ",\n" \
         (arg_count ? "        .arg = args_" name ", .fallback = fallback_" \
             name ",\n" : "") \

@@ -204,14 +204,13 @@ typedef struct section {
     const tn_average *average; /* NULL: of the list */
 } section;
 
-static section module_part(const loaded *l)
-{
-    return (section){"module", l->module, l->state, NULL};
-}
+enum { MODULE, AVERAGES, SECTIONS };
 
-static section average_part(const loaded *l, const tn_checkpoint *c)
+static section section_of(const loaded *l, const tn_checkpoint *c, int which)
 {
-    return (section){"average", l->averages, NULL, c->average};
+    return which == MODULE
+               ? (section){"module", l->module, l->state, NULL}
+               : (section){"running average", l->averages, NULL, c->average};
 }
 
 static int part_count(const section *p)
@@ -409,9 +408,9 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
         status = read_scaler(l);
     if (status == TN_OK && c->average)
         status = read_updates(l);
-    if (status == TN_OK)
-        status = check_tensors(l, module_part(l));
-    return status == TN_OK ? check_tensors(l, average_part(l, c)) : status;
+    for (int k = 0; k < SECTIONS && status == TN_OK; k++)
+        status = check_tensors(l, section_of(l, c, k));
+    return status;
 }
 
 /* ---- loading: the half that copies -------------------------------------- */
@@ -433,10 +432,8 @@ static tn_status take_all(const loaded *l, const tn_checkpoint *c)
     tn_status status =
         c->optim ? tn_optim_load_part(c->optim, l->optim) : TN_OK;
     TN_NO_GRAD {
-        if (status == TN_OK)
-            status = copy_tensors(module_part(l));
-        if (status == TN_OK)
-            status = copy_tensors(average_part(l, c));
+        for (int k = 0; k < SECTIONS && status == TN_OK; k++)
+            status = copy_tensors(section_of(l, c, k));
     }
     if (status == TN_OK && c->schedule)
         status = tn_schedule_set_steps(c->schedule, l->schedule_steps);
