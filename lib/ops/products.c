@@ -128,8 +128,7 @@ static tn_tensor *scaled(tn_tensor *x, double by)
     return tn__row(TN__OP_ID_MUL, value, 2);
 }
 
-/* Half types are rounded once, at the end; in addr, as in PyTorch, after each
- * step. */
+/* Half types are rounded once, at the end. */
 static tn_tensor *operand(const tn__call *call, int arg)
 {
     tn_tensor *x = tn__call_tensor(call, arg);

@@ -33,6 +33,17 @@ static const struct {
     {NULL, 0, {0, 0}},
 };
 
+/* Is op one of the names, which spaces separate? */
+static bool is_among(const char *names, const char *op)
+{
+    size_t length = strlen(op);
+    for (const char *at = names; (at = strstr(at, op)); at += length)
+        if ((at == names || at[-1] == ' ') &&
+            (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
 bool golden_by_float64(const char *op)
 {
     static const char *const names[] = {
@@ -43,20 +54,9 @@ bool golden_by_float64(const char *op)
 #undef LOOSER
         NULL};
     int i = 0;
-    while (names[i] && strcmp(names[i], op) != 0)
+    while (names[i] && !is_among(names[i], op))
         i++;
     return names[i] != NULL;
-}
-
-/* Is op one of the names, which spaces separate? */
-static bool is_among(const char *names, const char *op)
-{
-    size_t length = strlen(op);
-    for (const char *at = names; (at = strstr(at, op)); at += length)
-        if ((at == names || at[-1] == ' ') &&
-            (at[length] == ' ' || !at[length]))
-            return true;
-    return false;
 }
 
 tolerance tolerance_for(const char *op, tn_dtype dtype)
