@@ -36,9 +36,21 @@ static double value_of(const format *f, int code)
     return code & 0x80 ? -x : x;
 }
 
+/* Of the codes without a sign. */
+static const double *values(const format *f)
+{
+    static double table[2][CODES / 2];
+    double *value = table[f - formats];
+    if (value[1] == 0)
+        for (int code = 0; code < CODES / 2; code++)
+            value[code] = value_of(f, code);
+    return value;
+}
+
 /* The code nearest to x; of two as near, the even one. */
 static uint8_t nearest(const format *f, double x)
 {
+    const double *value = values(f);
     uint8_t sign = signbit(x) ? 0x80 : 0;
     if (isinf(x))
         return sign | (f->infinite ? f->largest + 1 : f->largest);
@@ -46,8 +58,8 @@ static uint8_t nearest(const format *f, double x)
         return sign | f->largest;
     uint8_t best = 0;
     for (int code = 1; code <= f->largest; code++) {
-        double near = fabs(value_of(f, best) - fabs(x)),
-               next = fabs(value_of(f, code) - fabs(x));
+        double near = fabs(value[best] - fabs(x)),
+               next = fabs(value[code] - fabs(x));
         if (next < near || (next == near && code % 2 == 0))
             best = (uint8_t)code;
     }
