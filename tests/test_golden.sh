@@ -33,7 +33,7 @@ done
 
 # OpenCL compiles every program that it meets, which takes PoCL some 300 ms:
 # each operator's first sample, held to the reference's bits. All of them:
-# tests/golden/bits opencl.
+# make check-opencl-full.
 if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
     succeeds "opencl: each operator's first sample has the reference's bits" \
         tests/golden/bits opencl tests/golden/samples 100000

@@ -1,7 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am. libOpenCL is
 # opened at run time; only its headers are needed here.
 
-EXTRA_DIST += backends/opencl/README.md
+EXTRA_DIST += backends/opencl/README.md tests/opencl/full.sh
 if HAVE_OPENCL
 tenonplugin_LTLIBRARIES += tn_opencl.la
 dist_tenonplugin_DATA += backends/opencl/tn_opencl.conf
@@ -27,5 +27,14 @@ check_PROGRAMS += tests/opencl/test_opencl
 tests_opencl_test_opencl_SOURCES = tests/opencl/test_opencl.c \
 	tests/plugins/folder.h
 tests_opencl_test_opencl_LDADD = libtenon.la
-dist_check_SCRIPTS += tests/opencl/test_programs.sh
+check_PROGRAMS += tests/opencl/test_classes
+tests_opencl_test_classes_SOURCES = tests/opencl/test_classes.c
+tests_opencl_test_classes_LDADD = libtenon.la
+dist_check_SCRIPTS += tests/opencl/test_programs.sh \
+	tests/opencl/test_oclgrind.sh
+
+# Everything, which takes PoCL too long for `make check`.
+check-opencl-full:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh
+.PHONY: check-opencl-full
 endif

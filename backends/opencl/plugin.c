@@ -5,7 +5,7 @@
 
 const tn_host *tn__opencl_host;
 
-/* ---- the floating-point state --------------------------------------------- */
+/* ---- the floating-point state --------------------------------------- */
 
 /* A driver of CPUs may compute within a call, in its caller's rounding mode,
  * and threads that it starts keep the mode of the call that started them. So
@@ -65,7 +65,7 @@ static void queue_close(tn_queue *queue)
     fesetenv(&before);
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------ */
 
 static const tn_plugin plugin = {
     .size = sizeof(tn_plugin),

@@ -1,0 +1,146 @@
+/* One operator for each class of kernel gives the cpu's bits on an OpenCL
+ * device: elements (vectors of them, odd ones, strided), rows that fit a team,
+ * longer ones, gathers, loops, random numbers, and the other four primitives.
+ * Few and small, so that test_oclgrind.sh can watch each access of them. */
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static tn_tensor *input(int64_t rows, int64_t columns)
+{
+    tn_tensor *x = tn_arange(0.0, (double)(rows * columns), 1.0);
+    return tn_reshape(tn_sin(x), tn_dims(rows, columns));
+}
+
+static tn_tensor *numbers(const int64_t *value, int64_t count)
+{
+    return tn_tensor_from_array(value, TN_I64, tn_dims(count));
+}
+
+static const int64_t few[] = {2, 0, 3, 2, 1, 3}, some[] = {12, 18, 7, 0, 9, 30};
+
+static tn_tensor *vectors(void)
+{
+    return tn_exp(input(4, 8));
+}
+
+static tn_tensor *odd_elements(void)
+{
+    return tn_add(tn_narrow(input(3, 7), 1, 1, 5), input(3, 1));
+}
+
+static tn_tensor *half_elements(void)
+{
+    return tn_relu(tn_to_dtype(input(2, 24), TN_F16));
+}
+
+static tn_tensor *short_rows(void)
+{
+    return tn_softmax(input(5, 40), 1);
+}
+
+static tn_tensor *long_rows(void)
+{
+    return tn_sum(input(1, 5000));
+}
+
+static tn_tensor *gathers(void)
+{
+    return tn_embedding(numbers(few, 6), input(4, 3));
+}
+
+static tn_tensor *loops(void)
+{
+    return tn_gcd(numbers(few, 6), numbers(some, 6));
+}
+
+static tn_tensor *random_numbers(void)
+{
+    tn_manual_seed(5);
+    return tn_dropout(input(4, 9), 0.5, true);
+}
+
+/* Whole numbers: exact in any order. */
+static tn_tensor *matrix_product(void)
+{
+    tn_tensor *x = tn_reshape(tn_arange(0.0, 70.0, 1.0), tn_dims(7, 10));
+    return tn_matmul(x, tn_transpose(x, 0, 1));
+}
+
+static tn_tensor *scatters(void)
+{
+    return tn_index_add(input(4, 3), 0, numbers(few, 6), input(6, 3));
+}
+
+static tn_tensor *scans(void)
+{
+    return tn_cumsum(input(3, 50), 1);
+}
+
+static tn_tensor *sorts(void)
+{
+    return tn_sort(input(3, 40), 1, false, NULL);
+}
+
+static const struct {
+    const char *name;
+    tn_tensor *(*make)(void);
+} classes[] = {
+    {"elements in vectors", vectors},
+    {"elements of views", odd_elements},
+    {"elements of half precision", half_elements},
+    {"rows within a team", short_rows},
+    {"rows of several chunks", long_rows},
+    {"gathers", gathers},
+    {"loops", loops},
+    {"random numbers", random_numbers},
+    {"matmul", matrix_product},
+    {"scatter", scatters},
+    {"scan", scans},
+    {"sort", sorts},
+};
+
+/* A result's bytes, how many; 0, with a note, where there is none. */
+static size_t bytes_on(tn_device *device, tn_tensor *(*make)(void),
+                       char out[4096])
+{
+    tn_device_set(device);
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = tn_contiguous(make());
+    size_t bytes = x ? (size_t)tn_tensor_numel(x) *
+                           tn_dtype_bytes(tn_tensor_dtype(x))
+                     : 0;
+    if (bytes > 4096 || tn_tensor_to_array(x, out, bytes) < 0 ||
+        tn_synchronize(device) < 0) {
+        note("%s: %s", tn_device_name(device), tn_error());
+        tn_error_clear();
+        bytes = 0;
+    }
+    tn_scope_close(scope);
+    return bytes;
+}
+
+int main(void)
+{
+    enum { COUNT = sizeof classes / sizeof *classes };
+    tn_device *cpu = tn_device_open("cpu");
+    tn_device *opencl = tn_device_open("opencl");
+    plan_later();
+    if (!opencl) {
+        skip(COUNT, "no OpenCL device here");
+        note("%s", tn_error());
+        tn_error_clear();
+        return done_testing();
+    }
+    note("%s", tn_device_description(opencl));
+    for (int i = 0; i < COUNT; i++) {
+        static char want[4096], got[4096];
+        size_t bytes = bytes_on(cpu, classes[i].make, want);
+        ok(bytes > 0 && bytes_on(opencl, classes[i].make, got) == bytes &&
+               memcmp(got, want, bytes) == 0,
+           "%s: the cpu's bits", classes[i].name);
+    }
+    return done_testing();
+}
