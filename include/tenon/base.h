@@ -76,6 +76,10 @@ typedef struct tn_object_class {
  * tn_object). */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
+/* Was object, of whatever kind, made of this class by tn_object_new? False for
+ * NULL. Cannot fail. */
+TN_API bool tn_object_is(const void *object, const tn_object_class *type);
+
 /* ---- sizes ----------------------------------------------------------- */
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).

@@ -45,3 +45,13 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     tn__object_init((tn__object *)block->object, &user_class);
     return tn__scope_own(block->object);
 }
+
+bool tn_object_is(const void *object, const tn_object_class *type)
+{
+    if (!object || ((const tn__object *)object)->type != &user_class)
+        return false;
+    const user_block *block =
+        (const user_block *)((const char *)object -
+                             offsetof(user_block, object));
+    return block->type == type;
+}

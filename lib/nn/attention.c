@@ -1,5 +1,6 @@
 /* attention.c: several heads of attention, each over its share of features. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -196,14 +197,11 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
 {
     tn_nn_attention_masks m = {.size = sizeof m};
     tn__nn_take_options(&m, sizeof m, masks);
-    if (!module || !query || !key || !value)
+    const char *what = "nn_multihead_attention_forward";
+    if (!tn__nn_is_kind(module, &attention_class, NULL, what) ||
+        !tn__nn_given(query, what, "query") ||
+        !tn__nn_given(key, what, "key") || !tn__nn_given(value, what, "value"))
         return NULL;
-    if (((tn_module *)module)->type != &attention_class) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_multihead_attention_forward: the module is a %s",
-                     ((tn_module *)module)->type->name);
-        return NULL;
-    }
     tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
     tn_module_call at = tn_module_begin(module, in, 3);
     if (!tn_error()) /* a mask that failed is not taken for none */

@@ -1,5 +1,6 @@
 /* embedding.c: tables of vectors, and a product of two inputs. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,15 +137,11 @@ tn_tensor *tn_nn_embedding_bag_forward(void *module, tn_tensor *input,
                                        tn_tensor *offsets,
                                        tn_tensor *per_sample_weights)
 {
-    if (!module || !input)
+    const char *what = "nn_embedding_bag_forward";
+    if (!tn__nn_is_kind(module, &bag_class, NULL, what) ||
+        !tn__nn_given(input, what, "input"))
         return NULL;
     embedding_bag *e = module;
-    if (e->base.type != &bag_class) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_embedding_bag_forward: the module is a %s",
-                     e->base.type->name);
-        return NULL;
-    }
     /* Integers have no gradient that a hook could see; weights do. */
     tn_tensor *in[] = {input, per_sample_weights};
     tn_module_call at =
@@ -204,14 +201,12 @@ static const tn_module_class bilinear_class = {
 tn_tensor *tn_nn_bilinear_forward(void *module, tn_tensor *input1,
                                   tn_tensor *input2)
 {
-    if (!module || !input1 || !input2)
+    const char *what = "nn_bilinear_forward";
+    if (!tn__nn_is_kind(module, &bilinear_class, NULL, what) ||
+        !tn__nn_given(input1, what, "input1") ||
+        !tn__nn_given(input2, what, "input2"))
         return NULL;
     bilinear *b = module;
-    if (b->base.type != &bilinear_class) {
-        tn_error_set(TN_ERR_ARGUMENT, "nn_bilinear_forward: the module is a %s",
-                     b->base.type->name);
-        return NULL;
-    }
     tn_tensor *in[] = {input1, input2};
     tn_module_call at = tn_module_begin(module, in, 2);
     tn_tensor *y = tn_bilinear(in[0], in[1], b->weight, b->bias);

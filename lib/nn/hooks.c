@@ -45,9 +45,10 @@ static const tn_object_class hook_class = {
 
 /* Behind those that are there; the module keeps it. What was removed leaves the
  * list, but keeps its own place in it for a run that stands there. */
-static tn_hook *add(tn_module *module, enum kind kind, tn_module_hook run,
+static tn_hook *add(void *any, enum kind kind, tn_module_hook run,
                     void *context)
 {
+    tn_module *module = tn__nn_module(any, kind_names[kind]);
     if (!module)
         return NULL;
     if (!run) {
@@ -267,7 +268,7 @@ tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input)
 
 void *tn_module_set_recompute(void *any, bool on)
 {
-    tn_module *module = any;
+    tn_module *module = tn__nn_module(any, "module_set_recompute");
     if (module)
         module->tree->recompute = on;
     return module;

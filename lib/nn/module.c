@@ -52,6 +52,34 @@ static void module_release(void *object)
 static const tn_object_class module_class = {
     sizeof module_class, "module", sizeof(tn_module), module_release};
 
+tn_module *tn__nn_module(void *any, const char *what)
+{
+    if (tn_object_is(any, &module_class))
+        return any;
+    tn_error_set(TN_ERR_ARGUMENT,
+                 any ? "%s: what is given is no module" : "%s: module is NULL",
+                 what);
+    return NULL;
+}
+
+bool tn__nn_is_kind(void *any, const tn_module_class *a,
+                    const tn_module_class *b, const char *what)
+{
+    const tn_module *module = tn__nn_module(any, what);
+    if (!module || module->type == a || module->type == b)
+        return module;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
+                 module->type->name);
+    return false;
+}
+
+bool tn__nn_given(const void *x, const char *what, const char *argument)
+{
+    if (!x)
+        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", what, argument);
+    return x;
+}
+
 void *tn_module_new_with(const tn_module_class *type, size_t extra)
 {
     if (!type || !type->name || !type->forward ||
@@ -160,7 +188,9 @@ static bool is_within(const tn_module *module, const tn_module *child)
 
 void *tn_module_add(void *module, const char *name, void *child)
 {
-    if (!module || !child)
+    if (!tn__nn_module(module, "module_add") ||
+        !tn__nn_given(child, "module_add", "child") ||
+        !tn__nn_module(child, "module_add"))
         return NULL;
     if (is_within(module, child)) {
         tn_error_set(TN_ERR_ARGUMENT,
@@ -178,7 +208,9 @@ void *tn_module_add(void *module, const char *name, void *child)
 tn_tensor *tn_module_add_parameter(void *module, const char *name,
                                    tn_tensor *value)
 {
-    if (!module || !value || !tn_requires_grad(value))
+    const char *what = "module_add_parameter";
+    if (!tn__nn_module(module, what) || !tn__nn_given(value, what, "value") ||
+        !tn_requires_grad(value))
         return NULL;
     return add(module, name, TN__NN_PARAMETER, value, "module_add_parameter")
                ? value
@@ -188,7 +220,8 @@ tn_tensor *tn_module_add_parameter(void *module, const char *name,
 tn_tensor *tn_module_add_buffer(void *module, const char *name,
                                 tn_tensor *value)
 {
-    if (!module || !value)
+    if (!tn__nn_module(module, "module_add_buffer") ||
+        !tn__nn_given(value, "module_add_buffer", "value"))
         return NULL;
     return add(module, name, TN__NN_BUFFER, value, "module_add_buffer")
                ? value
@@ -237,9 +270,14 @@ static const tn_path *path_here(const tn_module *module)
 
 tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
 {
-    tn_module *module = any;
-    tn_module_call call = {.running = running};
-    call.path = tn_path_enter(path_here(module));
+    tn_module *module = tn__nn_module(any, "module_begin");
+    tn_module_call call = {.running = running, .path = tn_path_current()};
+    if (!module || !tn__nn_given(inputs, "module_begin", "inputs")) {
+        for (int i = 0; i < count && inputs; i++)
+            inputs[i] = NULL;
+        return call;
+    }
+    tn_path_enter(path_here(module));
     running = module;
     /* What forward makes on its way is gone when it returns. */
     call.scope = tn_scope_open();
@@ -255,10 +293,13 @@ tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
 bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
                    int count)
 {
-    tn_module *module = any;
-    if (out[0] && module->tree->hook)
+    tn_module *module = tn__nn_module(any, "module_end");
+    if (!tn__nn_given(call, "module_end", "call") ||
+        !tn__nn_given(out, "module_end", "out"))
+        return false;
+    if (module && out[0] && module->tree->hook)
         out[0] = tn__nn_hooks_after(module, call, out[0]);
-    bool fine = true;
+    bool fine = module;
     for (int i = 0; i < count; i++)
         fine = fine && out[i];
     for (int i = 0; i < count; i++)
@@ -273,8 +314,8 @@ bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
 
 tn_tensor *tn_forward(void *any, tn_tensor *input)
 {
-    tn_module *module = any;
-    if (!module || !input)
+    tn_module *module = tn__nn_module(any, "forward");
+    if (!module || !tn__nn_given(input, "forward", "input"))
         return NULL;
     tn_module_call call = tn_module_begin(module, &input, 1);
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
@@ -302,6 +343,8 @@ static void *find_path(tn_module *module, const char *path,
         here = entry->value;
         at += length + 1;
     }
+    if (!module || !tn__nn_given(path, what, "path"))
+        return NULL;
     tn_error_set(TN_ERR_ARGUMENT, "%s: %s has no \"%s\"", what,
                  module->type->name, path ? path : "");
     return NULL;
@@ -309,21 +352,23 @@ static void *find_path(tn_module *module, const char *path,
 
 tn_module *tn_module_child(void *module, const char *path)
 {
-    return module ? find_path(module, path, TN__NN_CHILD, "module_child")
-                  : NULL;
+    return tn__nn_module(module, "module_child")
+               ? find_path(module, path, TN__NN_CHILD, "module_child")
+               : NULL;
 }
 
 tn_tensor *tn_module_parameter(void *module, const char *path)
 {
-    return module
+    return tn__nn_module(module, "module_parameter")
                ? find_path(module, path, TN__NN_PARAMETER, "module_parameter")
                : NULL;
 }
 
 tn_tensor *tn_module_buffer(void *module, const char *path)
 {
-    return module ? find_path(module, path, TN__NN_BUFFER, "module_buffer")
-                  : NULL;
+    return tn__nn_module(module, "module_buffer")
+               ? find_path(module, path, TN__NN_BUFFER, "module_buffer")
+               : NULL;
 }
 
 /* Appends ".name" to path at length; the new length, or 0 (an error). */
@@ -375,7 +420,8 @@ void tn_module_walk(void *module,
                                   void *context),
                     void *context)
 {
-    if (!module || !visit)
+    if (!tn__nn_module(module, "module_walk") ||
+        !tn__nn_given((const void *)(uintptr_t)visit, "module_walk", "visit"))
         return;
     walk w = {.visit = visit, .context = context};
     walk_module(&w, module, 0);
@@ -399,6 +445,8 @@ static void set_training(tn_module *module, const char *path, void *context)
 
 void *tn_module_train(void *module, bool on)
 {
+    if (!tn__nn_module(module, "module_train"))
+        return NULL;
     tn_module_walk(module, set_training, &on);
     return module;
 }
@@ -426,11 +474,9 @@ static void print(FILE *file, const tn_module *module, int indent)
 
 tn_status tn_module_print(FILE *file, void *module)
 {
-    if (!file || !module) {
-        tn_error_set(TN_ERR_ARGUMENT, "module_print: %s is NULL",
-                     file ? "module" : "file");
+    if (!tn__nn_given(file, "module_print", "file") ||
+        !tn__nn_module(module, "module_print"))
         return TN_ERR_ARGUMENT;
-    }
     print(file, module, 0);
     if (ferror(file))
         return tn_error_set(TN_ERR_IO, "module_print: cannot write");

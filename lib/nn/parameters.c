@@ -59,9 +59,10 @@ static tn_status gather_one(tn_tensor *x, const char *path, void *context)
     return TN_OK;
 }
 
-static tn_parameter_list *list_of(void *module, unsigned kinds)
+static tn_parameter_list *list_of(void *module, unsigned kinds,
+                                  const char *what)
 {
-    if (!module)
+    if (!tn__nn_module(module, what))
         return NULL;
     gather g = {0};
     if (tn__nn_walk_tensors(module, kinds, gather_one, &g) != TN_OK)
@@ -77,12 +78,13 @@ static tn_parameter_list *list_of(void *module, unsigned kinds)
 
 tn_parameter_list *tn_parameters(void *module)
 {
-    return list_of(module, 1u << TN__NN_PARAMETER);
+    return list_of(module, 1u << TN__NN_PARAMETER, "parameters");
 }
 
 tn_parameter_list *tn_module_state(void *module)
 {
-    return list_of(module, 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER);
+    return list_of(module, 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER,
+                   "module_state");
 }
 
 tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
@@ -93,8 +95,11 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     }
     enum { NAME_BYTES = 12 };
     for (int i = 0; i < count; i++) {
-        if (!tensors[i])
+        if (!tensors[i]) {
+            tn_error_set(TN_ERR_ARGUMENT, "parameters_from: tensors[%d] is "
+                         "NULL", i);
             return NULL;
+        }
         if (!tn_tensor_is_leaf(tensors[i]) ||
             !tn_tensor_requires_grad(tensors[i])) {
             tn_error_set(TN_ERR_STATE,
@@ -143,7 +148,7 @@ static tn_status forget_gradient(tn_tensor *x, const char *path,
 
 void tn_module_zero_grad(void *module)
 {
-    if (module)
+    if (tn__nn_module(module, "module_zero_grad"))
         tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, forget_gradient,
                             NULL);
 }
@@ -158,7 +163,7 @@ static tn_status add_numel(tn_tensor *x, const char *path, void *context)
 int64_t tn_module_parameter_count(void *module)
 {
     int64_t total = 0;
-    if (module)
+    if (tn__nn_module(module, "module_parameter_count"))
         tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, add_numel, &total);
     return total;
 }
@@ -203,7 +208,8 @@ static tn_status place_one(tn_tensor *x, const char *path, void *context)
 
 void *tn_module_to(void *module, tn_device *device)
 {
-    if (!module || !device)
+    if (!tn__nn_module(module, "module_to") ||
+        !tn__nn_given(device, "module_to", "device"))
         return NULL;
     if (tn_error())
         return NULL;

@@ -1,5 +1,6 @@
 /* recurrent.c: RNN, GRU and LSTM over sequences, and their cells. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -29,18 +30,6 @@ static int64_t out_size(const recurrent *r)
 
 static const tn_module_class rnn_class, gru_class, lstm_class;
 static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
-
-/* Is module one of these two classes? Else an error. */
-static bool is_kind(void *any, const tn_module_class *a,
-                    const tn_module_class *b, const char *what)
-{
-    const tn_module *module = any;
-    if (module->type == a || module->type == b)
-        return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
-                 module->type->name);
-    return false;
-}
 
 /* ", " and what, and number where it is not 0, if it is to be told. */
 static void append(char *text, size_t room, bool told, const char *what,
@@ -293,8 +282,9 @@ static tn_tensor *call(void *module, tn_tensor *x, tn_tensor *h0,
 tn_tensor *tn_nn_rnn_forward(void *rnn, tn_tensor *input, tn_tensor *h0,
                              tn_tensor **out_h)
 {
-    if (!rnn || !input ||
-        !is_kind(rnn, &rnn_class, &gru_class, "nn_rnn_forward"))
+    if (!tn__nn_is_kind(rnn, &rnn_class, &gru_class,
+                        "nn_rnn_forward") ||
+        !tn__nn_given(input, "nn_rnn_forward", "input"))
         return NULL;
     return call(rnn, input, h0, NULL, out_h, NULL);
 }
@@ -303,8 +293,9 @@ tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input, tn_tensor *h0,
                               tn_tensor *c0, tn_tensor **out_h,
                               tn_tensor **out_c)
 {
-    if (!lstm || !input ||
-        !is_kind(lstm, &lstm_class, NULL, "nn_lstm_forward"))
+    if (!tn__nn_is_kind(lstm, &lstm_class, NULL,
+                        "nn_lstm_forward") ||
+        !tn__nn_given(input, "nn_lstm_forward", "input"))
         return NULL;
     return call(lstm, input, h0, c0, out_h, out_c);
 }
@@ -362,9 +353,9 @@ static tn_tensor *cell_forward(tn_module *self, tn_tensor *input)
 
 tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input, tn_tensor *h)
 {
-    if (!cell || !input ||
-        !is_kind(cell, &rnn_cell_class, &gru_cell_class,
-                 "nn_rnn_cell_forward"))
+    if (!tn__nn_is_kind(cell, &rnn_cell_class, &gru_cell_class,
+                        "nn_rnn_cell_forward") ||
+        !tn__nn_given(input, "nn_rnn_cell_forward", "input"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);
@@ -377,8 +368,9 @@ tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
                                    tn_tensor *h, tn_tensor *c,
                                    tn_tensor **out_c)
 {
-    if (!cell || !input ||
-        !is_kind(cell, &lstm_cell_class, NULL, "nn_lstm_cell_forward"))
+    if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL,
+                        "nn_lstm_cell_forward") ||
+        !tn__nn_given(input, "nn_lstm_cell_forward", "input"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);

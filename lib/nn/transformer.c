@@ -1,5 +1,6 @@
 /* transformer.c: encoder and decoder layers, stacks of them, and both. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -350,22 +351,12 @@ static tn_tensor *run_any(tn_module *module, tn_tensor *x, tn_tensor *memory,
                 memory_masks ? memory_masks : &no_masks);
 }
 
-static bool is_kind(tn_module *module, const tn_module_class *a,
-                    const tn_module_class *b, const char *what)
-{
-    if (module->type == a || module->type == b)
-        return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
-                 module->type->name);
-    return false;
-}
-
 tn_tensor *tn_nn_transformer_encoder_forward_with(
     void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks)
 {
-    if (!encoder || !src ||
-        !is_kind(encoder, &encoder_layer_class, &encoder_class,
-                 "nn_transformer_encoder_forward"))
+    if (!tn__nn_is_kind(encoder, &encoder_layer_class, &encoder_class,
+                        "nn_transformer_encoder_forward") ||
+        !tn__nn_given(src, "nn_transformer_encoder_forward", "src"))
         return NULL;
     return run_any(encoder, src, src, masks, NULL);
 }
@@ -375,9 +366,10 @@ tn_tensor *tn_nn_transformer_decoder_forward_with(
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks)
 {
-    if (!decoder || !tgt || !memory ||
-        !is_kind(decoder, &decoder_layer_class, &decoder_class,
-                 "nn_transformer_decoder_forward"))
+    if (!tn__nn_is_kind(decoder, &decoder_layer_class, &decoder_class,
+                        "nn_transformer_decoder_forward") ||
+        !tn__nn_given(tgt, "nn_transformer_decoder_forward", "tgt") ||
+        !tn__nn_given(memory, "nn_transformer_decoder_forward", "memory"))
         return NULL;
     return run_any(decoder, tgt, memory, masks, memory_masks);
 }
@@ -388,8 +380,10 @@ tn_tensor *tn_nn_transformer_forward_with(
     const tn_nn_attention_masks *tgt_masks,
     const tn_nn_attention_masks *memory_masks)
 {
-    if (!module || !src || !tgt ||
-        !is_kind(module, &transformer_class, NULL, "nn_transformer_forward"))
+    if (!tn__nn_is_kind(module, &transformer_class, NULL,
+                        "nn_transformer_forward") ||
+        !tn__nn_given(src, "nn_transformer_forward", "src") ||
+        !tn__nn_given(tgt, "nn_transformer_forward", "tgt"))
         return NULL;
     transformer *t = module;
     tn_tensor *in[] = {src, tgt};

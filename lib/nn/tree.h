@@ -41,6 +41,14 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
 tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                               tn_tensor *output);
 
+/* any, if it is a module; else NULL, told in the name of `what`. */
+tn_module *tn__nn_module(void *any, const char *what);
+/* Is it a module of one of these classes (b may be NULL)? Else an error. */
+bool tn__nn_is_kind(void *any, const tn_module_class *a,
+                    const tn_module_class *b, const char *what);
+/* Is x there? Else an error: "forward: input is NULL". */
+bool tn__nn_given(const void *x, const char *what, const char *argument);
+
 /* Longest path of a model: deeper or longer names are refused when they are
  * registered or walked. */
 enum { TN__NN_PATH_BYTES = 512 };

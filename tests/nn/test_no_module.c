@@ -1,0 +1,170 @@
+/* What takes a module is given none, or something else: every such call refuses
+ * with its own name, and NULL for another argument with that one's. */
+#include <tap.h>
+#include <tenon/tenon.h>
+
+static tn_tensor *x;
+static tn_module *linear;
+static FILE *nowhere;
+
+/* ---- calls, each with the module to be tried ------------------------------ */
+
+static tn_tensor *hook(tn_module *module, tn_tensor *input, tn_tensor *output,
+                       void *context)
+{
+    (void)module, (void)input, (void)context;
+    return output;
+}
+
+static void visit(tn_module *module, const char *path, void *context)
+{
+    (void)module, (void)path;
+    ++*(int *)context;
+}
+
+static bool call_begin(void *m)
+{
+    tn_tensor *in[] = {x}, *out[] = {x};
+    tn_module_call call = tn_module_begin(m, in, 1);
+    return tn_module_end(m, &call, out, 1) || in[0] || out[0];
+}
+
+static bool call_walk(void *m)
+{
+    int seen = 0;
+    tn_module_walk(m, visit, &seen);
+    return seen > 0;
+}
+
+static bool call_zero_grad(void *m)
+{
+    tn_module_zero_grad(m);
+    return !tn_error();
+}
+
+/* name, call: true where it did anything. */
+#define CALLS(X)                                                              \
+    X(forward, tn_forward(m, x))                                              \
+    X(module_add, tn_module_add(m, "a", linear))                              \
+    X(module_add, tn_module_add(linear, "b", m))                              \
+    X(module_add_parameter, tn_module_add_parameter(m, "a", x))               \
+    X(module_add_buffer, tn_module_add_buffer(m, "a", x))                     \
+    X(register_forward_pre_hook,                                              \
+      tn_module_register_forward_pre_hook(m, hook, NULL))                     \
+    X(register_forward_hook, tn_module_register_forward_hook(m, hook, NULL))  \
+    X(register_full_backward_pre_hook,                                        \
+      tn_module_register_full_backward_pre_hook(m, hook, NULL))               \
+    X(register_full_backward_hook,                                            \
+      tn_module_register_full_backward_hook(m, hook, NULL))                   \
+    X(module_set_recompute, tn_module_set_recompute(m, true))                 \
+    X(module_begin, call_begin(m))                                            \
+    X(module_child, tn_module_child(m, "a"))                                  \
+    X(module_parameter, tn_module_parameter(m, "weight"))                     \
+    X(module_buffer, tn_module_buffer(m, "a"))                                \
+    X(module_walk, call_walk(m))                                              \
+    X(module_train, tn_module_train(m, true))                                 \
+    X(module_to, tn_module_to(m, tn_device_current()))                        \
+    X(module_zero_grad, call_zero_grad(m))                                    \
+    X(module_parameter_count, tn_module_parameter_count(m) > 0)               \
+    X(module_print, tn_module_print(nowhere, m) >= 0)                         \
+    X(parameters, tn_parameters(m))                                           \
+    X(module_state, tn_module_state(m))                                       \
+    X(module_save, tn_module_save(m, "no such folder/file") >= 0)             \
+    X(module_load, tn_module_load(m, "no such folder/file") >= 0)             \
+    X(nn_rnn_forward, tn_nn_rnn_forward(m, x, NULL, NULL))                    \
+    X(nn_embedding_bag_forward,                                               \
+      tn_nn_embedding_bag_forward(m, x, NULL, NULL))                          \
+    X(nn_bilinear_forward, tn_nn_bilinear_forward(m, x, x))
+
+/* Call number `number`, counted from 0; *name is NULL behind the last. */
+static bool attempt(int number, void *m, const char **name)
+{
+    int at = 0;
+#define TRY(called, call)                                                     \
+    if (at++ == number) {                                                     \
+        *name = #called;                                                      \
+        return (call);                                                        \
+    }
+    CALLS(TRY)
+#undef TRY
+    *name = NULL;
+    return false;
+}
+
+static void try_all(void *m, const char *what, const char *told)
+{
+    const char *name = "";
+    for (int i = 0; name; i++) {
+        bool did = attempt(i, m, &name);
+        char want[120];
+        if (!name)
+            break;
+        snprintf(want, sizeof want, "%s: %s", name, told);
+        ok(!did, "%s of %s does nothing", name, what);
+        /* NULL for what is added is the child. */
+        bool child = !m && strcmp(name, "module_add") == 0 && tn_error() &&
+                     strcmp(tn_error(), "module_add: child is NULL") == 0;
+        is_str(child ? want : tn_error(), want, "%s of %s is refused", name,
+               what);
+        tn_error_clear();
+    }
+}
+
+/* ---- NULL for the others ---------------------------------------------------- */
+
+static void refused(bool did, const char *want)
+{
+    ok(!did, "nothing done");
+    is_str(tn_error(), want, "%s", want);
+    tn_error_clear();
+}
+
+static void try_others(void)
+{
+    refused(tn_forward(linear, NULL), "forward: input is NULL");
+    refused(tn_module_add(linear, "a", NULL), "module_add: child is NULL");
+    refused(tn_module_add(linear, NULL, tn_nn_relu()),
+            "Linear: module_add: \"\": a name is wanted");
+    refused(tn_module_add_parameter(linear, "a", NULL),
+            "module_add_parameter: value is NULL");
+    refused(tn_module_add_buffer(linear, "a", NULL),
+            "module_add_buffer: value is NULL");
+    refused(tn_module_child(linear, NULL), "module_child: path is NULL");
+    refused(tn_module_parameter(linear, NULL),
+            "module_parameter: path is NULL");
+    refused(tn_module_buffer(linear, NULL), "module_buffer: path is NULL");
+    tn_module_walk(linear, NULL, NULL);
+    refused(false, "module_walk: visit is NULL");
+    refused(tn_module_to(linear, NULL), "module_to: device is NULL");
+    refused(tn_module_print(NULL, linear) >= 0, "module_print: file is NULL");
+    refused(tn_parameters_from((tn_tensor *[]){NULL}, 1),
+            "parameters_from: tensors[0] is NULL");
+    refused(tn_nn_bilinear_forward(tn_nn_bilinear(2, 2, 2, true), x, NULL),
+            "nn_bilinear_forward: input2 is NULL");
+    refused(tn_nn_rnn_forward(linear, x, NULL, NULL),
+            "nn_rnn_forward: the module is a Linear");
+}
+
+static const tn_object_class other_class = {sizeof other_class, "other",
+                                            sizeof(tn_object), NULL};
+
+int main(void)
+{
+    plan_later();
+    x = tn_ones(tn_dims(2, 3));
+    linear = tn_nn_linear(3, 4);
+    nowhere = tmpfile();
+    void *object = tn_object_new(&other_class, 0);
+    ok(tn_object_is(object, &other_class), "an object is of its class");
+    ok(!tn_object_is(linear, &other_class) && !tn_object_is(x, &other_class) &&
+           !tn_object_is(NULL, &other_class),
+       "and others are not");
+    try_all(NULL, "NULL", "module is NULL");
+    try_all(x, "a tensor", "what is given is no module");
+    try_all(object, "another object", "what is given is no module");
+    try_all(tn_parameters(linear), "a list of parameters",
+            "what is given is no module");
+    try_others();
+    fclose(nowhere);
+    return done_testing();
+}
