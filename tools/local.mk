@@ -9,6 +9,9 @@ dist_check_SCRIPTS += tests/tools/test_tenon.sh
 check_primitive_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
 	tools/check/primitives.c tools/check/primitives.h \
+	tools/check/extensions.c tools/check/extensions.h \
+	tools/check/windows.c tools/check/windows.h \
+	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
@@ -27,5 +30,8 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/process.c tools/check/process.h \
 	tools/check/one_form.c tools/check/one_case.c tools/check/one_case.h \
 	tools/check/primitives.c tools/check/primitives.h \
+	tools/check/extensions.c tools/check/extensions.h \
+	tools/check/windows.c tools/check/windows.h \
+	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

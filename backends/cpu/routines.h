@@ -98,7 +98,7 @@ typedef struct tn_cpu_conv_routines {
 /* The loops of pooling, of one type, over rows x columns of a plane. */
 typedef struct tn_cpu_pool_routines {
     /* Where in[j] is greater than best[j] (or the first NaN), it and its
-     * index first + place[j]. */
+     * index first + place[j]; MAX of the two where they are equal. */
     void (*greater)(void *best, int32_t *at, const void *in,
                     const int32_t *place, int32_t first, int64_t n);
     /* out[..] = in[..], or += */

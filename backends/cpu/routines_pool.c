@@ -4,18 +4,21 @@
 #include "vector.h"
 
 #define T float
+#define BITS int32_t
 #define VEC vec_f32
 #define LOOSE loose_f32
 #define EVENS TN_CPU_EVENS_F32
 #define NAME(x) x##_f32
 #include "pool_loops.inc"
 #undef T
+#undef BITS
 #undef VEC
 #undef LOOSE
 #undef EVENS
 #undef NAME
 
 #define T double
+#define BITS int64_t
 #define VEC vec_f64
 #define LOOSE loose_f64
 #define EVENS TN_CPU_EVENS_F64

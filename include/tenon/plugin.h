@@ -592,6 +592,9 @@ typedef struct tn_plugin {
  * nothing, and the core does the same by primitives.
  * ---------------------------------------------------------------------- */
 
+/* All there are: as an identifier, and the name. Version 1 of each. */
+#define TN_EXTENSION_MAP(X) X(conv, "conv") X(pool, "pool")
+
 /* "conv", version 1: the cross-correlation of images with filters,
  *
  *     out[n, o, i, j] = bias[o] + sum over c, k, l of
@@ -637,7 +640,9 @@ typedef struct tn_conv_extension {
  *             out over the same divisor.
  * A sum has the order of REDUCE over the elements of a window, in row-major
  * order (AVG_BACK: of the numbers that the element has in its windows, 0 for
- * those that are none). in and out have one floating dtype. */
+ * those that are none; each share is rounded to the dtype, then the sum). in
+ * and out have one floating dtype; the windows of means have dilation 1, those
+ * of MAX an element within the plane. */
 enum { TN_POOL_MAX, TN_POOL_MAX_BACK, TN_POOL_AVG, TN_POOL_AVG_BACK };
 typedef struct tn_pool_args {
     uint32_t size, kind; /* TN_POOL_... */

@@ -12,8 +12,9 @@ static const struct {
     const char *name;
     size_t table;
 } known[] = {
-    {"conv", offsetof(tn_device, conv)},
-    {"pool", offsetof(tn_device, pool)},
+#define KNOWN_ROW(id, text) {text, offsetof(tn_device, id)},
+    TN_EXTENSION_MAP(KNOWN_ROW)
+#undef KNOWN_ROW
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
@@ -39,8 +40,10 @@ static tn_status check_names(const char *names)
                               memcmp(at, known[i].name, part) == 0);
         if (!found)
             return tn__fail(TN_ERR_ARGUMENT, "device_mask: \"%.*s\" is no "
-                            "extension that could be masked; there are: conv, "
-                            "pool",
+                            "extension that could be masked; there are:"
+#define LISTED(id, text) " " text
+                            TN_EXTENSION_MAP(LISTED),
+#undef LISTED
                             (int)part, at);
         at += part + (at[part] == ',');
     }

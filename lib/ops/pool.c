@@ -147,9 +147,12 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
     static tn__formula padded = TN__FORMULA(
         "max_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"
         " h: i64, w: i64, kw: i64, dh: i64, dw: i64) ="
-        "let v = where((r >= 0) & (r < h) & (c >= 0) & (c < w), x[r, c; 0],"
-        " like(-inf, x)); let k = rargmax(v);"
-        "(rmax(v), (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
+        "let in = (r >= 0) & (r < h) & (c >= 0) & (c < w);"
+        "let v = where(in, x[r, c; 0], like(-inf, x)); let m = rmax(v);"
+        /* nothing but -inf: the first that is no padding */
+        "let k = where(m == like(-inf, x), rargmax(where(in, 1, 0)),"
+        " rargmax(v));"
+        "(m, (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
     enum {
         kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
         stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,

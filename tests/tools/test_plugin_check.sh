@@ -73,6 +73,10 @@ finds stride LOAD "memory of operand 1, element"
 finds order sums "memory of operand 1, element"
 finds beyond STORE "memory of operand 1|writes [0-9]+ bytes behind"
 finds sort sort "not as the plain definition has them"
+finds 'conv bias' conv "not as the plain definition has them"
+finds 'conv decline' conv "declines \(conv: no mood\), but has written"
+finds 'pool index' pool "not as the plain definition has them"
+finds 'pool order' pool "not as the plain definition has them"
 finds rounding rounding "changed the floating-point state"
 finds abort matmul "ended by signal 6"
 finds exit matmul "ended the program with status 0"
@@ -102,6 +106,11 @@ check
 is_str "$status" 2 "without a plugin it shows its usage"
 check --mask matmul tenon-1/tn_cpu.so
 is_str "$status" 2 "a required slot cannot be masked"
+check --only pool --mask conv,pool tenon-1/tn_cpu.so
+is_str "$(sed -n 's/^ok [0-9]* - L2 //p' "$scratch/out")" "pool without conv
+pool without pool # SKIP it has no extension pool
+pool without conv,pool # SKIP it has no extension pool" \
+    "an extension can, under its name"
 check --only nothing tenon-1/tn_cpu.so
 is_str "$status" 2 "an unknown check is named"
 check "$scratch/none.so"

@@ -111,7 +111,10 @@ static const char *const optional[] = {
 #define NAME(slot) #slot,
     OPTIONAL_MAP(NAME)
 #undef NAME
-        NULL};
+#define NAME(id, text) text,
+        TN_EXTENSION_MAP(NAME)
+#undef NAME
+            NULL};
 
 const char *by_hand_optional(int i)
 {
@@ -131,6 +134,26 @@ bool by_hand_is_optional(const char *slot, size_t length)
     return false;
 }
 
+static bool has_name(const char *mask, const char *name)
+{
+    while (*mask) {
+        size_t length = strcspn(mask, ",");
+        if (is_named(name, mask, length))
+            return true;
+        mask += length + (mask[length] == ',');
+    }
+    return false;
+}
+
+static const tn_plugin *opened;
+static const char *masked_names;
+
+static const void *seen_extension(const char *name, uint32_t version)
+{
+    return has_name(masked_names, name) ? NULL
+                                        : opened->extension(name, version);
+}
+
 /* The plugin's table without what the mask names. */
 static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
 {
@@ -138,15 +161,15 @@ static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
     copy = (tn_plugin){.size = 0};
     memcpy(&copy, plugin,
            plugin->size < sizeof copy ? plugin->size : sizeof copy);
-    while (*mask) {
-        size_t length = strcspn(mask, ",");
+    opened = plugin;
+    masked_names = mask;
+    if (copy.extension)
+        copy.extension = seen_extension;
 #define MASK(slot)                                                             \
-    if (is_named(#slot, mask, length))                                         \
+    if (has_name(mask, #slot))                                                 \
         copy.slot = NULL;
-        OPTIONAL_MAP(MASK)
+    OPTIONAL_MAP(MASK)
 #undef MASK
-        mask += length + (mask[length] == ',');
-    }
     return &copy;
 }
 

@@ -10,7 +10,8 @@
 typedef struct by_hand_how {
     const char *path;                       /* of its file */
     const char *(*option)(const char *key); /* NULL: no option is set */
-    const char *mask;    /* "slot,slot": optional slots taken for absent */
+    const char *mask;    /* "slot,conv": optional slots and extensions taken
+                            for absent; lent as long as the plugin is used */
     uint32_t device;     /* which one */
     uint32_t host_major; /* what the table says; 0: TN_ABI_MAJOR */
     uint32_t host_size;  /* likewise; 0: sizeof(tn_host) */
@@ -40,9 +41,9 @@ void by_hand_forget(void);
 /* How often the plugin ran the host's interpreter. */
 int64_t by_hand_interpreted(void);
 
-/* Is this the name of an optional slot? */
+/* Is this the name of an optional slot, or of an extension? */
 bool by_hand_is_optional(const char *slot, size_t length);
-/* Name of the i-th optional slot, NULL after the last one. */
+/* The i-th of those names, NULL after the last one. */
 const char *by_hand_optional(int i);
 
 /* Copies between a buffer, from this byte, and host memory, and waits. */

@@ -27,7 +27,7 @@ typedef struct check_options {
     char path[4096]; /* of the plugin, absolute */
     int level;       /* the highest to be checked */
     bool json, verbose;
-    const char *mask; /* slots to be masked, or "all"; NULL: none */
+    const char *mask; /* names to be masked, or "all"; NULL: none */
     const char *only; /* the one check to run; NULL: all */
     uint64_t seed;    /* of random programs and primitives */
     int64_t programs; /* how many random programs */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "extensions.h"
 #include "kernel/kernel.h"
 #include "random_library.h"
 #include "one_case.h"
@@ -167,6 +168,16 @@ static void rounding(int argument)
             same = primitive_case(&h, p, options.seed + i, why, sizeof why);
             expect(same, "%s", same ? "" : why);
         }
+        for (int e = 0; e < EXTENSION_COUNT && !has_failed(); e++) {
+            const void *table = extension_table(&h, e);
+            trying("--seed %" PRIu64 ", %s while the caller rounds upward",
+                   options.seed + i, extension_names[e]);
+            bool wrong = table && extension_case(&h, e, table,
+                                                 options.seed + i, why,
+                                                 sizeof why) ==
+                                      EXTENSION_WRONG;
+            expect(!wrong, "%s", why);
+        }
         random_case_free(c);
     }
     by_hand_close(&h);
@@ -205,6 +216,29 @@ static void primitive(int which)
     by_hand_close(&h);
 }
 
+static void extension(int which)
+{
+    by_hand h;
+    char why[512] = "";
+    if (!open_device(&h))
+        return;
+    const void *table = extension_table(&h, which);
+    bool does_some = false;
+    for (uint64_t i = 0; table && i < 300; i++) {
+        trying("--seed %" PRIu64, options.seed + i);
+        int result = extension_case(&h, which, table, options.seed + i, why,
+                                    sizeof why);
+        if (!expect(result != EXTENSION_WRONG, "%s", why))
+            return;
+        does_some = does_some || result == EXTENSION_RIGHT;
+    }
+    by_hand_close(&h);
+    if (!table)
+        leave_out("it has no extension %s", extension_names[which]);
+    else if (!does_some)
+        leave_out("it declined all, the last with: %s", why);
+}
+
 /* ---- the list ----------------------------------------------------------- */
 
 int level2_checks(check *list, int count)
@@ -230,5 +264,7 @@ int level2_checks(check *list, int count)
     count = check_add(list, count, 2, "random programs", random_programs, 0);
     for (int p = 0; p < PRIMITIVE_COUNT; p++)
         count = check_add(list, count, 2, primitive_names[p], primitive, p);
+    for (int e = 0; e < EXTENSION_COUNT; e++)
+        count = check_add(list, count, 2, extension_names[e], extension, e);
     return count;
 }

@@ -19,9 +19,9 @@ static const char usage[] =
     "  --only NAME    run the one check of this name\n"
     "  --seed N       first seed of random programs and primitives (1)\n"
     "  --programs N   how many random programs (400)\n"
-    "  --mask SLOT,.. check again with each of these optional slots taken for\n"
-    "                 absent, one by one, then all at once; \"all\": every "
-    "one\n"
+    "  --mask NAME,.. check again with each of these optional slots and\n"
+    "                 extensions (conv, pool ...) taken for absent, one by\n"
+    "                 one, then all at once; \"all\": every one\n"
     "  --timeout S    seconds that one check may take (60)\n"
     "  --json         one JSON object instead of lines\n"
     "  --verbose      print the program that a check failed with\n"
@@ -92,7 +92,7 @@ static int take(int option, const char *value)
         return -1;
     case 'm':
         if (!masks_known_slots(value))
-            return complain("no list of optional slots", value);
+            return complain("no list of optional slots and extensions", value);
         options.mask = value;
         return -1;
     case 'o':

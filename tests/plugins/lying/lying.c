@@ -8,6 +8,7 @@
 #undef tenon_plugin_v1
 
 #include <locale.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -197,6 +198,168 @@ static tn_status lying_sort(tn_queue *queue, const tn_sort_args *s)
     return sort(queue, &other);
 }
 
+/* ---- extensions: of float32, with any strides ---------------------------- */
+
+static float *at(const tn_strided *x, int64_t i, int64_t j, int64_t k,
+                 int64_t l)
+{
+    return (float *)x->buffer->data + x->offset + i * x->stride[0] +
+           j * x->stride[1] + k * x->stride[2] + l * x->stride[3];
+}
+
+static void set_all(const tn_strided *x, const int64_t *count,
+                    const tn_strided *bias)
+{
+    for (int64_t i = 0; i < count[0]; i++)
+        for (int64_t j = 0; j < count[1]; j++)
+            for (int64_t k = 0; k < count[2]; k++)
+                for (int64_t l = 0; l < count[3]; l++)
+                    *at(x, i, j, k, l) =
+                        bias ? ((float *)bias->buffer->data)
+                                   [bias->offset + j * bias->stride[0]]
+                             : 0;
+}
+
+/* One product of the sum that a kind of convolution is. */
+static void add_product(const tn_conv_args *c, int64_t n, int64_t o,
+                        int64_t i, int64_t j, int64_t tap)
+{
+    int64_t each = c->in_channels / c->groups;
+    int64_t l = tap % c->kernel[1], k = tap / c->kernel[1] % c->kernel[0];
+    int64_t channel = tap / c->kernel[1] / c->kernel[0];
+    int64_t y = i * c->stride[0] + k * c->dilation[0] - c->pad[0];
+    int64_t x = j * c->stride[1] + l * c->dilation[1] - c->pad[1];
+    if (y < 0 || y >= c->in_size[0] || x < 0 || x >= c->in_size[1])
+        return;
+    int64_t group = o / (c->out_channels / c->groups);
+    float *in = at(&c->in, n, group * each + channel, y, x);
+    float *weight = at(&c->weight, o, channel, k, l);
+    float *out = at(&c->out, n, o, i, j);
+    if (c->kind == TN_CONV_FORWARD)
+        *out += *in * *weight;
+    else if (c->kind == TN_CONV_INPUT)
+        *in += *out * *weight;
+    else
+        *weight += *out * *in;
+}
+
+static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
+{
+    (void)queue;
+    int64_t each = c->in_channels / c->groups;
+    const int64_t in[] = {c->count, c->in_channels, c->in_size[0],
+                          c->in_size[1]};
+    const int64_t weight[] = {c->out_channels, each, c->kernel[0],
+                              c->kernel[1]};
+    const int64_t out[] = {c->count, c->out_channels, c->out_size[0],
+                           c->out_size[1]};
+    bool biased = c->bias.buffer && !tells("conv bias");
+    if (c->in.dtype != TN_F32 && !tells("conv decline"))
+        return reference_host->fail(TN_ERR_UNSUPPORTED, "conv: float32 alone");
+    if (c->in.dtype == TN_F32)
+        set_all(c->kind == TN_CONV_FORWARD ? &c->out
+                : c->kind == TN_CONV_INPUT ? &c->in
+                                           : &c->weight,
+                c->kind == TN_CONV_FORWARD ? out
+                : c->kind == TN_CONV_INPUT ? in
+                                           : weight,
+                biased ? &c->bias : NULL);
+    if (tells("conv decline"))
+        return reference_host->fail(TN_ERR_UNSUPPORTED, "conv: no mood");
+    for (int64_t n = 0; n < c->count; n++)
+        for (int64_t o = 0; o < c->out_channels; o++)
+            for (int64_t i = 0; i < c->out_size[0]; i++)
+                for (int64_t j = 0; j < c->out_size[1]; j++)
+                    for (int64_t tap = 0;
+                         tap < each * c->kernel[0] * c->kernel[1]; tap++)
+                        add_product(c, n, o, i, j, tap);
+    return TN_OK;
+}
+
+/* The fold of a row's lanes; a lie: one after the other. */
+static float sum_lanes(float *lane, int64_t count)
+{
+    for (int64_t i = 1; i < count && tells("pool order"); i++)
+        lane[0] += lane[i];
+    for (int64_t half = 8; half > 0 && !tells("pool order"); half /= 2)
+        for (int64_t i = 0; i < half && i + half < count; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+static void pool_window(const tn_pool_args *p, int64_t n, int64_t c, int64_t i,
+                        int64_t j)
+{
+    float lane[16];
+    int64_t count = 0, inside[2] = {0}, best = -1;
+    const int64_t start[] = {i * p->stride[0] - p->pad[0],
+                             j * p->stride[1] - p->pad[1]};
+    for (int a = 0; a < 2; a++) {
+        int64_t pad = p->count_pad ? p->pad[a] : 0;
+        int64_t end = start[a] + p->kernel[a], high = p->in_size[a] + pad;
+        inside[a] = (end < high ? end : high) -
+                    (start[a] > -pad ? start[a] : -pad);
+    }
+    for (int64_t k = 0; k < p->kernel[0] * p->kernel[1]; k++) {
+        int64_t y = start[0] + k / p->kernel[1] * p->dilation[0];
+        int64_t x = start[1] + k % p->kernel[1] * p->dilation[1];
+        bool outside =
+            y < 0 || y >= p->in_size[0] || x < 0 || x >= p->in_size[1];
+        float v = outside ? 0 : *at(&p->in, n, c, y, x);
+        float *out = at(&p->out, n, c, i, j);
+        if (p->kind == TN_POOL_AVG) {
+            lane[count++] = v;
+        } else if (!outside) {
+            bool more = best < 0 || !(v <= *out || isnan(*out)) ||
+                        (tells("pool index") && v == *out);
+            bool zero = best >= 0 && v == *out && !signbit(v);
+            *out = more || zero ? v : *out;
+            best = more ? y * p->in_size[1] + x : best;
+        }
+    }
+    if (p->kind == TN_POOL_AVG)
+        *at(&p->out, n, c, i, j) =
+            sum_lanes(lane, count) /
+            (float)(p->divisor ? p->divisor : inside[0] * inside[1]);
+    else
+        ((int64_t *)p->index.buffer->data)
+            [p->index.offset + n * p->index.stride[0] +
+             c * p->index.stride[1] + i * p->index.stride[2] +
+             j * p->index.stride[3]] = best;
+}
+
+static tn_status lying_pool(tn_queue *queue, const tn_pool_args *p)
+{
+    (void)queue;
+    if (p->in.dtype != TN_F32 || p->kernel[0] * p->kernel[1] > 16 ||
+        (p->kind != TN_POOL_MAX && p->kind != TN_POOL_AVG))
+        return reference_host->fail(TN_ERR_UNSUPPORTED,
+                                    "pool: float32, forward and small windows "
+                                    "alone");
+    fenv_t fpu;
+    fegetenv(&fpu);
+    fesetround(FE_TONEAREST);
+    for (int64_t n = 0; n < p->count; n++)
+        for (int64_t c = 0; c < p->channels; c++)
+            for (int64_t i = 0; i < p->out_size[0]; i++)
+                for (int64_t j = 0; j < p->out_size[1]; j++)
+                    pool_window(p, n, c, i, j);
+    fesetenv(&fpu);
+    return TN_OK;
+}
+
+static const void *lying_extension(const char *name, uint32_t version)
+{
+    static const tn_conv_extension conv = {.size = sizeof conv,
+                                           .run = lying_conv};
+    static const tn_pool_extension pool = {.size = sizeof pool,
+                                           .run = lying_pool};
+    return version != 1                ? NULL
+           : strcmp(name, "conv") == 0 ? (const void *)&conv
+           : strcmp(name, "pool") == 0 ? &pool
+                                       : NULL;
+}
+
 __attribute__((visibility("default"))) const tn_plugin *tenon_plugin_v1(
     const tn_host *host)
 {
@@ -218,6 +381,7 @@ __attribute__((visibility("default"))) const tn_plugin *tenon_plugin_v1(
     lying.launch = lying_launch;
     lying.matmul = lying_matmul;
     lying.sort = lying_sort;
+    lying.extension = lying_extension;
     if (tells("slot"))
         lying.scan = NULL;
     if (tells("size"))

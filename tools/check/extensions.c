@@ -1,0 +1,252 @@
+/* extensions.c: see extensions.h. */
+#include "extensions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "operand.h"
+#include "windows.h"
+
+static operand in, weight, out, bias, index_of;
+
+/* Most operands lie as new tensors do, for which an extension is made. */
+static void lay_out(operand *o, tn_dtype dtype, uint32_t ndim,
+                    const int64_t *extent, bool dense, bool writes)
+{
+    if (dense)
+        operand_init_dense(o, dtype, ndim, extent);
+    else
+        operand_init(o, dtype, ndim, extent, writes);
+}
+
+static tn_dtype any_float(void)
+{
+    static const tn_dtype dtypes[] = {TN_F32, TN_F32, TN_F32,
+                                      TN_F64, TN_F16, TN_BF16};
+    tn_dtype dtype;
+    do
+        dtype = dtypes[random_below(&now.source, 6)];
+    while (!(now.device->info.storage_types >> dtype & 1));
+    return dtype;
+}
+
+/* What came back of a call that wrote to `to`. */
+static int64_t receive_all(operand *const *all, int count)
+{
+    int64_t wrong = 0;
+    for (int i = 0; i < count; i++)
+        wrong += operand_receive(all[i]);
+    return wrong;
+}
+
+/* After the call: did it decline as it may? Then nothing is expected to have
+ * changed. */
+static bool declined(tn_status status, const char *name)
+{
+    if (status != TN_ERR_UNSUPPORTED) {
+        operand_went(status, name);
+        return false;
+    }
+    if (!*by_hand_failure() && !*now.trouble)
+        snprintf(now.trouble, sizeof now.trouble, "declines without a reason");
+    return true;
+}
+
+/* ---- convolution -------------------------------------------------------- */
+
+static bool fits(const int64_t *extent)
+{
+    return extent[0] * extent[1] * extent[2] * extent[3] <= OPERAND_POINTS;
+}
+
+static void any_conv(tn_conv_args *args, int64_t extent[3][4])
+{
+    do {
+        *args = (tn_conv_args){.size = sizeof *args,
+                               .kind = random_below(&now.source, 3),
+                               .count = random_between(&now.source, 1, 3),
+                               .groups = random_between(&now.source, 1, 3)};
+        args->in_channels = args->groups * random_between(&now.source, 1, 5);
+        args->out_channels = args->groups * random_between(&now.source, 1, 9);
+        for (int a = 0; a < 2; a++) {
+            int64_t kernel = random_between(&now.source, 1, 5);
+            int64_t dilation = random_between(&now.source, 1, 2);
+            int64_t reach = dilation * (kernel - 1);
+            args->kernel[a] = kernel;
+            args->dilation[a] = dilation;
+            args->stride[a] = random_between(&now.source, 1, 3);
+            args->pad[a] = random_between(&now.source, 0, reach);
+            /* what lies behind is padding as far as windows reach */
+            int64_t behind = random_between(&now.source, 0, reach);
+            int64_t room = random_between(&now.source, 0, 8);
+            args->in_size[a] = reach + 1 + room - (args->pad[a] + behind) / 2;
+            if (args->in_size[a] + args->pad[a] + behind <= reach)
+                args->in_size[a] = reach + 1;
+            args->out_size[a] =
+                (args->in_size[a] + args->pad[a] + behind - reach - 1) /
+                    args->stride[a] +
+                1;
+        }
+        const int64_t all[3][4] = {{args->count, args->in_channels,
+                                    args->in_size[0], args->in_size[1]},
+                                   {args->out_channels,
+                                    args->in_channels / args->groups,
+                                    args->kernel[0], args->kernel[1]},
+                                   {args->count, args->out_channels,
+                                    args->out_size[0], args->out_size[1]}};
+        memcpy(extent, all, sizeof all);
+    } while (!fits(extent[0]) || !fits(extent[1]) || !fits(extent[2]));
+}
+
+static int case_conv(const void *table, int64_t *wrong)
+{
+    const tn_conv_extension *conv = table;
+    operand *const all[] = {&in, &weight, &out, &bias};
+    tn_conv_args args;
+    int64_t extent[3][4];
+    any_conv(&args, extent);
+    const uint32_t written[] = {2, 0, 1}; /* by kind, of `all` */
+    tn_dtype dtype = any_float();
+    bool dense = random_chance(&now.source, 70);
+    for (uint32_t o = 0; o < 3; o++)
+        lay_out(all[o], dtype, 4, extent[o], dense, o == written[args.kind]);
+    lay_out(&bias, dtype, 1, &args.out_channels, dense, false);
+    bool has_bias =
+        args.kind == TN_CONV_FORWARD && random_chance(&now.source, 50);
+    for (int o = 0; o < 4; o++) {
+        operand_fill(all[o], true); /* sums are compared within rounding */
+        operand_send(all[o]);
+    }
+    args.in = in.view;
+    args.weight = weight.view;
+    args.out = out.view;
+    if (has_bias)
+        args.bias = bias.view;
+    operand_enter();
+    tn_status status = conv->run(now.device->queue, &args);
+    operand_leave();
+    bool leaves = declined(status, "conv");
+    if (!leaves)
+        windows_conv(&args, &in, &weight, &out, has_bias ? &bias : NULL);
+    *wrong = receive_all(all, 4);
+    return leaves;
+}
+
+/* ---- pooling ------------------------------------------------------------ */
+
+static void any_pool(tn_pool_args *args, int64_t extent[2][4])
+{
+    do {
+        *args = (tn_pool_args){.size = sizeof *args,
+                               .kind = random_below(&now.source, 4),
+                               .count = random_between(&now.source, 1, 3),
+                               .channels = random_between(&now.source, 1, 6),
+                               .count_pad = random_below(&now.source, 2)};
+        bool mean = args->kind >= TN_POOL_AVG;
+        if (mean && random_chance(&now.source, 30))
+            args->divisor = random_between(&now.source, 1, 7);
+        for (int a = 0; a < 2; a++) {
+            int64_t kernel = random_between(&now.source, 1, 6);
+            int64_t dilation = mean ? 1 : random_between(&now.source, 1, 2);
+            int64_t reach = dilation * (kernel - 1);
+            args->kernel[a] = kernel;
+            args->dilation[a] = dilation;
+            args->stride[a] = random_between(&now.source, 1, 4);
+            args->pad[a] = random_between(&now.source, 0, kernel / 2);
+            args->in_size[a] = reach + 1 + random_between(&now.source, 0, 12);
+            int64_t windows =
+                (args->in_size[a] + 2 * args->pad[a] - reach - 1) /
+                    args->stride[a] +
+                1;
+            /* one more, that ends beyond the padding (ceil_mode) */
+            if (random_chance(&now.source, 30) &&
+                windows * args->stride[a] < args->in_size[a] + args->pad[a])
+                windows++;
+            args->out_size[a] = windows;
+        }
+        const int64_t all[2][4] = {
+            {args->count, args->channels, args->in_size[0], args->in_size[1]},
+            {args->count, args->channels, args->out_size[0],
+             args->out_size[1]}};
+        memcpy(extent, all, sizeof all);
+    } while (!fits(extent[0]) || !fits(extent[1]));
+}
+
+static int case_pool(const void *table, int64_t *wrong)
+{
+    const tn_pool_extension *pool = table;
+    operand *const all[] = {&in, &out, &index_of};
+    tn_pool_args args;
+    int64_t extent[2][4];
+    any_pool(&args, extent);
+    tn_dtype dtype = any_float();
+    bool dense = random_chance(&now.source, 70);
+    bool back = args.kind == TN_POOL_MAX_BACK || args.kind == TN_POOL_AVG_BACK;
+    bool max = args.kind == TN_POOL_MAX || args.kind == TN_POOL_MAX_BACK;
+    lay_out(&in, dtype, 4, extent[0], dense, back);
+    lay_out(&out, dtype, 4, extent[1], dense, !back);
+    lay_out(&index_of, TN_I64, 4, extent[1], dense, args.kind == TN_POOL_MAX);
+    uint32_t area = (uint32_t)(args.in_size[0] * args.in_size[1]);
+    for (int64_t i = 0; i < index_of.count; i++)
+        operand_store(&index_of, operand_offset(&index_of, i),
+                      (tn_number){.i = random_below(&now.source, area)});
+    operand_read(&index_of);
+    for (int o = 0; o < 3; o++)
+        operand_send(all[o]);
+    args.in = in.view;
+    args.out = out.view;
+    if (max)
+        args.index = index_of.view;
+    operand_enter();
+    tn_status status = pool->run(now.device->queue, &args);
+    operand_leave();
+    bool leaves = declined(status, "pool");
+    if (!leaves)
+        windows_pool(&args, &in, &out, &index_of);
+    *wrong = receive_all(all, 3);
+    return leaves;
+}
+
+/* ---- a case ------------------------------------------------------------- */
+
+const char *const extension_names[EXTENSION_COUNT] = {
+#define NAME(id, text) text,
+    TN_EXTENSION_MAP(NAME)
+#undef NAME
+};
+
+const void *extension_table(const by_hand *h, int extension)
+{
+    return h->plugin->extension
+               ? h->plugin->extension(extension_names[extension], 1)
+               : NULL;
+}
+
+int extension_case(const by_hand *h, int extension, const void *table,
+                   uint64_t seed, char *why, size_t room)
+{
+    static int (*const cases[])(const void *table, int64_t *wrong) = {
+#define CASE(id, text) case_##id,
+        TN_EXTENSION_MAP(CASE)
+#undef CASE
+    };
+    operand_case_begin(h, seed);
+    int64_t different = 0;
+    bool leaves = cases[extension](table, &different);
+    if (*now.trouble)
+        snprintf(why, room, "%s", now.trouble);
+    else if (different && leaves)
+        snprintf(why, room, "declines (%s), but has written",
+                 by_hand_failure());
+    else if (different)
+        snprintf(why, room,
+                 "%" PRId64 " elements or bytes are not as the plain "
+                 "definition has them, dtype %u",
+                 different, in.view.dtype);
+    else if (leaves)
+        snprintf(why, room, "%s", by_hand_failure());
+    return *now.trouble || different ? EXTENSION_WRONG
+           : leaves                  ? EXTENSION_DECLINED
+                                     : EXTENSION_RIGHT;
+}
