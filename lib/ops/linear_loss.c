@@ -16,54 +16,37 @@ int64_t tn__linear_nll_rows(int64_t results_a_row)
 
 /* ---- a block of rows --------------------------------------------------------------- */
 
-/* From the results x (K, n, C) without bias: log_softmax at each target, 0 at
- * ignored ones, and the logarithm of the sum, (K, n) each, from row `at` on. */
-static tn_status finish_block(tn__call *call, tn_tensor *x, tn_tensor *zero,
-                              int64_t at)
+/* From the results x (K, n, C): log_softmax at each target, 0 at ignored ones,
+ * and the logarithm of the sum, (K, n) each, from row `at` on. */
+static tn_status finish_block(tn__call *call, tn_tensor *x, int64_t at)
 {
     static tn__formula formula = TN__FORMULA(
-        "nll(x, bias, y, c, t: row; ignore: i64) ="
-        "let z = x + bias; let m = rmax(z); let l = log(rsum(exp(z - m)));"
-        "let gone = t == ignore; let k = where(gone, 0, t);"
-        "(where(gone, like(0, m), y[k] + c[k] - m - l), m + l)");
-    tn_tensor *bias = tn__call_tensor(call, TN__ARG_LINEAR_NLL_BIAS);
+        "nll(x, y, t: row; ignore: i64) ="
+        "let m = rmax(x); let l = log(rsum(exp(x - m)));"
+        "let gone = t == ignore;"
+        "(where(gone, like(0, m), y[where(gone, 0, t)] - m - l), m + l)");
     tn_tensor *target = tn__call_tensor(call, TN__ARG_LINEAR_NLL_TARGET);
-    const tn_dtype f = x->dtype;
-    const tn_dtype dtype[] = {f, f, f, f, TN_I64};
+    const tn_dtype dtype[] = {x->dtype, x->dtype, TN_I64};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
         return tn_error_code();
     tn__shape shape = {.ndim = 3, .dim = {x->shape[0], x->shape[1],
                                           x->shape[2]}};
     const uint32_t classes = 1u << 2;
-    const tn_tensor *b = bias ? bias : zero; /* strides of `zero` are 0 */
-    const int64_t b_stride[] = {bias ? b->stride[0] : 0,
-                                bias ? b->stride[1] : 0};
     tn__space space;
     tn__space_begin(&space, &shape, classes, true);
     tn__space_add(&space, &shape, classes, x);
-    tn__operand *operand = tn__space_add_bare(&space, bias ? bias : zero);
-    operand->stride[0] = b_stride[0];
-    operand->stride[2] = b_stride[1];
-    operand = tn__space_add_bare(&space, x);
+    tn__operand *operand = tn__space_add_bare(&space, x);
     operand->stride[0] = x->stride[0];
     operand->stride[1] = x->stride[1];
     operand->index_stride[0] = x->stride[2];
     operand->index_extent[0] = x->shape[2];
-    operand = tn__space_add_bare(&space, bias ? bias : zero);
-    operand->stride[0] = b_stride[0];
-    operand->index_stride[0] = b_stride[1];
-    operand->index_extent[0] = x->shape[2];
-    operand = tn__space_add_bare(&space, target);
-    operand->offset = at * target->stride[1];
-    operand->stride[0] = target->stride[0];
-    operand->stride[1] = target->stride[1];
-    for (int o = 0; o < 2; o++) {
-        tn_tensor *out = call->out[o];
-        operand = tn__space_add_bare(&space, out);
-        operand->offset = at * out->stride[1];
-        operand->stride[0] = out->stride[0];
-        operand->stride[1] = out->stride[1];
+    tn_tensor *const rows[] = {target, call->out[0], call->out[1]};
+    for (int i = 0; i < 3; i++) {
+        operand = tn__space_add_bare(&space, rows[i]);
+        operand->offset = at * rows[i]->stride[1];
+        operand->stride[0] = rows[i]->stride[0];
+        operand->stride[1] = rows[i]->stride[1];
     }
     const tn_number param = {
         .i = tn__call_int(call, TN__ARG_LINEAR_NLL_IGNORE_INDEX)};
@@ -90,8 +73,8 @@ tn_status tn__run_linear_nll(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINEAR_NLL_INPUT);
     tn_tensor *w = tn__call_tensor(call, TN__ARG_LINEAR_NLL_WEIGHT);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_LINEAR_NLL_TARGET);
-    tn_status status = check_parts(
-        x, w, tn__call_tensor(call, TN__ARG_LINEAR_NLL_BIAS), target);
+    tn_tensor *bias = tn__call_tensor(call, TN__ARG_LINEAR_NLL_BIAS);
+    tn_status status = check_parts(x, w, bias, target);
     if (status < 0)
         return status;
     for (int o = 0; o < 2; o++) {
@@ -110,10 +93,9 @@ tn_status tn__run_linear_nll(tn__call *call)
         tn_tensor *y = scope ? tn_matmul(tn_narrow(x, 0, at, size),
                                          tn_transpose(w, 1, 2))
                              : NULL;
-        tn_tensor *zero = tn_zeros(tn_dims(1), .dtype = x->dtype,
-                                   .device = x->storage->device);
-        status = y && zero ? finish_block(call, y, zero, at)
-                           : tn_error_code();
+        if (y && bias)
+            y = tn_add_(y, tn_unsqueeze(bias, 1));
+        status = y ? finish_block(call, y, at) : tn_error_code();
         tn_scope_close(scope);
     }
     return status;
