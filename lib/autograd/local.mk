@@ -24,7 +24,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/gradients_linalg.c \
 	lib/autograd/gradients_loss.c \
 	lib/autograd/gradients_recurrent.c \
-	lib/autograd/gradients_taps.c \
+	lib/autograd/gradients_taps.c lib/autograd/gradients_grid.c \
 	lib/autograd/gradients_window.c
 EXTRA_DIST += lib/autograd/README.md
 

@@ -24,7 +24,7 @@ libtenon_la_SOURCES += \
 	lib/ops/lapack.c lib/ops/lapack.h lib/ops/lapack.def lib/ops/factor.c \
 	lib/ops/systems.c lib/ops/spectra.c lib/ops/matrix_norms.c \
 	lib/ops/taps.c lib/ops/taps.h lib/ops/pool_nd.c lib/ops/interpolate.c \
-	lib/ops/einsum.c \
+	lib/ops/grid.c lib/ops/einsum.c \
 	lib/ops/pad.c lib/ops/unfold.c lib/ops/conv3d.c \
 	lib/ops/activation.c lib/ops/norm.c lib/ops/recurrent.c \
 	lib/ops/attention.c lib/ops/image.c lib/ops/sample.c lib/ops/pairs.c \
@@ -44,6 +44,7 @@ ops_tables = \
 	lib/ops/table/create.def \
 	lib/ops/table/find.def \
 	lib/ops/table/gamma.def \
+	lib/ops/table/grid.def \
 	lib/ops/table/image.def \
 	lib/ops/table/index.def \
 	lib/ops/table/linalg.def \
@@ -112,6 +113,8 @@ tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
 tests_ops_test_pool_SOURCES = tests/ops/test_pool.c
 check_PROGRAMS += tests/ops/test_cdist
 tests_ops_test_cdist_SOURCES = tests/ops/test_cdist.c
+check_PROGRAMS += tests/ops/test_grid
+tests_ops_test_grid_SOURCES = tests/ops/test_grid.c
 check_PROGRAMS += tests/ops/test_float8
 tests_ops_test_float8_SOURCES = tests/ops/test_float8.c
 tests_ops_test_sample_SOURCES = tests/ops/test_sample.c

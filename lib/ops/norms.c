@@ -43,3 +43,24 @@ tn_status tn__run_dist(tn__call *call)
     return tn__give(call, norm(d, tn__call_float(call, TN__ARG_DIST_P),
                                tn__value_none(), tn__value_bool(false)));
 }
+
+/* arXiv:1602.07868: g is the norm of each slice along dim; dim -1: of all. */
+tn_status tn__run_weight_norm(tn__call *call)
+{
+    tn_tensor *v = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_V);
+    tn_tensor *g = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_G);
+    int64_t keep = tn__call_int(call, TN__ARG_WEIGHT_NORM_DIM);
+    int dim = keep == -1 ? -1
+                         : tn__call_dim(call, TN__ARG_WEIGHT_NORM_DIM, v->ndim);
+    if (dim < 0 && keep != -1)
+        return TN_ERR_ARGUMENT;
+    tn_dims_list dims = {0, {0}};
+    for (int d = 0; d < v->ndim; d++)
+        if (d != dim)
+            dims.dim[dims.count++] = d;
+    bool slices = dims.count > 0; /* else each element is one */
+    tn_tensor *size = slices ? norm(v, 2, tn__value_dims(&dims),
+                                    tn__value_bool(true))
+                             : tn_abs(v);
+    return tn__give(call, tn_mul(v, tn_div(g, size)));
+}

@@ -545,6 +545,37 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
 
+/* The mean of powers times the number of elements that a whole window has. */
+tn_status tn__run_lp_pool(tn__call *call)
+{
+    int id = call->op->id;
+    int axes = id == TN__OP_ID_LP_POOL1D ? 1 : id == TN__OP_ID_LP_POOL2D ? 2 : 3;
+    static const int rows[] = {0, TN__OP_ID_AVG_POOL1D, TN__OP_ID_AVG_POOL2D,
+                               TN__OP_ID_AVG_POOL3D};
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_LP_POOL2D_INPUT);
+    double norm = tn__call_float(call, TN__ARG_LP_POOL2D_NORM_TYPE), count = 1;
+    int64_t kernel[MOST];
+    if (!tn_dtype_is_floating(x->dtype))
+        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+                        "tensors: convert it with tn_to_dtype",
+                        call->op->name, tn_dtype_name(x->dtype));
+    if (norm == 0)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: norm_type is 0", call->op->name);
+    if (check_input(call, x, axes) < 0 ||
+        take_list(call, TN__ARG_LP_POOL2D_KERNEL_SIZE, axes, NULL, kernel) < 0)
+        return tn_error_code();
+    for (int a = 0; a < axes; a++)
+        count *= (double)kernel[a];
+    const tn_dims_list none = tn_dims(0);
+    const tn_value value[] = {tn__value_tensor(tn_pow_scalar(x, norm)),
+                              call->value[TN__ARG_LP_POOL2D_KERNEL_SIZE],
+                              call->value[TN__ARG_LP_POOL2D_STRIDE],
+                              tn__value_dims(&none),
+                              call->value[TN__ARG_LP_POOL2D_CEIL_MODE]};
+    tn_tensor *mean = tn__row(rows[axes], value, 5);
+    return tn__give(call, tn_pow_scalar(tn_mul_scalar(mean, count), 1 / norm));
+}
+
 /* Sequences as images of height 1. */
 tn_status tn__run_avg_pool1d(tn__call *call)
 {

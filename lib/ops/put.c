@@ -51,7 +51,8 @@ tn_status tn__run_put(tn__call *call)
 /* ---- by several indices ---- */
 
 /* A bool index becomes a list of coordinates for each of its dimensions. */
-static int add_index(tn_tensor *index, tn_tensor **list, int count)
+static int add_index(const char *name, tn_tensor *index, tn_tensor **list,
+                     int count)
 {
     tn_tensor *parts[TN_MAX_NDIM];
     if (index->dtype != TN_BOOL) {
@@ -59,51 +60,52 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
         return count + 1;
     }
     if (count + index->ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "index_put: indices for more than %d "
-                        "dimensions", TN_MAX_NDIM);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: indices for more than %d "
+                        "dimensions", name, TN_MAX_NDIM);
     int found = tn_nonzero(index, parts, TN_MAX_NDIM, .as_tuple = true);
     for (int k = 0; k < found; k++)
         list[count + k] = parts[k];
     return found < 0 ? found : count + found;
 }
 
-static tn_status check_within(tn_tensor *index, int dim, int64_t size)
+static tn_status check_within(const char *name, tn_tensor *index, int dim,
+                              int64_t size)
 {
     char what[64];
-    snprintf(what, sizeof what, "index_put: indices[%d]: index", dim);
+    snprintf(what, sizeof what, "%s: indices[%d]: index", name, dim);
     return tn__check_indices(what, index, -size, size);
 }
 
 /* The numbers, among the slices of the first dimensions of x, that the indices
  * name together. */
-static tn_tensor *slice_numbers(const tn_tensor *x, tn_tensor *const *index,
-                                int count)
+static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
+                                tn_tensor *const *index, int count)
 {
     tn_tensor *list[TN_MAX_NDIM];
     int used = 0;
     for (int k = 0; k < count && used >= 0; k++) {
         if (tn_dtype_is_floating(index[k]->dtype)) {
-            tn__fail(TN_ERR_DTYPE, "index_put: indices[%d] is %s; convert it "
-                     "to int64 with tn_to_dtype", k,
+            tn__fail(TN_ERR_DTYPE, "%s: indices[%d] is %s; convert it to "
+                     "int64 with tn_to_dtype", name, k,
                      tn_dtype_name(index[k]->dtype));
             return NULL;
         }
         if (used == TN_MAX_NDIM)
             break;
-        used = add_index(index[k], list, used);
+        used = add_index(name, index[k], list, used);
     }
     if (used < 0)
         return NULL;
     if (used > x->ndim || count < 1) {
-        tn__fail(TN_ERR_ARGUMENT, "index_put: indices for %d dimensions, input "
-                 "has %d", used, x->ndim);
+        tn__fail(TN_ERR_ARGUMENT, "%s: indices for %d dimensions, input has "
+                 "%d", name, used, x->ndim);
         return NULL;
     }
     if (tn_broadcast_tensors(list, used, list, TN_MAX_NDIM) != used)
         return NULL;
     tn_tensor *number = tn_zeros_like(list[0], .dtype = TN_I64);
     for (int d = 0; d < used && number; d++) {
-        if (check_within(list[d], d, x->shape[d]) < 0)
+        if (check_within(name, list[d], d, x->shape[d]) < 0)
             return NULL;
         const tn_value value[] = {tn__value_tensor(number),
                                   tn__value_tensor(list[d]),
@@ -128,7 +130,7 @@ tn_status tn__run_index_put(tn__call *call)
     const tn_value *indices = &call->value[TN__ARG_INDEX_PUT_INDICES];
     tn_tensor *values = tn__call_tensor(call, TN__ARG_INDEX_PUT_VALUES);
     tn_tensor *number =
-        slice_numbers(x, indices->of.tensors, indices->count);
+        slice_numbers("index_put", x, indices->of.tensors, indices->count);
     if (!number)
         return tn_error_code();
     int taken = dims_taken(indices->of.tensors, indices->count);
@@ -152,6 +154,84 @@ tn_status tn__run_index_put(tn__call *call)
                   scattered(rows, number, source,
                             tn__call_int(call, TN__ARG_INDEX_PUT_ACCUMULATE)),
                   x));
+}
+
+/* The dimensions of x that the indices stand for, in rising order; how many. */
+static int dims_indexed(const tn__call *call, const tn_tensor *x,
+                        int64_t *taken)
+{
+    const tn_value *indices = &call->value[TN__ARG_INDEX_INDICES];
+    const tn_dims_list *dims = tn__call_has(call, TN__ARG_INDEX_DIMS)
+                                   ? call->value[TN__ARG_INDEX_DIMS].of.dims
+                                   : NULL;
+    char text[TN__SHAPE_TEXT];
+    int count = 0;
+    if (dims && dims->count != indices->count)
+        return tn__fail(TN_ERR_ARGUMENT, "index: %d dims for %d indices",
+                        dims->count, indices->count);
+    for (int k = 0; k < indices->count; k++) {
+        const tn_tensor *index = indices->of.tensors[k];
+        int64_t at = dims ? dims->dim[k] : count;
+        int64_t span = index->dtype == TN_BOOL ? index->ndim : 1;
+        at += at < 0 ? x->ndim : 0;
+        if (span < 1 || at < 0 || at >= x->ndim || at + span > x->ndim ||
+            (count && at <= taken[count - 1]))
+            return tn__fail(TN_ERR_ARGUMENT, "index: indices[%d], %s of %s, on "
+                            "dim %lld of an input with %d; each stands behind "
+                            "the one before it, a bool one on as many as it "
+                            "has", k,
+                            tn__shape_text(text, index->ndim, index->shape),
+                            tn_dtype_name(index->dtype), (long long)at,
+                            x->ndim);
+        for (int64_t d = 0; d < span; d++)
+            taken[count++] = at + d;
+    }
+    return count;
+}
+
+/* x[.., index, .., index ..]: the indexed dimensions first, as one of slices;
+ * what is picked goes back to where they stood if they are neighbours. */
+tn_status tn__run_index(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_INDEX_INPUT);
+    const tn_value *indices = &call->value[TN__ARG_INDEX_INDICES];
+    tn_dims_list order = {x->ndim, {0}};
+    int taken = dims_indexed(call, x, order.dim), filled = taken;
+    if (taken < 0)
+        return tn_error_code();
+    int64_t slices = 1, width = 1;
+    for (int d = 0; d < x->ndim; d++) {
+        bool indexed = false;
+        for (int k = 0; k < taken; k++)
+            indexed = indexed || order.dim[k] == d;
+        *(indexed ? &slices : &width) *= x->shape[d];
+        if (!indexed)
+            order.dim[filled++] = d;
+    }
+    tn_tensor *moved = tn_permute(x, order);
+    tn_tensor *number = moved ? slice_numbers("index", moved,
+                                              indices->of.tensors,
+                                              indices->count)
+                              : NULL;
+    if (!number)
+        return tn_error_code();
+    int own = number->ndim, rest = x->ndim - taken;
+    tn_dims_list shape = {own + rest, {0}}, back = shape;
+    if (shape.count > TN_MAX_NDIM)
+        return tn__fail(TN_ERR_SHAPE, "index: a result of %d dimensions; at "
+                        "most %d", shape.count, TN_MAX_NDIM);
+    bool adjacent = order.dim[taken - 1] - order.dim[0] == taken - 1;
+    int before = adjacent ? (int)order.dim[0] : 0;
+    for (int d = 0; d < shape.count; d++) {
+        shape.dim[d] =
+            d < own ? number->shape[d] : moved->shape[taken + d - own];
+        back.dim[d] = d < before         ? own + d
+                      : d < before + own ? d - before
+                                         : d;
+    }
+    tn_tensor *picked = tn_index_select(
+        tn_reshape(moved, tn_dims(slices, width)), 0, as_list(number));
+    return tn__give(call, tn_permute(tn_reshape(picked, shape), back));
 }
 
 /* ---- along a dimension ---- */
