@@ -36,5 +36,5 @@ dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 # Everything, which takes PoCL too long for `make check`.
 check-opencl-full:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh
-.PHONY: check-opencl-full
 endif
+.PHONY: check-opencl-full

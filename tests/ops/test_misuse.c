@@ -1,7 +1,6 @@
 /* Every row of the operator table, misused: misuse.h says how, and what holds
  * whatever is given. The calls that are varied are made up here: arguments are
- * drawn until some calls succeed. tests/golden/misuse varies PyTorch's samples
- * in the same way. */
+ * drawn until some calls succeed. */
 #include "misuse.h"
 
 #include <ops/ops.h>
