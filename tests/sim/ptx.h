@@ -41,7 +41,7 @@ typedef struct ptx_ins {
     uint8_t align;           /* of a vector's first access; else bytes */
     uint8_t unless;          /* the guard is negated */
     int32_t guard;           /* slot; -1: always */
-    int32_t d, a, b, c;      /* slots */
+    int32_t d, a, b, c, e;   /* slots */
     int32_t target;          /* of BRA */
     int32_t line;            /* of the text */
     int64_t imm;

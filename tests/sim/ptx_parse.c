@@ -531,7 +531,7 @@ static void instruction(parser *p)
             fail(p, "no end of the instruction after");
     }
     next(p);
-    while (count < 4)
+    while (count < 5)
         o[count++] = (operand){.slot = 0};
     if (p->failed)
         return;
@@ -564,6 +564,7 @@ static void instruction(parser *p)
         i.a = o[1].slot;
         i.b = o[2].slot;
         i.c = o[3].slot;
+        i.e = o[4].slot;
         ins_new(p, &i);
     }
 }

@@ -17,6 +17,14 @@ static uint32_t ptx_field(uint32_t x, uint32_t at, uint32_t length)
     return (uint32_t)(length > 31 ? field : field & ((1ull << length) - 1));
 }
 
+static uint32_t ptx_insert(uint32_t field, uint32_t into, uint32_t at,
+                           uint32_t length)
+{
+    uint64_t mask = at > 31 ? 0 : ((1ull << (length > 32 ? 32 : length)) - 1)
+                                      << at;
+    return (uint32_t)((into & ~mask) | ((uint64_t)field << (at & 31) & mask));
+}
+
 static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
 {
     uint64_t bytes = (uint64_t)b << 32 | a;
@@ -208,6 +216,7 @@ static void run_thread(group *g, thread *t)
 #define A r[i->a]
 #define B r[i->b]
 #define C r[i->c]
+#define E r[i->e]
             enum { BEFORE = __COUNTER__ };
 #define PTX(name, does)                                                       \
         case PTX_TABLE + (__COUNTER__ - BEFORE - 1):                          \
