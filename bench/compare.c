@@ -78,6 +78,18 @@ static int64_t calls_for(const bench_work *work, bench_state *state,
     }
 }
 
+/* Threads that have just worked look for more for some milliseconds, ours and
+ * OpenMP's alike: they would take the cores from who is measured next. Waiting
+ * keeps this core awake; a peer, like us, works a little before it is timed. */
+static bool rest(void)
+{
+    if (tn_num_threads() == 1)
+        return false;
+    for (double end = bench_now_ns() + 1e7; bench_now_ns() < end;)
+        ;
+    return true;
+}
+
 static bool measure(bench_report *report, const bench_group *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[2])
@@ -99,15 +111,21 @@ static bool measure(bench_report *report, const bench_group *of,
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
         if (r >= pace->least && bench_now_ns() - begin > pace->work_ns)
             break;
+        if (rest())
+            sample(work, &state, line.calls / 4 + 1);
         bench_add(&line.figure[BENCH_TENON],
                   sample(work, &state, line.calls));
-        if (limit)
+        if (limit) {
+            rest();
             bench_add(&line.figure[BENCH_LIMIT],
                       bench_limit_sample(limit, line.calls));
+        }
         for (int i = 0; i < 2; i++)
-            if (has_peer[i])
+            if (has_peer[i]) {
+                rest();
                 bench_add(&line.figure[BENCH_TORCH + i],
                           bench_peer_sample(peer[i], line.calls));
+            }
     }
     bench_limit_close(limit);
     tn_scope_close(scope);
