@@ -1,9 +1,8 @@
 /* scan.c: inclusive prefix folds along the last dimension. A line is a chain
  * of dependent operations in rising order, so threads take whole lines. Where
- * nothing need be widened and no position is wanted, lines go together: those
- * side by side in memory as vectors, others some at a time, for one alone waits
- * for each addition. Else a line passes in blocks through registers, where
- * narrow types are wide. */
+ * nothing need be widened lines go together: those side by side in memory as
+ * vectors, others some at a time, for one alone waits for each addition. Else
+ * a line passes in blocks through registers, where narrow types are wide. */
 #include <string.h>
 
 #include "device.h"
@@ -24,43 +23,52 @@ typedef struct carry {
 } carry;
 
 /* x[0 .. n) becomes its prefix folds after the carry; k is the position of
- * x[0]. place NULL: positions are not wanted. The last of equals takes over,
- * and once there is a NaN only another does. */
-#define FOLD_ALL(expression)                                          \
+ * x[0]. */
+#define FOLD_ALL(expression)                                                  \
     for (int64_t i = 0; i < n; i++)                                           \
         if (k + i > 0)                                                        \
             x[i] = fold = (expression);                                       \
         else                                                                  \
             fold = x[i];                                                      \
     break;
-#define PLACES(op)                                                            \
-    for (int64_t i = 0; place && i < n; i++) {                                \
-        if (k + i == 0 || x[i] op best || x[i] != x[i]) {                     \
-            if (k + i == 0 || best == best || x[i] != x[i]) {                 \
-                best = x[i];                                                  \
-                c->place = k + i;                                             \
-            }                                                                 \
+/* The same with the place of the one folded last: the last of equals takes
+ * over, and once there is a NaN only another does. The branch is seldom taken:
+ * without it each element would wait for the one before. */
+#define FOLD_PLACED(fold_of, op, worse)                                       \
+    for (int64_t i = 0; i < n; i++) {                                         \
+        if (k + i == 0) {                                                     \
+            fold = x[i];                                                      \
+        } else if (!(x[i] worse fold)) {                                      \
+            at = x[i] op fold || x[i] != x[i] ? k + i : at;                   \
+            fold = fold_of(fold, x[i]);                                       \
         }                                                                     \
-        place[i] = c->place;                                                  \
-    }
+        x[i] = fold;                                                          \
+        place[i] = at;                                                        \
+    }                                                                         \
+    break;
+enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
 #define SCAN(suffix, T, U, member)                                            \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
                               int64_t n, int64_t k, carry *c)                 \
     {                                                                         \
-        T *x = block, fold = c->fold.member, best = fold;                     \
-        switch (kind) {                                                       \
+        T *x = block, fold = c->fold.member;                                  \
+        int64_t at = c->place;                                                \
+        switch (place ? kind + PLACED : kind) {                               \
         case TN_REDUCE_SUM:                                                   \
-            FOLD_ALL((T)((U)fold + (U)x[i]))                          \
+            FOLD_ALL((T)((U)fold + (U)x[i]))                                  \
         case TN_REDUCE_PROD:                                                  \
-            FOLD_ALL((T)((U)fold * (U)x[i]))                          \
+            FOLD_ALL((T)((U)fold * (U)x[i]))                                  \
         case TN_REDUCE_MAX:                                                   \
-            PLACES(>=)                                                        \
-            FOLD_ALL(max_##suffix(fold, x[i]))                        \
+            FOLD_ALL(max_##suffix(fold, x[i]))                                \
+        case TN_REDUCE_MIN:                                                   \
+            FOLD_ALL(min_##suffix(fold, x[i]))                                \
+        case TN_REDUCE_MAX + PLACED:                                          \
+            FOLD_PLACED(max_##suffix, >=, <)                                  \
         default:                                                              \
-            PLACES(<=)                                                        \
-            FOLD_ALL(min_##suffix(fold, x[i]))                        \
+            FOLD_PLACED(min_##suffix, <=, >)                                  \
         }                                                                     \
         c->fold.member = fold;                                                \
+        c->place = at;                                                        \
     }
 SCAN(f32, float, float, f32)
 SCAN(f64, double, double, f64)
@@ -70,15 +78,14 @@ SCAN(i64, int64_t, uint64_t, i64)
 static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
                       int64_t k, carry *c)
 {
-    uint8_t *x = block, fold = c->fold.boolean, best = fold;
-    if (kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX) {
-        PLACES(>=)
-        for (int64_t i = 0; i < n; i++)
-            x[i] = fold = k + i > 0 ? fold | x[i] : x[i];
-    } else {
-        PLACES(<=)
-        for (int64_t i = 0; i < n; i++)
-            x[i] = fold = k + i > 0 ? fold & x[i] : x[i];
+    uint8_t *x = block, fold = c->fold.boolean;
+    bool greatest = kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX;
+    for (int64_t i = 0; i < n; i++) {
+        bool better = k + i == 0 || x[i] == fold || x[i] == greatest;
+        c->place = better ? k + i : c->place;
+        x[i] = fold = k + i == 0 ? x[i] : greatest ? fold | x[i] : fold & x[i];
+        if (place)
+            place[i] = c->place;
     }
     c->fold.boolean = fold;
 }
@@ -116,6 +123,50 @@ static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
+/* Lines side by side in memory, with the place of the one folded last. What
+ * was folded before is read from out. Steps are from element to element. */
+typedef struct placed {
+    void *out;
+    const void *in;
+    int64_t *place;
+    int64_t out_step, in_step, place_step;
+    int64_t lines, count;
+} placed;
+#define PLACED_COLUMNS(name, T, fold_of, op)                                  \
+    static void name(const placed *p)                                         \
+    {                                                                         \
+        T *out = p->out;                                                      \
+        const T *in = p->in;                                                  \
+        int64_t *place = p->place;                                            \
+        memmove(out, in, (size_t)p->lines * sizeof *out);                     \
+        memset(place, 0, (size_t)p->lines * sizeof *place);                   \
+        for (int64_t i = 1; i < p->count; i++) {                              \
+            const T *before = out;                                            \
+            const int64_t *place_before = place;                              \
+            out += p->out_step;                                               \
+            in += p->in_step;                                                 \
+            place += p->place_step;                                           \
+            for (int64_t j = 0; j < p->lines; j++) {                          \
+                T x = in[j], fold = before[j];                                \
+                out[j] = fold_of(fold, x);                                    \
+                place[j] = (x op fold) | (x != x) ? i : place_before[j];      \
+            }                                                                 \
+        }                                                                     \
+    }
+#define PLACED_OF(suffix, T)                                                  \
+    PLACED_COLUMNS(max_placed_##suffix, T, max_##suffix, >=)                  \
+    PLACED_COLUMNS(min_placed_##suffix, T, min_##suffix, <=)
+PLACED_OF(f32, float)
+PLACED_OF(f64, double)
+PLACED_OF(i32, int32_t)
+PLACED_OF(i64, int64_t)
+
+typedef void scan_placed(const placed *p);
+static scan_placed *const placed_of[2][CPU_TYPE_COUNT] = {
+    {max_placed_f32, max_placed_f64, max_placed_i32, max_placed_i64, NULL},
+    {min_placed_f32, min_placed_f64, min_placed_i32, min_placed_i64, NULL},
+};
+
 typedef void scan_block(unsigned kind, void *block, int64_t *place, int64_t n,
                         int64_t k, carry *c);
 
@@ -126,6 +177,7 @@ typedef struct work {
     int64_t lines, lines_per_task;
     scan_together *together; /* NULL: lines go one by one */
     tn_cpu_run *columns;     /* combines vectors of lines; NULL: there are none */
+    scan_placed *placed;     /* the same with places */
     int64_t side;            /* lines side by side, a divisor of lines */
 } work;
 
@@ -205,6 +257,24 @@ static bool run_together(const work *w, int64_t first)
     return true;
 }
 
+/* The same with places. */
+static void run_placed(const work *w, int64_t first, int64_t end)
+{
+    const tn_scan_args *s = w->s;
+    uint32_t last = s->ndim - 1;
+    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    w->placed(&(placed){
+        .out = s->out.buffer->memory + line_offset(s, &s->out, first) * bytes,
+        .in = s->in.buffer->memory + line_offset(s, &s->in, first) * bytes,
+        .place = (int64_t *)s->out_index.buffer->memory +
+                 line_offset(s, &s->out_index, first),
+        .out_step = s->out.stride[last],
+        .in_step = s->in.stride[last],
+        .place_step = s->out_index.stride[last],
+        .lines = end - first,
+        .count = s->extent[last]});
+}
+
 static void run_lines(void *context, int64_t i)
 {
     const work *w = context;
@@ -213,9 +283,9 @@ static void run_lines(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     while (first < end) {
         int64_t n = 1;
-        if (w->columns) {
+        if (w->columns || w->placed) {
             n = tn__cpu_min(w->side - first % w->side, end - first);
-            run_columns(w, first, first + n);
+            (w->placed ? run_placed : run_columns)(w, first, first + n);
         } else if (w->together && first + TOGETHER <= end &&
                    run_together(w, first)) {
             n = TOGETHER;
@@ -241,16 +311,20 @@ static void choose(work *w, unsigned type)
                   s->in.dtype == TN_I32 || s->in.dtype == TN_I64);
     bool wants_place = s->out_index.buffer && s->kind >= TN_REDUCE_MAX;
     w->side = last > 0 ? s->extent[last - 1] : 1;
-    if (!plain || wants_place)
+    if (!plain)
         return;
     if (s->in.stride[last] == 1 && s->out.stride[last] == 1) {
         if (s->kind <= TN_REDUCE_PROD)
             w->together = lines_of[s->kind == TN_REDUCE_PROD][type];
         return;
     }
-    if (w->side >= 8 && s->in.stride[last - 1] == 1 &&
-        s->out.stride[last - 1] == 1)
+    if (w->side < 8 || s->in.stride[last - 1] != 1 ||
+        s->out.stride[last - 1] != 1)
+        return;
+    if (!wants_place)
         w->columns = w->routines->op[op[s->kind]][type];
+    else if (s->out_index.stride[last - 1] == 1)
+        w->placed = placed_of[s->kind == TN_REDUCE_MIN][type];
 }
 
 tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
@@ -284,10 +358,11 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
     if (w.lines == 0 || count == 0)
         return TN_OK;
     choose(&w, type);
-    int64_t least = w.columns ? tn__cpu_min((w.side + 3) / 4, 1024)
+    bool columns = w.columns || w.placed;
+    int64_t least = columns      ? tn__cpu_min((w.side + 3) / 4, 1024)
                     : w.together ? TOGETHER
                                  : 1;
-    least = least < 64 && w.columns ? 64 : least;
+    least = least < 64 && columns ? 64 : least;
     w.lines_per_task = TASK_POINTS / count > least ? TASK_POINTS / count : least;
     int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
     if (tasks == 1)

@@ -4,20 +4,33 @@
  * alone. So the points fall into lines along dim that have nothing to do with
  * each other: threads take lines, and each line is walked in rising order.
  * Where neighbouring lines share their index (whole rows are added), they go
- * together: a point is then a row. */
+ * together: a point is then a row. Where they lie side by side in memory they
+ * are walked side by side as well. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "device.h"
 #include "scalar.h"
 
 #define TASK_POINTS 32768
+/* Lines that go side by side: whole lines of the cache, and a destination of
+ * thousands of rows still lies in an L2. */
+#define SIDE_BY_SIDE 64
 
-/* dst op= src for `count` points of one line; offsets count elements. */
+/* The points of some lines in two loops, one of them along dim: the outer one
+ * where lines lie side by side, else the inner one. Strides count elements. */
+typedef struct walk {
+    int64_t count, dst, src, index; /* dst: 0 along dim */
+} walk;
+
+/* dst op= src at each of them. */
 typedef struct line {
     char *dst;
     const char *src;
     const int64_t *index;
-    int64_t dst_stride, src_stride, index_stride, count;
+    int64_t dst_stride; /* of the index */
+    walk outer, inner;
+    bool side_by_side;
 } line;
 
 typedef struct work {
@@ -25,6 +38,7 @@ typedef struct work {
     const tn_cpu_routines *routines;
     int64_t lines, lines_per_task;
     uint32_t order[TN_MAX_NDIM]; /* the dimensions but dim, outer to inner */
+    int64_t side; /* lines side by side that go together; 1: each alone */
     tn_cpu_run *row_run; /* combines rows; NULL for SET */
     int64_t row, row_blocks, row_block; /* a row's points, cut; 0: no rows */
     atomic_flag lock;
@@ -56,17 +70,33 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
+/* Point i, j of the two loops lies outside. */
+static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
+                     int64_t j, int64_t index)
+{
+    int64_t at[TN_MAX_NDIM];
+    memcpy(at, point, sizeof at);
+    if (l->side_by_side)
+        at[w->order[w->s->ndim - 2]] += j;
+    raise_fault(w, index,
+                position_of(w->s, at, l->side_by_side ? i : j));
+}
+
 #define EACH_POINT(T, expression)                                             \
-    for (int64_t i = 0; i < l->count; i++) {                                  \
-        int64_t at = l->index[i * l->index_stride];                           \
-        if ((uint64_t)at >= (uint64_t)w->s->dst_extent) {                     \
-            raise_fault(w, at, position_of(w->s, point, i));                  \
-            continue;                                                         \
+    for (int64_t i = 0; i < outer.count; i++) {                               \
+        const int64_t *index = l->index + i * outer.index;                    \
+        const T *src = (const T *)l->src + i * outer.src;                     \
+        for (int64_t j = 0; j < inner.count; j++) {                           \
+            int64_t at = index[j * inner.index];                              \
+            if ((uint64_t)at >= extent) {                                     \
+                raise_at(w, l, point, i, j, at);                              \
+                continue;                                                     \
+            }                                                                 \
+            T *to = (T *)l->dst + at * dst_stride + j * inner.dst;            \
+            T x = src[j * inner.src], y = *to;                                \
+            (void)y;                                                          \
+            *to = (T)(expression);                                            \
         }                                                                     \
-        T *to = (T *)l->dst + at * l->dst_stride;                             \
-        T x = ((const T *)l->src)[i * l->src_stride], y = *to;                \
-        (void)y;                                                              \
-        *to = (T)(expression);                                                \
     }                                                                         \
     return;
 
@@ -74,6 +104,9 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
 #define TYPED(suffix, T, U)                                                   \
     static void line_##suffix(work *w, const line *l, const int64_t *point)   \
     {                                                                         \
+        const walk outer = l->outer, inner = l->inner;                        \
+        const int64_t dst_stride = l->dst_stride;                             \
+        const uint64_t extent = (uint64_t)w->s->dst_extent;                   \
         switch (w->s->reduce) {                                               \
         case TN_SCATTER_SET:                                                  \
             EACH_POINT(T, x)                                                  \
@@ -109,15 +142,17 @@ static void line_narrow(work *w, const line *l, const int64_t *point)
     tn_cpu_load *load = w->routines->load[dtype];
     tn_cpu_store *store = w->routines->store[dtype];
     int64_t bytes = tn__cpu_dtype_bytes[dtype];
-    for (int64_t i = 0; i < l->count; i++) {
-        int64_t at = l->index[i * l->index_stride];
+    for (int64_t p = 0; p < l->outer.count * l->inner.count; p++) {
+        int64_t i = p / l->inner.count, j = p % l->inner.count;
+        int64_t at = l->index[i * l->outer.index + j * l->inner.index];
         if ((uint64_t)at >= (uint64_t)w->s->dst_extent) {
-            raise_fault(w, at, position_of(w->s, point, i));
+            raise_at(w, l, point, i, j, at);
             continue;
         }
-        char *to = l->dst + at * l->dst_stride * bytes;
+        char *to = l->dst + (at * l->dst_stride + j * l->inner.dst) * bytes;
         uint32_t x, y;
-        load(&x, l->src + i * l->src_stride * bytes, 1, 1);
+        load(&x, l->src + (i * l->outer.src + j * l->inner.src) * bytes, 1,
+             1);
         if (w->s->reduce != TN_SCATTER_SET) {
             load(&y, to, 1, 1);
             w->routines->op[op[w->s->reduce]][type](&x, &y, &x, &x, 1, 0);
@@ -228,6 +263,19 @@ static bool takes_rows(work *w)
     return true;
 }
 
+/* Do neighbouring lines lie closer together than the points of one? */
+static int64_t lines_side_by_side(const work *w)
+{
+    const tn_scatter_args *s = w->s;
+    if (s->ndim < 2)
+        return 1;
+    uint32_t e = w->order[s->ndim - 2];
+    bool side = s->extent[e] >= 8 &&
+                llabs(s->index.stride[e]) < llabs(s->index.stride[s->dim]) &&
+                llabs(s->dst.stride[e]) < llabs(s->dst.stride[s->dim]);
+    return side ? s->extent[e] : 1;
+}
+
 static void run_lines(void *context, int64_t i)
 {
     work *w = context;
@@ -236,12 +284,16 @@ static void run_lines(void *context, int64_t i)
     int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
     int64_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
     unsigned fpu = tn__cpu_fpu_set();
-    for (int64_t n = first; n < end; n++) {
+    for (int64_t n = first, lines; n < end; n += lines) {
         int64_t point[TN_MAX_NDIM] = {0}, left = n;
         for (uint32_t d = s->ndim - 1; d-- > 0;) {
             point[w->order[d]] = left % s->extent[w->order[d]];
             left /= s->extent[w->order[d]];
         }
+        lines = tn__cpu_min(w->side - n % w->side, end - n);
+        lines = tn__cpu_min(lines, SIDE_BY_SIDE);
+        const walk along = {s->extent[s->dim], 0, s->src.stride[s->dim],
+                            s->index.stride[s->dim]};
         line l = {
             .dst = s->dst.buffer->memory +
                    offset_of(&s->dst, point, s->ndim) * bytes,
@@ -250,10 +302,16 @@ static void run_lines(void *context, int64_t i)
             .index = (const int64_t *)s->index.buffer->memory +
                      offset_of(&s->index, point, s->ndim),
             .dst_stride = s->dst.stride[s->dim],
-            .src_stride = s->src.stride[s->dim],
-            .index_stride = s->index.stride[s->dim],
-            .count = s->extent[s->dim],
+            .outer = {.count = 1},
+            .inner = along,
         };
+        if (lines > 1) {
+            uint32_t e = w->order[s->ndim - 2];
+            l.outer = along;
+            l.inner = (walk){lines, s->dst.stride[e], s->src.stride[e],
+                             s->index.stride[e]};
+            l.side_by_side = true;
+        }
         run_line(w, &l, point);
     }
     tn__cpu_fpu_restore(fpu);
@@ -280,7 +338,10 @@ tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
             tn__cpu_host->parallel_for(tasks, run_rows, &w);
         return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
     }
-    w.lines_per_task = TASK_POINTS / count > 0 ? TASK_POINTS / count : 1;
+    w.side = lines_side_by_side(&w);
+    int64_t least = tn__cpu_min(w.side, SIDE_BY_SIDE);
+    w.lines_per_task =
+        TASK_POINTS / count > least ? TASK_POINTS / count : least;
     int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
     if (tasks == 1)
         run_lines(&w, 0);
