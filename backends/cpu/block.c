@@ -102,7 +102,6 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
                      bool may_lend)
 {
     int64_t length = t->count / t->rows;
-    t->step[op->out] = length;
     if (!may_lend || view->ndim != 2 || view->stride[0] != 0 ||
         view->stride[1] != 1 || view->extent[1] != length)
         return false;
@@ -133,7 +132,9 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
                  op->c == TN_CPU_NONE;
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
-    t->step[op->out] = t->rows;
+    /* Set for each load, wherever its values come to lie. */
+    t->step[op->out] =
+        op->flags & CPU_LENT ? t->count / t->rows : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
             return;

@@ -98,6 +98,25 @@ static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
     return finish(b);
 }
 
+/* out = (x - sum(x * x)) * x: no reduction reads x itself, and both stages read
+ * it where it lies, as a gradient of softmax does. */
+static const tn_program *moment(builder *b, tn_dtype dtype)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    add(b, TN_K_MUL, dtype, 0, 0, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 1, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_SUB, dtype, 0, 2, 0, 0);
+    add(b, TN_K_MUL, dtype, 3, 0, 0, 0);
+    add(b, TN_K_STORE, dtype, 4, NONE, 1, 0);
+    b->ins[2].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, 2, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 3, 4, 5, NONE}, (const int[]){NONE});
+    return finish(b);
+}
+
 /* out = table[index], or twice that */
 static const tn_program *gather(builder *b, bool twice)
 {
@@ -236,7 +255,8 @@ static bool agrees(const tn_program *program, shape s)
 static const shape shapes[] = {
     {1, 300001, false, 0}, {3, 263000, false, 0}, {8, 132097, false, 0},
     {30, 5000, false, 0},  {5000, 10, false, 0},  {40, 1025, false, 0},
-    {1, 1, false, 0},      {70, 1024, false, 0},  {70, 2099, true, 0},
+    {1, 1, false, 0},      {300, 64, false, 0},   {90, 130, false, 0},
+    {70, 1024, false, 0},  {70, 2099, true, 0},
     {3, 90001, true, 0},   {4, 66000, true, 0},   {2000, 40, true, 0},
     {130, 1030, true, 0},  {257, 17, true, 0},    {5, 16, true, 0},
     {40000, 4, false, 8},  {9000, 9, false, 20},  {700, 32, false, 7},
@@ -278,6 +298,8 @@ static void test_reductions(const char *isa, int threads)
        "%s, %d threads: f64 over two reductions", isa, threads);
     ok(all_agree(normal(&b, TN_U8, TN_I32)),
        "%s, %d threads: u8 over two reductions", isa, threads);
+    ok(all_agree(moment(&b, TN_F32)) && all_agree(moment(&b, TN_F64)),
+       "%s, %d threads: what two stages read where it lies", isa, threads);
 }
 
 /* The copy of a view of 3 dimensions: order[] of the input's memory, to every
