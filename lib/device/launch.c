@@ -201,6 +201,11 @@ static tn_status wait_told(tn_device *device, const char *what)
     const char *name = name_of(device, fault.tag);
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
+        if (fault.extent == TN__GUARD_EXTENT)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "%s: division by zero (told by %s when %s was "
+                            "waited for)", name ? name : what, what,
+                            device->name);
         /* Of its coordinates only the element's number is known by now. */
         return tn__fail_outside(
             (tn__error_index){true, fault.index, 0, fault.extent, 1,

@@ -393,6 +393,8 @@ static bool fill(tn__kernel_box *box, const tn__ssa *ssa, const char *name)
         if (ins[i].op == TN_K_LOAD &&
             count > k->input[ins[i].imm.i].index_count)
             k->input[ins[i].imm.i].index_count = count;
+        if (ins[i].op == TN_K_LOAD && ins[i].sub & TN__LOAD_GUARD)
+            k->input[ins[i].imm.i].guarded = true;
     }
     for (int i = 0; i < k->output_count; i++)
         if (k->out[i].level == TN_LEVEL_UNIFORM)

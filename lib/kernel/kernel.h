@@ -42,6 +42,11 @@ const char *tn__def_param_name(const tn__def *def, int i);
 
 /* ---- typed kernels ---------------------------------------------------- */
 
+/* A guard is a load that asks whether what it loads may be used: an index of 0
+ * if so, of -1 if not. Its operand has index stride 0 and TN__GUARD_EXTENT.
+ * A flag of a LOAD's sub that programs do not have. */
+#define TN__LOAD_GUARD 2
+
 /* Typed SSA over inputs (tensors), params (numbers) and outputs. Values are
  * numbered; instructions are as in plugin.h, but stages are not laid out yet,
  * LOAD and OFFSET name inputs, STOREs are implied by out[]. A CAST to the type
@@ -54,6 +59,7 @@ typedef struct tn__kernel {
         tn_dtype dtype;    /* of storage; 0: an offset operand */
         uint8_t level;     /* TN_LEVEL_ELEM or ROW */
         uint8_t index_count;
+        bool guarded;      /* the index is that of a guard: see below */
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;

@@ -80,6 +80,8 @@ static void add_ins(tn__text *text, const tn_kernel_ins *ins, uint32_t i,
             tn__text_add(text, " v%u", (unsigned)operand[k]);
     if (ins->op == TN_K_LOAD && ins->sub & TN_LOAD_ZERO)
         tn__text_add(text, " else 0");
+    if (ins->op == TN_K_LOAD && ins->sub & TN__LOAD_GUARD)
+        tn__text_add(text, " guard");
     tn__text_add(text, " : %s %s\n", short_name(ins->dtype),
                  level_name[ins->level % 3]);
 }

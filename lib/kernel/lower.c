@@ -58,8 +58,12 @@ static bool copy_instructions(layout *l)
     for (uint32_t i = 0; i < kernel->ins_count; i++) {
         const tn_kernel_ins *ins = &kernel->ins[i];
         map[i] = is_stop(kernel, ins) ? map[ins->a] : l->count;
-        if (map[i] == l->count)
-            l->ins[l->count++] = *ins;
+        if (map[i] != l->count)
+            continue;
+        l->ins[l->count] = *ins;
+        if (ins->op == TN_K_LOAD)
+            l->ins[l->count].sub &= (uint8_t)~TN__LOAD_GUARD;
+        l->count++;
     }
     for (uint32_t i = 0; i < l->count; i++) {
         tn_kernel_ins *ins = &l->ins[i];

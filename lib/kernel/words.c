@@ -257,6 +257,27 @@ static bool mulhi_word(tn__typer *typer, const tn__node *node,
     return true;
 }
 
+/* y, a divisor of x. Where both are whole numbers a 0 is a fault, if y is an
+ * input: who knows a number can look at it. */
+static bool divisor_word(tn__typer *typer, const tn__value *arg, tn__value *out)
+{
+    tn__ssa *ssa = typer->ssa;
+    *out = arg[0];
+    if (ssa->failed || tn__is_float(tn__type_meet(typer, arg, 2).dtype))
+        return true;
+    tn_kernel_ins load = ssa->ins[arg[0].id];
+    if (load.op != TN_K_LOAD || load.a != TN_NONE)
+        return true;
+    uint32_t zero = tn__ssa_integer(ssa, load.dtype, 0);
+    uint32_t is_zero =
+        tn__ssa_op(ssa, TN_K_EQ, TN_BOOL, arg[0].id, zero, TN_NONE);
+    load.a = tn__ssa_op(ssa, TN_K_NEG, TN_I64,
+                        tn__ssa_cast(ssa, is_zero, TN_I64), TN_NONE, TN_NONE);
+    load.sub |= TN__LOAD_GUARD;
+    out->id = tn__ssa_add(ssa, load);
+    return true;
+}
+
 static uint32_t row_length(tn__ssa *ssa)
 {
     return tn__ssa_op(ssa, TN_K_ROWLEN, TN_I64, TN_NONE, TN_NONE, TN_NONE);
@@ -379,6 +400,8 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
 #undef CONVERSION
     case TN__BUILTIN_float:
         return float_word(typer, arg[0], out);
+    case TN__BUILTIN_divisor:
+        return divisor_word(typer, arg, out);
     case TN__BUILTIN_random:
         return random_word(typer, node, arg, out);
     case TN__BUILTIN_rlen:

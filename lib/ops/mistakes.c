@@ -158,6 +158,10 @@ tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(fault->index, 0, fault->extent,
                                             fault->position, ndim, extent);
+    if (fault->extent == TN__GUARD_EXTENT)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero at position %s",
+                        tn__op_outer(name),
+                        tn__shape_text(text, ndim, at.position));
     return tn__fail_outside(
         at, "%s: index %lld at position %s is outside [0, %lld)",
         tn__op_outer(name), (long long)fault->index,

@@ -235,6 +235,12 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     return TN_OK;
 }
 
+/* How many of its last dimensions the indices of input k count. */
+static int indices_of(const tn__kernel *kernel, int k)
+{
+    return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
+}
+
 /* The shape to which the inputs broadcast; of one that is read by index, what
  * lies before the dimensions that the indices count. */
 static tn_status broadcast(const tn__call *call, const operands *of,
@@ -246,7 +252,7 @@ static tn_status broadcast(const tn__call *call, const operands *of,
         if (arg < 0)
             continue;
         const tn_tensor *x = call->value[arg].of.tensor;
-        int indices = entry->kernel->input[k].index_count;
+        int indices = indices_of(entry->kernel, k);
         if (TN__UNLIKELY(x->ndim < indices)) {
             char text[TN__SHAPE_TEXT];
             return tn__fail(TN_ERR_SHAPE, "%s: %s %s is read by %d indices: "
@@ -310,10 +316,13 @@ static tn_status run_space(tn__call *call, const operands *of,
                         "dimension of size 0", op->name);
     for (int k = 0; k < kernel->input_count; k++) {
         int arg = entry->input_arg[k];
-        if (arg >= 0)
+        if (arg >= 0 && kernel->input[k].guarded)
+            tn__space_add_guarded(&space, shape, mask,
+                                  call->value[arg].of.tensor);
+        else if (arg >= 0)
             tn__space_add_indexed(&space, shape, mask,
                                   call->value[arg].of.tensor,
-                                  kernel->input[k].index_count);
+                                  indices_of(kernel, k));
         else
             tn__space_add_number(&space, shape, mask,
                                  arg == TN__INPUT_POSITION);
@@ -361,7 +370,7 @@ static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
     bool apart = entry->kernel->has_row &&
                  entry->kernel->out[o].level != TN_LEVEL_ELEM;
     for (int k = 0; k < entry->kernel->input_count; k++)
-        apart |= entry->kernel->input[k].index_count > 0;
+        apart |= indices_of(entry->kernel, k) > 0;
     return tn__tensor_overlaps(out, x) || (apart && out->offset == x->offset);
 }
 

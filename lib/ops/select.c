@@ -18,6 +18,24 @@ static bool is_half(const tn_value *v)
            (v->of.tensor->dtype == TN_F16 || v->of.tensor->dtype == TN_BF16);
 }
 
+/* input, other: a whole number is no divisor of whole elements if it is 0.
+ * (A tensor's elements are looked at as they are read.) */
+static tn_status check_divisor(const tn__call *call)
+{
+    const tn_tensor *x = call->value[0].of.tensor;
+    const tn_value *y = &call->value[1];
+    if (y->kind == TN_VALUE_TENSOR || y->count == TN_SCALAR_FLOAT ||
+        y->of.i != 0 || tn_dtype_is_floating(x->dtype) || x->numel == 0)
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero: other is 0", call->op->name);
+}
+
+tn_status tn__select_divisor(tn__call *call)
+{
+    tn_status status = check_divisor(call);
+    return status < 0 ? status : tn__run_kernel(call);
+}
+
 tn_status tn__select_div(tn__call *call)
 {
     bool inplace = call->op->inplace;
@@ -25,6 +43,9 @@ tn_status tn__select_div(tn__call *call)
                 is_half(&call->value[TN__ARG_DIV_OTHER]);
     if (!tn__call_has(call, TN__ARG_DIV_ROUNDING_MODE))
         return tn__run_kernel(call);
+    tn_status status = check_divisor(call);
+    if (status < 0)
+        return status;
     const char *mode = call->value[TN__ARG_DIV_ROUNDING_MODE].of.string;
     if (strcmp(mode, "trunc") == 0 && half)
         return run_row(call, inplace ? TN__OP_ID_DIV_TRUNC_HALF_

@@ -75,6 +75,15 @@ void tn__space_add(tn__space *space, const tn__shape *shape, uint32_t rows,
     tn__space_add_indexed(space, shape, rows, x, 0);
 }
 
+void tn__space_add_guarded(tn__space *space, const tn__shape *shape,
+                           uint32_t rows, tn_tensor *x)
+{
+    tn__space_add_indexed(space, shape, rows, x, 0);
+    tn__operand *operand = &space->operand[space->operand_count - 1];
+    operand->index_stride[0] = 0;
+    operand->index_extent[0] = TN__GUARD_EXTENT;
+}
+
 void tn__space_add_number(tn__space *space, const tn__shape *shape,
                           uint32_t rows, bool within_row)
 {

@@ -18,6 +18,9 @@ void tn__space_add(tn__space *space, const tn__shape *shape, uint32_t rows,
  * dimensions, those before them broadcast. */
 void tn__space_add_indexed(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x, int indices);
+/* The same for one that a guard reads (kernel.h). */
+void tn__space_add_guarded(tn__space *space, const tn__shape *shape,
+                           uint32_t rows, tn_tensor *x);
 /* Numbers of elements: in the whole space's shape, or within the row. */
 void tn__space_add_number(tn__space *space, const tn__shape *shape,
                           uint32_t rows, bool within_row);
