@@ -59,9 +59,10 @@ typedef struct tn_backward_options {
  * TN_ERR_SHAPE if root has more than one element and no gradient is given;
  * TN_ERR_STATE if no gradient flows to root, the graph was freed by an earlier
  * backward, or a value it needs was changed in place since. A failure leaves
- * all gradients as they were; the graph may be used up. With create_graph a
- * leaf's gradient leads back to the leaf, and both stay until the gradient is
- * forgotten: tn_grad has no such knot. */
+ * all gradients as they were, but for leaves whose hooks have run
+ * (tn_tensor_register_post_accumulate_grad_hook); the graph may be used up.
+ * With create_graph a leaf's gradient leads back to the leaf, and both stay
+ * until the gradient is forgotten: tn_grad has no such knot. */
 TN_API tn_status tn_backward_with(tn_tensor *root,
                                   const tn_backward_options *options);
 

@@ -59,12 +59,25 @@ TN_API tn_hook *tn_tensor_register_hook_with(tn_tensor *x, tn_grad_hook hook,
                                              void *context,
                                              const tn_hook_options *options);
 
-/* Called with a leaf that has got its gradient (tn_tensor_grad). */
+/* Called with a leaf whose gradient (tn_tensor_grad) is whole, in a scope of
+ * its own. */
 typedef tn_status (*tn_accumulated_hook)(tn_tensor *x, void *context);
 
-/* Runs hook at the end of each tn_backward that adds to the gradient of x; a
- * negative status ends the call. The first hook runs when all leaves have
- * theirs. NULL (TN_ERR_STATE) if x is no leaf that requires a gradient.
+/* Runs hook in each tn_backward that adds to the gradient of x, once, as soon
+ * as the last operator that uses x has added its part, and before the walk goes
+ * on to what lies below: an optimizer may step x there and forget the gradient
+ * (tn_tensor_set_grad), so that those of all leaves never exist at once.
+ *
+ *     static tn_status descend(tn_tensor *x, void *rate)
+ *     {
+ *         tn_sub_(x, tn_mul_scalar(tn_tensor_grad(x), *(double *)rate));
+ *         return tn_tensor_set_grad(x, NULL);
+ *     }
+ *
+ * A negative status ends the walk. When that, or something later, fails, leaves
+ * whose hooks have run keep what they got; the gradients of all leaves without
+ * such hooks are as they were. NULL (TN_ERR_STATE) if x is no leaf that
+ * requires a gradient.
  * Source: torch.Tensor.register_post_accumulate_grad_hook. */
 TN_API tn_hook *
 tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,

@@ -4,7 +4,8 @@
  * inside a scope of its own, hand the results to the nodes of its inputs, give
  * back what it saved. Leaves come last (their sequence is 0) and are only
  * changed when everything before has succeeded: a failed backward leaves all
- * gradients as they were. */
+ * gradients as they were. Only leaves for which a hook waits come sooner, right
+ * behind the last call that adds to them. */
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -145,17 +146,69 @@ static tn_status run(struct job *job, tn__slot *slot)
     return status;
 }
 
-static tn_status leave_for_commit(struct job *job, tn__slot *slot)
+/* ---- gradients of leaves ------------------------------------------------ */
+
+/* What the leaf is to have: a tensor of its own, not one that its fellow input
+ * or the caller also holds. One reference, the caller's. */
+static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
 {
-    if (!tn__grow(&job->leaf, &job->leaf_room, job->leaf_count,
-                  sizeof *job->leaf))
-        return TN_ERR_MEMORY;
-    struct pending *pending = &job->leaf[job->leaf_count++];
-    pending->leaf = tn__ref(slot->node);
-    pending->grad = slot->g[0];
+    tn_tensor *old = pending->leaf->grad, *g = pending->grad;
+    if (!old && !job->create && is_ours(g))
+        return tn__ref(g);
+    tn_tensor *grad = old ? tn_add(old, g) : tn_clone(g);
+    return tn__ref(grad);
+}
+
+/* All leaves get theirs, or none. */
+static tn_status commit(struct job *job, const struct pending *leaf,
+                        size_t count)
+{
+    tn_tensor **grad = tn__calloc(count + 1, sizeof(tn_tensor *));
+    tn_scope *scope = grad ? tn_scope_open() : NULL;
+    tn_status status = scope ? TN_OK : TN_ERR_MEMORY;
+    tn__leaf_lock();
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        grad[i] = leaf_grad(job, &leaf[i]);
+        if (!grad[i])
+            status = tn_error_code();
+    }
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        tn_tensor *old = leaf[i].leaf->grad;
+        leaf[i].leaf->grad = grad[i];
+        grad[i] = old;
+    }
+    tn__leaf_unlock();
+    for (size_t i = 0; grad && i < count; i++)
+        tn__unref(grad[i]);
+    tn_scope_close(scope);
+    tn__free(grad);
+    return status;
+}
+
+/* A leaf whose gradient is whole: its hooks want it now, or it waits for the
+ * others. */
+static tn_status reach_leaf(struct job *job, tn__slot *slot)
+{
+    struct pending pending = {slot->node, slot->g[0]};
     slot->g[0] = NULL;
+    if (!pending.grad)
+        return TN_OK; /* queued for its hooks, and nothing came */
+    if (TN__UNLIKELY(tn__hooks_wait(slot->node))) {
+        tn_status status = commit(job, &pending, 1);
+        tn__unref(pending.grad);
+        return status < 0 ? status : tn__hooks_accumulated(slot->node);
+    }
+    if (!tn__grow(&job->leaf, &job->leaf_room, job->leaf_count,
+                  sizeof *job->leaf)) {
+        tn__unref(pending.grad);
+        return TN_ERR_MEMORY;
+    }
+    tn__ref(pending.leaf);
+    job->leaf[job->leaf_count++] = pending;
     return TN_OK;
 }
+
+/* ---- the walk ----------------------------------------------------------- */
 
 /* tn_grad: keeps the cotangents of its inputs. */
 static void capture(struct job *job, const tn__slot *slot)
@@ -192,50 +245,13 @@ static tn_status walk(struct job *job)
         if (status >= 0 && slot->node->op)
             status = any_needed(job, slot->node) ? run(job, slot) : TN_OK;
         else if (status >= 0 && !job->input_count)
-            status = leave_for_commit(job, slot);
+            status = reach_leaf(job, slot);
         tn__slot_free(slot);
     }
     return status;
 }
 
-/* ---- gradients of leaves ------------------------------------------------ */
-
-/* What the leaf is to have: a tensor of its own, not one that its fellow input
- * or the caller also holds. One reference, the caller's. */
-static tn_tensor *leaf_grad(struct job *job, const struct pending *pending)
-{
-    tn_tensor *old = pending->leaf->grad, *g = pending->grad;
-    if (!old && !job->create && is_ours(g))
-        return tn__ref(g);
-    tn_tensor *grad = old ? tn_add(old, g) : tn_clone(g);
-    return tn__ref(grad);
-}
-
-static tn_status commit(struct job *job)
-{
-    tn_tensor **grad = tn__calloc(job->leaf_count + 1, sizeof(tn_tensor *));
-    tn_scope *scope = grad ? tn_scope_open() : NULL;
-    tn_status status = scope ? TN_OK : TN_ERR_MEMORY;
-    tn__leaf_lock();
-    for (size_t i = 0; i < job->leaf_count && status >= 0; i++) {
-        grad[i] = leaf_grad(job, &job->leaf[i]);
-        if (!grad[i])
-            status = tn_error_code();
-    }
-    for (size_t i = 0; i < job->leaf_count && status >= 0; i++) {
-        tn_tensor *old = job->leaf[i].leaf->grad;
-        job->leaf[i].leaf->grad = grad[i];
-        grad[i] = old;
-    }
-    tn__leaf_unlock();
-    for (size_t i = 0; grad && i < job->leaf_count; i++)
-        tn__unref(grad[i]);
-    tn_scope_close(scope);
-    tn__free(grad);
-    return status;
-}
-
-/* ---- which way leads to the inputs of tn_grad --------------------------- */
+/* ---- before the walk: which nodes lead where ------------------------------ */
 
 static bool is_input(const struct job *job, const tn__node *node)
 {
@@ -276,6 +292,24 @@ static tn_status mark_needed(struct job *job, tn__node *root)
         if (is_input(job, list[i]) || any_needed(job, list[i]))
             if (!tn__node_set_add(&job->needed, list[i]))
                 status = TN_ERR_MEMORY;
+    tn__free(list);
+    return status;
+}
+
+/* Queues the leaves for which hooks wait, each behind the last call that leads
+ * to it: the first one met in rising sequence. */
+static tn_status queue_hooked(struct job *job, tn__node *root)
+{
+    tn__node **list = NULL;
+    size_t count = 0;
+    tn_status status = list_nodes(root, &list, &count);
+    for (size_t i = count; status >= 0 && i-- > 0;)
+        for (int p = 0; p < list[i]->port_count && status >= 0; p++) {
+            tn__node *leaf = list[i]->port[p].node;
+            if (leaf && !leaf->op && tn__hooks_wait(leaf) &&
+                !tn__walk_slot_behind(&job->walk, leaf, list[i]))
+                status = TN_ERR_MEMORY;
+        }
     tn__free(list);
     return status;
 }
@@ -370,14 +404,13 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     tn_status status = TN_OK;
     if (job->input_count)
         status = mark_needed(job, root->grad->node);
+    else if (tn__hooks_any_wait())
+        status = queue_hooked(job, root->grad->node);
     if (status >= 0)
         status = start(job, root, gradient);
     tn_scope_close(scope); /* before commit: is_ours looks at the counts */
     if (status >= 0 && !job->input_count)
-        status = commit(job);
-    for (size_t i = 0; i < job->leaf_count && status >= 0; i++)
-        if (job->leaf[i].leaf->hook)
-            status = tn__hooks_accumulated(job->leaf[i].leaf);
+        status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);
     tn__autocast_swap(autocast);
     tn__anomaly_end(watched);

@@ -25,9 +25,20 @@ struct hook {
     tn_tensor *grad;      /* RETAIN: counted */
 };
 
+/* Hooks on leaves, in the whole process: while there are none, no walk looks
+ * for them. */
+static _Atomic size_t waiting;
+
+bool tn__hooks_any_wait(void)
+{
+    return atomic_load(&waiting) > 0;
+}
+
 static void hook_release(void *object)
 {
     struct hook *hook = object;
+    if (hook->kind == ACCUMULATED)
+        atomic_fetch_sub(&waiting, 1);
     if (hook->release)
         hook->release(hook->context);
     tn__unref(hook->next);
@@ -87,6 +98,8 @@ static struct hook *hook_new(int kind, uint32_t index, void *context)
     if (!hook)
         return NULL;
     hook->kind = kind;
+    if (kind == ACCUMULATED)
+        atomic_fetch_add(&waiting, 1);
     hook->index = index;
     hook->context = context;
     return hook;
@@ -302,20 +315,35 @@ tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
     return status;
 }
 
-tn_status tn__hooks_accumulated(const tn__node *node)
+bool tn__hooks_wait(const tn__node *leaf)
+{
+    for (const struct hook *h = first_of(leaf); h; h = h->next)
+        if (h->kind == ACCUMULATED && !is_removed(h))
+            return true;
+    return false;
+}
+
+static tn_status run_accumulated(struct hook *hook)
+{
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    tn_status status = hook->accumulated(hook->x, hook->context);
+    if (status >= 0 && tn__error_pending())
+        status = tn_error_code();
+    else if (status < 0 && !tn__error_pending())
+        status = tn__fail(status, "a hook on the gradient of a leaf failed");
+    tn_scope_close(scope);
+    return status;
+}
+
+tn_status tn__hooks_accumulated(const tn__node *leaf)
 {
     tn_status status = TN_OK;
     running++;
-    for (struct hook *h = first_of(node); h && status >= 0; h = h->next) {
-        if (h->kind != ACCUMULATED || is_removed(h))
-            continue;
-        status = h->accumulated(h->x, h->context);
-        if (status >= 0 && tn__error_pending())
-            status = tn_error_code();
-        else if (status < 0 && !tn__error_pending())
-            status = tn__fail(status, "a hook on the gradient of a leaf "
-                                      "failed");
-    }
+    for (struct hook *h = first_of(leaf); h && status >= 0; h = h->next)
+        if (h->kind == ACCUMULATED && !is_removed(h))
+            status = run_accumulated(h);
     running--;
     return status;
 }

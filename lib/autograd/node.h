@@ -157,8 +157,11 @@ tn_tensor *tn__node_saved(const tn__node *node, int i);
 
 /* Runs those of node's output `index` over *g (counted; may be replaced). */
 tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g);
-/* Those of a leaf that has its gradient. */
-tn_status tn__hooks_accumulated(const tn__node *node);
+/* Do hooks wait for the gradient of this leaf, or of any at all? */
+bool tn__hooks_wait(const tn__node *leaf);
+bool tn__hooks_any_wait(void);
+/* Runs those of a leaf that has its gradient. */
+tn_status tn__hooks_accumulated(const tn__node *leaf);
 /* x is a tensor of node now: the gradient that it retains comes from there. */
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index);

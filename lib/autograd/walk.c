@@ -1,4 +1,4 @@
-/* walk.c: a queue of nodes by falling sequence number.
+/* walk.c: a queue of nodes by falling sequence number, their turn.
  *
  * A call's number is greater than that of all calls whose outputs it used, so
  * when a node is the greatest one pending, nothing that is still to come can
@@ -45,7 +45,7 @@ static void sift_up(tn__walk *walk, size_t i)
     tn__slot *slot = walk->heap[i];
     for (; i > 0; i = (i - 1) / 2) {
         tn__slot *parent = walk->heap[(i - 1) / 2];
-        if (parent->node->sequence >= slot->node->sequence)
+        if (parent->turn >= slot->turn)
             break;
         walk->heap[i] = parent;
     }
@@ -57,17 +57,16 @@ static void sift_down(tn__walk *walk, size_t i)
     tn__slot *slot = walk->heap[i];
     for (size_t child; (child = 2 * i + 1) < walk->count; i = child) {
         if (child + 1 < walk->count &&
-            walk->heap[child + 1]->node->sequence >
-                walk->heap[child]->node->sequence)
+            walk->heap[child + 1]->turn > walk->heap[child]->turn)
             child++;
-        if (slot->node->sequence >= walk->heap[child]->node->sequence)
+        if (slot->turn >= walk->heap[child]->turn)
             break;
         walk->heap[i] = walk->heap[child];
     }
     walk->heap[i] = slot;
 }
 
-static tn__slot *slot_new(tn__node *node)
+static tn__slot *slot_new(tn__node *node, uint64_t turn)
 {
     int out_count = node->op ? node->out_count : 1;
     tn__slot *slot =
@@ -77,6 +76,7 @@ static tn__slot *slot_new(tn__node *node)
     if (!slot)
         return NULL;
     slot->node = tn__ref(node);
+    slot->turn = turn;
     slot->out_count = out_count;
     for (int o = 0; o < out_count; o++)
         slot->g[o] = NULL;
@@ -94,7 +94,7 @@ void tn__slot_free(tn__slot *slot)
         tn__free(slot);
 }
 
-tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
+static tn__slot *find_or_queue(tn__walk *walk, tn__node *node, uint64_t turn)
 {
     if (walk->count >= walk->bucket_count && !grow_buckets(walk))
         return NULL;
@@ -104,7 +104,7 @@ tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
             return slot;
     if (!tn__grow(&walk->heap, &walk->room, walk->count, sizeof *walk->heap))
         return NULL;
-    tn__slot *slot = slot_new(node);
+    tn__slot *slot = slot_new(node, turn);
     if (!slot)
         return NULL;
     slot->next = walk->bucket[at];
@@ -112,6 +112,18 @@ tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
     walk->heap[walk->count++] = slot;
     sift_up(walk, walk->count - 1);
     return slot;
+}
+
+/* Twice the sequence leaves a turn between two calls for a leaf. */
+tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node)
+{
+    return find_or_queue(walk, node, 2 * node->sequence);
+}
+
+tn__slot *tn__walk_slot_behind(tn__walk *walk, tn__node *leaf,
+                               const tn__node *last)
+{
+    return find_or_queue(walk, leaf, 2 * last->sequence - 1);
 }
 
 tn__slot *tn__walk_next(tn__walk *walk)

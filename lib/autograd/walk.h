@@ -1,5 +1,5 @@
 /* walk.h: the pending part of a backward walk: nodes that cotangents have
- * reached, taken out in falling sequence. */
+ * reached, taken out in falling order. */
 #ifndef TN_LIB_AUTOGRAD_WALK_H
 #define TN_LIB_AUTOGRAD_WALK_H
 
@@ -9,21 +9,26 @@
 typedef struct tn__slot {
     struct tn__slot *next; /* in its bucket */
     tn__node *node;        /* counted */
+    uint64_t turn;         /* the greatest comes first */
     int out_count;
     tn_tensor *g[];        /* counted, NULL where none has come */
 } tn__slot;
 
 typedef struct tn__walk {
-    tn__slot **heap;       /* the greatest sequence first */
+    tn__slot **heap;       /* the greatest turn first */
     size_t count, room;
     tn__slot **bucket;     /* by node */
     size_t bucket_count;   /* a power of two */
 } tn__walk;
 
-/* The slot of node, made and queued if it has none. */
+/* The slot of node, made and queued if it has none: a call by its sequence, a
+ * leaf behind all calls. NULL if memory runs out. */
 tn__slot *tn__walk_slot(tn__walk *walk, tn__node *node);
-/* Takes the slot of the greatest sequence out; NULL when none is left. The
- * caller frees it. */
+/* The same, a leaf that has none queued right behind the call `last`. */
+tn__slot *tn__walk_slot_behind(tn__walk *walk, tn__node *leaf,
+                               const tn__node *last);
+/* Takes the slot of the greatest turn out; NULL when none is left. The caller
+ * frees it. */
 tn__slot *tn__walk_next(tn__walk *walk);
 void tn__slot_free(tn__slot *slot);
 /* Frees all that is still pending. */

@@ -3,6 +3,7 @@
 #include <tenon/hook.h>
 #include <tenon/op.h>
 #include <tenon/ops.h>
+#include <tenon/random.h>
 #include "tap.h"
 
 static tn_tensor *leaf(double a, double b)
@@ -140,7 +141,7 @@ static void test_accumulated(void)
     is_int(tn_backward(tn_sum(tn_mul(x, w))), TN_OK, "backward");
     is_str(ran, "dd", "each leaf's hook runs when it has its gradient");
     ok(is(x, -0.5, 0), "a hook may step");
-    ok(is(w, 2.5, 3), "with the gradients as they were for all leaves");
+    ok(is(w, 2.5, 3), "with gradients that were made before");
     ok(!tn_tensor_grad(x) && !tn_tensor_grad(w), "and forget the gradient");
     tn_tensor *g = NULL;
     tn_grad(tn_sum(tn_mul(x, w)), &x, 1, &g);
@@ -150,8 +151,12 @@ static void test_accumulated(void)
     is_str(ran, "dd", "nor does one that is removed");
 
     tn_tensor_register_post_accumulate_grad_hook(w, give_up, NULL);
-    ok(tn_backward(tn_sum(w)) < 0, "one that fails ends tn_backward");
+    tn_tensor *plain = leaf(5, 6);
+    ok(tn_backward(tn_sum(tn_mul(tn_mul_scalar(plain, 2), w))) < 0,
+       "one that fails ends tn_backward");
     is_error(TN_ERR_ARGUMENT, "not with 1 dimensions", "its own error");
+    ok(tn_tensor_grad(w), "its leaf has the gradient");
+    ok(!tn_tensor_grad(plain), "the others are as they were");
 
     tn_tensor *y = NULL;
     tn_scope *scope = tn_scope_open();
@@ -160,6 +165,130 @@ static void test_accumulated(void)
     y = tn_scope_result(scope, tn_sum(gone));
     is_int(tn_backward(y), TN_OK, "the hook of a leaf that is gone runs no "
                                   "more");
+}
+
+static tn_status say(tn_tensor *x, void *letter)
+{
+    strncat(ran, tn_tensor_grad(x) ? letter : "?",
+            sizeof ran - strlen(ran) - 1);
+    return TN_OK;
+}
+
+/* x * a, twice used, then * b: what runs between what. */
+static void test_accumulated_order(void)
+{
+    tn_tensor *x = leaf(1, 2), *a = leaf(3, 4), *b = leaf(5, 6);
+    tn_tensor_register_post_accumulate_grad_hook(x, say, "x");
+    tn_tensor_register_post_accumulate_grad_hook(a, say, "a");
+    tn_tensor_register_post_accumulate_grad_hook(b, say, "b");
+    tn_tensor *p = tn_mul(x, a), *q = tn_mul(p, a), *r = tn_mul(q, b);
+    tn_tensor_register_hook(p, look, "P");
+    tn_tensor_register_hook(q, look, "Q");
+    tn_tensor_register_hook(r, look, "R");
+    tn_tensor *loss = tn_sum(r);
+    ran[0] = '\0';
+    tn_backward(loss, .retain_graph = true);
+    ok(strcmp(ran, "RQbPax") == 0 || strcmp(ran, "RQbPxa") == 0 ||
+           strcmp(ran, "RbQPxa") == 0 || strcmp(ran, "RbQPax") == 0,
+       "a leaf's hook runs behind its last use, before what lies below: %s",
+       ran);
+    ok(is(tn_tensor_grad(a), 2 * 3 * 5, 2 * 2 * 4 * 6),
+       "with the whole gradient of a leaf that is used twice");
+    ran[0] = '\0';
+    tn_backward(loss, .create_graph = true);
+    is_int((int)strlen(ran), 6, "the next walk runs each again: %s", ran);
+    ok(is(tn_tensor_grad(b), 2 * 1 * 9, 2 * 2 * 16), "and adds");
+    tn_tensor_set_grad(x, NULL); /* they lead back to themselves */
+    tn_tensor_set_grad(a, NULL);
+    tn_tensor_set_grad(b, NULL);
+
+    /* No gradient comes by way of sign. */
+    tn_tensor *w = leaf(1, 2);
+    tn_tensor_register_post_accumulate_grad_hook(w, say, "w");
+    ran[0] = '\0';
+    tn_backward(tn_sum(tn_add(tn_sign(tn_mul_scalar(w, 3)),
+                              tn_mul_scalar(w, 2))));
+    is_str(ran, "w", "a use through which nothing comes is not waited for");
+    ok(is(tn_tensor_grad(w), 2, 2), "nor does it count");
+    ran[0] = '\0';
+    tn_backward(w, .gradient = leaf(7, 8));
+    is_str(ran, "w", "a root that is a leaf has its hook run");
+}
+
+/* Leaves that have a gradient, at the most, as a walk goes on. */
+enum { LAYERS = 8, WIDE = 128 };
+static struct {
+    tn_tensor *w[LAYERS];
+    double rate;
+    int alive, steps;
+} deep;
+
+static tn_status step_deep(tn_tensor *x, void *context)
+{
+    (void)context;
+    int alive = 0;
+    for (int i = 0; i < LAYERS; i++)
+        alive += tn_tensor_grad(deep.w[i]) != NULL;
+    deep.alive = alive > deep.alive ? alive : deep.alive;
+    deep.steps++;
+    return descend(x, &deep.rate);
+}
+
+/* One step of a deep network; returns its peak of bytes in use. */
+static int64_t peak_of_step(bool in_backward)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_manual_seed(1);
+    tn_hook *hook[LAYERS] = {NULL};
+    for (int i = 0; i < LAYERS; i++) {
+        deep.w[i] = tn_requires_grad(
+            tn_mul_scalar(tn_randn(tn_dims(WIDE, WIDE)), 0.05));
+        if (in_backward)
+            hook[i] = tn_tensor_register_post_accumulate_grad_hook(
+                deep.w[i], step_deep, NULL);
+    }
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory(tn_device_current(), &before);
+    tn_memory_reset_peak(tn_device_current());
+    tn_tensor *x = tn_ones(tn_dims(1, WIDE));
+    for (int i = 0; i < LAYERS; i++)
+        x = tn_tanh(tn_matmul(x, deep.w[i]));
+    tn_backward(tn_sum(x));
+    TN_NO_GRAD {
+        for (int i = 0; i < LAYERS && !in_backward; i++)
+            descend(deep.w[i], &deep.rate);
+    }
+    tn_memory(tn_device_current(), &after);
+    for (int i = 0; i < LAYERS; i++)
+        tn_hook_remove(hook[i]);
+    double sum = 0;
+    for (int i = 0; i < LAYERS; i++)
+        sum += tn_item(tn_sum(tn_abs(deep.w[i])));
+    note("%s: peak %lld bytes, weights %.17g",
+         in_backward ? "in backward" : "after it",
+         (long long)(after.peak_bytes - before.allocated_bytes), sum);
+    static double other;
+    if (in_backward)
+        ok(sum == other, "the weights are those of steps after backward");
+    other = sum;
+    tn_scope_close(scope);
+    return after.peak_bytes - before.allocated_bytes;
+}
+
+static void test_optimizer_in_backward(void)
+{
+    const int64_t one = INT64_C(4) * WIDE * WIDE;
+    deep.rate = 0.1;
+    ran[0] = '\0';
+    int64_t together = peak_of_step(false);
+    ran[0] = '\0';
+    int64_t apart = peak_of_step(true);
+    is_int(deep.steps, LAYERS, "each leaf is stepped once");
+    is_int(deep.alive, 1, "one gradient exists at a time");
+    ok(together >= LAYERS * one, "gradients of all leaves at once: %lld bytes",
+       (long long)together);
+    ok(apart < 4 * one, "stepped and forgotten as they come: %lld bytes",
+       (long long)apart);
 }
 
 /* ---- gradients that are kept ----------------------------------------------- */
@@ -277,6 +406,8 @@ int main(void)
     test_handles();
     test_in_place();
     test_accumulated();
+    test_accumulated_order();
+    test_optimizer_in_backward();
     test_retain();
     test_mistakes();
     test_memory();
