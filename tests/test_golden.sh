@@ -37,6 +37,8 @@ done
 if TENON_DEVICE=opencl tools/tenon info >"$scratch/output" 2>&1; then
     succeeds "opencl: each operator's first sample has the reference's bits" \
         tests/golden/bits opencl tests/golden/samples 100000
+    is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
+        "opencl: in matrix products and convolutions, too"
     sed 's/^/# /' "$scratch/output"
 else
     skip "opencl: each operator's first sample" "$(tail -n 1 "$scratch/output")"

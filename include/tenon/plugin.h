@@ -287,7 +287,9 @@ typedef struct tn_strided {
  * Strides: batch dimensions, then the two of the matrix (so a transposition
  * is a stride). All three have one dtype; f16 and bf16 sum in f32 and round
  * once; integers wrap; bool is "any of and". k = 0 gives beta * c; beta = 0
- * never reads c. The order of the sum over k is the vendor's. */
+ * never reads c. The order of the sum over k is the vendor's. plan_matmul and
+ * the reference have the plain one, and so the same bits: from 0 on over rising
+ * k, each product added by one fma; then alpha *, + (beta * c), each rounded. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
     int64_t batch[TN_MAX_NDIM];

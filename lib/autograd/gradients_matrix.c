@@ -1,8 +1,22 @@
 /* gradients_matrix.c: matrix products. */
 #include <autograd/autograd.h>
+#include <ops/table.h>
 #include <tenon/ops.h>
 
-/* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G. */
+/* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G; of s A B, those
+ * times s. */
+
+/* scale a b */
+static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale)
+{
+    if (!a || !b)
+        return NULL;
+    const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
+                              tn__value_float(scale)};
+    return scale == 1 ? tn_matmul(a, b)
+                      : tn__op_run1(&tn__op_table[TN__OP_ID_MATMUL_SCALED], value,
+                                    3);
+}
 
 static tn_tensor *matrix_transpose(tn_tensor *x)
 {
@@ -27,22 +41,22 @@ static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
 
 /* The product A^T G for a B that is one matrix for the whole batch: the batch
  * becomes rows of one product, instead of many products and a sum. */
-static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g)
+static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g, double scale)
 {
     a = tn_reshape(a, tn_dims(-1, a->shape[a->ndim - 1]));
     g = tn_reshape(g, tn_dims(-1, g->shape[g->ndim - 1]));
-    return tn_matmul(matrix_transpose(a), g);
+    return product(matrix_transpose(a), g, scale);
 }
 
 static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
-                                  tn_tensor **out)
+                                  double scale, tn_tensor **out)
 {
     tn_tensor *whole = whole_cotangent(node, g[0]);
     if (!whole)
         return tn_error_code();
     if (tn__node_wants(node, 0)) {
         tn_tensor *b = as_matrix(tn__node_input(node, 1), false);
-        out[0] = tn_matmul(whole, matrix_transpose(b));
+        out[0] = product(whole, matrix_transpose(b), scale);
         if (!out[0])
             return tn_error_code();
     }
@@ -52,9 +66,9 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
             return tn_error_code();
         if (tn__node_ndim(node, 1) <= 2 && a->ndim > 2 && whole->numel &&
             a->numel)
-            out[1] = shared_right(a, whole);
+            out[1] = shared_right(a, whole, scale);
         else
-            out[1] = tn_matmul(matrix_transpose(a), whole);
+            out[1] = product(matrix_transpose(a), whole, scale);
         if (tn__node_ndim(node, 1) == 1) /* the column again */
             out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
         if (!out[1])
@@ -65,7 +79,7 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
 
 TN__GRADIENT(matmul)
 {
-    return product_gradient(node, g, out);
+    return product_gradient(node, g, 1, out);
 }
 
 /* The walk sums what flows to the addend to its shape. */
@@ -73,5 +87,11 @@ TN__GRADIENT(matmul_add)
 {
     if (tn__node_wants(node, 2))
         out[2] = g[0];
-    return product_gradient(node, g, out);
+    return product_gradient(node, g, 1, out);
+}
+
+TN__GRADIENT(matmul_scaled)
+{
+    const tn_value *scale = tn__node_value(node, TN__ARG_MATMUL_SCALED_SCALE);
+    return product_gradient(node, g, scale->of.f, out);
 }

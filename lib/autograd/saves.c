@@ -9,6 +9,7 @@ const tn__saves tn__saves_table[] = {
     /* row                      {inputs, outputs} if port 0, 1, 2 is wanted */
     {"matmul", {{P1, 0}, {P0, 0}, NOTHING}},
     {"matmul_add", {{P1, 0}, {P0, 0}, NOTHING}},
+    {"matmul_scaled", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d_out", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d_input", {{P1, 0}, {P0, 0}, NOTHING}},

@@ -43,8 +43,13 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
 {
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
-    tn_tensor *scores =
-        tn_matmul(tn_mul_scalar(q, scale), tn_transpose(k, -2, -1));
+    /* Rounded q would tell in scores of some tens, which exp makes factors. */
+    tn_tensor *turned = tn_transpose(k, -2, -1);
+    if (!turned)
+        return NULL;
+    const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(turned),
+                                tn__value_float(scale)};
+    tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
     if (scores && is_causal)
         scores = masked(scores, causal(scores));
     if (scores && mask)

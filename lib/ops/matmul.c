@@ -22,12 +22,12 @@ static tn_strided matrices(const tn_tensor *x, int batch_ndim)
 /* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N) whose
  * batch axes broadcast. */
 static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
-                          double beta, const char *what)
+                             double alpha, double beta, const char *what)
 {
     int batch = c->ndim - 2;
     tn_matmul_args args = {.size = sizeof args, .batch_ndim = (uint32_t)batch,
                            .m = c->shape[batch], .n = c->shape[batch + 1],
-                           .k = a->shape[a->ndim - 1], .alpha = 1,
+                           .k = a->shape[a->ndim - 1], .alpha = alpha,
                            .beta = beta};
     for (int d = 0; d < batch; d++)
         args.batch[d] = c->shape[d];
@@ -85,9 +85,10 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     return tn__copy_into(out, addend, name);
 }
 
-/* x y, plus addend unless that is NULL. */
+/* scale x y, plus addend unless that is NULL. */
 static tn_status give_product(tn__call *call, const tn_tensor *x,
-                              const tn_tensor *y, tn_tensor *addend)
+                              const tn_tensor *y, double scale,
+                              tn_tensor *addend)
 {
     const char *name = tn__op_outer("matmul");
     if (x->ndim == 0 || y->ndim == 0)
@@ -125,21 +126,30 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
     tn__shape_contiguous_strides(out->ndim, out->shape, out->stride);
     call->out[call->out_count++] = out;
     status = addend ? put_addend(out, addend, name) : TN_OK;
-    return status < 0 ? status
-                      : matmul_into(&a, &b, &c, addend ? 1 : 0, name);
+    return status < 0
+               ? status
+               : matmul_into(&a, &b, &c, scale, addend ? 1 : 0, name);
 }
 
 tn_status tn__run_matmul(tn__call *call)
 {
     return give_product(call, tn__call_tensor(call, TN__ARG_MATMUL_INPUT),
-                        tn__call_tensor(call, TN__ARG_MATMUL_OTHER), NULL);
+                        tn__call_tensor(call, TN__ARG_MATMUL_OTHER), 1, NULL);
 }
 
 tn_status tn__run_matmul_add(tn__call *call)
 {
     return give_product(call, tn__call_tensor(call, TN__ARG_MATMUL_ADD_INPUT),
-                        tn__call_tensor(call, TN__ARG_MATMUL_ADD_OTHER),
+                        tn__call_tensor(call, TN__ARG_MATMUL_ADD_OTHER), 1,
                         tn__call_tensor(call, TN__ARG_MATMUL_ADD_ADDEND));
+}
+
+tn_status tn__run_matmul_scaled(tn__call *call)
+{
+    return give_product(
+        call, tn__call_tensor(call, TN__ARG_MATMUL_SCALED_INPUT),
+        tn__call_tensor(call, TN__ARG_MATMUL_SCALED_OTHER),
+        tn__call_float(call, TN__ARG_MATMUL_SCALED_SCALE), NULL);
 }
 
 tn_status tn__run_mm(tn__call *call)

@@ -1,13 +1,15 @@
 /* matmul.c: c = alpha * a b + beta * c, for one matrix of the batch after the
- * other. Each sum runs over rising k: in float for f32 and all narrower
- * floats, in double for f64, in wrapping 64 bits for integers. (Summing f32 in
- * double would be nearer the truth, but farther from every other device.)
+ * other, in the plain order: each sum runs over rising k, a product being added
+ * with one rounding: in float for f32 and all narrower floats, in double for
+ * f64, in wrapping 64 bits for integers. (Summing f32 in double would be nearer
+ * the truth, but farther from every other device.)
  *
  * A row of sums is built at a time, by adding a[m, k] times row k of b: the
  * order of each sum is the plain one, and a compiler may still take several
  * columns at once. */
 #include "reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Sums of one row, and b as k x n, in what dtype computes in. */
@@ -28,17 +30,17 @@ static void set(line to, tn_dtype dtype, int64_t i, tn_number x)
         to.u64[i] = (uint64_t)x.i;
 }
 
-/* sum[j] += x * b[j] */
+/* sum[j] += x * b[j], rounded once */
 static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
                          tn_number x, int64_t n)
 {
     if (dtype == TN_F64) {
         for (int64_t j = 0; j < n; j++)
-            sum.f64[j] += x.f * b.f64[from + j];
+            sum.f64[j] = fma(x.f, b.f64[from + j], sum.f64[j]);
     } else if (reference_is_float(dtype)) {
         float xf = (float)x.f;
         for (int64_t j = 0; j < n; j++)
-            sum.f32[j] += xf * b.f32[from + j];
+            sum.f32[j] = fmaf(xf, b.f32[from + j], sum.f32[j]);
     } else if (dtype == TN_BOOL) {
         for (int64_t j = 0; j < n; j++)
             sum.u64[j] |= (uint64_t)x.i & b.u64[from + j];
@@ -48,15 +50,18 @@ static void add_multiple(line sum, line b, int64_t from, tn_dtype dtype,
     }
 }
 
-/* alpha * sum[j] + beta * c; c is 0 where beta is. */
+/* alpha * sum[j], plus beta * c unless beta is 0; each step is rounded. */
 static tn_number blend(const tn_matmul_args *mm, line sum, int64_t j, tn_number c)
 {
     tn_dtype dtype = mm->c.dtype;
-    if (dtype == TN_F64)
-        return (tn_number){.f = mm->alpha * sum.f64[j] + mm->beta * c.f};
-    if (reference_is_float(dtype))
-        return (tn_number){.f = (float)mm->alpha * sum.f32[j] +
-                                (float)mm->beta * (float)c.f};
+    if (dtype == TN_F64) {
+        double x = mm->alpha * sum.f64[j];
+        return (tn_number){.f = mm->beta != 0 ? x + mm->beta * c.f : x};
+    }
+    if (reference_is_float(dtype)) {
+        float x = (float)mm->alpha * sum.f32[j], y = (float)mm->beta * (float)c.f;
+        return (tn_number){.f = mm->beta != 0 ? x + y : x};
+    }
     if (dtype == TN_BOOL)
         return (tn_number){.i = (mm->alpha != 0 && sum.u64[j]) || c.i};
     uint64_t alpha = (uint64_t)(int64_t)mm->alpha;

@@ -26,8 +26,10 @@ static const struct {
 } looser[] = {
 #define LOOSER(op, dtype, relative, absolute, reason)                         \
     {op, dtype, {relative, absolute}},
+#define BY_DISTANCE LOOSER
 #define BY_FLOAT64(op, reason)
 #include "looser.def"
+#undef BY_DISTANCE
 #undef BY_FLOAT64
 #undef LOOSER
     {NULL, 0, {0, 0}},
@@ -44,20 +46,39 @@ static bool is_among(const char *names, const char *op)
     return false;
 }
 
-bool golden_by_float64(const char *op)
+static bool is_in(const char *const *names, const char *op)
 {
-    static const char *const names[] = {
-#define LOOSER(op, dtype, relative, absolute, reason)
-#define BY_FLOAT64(op, reason) op,
-#include "looser.def"
-#undef BY_FLOAT64
-#undef LOOSER
-        NULL};
     int i = 0;
     while (names[i] && !is_among(names[i], op))
         i++;
     return names[i] != NULL;
 }
+
+#define LOOSER(op, dtype, relative, absolute, reason)
+bool golden_by_float64(const char *op)
+{
+    static const char *const names[] = {
+#define BY_FLOAT64(op, reason) op,
+#define BY_DISTANCE(op, dtype, relative, absolute, reason)
+#include "looser.def"
+#undef BY_FLOAT64
+#undef BY_DISTANCE
+        NULL};
+    return is_in(names, op);
+}
+
+bool golden_by_distance(const char *op)
+{
+    static const char *const names[] = {
+#define BY_FLOAT64(op, reason)
+#define BY_DISTANCE(op, dtype, relative, absolute, reason) op,
+#include "looser.def"
+#undef BY_FLOAT64
+#undef BY_DISTANCE
+        NULL};
+    return is_in(names, op);
+}
+#undef LOOSER
 
 tolerance tolerance_for(const char *op, tn_dtype dtype)
 {
@@ -201,5 +222,33 @@ bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room)
     }
     free(g);
     free(w);
+    return near;
+}
+
+bool golden_no_farther(tn_tensor *got, tn_tensor *want, tn_tensor *wide,
+                       char *text, size_t room)
+{
+    if (!got || !want || !wide || !same_shape(got, wide) ||
+        !same_shape(want, wide)) {
+        snprintf(text, room, "%s", tn_error() ? tn_error() : "another shape");
+        return false;
+    }
+    double *g = values(got, TN_F64), *w = values(want, TN_F64),
+           *exact = values(wide, TN_F64), most = 0;
+    bool near = g && w && exact;
+    int64_t count = tn_tensor_numel(wide);
+    for (int64_t i = 0; near && i < count; i++)
+        most = fmax(most, fabs(w[i] - exact[i]));
+    for (int64_t i = 0; near && i < count; i++) {
+        near = fabs(g[i] - exact[i]) <= most;
+        if (!near)
+            snprintf(text, room,
+                     "element %lld is %.9g, in float64 %.9g, from which "
+                     "PyTorch's farthest element is %.3g away",
+                     (long long)i, g[i], exact[i], most);
+    }
+    free(g);
+    free(w);
+    free(exact);
     return near;
 }

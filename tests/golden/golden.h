@@ -65,9 +65,14 @@ tolerance tolerance_for(const char *op, tn_dtype dtype);
 
 /* Does looser.def have this operator's results held against float64? */
 bool golden_by_float64(const char *op);
+/* ... its gradients' distance from float64's against that of PyTorch's? */
+bool golden_by_distance(const char *op);
 /* Is got, of a narrower type, the float64 result rounded, to two steps?
  * Else writes why into text. */
 bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room);
+/* Is no element of got farther from wide than want's farthest is? */
+bool golden_no_farther(tn_tensor *got, tn_tensor *want, tn_tensor *wide,
+                       char *text, size_t room);
 
 /* Is got what is wanted: shape, dtype, and each value within the tolerance
  * (NaN equals NaN)? Else writes why into text. */

@@ -37,6 +37,8 @@ done
 # compiled for them; a second process finds all of them in the cache.
 whole "every sample of every operator has the reference's bits" \
     tests/golden/bits opencl tests/golden/samples
+is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
+    "matrix products and convolutions, too"
 whole "the same in a second process" \
     tests/golden/bits opencl tests/golden/samples
 is_str "$(grep -c '^# 0 programs went through a compiler' "$scratch/output")" \
