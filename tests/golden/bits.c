@@ -8,8 +8,10 @@
  * for other bits: the device's matrix product or convolution was called, whose
  * order of summing is its own, or other_bits.def has the operator with its reason; the
  * results then lie within the operator's tolerance, or, where that is a
- * distance from float64's result, within that of each other. Prints one TAP line, with
- * the operators whose bits differ and why above it. */
+ * distance from float64's result, within that of each other. Prints one TAP
+ * line, above it the operators whose bits differ and why, and how many texts a
+ * device that gets source would compile for all of it (census.c). */
+#include "census.h"
 #include "golden.h"
 #include "vendor.h"
 
@@ -179,11 +181,14 @@ int main(int argc, char **argv)
         printf("Bail out! %s\n", tn_error());
         return 1;
     }
+    census_watch(reference);
     vendor_watch(device);
     if (!golden_each_sample(argc > 2 ? argv[2] : NULL, every, one_sample,
                             device))
         return 1;
     vendor_leave();
+    census_print();
+    census_leave();
     printf("1..1\n%s 1 - %s: %ld samples with the reference's bits, %ld "
            "within tolerance for a known cause, %ld failed, %ld refused on "
            "the reference too\n",

@@ -35,6 +35,7 @@ tests_golden_halves_SOURCES = tests/golden/halves.c \
 	tests/golden/wider_halves.def $(golden_ops)
 tests_golden_halves_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_bits_SOURCES = tests/golden/bits.c \
+	tests/golden/census.c tests/golden/census.h \
 	tests/golden/other_bits.def $(golden_ops) \
 	tests/golden/vendor.c tests/golden/vendor.h
 tests_golden_bits_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
