@@ -1,7 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am.
 bin_PROGRAMS += tools/tenon
-tools_tenon_SOURCES = tools/tenon.c
-tools_tenon_LDADD = libtenon.la
+tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h
+tools_tenon_LDADD = libtenon.la $(JANSSON_LIBS)
 EXTRA_DIST += tools/README.md
 dist_check_SCRIPTS += tests/tools/test_tenon.sh
 

@@ -3,6 +3,10 @@
  *   tenon devices      the devices that can be asked for by name
  *   tenon devices -v   and each plugin considered: file, outcome, remedy
  *   tenon info         version, the device that programs get, threads
+ *   tenon trace [-o FILE] PROGRAM [ARGUMENT...]
+ *                      runs it and writes a timeline (trace.json)
+ *   tenon trace --summary FILE [--by op|module|shapes]
+ *                      adds one up: where the time went
  *   tenon --version
  *
  * Exit status 1 and one line on stderr where something cannot be had, 2 for a
@@ -14,8 +18,14 @@
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
+#include "tenon_trace.h"
+
 static const char usage[] = "usage: tenon devices [-v]\n"
                             "       tenon info\n"
+                            "       tenon trace [-o FILE] PROGRAM "
+                            "[ARGUMENT...]\n"
+                            "       tenon trace --summary FILE "
+                            "[--by op|module|shapes]\n"
                             "       tenon --version\n";
 
 static int complain(void)
@@ -99,6 +109,10 @@ int main(int count, char **argument)
         return info();
     if (strcmp(command, "--version") == 0 && count == 2)
         return printf("tenon %s\n", tn_version()) < 0;
-    fputs(usage, stderr);
-    return 2;
+    int status = strcmp(command, "trace") == 0
+                     ? tenon_trace(count - 2, argument + 2)
+                     : 2;
+    if (status == 2)
+        fputs(usage, stderr);
+    return status;
 }

@@ -3,7 +3,8 @@
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
- * grad_scaler.h, average.h, data.h, io.h, checkpoint.h. */
+ * grad_scaler.h, average.h, data.h, io.h, checkpoint.h,
+ * trace.h. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
@@ -27,5 +28,6 @@
 #include <tenon/recompute.h>
 #include <tenon/schedule.h>
 #include <tenon/tensor.h>
+#include <tenon/trace.h>
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <tenon/ops.h>
 
+#include <base/timeline.h>
+
 #include "walk.h"
 
 /* What one call of tn_backward or tn_grad is about. */
@@ -127,6 +129,8 @@ static tn_status run(struct job *job, tn__slot *slot)
     }
     tn_status status = TN_ERR_MEMORY;
     const tn_path *path = tn_path_enter(node->made_in);
+    tn__span span;
+    tn__span_begin(&span);
     tn_scope *scope = tn_scope_open();
     if (scope) {
         status = tn__node_run(node, slot->g, out);
@@ -136,6 +140,7 @@ static tn_status run(struct job *job, tn__slot *slot)
             status = deliver(job, node, out);
         tn_scope_close(scope);
     }
+    tn__span_end(&span, "backward", tn__node_name(node), NULL);
     if (status < 0)
         tell(node);
     tn_path_enter(path);
@@ -435,7 +440,11 @@ tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
         return status;
     struct job job = {.retain = o.retain_graph || o.create_graph,
                       .create = o.create_graph};
-    return run_job(&job, root, o.gradient);
+    tn__span span;
+    tn__span_begin(&span);
+    status = run_job(&job, root, o.gradient);
+    tn__span_end(&span, "range", "backward", NULL);
+    return status;
 }
 
 /* A result belongs to the open scope, and to it alone: what another scope or

@@ -10,6 +10,7 @@ libtenon_la_SOURCES += \
 	lib/base/object.c lib/base/object.h \
 	lib/base/scope.c \
 	lib/base/thread.c lib/base/thread.h \
+	lib/base/timeline.c lib/base/timeline.h \
 	lib/base/user_object.c lib/base/fpu.h lib/base/hash.h \
 	lib/base/dtype.c
 EXTRA_DIST += lib/base/README.md

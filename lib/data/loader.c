@@ -10,6 +10,7 @@
 #include <string.h>
 #include <tenon/data.h>
 #include <tenon/random.h>
+#include <tenon/trace.h>
 
 enum { MOST_WORKERS = 256 };
 
@@ -373,8 +374,10 @@ bool tn_batch_next(tn_batch *batch, tn_loader *loader)
                                "this one goes over two loaders");
         more = false;
     }
+    tn_trace_push("batch_next");
     more = more && loader->next < tn_loader_count(loader) &&
            fill(batch, loader);
+    tn_trace_pop();
     if (!more)
         tn_batch_end(batch);
     return more;

@@ -84,9 +84,9 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program);
  * words the message: it knows the operator); other failures are recorded here.
  * fault->operand is TN_NONE if the details are lost: another thread, at fault
  * at the same time, has them. */
-tn_status tn__device_launch(tn_device *device, tn_built *built,
-                            tn_launch *launch, const char *what,
-                            tn_fault *fault);
+tn_status tn__device_launch(tn_device *device, const tn_program *program,
+                            tn_built *built, tn_launch *launch,
+                            const char *what, tn_fault *fault);
 tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
                             const char *what);
 tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,

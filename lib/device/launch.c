@@ -7,6 +7,8 @@
 
 #include "base/memory.h"
 #include "base/platform.h"
+#include "base/timeline.h"
+#include "device/tally.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,8 +133,11 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
     built_table *table = built ? NULL : built_room(work);
     if (table) {
         bool was_pending = tn__error_pending();
+        tn__span span;
+        tn__span_begin(&span);
         tn_status status =
             device->plugin->program_build(device->handle, program, &built);
+        tn__span_end(&span, "build", "program_build", NULL);
         if (status || !built) {
             built = NULL;
             told(device, "program_build", status ? status : TN_ERR_INTERNAL,
@@ -237,6 +242,17 @@ void tn__work_drain(tn_device *device)
     pthread_mutex_unlock(&device->queue_lock);
 }
 
+/* Leaves. While a trace runs what was given to an asynchronous device is
+ * waited for, so that its time is in the span of whoever gave it. */
+static tn_status leave_after(tn_device *device, const char *what,
+                             tn_status status)
+{
+    if (tn__timeline_is_live() && !device->synchronous && !status)
+        status = wait_told(device, what);
+    leave(device);
+    return status;
+}
+
 /* After the plugin's status: an index fault is handed to the caller, without
  * the plugin's words; the rest is told. */
 static tn_status finish(tn_device *device, const char *what, tn_status status,
@@ -257,16 +273,17 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
-tn_status tn__device_launch(tn_device *device, tn_built *built,
-                            tn_launch *launch, const char *what,
-                            tn_fault *fault)
+tn_status tn__device_launch(tn_device *device, const tn_program *program,
+                            tn_built *built, tn_launch *launch,
+                            const char *what, tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
     launch->tag = enter(device, what);
     tn_status status = device->plugin->launch(device->queue, built, launch);
     status = finish(device, what, status, was_pending, fault);
-    leave(device);
-    return status;
+    if (tn__timeline_is_live())
+        tn__tally_launch(device, program, launch);
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
@@ -276,8 +293,9 @@ tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
     matmul->tag = enter(device, what);
     tn_status status = device->plugin->matmul(device->queue, matmul);
     status = finish(device, what, status, was_pending, NULL);
-    leave(device);
-    return status;
+    if (tn__timeline_is_live())
+        tn__tally_matmul(device, matmul);
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
@@ -287,8 +305,9 @@ tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
     scatter->tag = enter(device, what);
     tn_status status = device->plugin->scatter(device->queue, scatter);
     status = finish(device, what, status, was_pending, fault);
-    leave(device);
-    return status;
+    if (tn__timeline_is_live())
+        tn__tally_scatter(device, scatter);
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
@@ -298,8 +317,9 @@ tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
     scan->tag = enter(device, what);
     tn_status status = device->plugin->scan(device->queue, scan);
     status = finish(device, what, status, was_pending, NULL);
-    leave(device);
-    return status;
+    if (tn__timeline_is_live())
+        tn__tally_scan(device, scan);
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
@@ -309,8 +329,9 @@ tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
     sort->tag = enter(device, what);
     tn_status status = device->plugin->sort(device->queue, sort);
     status = finish(device, what, status, was_pending, NULL);
-    leave(device);
-    return status;
+    if (tn__timeline_is_live())
+        tn__tally_sort(device, sort);
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
@@ -323,11 +344,12 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
     bool was_pending = tn__error_pending();
     conv->tag = enter(device, what);
     tn_status status = extension->run(device->queue, conv);
+    if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
+        tn__tally_conv(device, conv);
     status = status == TN_ERR_UNSUPPORTED
                  ? tn__extension_declined(device, what, was_pending)
                  : finish(device, what, status, was_pending, NULL);
-    leave(device);
-    return status;
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
@@ -340,11 +362,12 @@ tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
     bool was_pending = tn__error_pending();
     pool->tag = enter(device, what);
     tn_status status = extension->run(device->queue, pool);
+    if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
+        tn__tally_pool(device, pool);
     status = status == TN_ERR_UNSUPPORTED
                  ? tn__extension_declined(device, what, was_pending)
                  : finish(device, what, status, was_pending, NULL);
-    leave(device);
-    return status;
+    return leave_after(device, what, status);
 }
 
 tn_status tn_synchronize(tn_device *device)
@@ -373,12 +396,13 @@ static tn_status copy_now(tn_device *device, tn_copy_args *copy,
     bool was_pending = tn__error_pending();
     copy->tag = enter(device, what);
     tn_status status = device->plugin->copy(device->queue, copy);
+    if (tn__timeline_is_live())
+        tn__tally_copy(device, copy);
     if (status)
         told(device, what, status, was_pending);
     else if (!device->synchronous && copy->host)
         status = wait_told(device, what);
-    leave(device);
-    return status;
+    return leave_after(device, what, status);
 }
 
 tn_status tn__device_copy_in(tn_device *device, tn__block *dst,

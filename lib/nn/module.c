@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
+#include <tenon/trace.h>
 
 /* ---- making ----------------------------------------------------------------- */
 
@@ -281,6 +282,8 @@ tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
     running = module;
     /* What forward makes on its way is gone when it returns. */
     call.scope = tn_scope_open();
+    if (call.scope)
+        tn_trace_push(module->type->name);
     bool fine = call.scope && inputs[0];
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
@@ -304,6 +307,8 @@ bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
         fine = fine && out[i];
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
+    if (call->scope)
+        tn_trace_pop();
     tn_scope_close(call->scope);
     for (int i = 0; i < count; i++)
         tn_scope_adopt(out[i]);

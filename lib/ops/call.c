@@ -7,9 +7,11 @@
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
+#include <base/timeline.h>
 #include <math.h>
 #include <ops/mistakes.h>
 #include <ops/table.h>
+#include <stdio.h>
 #include <string.h>
 #include <tenon/ops.h>
 
@@ -470,6 +472,43 @@ static inline tn_status run_plain(tn__call *call, int count,
                : normalise_and_run(call, count, into, into_count);
 }
 
+/* "(2, 3) float32, (3) float32": the tensors of a call. */
+static void add_shapes(char *text, size_t room, const tn_value *value,
+                       int count)
+{
+    char shape[TN__SHAPE_TEXT];
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        bool list = value[i].kind == TN_VALUE_TENSORS;
+        tn_tensor *const *x =
+            list ? value[i].of.tensors : &value[i].of.tensor;
+        int tensors = list                                ? value[i].count
+                      : value[i].kind == TN_VALUE_TENSOR ? 1
+                                                          : 0;
+        for (int k = 0; k < tensors && used < room; k++)
+            used += (size_t)snprintf(
+                text + used, room - used, "%s%s %s", used ? ", " : "",
+                tn__shape_text(shape, x[k]->ndim, x[k]->shape),
+                tn_dtype_name(x[k]->dtype));
+    }
+}
+
+/* While a trace runs. */
+static __attribute__((noinline, cold)) tn_status
+run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
+{
+    char shapes[TN__SHAPE_TEXT] = "";
+    const tn_value *value = call->value; /* run_plain may put others there */
+    tn__span span;
+    tn__span_begin(&span);
+    tn_status status = run_plain(call, count, into, into_count);
+    if (span.trace && status >= 0)
+        add_shapes(shapes, sizeof shapes, value, count);
+    tn__span_end(&span, "op", call->op->name, shapes);
+    return status;
+}
+
 /* given: by a caller who filled the values by hand. */
 static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
@@ -480,7 +519,9 @@ static inline tn_status run(tn__call *call, int count, bool given,
     tn_status status =
         given ? check_given(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))
-        status = run_plain(call, count, into, into_count);
+        status = tn__timeline_is_live()
+                     ? run_timed(call, count, into, into_count)
+                     : run_plain(call, count, into, into_count);
     else
         refuse(call, call->value, call->value ? count : 0, status);
     tn__here.doing = call->doing.outer;

@@ -147,7 +147,8 @@ static tn_status run_flat(tn__call *call, const operands *of,
     tn_launch launch = {sizeof launch, 1, 0, 0, &first->numel, operand,
                         call->param, 0};
     tn_fault fault;
-    return tn__device_launch(device, built, &launch, call->op->name, &fault);
+    return tn__device_launch(device, entry->program, built, &launch,
+                             call->op->name, &fault);
 }
 
 /* ---- over a space --------------------------------------------------------------- */

@@ -284,7 +284,7 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                         (uint32_t)m.row_ndim, 0, m.extent, operand, param, 0};
     tn_fault fault = {.size = sizeof fault};
     tn_status status =
-        tn__device_launch(device, built, &launch, what, &fault);
+        tn__device_launch(device, program, built, &launch, what, &fault);
     if (status == TN_ERR_INDEX)
         return tn__fail_index(what, &fault, space->outer_ndim + space->row_ndim,
                               space->extent);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
+#include <tenon/trace.h>
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -261,6 +262,7 @@ tn_status tn_optim_step(tn_optim *optim)
                             "call tn_optim_step_closure",
                             optim->rule->name);
     tn_status status = TN_OK;
+    tn_trace_push("optim_step");
     tn_scope *scope = tn_scope_open();
     TN_NO_GRAD {
         for (tn__optim_group *g = optim->first; g && status >= 0; g = g->next) {
@@ -270,6 +272,7 @@ tn_status tn_optim_step(tn_optim *optim)
         }
     }
     tn_scope_close(scope);
+    tn_trace_pop();
     return status < 0 ? status : TN_OK;
 }
 

@@ -37,7 +37,8 @@ static tn_status launch(tn_device *device, int64_t what, const char *name,
     static tn_program program;
     tn_number param = {.i = what};
     tn_launch l = {.size = sizeof l, .param = &param};
-    return tn__device_launch(device, tn__device_built(device, &program), &l,
+    return tn__device_launch(device, &program,
+                             tn__device_built(device, &program), &l,
                              name, fault);
 }
 

@@ -74,6 +74,45 @@ else
     skip "TENON_DEVICE=cpu opens one plugin" "strace cannot be used"
 fi
 
+# ---- tenon trace -------------------------------------------------------------
+
+traced=$scratch/trace.json
+TENON_DEVICE=cpu tools/tenon trace -o "$traced" tools/tenon info \
+    >"$scratch/out" 2>"$scratch/err"
+is_str "$?" 0 "tenon trace runs a program, and has its exit status"
+out '^tenon +[0-9]' "which says what it says"
+
+(cd "$top_srcdir" && TENON_DEVICE=cpu TENON_TRACE=$traced \
+    "$OLDPWD/examples/tensors") >/dev/null 2>&1
+tenon cpu trace --summary "$traced"
+is_str "$status" 0 "a program is traced by the environment alone"
+out '^[0-9.]+ ms; limits of cpu:0: [0-9.]+ GB/s, [0-9.]+ Gop/s$' "its limits"
+out ' softmax$' "its operators, a line each"
+tenon cpu trace --summary "$traced" --by shapes
+out ' softmax [(]2, 3[)] float32' "or a line for each of their shapes"
+
+sed '$d' "$traced" >"$scratch/cut.json"
+printf '{"name":"half' >>"$scratch/cut.json"
+tenon cpu trace --summary "$scratch/cut.json"
+is_str "$status" 0 "what a killed program leaves is added up too"
+
+tenon cpu trace --summary "$scratch/none.json"
+is_str "$status" 1 "no file is an error"
+err 'none.json' "that names it"
+echo '[{"name":"other"}]' >"$scratch/other.json"
+tenon cpu trace --summary "$scratch/other.json"
+is_str "$status" 1 "so is a trace of something else"
+echo 'no JSON' >"$scratch/other.json"
+tenon cpu trace --summary "$scratch/other.json"
+is_str "$status" 1 "and what is no JSON"
+tenon cpu trace --summary "$traced" --by colour
+is_str "$status" 2 "columns are op, module and shapes"
+tenon cpu trace
+is_str "$status" 2 "a program is wanted"
+tenon cpu trace "$scratch/no-such-program"
+is_str "$status" 1 "one that there is"
+err 'no-such-program' "by name"
+
 tenon cpu device
 is_str "$status" 2 "a wrong command is answered with the usage"
 err '^usage: tenon' "on stderr"

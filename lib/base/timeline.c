@@ -1,0 +1,281 @@
+/* timeline.c: the file of a trace, an array of events in Chrome's format, one
+ * a line. Events are made by the threads and put into one buffer under a lock;
+ * the closing bracket alone comes at the end, so that what a crash leaves can
+ * still be read. */
+#include "base/timeline.h"
+
+#include "base/error.h"
+#include "base/here.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 16, EVENT = 2048, NAME = 256, SHAPES = 512 };
+
+_Atomic uint8_t tn__timeline_state;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* All under the lock. */
+static char buffer[BUFFER];
+static size_t used;
+static int file = -1;
+static int failed; /* errno of the first write that failed */
+static tn__limits limits;
+static void (*starter)(void);
+
+static _Atomic uint64_t trace_number; /* of the one that runs */
+static _Atomic uint64_t trace_count;
+static _Atomic int thread_count;
+static _Thread_local int thread_number;
+static _Thread_local tn__tally tally;
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static void flush(void)
+{
+    for (size_t done = 0; done < used && !failed;) {
+        ssize_t n = write(file, buffer + done, used - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n < 0 && errno != EINTR)
+            failed = errno;
+    }
+    used = 0;
+}
+
+static void put(const char *text, size_t length)
+{
+    if (used + length > BUFFER)
+        flush();
+    memcpy(buffer + used, text, length);
+    used += length;
+}
+
+/* text as the inside of a JSON string, cut to what room holds. */
+static void escape(char *out, size_t room, const char *text)
+{
+    size_t n = 0;
+    for (const unsigned char *c = (const unsigned char *)text;
+         *c && n + 7 < room; c++) {
+        if (*c == '"' || *c == '\\')
+            out[n++] = '\\';
+        if (*c < 0x20)
+            n += (size_t)snprintf(out + n, room - n, "\\u%04x", *c);
+        else
+            out[n++] = (char)*c;
+    }
+    out[n] = 0;
+}
+
+/* The number of arguments that an event shows varies. */
+typedef struct event {
+    char text[EVENT];
+    size_t length;
+} event;
+
+static void add(event *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add(event *e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(e->text + e->length, EVENT - e->length, format, args);
+    va_end(args);
+    if (n > 0 && (size_t)n < EVENT - e->length)
+        e->length += (size_t)n;
+}
+
+static void add_text(event *e, const char *name, const char *text)
+{
+    char inside[SHAPES];
+    escape(inside, sizeof inside, text);
+    add(e, "%s\"%s\":\"%s\"", e->text[e->length - 1] == '{' ? "" : ",", name,
+        inside);
+}
+
+/* Whole numbers alone: what separates decimals hangs on the locale. */
+static void add_number(event *e, const char *name, double x)
+{
+    add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
+        (long long)x);
+}
+
+/* x with three decimals. */
+static void add_decimal(event *e, const char *name, double x)
+{
+    long long thousandths = (long long)(x * 1000);
+    add(e, "%s\"%s\":%lld.%03lld",
+        e->text[e->length - 1] == '{' ? "" : ",", name, thousandths / 1000,
+        thousandths % 1000);
+}
+
+/* ---- spans ---------------------------------------------------------------- */
+
+void tn__span_open(tn__span *span)
+{
+    uint8_t wanted = TN__TIMELINE_WANTED;
+    if (atomic_compare_exchange_strong(&tn__timeline_state, &wanted,
+                                       TN__TIMELINE_OFF))
+        starter();
+    if (!tn__timeline_is_live())
+        return;
+    if (!thread_number)
+        thread_number = ++thread_count;
+    span->trace = atomic_load(&trace_number);
+    span->before = tally;
+    span->begin = now_us();
+}
+
+void tn__span_close(const tn__span *span, const char *category,
+                    const char *name, const char *shapes)
+{
+    double took = now_us() - span->begin;
+    if (span->trace != atomic_load(&trace_number))
+        return;
+    char inside[NAME];
+    escape(inside, sizeof inside, name);
+    event e = {.length = 0};
+    add(&e,
+        ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%ld,"
+        "\"tid\":%d", inside, category, (long)getpid(), thread_number);
+    add_decimal(&e, "ts", span->begin);
+    add_decimal(&e, "dur", took);
+    add(&e, ",\"args\":{");
+    if (shapes && *shapes)
+        add_text(&e, "shapes", shapes);
+    if (tn__here.path)
+        add_text(&e, "module", tn_path_text(tn__here.path));
+    int64_t calls = tally.calls - span->before.calls;
+    double bytes = tally.bytes - span->before.bytes;
+    double operations = tally.operations - span->before.operations;
+    if (calls) {
+        add_number(&e, "calls", (double)calls);
+        add_number(&e, "bytes", bytes);
+        add_number(&e, "operations", operations);
+    }
+    pthread_mutex_lock(&lock);
+    if (file >= 0 && span->trace == atomic_load(&trace_number)) {
+        if (calls && limits.device && tally.foreign == span->before.foreign) {
+            double least = bytes / limits.bytes;
+            if (operations / limits.operations > least)
+                least = operations / limits.operations;
+            add_decimal(&e, "of_limit", least * 1e6 / took);
+        }
+        add(&e, "}}");
+        put(e.text, e.length);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tn__timeline_count(const void *device, double bytes, double operations)
+{
+    tally.calls++;
+    tally.bytes += bytes;
+    tally.operations += operations;
+    tally.foreign += device != limits.device;
+}
+
+/* ---- start and end --------------------------------------------------------- */
+
+static void stop_at_exit(void)
+{
+    if (atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
+        tn__timeline_stop();
+}
+
+/* A child has its parent's file open, and writes nothing there. */
+static void after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    if (file >= 0)
+        close(file);
+    file = -1;
+    atomic_store(&trace_number, 0);
+    atomic_store(&tn__timeline_state, TN__TIMELINE_OFF);
+}
+
+static pthread_once_t ends_once = PTHREAD_ONCE_INIT;
+
+static void register_ends(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+    atexit(stop_at_exit);
+}
+
+tn_status tn__timeline_start(const char *path, const tn__limits *against)
+{
+    pthread_once(&ends_once, register_ends);
+    pthread_mutex_lock(&lock);
+    tn_status status = TN_OK;
+    if (file >= 0) {
+        status = tn__fail(TN_ERR_STATE, "trace_start: a trace is running; "
+                                        "tn_trace_stop ends it");
+    } else {
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (file < 0)
+            status = tn__fail(TN_ERR_IO, "trace_start: %s: %s", path,
+                              strerror(errno));
+    }
+    if (!status) {
+        used = 0;
+        failed = 0;
+        limits = *against;
+        event e = {.length = 0};
+        add(&e, "[{\"name\":\"tenon\",\"ph\":\"M\",\"pid\":%ld,\"tid\":0,"
+                "\"args\":{", (long)getpid());
+        if (limits.device) {
+            add_text(&e, "device", limits.device_name);
+            add_number(&e, "bytes_per_second", limits.bytes);
+            add_number(&e, "operations_per_second", limits.operations);
+        }
+        add(&e, "}}");
+        put(e.text, e.length);
+        atomic_store(&trace_number, ++trace_count);
+        atomic_store(&tn__timeline_state, TN__TIMELINE_ON);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+tn_status tn__timeline_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    tn_status status = TN_OK;
+    if (file < 0) {
+        status = tn__fail(TN_ERR_STATE, "trace_stop: no trace is running; "
+                                        "tn_trace_start begins one");
+    } else {
+        put("]\n", 2);
+        flush();
+        if (close(file) < 0 && !failed)
+            failed = errno;
+        if (failed)
+            status = tn__fail(TN_ERR_IO, "trace_stop: the trace is not whole: "
+                                         "%s", strerror(failed));
+    }
+    file = -1;
+    atomic_store(&trace_number, 0);
+    atomic_store(&tn__timeline_state, TN__TIMELINE_OFF);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void tn__timeline_want(void (*start)(void))
+{
+    starter = start;
+    atomic_store(&tn__timeline_state, TN__TIMELINE_WANTED);
+}

@@ -1,0 +1,19 @@
+/* tally.h: how much a call of a plugin moves and computes, from its
+ * descriptor: for a trace (base/timeline.h). Bytes are those of the elements
+ * that operands have, each counted once however often it is read. */
+#ifndef TN_LIB_DEVICE_TALLY_H
+#define TN_LIB_DEVICE_TALLY_H
+
+#include "device/device.h"
+
+void tn__tally_launch(tn_device *device, const tn_program *program,
+                      const tn_launch *launch);
+void tn__tally_matmul(tn_device *device, const tn_matmul_args *args);
+void tn__tally_scatter(tn_device *device, const tn_scatter_args *args);
+void tn__tally_scan(tn_device *device, const tn_scan_args *args);
+void tn__tally_sort(tn_device *device, const tn_sort_args *args);
+void tn__tally_copy(tn_device *device, const tn_copy_args *args);
+void tn__tally_conv(tn_device *device, const tn_conv_args *args);
+void tn__tally_pool(tn_device *device, const tn_pool_args *args);
+
+#endif

@@ -1,0 +1,6 @@
+# What this room adds to the build: see the head of Makefile.am.
+libtenon_la_SOURCES += lib/trace/trace.c
+tenoninclude_HEADERS += include/tenon/trace.h
+EXTRA_DIST += lib/trace/README.md
+check_PROGRAMS += tests/trace/test_trace
+tests_trace_test_trace_SOURCES = tests/trace/test_trace.c

@@ -1,0 +1,143 @@
+/* trace.c: the start and end of a trace, its limits, and ranges. */
+#include <base/error.h>
+#include <base/here.h>
+#include <base/timeline.h>
+#include <tenon/autograd.h>
+#include <tenon/device.h>
+#include <tenon/ops.h>
+#include <tenon/trace.h>
+
+#include <time.h>
+
+/* ---- limits ----------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+typedef tn_tensor *work_function(tn_tensor *x);
+
+/* The seconds that work takes at its best, of several: the first ones build
+ * programs, fetch memory and wake the processor. */
+static double best_of(work_function *work, tn_tensor *x, tn_device *device)
+{
+    double best = 1e9;
+    for (int i = 0; i < 6 && !tn__error_pending(); i++) {
+        tn_scope *scope = tn_scope_open();
+        double begin = now();
+        work(x);
+        tn_synchronize(device);
+        double took = now() - begin;
+        tn_scope_close(scope);
+        if (took < best)
+            best = took;
+    }
+    return best;
+}
+
+static tn_tensor *copy(tn_tensor *x)
+{
+    return tn_clone(x);
+}
+
+static tn_tensor *multiply(tn_tensor *x)
+{
+    return tn_matmul(x, x);
+}
+
+/* Of the current device; unknown, and the trace without, where they cannot be
+ * had, for want of memory perhaps. What the thread was at is not theirs. */
+static tn__limits measure(void)
+{
+    enum { ELEMENTS = 1 << 24, SIDE = 1024 };
+    const double flops = 2.0 * SIDE * SIDE * SIDE;
+    struct tn__here here = tn__here;
+    tn__here = (struct tn__here){.doing = NULL};
+    tn__limits limits = {.device = NULL};
+    tn_device *device = tn_device_current();
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        tn_tensor *flat = tn_zeros(tn_dims(ELEMENTS));
+        double bytes = 2.0 * 4 * ELEMENTS / best_of(copy, flat, device);
+        tn_tensor *square = tn_zeros(tn_dims(SIDE, SIDE));
+        double operations = flops / best_of(multiply, square, device);
+        if (!tn__error_pending())
+            limits = (tn__limits){device, tn_device_name(device), bytes,
+                                  operations};
+    }
+    tn_scope_close(scope);
+    tn_error_clear();
+    tn__here = here;
+    return limits;
+}
+
+/* ---- start and end ------------------------------------------------------------ */
+
+tn_status tn_trace_start(const char *path)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!path)
+        return tn__fail(TN_ERR_ARGUMENT, "trace_start: path is NULL");
+    tn__limits limits = {.device = NULL};
+    if (!tn__timeline_is_live())
+        limits = measure();
+    return tn__timeline_start(path, &limits);
+}
+
+tn_status tn_trace_stop(void)
+{
+    return tn__timeline_stop();
+}
+
+/* The first operator starts what TENON_TRACE asks for. A file that cannot be
+ * written is no error of that operator's. */
+static void start_wanted(void)
+{
+    tn__error before;
+    tn__error_take(&before);
+    if (tn_trace_start(tn__env("TENON_TRACE")) < 0)
+        tn__log(1, "TENON_TRACE: %s", tn_error());
+    tn_error_clear();
+    tn__error_put(&before);
+}
+
+__attribute__((constructor)) static void look_at_environment(void)
+{
+    if (tn__env("TENON_TRACE"))
+        tn__timeline_want(start_wanted);
+}
+
+/* ---- ranges --------------------------------------------------------------------- */
+
+enum { DEPTH = 64 };
+typedef struct range {
+    const char *name;
+    tn__span span;
+} range;
+static _Thread_local range open[DEPTH];
+static TN__HOT_TLS int depth;
+
+void tn_trace_push(const char *name)
+{
+    if (depth < DEPTH) {
+        /* Counted without a trace too: one may start or end in between. */
+        open[depth].span.trace = 0;
+        if (tn__timeline_is_live()) {
+            open[depth].name = name ? name : "";
+            tn__span_open(&open[depth].span);
+        }
+    }
+    depth++;
+}
+
+void tn_trace_pop(void)
+{
+    if (depth == 0)
+        return;
+    if (--depth < DEPTH)
+        tn__span_end(&open[depth].span, "range", open[depth].name, NULL);
+}

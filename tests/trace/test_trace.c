@@ -1,0 +1,254 @@
+/* test_trace.c: what a trace says of operators, gradients, modules and ranges,
+ * and what its callers get wrong. */
+#include <jansson.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+
+#include "../tap.h"
+
+static char path[64];
+
+/* The events of the file; NULL if it is no right JSON. To be released. */
+static json_t *events(void)
+{
+    json_error_t error;
+    json_t *all = json_load_file(path, 0, &error);
+    if (!all)
+        note("line %d: %s", error.line, error.text);
+    return all;
+}
+
+static const char *text(const json_t *event, const char *name)
+{
+    const json_t *in = json_object_get(event, "args");
+    const json_t *value = json_object_get(event, name);
+    const char *found = json_string_value(value ? value
+                                                : json_object_get(in, name));
+    return found ? found : "";
+}
+
+static double figure(const json_t *event, const char *name)
+{
+    const json_t *in = json_object_get(event, "args");
+    const json_t *value = json_object_get(event, name);
+    return json_number_value(value ? value : json_object_get(in, name));
+}
+
+/* Number n of those of that name and category; NULL if there are fewer. */
+static json_t *find(const json_t *all, const char *category, const char *name,
+                    int n)
+{
+    size_t i;
+    json_t *event;
+    json_array_foreach(all, i, event)
+        if (strcmp(text(event, "cat"), category) == 0 &&
+            strcmp(text(event, "name"), name) == 0 && n-- == 0)
+            return event;
+    return NULL;
+}
+
+static int count_of(const json_t *all, const char *category, const char *name)
+{
+    int n = 0;
+    while (find(all, category, name, n))
+        n++;
+    return n;
+}
+
+static bool within(const json_t *inner, const json_t *outer)
+{
+    return figure(inner, "ts") >= figure(outer, "ts") &&
+           figure(inner, "ts") + figure(inner, "dur") <=
+               figure(outer, "ts") + figure(outer, "dur") + 0.002;
+}
+
+static void refused(tn_status status, tn_status code, const char *words,
+                    const char *name)
+{
+    ok(status == code && tn_error() && strstr(tn_error(), words), "%s", name);
+    note("%s", tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+}
+
+static void test_mistakes(void)
+{
+    refused(tn_trace_start(NULL), TN_ERR_ARGUMENT, "path is NULL",
+            "a trace needs a path");
+    refused(tn_trace_start("/nowhere/at/all.json"), TN_ERR_IO,
+            "/nowhere/at/all.json", "a file that cannot be made is named");
+    refused(tn_trace_stop(), TN_ERR_STATE, "tn_trace_start",
+            "what does not run cannot be stopped");
+    is_int(tn_trace_start(path), TN_OK, "a trace starts");
+    refused(tn_trace_start(path), TN_ERR_STATE, "tn_trace_stop",
+            "and not twice");
+    is_int(tn_trace_stop(), TN_OK, "and stops");
+    tn_error_set(TN_ERR_ARGUMENT, "something before");
+    is_int(tn_trace_start(path), TN_ERR_STATE,
+           "none starts while an error is pending");
+    tn_error_clear();
+    tn_trace_pop();
+    ok(!tn_error(), "a pop without a push is nothing");
+}
+
+static void test_operators(void)
+{
+    tn_tensor *a = tn_ones(tn_dims(8, 16)), *b = tn_ones(tn_dims(16, 4));
+    tn_add(a, a);
+    tn_trace_start(path);
+    tn_tensor *c = tn_matmul(a, b);
+    tn_sum(tn_add(c, tn_ones(tn_dims(1, 4))));
+    tn_transpose(a, 0, 1);
+    tn_trace_stop();
+    tn_add(a, a);
+
+    json_t *all = events();
+    const json_t *matmul = find(all, "op", "matmul", 0);
+    is_str(text(matmul, "shapes"), "(8, 16) float32, (16, 4) float32",
+           "an operator has the shapes of its tensors");
+    is_int((int)figure(matmul, "operations"), 2 * 8 * 16 * 4,
+           "a product computes 2 m n k operations");
+    is_int((int)figure(matmul, "bytes"), 4 * (8 * 16 + 16 * 4 + 8 * 4),
+           "and moves its operands");
+    ok(json_object_get(json_object_get(matmul, "args"), "of_limit"),
+       "its part of the limit is told");
+    const json_t *add = find(all, "op", "add", 0);
+    is_int((int)figure(add, "bytes"), 4 * (32 + 4 + 32),
+           "an operand that is broadcast is read once");
+    is_int(count_of(all, "op", "add"), 1,
+           "what came before and after is not there");
+    const json_t *view = find(all, "op", "transpose", 0);
+    ok(view && !json_object_get(json_object_get(view, "args"), "calls"),
+       "a view has called no device");
+    const json_t *head = json_array_get(all, 0);
+    is_str(text(head, "device"), tn_device_name(tn_device_current()),
+           "the head names the device of the limits");
+    ok(figure(head, "bytes_per_second") > 1e6 &&
+           figure(head, "operations_per_second") > 1e6,
+       "and has them");
+    json_decref(all);
+}
+
+static void test_training(void)
+{
+    tn_module *net = tn_nn_sequential(tn_nn_linear(16, 8), tn_nn_relu(),
+                                      tn_nn_linear(8, 4));
+    tn_optim *opt = tn_optim_sgd(tn_parameters(net), .lr = 0.1);
+    tn_tensor *x = tn_ones(tn_dims(5, 16));
+    tn_trace_start(path);
+    tn_trace_push("step \"1\"\n");
+    tn_backward(tn_sum(tn_forward(net, x)));
+    tn_optim_step(opt);
+    tn_trace_pop();
+    tn_trace_stop();
+
+    json_t *all = events();
+    const json_t *step = find(all, "range", "step \"1\"\n", 0);
+    const json_t *backward = find(all, "range", "backward", 0);
+    ok(step, "a range has its name, whatever is in it");
+    ok(backward && within(backward, step), "backward lies in it");
+    ok(find(all, "range", "Linear", 1), "modules are there");
+    const json_t *gradient = find(all, "backward", "relu", 0);
+    ok(gradient && within(gradient, backward),
+       "and the gradient of each operator");
+    is_str(text(gradient, "module"), "1",
+           "in the module that the operator ran in");
+    is_str(text(find(all, "op", "linear", 1), "module"), "2",
+           "as the operators");
+    ok(find(all, "range", "optim_step", 0), "and the optimizer's step");
+    json_decref(all);
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 50; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_exp(tn_ones(tn_dims(3)));
+        tn_scope_close(scope);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    pthread_t thread[4];
+    tn_trace_start(path);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&thread[i], NULL, work, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    tn_trace_stop();
+    json_t *all = events();
+    int seen[5] = {0}, first = 0;
+    size_t i;
+    json_t *event;
+    json_array_foreach(all, i, event)
+        if (strcmp(text(event, "name"), "exp") == 0) {
+            int id = (int)figure(event, "tid");
+            first = first && first < id ? first : id;
+        }
+    json_array_foreach(all, i, event)
+        if (strcmp(text(event, "name"), "exp") == 0) {
+            int id = (int)figure(event, "tid") - first;
+            seen[id < 0 || id > 4 ? 4 : id]++;
+        }
+    for (int k = 0; k < 4; k++)
+        is_int(seen[k], 50, "thread %d has its own line of 50 events", k);
+    json_decref(all);
+}
+
+static void test_ranges(void)
+{
+    tn_trace_push("before");
+    tn_trace_start(path);
+    for (int i = 0; i < 70; i++)
+        tn_trace_push(i == 3 ? NULL : "deep");
+    for (int i = 0; i < 70; i++)
+        tn_trace_pop();
+    tn_trace_pop();
+    tn_trace_push("open");
+    tn_trace_stop();
+    tn_trace_pop();
+    json_t *all = events();
+    is_int(count_of(all, "range", "deep"), 62,
+           "63 ranges fit below the first; one of them has no name");
+    is_int(count_of(all, "range", ""), 1, "NULL is the empty name");
+    is_int(count_of(all, "range", "before") + count_of(all, "range", "open"),
+           0, "ranges that the trace does not hold wholly are left out");
+    json_decref(all);
+}
+
+static void test_fork(void)
+{
+    tn_trace_start(path);
+    tn_neg(tn_ones(tn_dims(2)));
+    pid_t child = fork();
+    if (child == 0) {
+        tn_abs(tn_ones(tn_dims(2)));
+        _exit(tn_trace_stop() == TN_ERR_STATE ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    is_int(status, 0, "a child has no trace");
+    tn_trace_stop();
+    json_t *all = events();
+    is_int(count_of(all, "op", "neg"), 1, "the parent's is whole");
+    is_int(count_of(all, "op", "abs"), 0, "and without the child's events");
+    json_decref(all);
+}
+
+int main(void)
+{
+    plan_later();
+    snprintf(path, sizeof path, "test_trace.%ld.json", (long)getpid());
+    test_mistakes();
+    test_operators();
+    test_training();
+    test_threads();
+    test_ranges();
+    test_fork();
+    remove(path);
+    return done_testing();
+}

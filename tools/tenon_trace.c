@@ -1,0 +1,312 @@
+/* tenon_trace.c: `tenon trace`: runs a program with a trace, adds one up.
+ *
+ * An event's own time is what the events within it leave over; so each
+ * microsecond is counted once, and likewise what devices did. */
+#include "tenon_trace.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct event {
+    const char *name, *category, *module, *shapes; /* lent by the JSON */
+    double begin, took;      /* microseconds */
+    double bytes, operations;
+    long long thread;
+} event;
+
+/* A line of the table. */
+typedef struct line {
+    char *key; /* owned */
+    double took, bytes, operations;
+    long long calls;
+} line;
+
+typedef struct table {
+    line *line;
+    size_t count, room;
+} table;
+
+static int complain(const char *path, const char *why)
+{
+    fprintf(stderr, "tenon trace: %s: %s\n", path, why);
+    return 1;
+}
+
+/* ---- reading ------------------------------------------------------------------ */
+
+/* The file's text, with room for a bracket; NULL if it cannot be read. */
+static char *read_text(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return NULL;
+    size_t room = 1 << 20, used = 0, n;
+    char *text = malloc(room);
+    while (text && (n = fread(text + used, 1, room - used - 2, file)) > 0) {
+        used += n;
+        if (used + 2 < room)
+            continue;
+        char *more = realloc(text, room *= 2);
+        if (!more)
+            free(text);
+        text = more;
+    }
+    bool fine = text && !ferror(file);
+    fclose(file);
+    if (!fine) {
+        free(text);
+        return NULL;
+    }
+    *length = used;
+    text[used] = 0;
+    return text;
+}
+
+/* Of a program that was killed: what follows the last whole line goes, and the
+ * bracket is put there. */
+static json_t *parse(char *text, size_t length, json_error_t *error)
+{
+    json_t *events = json_loadb(text, length, 0, error);
+    char *last = events ? NULL : strrchr(text, '\n');
+    if (!last)
+        return events;
+    *last = 0;
+    if (last > text && last[-1] == ',')
+        last[-1] = 0;
+    strcat(text, "]");
+    return json_loads(text, 0, error);
+}
+
+static double number(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static const char *string(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+/* Owned; *count of them. NULL without memory. */
+static event *take_events(const json_t *events, size_t *count)
+{
+    event *list = calloc(json_array_size(events) + 1, sizeof *list);
+    *count = 0;
+    for (size_t i = 0; list && i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i);
+        const json_t *args = json_object_get(e, "args");
+        if (strcmp(string(e, "ph"), "X") != 0)
+            continue;
+        list[(*count)++] = (event){
+            string(e, "name"),
+            string(e, "cat"),
+            string(args, "module"),
+            string(args, "shapes"),
+            number(e, "ts"),
+            number(e, "dur"),
+            number(args, "bytes"),
+            number(args, "operations"),
+            json_integer_value(json_object_get(e, "tid")),
+        };
+    }
+    return list;
+}
+
+/* By thread, then beginning; what encloses comes before what it encloses. */
+static int by_time(const void *a, const void *b)
+{
+    const event *x = a, *y = b;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->took > y->took ? -1 : x->took < y->took;
+}
+
+/* Leaves to each event what is its own. Returns the microseconds in all. */
+static double take_own(event *list, size_t count)
+{
+    enum { DEPTH = 1024 };
+    size_t open[DEPTH];
+    int depth = 0;
+    double all = 0;
+    for (size_t i = 0; i < count; i++) {
+        double begin = list[i].begin, took = list[i].took;
+        double bytes = list[i].bytes, operations = list[i].operations;
+        static double end[DEPTH];
+        while (depth > 0 && (list[open[depth - 1]].thread != list[i].thread ||
+                             begin >= end[depth - 1]))
+            depth--;
+        if (depth > 0) {
+            event *outer = &list[open[depth - 1]];
+            outer->took -= took;
+            outer->bytes -= bytes;
+            outer->operations -= operations;
+        } else {
+            all += took;
+        }
+        if (depth < DEPTH) {
+            open[depth] = i;
+            end[depth++] = begin + took;
+        }
+    }
+    return all;
+}
+
+/* ---- the table ------------------------------------------------------------------ */
+
+static const char *const columns[] = {"op", "module", "shapes"};
+
+static void key_of(char *key, size_t room, const event *e, const char *by)
+{
+    bool back = strcmp(e->category, "backward") == 0;
+    if (strcmp(by, "module") == 0)
+        snprintf(key, room, "%s", *e->module ? e->module : "-");
+    else if (strcmp(by, "shapes") == 0)
+        snprintf(key, room, "%s%s %s", e->name, back ? " backward" : "",
+                 e->shapes);
+    else
+        snprintf(key, room, "%s%s", e->name, back ? " backward" : "");
+}
+
+static bool add(table *t, const char *key, const event *e)
+{
+    size_t i = 0;
+    while (i < t->count && strcmp(t->line[i].key, key) != 0)
+        i++;
+    if (i == t->room) {
+        size_t room = t->room ? t->room * 2 : 64;
+        line *more = realloc(t->line, room * sizeof *more);
+        if (!more)
+            return false;
+        t->line = more;
+        t->room = room;
+    }
+    if (i == t->count) {
+        t->line[i] = (line){.key = strdup(key)};
+        if (!t->line[i].key)
+            return false;
+        t->count++;
+    }
+    t->line[i].took += e->took;
+    t->line[i].bytes += e->bytes;
+    t->line[i].operations += e->operations;
+    t->line[i].calls++;
+    return true;
+}
+
+static int by_took(const void *a, const void *b)
+{
+    const line *x = a, *y = b;
+    return x->took > y->took ? -1 : x->took < y->took;
+}
+
+static void print(const table *t, const char *by, double all,
+                  const json_t *limits)
+{
+    double bytes = number(limits, "bytes_per_second") * 1e-6;
+    double operations = number(limits, "operations_per_second") * 1e-6;
+    printf("%.3f ms", all * 1e-3);
+    if (bytes > 0)
+        printf("; limits of %s: %.1f GB/s, %.1f Gop/s",
+               string(limits, "device"), bytes * 1e-3, operations * 1e-3);
+    printf("\n\n%10s %7s %8s %10s %8s %8s %6s  %s\n", "own ms", "share",
+           "calls", "each us", "GB/s", "Gop/s", "limit", by);
+    for (size_t i = 0; i < t->count; i++) {
+        const line *l = &t->line[i];
+        double took = l->took > 1e-3 ? l->took : 1e-3;
+        printf("%10.3f %5.1f %% %8lld %10.2f", l->took * 1e-3,
+               100 * l->took / all, l->calls, l->took / (double)l->calls);
+        if (l->bytes > 0 || l->operations > 0)
+            printf(" %8.2f %8.2f", l->bytes / took * 1e-3,
+                   l->operations / took * 1e-3);
+        else
+            printf(" %8s %8s", "-", "-");
+        double least = bytes > 0 ? l->bytes / bytes : 0;
+        if (bytes > 0 && l->operations / operations > least)
+            least = l->operations / operations;
+        if (least > 0)
+            printf(" %4.0f %%", 100 * least / took);
+        else
+            printf(" %6s", "-");
+        printf("  %s\n", l->key);
+    }
+}
+
+static int summary(const char *path, const char *by)
+{
+    size_t length = 0, count = 0;
+    char *text = read_text(path, &length);
+    if (!text)
+        return complain(path, "cannot be read");
+    json_error_t error;
+    json_t *events = parse(text, length, &error);
+    free(text);
+    const json_t *first = json_array_get(events, 0);
+    if (strcmp(string(first, "name"), "tenon") != 0) {
+        json_decref(events);
+        return complain(path, events ? "no trace of Tenon's" : error.text);
+    }
+    event *list = take_events(events, &count);
+    table t = {NULL, 0, 0};
+    bool fine = list;
+    if (fine) {
+        qsort(list, count, sizeof *list, by_time);
+        double all = take_own(list, count);
+        for (size_t i = 0; i < count && fine; i++) {
+            char key[640];
+            key_of(key, sizeof key, &list[i], by);
+            fine = add(&t, key, &list[i]);
+        }
+        if (fine) {
+            if (t.count)
+                qsort(t.line, t.count, sizeof *t.line, by_took);
+            print(&t, by, all, json_object_get(first, "args"));
+        }
+    }
+    for (size_t i = 0; i < t.count; i++)
+        free(t.line[i].key);
+    free(t.line);
+    free(list);
+    json_decref(events);
+    return fine ? 0 : complain(path, "out of memory");
+}
+
+/* ---- the command ------------------------------------------------------------------ */
+
+static int run_program(const char *path, char **program)
+{
+    if (setenv("TENON_TRACE", path, 1) < 0)
+        return complain(path, "out of memory");
+    execvp(program[0], program);
+    return complain(program[0], "cannot be run");
+}
+
+int tenon_trace(int count, char **argument)
+{
+    const char *by = columns[0];
+    if (count >= 2 && strcmp(argument[0], "--summary") == 0) {
+        if (count == 4 && strcmp(argument[2], "--by") == 0)
+            by = argument[3];
+        else if (count != 2)
+            return 2;
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+            if (strcmp(by, columns[i]) == 0)
+                return summary(argument[1], by);
+        return 2;
+    }
+    const char *path = "trace.json";
+    if (count >= 2 && strcmp(argument[0], "-o") == 0) {
+        path = argument[1];
+        argument += 2;
+        count -= 2;
+    }
+    if (count < 1 || argument[0][0] == '-')
+        return 2;
+    return run_program(path, argument);
+}
