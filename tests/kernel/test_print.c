@@ -2,6 +2,7 @@
  * CUDA C by NVRTC for five architectures. Neither needs a device.
  *
  *   TENON_TEST_TEXTS     how many of the texts each compiler gets (50; 0: all)
+ *   TENON_TEST_PART      "1/4": of these, each fourth from the second on
  *   TENON_TEST_PROGRAMS  random programs for each target (100)
  *   TENON_CUDA           folder of the CUDA toolkit (configure --with-cuda) */
 #include "printed.h"
@@ -17,6 +18,7 @@
 
 static printed_list list;
 static int most = 50; /* texts for each compiler; 0: all */
+static int part, parts = 1;
 
 static tn_target target_of(uint32_t flags)
 {
@@ -55,10 +57,21 @@ static void print_all(void)
            list.asked, list.count);
 }
 
-/* Every so many-th text is in the sample. */
-static int stride(void)
+/* Every so many-th text is in the sample, and of these every so many-th in this
+ * part of it. */
+static int sample(void)
 {
     return most < 1 || list.count <= most ? 1 : (list.count + most - 1) / most;
+}
+
+static int first(void)
+{
+    return part * sample();
+}
+
+static int stride(void)
+{
+    return parts * sample();
 }
 
 /* The sanitizers watch what they load, too, and NVRTC leaks. */
@@ -108,7 +121,7 @@ static void test_clang(const char *standard)
     if (!mkdtemp(folder))
         bail_out("cannot make a folder");
     snprintf(path, sizeof path, "%s/kernel.cl", folder);
-    for (int i = 0; i < list.count && bad < 3; i += stride(), compiled++) {
+    for (int i = first(); i < list.count && bad < 3; i += stride(), compiled++) {
         write_file(path, list.item[i].text);
         compile(standard, path, said, sizeof said);
         if (!*said)
@@ -228,7 +241,7 @@ static void test_nvrtc(void)
     }
     for (int a = 0; a < 5; a++) {
         int compiled = 0, bad = 0;
-        for (int i = 0; i < list.count && bad < 3; i += stride()) {
+        for (int i = first(); i < list.count && bad < 3; i += stride()) {
             if (!list.item[i].f64) /* CUDA devices have it */
                 continue;
             compiled++;
@@ -245,6 +258,10 @@ int main(void)
     plan_later();
     if (getenv("TENON_TEST_TEXTS"))
         most = atoi(getenv("TENON_TEST_TEXTS"));
+    const char *of = getenv("TENON_TEST_PART");
+    if (of && (sscanf(of, "%d/%d", &part, &parts) != 2 || part < 0 ||
+               part >= parts))
+        bail_out("TENON_TEST_PART=%s is not like 1/4", of);
     ok(tn__math_fn_count() > 0, "functions of the language take part");
     print_all();
     if (system("clang --version >/dev/null 2>&1") == 0) {

@@ -89,6 +89,10 @@ whole "operators, layers, optimizers, schedules, training: PyTorch's results" \
     env TENON_DEVICE=opencl tests/golden/run tests/golden/samples
 whole "tenon-plugin-check" \
     tools/tenon-plugin-check --timeout 3600 tenon-1/tn_opencl.so
-whole "each printed text through clang and NVRTC" \
-    env TENON_TEST_TEXTS=0 TENON_TEST_PROGRAMS=100 tests/kernel/test_print
+
+some_texts() {
+    env TENON_TEST_TEXTS=0 TENON_TEST_PROGRAMS=100 \
+        TENON_TEST_PART="$job/$jobs" tests/kernel/test_print
+}
+whole "each printed text through clang and NVRTC" together some_texts
 done_testing

@@ -72,5 +72,7 @@ succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
     tests/golden/bits cuda tests/golden/samples 100000
+is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
+    "in matrix products and convolutions, too"
 note <"$scratch/output"
 done_testing
