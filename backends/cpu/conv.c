@@ -37,6 +37,7 @@ typedef struct pixel_class {
 } pixel_class;
 
 typedef struct convolution {
+    const tn_cpu_routines *general;
     const tn_cpu_conv_routines *routines;
     size_t bytes; /* of an element */
     conv_images from, to;
@@ -157,8 +158,8 @@ static void pack_panel(void *context, int64_t i)
     char *to = class->panels +
                (group * c->width + first) * depth * (int64_t)c->bytes;
     for (int64_t t = 0; t < grid->taps; t++) {
-        c->routines->gather(
-            to, width,
+        tn__cpu_conv_gather(
+            c->general, c->bytes, to, width,
             c->weight + (grid->tap[t].weight + group * c->weight_group +
                          first * c->weight_to) *
                             (int64_t)c->bytes,
@@ -181,7 +182,7 @@ static void spread_run(void *context, char *memory, int64_t step,
 {
     const spreading *s = context;
     const convolution *c = s->c;
-    c->routines->spread(memory, s->channel, step,
+    tn__cpu_conv_spread(c->general, c->bytes, memory, s->channel, step,
                         s->sums + pixel * c->width * (int64_t)c->bytes,
                         c->width, c->to_channels, count, s->bias,
                         c->bias_stride);
@@ -276,10 +277,11 @@ static tn_status out_of_memory(const tn_conv_args *args)
 }
 
 static tn_status run_images(const tn_conv_args *args,
-                            const tn_cpu_conv_routines *routines, size_t bytes)
+                            const tn_cpu_routines *general, size_t bytes)
 {
-    convolution c = {.routines = routines, .bytes = bytes,
-                     .groups = args->groups};
+    const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
+    convolution c = {.general = general, .routines = routines,
+                     .bytes = bytes, .groups = args->groups};
     conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
                            sizeof *tap);
     if (!tap)
@@ -353,11 +355,10 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
             "%lld): it takes strides with a product up to %d",
             (long long)args->stride[0], (long long)args->stride[1],
             MAX_CLASSES);
-    const tn_cpu_conv_routines *routines = queue->routines->conv[type];
     size_t bytes = type == CPU_F32 ? 4 : 8;
     return args->kind == TN_CONV_WEIGHT
-               ? tn__cpu_conv_weight(args, routines, bytes)
-               : run_images(args, routines, bytes);
+               ? tn__cpu_conv_weight(args, queue->routines, bytes)
+               : run_images(args, queue->routines, bytes);
 }
 
 const tn_conv_extension tn__cpu_conv_extension = {

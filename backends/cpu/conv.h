@@ -76,10 +76,25 @@ void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
                        const int64_t *first, const int64_t *step,
                        size_t bytes, conv_visit *visit, void *context);
 
+/* The routines gather and spread; where pixels lie side by side a matrix is
+ * turned over instead, by squares in registers. bytes: of an element. */
+void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t width, const char *in,
+                         int64_t channel, int64_t step, int64_t channels,
+                         int64_t count);
+void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t channel, int64_t step,
+                         const char *in, int64_t in_row, int64_t channels,
+                         int64_t count, const char *bias, int64_t bias_step);
+
+static inline unsigned conv_type(size_t bytes)
+{
+    return bytes == 4 ? CPU_F32 : CPU_F64;
+}
+
 /* WEIGHT (conv_weight.c). */
 tn_status tn__cpu_conv_weight(const tn_conv_args *args,
-                              const tn_cpu_conv_routines *routines,
-                              size_t bytes);
+                              const tn_cpu_routines *routines, size_t bytes);
 
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);

@@ -1,5 +1,7 @@
 /* conv_grid.c: pixels, the taps they are met by, and the blocks they are cut
  * into. */
+#include <string.h>
+
 #include "conv.h"
 
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
@@ -175,4 +177,40 @@ void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
             visit(context, images->memory + at * (int64_t)bytes, column,
                   pixel, count);
         }
+}
+
+void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t width, const char *in,
+                         int64_t channel, int64_t step, int64_t channels,
+                         int64_t count)
+{
+    if (step != 1) {
+        routines->conv[conv_type(bytes)]->gather(out, width, in, channel, step,
+                                                 channels, count);
+        return;
+    }
+    routines->turn[bytes](out, width, in, channel, channels, count, 0);
+    for (int64_t p = 0; p < count && channels < width; p++)
+        memset(out + (size_t)(p * width + channels) * bytes, 0,
+               (size_t)(width - channels) * bytes);
+}
+
+void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t channel, int64_t step,
+                         const char *in, int64_t in_row, int64_t channels,
+                         int64_t count, const char *bias, int64_t bias_step)
+{
+    unsigned type = conv_type(bytes);
+    if (step != 1) {
+        routines->conv[type]->spread(out, channel, step, in, in_row, channels,
+                                     count, bias, bias_step);
+        return;
+    }
+    routines->turn[bytes](out, channel, in, in_row, count, channels, 0);
+    for (int64_t o = 0; bias && o < channels; o++) {
+        char *to = out + (size_t)(o * channel) * bytes;
+        routines->op[TN_K_ADD][type](to, to,
+                                     bias + (size_t)(o * bias_step) * bytes,
+                                     to, count, 2);
+    }
 }

@@ -18,6 +18,7 @@ enum {
 
 typedef struct gradient {
     const tn_conv_args *args;
+    const tn_cpu_routines *general;
     const tn_cpu_conv_routines *routines;
     size_t bytes;
     conv_images in, out;
@@ -55,7 +56,8 @@ static void gather_run(void *context, char *memory, int64_t step,
     const gathering *g = context;
     const gradient *w = g->w;
     int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
-    w->routines->gather(g->panel + pixel * g->width * bytes, g->width,
+    tn__cpu_conv_gather(w->general, w->bytes,
+                        g->panel + pixel * g->width * bytes, g->width,
                         memory + g->first * channel * bytes, channel, step,
                         tn__cpu_min(g->width, w->out_channels - g->first),
                         count);
@@ -141,8 +143,8 @@ static void write_tap(void *context, int64_t i)
     to += (group * w->out_channels * stride[0] + first * stride[1] +
            w->grid.tap[t].weight) *
           bytes;
-    w->routines->spread(to, stride[0], stride[1], sums, w->width,
-                        w->out_channels, channels, NULL, 0);
+    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], stride[1], sums,
+                        w->width, w->out_channels, channels, NULL, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -170,10 +172,11 @@ static void cut(gradient *w)
 }
 
 tn_status tn__cpu_conv_weight(const tn_conv_args *args,
-                              const tn_cpu_conv_routines *routines,
-                              size_t bytes)
+                              const tn_cpu_routines *general, size_t bytes)
 {
-    gradient w = {.args = args, .routines = routines, .bytes = bytes,
+    const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
+    gradient w = {.args = args, .general = general, .routines = routines,
+                  .bytes = bytes,
                   .in = tn__cpu_conv_images(&args->in, args->in_size, bytes),
                   .out =
                       tn__cpu_conv_images(&args->out, args->out_size, bytes),
