@@ -149,7 +149,7 @@ typedef struct placed {
             for (int64_t j = 0; j < p->lines; j++) {                          \
                 T x = in[j], fold = before[j];                                \
                 out[j] = fold_of(fold, x);                                    \
-                place[j] = (x op fold) | (x != x) ? i : place_before[j];      \
+                place[j] = ((x op fold) | (x != x)) ? i : place_before[j];    \
             }                                                                 \
         }                                                                     \
     }
