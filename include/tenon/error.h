@@ -1,7 +1,10 @@
 /* <tenon/error.h>: what went wrong, in words and as data.
  *
  * A failed call returns NULL or a negative status and leaves the thread's
- * first message in tn_error() until tn_error_clear(). What the message tells
+ * first message in tn_error() until tn_error_clear(). So does one that is given
+ * NULL where something is needed: after another failure that one's message
+ * stays, else there is "optim_step: optim is NULL". Attributes of NULL are NULL
+ * or 0, and nothing is recorded. What the message tells
  * can also be asked for:
  *
  *     const tn_error_details *e = tn_error_info();

@@ -70,9 +70,9 @@ TN_API bool tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b);
 
 /* ---- transfers ------------------------------------------------------- */
 
-/* x on device: x itself if it is there, else a copy (differentiable). The only
- * way data moves between devices. */
-TN_API tn_tensor *tn_to(tn_tensor *x, tn_device *device);
+/* input on device: input itself if it is there, else a copy (differentiable).
+ * The only way data moves between devices. */
+TN_API tn_tensor *tn_to(tn_tensor *input, tn_device *device);
 
 /* ---- printing -------------------------------------------------------- */
 

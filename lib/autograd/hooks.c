@@ -125,10 +125,9 @@ static tn__grad_meta *data_of(tn_tensor *x, const char *name)
 static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
                                   void *context)
 {
-    if (!x)
-        return NULL;
-    if (!hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: hook is NULL");
+    if (!x || !hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: %s is NULL",
+                             x ? "hook" : "x");
     tn__grad_meta *data = data_of(x, "register_hook");
     struct hook *own = data ? hook_new(GRAD, data->index, context) : NULL;
     if (!own)
@@ -160,10 +159,9 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              void *context)
 {
     static const char name[] = "register_post_accumulate_grad_hook";
-    if (!x)
-        return NULL;
-    if (!hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "%s: hook is NULL", name);
+    if (!x || !hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: %s is NULL", name,
+                             x ? "hook" : "x");
     tn__grad_meta *data = data_of(x, name);
     if (data && data->node->op)
         return tn__fail_null(TN_ERR_STATE,

@@ -232,7 +232,7 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
 tn_tensor *tn_requires_grad(tn_tensor *x)
 {
     if (!x)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "requires_grad: x is NULL");
     if (!is_leaf(x) && !tn__error_pending())
         return tn__fail_null(TN_ERR_STATE,
                              "requires_grad: x was made by %s and is no leaf: "

@@ -110,7 +110,7 @@ tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
 tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
 {
     if (!x)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_from_tensors: x is NULL");
     if (!y && tn__error_pending())
         return NULL; /* y failed to load: not a set without labels */
     tn_tensor *fields[] = {x, y};
@@ -188,10 +188,13 @@ static const tn__dataset_kind user_kind = {user_batch, user_release};
 
 tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 {
-    if (!type || !type->get || type->count < 0)
+    if (!type)
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_new: type is NULL");
+    if (!type->get || type->count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset: its class has no get, or a negative "
-                             "count");
+                             "dataset_new: type has %s get and a count of "
+                             "%lld; at least 0 is wanted",
+                             type->get ? "a" : "no", (long long)type->count);
     tn_dataset *set = tn__dataset_new(&user_kind, type->count);
     if (!set)
         return NULL;
@@ -229,7 +232,7 @@ static const tn__dataset_kind range_kind = {range_batch, range_release};
 tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
 {
     if (!set)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_range: set is NULL");
     if (begin < 0 || begin > end || end > set->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_range: [%lld, %lld) is not within the "
@@ -286,7 +289,9 @@ static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 
 tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
 {
-    tn_dataset *mixed = set ? choice_new(set, set->count) : NULL;
+    if (!set)
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_shuffle: set is NULL");
+    tn_dataset *mixed = choice_new(set, set->count);
     if (!mixed)
         return NULL;
     tn__order_shuffle(mixed->of.choice.index, set->count, seed, 0);
@@ -297,11 +302,13 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                               int64_t count)
 {
     if (!set)
-        return NULL;
-    if (count < 0 || (count && !index))
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_subset: set is NULL");
+    if (count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_subset: index is NULL or count is "
-                             "negative");
+                             "dataset_subset: count is %lld; at least 0 is "
+                             "wanted", (long long)count);
+    if (count && !index)
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_subset: index is NULL");
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count) {
             tn__fail_outside(
@@ -325,6 +332,9 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
 tn_dataset *tn_dataset_from_csv(const char *path,
                                 const tn_csv_options *options)
 {
+    if (!path)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_from_csv: path is NULL");
     tn_csv_options wide = {.size = sizeof wide};
     if (options)
         memcpy(&wide, options,
@@ -355,12 +365,15 @@ int64_t tn_dataset_count(const tn_dataset *set)
 int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
                      tn_tensor **fields)
 {
-    if (!set)
-        return TN_ERR_ARGUMENT;
-    if (!index || !fields || count < 1)
+    if (!set || !index || !fields)
+        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: %s is NULL",
+                        !set     ? "set"
+                        : !index ? "index"
+                                 : "fields");
+    if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: index or fields is NULL, or count is "
-                        "below 1");
+                        "dataset_batch: count is %lld; 1 or more is wanted",
+                        (long long)count);
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count)
             return tn__fail_outside(

@@ -158,7 +158,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
                               const tn_loader_options *options)
 {
     if (!set)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "loader: set is NULL");
     tn_loader_options all = {.size = sizeof all};
     if (options)
         memcpy(&all, options,

@@ -168,7 +168,7 @@ tn_text *tn_text_from_string_with(const char *string,
                                   const tn_text_options *options)
 {
     if (!string)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_from_string: string is NULL");
     return text_new((const unsigned char *)string, strlen(string),
                     "text_from_string", options);
 }
@@ -196,7 +196,7 @@ static void copy_ids(const tn_text *text, int64_t begin, int64_t count,
 tn_tensor *tn_text_ids(const tn_text *text)
 {
     if (!text)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_ids: text is NULL");
     int64_t *id = tn__alloc((size_t)text->count * sizeof *id);
     if (!id)
         return NULL;
@@ -241,7 +241,8 @@ static int64_t encode(const tn_text *text, const unsigned char *data,
 tn_tensor *tn_text_encode(const tn_text *text, const char *string)
 {
     if (!text || !string)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: %s is NULL",
+                             text ? "string" : "text");
     size_t bytes = strlen(string);
     int64_t *id = tn__alloc(bytes * sizeof *id);
     if (!id)
@@ -282,7 +283,8 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
 char *tn_text_decode(const tn_text *text, tn_tensor *ids)
 {
     if (!text || !ids)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_decode: %s is NULL",
+                             text ? "ids" : "text");
     tn_dtype dtype = tn_tensor_dtype(ids);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
         return tn__fail_null(TN_ERR_DTYPE,
@@ -336,7 +338,7 @@ static const tn__dataset_kind stretches_kind = {stretches_batch,
 tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
 {
     if (!text)
-        return NULL;
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_from_text: text is NULL");
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_from_text: length is %lld; a text of "

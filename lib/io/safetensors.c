@@ -81,11 +81,9 @@ tn_safetensors *tn_safetensors_open(const char *path)
 
 tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
 {
-    if (!file)
-        return NULL;
-    if (!prefix)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_part: prefix is NULL");
+    if (!file || !prefix)
+        return tn__fail_null(TN_ERR_ARGUMENT, "safetensors_part: %s is NULL",
+                             file ? "prefix" : "file");
     tn_safetensors *part = tn__calloc(1, sizeof *part);
     if (!part)
         return NULL;
@@ -149,11 +147,9 @@ static bool can_wrap(const tn_device *device, const void *data, tn_dtype dtype)
 
 tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
 {
-    if (!file)
-        return NULL;
-    if (!name)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_tensor: name is NULL");
+    if (!file || !name)
+        return tn__fail_null(TN_ERR_ARGUMENT, "safetensors_tensor: %s is NULL",
+                             file ? "name" : "file");
     const tn__safetensors_entry *entry =
         tn__safetensors_find(&file->header, name);
     if (!entry)
@@ -263,13 +259,28 @@ static tn_status write_tensor(FILE *stream, tn_tensor *x)
 }
 
 static tn_status check_arguments(const char *path, const char *const *names,
-                                 tn_tensor *const *tensors, int count)
+                                 tn_tensor *const *tensors, int count,
+                                 const char *const (*metadata)[2],
+                                 int metadata_count)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!path || count < 0 || (count && (!names || !tensors)))
+    if (count < 0 || metadata_count < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "safetensors_save: path, names or tensors is NULL");
+                        "safetensors_save: count is %d, metadata_count %d; at "
+                        "least 0 is wanted", count, metadata_count);
+    const char *missing = !path                         ? "path"
+                          : count && !names              ? "names"
+                          : count && !tensors            ? "tensors"
+                          : metadata_count && !metadata ? "metadata"
+                                                         : NULL;
+    if (missing)
+        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: %s is NULL",
+                        missing);
+    for (int i = 0; i < metadata_count; i++)
+        if (!metadata[i][0] || !metadata[i][1])
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "safetensors_save: metadata[%d] is NULL", i);
     for (int i = 0; i < count; i++) {
         if (!names[i] || !tensors[i])
             return tn__fail(TN_ERR_ARGUMENT,
@@ -287,7 +298,8 @@ tn_status tn_safetensors_save(const char *path, const char *const *names,
                               const char *const (*metadata)[2],
                               int metadata_count)
 {
-    tn_status status = check_arguments(path, names, tensors, count);
+    tn_status status = check_arguments(path, names, tensors, count,
+                                       metadata, metadata_count);
     if (status < 0)
         return status;
     char *text =

@@ -66,6 +66,8 @@ tn_status tn_module_save(void *module, const char *path)
         return TN_ERR_STATE;
     if (!tn__nn_module(module, "module_save"))
         return TN_ERR_ARGUMENT;
+    if (!path)
+        return tn_error_set(TN_ERR_ARGUMENT, "module_save: path is NULL");
     tn_scope *scope = tn_scope_open();
     state *s = state_of(module);
     tn_status status =
@@ -142,6 +144,8 @@ tn_status tn_module_load(void *module, const char *path)
         return TN_ERR_STATE;
     if (!tn__nn_module(module, "module_load"))
         return TN_ERR_ARGUMENT;
+    if (!path)
+        return tn_error_set(TN_ERR_ARGUMENT, "module_load: path is NULL");
     tn_scope *scope = tn_scope_open();
     tn_safetensors *file = tn_safetensors_open(path);
     state *s = file ? state_of(module) : NULL;

@@ -163,6 +163,9 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     if (v->kind == TN_VALUE_DTYPE && !tn_dtype_bytes((tn_dtype)v->of.i))
         return tn__fail(TN_ERR_DTYPE, "%s: %s: %lld is no dtype", op->name,
                         arg->name, (long long)v->of.i);
+    if (v->kind == TN_VALUE_TENSORS && v->count > 0 && !v->of.tensors)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", op->name,
+                        arg->name);
     if (v->kind == TN_VALUE_TENSORS)
         for (int k = 0; k < v->count; k++)
             if (!v->of.tensors[k])
@@ -536,6 +539,8 @@ static inline int run_outputs(const tn_op *op, const tn_value *value,
     call.op = op;
     call.value = value;
     call.out = made;
+    if (TN__UNLIKELY(!out && room > 0))
+        return tn__fail(TN_ERR_ARGUMENT, "%s: out is NULL", op->name);
     tn_status status = run(&call, count, given, NULL, 0);
     if (status < 0)
         return status;

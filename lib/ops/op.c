@@ -103,7 +103,7 @@ int tn_op_call(const tn_op *op, const tn_value *values, int count,
 {
     if (!op)
         return tn__fail(TN_ERR_ARGUMENT, "op_call: op is NULL");
-    return tn__op_run_given(op, values, count, out, out ? room : 0);
+    return tn__op_run_given(op, values, count, out, room);
 }
 
 tn_status tn_op_call_into(const tn_op *op, const tn_value *values, int count,
@@ -121,10 +121,12 @@ tn_status tn_op_call_into(const tn_op *op, const tn_value *values, int count,
 
 tn_tensor *tn_call(const char *name, tn_tensor *first, ...)
 {
+    if (!name)
+        return tn__fail_null(TN_ERR_ARGUMENT, "call: name is NULL");
     const tn_op *op = tn_op_find(name);
     if (!op)
         return tn__fail_null(TN_ERR_ARGUMENT, "call: no operator is named %s",
-                             name ? name : "NULL");
+                             name);
     tn_value value[TN__OP_MAX_ARGS];
     va_list args;
     va_start(args, first);

@@ -103,6 +103,8 @@ static tn_status add_group(tn_optim *optim, tn_parameter_list *parameters,
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                         double lr, double momentum, double weight_decay)
 {
+    if (!parameters)
+        tn_error_set(TN_ERR_ARGUMENT, "%s: parameters is NULL", rule->name);
     if (!parameters || (rule->text && !tn__optim_op(rule->text, &rule->op)))
         return NULL;
     tn_optim *optim = tn_object_new(&optim_class, 0);
@@ -294,6 +296,8 @@ double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
 
 void tn_optim_zero_grad(tn_optim *optim)
 {
+    if (!optim)
+        tn_error_set(TN_ERR_ARGUMENT, "optim_zero_grad: optim is NULL");
     for (tn__optim_group *g = optim ? optim->first : NULL; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             tn_tensor *p = tn_parameters_at(g->parameters, i);

@@ -366,8 +366,12 @@ tn_status tn_optim_load(tn_optim *optim, const char *path)
 char *tn_optim_state(tn_optim *optim, tn_optim_state_visit visit,
                      void *context)
 {
-    if (!optim || check_call("optim_state", optim, "") < 0)
+    if (check_call("optim_state", optim, "") < 0)
         return NULL;
+    if (!visit) {
+        tn_error_set(TN_ERR_ARGUMENT, "optim_state: visit is NULL");
+        return NULL;
+    }
     tn_scope *scope = tn_scope_open();
     list *l = state_of(optim);
     char *text = l ? text_of(optim) : NULL;
@@ -383,8 +387,10 @@ tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
 {
     if (tn_error())
         return TN_ERR_STATE;
+    if (!part)
+        return tn_error_set(TN_ERR_ARGUMENT, "optim_load_part: part is NULL");
     tn_status status =
-        check_call("optim_load", optim, tn_safetensors_path(part));
+        check_call("optim_load_part", optim, tn_safetensors_path(part));
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();

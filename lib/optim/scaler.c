@@ -88,8 +88,13 @@ static tn_status check_call(const char *call, const tn_grad_scaler *scaler)
 
 tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
 {
-    if (!scaler || !loss || scaler->disabled)
-        return scaler ? loss : NULL;
+    if (!scaler || !loss) {
+        tn_error_set(TN_ERR_ARGUMENT, "grad_scaler_scale: %s is NULL",
+                     scaler ? "loss" : "scaler");
+        return NULL;
+    }
+    if (scaler->disabled)
+        return loss;
     tn_scope *scope = tn_scope_open();
     tn_tensor *wide = tn_dtype_bytes(tn_tensor_dtype(loss)) < 4
                           ? tn_to_dtype(loss, TN_F32)

@@ -21,8 +21,10 @@ static const tn_object_class schedule_class = {
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra)
 {
-    if (!optim)
+    if (!optim) {
+        tn_error_set(TN_ERR_ARGUMENT, "%s: optim is NULL", kind->name);
         return NULL;
+    }
     tn_schedule *schedule = tn_object_new(&schedule_class, extra);
     if (schedule) {
         schedule->kind = kind;

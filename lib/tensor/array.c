@@ -193,7 +193,7 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
 
 /* Is `bytes` what x takes as an array? */
 static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
-                        const char *what)
+                        const char *what, const char *name)
 {
     size_t need = (size_t)x->numel * tn_dtype_bytes(x->dtype);
     if (bytes != need) {
@@ -204,7 +204,7 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
         return false;
     }
     if (!array && need) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: the array is NULL", what);
+        tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", what, name);
         return false;
     }
     return true;
@@ -214,7 +214,7 @@ tn_status tn_tensor_to_array(tn_tensor *x, void *out, size_t bytes)
 {
     if (!x)
         return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: x is NULL");
-    if (!check_bytes(x, out, bytes, "tensor_to_array"))
+    if (!check_bytes(x, out, bytes, "tensor_to_array", "out"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
         return TN_OK;
@@ -238,7 +238,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
         return TN_ERR_STATE;
     if (!x)
         return tn__fail(TN_ERR_ARGUMENT, "tensor_set_array: x is NULL");
-    if (!check_bytes(x, data, bytes, "tensor_set_array"))
+    if (!check_bytes(x, data, bytes, "tensor_set_array", "data"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
         return TN_OK;

@@ -304,5 +304,8 @@ tn_status tn_fprint(FILE *file, tn_tensor *x)
 
 void tn_print(tn_tensor *x)
 {
-    tn_fprint(stdout, x);
+    if (!x)
+        tn__fail(TN_ERR_ARGUMENT, "print: x is NULL");
+    else
+        tn_fprint(stdout, x);
 }

@@ -65,8 +65,10 @@ static tn_average *make(void *module, const tn_average_options *o)
 tn_average *tn_average_new_with(void *module,
                                 const tn_average_options *options)
 {
-    if (!module)
+    if (!module) {
+        tn_error_set(TN_ERR_ARGUMENT, "average_new: module is NULL");
         return NULL;
+    }
     tn_average_options o = {.size = sizeof o};
     if (options)
         memcpy(&o, options,

@@ -346,6 +346,7 @@ static void test_mistakes(void)
     ok(!tn_tensor_register_hook(x, NULL, NULL), "no hook without a function");
     is_error(TN_ERR_ARGUMENT, "register_hook: hook is NULL", "no function");
     ok(!tn_tensor_register_hook(NULL, look, NULL), "no hook on NULL");
+    is_error(TN_ERR_ARGUMENT, "register_hook: x is NULL", "no tensor");
     ok(tn_tensor_retain_grad(plain) < 0, "nothing to retain");
     is_error(TN_ERR_STATE,
              "retain_grad: x does not require a gradient: mark it, or what it "

@@ -357,9 +357,10 @@ static void check_given_values(void)
                    "add: other: 77 is no kind of value");
     refused_status(tn_op_call(add, NULL, 2, &out, 1),
                    "add: values is NULL, count 2");
-    refused_status(tn_op_call(add, of, 1, NULL, 1), "add: other is missing");
+    refused_status(tn_op_call(add, of, 1, &out, 1), "add: other is missing");
     of[1] = of[0];
-    refused_status(tn_op_call(add, of, 2, NULL, 1),
+    refused_status(tn_op_call(add, of, 2, NULL, 1), "add: out is NULL");
+    refused_status(tn_op_call(add, of, 2, &out, 0),
                    "add: 1 results, room for 0");
     of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
     refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),

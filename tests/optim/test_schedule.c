@@ -152,8 +152,8 @@ static void test_mistakes(void)
     REFUSED(tn_schedule_one_cycle_lr(optim, 1, 10, .pct_start = 1.5),
             TN_ERR_ARGUMENT,
             "OneCycleLR: pct_start is 1.5; it must be between 0 and 1");
-    ok(!tn_schedule_exponential_lr(NULL, 0.9) && !tn_error(),
-       "a schedule of NULL is NULL");
+    REFUSED(tn_schedule_exponential_lr(NULL, 0.9), TN_ERR_ARGUMENT,
+            "ExponentialLR: optim is NULL");
 
     tn_schedule *schedule = tn_schedule_one_cycle_lr(optim, 1, 1);
     double first = tn_optim_lr(optim);

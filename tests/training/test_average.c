@@ -170,7 +170,9 @@ static void check_mistakes(void)
 {
     tn_module *m = tn_nn_linear(2, 2);
     tn_average *average = tn_average_new(m);
-    ok(!tn_average_new(NULL) && !tn_error(), "NULL gives NULL");
+    ok(!tn_average_new(NULL), "no module, no average");
+    is_str(tn_error(), "average_new: module is NULL", "is told");
+    tn_error_clear();
     ok(!tn_average_new(m, .decay = 1), "a decay of 1 is refused");
     is_str(tn_error(), "average_new: decay is 1; it must be at least 0 and "
                        "below 1", "by name");

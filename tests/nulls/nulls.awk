@@ -1,0 +1,129 @@
+# nulls.awk: the calls of test_nulls.c, from the public headers.
+#
+# For each function that TN_API marks and that takes a pointer, a function here
+# that calls it with NULL for pointer `at` (all of them for -1) and a plausible
+# value for whatever else, PLAUSIBLE_<type>; and a row of a table with the
+# names. Types without a plausible value are told by the table.
+
+function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
+
+function mangle(t,   s) {
+    s = t
+    gsub(/const|struct /, "", s)
+    gsub(/\*/, " p ", s)
+    s = trim(s)
+    gsub(/[^A-Za-z0-9_]+/, "_", s)
+    return s
+}
+
+# Splits the parameters at commas outside parentheses.
+function split_args(text, out,   i, c, depth, n, at) {
+    n = 0; depth = 0; at = ""
+    for (i = 1; i <= length(text); i++) {
+        c = substr(text, i, 1)
+        if (c == "(") depth++
+        if (c == ")") depth--
+        if (c == "," && !depth) { out[++n] = trim(at); at = "" }
+        else at = at c
+    }
+    if (trim(at) != "" && trim(at) != "void") out[++n] = trim(at)
+    return n
+}
+
+# Type and name of one parameter: ty, nm.
+function take(arg,   k) {
+    if (match(arg, /\(\*[a-z_0-9]*\)/)) {
+        nm = substr(arg, RSTART + 2, RLENGTH - 3)
+        ty = "function_" nm
+        return
+    }
+    if (match(arg, /\[[A-Z_0-9a-z]*\]$/)) {
+        arg = substr(arg, 1, RSTART - 1)
+        match(arg, /[A-Za-z_0-9]+$/)
+        nm = substr(arg, RSTART)
+        ty = trim(substr(arg, 1, RSTART - 1)) " *"
+        return
+    }
+    match(arg, /[A-Za-z_0-9]+$/)
+    nm = substr(arg, RSTART)
+    ty = trim(substr(arg, 1, RSTART - 1))
+}
+
+function is_pointer(t) {
+    return t ~ /^function_/ || t ~ /\*/ || t ~ /_hook$|_fn$/
+}
+
+# What stands for a parameter that is given: of this function's, or of its type.
+function plausible(fn,   own, type) {
+    own = substr(fn, 4) "_" nm
+    type = mangle(ty)
+    if (!known[own] && !known[type] && !told[type]++)
+        print "#error \"test_nulls.c: PLAUSIBLE_" type " is wanted, for " \
+            fn "()\""
+    return "PLAUSIBLE_" (known[own] ? own : type)
+}
+
+function result_kind(ret) {
+    return ret == "void" ? "VOID" : ret == "tn_status" ? "STATUS" \
+        : ret ~ /\*/ ? "POINTER" : ret == "double" ? "NUMBER" \
+        : ret ~ /^(int|int64_t|bool|size_t|tn_dtype)$/ ? "WHOLE" : "STRUCT"
+}
+
+function emit(proto,   args, n, i, fn, ret, pointers, values, names, list) {
+    if (!match(proto, /tn_[a-z0-9_]+ *\(/)) {
+        if (proto !~ /tenon_plugin_v1/)
+            print "#error \"nulls.awk: not understood: " proto "\""
+        return
+    }
+    fn = substr(proto, RSTART, RLENGTH - 1)
+    ret = trim(substr(proto, 1, RSTART - 1))
+    args = substr(proto, RSTART + RLENGTH)
+    sub(/\)[^)]*$/, "", args)
+    n = split_args(args, list)
+    pointers = 0
+    values = names = ""
+    for (i = 1; i <= n; i++) {
+        values = values (i > 1 ? ", " : "")
+        if (list[i] == "...") {
+            values = values "NULL"
+            continue
+        }
+        take(list[i])
+        if (ty ~ /_options \*$/) { # stands for the defaults, everywhere
+            values = values "NULL"
+        } else if (is_pointer(ty)) {
+            values = values "NULL_AT(" pointers ") ? NULL : " plausible(fn)
+            names = names "\"" nm "\", "
+            pointers++
+        } else {
+            values = values plausible(fn)
+        }
+    }
+    if (!pointers)
+        return
+    print "CALL_" result_kind(ret) "(" fn ", " values ")"
+    table = table "    {\"" fn "\", call_" fn ", " pointers ", {" names \
+        "NULL}},\n"
+}
+
+FILENAME ~ /\.c$/ { # the values
+    if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
+        known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
+    next
+}
+{
+    line = $0
+    if (line ~ /^ *#/) next
+    gsub(/\/\*[^*]*\*\//, "", line)
+    if (line ~ /^TN_API/) { in_proto = 1; text = ""; sub(/^TN_API/, "", line) }
+    if (in_proto) {
+        text = text " " line
+        if (line ~ /;/) {
+            sub(/;.*/, "", text)
+            sub(/__attribute__.*/, "", text)
+            in_proto = 0
+            emit(trim(text))
+        }
+    }
+}
+END { print "static const call calls[] = {\n" table "};" }

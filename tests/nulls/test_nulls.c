@@ -1,0 +1,524 @@
+/* Every exported function that takes a pointer is called with NULL for each of
+ * them in turn, and with nothing but NULL and zeros. Whatever comes of it,
+ * nothing crashes, and a caller hears of a NULL that cannot be meant: nothing
+ * is given back and the error begins with the function's name and names the
+ * argument. Where NULL is meant, meant[] says so and why.
+ *
+ * nulls.awk makes the calls from the public headers, so that a new function is
+ * among them; what stands for a type that has no value here yet is asked for by
+ * the compiler. Options may be NULL everywhere and are so here.
+ *
+ * Each function runs in a process of its own, as it may change what others
+ * need. */
+#include <ctype.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <math.h>
+
+#include "../tap.h"
+#include <tenon/tenon.h>
+
+/* ---- plausible values --------------------------------------------------- */
+
+static tn_tensor *x, *list[2];
+static tn_module *linear, *modules[2];
+static tn_optim *optim;
+static tn_schedule *schedule;
+static tn_grad_scaler *scaler;
+static tn_average *average;
+static tn_dataset *set;
+static tn_loader *loader;
+static tn_text *text;
+static tn_hook *hook;
+static FILE *nowhere;
+static tn_safetensors *file;
+static char room[256];
+static const char *texts[2] = {"a", "b"};
+static int64_t wholes[4] = {0, 1, 0, 1};
+static double reals[4] = {0.5, 1, 0.5, 1};
+static tn_batch batch;
+static tn_progress progress;
+static tn_memory_stats stats = {.size = sizeof stats};
+static tn_value values[2];
+static tn_module_call begun;
+static tn_nn_attention_masks masks = {.size = sizeof masks};
+static tn_checkpoint checkpoint = {.size = sizeof checkpoint};
+
+static const tn_object_class object_class = {sizeof object_class, "thing",
+                                             sizeof(tn_object), NULL};
+
+static int get_nothing(void *context, int64_t i, tn_tensor **fields)
+{
+    (void)context, (void)i;
+    fields[0] = x;
+    return 1;
+}
+static const tn_dataset_class set_class = {sizeof set_class, 1, get_nothing,
+                                           NULL};
+
+static tn_tensor *module_forward(tn_module *self, tn_tensor *input)
+{
+    (void)self;
+    return input;
+}
+static const tn_module_class module_class = {.size = sizeof module_class,
+                                             .name = "Thing",
+                                             .bytes = sizeof(tn_module),
+                                             .forward = module_forward};
+
+static tn_status rule_forward(tn_op_context *call, tn_tensor **out)
+{
+    out[0] = tn_op_context_tensor(call, 0);
+    return TN_OK;
+}
+static const tn_op_rule rule = {.size = sizeof rule,
+                                .signature = "thing_of_nulls(x)",
+                                .forward = rule_forward};
+
+static tn_tensor *check(tn_tensor *const *inputs, int count, void *context)
+{
+    (void)count, (void)context;
+    return tn_sum(inputs[0]);
+}
+
+static tn_tensor *keep_grad(tn_tensor *grad, void *context)
+{
+    (void)context;
+    return grad;
+}
+
+static tn_status accumulated(tn_tensor *leaf, void *context)
+{
+    (void)leaf, (void)context;
+    return TN_OK;
+}
+
+static tn_tensor *module_hook(tn_module *module, tn_tensor *input,
+                              tn_tensor *output, void *context)
+{
+    (void)module, (void)input, (void)context;
+    return output;
+}
+
+static double closure(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+static void state_visit(const char *name, tn_tensor *value, void *context)
+{
+    (void)name, (void)value, (void)context;
+}
+
+static tn_status recomputed(tn_tensor *const *inputs, int count,
+                            tn_tensor **out, int out_count, void *context)
+{
+    (void)count, (void)out_count, (void)context;
+    out[0] = inputs[0];
+    return TN_OK;
+}
+
+static void visit(tn_module *module, const char *path, void *context)
+{
+    (void)module, (void)path, (void)context;
+}
+
+static void log_line(int level, const char *line, void *context)
+{
+    (void)level, (void)line, (void)context;
+}
+
+static void release(void *context)
+{
+    (void)context;
+}
+
+/* By function and argument where the type's will not do. */
+#define PLAUSIBLE_grad_with_root tn_sum(x)
+#define PLAUSIBLE_call_name "relu"
+#define PLAUSIBLE_nn_multihead_attention_forward_with_attention                \
+    tn_nn_multihead_attention(4, 2)
+#define PLAUSIBLE_nn_transformer_encoder_forward_with_encoder                 \
+    tn_nn_transformer_encoder(4, 2, 1)
+#define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
+    tn_nn_transformer_decoder(4, 2, 1)
+#define PLAUSIBLE_nn_transformer_forward_with_transformer                     \
+    tn_nn_transformer(4, 2, 1, 1)
+#define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
+    tn_nn_embedding_bag(4, 3)
+#define PLAUSIBLE_nn_bilinear_forward_bilinear tn_nn_bilinear(3, 3, 2, true)
+#define PLAUSIBLE_nn_rnn_forward_rnn tn_nn_rnn(3, 4)
+#define PLAUSIBLE_nn_lstm_forward_lstm tn_nn_lstm(3, 4)
+#define PLAUSIBLE_nn_rnn_cell_forward_cell tn_nn_rnn_cell(3, 4)
+#define PLAUSIBLE_nn_lstm_cell_forward_cell tn_nn_lstm_cell(3, 4)
+#define PLAUSIBLE_module_add_child modules[0]
+#define PLAUSIBLE_tensor_to_array_bytes 24
+#define PLAUSIBLE_tensor_set_array_bytes 24
+#define PLAUSIBLE_device_mask_names "all"
+#define PLAUSIBLE_tn_dtype TN_F32
+#define PLAUSIBLE_bool true
+#define PLAUSIBLE_int 1
+#define PLAUSIBLE_int64_t 1
+#define PLAUSIBLE_uint64_t 1
+#define PLAUSIBLE_size_t sizeof room
+#define PLAUSIBLE_double 0.5
+#define PLAUSIBLE_tn_status TN_ERR_ARGUMENT
+#define PLAUSIBLE_tn_scalar tn_scalar_float(0.5)
+#define PLAUSIBLE_tn_dims_list tn_dims(3)
+#define PLAUSIBLE_tn_rng_state tn_rng_state_get()
+#define PLAUSIBLE_tn_loader_state tn_loader_state_get(loader)
+#define PLAUSIBLE_tn_grad_scaler_state tn_grad_scaler_state_get(scaler)
+#define PLAUSIBLE_char_p room
+#define PLAUSIBLE_char_p_p texts
+#define PLAUSIBLE_int64_t_p wholes
+#define PLAUSIBLE_double_p reals
+#define PLAUSIBLE_FILE_p nowhere
+#define PLAUSIBLE_void_p linear
+#define PLAUSIBLE_tn_tensor_p x
+#define PLAUSIBLE_tn_tensor_p_p list
+#define PLAUSIBLE_tn_device_p tn_device_current()
+#define PLAUSIBLE_tn_scope_p tn_scope_open()
+#define PLAUSIBLE_tn_path_p tn_path_join(NULL, "a")
+#define PLAUSIBLE_tn_op_p tn_op_find("relu")
+#define PLAUSIBLE_tn_value_p values
+#define PLAUSIBLE_tn_op_rule_p &rule
+/* There is none outside of an operator's function. */
+#define PLAUSIBLE_tn_op_context_p NULL
+#define PLAUSIBLE_tn_object_class_p &object_class
+#define PLAUSIBLE_tn_dataset_class_p &set_class
+#define PLAUSIBLE_tn_module_class_p &module_class
+#define PLAUSIBLE_tn_module_p_p modules
+#define PLAUSIBLE_tn_module_call_p &begun
+#define PLAUSIBLE_tn_nn_attention_masks_p &masks
+#define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
+#define PLAUSIBLE_tn_optim_p optim
+#define PLAUSIBLE_tn_schedule_p schedule
+#define PLAUSIBLE_tn_grad_scaler_p scaler
+#define PLAUSIBLE_tn_average_p average
+#define PLAUSIBLE_tn_checkpoint_p &checkpoint
+#define PLAUSIBLE_tn_dataset_p set
+#define PLAUSIBLE_tn_loader_p loader
+#define PLAUSIBLE_tn_text_p text
+#define PLAUSIBLE_tn_batch_p &batch
+#define PLAUSIBLE_tn_progress_p &progress
+#define PLAUSIBLE_tn_memory_stats_p &stats
+#define PLAUSIBLE_tn_hook_p hook
+#define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_gradcheck_fn check
+#define PLAUSIBLE_tn_grad_hook keep_grad
+#define PLAUSIBLE_tn_accumulated_hook accumulated
+#define PLAUSIBLE_tn_module_hook module_hook
+#define PLAUSIBLE_tn_optim_closure closure
+#define PLAUSIBLE_tn_optim_state_visit state_visit
+#define PLAUSIBLE_tn_recompute_fn recomputed
+#define PLAUSIBLE_function_visit visit
+#define PLAUSIBLE_function_log log_line
+#define PLAUSIBLE_function_release release
+#define PLAUSIBLE_function_metadata NULL
+
+/* ---- the calls ---------------------------------------------------------- */
+
+enum { MOST = 12, NAME = 64, MESSAGE = 240 };
+
+typedef struct call {
+    const char *name;
+    bool (*run)(int at); /* pointer `at` is NULL, all of them for -1; did it
+                            give anything back? */
+    int pointers;
+    const char *argument[MOST];
+} call;
+
+#define NULL_AT(i) (at == (i) || at < 0)
+#define CALL(name, gave)                                                      \
+    static bool call_##name(int at)                                           \
+    {                                                                         \
+        return gave;                                                          \
+    }
+#define CALL_POINTER(name, ...) CALL(name, name(__VA_ARGS__) != NULL)
+#define CALL_NUMBER(name, ...) CALL(name, !(isnan(name(__VA_ARGS__))))
+#define CALL_WHOLE(name, ...) CALL(name, name(__VA_ARGS__) > 0)
+#define CALL_STATUS(name, ...) CALL(name, name(__VA_ARGS__) >= 0)
+#define CALL_VOID(name, ...) CALL(name, (name(__VA_ARGS__), false))
+#define CALL_STRUCT(name, ...) CALL(name, (name(__VA_ARGS__), false))
+
+#include "tests/nulls/calls.inc" /* made */
+
+/* ---- where NULL is meant ------------------------------------------------ */
+
+/* "function.argument", or "*.argument" of any function. */
+static const struct meant {
+    const char *why, *arguments;
+} meant[] = {
+    {"an attribute of nothing is NULL, 0 or false",
+     "tensor_requires_grad.x tensor_is_leaf.x tensor_grad.x "
+     "tensor_retains_grad.x tensor_ndim.x tensor_shape.x tensor_strides.x "
+     "tensor_size.x tensor_numel.x tensor_dtype.x tensor_device.x "
+     "tensor_is_contiguous.x tensor_is_alias.a tensor_is_alias.b "
+     "average_is_swapped.average average_updates.average "
+     "average_count.average average_at.average average_name.average "
+     "object_is.object object_is.type dtype_from_name.name "
+     "dataset_count.set text_count.text text_vocabulary.text "
+     "loader_count.loader loader_state_get.loader device_count.plugin "
+     "device_name.device device_description.device "
+     "device_is_bit_exact.device path_outer.path path_text.path "
+     "grad_scaler_factor.scaler grad_scaler_state_get.scaler "
+     "safetensors_path.file safetensors_count.file safetensors_name.file "
+     "safetensors_has.file safetensors_has.name safetensors_metadata.file "
+     "safetensors_metadata.key op_find.name op_name.op op_doc.op "
+     "op_signature.op op_kernel.op op_arg_count.op op_arg_at.op "
+     "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
+     "optim_group_count.optim parameters_count.list parameters_at.list "
+     "parameters_name.list schedule_steps.schedule "
+     "is_available.specification"},
+    {"there is no such call to ask outside of an operator's function",
+     "op_context_tensor.call op_context_value.call op_context_needs_grad.call "
+     "op_context_data.call op_context_saved.call op_context_save.x"},
+    {"what is closed, given back or removed may be nothing, as with free()",
+     "scope_close.scope scope_result.scope scope_result.result keep.object "
+     "drop.object scope_adopt.object hook_remove.hook batch_end.batch "
+     "batch_next.batch batch_next.loader"},
+    {"the current device", "*.device device_set.device"},
+    {"what has no bar to draw draws none",
+     "progress_begin.progress progress_begin.file progress_begin.label "
+     "progress_step.progress progress_step.note progress_end.progress "
+     "progress_end.note"},
+    {"given on to a function as it is", "*.context"},
+    {"nothing is to be called at the end", "*.release"},
+    {"forgets what was set",
+     "tensor_set_grad.grad set_log.log set_cache_folder.path "
+     "path_enter.path"},
+    {"the outermost path", "path_join.outer"},
+    {"a set without labels", "dataset_from_tensors.y"},
+    {"the code's own words", "error_set.format"},
+    {"none is needed",
+     "*.masks *.src_masks *.tgt_masks *.memory_masks "
+     "nn_embedding_bag_forward.offsets "
+     "nn_embedding_bag_forward.per_sample_weights nn_rnn_forward.h0 "
+     "nn_lstm_forward.h0 nn_lstm_forward.c0 nn_rnn_cell_forward.h "
+     "nn_lstm_cell_forward.h nn_lstm_cell_forward.c"},
+    {"a result that is not wanted",
+     "nn_multihead_attention_forward_with.out_weights *.out_hn *.out_cn "
+     "*.out_h *.out_c"},
+    {"the operator that is called has the word",
+     "op_call.values op_call.out op_call_into.values op_call_into.out "
+     "op_apply.tensors call.first"},
+    {"the defaults", "op_apply.numbers"},
+    {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
+    {"adds nothing", "path_join.name device_mask.names"},
+};
+
+static bool has_item(const char *items, const char *function,
+                     const char *argument)
+{
+    char item[2 * NAME];
+    size_t length = (size_t)snprintf(item, sizeof item, "%s.%s", function,
+                                     argument);
+    for (const char *at = items; (at = strstr(at, item)); at += length)
+        if ((at == items || at[-1] == ' ') &&
+            (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* The table of operators says which of their inputs may be left out; results
+ * behind the first may be unwanted. */
+static bool is_optional(const char *function, const char *argument)
+{
+    char name[NAME];
+    snprintf(name, sizeof name, "%s", function + 3);
+    const tn_op *op = tn_op_find(name);
+    size_t length = strlen(name);
+    if (!op && length > 5 && strcmp(name + length - 5, "_with") == 0) {
+        name[length - 5] = '\0';
+        op = tn_op_find(name);
+    }
+    if (op && strncmp(argument, "out_", 4) == 0)
+        return true;
+    for (int i = 0; i < tn_op_arg_count(op); i++)
+        if (strcmp(tn_op_arg_at(op, i)->name, argument) == 0)
+            return tn_op_arg_at(op, i)->optional;
+    return false;
+}
+
+static bool is_meant(const char *function, const char *argument)
+{
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        if (has_item(meant[i].arguments, function + 3, argument) ||
+            has_item(meant[i].arguments, "*", argument))
+            return true;
+    return is_optional(function, argument);
+}
+
+/* ---- what came of it ---------------------------------------------------- */
+
+typedef enum { UNTRIED, TRYING, REFUSED, SILENT, BOTH, UNNAMED } outcome;
+static const char *const words[] = {
+    "was not tried", "crashed", "refused", "said nothing",
+    "gave something and an error", "was refused without its name"};
+
+/* Of one function: for each pointer, and of nothing at all. */
+static struct {
+    outcome outcome[MOST + 1];
+    char message[MOST + 1][MESSAGE];
+} *seen; /* shared with the process that tries */
+
+/* Does the word before the colon stand in the function's name? Of
+ * tn_nn_conv2d_with these are "Conv2d" and "nn_conv2d". */
+static bool is_name_at(const char *function, const char *message)
+{
+    char plain[2 * NAME] = "", word[2 * NAME] = "";
+    size_t n = 0, length = strcspn(message, ":");
+    for (const char *c = function + 3; *c && n + 1 < sizeof plain; c++)
+        if (*c != '_')
+            plain[n++] = *c;
+    n = 0;
+    for (size_t i = 0; i < length && n + 1 < sizeof word; i++)
+        if (message[i] != '_')
+            word[n++] = (char)tolower((unsigned char)message[i]);
+    return message[length] == ':' && n > 0 && strstr(plain, word);
+}
+
+/* A module may be named first: "Linear: module_add: ...". */
+static bool is_name(const char *function, const char *message)
+{
+    const char *second = strstr(message, ": ");
+    return is_name_at(function, message) ||
+           (second && is_name_at(function, second + 2));
+}
+
+static bool has_word(const char *line, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = line; (at = strstr(at, word)); at += length)
+        if (!isalnum((unsigned char)at[length]) && at[length] != '_' &&
+            (at == line || (!isalnum((unsigned char)at[-1]) && at[-1] != '_')))
+            return true;
+    return false;
+}
+
+static void try_one(const call *c, int at)
+{
+    int i = at < 0 ? c->pointers : at;
+    seen->outcome[i] = TRYING;
+    bool gave = c->run(at);
+    const char *error = tn_error();
+    snprintf(seen->message[i], MESSAGE, "%s", error ? error : "");
+    /* Whatever a layer's function calls its module is a module. */
+    bool named = error && is_name(c->name, error) &&
+                 (at < 0 || has_word(error, c->argument[at]) ||
+                  has_word(error, "module is NULL"));
+    seen->outcome[i] = !error ? SILENT
+                       : gave ? BOTH
+                       : named ? REFUSED
+                               : UNNAMED;
+    tn_error_clear();
+}
+
+static void try_function(const call *c)
+{
+    memset(seen, 0, sizeof *seen);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        for (int at = -1; at < c->pointers; at++) {
+            if (at < 0 || c->pointers > 1)
+                try_one(c, at);
+        }
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        bail_out("cannot run a process");
+    if (c->pointers == 1) { /* the same call */
+        seen->outcome[0] = seen->outcome[1];
+        memcpy(seen->message[0], seen->message[1], MESSAGE);
+    }
+}
+
+/* The first wrong thing of a function, or NULL. */
+static const char *judge(const call *c, int *at)
+{
+    bool any_meant = false;
+    for (*at = 0; *at < c->pointers; ++*at) {
+        bool may = is_meant(c->name, c->argument[*at]);
+        outcome o = seen->outcome[*at];
+        any_meant = any_meant || may;
+        if (o == REFUSED || (may && (o == SILENT || o == UNNAMED)))
+            continue;
+        return words[o];
+    }
+    outcome all = seen->outcome[c->pointers];
+    if (all == REFUSED || all == UNNAMED || (any_meant && all == SILENT))
+        return NULL;
+    return words[all];
+}
+
+static bool make_values(void)
+{
+    snprintf(room, sizeof room, "a");
+    x = tn_requires_grad(tn_ones(tn_dims(2, 3)));
+    list[0] = list[1] = x;
+    linear = tn_nn_linear(3, 4);
+    modules[0] = modules[1] = tn_nn_relu();
+    optim = tn_optim_sgd(tn_parameters(linear), .lr = 0.1);
+    schedule = tn_schedule_step_lr(optim, 1);
+    scaler = tn_grad_scaler_new();
+    average = tn_average_new(linear);
+    set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 2)), NULL);
+    loader = tn_loader_new(set);
+    text = tn_text_from_string("abcabc");
+    hook = tn_tensor_register_hook(x, keep_grad, NULL);
+    nowhere = tmpfile();
+    char path[] = "nulls.XXXXXX";
+    int descriptor = mkstemp(path);
+    tn_safetensors_save(path, texts, list, 1, NULL, 0);
+    file = tn_safetensors_open(path);
+    close(descriptor);
+    unlink(path);
+    batch = tn_batch_none();
+    values[0] = values[1] =
+        (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
+    checkpoint.module = linear;
+    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return !tn_error() && nowhere && seen != MAP_FAILED;
+}
+
+/* Given a name, what comes of that function's calls is told. */
+int main(int argc, char **argv)
+{
+    plan_later();
+    if (!make_values())
+        bail_out("%s", tn_error() ? tn_error() : "no room");
+    int refused = 0, allowed = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const call *c = &calls[i];
+        if (argc > 1 && strcmp(argv[1], c->name) != 0)
+            continue;
+        try_function(c);
+        int at;
+        const char *wrong = judge(c, &at);
+        for (int k = 0; k <= c->pointers; k++) {
+            refused += k < c->pointers && seen->outcome[k] == REFUSED;
+            allowed += k < c->pointers && seen->outcome[k] == SILENT;
+            if (wrong || argc > 1)
+                note("%s without %s %s: %s", c->name,
+                     k < c->pointers ? c->argument[k] : "anything",
+                     words[seen->outcome[k]], seen->message[k]);
+        }
+        if (wrong)
+            ok(false, "%s without %s %s", c->name,
+               at < c->pointers ? c->argument[at] : "anything", wrong);
+    }
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        note("NULL is meant, %s: %s", meant[i].why, meant[i].arguments);
+    ok(refused > 1000, "%d arguments refuse NULL, %d may be NULL, of %d "
+       "functions", refused, allowed,
+       (int)(sizeof calls / sizeof *calls));
+    return done_testing();
+}
