@@ -15,6 +15,8 @@ typedef struct span {
 static int64_t position(const cpu_task *t, const span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
+    if (plan->hoist)
+        return t->tile_at + i; /* the inner dimensions are whole */
     if (s->level == CPU_ROW)
         return (t->first_row + i) * plan->row_length;
     if (plan->tiled)
@@ -37,18 +39,12 @@ static void add_index(cpu_task *t, const cpu_op *op, const span *s,
         t->loops > 0
             ? (const uint8_t *)t->slot[t->loop[t->loops - 1].mask]
             : NULL;
+    int any = t->routines->place(where, index, stride, extent, s->n);
     bool is_fault = !(op->flags & TN_LOAD_ZERO);
-    for (int64_t i = 0; i < s->n; i++) {
-        if ((uint64_t)index[i] < (uint64_t)extent) {
-            if (where[i] != TN_CPU_OUTSIDE)
-                where[i] += index[i] * stride;
-            continue;
-        }
-        where[i] = TN_CPU_OUTSIDE;
-        if (is_fault && (!mask || mask[i]))
+    for (int64_t i = 0; any && is_fault && i < s->n; i++)
+        if ((uint64_t)index[i] >= (uint64_t)extent && (!mask || mask[i]))
             tn__cpu_plan_fault(t->plan, op->index, dim, index[i],
                                position(t, s, i));
-    }
 }
 
 /* A block that is read or written where it lies is followed, at that distance,
@@ -125,6 +121,18 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     return flat != NULL;
 }
 
+/* Offsets of the elements that a load by an index takes. */
+static void find_places(cpu_task *t, const cpu_op *op, const span *s,
+                        int64_t *where)
+{
+    const uint32_t index[3] = {op->a, op->b, op->c};
+    tn__cpu_view_offsets(&s->view[op->index], t->routines, s->at, s->n,
+                         where);
+    for (uint32_t d = 0; d < 3; d++)
+        if (index[d] != TN_CPU_NONE)
+            add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
+}
+
 static void run_load(cpu_task *t, const cpu_op *op, const span *s)
 {
     const cpu_view *view = &s->view[op->index];
@@ -139,7 +147,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         if (load_group(t, op, view, may_lend))
             return;
         may_lend = false;
-    } else {
+    } else if (plain) {
         t->slot[op->out] = t->home[op->out];
     }
     char *to = t->slot[op->out];
@@ -159,12 +167,11 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         }
         return;
     }
-    int64_t *where = (int64_t *)t->temporary;
-    const uint32_t index[3] = {op->a, op->b, op->c};
-    tn__cpu_view_offsets(view, t->routines, s->at, s->n, where);
-    for (uint32_t d = 0; d < 3; d++)
-        if (index[d] != TN_CPU_NONE)
-            add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
+    int64_t *where = (int64_t *)(op->where == TN_CPU_NONE
+                                     ? t->temporary
+                                     : t->slot[op->where]);
+    if (!t->skip || t->skip[op - t->code->op] != CPU_PLACED)
+        find_places(t, op, s, where);
     t->routines->gather[view->dtype](to, view->base, where, s->n);
 }
 
@@ -343,6 +350,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
+        if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
+            continue;
         if (t->plan->ahead)
             fetch_ahead(t);
         switch (op->code) {

@@ -70,9 +70,12 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
     b->has_rows = has_rows(program);
     unsigned fpu = tn__cpu_fpu_set(); /* constants are rounded to f32 here */
     tn_status status =
-        tn__cpu_compile(program, b->routines, true, &b->kept);
-    if (status == TN_OK && b->has_rows)
-        status = tn__cpu_compile(program, b->routines, false, &b->streamed);
+        tn__cpu_compile(program, b->routines, true, false, &b->kept);
+    if (status == TN_OK)
+        status = b->has_rows ? tn__cpu_compile(program, b->routines, false,
+                                               false, &b->streamed)
+                             : tn__cpu_compile(program, b->routines, true,
+                                               true, &b->hoisted);
     tn__cpu_fpu_restore(fpu);
     if (status < 0) {
         tn__cpu_program_free(device, b);
@@ -92,6 +95,7 @@ void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
         return;
     tn__cpu_code_release(&built->kept);
     tn__cpu_code_release(&built->streamed);
+    tn__cpu_code_release(&built->hoisted);
     free(built->operand);
     free(built);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compile.h"
+#include "task.h"
 
 const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
 
@@ -58,7 +59,8 @@ cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code)
         return &nowhere;
     cpu_op *op = &list->op[list->count++];
     *op = (cpu_op){.code = (uint8_t)code, .out = TN_CPU_NONE,
-                   .a = TN_CPU_NONE, .b = TN_CPU_NONE, .c = TN_CPU_NONE};
+                   .a = TN_CPU_NONE, .b = TN_CPU_NONE, .c = TN_CPU_NONE,
+                   .where = TN_CPU_NONE};
     return op;
 }
 
@@ -303,8 +305,9 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
     op->a = slot;
     op->index = (uint32_t)ins->imm.i;
     if (same && c->level == CPU_ELEM && c->producer[slot] > 0) {
-        unsigned by = c->body.op[c->producer[slot] - 1].code;
-        if (by == CPU_RUN || by == CPU_MATH)
+        const cpu_op *by = &c->body.op[c->producer[slot] - 1];
+        if (by->code == CPU_RUN || by->code == CPU_MATH ||
+            (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
             op->flags = CPU_DIRECT;
         c->producer[slot] = 0; /* for one store */
     }
@@ -379,6 +382,11 @@ static void compile_instruction(compiler *c, frame *f, uint32_t number)
         op->c = third;
         op->index = (uint32_t)ins->imm.i;
         op->flags = ins->sub;
+        uint32_t number_of = c->body.count;
+        if (c->code->hoisted && a != TN_CPU_NONE && c->status == TN_OK) {
+            uint32_t where = tn__cpu_slot_add(c, c->level, 8);
+            c->body.op[number_of - 1].where = where;
+        }
         return;
     }
     case TN_K_OFFSET:
@@ -515,14 +523,43 @@ static void mark_loads(compiler *c)
     }
 }
 
+/* Hoisted code: marks what hangs on no load by an index. A store makes no
+ * value early: it is for each block. Is there such a load with early
+ * indices? */
+static bool mark_early(compiler *c)
+{
+    cpu_code *code = c->code;
+    uint32_t *late = c->producer; /* of each slot */
+    bool found = false;
+    if (code->slot_count > 0)
+        memset(late, 0, code->slot_count * sizeof *late);
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        cpu_op *op = &code->op[i];
+        const uint32_t read[3] = {op->a, op->b, op->c};
+        bool early = op->out != TN_CPU_NONE;
+        for (int j = 0; j < 3; j++)
+            early = early && (read[j] == TN_CPU_NONE || !late[read[j]]);
+        op->early = early;
+        bool indexed = op->code == CPU_LOAD && op->a != TN_CPU_NONE;
+        found = found || (indexed && early);
+        if (op->out != TN_CPU_NONE)
+            late[op->out] = !early || indexed;
+        if (op->code == CPU_STORE && !late[op->a])
+            op->flags &= (uint8_t)~CPU_DIRECT;
+    }
+    return found && code->op_count <= TN_CPU_HOIST_OPS &&
+           code->slot_count <= TN_CPU_HOIST_SLOTS && code->loop_depth == 0;
+}
+
 tn_status tn__cpu_compile(const tn_program *program,
                           const tn_cpu_routines *routines, bool keep,
-                          cpu_code *code)
+                          bool hoisted, cpu_code *code)
 {
     compiler c = {.program = program, .routines = routines, .keep = keep,
                   .code = code};
     size_t values = program->ins_count;
-    *code = (cpu_code){.stage_count = program->stage_count};
+    *code = (cpu_code){.stage_count = program->stage_count,
+                       .hoisted = hoisted};
     c.main.ins = program->ins;
     c.main.narrow = malloc(values * sizeof(uint32_t) + 1);
     c.main.wide = malloc(values * sizeof(uint32_t) + 1);
@@ -548,7 +585,10 @@ tn_status tn__cpu_compile(const tn_program *program,
         }
         if (c.status == TN_OK) {
             mark_loads(&c);
-            c.status = tn__cpu_place_slots(code);
+            if (hoisted && !mark_early(&c))
+                tn__cpu_code_release(code);
+            else
+                c.status = tn__cpu_place_slots(code);
         }
     }
     free(c.main.narrow);

@@ -128,6 +128,9 @@ typedef struct cpu_op {
     uint8_t row;    /* bits: of a, b, c the slot narrow[] has one value for
                        each row, to be taken where rows are long */
     uint8_t lent;   /* bits: a, b, c is from a LENT load */
+    bool early;     /* hoisted code: hangs on no load by an index (such a load
+                       itself: its indices do not) */
+    uint32_t where; /* LOAD of hoisted code: a slot for the offsets */
     uint32_t out, a, b, c; /* slots */
     uint32_t narrow[3];
     uint32_t index; /* operand, parameter, reduction, depth of the loop */
@@ -162,6 +165,7 @@ typedef struct cpu_code {
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
     bool folds_loads; /* its elem parts only load and fold */
+    bool hoisted;     /* what is early keeps its slots from block to block */
     uint32_t loop_depth; /* most loops inside one another */
     cpu_part uniform;
 } cpu_code;
@@ -189,6 +193,8 @@ struct tn_built {
     bool has_rows; /* more than one stage, a reduction or a row part */
     cpu_code kept;     /* each value is computed once for a group */
     cpu_code streamed; /* rows too long to be kept: once for each stage */
+    cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
+                          blocks that share their indices; may be empty */
     cpu_direct direct;
     bool is_copy; /* stores what it loads, bits as they are */
     bool is_take; /* the same, with one index */
@@ -200,10 +206,10 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
                                 const tn_program *program, tn_built **built);
 void tn__cpu_program_free(tn_plugin_device *device, tn_built *built);
 
-/* Compiles one of the two codes; keep: for groups of whole rows. */
+/* Compiles one of the codes; keep: for groups of whole rows. */
 tn_status tn__cpu_compile(const tn_program *program,
                           const tn_cpu_routines *routines, bool keep,
-                          cpu_code *code);
+                          bool hoisted, cpu_code *code);
 void tn__cpu_code_release(cpu_code *code);
 /* A number as the first bytes of a register of type (8 are written). */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
@@ -249,6 +255,9 @@ static inline bool tn__cpu_is_as_stored(unsigned dtype)
 
 typedef struct cpu_plan cpu_plan;
 
+/* What of an operation may be there already. */
+enum { CPU_KNOWN = 1 /* its values */, CPU_PLACED /* LOAD: its offsets */ };
+
 /* Memory that the next block will want, as far as it is not yet on its way to
  * the cache. */
 typedef struct cpu_ahead {
@@ -279,6 +288,8 @@ typedef struct cpu_task {
     int64_t group_at, group_count; /* first point of the group, points */
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
+    const uint8_t *skip; /* of each operation: what is there already; NULL */
+    int64_t box_outer, box_count; /* for which it is (hoist.c) */
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
                                                   i: at + i / width * step[0] +
                                                   i % width * step[1] */
@@ -348,6 +359,7 @@ struct cpu_plan {
     int64_t groups_per_task, group_count;
     uint32_t tile_dim[2];       /* of tiles: the two dimensions, */
     int64_t tile[2];            /* most elements along them */
+    struct cpu_hoist *hoist; /* blocks that share indices; or NULL */
     bool columns, tiled, overlap;
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */

@@ -156,6 +156,11 @@ static int64_t block_size(const cpu_code *code, bool whole)
     return count < 256 ? 256 : count > 4096 ? 4096 : count;
 }
 
+int64_t tn__cpu_block_size(const cpu_code *code)
+{
+    return block_size(code, false);
+}
+
 /* Points without a step for any operand. */
 static int64_t shortest_run(const cpu_plan *plan)
 {
@@ -185,15 +190,17 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
-static void cut_elements(cpu_plan *plan)
+static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
     plan->kept = true;
     plan->group_rows = 1;
     plan->block = block_size(plan->code, false);
-    plan->tiled = tn__cpu_cut_tiles(plan);
-    if (!plan->tiled)
-        cut_runs(plan);
+    if (!tn__cpu_cut_shared(plan, hoist)) {
+        plan->tiled = tn__cpu_cut_tiles(plan);
+        if (!plan->tiled)
+            cut_runs(plan);
+    }
     plan->groups_per_task =
         TASK_WORK /
         (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
@@ -306,7 +313,9 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     size_t rows = round_up((size_t)plan->group_rows);
     size_t folds = code->reduce_count;
     size_t views =
-        plan->columns || plan->tiled ? plan->built->operand_count : 0;
+        plan->columns || plan->tiled || plan->hoist
+            ? plan->built->operand_count
+            : 0;
     size_t fold_bytes =
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
 
@@ -322,7 +331,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     }
     *task = (cpu_task){.plan = plan, .code = code,
                        .routines = plan->routines, .view = plan->view,
-                       .columns = plan->columns, .rows = 1};
+                       .columns = plan->columns, .rows = 1,
+                       .box_outer = -1};
     task->slot = (char **)memory;
     task->home = task->slot + slots;
     task->base = task->home + slots;
@@ -466,8 +476,9 @@ static void run_task(void *context, int64_t i)
         int64_t end =
             tn__cpu_min(first + plan->groups_per_task, plan->group_count);
         for (int64_t g = first; g < end; g++) {
-            if (plan->tiled) {
-                tn__cpu_task_tile(&task, g);
+            if (plan->tiled || plan->hoist) {
+                (plan->hoist ? tn__cpu_task_shared : tn__cpu_task_tile)(&task,
+                                                                        g);
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
             }
@@ -546,10 +557,12 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     if (built->is_take)
         return tn__cpu_launch_take(built, launch);
     cpu_plan plan;
+    cpu_hoist hoist;
     plan.built = built;
     plan.launch = launch;
     plan.routines = built->routines;
     plan.shared_rows = NULL;
+    plan.hoist = NULL;
     plan.columns = plan.tiled = false;
     plan.column_extent = 1;
     plan.row_count = tn__cpu_product(launch->extent, launch->outer_ndim);
@@ -567,7 +580,7 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     if (built->has_rows)
         cut_rows(&plan);
     else
-        cut_elements(&plan);
+        cut_elements(&plan, &hoist);
     unsigned fpu = tn__cpu_fpu_set();
     tn_status status = run_plan(&plan);
     tn__cpu_fpu_restore(fpu);

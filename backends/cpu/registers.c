@@ -35,6 +35,13 @@ static void extend_over_loops(const cpu_code *code, life *lives)
     }
 }
 
+/* A value that is there for blocks to come shares its place with none. */
+static void keep(const cpu_code *code, life *lives, uint32_t slot)
+{
+    if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
+        lives[slot] = (life){0, code->op_count - 1};
+}
+
 /* A value that a later part reads has a place for the whole group. */
 static tn_status place_group(cpu_code *code, life *lives)
 {
@@ -148,6 +155,12 @@ tn_status tn__cpu_place_slots(cpu_code *code)
             see(code, lives, op->out, i);
         }
         extend_over_loops(code, lives);
+        for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {
+            const cpu_op *op = &code->op[i];
+            keep(code, lives, op->where);
+            if (op->early && op->where == TN_CPU_NONE)
+                keep(code, lives, op->out);
+        }
         status = place_group(code, lives);
         places all[3] = {{words, 0, 8},
                          {words + slots, 0, 4},

@@ -36,6 +36,10 @@ typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
 typedef void tn_cpu_gather(void *out, const void *memory,
                            const int64_t *offset, int64_t n);
 #define TN_CPU_OUTSIDE INT64_MIN
+/* where[i] += index[i] * stride; OUTSIDE where index[i] is not below extent.
+ * Returns whether there is such an index. */
+typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
+                         int64_t extent, int64_t n);
 /* out[j * out_step + i] = memory[i * in_step + j] for i < rows, j < columns.
  * stream: past the caches where it can be had. */
 typedef void tn_cpu_turn(void *out, int64_t out_step, const void *memory,
@@ -129,6 +133,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_store *store[TN_DTYPE_END];
     tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: go run by run */
     tn_cpu_gather *gather[TN_DTYPE_END];
+    tn_cpu_place *place;
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);

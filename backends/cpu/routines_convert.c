@@ -141,8 +141,8 @@ static inline uint8_t bool_narrow(uint8_t x)
                 m[i * stride] = name##_narrow(p[i]);                          \
         }                                                                     \
     }                                                                         \
-    static void gather_##name(void *out, const void *memory,                  \
-                              const int64_t *offset, int64_t n)               \
+    static void gather_each_##name(void *out, const void *memory,             \
+                                   const int64_t *offset, int64_t n)          \
     {                                                                         \
         T *o = out;                                                           \
         const S *m = memory;                                                  \
@@ -168,6 +168,27 @@ STORAGE(i16, int16_t, int32_t)
 STORAGE(i8, int8_t, int32_t)
 STORAGE(u8, uint8_t, int32_t)
 STORAGE(bool, uint8_t, uint8_t)
+
+/* Elements of a gather that are looked at together: neighbours are a vector. */
+#define RUN 16
+#define GATHER_RUNS(name, T)                                                  \
+    static void gather_##name(void *out, const void *memory,                  \
+                              const int64_t *offset, int64_t n)               \
+    {                                                                         \
+        T *o = out;                                                           \
+        for (; n >= RUN; n -= RUN, o += RUN, offset += RUN) {                 \
+            uint64_t first = (uint64_t)offset[0], apart = 0;                  \
+            EACH(i, RUN)                                                      \
+                apart |= (uint64_t)offset[i] - first - (uint64_t)i;           \
+            if (apart == 0)                                                   \
+                memcpy(o, (const T *)memory + offset[0], RUN * sizeof *o);    \
+            else                                                              \
+                gather_each_##name(o, memory, offset, RUN);                   \
+        }                                                                     \
+        gather_each_##name(o, memory, offset, n);                             \
+    }
+GATHER_RUNS(w4, uint32_t)
+GATHER_RUNS(w8, uint64_t)
 
 /* Eight columns at once, so that both what is read and what is written stays
  * within few cache lines. */
@@ -248,12 +269,30 @@ CAST(bool_i32, uint8_t, int32_t, x)
 CAST(bool_i64, uint8_t, int64_t, x)
 CAST(bool_bool, uint8_t, uint8_t, x)
 
+static int place(int64_t *where, const int64_t *index, int64_t stride,
+                 int64_t extent, int64_t n)
+{
+    uint64_t any = 0;
+    EACH(i, n)
+    {
+        uint64_t outside = (uint64_t)index[i] >= (uint64_t)extent;
+        int64_t at = where[i] == TN_CPU_OUTSIDE
+                         ? where[i]
+                         : (int64_t)((uint64_t)where[i] +
+                                     (uint64_t)index[i] * (uint64_t)stride);
+        where[i] = outside ? TN_CPU_OUTSIDE : at;
+        any |= outside;
+    }
+    return any != 0;
+}
+
 void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
 {
+    table->place = place;
 #define SET(dtype, name)                                                      \
     table->load[TN_##dtype] = load_##name;                                    \
     table->store[TN_##dtype] = store_##name;                                  \
-    table->gather[TN_##dtype] = gather_##name;                                \
+    table->gather[TN_##dtype] = gather_each_##name;                           \
     table->narrow[TN_##dtype] = narrow_##name;
     SET(F32, w4)
     SET(F64, w8)
@@ -268,6 +307,8 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(U8, u8)
     SET(BOOL, bool)
 #undef SET
+    table->gather[TN_F32] = table->gather[TN_I32] = gather_w4;
+    table->gather[TN_F64] = table->gather[TN_I64] = gather_w8;
     table->load_tile[TN_F32] = table->load_tile[TN_I32] = load_tile_w4;
     table->load_tile[TN_F64] = table->load_tile[TN_I64] = load_tile_w8;
     table->load_tile[TN_F16] = load_tile_f16;

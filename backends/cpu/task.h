@@ -7,6 +7,8 @@
 /* Takes the calling thread's scratch memory for a task of plan; false, with
  * plan->failed set, when memory runs out. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
+/* Elements of a block of elementwise code, so that its slots stay in L1. */
+int64_t tn__cpu_block_size(const cpu_code *code);
 /* Turns the task to a group: its rows and, with columns, its views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
 /* Runs a stage's elem part over elements [first, end) of the group's rows and
@@ -19,6 +21,27 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
 bool tn__cpu_cut_tiles(cpu_plan *plan);
 /* Turns the task to a tile: its views, its block. */
 void tn__cpu_task_tile(cpu_task *task, int64_t group);
+
+/* Elementwise work with indices that are the same along some dimensions
+ * (hoist.c). */
+#define TN_CPU_HOIST_OPS 96   /* most operations, */
+#define TN_CPU_HOIST_SLOTS 160 /* slots of hoisted code */
+typedef struct cpu_hoist {
+    uint32_t ndim; /* dimensions, merged: 0 outermost */
+    uint32_t dim[2 * TN_MAX_NDIM]; /* of the launch: the innermost of each */
+    int64_t extent[2 * TN_MAX_NDIM];
+    int64_t number[2 * TN_MAX_NDIM]; /* from one to the next, in row-major
+                                        order */
+    uint32_t box_dim;  /* a block has `box` of this one, the inner ones whole */
+    int64_t box, chunks;
+    uint32_t shared;   /* bits: dimensions along which indices are the same */
+    int64_t shared_count; /* blocks along those */
+    uint8_t skip[TN_CPU_HOIST_OPS]; /* what the first of those leaves there */
+} cpu_hoist;
+/* Blocks for plan->hoist; false if there is nothing to share. */
+bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *hoist);
+/* Turns the task to a block: its views, and what is left to do. */
+void tn__cpu_task_shared(cpu_task *task, int64_t group);
 
 /* Few long rows: all threads work on one (split.c). */
 bool tn__cpu_wants_split(cpu_plan *plan);

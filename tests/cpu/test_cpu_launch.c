@@ -471,6 +471,82 @@ static void test_faults(bool across, bool twice)
         buffer_drop(buffer[i]);
 }
 
+/* out = table[p, index[q]], or twice that: the point's coordinates are in q
+ * where `mask` has a bit, else in p, so blocks share their indices. */
+static bool shares(unsigned mask, bool twice, bool outside)
+{
+    enum { DIMS = 3, TABLE = 90 };
+    static const int64_t extent[DIMS] = {23, 41, 57};
+    int64_t p_stride[DIMS] = {0}, q_stride[DIMS] = {0}, whole[DIMS];
+    int64_t p_count = TABLE, q_count = 1, count = 1, one[1] = {1};
+    int64_t table_extent[1] = {TABLE}, want = INT64_MAX;
+    for (int d = DIMS; d-- > 0; count *= extent[d]) {
+        whole[d] = count;
+        int64_t *size = mask >> d & 1 ? &q_count : &p_count;
+        (mask >> d & 1 ? q_stride : p_stride)[d] = *size;
+        *size *= extent[d];
+    }
+    int64_t *index;
+    float *table, *out;
+    tn_buffer *buffer[3] = {buffer_new((size_t)q_count * 8, &index),
+                            buffer_new((size_t)p_count * 4, &table),
+                            buffer_new((size_t)count * 4, &out)};
+    for (int64_t i = 0; i < q_count; i++)
+        index[i] = i % 7 ? (i + random_below(2)) % TABLE
+                         : random_below(TABLE);
+    fill(table, TN_F32, p_count);
+    if (outside) {
+        index[q_count - 2] = TABLE;
+        index[q_count / 2] = -1;
+    }
+    tn_launch_operand at[3] = {
+        {.buffer = buffer[0], .stride = q_stride},
+        {.buffer = buffer[1], .stride = p_stride, .index_stride = one,
+         .index_extent = table_extent},
+        {.buffer = buffer[2], .stride = whole}};
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = DIMS,
+                        .extent = extent, .operand = at};
+    builder b;
+    tn_built *built;
+    tn_fault fault = {.size = sizeof fault};
+    if (cpu->program_build(device, gather(&b, twice), &built) != TN_OK)
+        bail_out("%s", failure);
+    tn_status status = cpu->launch(queue, built, &launch);
+    cpu->queue_sync(queue, &fault);
+    bool right = status == (outside ? TN_ERR_INDEX : TN_OK);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t p = 0, q = 0;
+        for (int d = 0; d < DIMS; d++) {
+            int64_t k = i / whole[d] % extent[d];
+            p += k * p_stride[d];
+            q += k * q_stride[d];
+        }
+        bool inside = (uint64_t)index[q] < TABLE;
+        float x = inside ? table[p + index[q]] : 0;
+        x = twice ? x + x : x;
+        right = right && memcmp(&x, &out[i], sizeof x) == 0;
+        want = !inside && i < want ? i : want;
+    }
+    right = right && (!outside || fault.position == want);
+    cpu->program_free(device, built);
+    for (int i = 0; i < 3; i++)
+        buffer_drop(buffer[i]);
+    return right;
+}
+
+static void test_shared(const char *isa)
+{
+    for (int outside = 0; outside < 2; outside++)
+        for (int twice = 0; twice < 2; twice++) {
+            bool right = true;
+            for (unsigned mask = 1; mask < 8; mask++)
+                right = shares(mask, twice, outside) && right;
+            ok(right, "%s: indices shared along dimensions%s%s", isa,
+               twice ? ", in a formula" : "",
+               outside ? ", with one outside" : "");
+        }
+}
+
 int main(void)
 {
     static const char *const isas[] = {"generic", "v3", "v4"};
@@ -487,6 +563,7 @@ int main(void)
         test_reductions(isas[i], i % 2 ? 1 : 3);
         test_copies(isas[i]);
         test_broadcast(isas[i]);
+        test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
             test_faults(true, twice);

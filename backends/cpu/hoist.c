@@ -1,0 +1,175 @@
+/* hoist.c: elementwise work with loads by an index, where the indices are the
+ * same along some dimensions: taps of an interpolation, the same for each row
+ * or image; places of a grid, for each channel. Blocks that differ in those
+ * dimensions alone follow each other, and what does not hang on them (the
+ * indices, what is made of them, the offsets of the loads) is computed in the
+ * first one only: a load by an index is then one gather.
+ *
+ * A block is a box: some inner dimensions whole and `box` of the next. So
+ * offsets from its beginning are the same in each, and a shorter box at the
+ * end of a dimension has a front part of them. */
+#include "task.h"
+
+#define LEAST_SHARED 4     /* blocks that share, from which it pays */
+#define LEAST_POINTS 4096
+
+/* The launch's dimensions, merged where all operands allow. */
+static void merge(const cpu_plan *plan, cpu_hoist *h)
+{
+    const tn_launch *launch = plan->launch;
+    h->ndim = 0;
+    for (uint32_t d = 0; d < launch->outer_ndim + launch->row_ndim; d++) {
+        if (launch->extent[d] == 1)
+            continue;
+        bool merged = h->ndim > 0;
+        for (uint32_t k = 0; merged && k < plan->built->operand_count; k++) {
+            const int64_t *stride = launch->operand[k].stride;
+            merged = stride[h->dim[h->ndim - 1]] ==
+                     stride[d] * launch->extent[d];
+        }
+        uint32_t at = merged ? h->ndim - 1 : h->ndim++;
+        h->extent[at] =
+            merged ? h->extent[at] * launch->extent[d] : launch->extent[d];
+        h->dim[at] = d;
+    }
+    int64_t number = 1;
+    for (uint32_t d = h->ndim; d-- > 0; number *= h->extent[d])
+        h->number[d] = number;
+}
+
+/* The dimensions along which an operand is not the same. */
+static uint32_t own_dims(const cpu_plan *plan, const cpu_hoist *h,
+                         uint32_t operand)
+{
+    const int64_t *stride = plan->launch->operand[operand].stride;
+    uint32_t dims = 0;
+    for (uint32_t d = 0; d < h->ndim; d++)
+        dims |= (uint32_t)(stride[h->dim[d]] != 0) << d;
+    return dims;
+}
+
+static uint32_t dims_of(const uint32_t *dims, uint32_t slot)
+{
+    return slot == TN_CPU_NONE ? 0 : dims[slot];
+}
+
+/* Fills dims of each operation, of a load by an index those of its indices;
+ * returns the dimensions of all indices. */
+static uint32_t find_dims(const cpu_plan *plan, const cpu_hoist *h,
+                          uint32_t *op_dims)
+{
+    const cpu_code *code = &plan->built->hoisted;
+    uint32_t dims[TN_CPU_HOIST_SLOTS] = {0}, indexed = 0;
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        uint32_t of = dims_of(dims, op->a) | dims_of(dims, op->b) |
+                      dims_of(dims, op->c);
+        bool reads = op->code == CPU_LOAD || op->code == CPU_OFFSET;
+        uint32_t own = reads ? own_dims(plan, h, op->index) : 0;
+        bool is_indexed = reads && op->a != TN_CPU_NONE;
+        if (is_indexed && op->early)
+            indexed |= of;
+        op_dims[i] = is_indexed ? of : of | own;
+        if (op->out != TN_CPU_NONE)
+            dims[op->out] = of | own;
+    }
+    return indexed;
+}
+
+bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
+{
+    const cpu_code *code = &plan->built->hoisted;
+    uint32_t op_dims[TN_CPU_HOIST_OPS];
+    if (code->op_count == 0 || plan->row_count * plan->row_length < LEAST_POINTS)
+        return false;
+    merge(plan, h);
+    uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
+    int64_t block = tn__cpu_block_size(code), box = 1;
+    uint32_t d = h->ndim;
+    while (d > 0 && box * h->extent[d - 1] <= block)
+        box *= h->extent[--d];
+    if (d-- == 0)
+        return false; /* one block */
+    h->box_dim = d;
+    h->box = block / box;
+    h->chunks = (h->extent[d] + h->box - 1) / h->box;
+    h->shared_count = 1;
+    for (uint32_t k = 0; k <= d; k++) {
+        outer |= 1u << k;
+        if (!(indexed >> k & 1))
+            h->shared_count *= k == d ? h->chunks : h->extent[k];
+    }
+    h->shared = outer & ~indexed;
+    if (h->shared_count < LEAST_SHARED)
+        return false;
+    for (uint32_t i = 0; i < code->op_count; i++)
+        h->skip[i] = !code->op[i].early || (op_dims[i] & h->shared) ? 0
+                     : code->op[i].where != TN_CPU_NONE ? CPU_PLACED
+                                                        : CPU_KNOWN;
+    plan->hoist = h;
+    plan->code = code;
+    plan->block = h->box * box;
+    plan->group_count = h->chunks;
+    for (uint32_t k = 0; k < d; k++)
+        plan->group_count *= h->extent[k];
+    return true;
+}
+
+/* The coordinates of a group among the shared dimensions (or the others). */
+static void decompose(const cpu_hoist *h, int64_t number, bool shared,
+                      int64_t *point)
+{
+    for (uint32_t d = h->box_dim + 1; d-- > 0;) {
+        bool is_box = d == h->box_dim;
+        if ((h->shared >> d & 1) != shared)
+            continue;
+        int64_t count = is_box ? h->chunks : h->extent[d];
+        point[d] = number % count * (is_box ? h->box : 1);
+        number /= count;
+    }
+}
+
+void tn__cpu_task_shared(cpu_task *task, int64_t group)
+{
+    const cpu_plan *plan = task->plan;
+    const cpu_hoist *h = plan->hoist;
+    const tn_launch *launch = plan->launch;
+    int64_t point[2 * TN_MAX_NDIM];
+    int64_t outer = group / h->shared_count;
+    decompose(h, outer, false, point);
+    decompose(h, group % h->shared_count, true, point);
+    uint32_t b = h->box_dim;
+    int64_t box = tn__cpu_min(h->box, h->extent[b] - point[b]);
+    int64_t count = box * h->number[b];
+    bool known = task->box_outer == outer && count <= task->box_count;
+    bool same = known && count == task->count;
+    task->tile_at = 0;
+    for (uint32_t d = 0; d <= b; d++)
+        task->tile_at += point[d] * h->number[d];
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const tn_launch_operand *given = &launch->operand[k];
+        cpu_view *view = &task->own_view[k];
+        int64_t offset = 0;
+        for (uint32_t d = 0; d <= b; d++)
+            offset += point[d] * given->stride[h->dim[d]];
+        if (same) {
+            view->base = tn__cpu_at(given->buffer, given->offset + offset,
+                                    view->bytes);
+            view->offset = given->buffer ? 0 : given->offset + offset;
+            continue;
+        }
+        tn__cpu_view_init(view, &plan->built->operand[k], given);
+        tn__cpu_view_move(view, offset);
+        tn__cpu_view_push(view, box, given->stride[h->dim[b]]);
+        for (uint32_t d = b + 1; d < h->ndim; d++)
+            tn__cpu_view_push(view, h->extent[d], given->stride[h->dim[d]]);
+    }
+    task->skip = known ? h->skip : NULL;
+    if (!known) {
+        task->box_outer = outer;
+        task->box_count = count;
+    }
+    task->view = task->own_view;
+    task->at = 0;
+    task->count = count;
+}
