@@ -140,6 +140,21 @@ extern "C" {
 
 typedef struct tn_loader tn_loader;
 
+/* Which samples an epoch has, in which order. PyTorch's samplers are
+ *
+ *   SequentialSampler        nothing
+ *   RandomSampler            .shuffle; with .replacement each sample is drawn
+ *                            from the whole set; .sample_count of them
+ *   SubsetRandomSampler      .order with .shuffle
+ *   a sampler of your own    .order
+ *   WeightedRandomSampler    .weights, .sample_count; .no_replacement draws no
+ *                            sample twice
+ *   DistributedSampler       any of these with .num_replicas and .rank
+ *
+ * What is drawn depends on the seed, the epoch's number and the place in the
+ * epoch alone: the same on every machine, for any number of workers and for a
+ * loader that begins in the middle of an epoch. */
+
 typedef struct tn_loader_options {
     size_t size;
     int64_t batch_size;     /* 1 */
@@ -154,16 +169,26 @@ typedef struct tn_loader_options {
     bool replacement;       /* each sample drawn from the whole set */
     const double *weights;  /* the same, sample i as often as weights[i] says */
     int64_t weight_count;   /*   (at least 0); copied; one for each sample */
-    int64_t sample_count;   /* drawn in an epoch; the set's count */
+    int64_t sample_count;   /* drawn in an epoch; the set's count. Shuffled
+                               orders of more follow each other */
+    bool no_replacement;    /* by weights, but no sample twice in an epoch */
+    int num_replicas;       /* the order is dealt out to so many loaders (1), */
+    int rank;               /*   of which this is number rank, from 0: it has
+                               places rank, rank + num_replicas ... */
+    bool drop_uneven;       /* all have as many by leaving out the last ones;
+                               else by having the first ones again */
 } tn_loader_options;
 
+/* Keeps set. NULL: TN_ERR_ARGUMENT for options that contradict each other or
+ * are out of range; TN_ERR_INDEX for an order with what is no sample. */
 TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
                                      const tn_loader_options *options);
 /* Batches in an epoch. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 
 /* Where a loader stands: the batch that it gives next, and the numbers that say
- * whether it means the same to another loader. */
+ * whether it means the same to another loader. sample_count is of its own
+ * samples in an epoch; loaders of other ranks stand at the same batch. */
 typedef struct tn_loader_state {
     uint64_t seed, epoch;
     int64_t batch;

@@ -110,7 +110,8 @@ tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
 tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
 {
     if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_from_tensors: x is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_from_tensors: x is NULL");
     if (!y && tn__error_pending())
         return NULL; /* y failed to load: not a set without labels */
     tn_tensor *fields[] = {x, y};

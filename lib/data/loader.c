@@ -13,6 +13,7 @@
 #include <tenon/trace.h>
 
 enum { MOST_WORKERS = 256 };
+#define MOST_SAMPLES (INT64_C(1) << 48) /* so many numbers have a size */
 
 struct tn_loader {
     tn__object object;
@@ -20,7 +21,13 @@ struct tn_loader {
     int64_t batch_size;
     bool shuffle, replacement, drop_last;
     int workers;
-    double *sums;      /* owned; of the weights, rising; NULL: none given */
+    double *sums;      /* owned; of the weights, rising; NULL: none given, or */
+    double *weights;   /* owned; for draws without replacement, */
+    double *tree;      /*   with room for their tree */
+    int64_t *given;    /* owned; base_count samples; NULL: the whole set's */
+    int64_t base_count;
+    int64_t drawn_count; /* samples of an epoch in all loaders */
+    int num_replicas, rank;
     int64_t *order;    /* owned; order_count samples of the running epoch */
     int64_t order_count;
     uint64_t seed;
@@ -36,6 +43,9 @@ static void destroy(tn__object *object)
     tn__team_stop(loader->team);
     tn__unref(loader->set);
     tn__free(loader->sums);
+    tn__free(loader->weights);
+    tn__free(loader->tree);
+    tn__free(loader->given);
     tn__free(loader->order);
     tn__free(loader);
 }
@@ -70,7 +80,10 @@ static tn_status check_weights(const tn_dataset *set,
                         (long long)options->weight_count,
                         (long long)set->count);
     double sum = 0;
+    int64_t heavy = 0, wanted = options->sample_count ? options->sample_count
+                                                      : set->count;
     for (int64_t i = 0; i < options->weight_count; i++) {
+        heavy += options->weights[i] > 0;
         if (!(options->weights[i] >= 0) || isinf(options->weights[i]))
             return tn__fail(TN_ERR_ARGUMENT,
                             "loader: weights[%lld] is %g; a finite number of "
@@ -82,13 +95,37 @@ static tn_status check_weights(const tn_dataset *set,
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: the weights' sum is %g; a finite number "
                         "above 0 is wanted", sum);
+    if (options->no_replacement && wanted > heavy)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: %lld samples without replacement, but %lld of "
+                        "the weights are above 0: give a smaller sample_count",
+                        (long long)wanted, (long long)heavy);
     return TN_OK;
 }
 
-/* At most one way to choose samples may be given. */
+static tn_status check_replicas(const tn_loader_options *options)
+{
+    int replicas = options->num_replicas ? options->num_replicas : 1;
+    if (replicas < 1)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: num_replicas is %d; 1 or more is wanted",
+                        replicas);
+    if (options->rank < 0 || options->rank >= replicas)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: rank is %d, outside [0, %d), the "
+                        "num_replicas", options->rank, replicas);
+    if (options->no_replacement && !options->weights)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: no_replacement is for weights; an order "
+                        "that is shuffled has no sample twice anyway");
+    return TN_OK;
+}
+
+/* Of the ways to choose samples at most one may be given; an order may be
+ * shuffled. */
 static tn_status check_choice(const tn_loader_options *options)
 {
-    const struct {
+    struct {
         bool given;
         const char *name;
     } way[] = {{options->order, "order"},
@@ -96,6 +133,8 @@ static tn_status check_choice(const tn_loader_options *options)
                {options->replacement, "replacement"},
                {options->weights, "weights"}};
     const char *first = NULL;
+    if (options->order && options->shuffle)
+        way[0].given = false;
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         if (way[i].given && first)
             return tn__fail(TN_ERR_ARGUMENT,
@@ -110,6 +149,7 @@ static tn_status check_choice(const tn_loader_options *options)
 static tn_status check(const tn_dataset *set, const tn_loader_options *all)
 {
     bool drawn = all->replacement || all->weights;
+    bool counted = drawn || all->shuffle;
     if (all->batch_size < 0)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: batch_size is %lld; 1 or more is wanted",
@@ -121,36 +161,66 @@ static tn_status check(const tn_dataset *set, const tn_loader_options *all)
     tn_status status = check_choice(all);
     if (status == TN_OK && all->order)
         status = check_order(set, all);
-    if (status == TN_OK && all->weights)
-        status = check_weights(set, all);
+    if (status == TN_OK)
+        status = check_replicas(all);
     if (status < 0)
         return status;
-    if (all->sample_count < 0 || (all->sample_count && !drawn))
+    if (all->sample_count < 0 || (all->sample_count && !counted))
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: sample_count is %lld; it is for replacement "
-                        "and weights, and not negative",
+                        "loader: sample_count is %lld; it is for shuffle, "
+                        "replacement and weights, and not negative",
                         (long long)all->sample_count);
-    if (drawn && !set->count)
+    if (all->sample_count > MOST_SAMPLES)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader: sample_count is %lld; at most %lld are "
+                        "allowed",
+                        (long long)all->sample_count, (long long)MOST_SAMPLES);
+    if (all->weights && check_weights(set, all) < 0)
+        return tn_error_code();
+    int64_t count = all->order ? all->order_count : set->count;
+    if ((drawn || all->sample_count) && !count)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: samples cannot be drawn from an empty set");
     return TN_OK;
 }
 
-/* The order and the sums of a checked loader; false: out of memory. */
+static void *copy_of(const void *list, int64_t count, size_t bytes)
+{
+    void *copy = tn__alloc((size_t)count * bytes);
+    if (copy && count)
+        memcpy(copy, list, (size_t)count * bytes);
+    return copy;
+}
+
+/* The lists of a checked loader; false: out of memory. */
 static bool take_lists(tn_loader *loader, const tn_loader_options *all)
 {
-    loader->order =
-        tn__alloc((size_t)loader->order_count * sizeof *loader->order);
-    if (all->weights)
-        loader->sums =
-            tn__alloc((size_t)all->weight_count * sizeof *loader->sums);
-    if (!loader->order || (all->weights && !loader->sums))
+    /* All that is drawn, whole permutations, and an even share for each. */
+    int64_t room = loader->order_count * loader->num_replicas;
+    if (room < loader->drawn_count)
+        room = loader->drawn_count;
+    room += loader->shuffle ? loader->base_count : 0;
+    loader->order = tn__alloc((size_t)room * sizeof *loader->order);
+    if (!loader->order)
         return false;
-    for (int64_t i = 0; i < loader->order_count; i++)
-        loader->order[i] = all->order ? all->order[i] : i;
-    double sum = 0;
-    for (int64_t i = 0; loader->sums && i < all->weight_count; i++)
-        loader->sums[i] = sum += all->weights[i];
+    if (all->order && !(loader->given = copy_of(all->order, all->order_count,
+                                                sizeof *loader->given)))
+        return false;
+    if (!all->weights)
+        return true;
+    double *copy = copy_of(all->weights, all->weight_count, sizeof *copy);
+    if (!copy)
+        return false;
+    if (all->no_replacement) {
+        loader->weights = copy;
+        loader->tree =
+            tn__alloc((size_t)tn__order_tree_room(all->weight_count) *
+                      sizeof *loader->tree);
+        return loader->tree;
+    }
+    loader->sums = copy;
+    for (int64_t i = 1; i < all->weight_count; i++)
+        copy[i] += copy[i - 1];
     return true;
 }
 
@@ -177,9 +247,16 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->drop_last = all.drop_last;
     loader->workers = all.workers;
     loader->seed = all.seed;
-    loader->order_count = all.order          ? all.order_count
-                          : all.sample_count ? all.sample_count
-                                             : set->count;
+    loader->base_count = all.order ? all.order_count : set->count;
+    loader->drawn_count =
+        all.sample_count ? all.sample_count : loader->base_count;
+    loader->num_replicas = all.num_replicas ? all.num_replicas : 1;
+    loader->rank = all.rank;
+    /* Rounded up, each has a sample of an epoch that has any. */
+    loader->order_count =
+        (loader->drawn_count +
+         (all.drop_uneven ? 0 : loader->num_replicas - 1)) /
+        loader->num_replicas;
     if (!take_lists(loader, &all)) {
         tn__unref(loader);
         return NULL;
@@ -281,19 +358,39 @@ static void end_epoch(tn_loader *loader)
     loader->next = 0;
 }
 
+/* The loader's samples of the epoch: all that are drawn, of these its own. */
+static void choose(tn_loader *loader)
+{
+    int64_t *order = loader->order, count = loader->drawn_count;
+    int64_t base = loader->base_count;
+    uint64_t seed = loader->seed, epoch = loader->epoch;
+    if (loader->replacement)
+        tn__order_draw(order, count, base, seed, epoch);
+    else if (loader->sums)
+        tn__order_draw_weighted(order, count, loader->sums, base, seed, epoch);
+    else if (loader->weights)
+        tn__order_draw_apart(order, count, loader->weights, base, loader->tree,
+                             seed, epoch);
+    else if (loader->shuffle) /* each by a seed of its own, the first by seed */
+        for (int64_t at = 0, part = 0; at < count; at += base, part++)
+            tn__order_shuffle(order + at, base,
+                              seed + (uint64_t)part * 0x9e3779b97f4a7c15u,
+                              epoch);
+    else
+        for (int64_t i = 0; i < count; i++)
+            order[i] = i;
+    for (int64_t i = 0; loader->given && i < count; i++)
+        order[i] = loader->given[order[i]];
+    if (loader->num_replicas > 1)
+        tn__order_deal(order, count, loader->order_count, loader->num_replicas,
+                       loader->rank);
+}
+
 static tn_status begin_epoch(tn_loader *loader)
 {
     if (loader->running)
         end_epoch(loader); /* the loop before was left without its end */
-    int64_t *order = loader->order, count = loader->order_count;
-    uint64_t seed = loader->seed, epoch = loader->epoch;
-    if (loader->shuffle)
-        tn__order_shuffle(order, count, seed, epoch);
-    else if (loader->replacement)
-        tn__order_draw(order, count, loader->set->count, seed, epoch);
-    else if (loader->sums)
-        tn__order_draw_weighted(order, count, loader->sums,
-                                loader->set->count, seed, epoch);
+    choose(loader);
     int64_t end = tn_loader_count(loader);
     if (loader->workers && loader->next < end) {
         loader->team = tn__team_start(loader->workers, loader->next, end,

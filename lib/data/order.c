@@ -1,6 +1,8 @@
 /* order.c: orders of samples that depend on a seed and nothing else. */
 #include "order.h"
 
+#include <stdbool.h>
+
 #include <kernel/philox.h>
 
 /* 64 random bits for draw i: words `word` and `word` + 1 of its block. */
@@ -64,6 +66,55 @@ void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
         double part = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
         order[i] = find_above(sums, bound, part * sums[bound - 1]);
     }
+}
+
+/* The least power of 2 that is no less than count. */
+static int64_t leaves_of(int64_t count)
+{
+    int64_t leaves = 1;
+    while (leaves < count)
+        leaves *= 2;
+    return leaves;
+}
+
+int64_t tn__order_tree_room(int64_t count)
+{
+    return 2 * leaves_of(count);
+}
+
+void tn__order_draw_apart(int64_t *order, int64_t count, const double *weights,
+                          int64_t bound, double *tree, uint64_t seed,
+                          uint64_t epoch)
+{
+    int64_t leaves = leaves_of(bound);
+    for (int64_t i = 0; i < leaves; i++)
+        tree[leaves + i] = i < bound ? weights[i] : 0;
+    for (int64_t i = leaves - 1; i > 0; i--)
+        tree[i] = tree[2 * i] + tree[2 * i + 1];
+    for (int64_t i = 0; i < count; i++) {
+        double mark = (double)(bits(i, seed, epoch, 0) >> 11) * 0x1p-53;
+        int64_t at = 1;
+        for (mark *= tree[1]; at < leaves;) {
+            at *= 2;
+            /* Rounding must not lead to where nothing is left. */
+            bool right = tree[at] > 0 ? mark >= tree[at] && tree[at + 1] > 0
+                                      : true;
+            mark -= right ? tree[at] : 0;
+            at += right;
+        }
+        order[i] = at - leaves;
+        for (tree[at] = 0; at > 1; at /= 2)
+            tree[at / 2] = tree[at & ~INT64_C(1)] + tree[at | 1];
+    }
+}
+
+void tn__order_deal(int64_t *order, int64_t count, int64_t own, int replicas,
+                    int rank)
+{
+    for (int64_t i = count; i < own * replicas; i++)
+        order[i] = order[i - count];
+    for (int64_t i = 0; i < own; i++)
+        order[i] = order[rank + i * replicas];
 }
 
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)

@@ -168,7 +168,8 @@ tn_text *tn_text_from_string_with(const char *string,
                                   const tn_text_options *options)
 {
     if (!string)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_from_string: string is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "text_from_string: string is NULL");
     return text_new((const unsigned char *)string, strlen(string),
                     "text_from_string", options);
 }
@@ -338,7 +339,8 @@ static const tn__dataset_kind stretches_kind = {stretches_batch,
 tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
 {
     if (!text)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_from_text: text is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_from_text: text is NULL");
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_from_text: length is %lld; a text of "

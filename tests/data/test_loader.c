@@ -210,8 +210,8 @@ static void test_mistakes(tn_dataset *set)
     mistake(tn_loader_new(set, .order = order, .order_count = 2),
             "loader: order[1] is 10, outside the set's [0, 10)");
     mistake(tn_loader_new(set, .order = order, .order_count = 1,
-                          .shuffle = true),
-            "loader: both order and shuffle are given");
+                          .replacement = true),
+            "loader: both order and replacement are given");
     mistake(tn_dataset_subset(set, order, 2),
             "dataset_subset: index[1] is 10, outside the set's [0, 10)");
     mistake(tn_dataset_subset(set, NULL, 2),
@@ -230,8 +230,8 @@ static void test_mistakes(tn_dataset *set)
                           .replacement = true),
             "loader: both replacement and weights are given");
     mistake(tn_loader_new(set, .sample_count = 3),
-            "loader: sample_count is 3; it is for replacement and weights, "
-            "and not negative");
+            "loader: sample_count is 3; it is for shuffle, replacement and "
+            "weights, and not negative");
     mistake(tn_loader_new(tn_dataset_subset(set, NULL, 0),
                           .replacement = true),
             "loader: samples cannot be drawn from an empty set");
