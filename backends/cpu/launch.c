@@ -554,8 +554,9 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
         return TN_OK;
     if (built->is_copy && tn__cpu_launch_copy(built, launch))
         return TN_OK;
-    if (built->is_take)
-        return tn__cpu_launch_take(built, launch);
+    tn_status taken;
+    if (built->is_take && tn__cpu_launch_take(built, launch, &taken))
+        return taken;
     cpu_plan plan;
     cpu_hoist hoist;
     plan.built = built;

@@ -55,8 +55,9 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program);
 
 /* Copies of views (copy.c), likewise. */
 bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch);
-/* Gathers by one index (take.c). */
-tn_status tn__cpu_launch_take(const tn_built *built, const tn_launch *launch);
+/* Gathers by one index (take.c), likewise; status: of what was done. */
+bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
+                         tn_status *status);
 void tn__cpu_take_init(tn_built *built, const tn_program *program);
 void tn__cpu_copy_init(tn_built *built, const tn_program *program);
 
