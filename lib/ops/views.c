@@ -235,7 +235,8 @@ tn_status tn__run_permute(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (dims->count != x->ndim)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "permute: dims %s for a tensor of %d dimensions",
+                        "permute: dims %s for an input of %d dimensions; each "
+                        "of them is wanted once",
                         tn__shape_text(text, dims->count, dims->dim), x->ndim);
     frame f = frame_of(x);
     uint32_t seen = 0;
@@ -244,8 +245,11 @@ tn_status tn__run_permute(tn__call *call)
         if (from < 0)
             return tn__fail_dim("permute", dims->dim[d], x->ndim);
         if (seen >> from & 1)
-            return tn__fail(TN_ERR_ARGUMENT, "permute: dim %d is given twice",
-                            from);
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "permute: dims %s have %d twice; each of input's "
+                            "%d dimensions is wanted once",
+                            tn__shape_text(text, dims->count, dims->dim), from,
+                            x->ndim);
         seen |= 1u << from;
         f.shape[d] = x->shape[from];
         f.stride[d] = x->stride[from];

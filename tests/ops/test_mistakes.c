@@ -238,7 +238,11 @@ static void check_values(void)
     refused(tn_sum(x, .dim = tn_dims(0, -2)), TN_ERR_ARGUMENT,
             "sum: dim 0 is given twice");
     refused(tn_permute(x, tn_dims(0)), TN_ERR_ARGUMENT,
-            "permute: dims (0,) for a tensor of 2 dimensions");
+            "permute: dims (0,) for an input of 2 dimensions; each of them is "
+            "wanted once");
+    refused(tn_permute(x, tn_dims(1, -1)), TN_ERR_ARGUMENT,
+            "permute: dims (1, -1) have 1 twice; each of input's 2 dimensions "
+            "is wanted once");
     refused(tn_select(x, 1, 3), TN_ERR_INDEX,
             "select: index 3 is outside [-3, 3) of dim 1");
     refused(tn_narrow(x, 1, 2, 2), TN_ERR_INDEX,

@@ -54,7 +54,8 @@ int main(void)
             "adaptive_avg_pool1d: -3 windows over a dimension of size 6");
     refused(tn_max_unpool1d(seq, tn_ones(tn_dims(1, 2, 5), .dtype = TN_I64),
                             tn_dims(2)), TN_ERR_SHAPE,
-            "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ");
+            "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ: one "
+            "shape is wanted");
     tn_tensor *place = tn_zeros(tn_dims(1, 2, 6), .dtype = TN_I64);
     refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_size = tn_dims(10)),
             TN_ERR_SHAPE, "max_unpool1d: output_size 10; what is pooled to 6 "
