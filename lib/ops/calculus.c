@@ -391,16 +391,18 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: input is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
-    tn_dtype dtype = x->dtype;
-    bool half = tn_dtype_bytes(dtype) == 2;
-    tn_tensor *sum = half ? tn_to_dtype(x, TN_F32) : tn_clone(x);
+    /* Beside a sum of 1e4 float32 has three digits behind the point, and each
+     * gradient is e to a difference of such sums. */
+    tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
+    bool narrow = dtype != TN_F64;
+    tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : tn_clone(x);
     int64_t size = x->ndim ? x->shape[dim] : 1;
     for (int64_t have = 1; have < size && sum; have *= 2)
         sum = join(tn_narrow(sum, dim, 0, have),
                    tn_logaddexp(tn_narrow(sum, dim, have, size - have),
                                 tn_narrow(sum, dim, 0, size - have)),
                    dim);
-    return tn__give(call, half ? tn_to_dtype(sum, dtype) : sum);
+    return tn__give(call, narrow ? tn_to_dtype(sum, dtype) : sum);
 }
 
 /* ---- norms of slices ---- */

@@ -190,6 +190,8 @@ tn_status tn__run_arange(tn__call *call)
     bool exact = whole && !__builtin_sub_overflow(tn__call_int(call, end),
                                                   tn__call_int(call, start),
                                                   &span);
+    tn_value dtype = dtype_or(call, TN__ARG_ARANGE_DTYPE, whole ? TN_I64
+                                                                : TN_F32);
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
     if (ratio < 0)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -200,12 +202,15 @@ tn_status tn__run_arange(tn__call *call)
     if (count > 0x1p62)
         return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from start %g to end "
                         "%g: %g numbers are too many", s, a, b, count);
+    if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
+        a = trunc(a); /* as PyTorch does, having counted */
+        s = trunc(s);
+    }
     tn_value value[] = {
         tn__value_int((int64_t)count),
         whole ? tn__value_int(tn__call_int(call, start)) : tn__value_float(a),
         whole ? tn__value_int(tn__call_int(call, step)) : tn__value_float(s),
-        dtype_or(call, TN__ARG_ARANGE_DTYPE, whole ? TN_I64 : TN_F32),
-        call->value[TN__ARG_ARANGE_DEVICE]};
+        dtype, call->value[TN__ARG_ARANGE_DEVICE]};
     return give(call, tn__op_run1(&tn__op_table[whole ? TN__OP_ID_ARANGE_INT
                                                 : TN__OP_ID_ARANGE_FLOAT],
                                   value, 5));

@@ -88,7 +88,7 @@ static tn_status take_diagonals(term *t)
 }
 
 /* Sums over the dimensions whose label is not among those kept. */
-static tn_status sum_others(term *t, const bool *keep)
+static tn_status sum_others(term *t, const bool *keep, bool alone)
 {
     tn_dims_list gone = {0, {0}};
     int n = 0;
@@ -99,7 +99,8 @@ static tn_status sum_others(term *t, const bool *keep)
             gone.dim[gone.count++] = d;
     }
     if (gone.count)
-        t->x = tn_sum(t->x, .dim = gone, .dtype = t->x->dtype);
+        t->x = alone ? tn_sum(t->x, .dim = gone)
+                     : tn_sum(t->x, .dim = gone, .dtype = t->x->dtype);
     return t->x ? TN_OK : tn_error_code();
 }
 
@@ -180,7 +181,8 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     for (int k = 0; k < LABELS; k++)
         wanted[k] = keep[k] || (place_of(a, k) >= 0 && place_of(b, k) >= 0);
     if (drop_ones(a, b) < 0 || drop_ones(b, a) < 0 ||
-        sum_others(a, wanted) < 0 || sum_others(b, wanted) < 0)
+        sum_others(a, wanted, false) < 0 ||
+        sum_others(b, wanted, false) < 0)
         return tn_error_code();
     groups g;
     sort_labels(a, b, keep, &g);
@@ -303,7 +305,7 @@ static tn_tensor *evaluate(equation *e)
             return NULL;
     }
     find_kept(e, e->count, keep);
-    if (sum_others(t, keep) < 0)
+    if (sum_others(t, keep, e->count == 1) < 0)
         return NULL;
     tn_dims_list order = {e->out_count, {0}};
     for (int i = 0; i < e->out_count; i++)

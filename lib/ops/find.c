@@ -145,6 +145,7 @@ tn_status tn__run_unravel_index(tn__call *call)
         tn__check_indices("unravel_index: index", x, -numel, numel);
     if (status < 0)
         return status;
+    x = tn_to_dtype(x, TN_I64);
     x = tn_where(tn_lt_scalar(x, 0), tn_add_scalar(x, numel), x);
     for (int d = 0; d < shape->count; d++) {
         status = tn__give(call, coordinate(x, shape->count, shape->dim, d));

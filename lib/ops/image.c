@@ -301,6 +301,6 @@ tn_status tn__run_bilinear(tn__call *call)
                                          w->shape[0] * w->shape[2]));
     tn_tensor *y = tn_mul(tn_reshape(tn_matmul(a, rows), wide),
                           tn_unsqueeze(b, -2));
-    y = y ? tn_sum(y, .dim = tn_dims(-1)) : NULL;
+    y = y ? tn_sum(y, .dim = tn_dims(-1), .dtype = y->dtype) : NULL;
     return tn__give(call, y && bias ? tn_add(y, bias) : y);
 }

@@ -58,6 +58,13 @@ static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
     return y && keepdim ? tn_unsqueeze(tn_unsqueeze(y, low), high) : y;
 }
 
+/* Along a dimension; of none it is 0. */
+static tn_tensor *greatest(tn_tensor *x, int dim)
+{
+    return tn_tensor_size(x, dim) ? tn_amax(x, .dim = tn_dims(dim))
+                                  : tn_sum(x, .dim = tn_dims(dim));
+}
+
 /* Sums along one dimension, then the greatest or least along the other. */
 static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
                           bool keepdim)
@@ -71,7 +78,7 @@ static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
         tn__value_bool(false), tn__value_none());
     if (!sums)
         return NULL;
-    tn_tensor *y = order > 0 ? tn_amax(sums, .dim = tn_dims(then))
+    tn_tensor *y = order > 0 ? greatest(sums, then)
                              : tn_amin(sums, .dim = tn_dims(then));
     return keep(y, dims, keepdim);
 }
@@ -85,7 +92,7 @@ static tn_tensor *of_singular_values(tn_tensor *x, const norm *n,
     if (!s)
         return NULL;
     tn_tensor *y = n->kind == NUCLEAR ? tn_sum(s, .dim = tn_dims(-1))
-                   : n->order > 0     ? tn_amax(s, .dim = tn_dims(-1))
+                   : n->order > 0     ? greatest(s, -1)
                                       : tn_amin(s, .dim = tn_dims(-1));
     return keep(y, dims, keepdim);
 }

@@ -362,8 +362,10 @@ tn_status tn__run_local_response_norm(tn__call *call)
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype
                           ? tn_to_dtype(x, TN_F32)
                           : x;
-    if (!wide || x->numel == 0)
-        return tn__give(call, wide ? tn_to_dtype(wide, dtype) : NULL);
+    if (x->numel == 0) /* PyTorch gives input itself, whole numbers too */
+        return tn__give(call, tn_clone(x));
+    if (!wide)
+        return tn_error_code();
     int64_t channels = x->shape[1];
     tn__taps taps;
     tn_status status = tn__taps_new(&taps, channels, channels,

@@ -19,10 +19,9 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         status = tn__window_pair(call, dilation, w->dilation);
     if (status < 0)
         return status;
-    if (dilation >= 0 && !tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype", name,
-                        tn_dtype_name(x->dtype));
+    if (dilation >= 0 && x->dtype == TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "%s: input is bool; convert it with "
+                        "tn_to_dtype", name);
     for (int a = 0; a < 2; a++) {
         if (w->stride[a] == 0)
             w->stride[a] = w->kernel[a];
@@ -51,6 +50,11 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
                             "into %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
+        /* Taps that lie outside in each window change nothing, and with
+         * ceil_mode there may be billions of them. */
+        int64_t taps = (w->in[a] + 2 * w->pad[a] - 1) / w->dilation[a] + 1;
+        if (w->kernel[a] > taps)
+            w->kernel[a] = taps;
     }
     return TN_OK;
 }

@@ -102,8 +102,14 @@ static tn_status give_median_of_all(tn__call *call,
         return tn_error_code();
     if (x->numel == 0)
         return fail_empty(call->op->name, 0);
-    tn_tensor *value = tn_gather(x, 0, index_of(x, 0));
-    return tn__give(call, tn_reshape(value, (tn_dims_list){0}));
+    tn_tensor *fixed = tn_detach(x);
+    const tn_value value[] = {
+        tn__value_tensor(x),
+        tn__value_tensor(fixed ? tn_gather(fixed, 0, index_of(fixed, 0))
+                               : NULL)};
+    if (!value[1].of.tensor)
+        return tn_error_code();
+    return tn__give(call, tn__row(TN__OP_ID_SHARED_VALUE, value, 2));
 }
 
 tn_status tn__run_median(tn__call *call)

@@ -237,7 +237,18 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
                     "range", tn__op_outer("histogram"), *low, *high);
 }
 
-/* What lies between edges, the last one included; the rest goes one behind. */
+/* How many (or what weight) are in each bin; what is in none is left out. */
+static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
+                             tn_dtype dtype)
+{
+    tn_tensor *outside = tn_logical_or(tn_lt_scalar(place, 0),
+                                       tn_ge_scalar(place, bins));
+    place = tn_masked_fill_scalar(place, outside, bins);
+    return tn_narrow(count_places(place, weight, dtype,
+                                  tn__size_add(bins, 1)), 0, 0, bins);
+}
+
+/* What lies between edges, the last one included. */
 static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
                                 tn_tensor *weight)
 {
@@ -248,11 +259,22 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
     tn_tensor *place = tn_sub_scalar(search_rows(edges, x, true), 1);
     tn_tensor *top = tn_eq(x, tn_select(edges, 0, -1));
     place = tn_masked_fill_scalar(place, top, bins - 1);
-    tn_tensor *outside = tn_logical_or(tn_lt_scalar(place, 0),
-                                       tn_ge_scalar(place, bins));
-    place = tn_masked_fill_scalar(place, outside, bins);
-    return tn_narrow(count_places(place, weight, edges->dtype, bins + 1), 0, 0,
-                     bins);
+    return count_bins(place, bins, weight, edges->dtype);
+}
+
+/* By PyTorch's formula and in its steps, each rounded to x's dtype: near the
+ * edge of a bin the place hangs on them. */
+static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
+                               int64_t bins)
+{
+    x = tn_reshape(x, tn_dims(-1));
+    tn_tensor *inside = tn_logical_and(tn_ge_scalar(x, low),
+                                       tn_le_scalar(x, high));
+    tn_tensor *steps = tn_mul_scalar(tn_sub_scalar(x, low), bins);
+    tn_tensor *place = tn_clamp_max_scalar(
+        tn_to_dtype(tn_div_scalar(steps, high - low), TN_I64), bins - 1);
+    place = tn_masked_fill_scalar(place, tn_logical_not(inside), bins);
+    return count_bins(place, bins, NULL, x ? x->dtype : TN_F32);
 }
 
 static tn_status check_floating(const char *name, const tn_tensor *x)
@@ -291,8 +313,7 @@ tn_status tn__run_histc(tn__call *call)
         low -= 1;
         high += 1;
     }
-    return tn__give(call, count_between(edges_between(low, high, bins, x), x,
-                                        NULL));
+    return tn__give(call, count_evenly(x, low, high, bins));
 }
 
 /* hist and edges; the weights are those of input's elements. */

@@ -100,7 +100,7 @@ tn_status tn__run_sum_to_size(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "sum_to_size: %s does not broadcast to "
                         "%s", tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, x->ndim, x->shape));
-    if (over.count)
+    if (over.count || !size->count) /* a 0-d one of whole numbers is int64 */
         x = tn_sum(x, .dim = over, .keepdim = true);
     return tn__give(call, tn_reshape(x, *size));
 }

@@ -264,11 +264,11 @@ tn_status tn__run_linalg_matrix_rank_by(tn__call *call)
 /* Which of PyTorch's results a driver gives. */
 static const struct driver {
     const char *name;
-    bool rank, values;
-} drivers[] = {{"gelsy", true, false},
-               {"gels", false, false},
-               {"gelsd", true, true},
-               {"gelss", true, true}};
+    bool residuals, rank, values;
+} drivers[] = {{"gelsy", false, true, false},
+               {"gels", true, false, false},
+               {"gelsd", true, true, true},
+               {"gelss", true, true, true}};
 
 static tn_tensor *nothing(const tn_tensor *x, tn_dtype dtype)
 {
@@ -317,7 +317,8 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
     tn_status status =
         tn__give(call, vectors && x ? tn_squeeze(x, .dim = tn_dims(-1)) : x);
     if (status >= 0)
-        status = tn__give(call, residuals(a, x, b, rank));
+        status = tn__give(call, driver->residuals ? residuals(a, x, b, rank)
+                                                  : nothing(a, a->dtype));
     if (status >= 0)
         status = tn__give(call, driver->rank ? rank : nothing(a, TN_I64));
     if (status >= 0)

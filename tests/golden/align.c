@@ -25,7 +25,8 @@ static tn_tensor *turned_part(tn_tensor *got, tn_tensor *want, int64_t from,
                               int64_t to, tn_tensor *signs)
 {
     tn_tensor *part = tn_narrow(got, -1, from, to - from);
-    tn_tensor *goal = tn_narrow(want, -1, from, to - from);
+    tn_tensor *goal = tn_to_dtype(tn_narrow(want, -1, from, to - from),
+                                  tn_tensor_dtype(got));
     if (signs)
         return tn_mul(part, signs);
     return tn_matmul(part, tn_matmul(tn_transpose(tn_detach(part), -1, -2),

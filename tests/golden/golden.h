@@ -85,10 +85,10 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
  * not all; NULL where it does. */
 const char *undefined_sample(const char *op, const json_t *json);
 const char *undefined_gradient(const char *op, int input);
-const char *undefined_index(const char *op, int output);
+const char *undefined_index(const char *op, const json_t *json, int output);
 
-/* Has input that value at that index along dim? */
-bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *value,
-                    tn_tensor *index, char *text, size_t room);
+/* Has input equal values at index and at want, along dim? */
+bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *index,
+                    tn_tensor *want, char *text, size_t room);
 
 #endif

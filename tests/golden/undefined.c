@@ -63,9 +63,12 @@ const char *undefined_gradient(const char *op, int input)
     return find_value(true, op, input);
 }
 
-const char *undefined_index(const char *op, int output)
+const char *undefined_index(const char *op, const json_t *json, int output)
 {
-    return find_value(false, op, output);
+    const json_t *kwargs = json_object_get(json, "kwargs");
+    return json_is_true(json_object_get(kwargs, "stable"))
+               ? NULL
+               : find_value(false, op, output);
 }
 
 /* index with size 1 along dim, as gather takes it. */
@@ -76,11 +79,15 @@ static tn_tensor *with_dim(tn_tensor *index, tn_tensor *input, int64_t dim)
                : tn_unsqueeze(index, dim);
 }
 
-bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *value,
-                    tn_tensor *index, char *text, size_t room)
+bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *index,
+                    tn_tensor *want, char *text, size_t room)
 {
-    tn_tensor *there = tn_gather(tn_detach(input), dim,
-                                 with_dim(index, input, dim));
-    there = tn_reshape_as(there, value);
-    return golden_equal(there, value, (tolerance){0, 0}, text, room);
+    if (tn_tensor_dtype(index) != tn_tensor_dtype(want) ||
+        tn_tensor_numel(index) != tn_tensor_numel(want))
+        return false;
+    input = tn_detach(input);
+    return golden_equal(
+        tn_reshape_as(tn_gather(input, dim, with_dim(index, input, dim)), want),
+        tn_reshape_as(tn_gather(input, dim, with_dim(want, input, dim)), want),
+        (tolerance){0, 0}, text, room);
 }
