@@ -309,6 +309,7 @@ static const struct meant {
     {"the defaults", "op_apply.numbers"},
     {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
     {"adds nothing", "path_join.name device_mask.names"},
+    {"a range without a name", "trace_push.name"},
 };
 
 static bool has_item(const char *items, const char *function,
