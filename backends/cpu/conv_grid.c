@@ -208,9 +208,8 @@ void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
     }
     routines->turn[bytes](out, channel, in, in_row, count, channels, 0);
     for (int64_t o = 0; bias && o < channels; o++) {
-        char *to = out + (size_t)(o * channel) * bytes;
-        routines->op[TN_K_ADD][type](to, to,
-                                     bias + (size_t)(o * bias_step) * bytes,
-                                     to, count, 2);
+        char *to = out + o * channel * (int64_t)bytes;
+        const char *one = bias + o * bias_step * (int64_t)bytes;
+        routines->op[TN_K_ADD][type](to, to, one, to, count, 2);
     }
 }
