@@ -8,6 +8,7 @@
  * of the first graph: parameters, hooks, tn_grad and higher derivatives need
  * nothing of their own, and a function within a function has its inputs among
  * the values that the outer one makes again. */
+#include <ops/mistakes.h>
 #include <pthread.h>
 #include <string.h>
 #include <tenon/random.h>
@@ -38,6 +39,9 @@ struct tn__rerun {
     struct entry {
         tn__held held;     /* filled by the second run */
         bool wanted;       /* a node still holds the number */
+        tn_dtype dtype;    /* of the first run's value, as the rest */
+        const tn_device *device;
+        tn__shape shape;
     } *entry;
 };
 
@@ -46,7 +50,8 @@ static _Thread_local struct run {
     tn__rerun *rerun;
     bool again;
     uint32_t next;         /* the second run: number of the next value */
-    bool failed;           /*   memory ran out for one */
+    bool failed;           /*   memory ran out for one, */
+    bool differs;          /*   or it is not what it was: the error tells */
 } *current;
 
 /* ---- frames ------------------------------------------------------------- */
@@ -92,26 +97,56 @@ static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 /* ---- saving ------------------------------------------------------------- */
 
 /* The first run: a number. */
-static bool take_number(tn__rerun *rerun, tn__held *held)
+static bool take_number(tn__rerun *rerun, tn__held *held, const tn_tensor *x)
 {
     if (!tn__grow(&rerun->entry, &rerun->room, rerun->count,
                   sizeof *rerun->entry))
         return false;
-    rerun->entry[rerun->count] = (struct entry){.wanted = true};
+    struct entry *entry = &rerun->entry[rerun->count];
+    *entry = (struct entry){.wanted = true,
+                            .dtype = x->dtype,
+                            .device = x->storage->device,
+                            .shape.ndim = x->ndim};
+    for (int d = 0; d < x->ndim; d++)
+        entry->shape.dim[d] = x->shape[d];
     held->rerun = tn__ref(rerun);
     held->version = rerun->count++;
     return true;
+}
+
+/* Whoever computes the gradient reads memory by the first run's shape. */
+static bool is_as_before(const struct entry *entry, const tn_tensor *x)
+{
+    return x->dtype == entry->dtype && x->storage->device == entry->device &&
+           tn__shape_equal(x->ndim, x->shape, entry->shape.ndim,
+                           entry->shape.dim);
 }
 
 /* The second run: the value of the next number. */
 static bool give_value(struct run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
-    if (number >= run->rerun->count || !run->rerun->entry[number].wanted)
+    if (number >= run->rerun->count)
+        return true;
+    struct entry *entry = &run->rerun->entry[number];
+    if (!is_as_before(entry, x)) {
+        char now[TN__SHAPE_TEXT], then[TN__SHAPE_TEXT];
+        run->differs = true;
+        tn__fail(TN_ERR_STATE,
+                 "recompute: value %u that the function saves is %s %s on %s "
+                 "when it runs again, %s %s on %s the first time: it must do "
+                 "the same each time",
+                 number, tn__shape_text(now, x->ndim, x->shape),
+                 tn_dtype_name(x->dtype), x->storage->device->name,
+                 tn__shape_text(then, entry->shape.ndim, entry->shape.dim),
+                 tn_dtype_name(entry->dtype), entry->device->name);
+        return false;
+    }
+    if (!entry->wanted)
         return true;
     struct run *outer = current;
     current = NULL; /* a value as any other */
-    bool held = tn__held_set(&run->rerun->entry[number].held, x, version);
+    bool held = tn__held_set(&entry->held, x, version);
     current = outer;
     run->failed |= !held;
     return held;
@@ -125,7 +160,7 @@ bool tn__rerun_saves(tn__held *held, tn_tensor *x, uint32_t version,
     if (!run)
         return true;
     return run->again ? give_value(run, x, version)
-                      : take_number(run->rerun, held);
+                      : take_number(run->rerun, held, x);
 }
 
 void tn__rerun_forget(tn__rerun *rerun, uint32_t number)
@@ -212,7 +247,9 @@ static tn_status run_again(tn__rerun *rerun)
         tn_grad_mode_set(mode);
         tn__autocast_swap(autocast);
         tn__autocast_forget(); /* it led to the graph that goes */
-        if (status < 0 || tn__error_pending())
+        if (run.differs) /* the error says it all */
+            status = TN_ERR_STATE;
+        else if (status < 0 || tn__error_pending())
             tell_again(status < 0 ? status : tn_error_code());
         else
             status = check_run(&run);

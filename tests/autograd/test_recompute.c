@@ -216,6 +216,40 @@ static tn_status nothing(tn_tensor *const *in, int count, tn_tensor **out,
     return TN_OK;
 }
 
+/* Of another dtype or shape the second time: 1, 2. */
+static tn_status turncoat(tn_tensor *const *in, int count, tn_tensor **out,
+                          int out_count, void *context)
+{
+    int *kind = context;
+    (void)count, (void)out_count;
+    tn_tensor *x = in[0];
+    if (*kind > 2)
+        x = *kind == 3 ? tn_to_dtype(x, TN_F16) : tn_narrow(x, 0, 0, 3);
+    *kind += 2;
+    out[0] = tn_square(x);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+static void test_turncoats(void)
+{
+    static const char *const words[] = {
+        "(64, 64) float16 on ", "(3, 64) float32 on "};
+    for (int i = 0; i < 2; i++) {
+        int kind = i + 1;
+        tn_tensor *x = leaf(1), *y = NULL;
+        tn_recompute(turncoat, &kind, &x, 1, &y, 1);
+        ok(tn_backward(tn_sum(y)) < 0, "other values are noticed");
+        is_int(tn_error_code(), TN_ERR_STATE, "by their dtype or shape");
+        ok(tn_error() && strstr(tn_error(), words[i]) &&
+               strstr(tn_error(), "(64, 64) float32 on ") &&
+               strstr(tn_error(), "the same each time"),
+           "which are told");
+        note("%s", tn_error() ? tn_error() : "no error");
+        tn_error_clear();
+        ok(!tn_tensor_grad(x), "and there is no gradient");
+    }
+}
+
 static void test_mistakes(void)
 {
     tn_tensor *x = leaf(1), *w = leaf(2), *y = NULL;
@@ -313,6 +347,7 @@ int main(void)
     ok(peak[1] < peak[0], "and while walking: %" PRId64 " instead of %" PRId64,
        peak[1], peak[0]);
     test_mistakes();
+    test_turncoats();
     test_failing_memory();
     return done_testing();
 }
