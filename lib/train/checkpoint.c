@@ -165,7 +165,7 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
                             "checkpoint_save: the averages stand in the "
                             "module: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
-    tn_parameter_list *state = tn_module_state(c.module);
+    tn_parameter_list *state = c.module ? tn_module_state(c.module) : NULL;
     gather all = {0};
     free(gather_all(&all, &c, state));
     char *optim_text = NULL;
@@ -389,7 +389,7 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
     l->module = tn_safetensors_part(l->file, module_prefix);
     l->optim = tn_safetensors_part(l->file, optim_prefix);
     l->averages = tn_safetensors_part(l->file, average_prefix);
-    l->state = tn_module_state(c->module);
+    l->state = c->module ? tn_module_state(c->module) : NULL;
     if (tn_error())
         return tn_error_code();
     uint64_t step = 0, random[2] = {0};

@@ -89,6 +89,10 @@ static void test_round(void)
     weights.step = 0;
     is_int(tn_checkpoint_load(other, &weights), TN_OK, "parts may be left out");
     is_int(weights.step, -5, "a step may be any number");
+    tn_checkpoint rest = {sizeof rest, .optim = all.optim,
+                          .loader = all.loader};
+    is_int(tn_checkpoint_save(other, &rest), TN_OK, "the module too");
+    is_int(tn_checkpoint_load(other, &rest), TN_OK, "there and back");
 }
 
 /* path holds a checkpoint of make(4, ...). */
