@@ -157,8 +157,11 @@ int tn__team_take(tn__team *team, tn_tensor **fields)
     pthread_cond_broadcast(&team->freed);
     pthread_mutex_unlock(&team->lock);
 
-    if (count < 0)
-        return tn__fail(error.code, "%s", error.text);
+    if (count < 0) {
+        error.facts.doing = NULL; /* a call of the worker's, which is over */
+        tn__error_put(&error);
+        return error.code;
+    }
     bool adopted = true;
     for (int f = 0; f < count; f++)
         adopted = tn_scope_adopt(fields[f]) && adopted;

@@ -207,6 +207,8 @@ static int torn(void *context, int64_t i, tn_tensor **fields)
     if (i == *(int64_t *)context)
         return tn_error_set(TN_ERR_IO, "sample %lld is torn", (long long)i);
     fields[0] = tn_full(tn_dims(2), (double)i);
+    if (*(int64_t *)context == -2) /* an operator refuses */
+        fields[0] = tn_matmul(tn_ones(tn_dims(2, 3)), tn_ones(tn_dims(2, 3)));
     return fields[0] ? 1 : tn_error_code();
 }
 
@@ -240,6 +242,15 @@ static void test_errors(void)
         if (++bodies == 50)
             break;
     is_int(bodies, 50, "the loader can be used again");
+    bad = -2;
+    bodies = 0;
+    TN_EACH_BATCH(batch, loader)
+        bodies++;
+    const tn_error_details *info = tn_error_info();
+    is_int(bodies, 0, "an operator's error in a worker ends it");
+    is_str(info->op, "matmul", "with its data: the operator,");
+    is_int(info->tensor_count, 2, "and its tensors");
+    tn_error_clear();
     tn_scope_close(scope);
     is_int(atomic_load(&released), 1, "the set is given back once");
 }
