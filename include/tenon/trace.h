@@ -37,8 +37,10 @@ extern "C" {
 
 /* Starts a trace of all threads into a file, which is made anew. The limits of
  * the current device are measured first: some 0.1 s and 128 MiB of its memory.
- * The file is right JSON after tn_trace_stop or the end of the program; after
- * a crash the last closing bracket is missing, which the viewers forgive.
+ * The file is right JSON after tn_trace_stop or the end of the program. After
+ * a crash the last tenth of a second is missing, and the closing bracket, which
+ * the viewers forgive. Programs that a traced one starts, as a shell does, have
+ * TENON_TRACE too: the last of them to begin has the file.
  * TN_ERR_ARGUMENT for NULL, TN_ERR_STATE while a trace runs (that of
  * TENON_TRACE too) or an error is pending, TN_ERR_IO. */
 TN_API tn_status tn_trace_start(const char *path);

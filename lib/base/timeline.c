@@ -25,6 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* All under the lock. */
 static char buffer[BUFFER];
 static size_t used;
+static double flushed; /* when, in microseconds */
 static int file = -1;
 static int failed; /* errno of the first write that failed */
 static tn__limits limits;
@@ -65,18 +66,48 @@ static void put(const char *text, size_t length)
     used += length;
 }
 
-/* text as the inside of a JSON string, cut to what room holds. */
+/* The bytes of the UTF-8 character that begins there; 0 if none does. */
+static int character(const unsigned char *c)
+{
+    static const struct {
+        unsigned char first, last, low, high; /* of the first two bytes */
+        int bytes;
+    } form[] = {{0x01, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
+                {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+                {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+                {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    for (size_t f = 0; f < sizeof form / sizeof *form; f++) {
+        if (*c < form[f].first || *c > form[f].last)
+            continue;
+        if (form[f].bytes > 1 && (c[1] < form[f].low || c[1] > form[f].high))
+            return 0;
+        for (int i = 2; i < form[f].bytes; i++)
+            if ((c[i] & 0xc0) != 0x80)
+                return 0;
+        return form[f].bytes;
+    }
+    return 0;
+}
+
+/* text as the inside of a JSON string, cut to what room holds, '?' for what is
+ * no UTF-8. */
 static void escape(char *out, size_t room, const char *text)
 {
     size_t n = 0;
-    for (const unsigned char *c = (const unsigned char *)text;
-         *c && n + 7 < room; c++) {
+    const unsigned char *c = (const unsigned char *)text;
+    while (*c && n + 7 < room) {
+        int bytes = character(c);
         if (*c == '"' || *c == '\\')
             out[n++] = '\\';
         if (*c < 0x20)
             n += (size_t)snprintf(out + n, room - n, "\\u%04x", *c);
+        else if (bytes == 0)
+            out[n++] = '?';
         else
-            out[n++] = (char)*c;
+            memcpy(out + n, c, (size_t)bytes);
+        n += *c < 0x20 || bytes == 0 ? 0 : (size_t)bytes;
+        c += bytes ? bytes : 1;
     }
     out[n] = 0;
 }
@@ -177,6 +208,11 @@ void tn__span_close(const tn__span *span, const char *category,
         }
         add(&e, "}}");
         put(e.text, e.length);
+        /* So that a crash leaves what led to it. */
+        if (span->begin + took > flushed + 1e5) {
+            flushed = span->begin + took;
+            flush();
+        }
     }
     pthread_mutex_unlock(&lock);
 }
@@ -233,6 +269,7 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
     if (!status) {
         used = 0;
         failed = 0;
+        flushed = 0;
         limits = *against;
         event e = {.length = 0};
         add(&e, "[{\"name\":\"tenon\",\"ph\":\"M\",\"pid\":%ld,\"tid\":0,"

@@ -220,6 +220,51 @@ static void test_ranges(void)
     json_decref(all);
 }
 
+static void test_names(void)
+{
+    static const char *const names[] = {"\xe9t\xe9", "\xc3\xa9t\xc3\xa9",
+                                        "\xed\xa0\x80", "\xf0\x9f\x98"};
+    static const char *const shown[] = {"?t?", "\xc3\xa9t\xc3\xa9", "???",
+                                        "???"};
+    char longest[1000];
+    for (int i = 0; i < 999; i++)
+        longest[i] = i % 2 ? '\xa9' : '\xc3';
+    longest[998] = longest[999] = 0;
+    tn_trace_start(path);
+    for (int i = 0; i < 4; i++) {
+        tn_trace_push(names[i]);
+        tn_trace_pop();
+    }
+    tn_trace_push(longest);
+    tn_trace_pop();
+    tn_trace_stop();
+    json_t *all = events();
+    is_int((int)json_array_size(all), 6, "whatever names are, it is JSON");
+    for (int i = 0; i < 4; i++)
+        is_str(text(json_array_get(all, (size_t)i + 1), "name"), shown[i],
+               "a question mark for what is no UTF-8 (%d)", i);
+    json_decref(all);
+}
+
+static void test_crash(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        tn_trace_start(path);
+        tn_neg(tn_ones(tn_dims(2)));
+        _exit(0); /* as a crash: nothing is flushed any more */
+    }
+    waitpid(child, NULL, 0);
+    FILE *file = fopen(path, "r");
+    char line[256] = "";
+    int lines = 0;
+    while (file && fgets(line, sizeof line, file))
+        lines++;
+    if (file)
+        fclose(file);
+    ok(lines >= 2, "what led to a crash is in the file");
+}
+
 static void test_fork(void)
 {
     tn_trace_start(path);
@@ -248,6 +293,8 @@ int main(void)
     test_training();
     test_threads();
     test_ranges();
+    test_names();
+    test_crash();
     test_fork();
     remove(path);
     return done_testing();
