@@ -55,7 +55,7 @@ static void driver_open(void)
     snprintf(no_driver, sizeof no_driver, "cuInit: %s: %s%s",
              tn__cuda_error_name(error), text,
              error == TN_CU_STUB_LIBRARY
-                 ? "; the toolkit's stub was found instead of the driver"
+                 ? "; that is the toolkit's library for linking, not the driver"
                  : "");
 }
 
