@@ -643,6 +643,22 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         }
         descriptors = descriptors c_args "};\n" c_fall "};\n"
     }
+    any_grad = 0
+    grads = ""
+    n = split(grad_names, parts, " ")
+    for (i = 1; i <= n; i++)
+        if (!argument_of(parts[i], "grad"))
+            return
+    for (i = 1; i <= arg_count; i++) {
+        g = arg_name[i] in grad_text
+        any_grad += g
+        if (g)
+            text = text " " grad_text[arg_name[i]] \
+                (grad_text[arg_name[i]] == "none" ? "" : " " arg_name[i])
+        grads = grads "    " (g ? quote(grad_text[arg_name[i]]) : "NULL") ",\n"
+    }
+    # What a gradient alone names feeds the kernel too: only its inputs have
+    # gradients.
     role = ""
     for (i = 1; i <= arg_count; i++) {
         if (body == "" || !mentions(text, arg_name[i]))
@@ -654,19 +670,6 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         else
             k = "P"
         role = role k
-    }
-    any_grad = 0
-    grads = ""
-    n = split(grad_names, parts, " ")
-    for (i = 1; i <= n; i++)
-        if (!argument_of(parts[i], "grad"))
-            return
-    for (i = 1; i <= arg_count; i++) {
-        g = arg_name[i] in grad_text
-        any_grad += g
-        if (g)
-            text = text " " grad_text[arg_name[i]]
-        grads = grads "    " (g ? quote(grad_text[arg_name[i]]) : "NULL") ",\n"
     }
     extra = (mentions(text, "element") ? "e" : "") \
         (mentions(text, "position") ? "p" : "") \

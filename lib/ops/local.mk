@@ -123,7 +123,10 @@ check_PROGRAMS += tests/ops/test_float8
 tests_ops_test_float8_SOURCES = tests/ops/test_float8.c
 tests_ops_test_sample_SOURCES = tests/ops/test_sample.c
 tests_ops_test_random_bits_SOURCES = tests/ops/test_random_bits.c
-tests_ops_test_rows_SOURCES = tests/ops/test_rows.c
+tests_ops_test_rows_SOURCES = tests/ops/test_rows.c tests/ops/rows.h
+check_PROGRAMS += tests/ops/test_rows_places
+tests_ops_test_rows_places_SOURCES = tests/ops/test_rows_places.c \
+	tests/ops/rows.h
 tests_ops_test_calls_SOURCES = tests/ops/test_calls.c
 tests_ops_test_mistakes_SOURCES = tests/ops/test_mistakes.c
 tests_ops_test_einsum_SOURCES = tests/ops/test_einsum.c
