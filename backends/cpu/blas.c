@@ -23,12 +23,9 @@ static bool find(void *library, const char *name, void *function_pointer)
 
 static void blas_open(void)
 {
-    void (*set_threads)(int);
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = tn__cpu_host->openblas();
     if (library && find(library, "cblas_sgemm", &blas.sgemm) &&
-        find(library, "cblas_dgemm", &blas.dgemm) &&
-        find(library, "openblas_set_num_threads", &set_threads)) {
-        set_threads(1);
+        find(library, "cblas_dgemm", &blas.dgemm)) {
         blas_there = true;
         return;
     }
@@ -36,8 +33,6 @@ static void blas_open(void)
         tn__cpu_host->log(1, "cpu: libopenblas.so.0 cannot be opened; matrix "
                              "products run several times slower");
     atomic_store(&blas_missing, true);
-    if (library)
-        dlclose(library);
 }
 
 const tn_cpu_blas *tn__cpu_blas(void)

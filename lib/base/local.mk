@@ -7,6 +7,7 @@ libtenon_la_SOURCES += \
 	lib/base/memory.c lib/base/memory.h \
 	lib/base/state.c lib/base/state.h \
 	lib/base/pool.c \
+	lib/base/openblas.c lib/base/openblas.h \
 	lib/base/object.c lib/base/object.h \
 	lib/base/scope.c \
 	lib/base/thread.c lib/base/thread.h \
@@ -15,9 +16,11 @@ libtenon_la_SOURCES += \
 	lib/base/dtype.c
 EXTRA_DIST += lib/base/README.md
 check_PROGRAMS += tests/base/test_error tests/base/test_dtype \
-	tests/base/test_memory tests/base/test_scope tests/base/test_thread
+	tests/base/test_memory tests/base/test_scope tests/base/test_thread \
+	tests/base/test_openblas
 tests_base_test_error_SOURCES = tests/base/test_error.c
 tests_base_test_dtype_SOURCES = tests/base/test_dtype.c
 tests_base_test_memory_SOURCES = tests/base/test_memory.c
 tests_base_test_scope_SOURCES = tests/base/test_scope.c
 tests_base_test_thread_SOURCES = tests/base/test_thread.c
+tests_base_test_openblas_SOURCES = tests/base/test_openblas.c

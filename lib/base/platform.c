@@ -23,6 +23,24 @@ const char *tn__env(const char *name)
     return value && *value ? value : NULL;
 }
 
+tn__vectors tn__processor_vectors(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return TN__PLAIN_VECTORS;
+    return __builtin_cpu_supports("avx512f") &&
+                   __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512cd") &&
+                   __builtin_cpu_supports("avx512dq") &&
+                   __builtin_cpu_supports("avx512vl")
+               ? TN__AVX512
+               : TN__AVX2;
+#else
+    return TN__PLAIN_VECTORS;
+#endif
+}
+
 bool tn__library_folder(char *out, size_t room)
 {
     Dl_info info;

@@ -65,6 +65,11 @@ const char *tn__env(const char *name);
  * At least 1. */
 int tn__processor_count(void);
 
+/* The widest vectors of floats that processor and system offer (x86-64; elsewhere
+ * always the first). */
+typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
+tn__vectors tn__processor_vectors(void);
+
 /* The folder in which the shared object (or program) with this library lies,
  * without a slash at its end. False if it cannot be told. */
 bool tn__library_folder(char *out, size_t room);

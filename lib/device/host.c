@@ -7,6 +7,7 @@
 #include "device/registry.h"
 
 #include "base/memory.h"
+#include "base/openblas.h"
 #include "base/platform.h"
 #include "base/thread.h"
 
@@ -138,6 +139,7 @@ void tn__host_fill(tn__plugin *plugin, int i)
         .extension = host_extension,
         .cache_read = tn__cache_read,
         .cache_write = tn__cache_write,
+        .openblas = tn__openblas,
     };
     const tn_host *printer = atomic_load(&source);
     if (!printer)

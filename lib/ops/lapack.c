@@ -1,6 +1,7 @@
 /* lapack.c: see lapack.h. OpenBLAS brings LAPACK along; where it is missing, any
  * other library with the system's name for it will do. */
 #include <base/memory.h>
+#include <base/openblas.h>
 #include <base/platform.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -31,19 +32,14 @@ static bool find_all(void *library)
 
 static void open_lapack(void)
 {
-    static const char *const names[] = {"libopenblas.so.0", "liblapack.so.3"};
-    for (size_t k = 0; k < sizeof names / sizeof *names && !lapack_there;
-         k++) {
-        void *library = dlopen(names[k], RTLD_NOW | RTLD_LOCAL);
-        void (*set_threads)(int);
-        if (!library)
-            continue;
-        lapack_there = find_all(library);
-        if (!lapack_there)
-            dlclose(library);
-        else if (find(library, "openblas_set_num_threads", &set_threads))
-            set_threads(1); /* bits must not depend on their number */
-    }
+    void *library = tn__openblas();
+    lapack_there = library && find_all(library);
+    if (lapack_there)
+        return;
+    library = dlopen("liblapack.so.3", RTLD_NOW | RTLD_LOCAL);
+    lapack_there = library && find_all(library);
+    if (library && !lapack_there)
+        dlclose(library);
 }
 
 const tn__lapack *tn__lapack_open(const char *what)
