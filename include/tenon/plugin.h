@@ -538,6 +538,13 @@ typedef struct tn_host {
      * first call with the kernels that suit the processor; it computes on the
      * thread that calls it alone. NULL where there is none. Not to be closed. */
     void *(*openblas)(void);
+    /* Waits until no other thread of any process with the same cache holds
+     * the key, and holds it until cache_release, which is given what
+     * cache_hold returned (-1, where there is no cache). What is compiled
+     * under it is compiled once, and compilers that keep files of their own
+     * meet no other at the same text. A thread holds one key at most. */
+    int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
+    void (*cache_release)(int32_t hold);
 } tn_host;
 
 typedef struct tn_plugin {

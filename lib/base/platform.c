@@ -2,11 +2,13 @@
 #include "base/platform.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
@@ -40,6 +42,44 @@ tn__vectors tn__processor_vectors(void)
     return TN__PLAIN_VECTORS;
 #endif
 }
+
+/* Locks that belong to an open file, not to a process: they keep threads apart
+ * as well, and a fork's copy of the descriptor does not prolong them. */
+#ifdef F_OFD_SETLKW
+static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
+{
+    struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
+    lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
+    int result;
+    while ((result = fcntl(fd, F_OFD_SETLKW, &lock)) && errno == EINTR)
+        ;
+    return !result;
+}
+
+bool tn__file_hold(int fd, uint64_t place)
+{
+    return file_lock(fd, F_WRLCK, place, 1);
+}
+
+void tn__file_let_go(int fd)
+{
+    file_lock(fd, F_UNLCK, 0, 0);
+}
+#else
+bool tn__file_hold(int fd, uint64_t place)
+{
+    (void)place;
+    int result;
+    while ((result = flock(fd, LOCK_EX)) && errno == EINTR)
+        ;
+    return !result;
+}
+
+void tn__file_let_go(int fd)
+{
+    flock(fd, LOCK_UN);
+}
+#endif
 
 bool tn__library_folder(char *out, size_t room)
 {

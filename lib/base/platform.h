@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -69,6 +70,12 @@ int tn__processor_count(void);
  * always the first). */
 typedef enum tn__vectors { TN__PLAIN_VECTORS, TN__AVX2, TN__AVX512 } tn__vectors;
 tn__vectors tn__processor_vectors(void);
+
+/* Waits until no other open file holds this place of the file, and holds it
+ * until the descriptor's file is closed everywhere or tn__file_let_go. Where
+ * the system knows no such locks, all places are one. False: it has none. */
+bool tn__file_hold(int fd, uint64_t place);
+void tn__file_let_go(int fd);
 
 /* The folder in which the shared object (or program) with this library lies,
  * without a slash at its end. False if it cannot be told. */

@@ -264,6 +264,36 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
     return taken;
 }
 
+/* ---- one at a time ------------------------------------------------------ */
+
+/* One file serves all keys: each is a byte of it that is locked and never
+ * written. Its name is none that an entry could have. */
+int32_t tn__cache_hold(const void *key, uint64_t key_bytes)
+{
+    uint64_t h[2] = {0, 0};
+    int in = folder_get();
+    if (in < 0)
+        return -1;
+    tn__hash_bytes(h, key, (size_t)key_bytes);
+    tn__hash_finish(h);
+    int fd = openat(in, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                    0600);
+    close(in);
+    if (fd >= 0 && !tn__file_hold(fd, h[0])) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+void tn__cache_release(int32_t hold)
+{
+    if (hold < 0)
+        return;
+    tn__file_let_go(hold);
+    close(hold);
+}
+
 /* ---- the oldest go ------------------------------------------------------- */
 
 typedef struct file {

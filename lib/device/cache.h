@@ -13,6 +13,10 @@ uint32_t tn__cache_read(const void *key, uint64_t key_bytes,
 void tn__cache_write(const void *key, uint64_t key_bytes, const void *value,
                      uint64_t value_bytes);
 
+/* host->cache_hold and cache_release. */
+int32_t tn__cache_hold(const void *key, uint64_t key_bytes);
+void tn__cache_release(int32_t hold);
+
 /* Removes the oldest entries where all together have more than `most` bytes. */
 void tn__cache_trim(int64_t most);
 

@@ -140,6 +140,8 @@ void tn__host_fill(tn__plugin *plugin, int i)
         .cache_read = tn__cache_read,
         .cache_write = tn__cache_write,
         .openblas = tn__openblas,
+        .cache_hold = tn__cache_hold,
+        .cache_release = tn__cache_release,
     };
     const tn_host *printer = atomic_load(&source);
     if (!printer)

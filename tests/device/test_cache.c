@@ -5,9 +5,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <tenon/device.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[512];
@@ -230,6 +233,86 @@ static void test_many(void)
     each_file(remove_file);
 }
 
+/* ---- one at a time ------------------------------------------------------- */
+
+/* Forks a process that holds the key, says so, and ends after `ms`. */
+static pid_t hold_elsewhere(const char *key, int ms)
+{
+    int said[2];
+    char byte;
+    fflush(stdout);
+    if (pipe(said))
+        bail_out("pipe");
+    pid_t pid = fork();
+    if (pid < 0)
+        bail_out("fork");
+    if (!pid) {
+        int32_t hold = tn__cache_hold(key, strlen(key));
+        if (hold < 0 || write(said[1], "x", 1) != 1)
+            _exit(1);
+        usleep((useconds_t)ms * 1000);
+        _exit(0); /* without cache_release */
+    }
+    close(said[1]);
+    if (read(said[0], &byte, 1) != 1)
+        bail_out("the other process does not hold the key");
+    close(said[0]);
+    return pid;
+}
+
+static void *hold_in_thread(void *key)
+{
+    int32_t hold = tn__cache_hold(key, strlen(key));
+    tn__cache_release(hold);
+    return NULL;
+}
+
+static double milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+static void test_hold(void)
+{
+    int status;
+    pid_t other = hold_elsewhere("text", 300);
+    double begun = milliseconds();
+    int32_t hold = tn__cache_hold("other text", 10);
+    ok(hold >= 0 && milliseconds() - begun < 250,
+       "a key may be held beside another's");
+    tn__cache_release(hold);
+    hold = tn__cache_hold("text", 4);
+    ok(hold >= 0 && milliseconds() - begun > 200,
+       "one that another process holds is waited for, and ends with it");
+
+    /* A thread waits, and a fork that outlives the hold does not prolong it. */
+    pthread_t thread;
+    char key[] = "text";
+    pid_t child = fork();
+    if (!child) {
+        pause();
+        _exit(0);
+    }
+    if (child < 0 || pthread_create(&thread, NULL, hold_in_thread, key))
+        bail_out("fork or pthread_create");
+    usleep(50 * 1000);
+    tn__cache_release(hold);
+    pthread_join(thread, NULL);
+    ok(true, "a thread gets the key when it is released, in spite of a fork");
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    waitpid(other, &status, 0);
+    is_int(status, 0, "the other process is done");
+
+    is_int(tn_set_cache_folder(NULL), TN_OK, "without a cache");
+    is_int(tn__cache_hold("text", 4), -1, "no key is held");
+    tn__cache_release(-1);
+    tn_set_cache_folder(folder);
+    is_int(each_file(NULL), 0, "holding leaves no entry");
+}
+
 int main(void)
 {
     const char *temporary = getenv("TMPDIR");
@@ -252,6 +335,10 @@ int main(void)
     test_folders();
     test_trim();
     test_many();
+    test_hold();
+    char lock[600];
+    snprintf(lock, sizeof lock, "%s/.lock", folder);
+    unlink(lock);
     rmdir(folder);
     return done_testing();
 }

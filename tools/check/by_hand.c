@@ -87,6 +87,8 @@ static struct {
             .fault_read = tn__fault_read,
             .cache_read = tn__cache_read,
             .cache_write = tn__cache_write,
+            .cache_hold = tn__cache_hold,
+            .cache_release = tn__cache_release,
         },
 };
 
