@@ -80,7 +80,7 @@ static char *key_of(const tn_plugin_device *device, const tn_source *source,
                     size_t *bytes)
 {
     const tn_opencl_listed *l = device->listed;
-    static const char form[] = "opencl 1\n%s\n%s\n%s\n%s\n%s\n";
+    static const char form[] = "opencl 2\n%s\n%s\n%s\n%s\n%s\n";
     int head = snprintf(NULL, 0, form, l->platform_name, l->device_name,
                         l->device_version, l->driver_version, device->options);
     *bytes = (size_t)head + (size_t)source->text_bytes;
@@ -164,11 +164,30 @@ static tn_status compile_text(const tn_plugin_device *device,
     return status;
 }
 
+/* One at a time for one text. Drivers keep caches of their own, and not every
+ * one bears two compilers of the same program: PoCL before 6.0 writes a file
+ * of its anew by removing it first, so that the other process reads none and
+ * fails, or keeps a binary that lacks it. */
+static int32_t text_hold(const tn_source *source)
+{
+    return TN_HAS(tn_host, tn__opencl_host, cache_release)
+               ? tn__opencl_host->cache_hold(source->text,
+                                             (uint64_t)source->text_bytes)
+               : -1;
+}
+
+static void text_release(int32_t hold)
+{
+    if (hold >= 0)
+        tn__opencl_host->cache_release(hold);
+}
+
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out)
 {
     struct timespec begun;
     clock_gettime(CLOCK_MONOTONIC, &begun);
+    int32_t hold = text_hold(source);
     size_t key_bytes = 0;
     char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
                         tn__opencl_host->cache_read
@@ -184,6 +203,7 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
         status = compile_text(device, source, out);
     if (!status && !kept && key)
         keep_binary(key, key_bytes, *out);
+    text_release(hold);
     free(key);
     if (!status)
         tn__opencl_host->log(3, "opencl: %s: %s in %.1f ms", source->kernel,

@@ -148,6 +148,66 @@ static void test_cache(void)
            "without a cache every process compiles");
 }
 
+/* Several processes at once over empty caches, the driver's own as well: each
+ * program is compiled by one of them, and none meets what another has half
+ * written (PoCL before 6.0 fails there, or stores a binary that ends every
+ * process that reads it). */
+static int compile_some(int number)
+{
+    static tn_tensor *(*const each[])(tn_tensor *) = {
+        tn_exp, tn_sin, tn_cos, tn_tanh, tn_log, tn_sqrt};
+    tn_device_set(tn_device_open(number % 2 ? "opencl:1" : "opencl:0"));
+    tn_tensor *x = tn_ones(tn_dims(5));
+    double sum = 0;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        sum += tn_item(tn_sum(each[i](x)));
+    bool right = sum > 29.308 && sum < 29.309;
+    if (tn_error() || !right)
+        fprintf(stderr, "# process %d: %f: %s\n", number, sum,
+                tn_error() ? tn_error() : "");
+    return tn_error() || !right ? -1 : (int)tn_programs_compiled();
+}
+
+static void test_processes(void)
+{
+    enum { PROCESSES = 6 };
+    char folder[600], driver[600];
+    snprintf(folder, sizeof folder, "%s/shared", scratch);
+    snprintf(driver, sizeof driver, "%s/driver", scratch);
+    mkdir(driver, 0700);
+    setenv("TENON_CACHE_DIR", folder, 1);
+    setenv("POCL_CACHE_DIR", driver, 1);
+    pid_t pid[PROCESSES];
+    int fd[2], compiled = 0, good = 0;
+    if (pipe(fd))
+        bail_out("pipe");
+    fflush(stdout);
+    for (int p = 0; p < PROCESSES; p++) {
+        if ((pid[p] = fork()) < 0)
+            bail_out("fork");
+        if (!pid[p]) {
+            int count = compile_some(p);
+            _exit(count < 0 ||
+                  write(fd[1], &count, sizeof count) != sizeof count);
+        }
+    }
+    close(fd[1]);
+    for (int p = 0; p < PROCESSES; p++) {
+        int status;
+        waitpid(pid[p], &status, 0);
+        good += !status;
+        if (WIFSIGNALED(status))
+            note("process %d ended by signal %d", p, WTERMSIG(status));
+    }
+    for (int count; read(fd[0], &count, sizeof count) == sizeof count;)
+        compiled += count;
+    close(fd[0]);
+    is_int(good, PROCESSES, "processes at once with empty caches succeed");
+    is_int(compiled, each_entry(folder, false),
+           "each program is compiled by one of them");
+    unsetenv("POCL_CACHE_DIR");
+}
+
 /* ---- failures ------------------------------------------------------------- */
 
 /* An index outside its range, and two operators after it. */
@@ -264,6 +324,7 @@ int main(void)
     test_failures();
     test_two();
     test_cache();
+    test_processes();
     char command[600];
     snprintf(command, sizeof command, "rm -rf '%s'", scratch);
     if (system(command))
