@@ -6,17 +6,6 @@
 #include <ops/ops.h>
 #include <tap.h>
 
-/* Rows whose time grows with an argument, next to the polynomials. */
-static const char *const left_out[] = {"zeta", "polygamma", "polygamma_by"};
-
-static bool is_left_out(const tn_op *op)
-{
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (strcmp(op->name, left_out[i]) == 0)
-            return true;
-    return strstr(op->name, "polynomial");
-}
-
 static uint32_t next(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -56,8 +45,6 @@ int main(int argc, char **argv)
         return 99;
     for (int i = first; i < tn_op_count(); i++) {
         const tn_op *op = tn_op_at(i);
-        if (is_left_out(op))
-            continue;
         if (argc > 1)
             note("row %d %s", i, op->name);
         tn_scope *scope = tn_scope_open();

@@ -236,6 +236,23 @@ static void check_elements(const rows_input *in)
           tn_silu(x),
           "tensor([[ 0.7311, -0.2384,  2.8577],\n"
           "        [ 3.9281,  4.9665, -0.0148]])");
+    const double orders[] = {1, 10, 1000, 1e5, 1e6, 1e12, 1e300};
+    tn_tensor *order = tn_tensor_from_array(orders, TN_F64, tn_dims(7));
+    check("laguerre_polynomial_l of any order",
+          tn_to_dtype(tn_laguerre_polynomial_l_scalar_first(2.5, order),
+                      TN_F32),
+          "tensor([-1.5000, -0.8803,  0.0737,  0.0865,     nan,     nan,  "
+          "0.0000])");
+    check("legendre_polynomial_p of any order",
+          tn_to_dtype(tn_legendre_polynomial_p_scalar_first(0.25, order),
+                      TN_F32),
+          "tensor([ 0.2500,  0.2212,  0.0023, -0.0024,     nan,     nan,  "
+          "0.0000])");
+    check("hermite_polynomial_h of any order",
+          tn_to_dtype(tn_hermite_polynomial_h_scalar_first(0.25, order),
+                      TN_F32),
+          "tensor([ 5.0000e-01, -1.2876e+04,         nan,         nan,"
+          "         nan,\n                nan,  0.0000e+00])");
     check("dropout while not training",
           tn_dropout(x, 0.5, false),
           "tensor([[ 1., -2.,  3.],\n"
