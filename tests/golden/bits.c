@@ -119,8 +119,7 @@ static void compare(const char *op, size_t number, tn_tensor **got,
                (golden_equal(got[i], want[i],
                              tolerance_for(op, tn_tensor_dtype(want[i])), text,
                              sizeof text) ||
-                (golden_by_float64(op) &&
-                 golden_rounds(got[i], want[i], text, sizeof text)));
+                golden_rounds(got[i], want[i], text, sizeof text));
     }
     same += bits;
     close_enough += !bits && near;

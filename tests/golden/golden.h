@@ -11,9 +11,10 @@
 #include <jansson.h>
 #include <tenon/tenon.h>
 
-/* What became of one file. detail names the first failure. */
+/* What became of one file. by_float64: of those passed, the samples that are
+ * beside float64's results; detail names the first failure. */
 typedef struct verdict {
-    int passed, failed, unsupported;
+    int passed, failed, unsupported, by_float64;
     char detail[512];
 } verdict;
 
@@ -63,16 +64,12 @@ typedef struct tolerance {
  * has the rule, looser.def the exceptions with their reasons. */
 tolerance tolerance_for(const char *op, tn_dtype dtype);
 
-/* Does looser.def have this operator's results held against float64? */
-bool golden_by_float64(const char *op);
-/* ... its gradients' distance from float64's against that of PyTorch's? */
-bool golden_by_distance(const char *op);
-/* Is got, of a narrower type, the float64 result rounded, to two steps?
- * Else writes why into text. */
+/* Are got and want, which PyTorch gave, both near wide, the float64 result of
+ * the same inputs? compare.c says what that is. Else writes why into text. */
+bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
+                   tn_tensor *wide, char *text, size_t room);
+/* Is got, of a narrower type, the float64 result rounded, to two steps? */
 bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room);
-/* Is no element of got farther from wide than want's farthest is? */
-bool golden_no_farther(tn_tensor *got, tn_tensor *want, tn_tensor *wide,
-                       char *text, size_t room);
 
 /* Is got what is wanted: shape, dtype, and each value within the tolerance
  * (NaN equals NaN)? Else writes why into text. */

@@ -14,6 +14,7 @@
 typedef struct totals {
     int count, passed, failed, skipped;
     int64_t samples_passed, samples_failed, samples_unsupported;
+    int64_t samples_by_float64;
 } totals;
 
 /* What a file is, by what its metadata holds. */
@@ -42,6 +43,7 @@ static void report(totals *t, const char *name, const verdict *v)
     t->samples_passed += v->passed;
     t->samples_failed += v->failed;
     t->samples_unsupported += v->unsupported;
+    t->samples_by_float64 += v->by_float64;
     bool skipped = !v->failed && !v->passed;
     t->skipped += skipped;
     t->failed += v->failed > 0;
@@ -52,6 +54,9 @@ static void report(totals *t, const char *name, const verdict *v)
            !skipped           ? ""
            : v->detail[0]     ? v->detail
                               : "no such row");
+    if (v->by_float64)
+        printf("# %s: %d of those passed are beside float64's\n", name,
+               v->by_float64);
     if (v->failed)
         printf("# %s: %s\n", name, v->detail);
     fflush(stdout);
@@ -136,9 +141,10 @@ int main(int count, char **argument)
         }
     }
     printf("1..%d\n", t.count);
-    printf("# samples: %lld passed, %lld failed, %lld unsupported\n",
-           (long long)t.samples_passed, (long long)t.samples_failed,
-           (long long)t.samples_unsupported);
+    printf("# samples: %lld passed (%lld of them beside float64's), %lld "
+           "failed, %lld unsupported\n",
+           (long long)t.samples_passed, (long long)t.samples_by_float64,
+           (long long)t.samples_failed, (long long)t.samples_unsupported);
     printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed,
            t.skipped);
     return t.failed > 0;
