@@ -87,8 +87,9 @@ static tn_status take_diagonals(term *t)
     return TN_OK;
 }
 
-/* Sums over the dimensions whose label is not among those kept. */
-static tn_status sum_others(term *t, const bool *keep, bool alone)
+/* Sums over the dimensions whose label is not among those kept: whole numbers
+ * become int64 there, as in PyTorch. */
+static tn_status sum_others(term *t, const bool *keep)
 {
     tn_dims_list gone = {0, {0}};
     int n = 0;
@@ -99,8 +100,7 @@ static tn_status sum_others(term *t, const bool *keep, bool alone)
             gone.dim[gone.count++] = d;
     }
     if (gone.count)
-        t->x = alone ? tn_sum(t->x, .dim = gone)
-                     : tn_sum(t->x, .dim = gone, .dtype = t->x->dtype);
+        t->x = tn_sum(t->x, .dim = gone);
     return t->x ? TN_OK : tn_error_code();
 }
 
@@ -174,6 +174,19 @@ static void sort_labels(const term *a, const term *b, const bool *keep,
             g->right[g->right_count++] = b->label[d];
 }
 
+/* Whole numbers that were summed are wider than others. */
+static tn_status meet(term *a, term *b)
+{
+    tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
+    if (tn_dtype_is_floating(dtype))
+        return TN_OK; /* the product tells what does not fit */
+    if (a->x->dtype != dtype)
+        a->x = tn_to_dtype(a->x, dtype);
+    if (b->x->dtype != dtype)
+        b->x = tn_to_dtype(b->x, dtype);
+    return a->x && b->x ? TN_OK : tn_error_code();
+}
+
 /* a becomes the product with b; labels not kept are summed. */
 static tn_status multiply(term *a, term *b, const bool *keep)
 {
@@ -181,8 +194,8 @@ static tn_status multiply(term *a, term *b, const bool *keep)
     for (int k = 0; k < LABELS; k++)
         wanted[k] = keep[k] || (place_of(a, k) >= 0 && place_of(b, k) >= 0);
     if (drop_ones(a, b) < 0 || drop_ones(b, a) < 0 ||
-        sum_others(a, wanted, false) < 0 ||
-        sum_others(b, wanted, false) < 0)
+        sum_others(a, wanted) < 0 || sum_others(b, wanted) < 0 ||
+        meet(a, b) < 0)
         return tn_error_code();
     groups g;
     sort_labels(a, b, keep, &g);
@@ -305,7 +318,7 @@ static tn_tensor *evaluate(equation *e)
             return NULL;
     }
     find_kept(e, e->count, keep);
-    if (sum_others(t, keep, e->count == 1) < 0)
+    if (sum_others(t, keep) < 0)
         return NULL;
     tn_dims_list order = {e->out_count, {0}};
     for (int i = 0; i < e->out_count; i++)

@@ -114,9 +114,43 @@ static tn_status fill_antialiased(const stretch *s, tn__taps *taps)
     return TN_OK;
 }
 
-/* One dimension of x stretched to size out. */
+/* Images of bytes: weights are whole numbers over a power of 2, the greatest of
+ * them in 15 bits, and each pass rounds to bytes (Pillow's way again); what
+ * stands twice among an output's taps has one weight. */
+static int make_whole(tn__taps *taps)
+{
+    double most = 0;
+    for (int64_t i = 0; i < taps->out; i++) {
+        int64_t *index = &taps->index[i * taps->reach];
+        double *weight = &taps->weight[i * taps->reach];
+        for (int t = 1; t < taps->reach; t++)
+            for (int u = 0; u < t; u++)
+                if (index[u] == index[t]) {
+                    weight[u] += weight[t];
+                    weight[t] = 0;
+                }
+        for (int t = 0; t < taps->reach; t++)
+            most = fmax(most, weight[t]);
+    }
+    int bits = 0;
+    while (bits < 22 && 0.5 + ldexp(most, bits + 1) < 0x1p15)
+        bits++;
+    for (int64_t k = 0; k < taps->out * taps->reach; k++)
+        taps->weight[k] = round(ldexp(taps->weight[k], bits));
+    return bits;
+}
+
+/* Sums of bytes by such weights, as bytes. */
+static tn_tensor *to_bytes(tn_tensor *sum, int bits)
+{
+    tn_tensor *y = tn_mul_scalar(tn_add_scalar(sum, ldexp(0.5, bits)),
+                                 ldexp(1, -bits));
+    return tn_clamp_scalars(tn_floor(y), 0, 255);
+}
+
+/* One dimension of x stretched to size out; whole: of bytes, in float64. */
 static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
-                              int64_t out)
+                              int64_t out, bool whole)
 {
     int64_t in = x->shape[dim];
     tn__taps taps = {0};
@@ -134,9 +168,10 @@ static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                  : s->mode == LINEAR ? fill_linear(s, &taps)
                  : s->mode == CUBIC  ? fill_cubic(s, &taps)
                                      : fill_nearest(s, &taps);
+    int bits = whole && status >= 0 ? make_whole(&taps) : 0;
     tn_tensor *y = status >= 0 ? tn__taps_sum(x, dim, &taps) : NULL;
     tn__taps_free(&taps);
-    return y;
+    return whole ? to_bytes(y, bits) : y;
 }
 
 /* ---- arguments ------------------------------------------------------------ */
@@ -172,10 +207,13 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
                         : ndim == 4 ? "4"
                         : ndim == 5 ? "5"
                                     : "3 to 5");
-    if (!tn_dtype_is_floating(x->dtype))
+    bool images = modes[k].mode == NEAREST || modes[k].mode == NEAREST_EXACT ||
+                  modes[k].ndim == 4;
+    if (!tn_dtype_is_floating(x->dtype) && !(x->dtype == TN_U8 && images))
         return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype", name,
-                        tn_dtype_name(x->dtype));
+                        "tensors%s: convert it with tn_to_dtype", name,
+                        tn_dtype_name(x->dtype),
+                        images ? " and uint8" : "");
     if (s->antialias && (x->ndim != 4 || (s->mode != LINEAR &&
                                           s->mode != CUBIC)))
         return tn__fail(TN_ERR_ARGUMENT, "%s: antialias goes with modes "
@@ -224,11 +262,13 @@ static tn_tensor *stretched(tn_tensor *x, const stretch *s,
                : size->count == 2 ? tn_adaptive_avg_pool2d(x, *size)
                                   : tn_adaptive_avg_pool3d(x, *size);
     tn_dtype dtype = x->dtype;
+    bool bytes = dtype == TN_U8;
     bool half = tn_dtype_bytes(dtype) < 4; /* rounded once, at the end */
     if (half)
-        x = tn_to_dtype(x, TN_F32);
+        x = tn_to_dtype(x, bytes ? TN_F64 : TN_F32);
     for (int d = size->count - 1; d >= 0 && x; d--)
-        x = stretch_dim(s, x, 2 + d, size->dim[d]);
+        x = stretch_dim(s, x, 2 + d, size->dim[d],
+                        bytes && (s->mode == LINEAR || s->mode == CUBIC));
     return x && half ? tn_to_dtype(x, dtype) : x;
 }
 

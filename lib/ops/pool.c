@@ -142,21 +142,27 @@ tn_status tn__run_max_pool2d(tn__call *call)
     return TN_OK;
 }
 
+/* least: what padding reads as. */
+#define MAX_PADDED(least)                                                     \
+    TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
+                " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
+                "let in = (r >= 0) & (r < h) & (c >= 0) & (c < w);"           \
+                "let v = where(in, x[r, c; 0], " least "); let m = rmax(v);"  \
+                /* nothing but the least: the first that is no padding */     \
+                "let k = where(m == " least ", rargmax(where(in, 1, 0)),"     \
+                " rargmax(v));"                                               \
+                "(like(m, x), (i + div(k, kw) * dh) * w + j"                  \
+                " + rem(k, kw) * dw)")
+
 tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 {
     static tn__formula inside = TN__FORMULA(
         "max_pool2d(x, i: row offset, j: row offset; w: i64, kw: i64, dh: i64,"
         " dw: i64) = let k = rargmax(x);"
         "(rmax(x), (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
-    static tn__formula padded = TN__FORMULA(
-        "max_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"
-        " h: i64, w: i64, kw: i64, dh: i64, dw: i64) ="
-        "let in = (r >= 0) & (r < h) & (c >= 0) & (c < w);"
-        "let v = where(in, x[r, c; 0], like(-inf, x)); let m = rmax(v);"
-        /* nothing but -inf: the first that is no padding */
-        "let k = where(m == like(-inf, x), rargmax(where(in, 1, 0)),"
-        " rargmax(v));"
-        "(m, (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw)");
+    static tn__formula padded = MAX_PADDED("like(-inf, x)");
+    /* -inf is no least number of theirs; they compute in int32 */
+    static tn__formula narrow = MAX_PADDED("i32(-inf)");
     enum {
         kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
         stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
@@ -184,7 +190,12 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
         return status;
     const tn_dtype dtype[] = {x->dtype, 0, 0, 0, 0};
     const tn__kernel *kernel =
-        tn__formula_kernel(plain ? &inside : &padded, dtype);
+        tn__formula_kernel(plain                                 ? &inside
+                           : tn_dtype_is_floating(x->dtype) ||
+                                   tn_dtype_bytes(x->dtype) > 2
+                               ? &padded
+                               : &narrow,
+                           dtype);
     if (!kernel)
         return tn_error_code();
     tn__space space;

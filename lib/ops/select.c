@@ -124,3 +124,20 @@ tn_status tn__select_mean(tn__call *call)
                         "with tn_to_dtype", tn_dtype_name(dtype));
     return tn__run_kernel(call);
 }
+
+static bool is_u8(const tn__call *call)
+{
+    return call->value[0].of.tensor->dtype == TN_U8;
+}
+
+tn_status tn__select_all(tn__call *call)
+{
+    return is_u8(call) ? run_row(call, TN__OP_ID_ALL_U8)
+                       : tn__run_kernel(call);
+}
+
+tn_status tn__select_any(tn__call *call)
+{
+    return is_u8(call) ? run_row(call, TN__OP_ID_ANY_U8)
+                       : tn__run_kernel(call);
+}

@@ -42,5 +42,11 @@ int main(void)
             "linalg_vander: N 1; at least 2 is wanted");
     tn_tensor *y = tn_einsum("ij,kl->", two, 2);
     ok(tn_item(y) == 120, "with an empty result all is summed");
+    tn_tensor *whole[] = {tn_ones(tn_dims(2, 3), .dtype = TN_I32),
+                          tn_ones(tn_dims(3), .dtype = TN_I32)};
+    is_int(tn_tensor_dtype(tn_einsum("ik,j->ij", whole, 2)), TN_I64,
+           "a sum of one operand's whole numbers is int64, as in PyTorch");
+    is_int(tn_tensor_dtype(tn_einsum("ik,k->i", whole, 2)), TN_I32,
+           "a matrix product of whole numbers is not");
     return done_testing();
 }

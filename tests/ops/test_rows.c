@@ -443,7 +443,7 @@ static void check_pairs(const rows_input *in)
 
 static void check_reductions(const rows_input *in)
 {
-    tn_tensor *x = in->x, *b = in->b;
+    tn_tensor *x = in->x, *i = in->i, *b = in->b;
 
     check("sum",
           tn_sum(x),
@@ -472,6 +472,12 @@ static void check_reductions(const rows_input *in)
     check("any",
           tn_any(x),
           "tensor(True)");
+    check("all of uint8 is uint8",
+          tn_all(tn_to_dtype(i, TN_U8), .dim = tn_dims(1)),
+          "tensor([1, 0], dtype=torch.uint8)");
+    check("any of uint8 too",
+          tn_any(tn_to_dtype(i, TN_U8)),
+          "tensor(1, dtype=torch.uint8)");
     check("var",
           tn_var(x),
           "tensor(17.3667)");

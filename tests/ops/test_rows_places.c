@@ -193,7 +193,7 @@ static void check_products(const rows_input *in)
 
 static void check_windows(const rows_input *in)
 {
-    tn_tensor *bias = in->bias, *img = in->img, *w = in->w;
+    tn_tensor *i = in->i, *bias = in->bias, *img = in->img, *w = in->w;
 
     check("conv2d",
           tn_conv2d(img, w, bias),
@@ -269,6 +269,33 @@ static void check_windows(const rows_input *in)
           "\n"
           "         [[26., 27.],\n"
           "          [30., 31.]]]])");
+    check("max_pool2d of int16: padding is below all",
+          tn_max_pool2d(tn_to_dtype(tn_reshape(tn_sub_scalar(
+                            tn_neg(tn_square(i)), 1), tn_dims(1, 2, 3)),
+                            TN_I16),
+                        tn_dims(2), .stride = 1, .padding = 1),
+          "tensor([[[-10, -10, -17, -26],\n"
+          "         [-10,  -1,  -1,  -5],\n"
+          "         [-50,  -1,  -1,  -5]]], dtype=torch.int16)");
+    const uint8_t bytes[] = {0, 255, 7, 100, 31, 200};
+    tn_tensor *image =
+        tn_tensor_from_array(bytes, TN_U8, tn_dims(1, 1, 2, 3));
+    check("interpolate of uint8 rounds after each dimension",
+          tn_to_dtype(tn_interpolate(image, tn_dims(3, 5), .mode = "bilinear"),
+                      TN_I64),
+          "tensor([[[[  0, 102, 255, 106,   7],\n"
+          "          [ 50,  87, 143, 119, 104],\n"
+          "          [100,  72,  31, 132, 200]]]])");
+    check("interpolate of uint8, bicubic",
+          tn_to_dtype(tn_interpolate(image, tn_dims(1, 5), .mode = "bicubic"),
+                      TN_I64),
+          "tensor([[[[ 54,  89, 143, 126, 108]]]])");
+    check("interpolate of uint8, antialiased",
+          tn_to_dtype(tn_interpolate(image, tn_dims(2, 2), .mode = "bilinear",
+                         .antialias = true),
+                      TN_I64),
+          "tensor([[[[ 96, 100],\n"
+          "          [ 74, 137]]]])");
     check("avg_pool2d",
           tn_avg_pool2d(img, tn_dims(2)),
           "tensor([[[[ 2.5000,  4.5000],\n"
