@@ -19,11 +19,13 @@
 #include "device.h"
 
 enum {
-    BLOCK_SUMS = 32768,  /* elements of a block's sums: 128 KiB of an L2 */
+    BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
     BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
     MOST_PIXELS = 1024,
-    LEAST_PIXELS = 64,
-    DEPTH = 128,     /* of a product at a time: 16 KiB of weights stay in L1 */
+    LEAST_PIXELS = 192,
+    DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
+                        of pixels go one after another */
+    LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
     MAX_CLASSES = 64
 };
 
@@ -211,8 +213,13 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     const conv_grid *grid = &class->grid;
     conv_block block = tn__cpu_conv_block(grid, number);
     int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
+    conv_order order = c->from_channels >= LAST_CHANNELS &&
+                               c->to_channels >= LAST_CHANNELS
+                           ? CONV_CHANNELS_LAST
+                           : CONV_PLANES;
     int64_t frame_bytes = conv_round_up(
-        tn__cpu_conv_frame_size(grid, &block, c->from_channels) * bytes, 64);
+        tn__cpu_conv_frame_size(grid, &block, c->from_channels, order) * bytes,
+        64);
     int64_t sums_bytes = conv_round_up(block.pixels * c->width * bytes, 64);
     char *memory = tn__cpu_scratch(
         (size_t)(frame_bytes + sums_bytes + (2 * block.pixels + depth) * 8));
@@ -226,7 +233,7 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     const void **x = (const void **)(at + depth);
     conv_view view = tn__cpu_conv_view(
         grid, &block, &c->from, group * c->from_channels, c->from_channels,
-        c->bytes, c->routines, memory);
+        order, c->bytes, c->general, memory);
     tn__cpu_conv_pixels(grid, &block, &view, pixel);
     for (int64_t i = 0; i < block.pixels; i++)
         x[i] = view.base + pixel[i] * bytes;

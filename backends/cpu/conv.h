@@ -52,15 +52,19 @@ typedef struct conv_view {
     int64_t stride[4];
 } conv_view;
 
+/* How the channels under a block are wanted: as planes, in place where nothing
+ * lies outside the images; or the channels of a pixel side by side, for sums
+ * that run over them: of planes, each step of such a sum is in another line. */
+typedef enum conv_order { CONV_PLANES, CONV_CHANNELS_LAST } conv_order;
+
 /* Elements of a block's frame, for so many channels. */
 int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
-                                int64_t channels);
+                                int64_t channels, conv_order order);
 /* Channels [first, first + count) of the images, in place or framed. */
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                             const conv_images *from, int64_t first,
-                            int64_t count, size_t bytes,
-                            const tn_cpu_conv_routines *routines,
-                            char *frame);
+                            int64_t count, conv_order order, size_t bytes,
+                            const tn_cpu_routines *routines, char *frame);
 /* Offsets in a view: of pixels, and of channels under taps, (tap, channel). */
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at);

@@ -87,49 +87,92 @@ static int64_t reach(const conv_grid *grid, const conv_block *block, int a)
 }
 
 int64_t tn__cpu_conv_frame_size(const conv_grid *grid, const conv_block *block,
-                                int64_t channels)
+                                int64_t channels, conv_order order)
 {
-    return grid->framed ? block->size[0] * channels * reach(grid, block, 0) *
-                              reach(grid, block, 1)
-                        : 0;
+    return grid->framed || order == CONV_CHANNELS_LAST
+               ? block->size[0] * channels * reach(grid, block, 0) *
+                     reach(grid, block, 1)
+               : 0;
+}
+
+/* What a block reaches over: rows and columns, and which of them lie in the
+ * images, from `start` there and from `skip` in the frame. */
+typedef struct reached {
+    int64_t room[2], start[2], skip[2], size[2];
+} reached;
+
+static reached reach_over(const conv_grid *grid, const conv_block *block,
+                          const conv_images *from)
+{
+    reached r;
+    for (int a = 0; a < 2; a++) {
+        int64_t low =
+            block->first[1 + a] * grid->step[a] + grid->low[a];
+        r.room[a] = reach(grid, block, a);
+        r.start[a] = low < 0 ? 0 : tn__cpu_min(low, from->size[a]);
+        r.skip[a] = r.start[a] - low;
+        int64_t end = low + r.room[a];
+        r.size[a] = tn__cpu_min(end, from->size[a]) - r.start[a];
+        r.size[a] = r.size[a] < 0 ? 0 : r.size[a];
+    }
+    if (r.size[0] == 0 || r.size[1] == 0) /* zeros alone */
+        r.size[0] = r.skip[0] = r.skip[1] = r.size[1] = 0;
+    return r;
+}
+
+/* The channels of one image, planes as they lie there. */
+static void frame_planes(const reached *r, const conv_images *from,
+                         int64_t count, size_t bytes,
+                         const tn_cpu_routines *routines, const char *at,
+                         char *to)
+{
+    int64_t plane = r->room[0] * r->room[1];
+    for (int64_t c = 0; c < count; c++)
+        routines->conv[conv_type(bytes)]->frame(
+            to + c * plane * (int64_t)bytes, r->room[0], r->room[1],
+            r->skip[0], r->skip[1], at + c * from->stride[1] * (int64_t)bytes,
+            r->size[0], r->size[1], from->stride[2], from->stride[3]);
+}
+
+static void frame_channels_last(const reached *r, const conv_images *from,
+                                int64_t count, size_t bytes,
+                                const tn_cpu_routines *routines,
+                                const char *at, char *to)
+{
+    int64_t row = r->room[1] * count * (int64_t)bytes;
+    if (r->size[0] < r->room[0] || r->size[1] < r->room[1])
+        memset(to, 0, (size_t)(r->room[0] * row));
+    to += r->skip[0] * row + r->skip[1] * count * (int64_t)bytes;
+    for (int64_t i = 0; i < r->size[0]; i++)
+        tn__cpu_conv_gather(routines, bytes, to + i * row, count,
+                            at + i * from->stride[2] * (int64_t)bytes,
+                            from->stride[1], from->stride[3], count,
+                            r->size[1]);
 }
 
 conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                             const conv_images *from, int64_t first,
-                            int64_t count, size_t bytes,
-                            const tn_cpu_conv_routines *routines, char *frame)
+                            int64_t count, conv_order order, size_t bytes,
+                            const tn_cpu_routines *routines, char *frame)
 {
-    int64_t start[2], skip[2], room[2], size[2];
     const int64_t *stride = from->stride;
-    for (int a = 0; a < 2; a++) {
-        int64_t low =
-            block->first[1 + a] * grid->step[a] + grid->low[a];
-        room[a] = reach(grid, block, a);
-        start[a] = low < 0 ? 0 : tn__cpu_min(low, from->size[a]);
-        skip[a] = start[a] - low;
-        int64_t end = low + room[a];
-        size[a] = tn__cpu_min(end, from->size[a]) - start[a];
-        size[a] = size[a] < 0 ? 0 : size[a];
-    }
+    reached r = reach_over(grid, block, from);
     const char *at = from->memory +
                      (block->first[0] * stride[0] + first * stride[1] +
-                      start[0] * stride[2] + start[1] * stride[3]) *
+                      r.start[0] * stride[2] + r.start[1] * stride[3]) *
                          (int64_t)bytes;
-    if (!grid->framed)
+    bool last = order == CONV_CHANNELS_LAST;
+    if (!grid->framed && !last)
         return (conv_view){at, {stride[0], stride[1], stride[2], stride[3]}};
-    if (size[0] == 0 || size[1] == 0) /* the frame alone */
-        size[0] = skip[0] = skip[1] = size[1] = 0;
-    int64_t plane = room[0] * room[1];
-    char *to = frame;
+    int64_t plane = r.room[0] * r.room[1];
     for (int64_t n = 0; n < block->size[0]; n++)
-        for (int64_t c = 0; c < count; c++) {
-            routines->frame(
-                to, room[0], room[1], skip[0], skip[1],
-                at + (n * stride[0] + c * stride[1]) * (int64_t)bytes,
-                size[0], size[1], stride[2], stride[3]);
-            to += plane * (int64_t)bytes;
-        }
-    return (conv_view){frame, {count * plane, plane, room[1], 1}};
+        (last ? frame_channels_last : frame_planes)(
+            &r, from, count, bytes, routines,
+            at + n * stride[0] * (int64_t)bytes,
+            frame + n * count * plane * (int64_t)bytes);
+    return last ? (conv_view){frame, {count * plane, 1, r.room[1] * count,
+                                      count}}
+                : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,

@@ -72,7 +72,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     conv_block block = tn__cpu_conv_block(grid, number);
     int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
     int64_t frame_bytes = conv_round_up(
-        tn__cpu_conv_frame_size(grid, &block, channels) * bytes, 64);
+        tn__cpu_conv_frame_size(grid, &block, channels, CONV_PLANES) * bytes,
+        64);
     int64_t panel_bytes = conv_round_up(block.pixels * w->panel * bytes, 64);
     char *memory = tn__cpu_scratch(
         (size_t)(frame_bytes + panel_bytes + (2 * rows + block.pixels) * 8));
@@ -84,7 +85,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     const void **x = (const void **)(row + rows);
     conv_view view = tn__cpu_conv_view(
         grid, &block, &w->in, group * w->in_channels + first, channels,
-        w->bytes, w->routines, memory);
+        CONV_PLANES, w->bytes, w->general, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
