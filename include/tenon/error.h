@@ -58,7 +58,8 @@ typedef struct tn_error_tensor {
     int32_t ndim;
     int64_t shape[TN_MAX_NDIM];
     const char *device;     /* "cpu:0" */
-    const char *made_by;    /* "relu", "tensor_from_array": its last maker */
+    const char *made_by;    /* "relu", "tensor_from_array": its last maker; of a
+                               parameter the layer, "Linear"; "": not known */
     const char *made_in;    /* that one's module path: "encoder.3"; "": none */
 } tn_error_tensor;
 
@@ -69,9 +70,9 @@ typedef struct tn_error_details {
     const char *path;       /* of the module that was running: "encoder.3.fc";
                                "" outside of any */
     const char *called;     /* the operator that the program (or a module)
-                               called; NULL where none was running */
-    const char *op;         /* that of which the message speaks: called, or
-                               one of those it is made of */
+                               called, or the layer that refused what it was
+                               given; NULL where neither was running */
+    const char *op;         /* that of which argument and tensor tell: called */
     const char *argument;   /* op's argument that is at fault, the first that
                                the message names; NULL: none by itself */
     int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */
@@ -82,8 +83,12 @@ typedef struct tn_error_details {
     int64_t index_low;      /* is below this, the least that is allowed, */
     int64_t index_bound;    /* or not below this */
     int32_t position_ndim;  /* of a tensor or list of indices, where in it: this
-                               many coordinates; 0: it is an argument itself */
+                               many coordinates; 0: it is an argument itself.
+                               Of what an asynchronous device tells later: 1,
+                               the number of the result's element */
     int64_t position[TN_MAX_NDIM];
+    const char *cause;      /* the operator inside of op in which it arose; NULL:
+                               op itself */
 } tn_error_details;
 
 #define TN_ERROR_TENSORS 8

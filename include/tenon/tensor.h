@@ -82,6 +82,32 @@ TN_API tn_status tn_fprint(FILE *file, tn_tensor *x);
 /* The same text in malloc'ed memory (yours to free); NULL on failure. */
 TN_API char *tn_tensor_text(tn_tensor *x);
 
+/* ---- for code that is built on Tenon: layers, data sets ----------------- */
+
+/* A tensor that such code was given, and as which argument. */
+typedef struct tn_given {
+    const char *argument;
+    tn_tensor *tensor;      /* NULL: no tensor, or none was given */
+} tn_given;
+
+/* tn_error_set for what `name` was given: the message begins with "name: ",
+ * and tn_error_info tells of name as it does of an operator: called and op are
+ * name, its tensors those of `given`, the argument at fault the first of them.
+ * The texts of name and given are lent while the error is pending: string
+ * constants. Returns code. */
+TN_API tn_status tn_error_refuse(tn_status code, const char *name,
+                                 const tn_given *given, int count,
+                                 const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 5, 6)))
+#endif
+    ;
+
+/* Makes name what errors tell as made_by of x, which else is the operator that
+ * made it: layers give their parameters their own. Each name is kept for ever:
+ * few are wanted; NULL and "" change nothing. */
+TN_API void tn_tensor_set_maker(tn_tensor *x, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -101,7 +101,7 @@ tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    int64_t number, int ndim,
                                    const int64_t *shape)
 {
-    tn__error_index index = {true, value, low, bound, ndim, {0}};
+    tn__error_index index = {TN__INDEX_GIVEN, value, low, bound, ndim, {0}};
     for (int d = ndim - 1; d >= 0 && shape[d] > 0; d--) {
         index.position[d] = number % shape[d];
         number /= shape[d];
@@ -159,6 +159,23 @@ void tn__error_put_before(const char *format, ...)
     memcpy(error.words, front, more);
 }
 
+void tn__error_reword(const char *format, ...)
+{
+    char words[TN__ERROR_BYTES];
+    if (!pending)
+        return;
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    if ((size_t)length >= sizeof words)
+        memcpy(words + sizeof words - 4, "...", 4);
+    one_line(words);
+    memcpy(error.words, words, sizeof words);
+}
+
 /* ---- set aside -------------------------------------------------------------- */
 
 void tn__error_take(tn__error *out)
@@ -198,7 +215,7 @@ static void show_tensor(int i)
                             .dtype = from->dtype,
                             .ndim = from->ndim,
                             .device = from->device,
-                            .made_by = from->made_by,
+                            .made_by = from->made_by ? from->made_by : "",
                             .made_in = tn_path_text(from->made_in)};
     for (int d = 0; d < from->ndim; d++)
         to->shape[d] = from->shape[d];
@@ -220,11 +237,12 @@ const tn_error_details *tn_error_info(void)
                                        .tensor_count = facts->tensor_count,
                                        .tensor = error.list,
                                        .odd = facts->odd,
-                                       .has_index = facts->index.given,
+                                       .has_index = facts->index.given != 0,
                                        .index = facts->index.value,
                                        .index_low = facts->index.low,
                                        .index_bound = facts->index.bound,
-                                       .position_ndim = facts->index.ndim};
+                                       .position_ndim = facts->index.ndim,
+                                       .cause = facts->cause};
     memcpy(error.details.position, facts->index.position,
            sizeof error.details.position);
     for (int i = 0; i < facts->tensor_count; i++)

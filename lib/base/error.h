@@ -18,7 +18,12 @@ void *tn__fail_null(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
 
 /* An index that lies outside [low, bound). */
 typedef struct tn__error_index {
-    bool given;
+    enum {
+        TN__INDEX_NONE,
+        TN__INDEX_GIVEN,   /* as the words tell it */
+        TN__INDEX_IN_SPACE /* with a position in a kernel's space: in which
+                              tensor that is remains to be found */
+    } given;
     int64_t value, low, bound;
     int ndim; /* of where it stood; 0: it is an argument itself */
     int64_t position[TN_MAX_NDIM];
@@ -43,7 +48,9 @@ typedef struct tn__error_facts {
     const tn__doing *doing; /* what was going on; once that is noted, what was
                                around it */
     const tn_path *path;
-    const char *called, *op, *argument; /* as in tn_error_details */
+    const char *called, *op, *cause, *argument; /* as in tn_error_details */
+    bool is_row;  /* op is a row of the table that programs do not see */
+    bool foreign; /* the words name arguments of the cause, not of op */
     int tensor_count, odd;
     tn__error_index index;
     struct tn__error_tensor {
@@ -55,6 +62,7 @@ typedef struct tn__error_facts {
         const char *device;
         const char *made_by;
         const tn_path *made_in;
+        const void *of, *storage; /* which one it is, while it lives */
     } tensor[TN_ERROR_TENSORS];
 } tn__error_facts;
 
@@ -65,6 +73,9 @@ tn__error_facts *tn__error_within(const tn__doing *doing);
 bool tn__error_speaks_of(const char *name);
 /* Puts "words: " in front of the pending message, behind the path. */
 void tn__error_put_before(const char *format, ...) TN__PRINTF(1, 2);
+/* Other words for the pending error, of which all else stays. The arguments may
+ * lie in the words that are there. */
+void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);
 /* The pending message without the path. */
 const char *tn__error_words(void);
 

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
 
@@ -17,6 +18,8 @@ typedef struct attention {
     double dropout;
     bool batch_first;
 } attention;
+
+static const tn_module_class attention_class;
 
 /* ---- masks --------------------------------------------------------------------- */
 
@@ -130,20 +133,85 @@ static bool check_inputs(const attention *a, tn_tensor *const in[3])
 {
     const int64_t wanted[] = {a->embed_dim, a->kdim, a->vdim};
     static const char *const name[] = {"query", "key", "value"};
+    char text[TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(in[0]);
     for (int i = 0; i < 3; i++) {
         if ((ndim == 2 || ndim == 3) && tn_tensor_ndim(in[i]) == ndim &&
             tn_tensor_size(in[i], -1) == wanted[i])
             continue;
-        tn_error_set(TN_ERR_SHAPE,
-                     "MultiheadAttention: %s has %d dimensions, the last of "
-                     "size %" PRId64 "; 2 or 3 are wanted (as many as query's), "
-                     "the last of size %" PRId64,
-                     name[i], tn_tensor_ndim(in[i]),
-                     tn_tensor_size(in[i], -1), wanted[i]);
+        tn_error_refuse(TN_ERR_SHAPE, attention_class.name, &(tn_given){name[i], in[i]}, 1,
+                        "%s %s: 2 or 3 dimensions%s are wanted, the last of "
+                        "size %" PRId64,
+                        name[i], tn__nn_shape_text(text, in[i]),
+                        i ? ", as many as query's," : "", wanted[i]);
         return false;
     }
     return true;
+}
+
+/* in: what was given, as (batch, time, features). */
+static bool check_lengths(tn_tensor *const given[3], tn_tensor *const in[3])
+{
+    static const char *const name[] = {"query", "key", "value"};
+    char text[TN__NN_SHAPE_TEXT], other[TN__NN_SHAPE_TEXT];
+    for (int i = 1; i < 3; i++) {
+        if (tn_tensor_size(in[i], 0) == tn_tensor_size(in[0], 0) &&
+            (i == 1 || tn_tensor_size(in[2], 1) == tn_tensor_size(in[1], 1)))
+            continue;
+        const tn_given both[] = {{name[i], given[i]},
+                                 {name[i - 1], given[i - 1]}};
+        tn_error_refuse(TN_ERR_SHAPE, attention_class.name, both, 2,
+                        "%s %s does not go with %s %s: one batch, and a value "
+                        "for each key, are wanted",
+                        name[i], tn__nn_shape_text(text, given[i]),
+                        name[i - 1], tn__nn_shape_text(other, given[i - 1]));
+        return false;
+    }
+    return true;
+}
+
+/* Is mask, if there is one, of one of these shapes? */
+static bool check_mask(const char *name, tn_tensor *mask, tn_tensor *query,
+                       const char *words, tn_dims_list one, tn_dims_list two)
+{
+    const tn_dims_list *const shape[] = {&one, &two};
+    char text[TN__NN_SHAPE_TEXT], first[64] = "", second[64] = "";
+    char *const list[] = {first, second};
+    bool fits = !mask;
+    for (int i = 0; i < 2 && !fits; i++) {
+        size_t at = 0;
+        fits = tn_tensor_ndim(mask) == shape[i]->count;
+        for (int d = 0; d < shape[i]->count; d++) {
+            fits = fits && tn_tensor_size(mask, d) == shape[i]->dim[d];
+            at += (size_t)snprintf(list[i] + at, 64 - at, "%s%" PRId64,
+                                   d ? ", " : "", shape[i]->dim[d]);
+        }
+    }
+    bool same = strcmp(first, second) == 0;
+    const tn_given given[] = {{name, mask}, {"query", query}};
+    if (!fits)
+        tn_error_refuse(TN_ERR_SHAPE, attention_class.name, given, 2,
+                        "%s %s: %s are wanted, (%s)%s%s%s", name,
+                        tn__nn_shape_text(text, mask), words, first,
+                        same ? "" : " or (", same ? "" : second,
+                        same ? "" : ")");
+    return fits;
+}
+
+static bool check_masks(const attention *a, tn_tensor *query,
+                        tn_tensor *const in[3], const tn_nn_attention_masks *m)
+{
+    int64_t batch = tn_tensor_size(in[0], 0);
+    int64_t length = tn_tensor_size(in[0], 1);
+    int64_t source = tn_tensor_size(in[1], 1);
+    bool alone = tn_tensor_ndim(query) == 2;
+    return check_mask("attn_mask", m->attn_mask, query,
+                      "queries and keys, or those of each head,",
+                      tn_dims(length, source),
+                      tn_dims(batch * a->num_heads, length, source)) &&
+           check_mask("key_padding_mask", m->key_padding_mask, query,
+                      "the keys of each item", tn_dims(batch, source),
+                      alone ? tn_dims(source) : tn_dims(batch, source));
 }
 
 static tn_tensor *run(const attention *a, tn_tensor *const given[3],
@@ -162,6 +230,8 @@ static tn_tensor *run(const attention *a, tn_tensor *const given[3],
         if (!in[i])
             return NULL;
     }
+    if (!check_lengths(given, in) || !check_masks(a, given[0], in, m))
+        return NULL;
     tn_tensor *y = attend(a, in, m, weights);
     if (y && turn)
         y = tn_transpose(y, 0, 1);

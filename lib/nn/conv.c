@@ -1,5 +1,6 @@
 /* conv.c: convolution over images. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -22,10 +23,12 @@ static tn_tensor *mirror(tn_tensor *x, int dim, int64_t before, int64_t after)
 {
     int64_t last = tn_tensor_size(x, dim) - 1;
     if (before > last || after > last) {
-        tn_error_set(TN_ERR_SHAPE,
-                     "nn_conv2d: padding of %" PRId64 " mirrors an axis of "
-                     "size %" PRId64 ": less than its size is wanted",
-                     before > after ? before : after, last + 1);
+        char text[TN__NN_SHAPE_TEXT];
+        tn_error_refuse(TN_ERR_SHAPE, "Conv2d", &(tn_given){"input", x}, 1,
+                        "padding of %" PRId64 " mirrors dim %d of input %s: "
+                        "less than its size is wanted",
+                        before > after ? before : after, dim,
+                        tn__nn_shape_text(text, x));
         return NULL;
     }
     tn_tensor *k = tn_arange(-before, last + 1 + after, 1,

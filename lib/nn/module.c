@@ -1,6 +1,7 @@
 /* module.c: modules: making, registering, running, walking. */
 #include "tree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -79,6 +80,24 @@ bool tn__nn_given(const void *x, const char *what, const char *argument)
     if (!x)
         tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", what, argument);
     return x;
+}
+
+const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x)
+{
+    size_t at = 0;
+    int ndim = tn_tensor_ndim(x);
+    text[0] = 0;
+    for (int d = 0; d < ndim && at < TN__NN_SHAPE_TEXT; d++)
+        at += (size_t)snprintf(text + at, TN__NN_SHAPE_TEXT - at,
+                               "%s%" PRId64, d ? ", " : "(",
+                               tn_tensor_size(x, d));
+    if (at < TN__NN_SHAPE_TEXT)
+        snprintf(text + at, TN__NN_SHAPE_TEXT - at, "%s",
+                 !x          ? "none"
+                 : ndim == 0 ? "()"
+                 : ndim == 1 ? ",)"
+                             : ")");
+    return text;
 }
 
 void *tn_module_new_with(const tn_module_class *type, size_t extra)
@@ -213,6 +232,7 @@ tn_tensor *tn_module_add_parameter(void *module, const char *name,
     if (!tn__nn_module(module, what) || !tn__nn_given(value, what, "value") ||
         !tn_requires_grad(value))
         return NULL;
+    tn_tensor_set_maker(value, ((tn_module *)module)->type->name);
     return add(module, name, TN__NN_PARAMETER, value, "module_add_parameter")
                ? value
                : NULL;

@@ -1,5 +1,6 @@
 /* norm.c: normalisation layers. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -53,16 +54,22 @@ static bool check_shape(const norm *n, const char *name)
 
 /* ---- by channels -------------------------------------------------------------- */
 
-static bool check_input(const norm *n, const tn_tensor *input)
+/* at: the dimension of the channels. */
+static bool check_input(const norm *n, tn_tensor *input, int at)
 {
+    char text[TN__NN_SHAPE_TEXT];
     int ndim = tn_tensor_ndim(input);
-    if (ndim == n->ndim || ndim == n->other_ndim)
-        return true;
-    tn_error_set(TN_ERR_SHAPE,
-                 "%s: input has %d dimensions; %d are wanted, of which the "
-                 "second are the %" PRId64 " channels",
-                 n->base.type->name, ndim, n->ndim, n->shape.dim[0]);
-    return false;
+    bool fine = ndim == n->ndim || ndim == n->other_ndim;
+    if (n->weight || n->running_mean)
+        fine = fine && tn_tensor_size(input, at) == n->shape.dim[0];
+    if (!fine)
+        tn_error_refuse(TN_ERR_SHAPE, n->base.type->name,
+                        &(tn_given){"input", input}, 1,
+                        "input %s: %d dimensions are wanted, of which the "
+                        "second are the %" PRId64 " channels",
+                        tn__nn_shape_text(text, input), n->ndim,
+                        n->shape.dim[0]);
+    return fine;
 }
 
 /* One more batch; the share that it has in the running statistics. */
@@ -78,7 +85,7 @@ static double count_batch(norm *n)
 static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
 {
     norm *n = (norm *)self;
-    if (tn_error() || !check_input(n, input))
+    if (tn_error() || !check_input(n, input, 1))
         return NULL;
     bool own = self->training || !n->running_mean;
     const tn_batch_norm_options o = {
@@ -92,7 +99,7 @@ static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
 static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
 {
     norm *n = (norm *)self;
-    if (tn_error() || !check_input(n, input))
+    if (tn_error() || !check_input(n, input, tn_tensor_ndim(input) == n->ndim))
         return NULL;
     bool own = self->training || !n->running_mean;
     tn_tensor *batch = tn_tensor_ndim(input) == n->ndim

@@ -1,5 +1,6 @@
 /* pool.c: mean pooling, and pixels out of channels. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -87,10 +88,11 @@ static tn_tensor *adaptive_forward(tn_module *self, tn_tensor *input)
     const adaptive *a = (const adaptive *)self;
     int ndim = tn_tensor_ndim(input);
     if (ndim != 3 && ndim != 4) {
-        tn_error_set(TN_ERR_SHAPE,
-                     "AdaptiveAvgPool2d: input has %d dimensions; (N, C, H, "
-                     "W) or (C, H, W) is wanted",
-                     ndim);
+        char text[TN__NN_SHAPE_TEXT];
+        tn_error_refuse(TN_ERR_SHAPE, self->type->name,
+                        &(tn_given){"input", input}, 1,
+                        "input %s: (N, C, H, W) or (C, H, W) is wanted",
+                        tn__nn_shape_text(text, input));
         return NULL;
     }
     int64_t have[2], want[2];

@@ -226,19 +226,46 @@ static bool check_input(const recurrent *r, tn_tensor *x)
     int ndim = tn_tensor_ndim(x);
     if ((ndim == 2 || ndim == 3) && tn_tensor_size(x, -1) == r->input_size)
         return true;
-    tn_error_set(TN_ERR_SHAPE,
-                 "%s: input has %d dimensions, the last of size %" PRId64
-                 "; %s or (time, %" PRId64 ") is wanted",
-                 r->base.type->name, ndim, tn_tensor_size(x, -1),
-                 r->batch_first ? "(batch, time, in)" : "(time, batch, in)",
-                 r->input_size);
+    char text[TN__NN_SHAPE_TEXT];
+    const char *lead = r->batch_first ? "batch, time" : "time, batch";
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, &(tn_given){"input", x},
+                    1, "input %s: (%s, %" PRId64 ") or (time, %" PRId64
+                    ") is wanted", tn__nn_shape_text(text, x), lead,
+                    r->input_size, r->input_size);
+    return false;
+}
+
+/* state: h0 or c0, or NULL. */
+static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
+                        tn_tensor *state, int64_t size)
+{
+    char text[TN__NN_SHAPE_TEXT], want[96];
+    const tn_given given[] = {{name, state}, {"input", x}};
+    bool alone = tn_tensor_ndim(x) == 2;
+    int64_t layers = r->num_layers * r->directions;
+    int64_t batch = tn_tensor_size(x, r->batch_first ? 0 : 1);
+    if (!state || (tn_tensor_ndim(state) == (alone ? 2 : 3) &&
+                   tn_tensor_size(state, 0) == layers &&
+                   (alone || tn_tensor_size(state, 1) == batch) &&
+                   tn_tensor_size(state, -1) == size))
+        return true;
+    if (alone)
+        snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ")", layers, size);
+    else
+        snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")",
+                 layers, batch, size);
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, given, 2,
+                    "%s %s: (layers%s, size) is wanted, %s", name,
+                    tn__nn_shape_text(text, state),
+                    alone ? "" : ", batch", want);
     return false;
 }
 
 static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
                 tn_tensor *c0, tn_tensor *out[3])
 {
-    if (!check_input(r, x))
+    if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
+        !check_state(r, x, "c0", c0, r->hidden_size))
         return false;
     bool alone = tn_tensor_ndim(x) == 2, turn = r->batch_first && !alone;
     x = alone ? tn_unsqueeze(x, 1) : turn ? tn_transpose(x, 0, 1) : x;
@@ -317,11 +344,37 @@ RECURRENT(lstm, "LSTM", 4)
 
 /* ---- one step ------------------------------------------------------------------------ */
 
+/* Is given, if it is, (batch, size) or (size) as input is? */
+static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
+                       tn_tensor *given, int64_t size)
+{
+    char text[TN__NN_SHAPE_TEXT];
+    int ndim = tn_tensor_ndim(x);
+    bool batched = ndim == 2 && given != x;
+    if (!given || ((ndim == 1 || ndim == 2) && tn_tensor_ndim(given) == ndim &&
+                   tn_tensor_size(given, -1) == size &&
+                   (!batched || tn_tensor_size(given, 0) ==
+                                    tn_tensor_size(x, 0))))
+        return true;
+    const tn_given both[] = {{name, given}, {"input", x}};
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, both,
+                    given == x ? 1 : 2,
+                    "%s %s: (batch, %" PRId64 ") or (%" PRId64
+                    ",) is wanted%s",
+                    name, tn__nn_shape_text(text, given), size, size,
+                    given == x ? "" : ", as input is");
+    return false;
+}
+
 static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
                      tn_tensor *c, tn_tensor *out[2])
 {
     tn_tensor *const *w = r->part[0].x;
     bool alone = tn_tensor_ndim(x) == 1;
+    if (!check_cell(r, x, "input", x, r->input_size) ||
+        !check_cell(r, x, "h", h, r->hidden_size) ||
+        !check_cell(r, x, "c", c, r->hidden_size))
+        return false;
     x = alone ? tn_unsqueeze(x, 0) : x;
     if ((!h || (!c && r->gates == 4)) && tn_error())
         return false;

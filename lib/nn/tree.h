@@ -49,6 +49,10 @@ bool tn__nn_is_kind(void *any, const tn_module_class *a,
 /* Is x there? Else an error: "forward: input is NULL". */
 bool tn__nn_given(const void *x, const char *what, const char *argument);
 
+/* "(2, 3)", for messages; "none" of NULL. Returns text. */
+enum { TN__NN_SHAPE_TEXT = 200 };
+const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x);
+
 /* Longest path of a model: deeper or longer names are refused when they are
  * registered or walked. */
 enum { TN__NN_PATH_BYTES = 512 };

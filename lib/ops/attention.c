@@ -17,6 +17,39 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
+/* The batches of q and k, and what mask broadcasts to: (..., length of q,
+ * length of k). */
+static tn_status check_mask(const tn__call *call, const tn_tensor *q,
+                            const tn_tensor *k, const tn_tensor *mask)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    tn__shape scores = {.ndim = q->ndim - 2}, both;
+    for (int d = 0; d < scores.ndim; d++)
+        scores.dim[d] = q->shape[d];
+    if (!tn__shape_broadcast(&scores, k->ndim - 2, k->shape))
+        return tn__fail(TN_ERR_SHAPE, "%s: key %s has not the batch of query "
+                        "%s", call->op->name,
+                        tn__shape_text(b, k->ndim, k->shape),
+                        tn__shape_text(a, q->ndim, q->shape));
+    scores.dim[scores.ndim++] = q->shape[q->ndim - 2];
+    scores.dim[scores.ndim++] = k->shape[k->ndim - 2];
+    if (!mask)
+        return TN_OK;
+    if (mask->dtype != TN_BOOL && !tn_dtype_is_floating(mask->dtype))
+        return tn__fail(TN_ERR_DTYPE, "%s: attn_mask is %s; bool says where to "
+                        "look, a floating one is added: convert it with "
+                        "tn_to_dtype", call->op->name,
+                        tn_dtype_name(mask->dtype));
+    both = scores;
+    if (!tn__shape_broadcast(&both, mask->ndim, mask->shape) ||
+        !tn__shape_equal(both.ndim, both.dim, scores.ndim, scores.dim))
+        return tn__fail(TN_ERR_SHAPE, "%s: attn_mask %s does not broadcast to "
+                        "(..., queries, keys), %s", call->op->name,
+                        tn__shape_text(a, mask->ndim, mask->shape),
+                        tn__shape_text(b, scores.ndim, scores.dim));
+    return TN_OK;
+}
+
 static tn_tensor *causal(const tn_tensor *scores)
 {
     const tn_value value[] = {
@@ -68,12 +101,15 @@ tn_status tn__run_attention_weights(tn__call *call)
     tn_tensor *q = tn__call_tensor(call, TN__ARG_ATTENTION_WEIGHTS_QUERY);
     tn_tensor *k = tn__call_tensor(call, TN__ARG_ATTENTION_WEIGHTS_KEY);
     tn_status status = check_sizes(call, q, k);
+    tn_tensor *mask =
+        tn__call_tensor(call, TN__ARG_ATTENTION_WEIGHTS_ATTN_MASK);
+    if (status >= 0)
+        status = check_mask(call, q, k, mask);
     if (status < 0)
         return status;
     return tn__give(
         call,
-        weights(q, k, tn__call_tensor(call,
-                                      TN__ARG_ATTENTION_WEIGHTS_ATTN_MASK),
+        weights(q, k, mask,
                 tn__call_int(call, TN__ARG_ATTENTION_WEIGHTS_IS_CAUSAL),
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
@@ -102,6 +138,22 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     }
     wide.dim[at + 1] = wanted / heads;
     return tn_reshape(tn_expand(tn_unsqueeze(x, at + 1), wide), whole);
+}
+
+static tn_status check_values(const tn__call *call, const tn_tensor *k,
+                              const tn_tensor *v)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    tn__shape batch = {.ndim = k->ndim - 2};
+    for (int d = 0; d < batch.ndim; d++)
+        batch.dim[d] = k->shape[d];
+    if (v->ndim < 2 || v->shape[v->ndim - 2] != k->shape[k->ndim - 2] ||
+        !tn__shape_broadcast(&batch, v->ndim - 2, v->shape))
+        return tn__fail(TN_ERR_SHAPE, "%s: value %s has not one row for each "
+                        "row of key %s", call->op->name,
+                        tn__shape_text(a, v->ndim, v->shape),
+                        tn__shape_text(b, k->ndim, k->shape));
+    return tn__check_same_dtype(call->op->name, k, "key", v, "value");
 }
 
 tn_status tn__run_scaled_dot_product_attention(tn__call *call)
@@ -133,6 +185,13 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         if (!v)
             return tn_error_code();
     }
+    status = tn__check_same_dtype(call->op->name, q, "query", k, "key");
+    if (status >= 0)
+        status = check_mask(call, q, k, mask);
+    if (status >= 0)
+        status = check_values(call, k, v);
+    if (status < 0)
+        return status;
     tn_dtype dtype = q->dtype;
     if (tn_dtype_bytes(dtype) == 2 && dtype == k->dtype &&
         dtype == v->dtype) { /* one rounding, at the end */

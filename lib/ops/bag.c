@@ -176,6 +176,9 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
     tn_tensor *places = tn_arange(0, b->index->numel + 1, 1, .dtype = TN_I64,
                                   .device = offsets->storage->device);
     b->starts = tn_gather(places, 0, offsets);
+    if (!b->starts)
+        return tn__tell_indices(call, "embedding_bag: offsets", offsets, 0,
+                                b->index->numel + 1), false;
     if (last)
         b->starts = tn_narrow(b->starts, 0, 0, b->count);
     return b->starts != NULL;
@@ -275,6 +278,11 @@ tn_status tn__run_embedding_bag(tn__call *call)
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
     tn_tensor *out = folded(&b, x, mode);
+    if (!out && x && b.starts) /* the first bag starts at 0 */
+        return tn__tell_indices(
+            call, "embedding_bag: offsets",
+            tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,
+                      0, 1), 0, 1);
     return tn__give(call,
                     out && out->dtype != dtype ? tn_to_dtype(out, dtype) : out);
 }

@@ -262,7 +262,7 @@ static tn_status give_slopes(tn__call *call)
                                                      : given->of.dims->dim[k];
         int dim = tn__shape_dim(x->ndim, asked);
         if (dim < 0 || x->ndim == 0)
-            return tn__fail_dim(call->op->name, asked, x->ndim);
+            return tn__fail_dim(call->op->name, "dim", asked, x->ndim);
         tn_status status = tn__give(call, slope_of(call, x, dim, k));
         if (status < 0)
             return status;

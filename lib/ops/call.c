@@ -36,7 +36,7 @@ int tn__call_dim(const tn__call *call, int i, int ndim)
     int64_t given = call->value[i].of.i;
     int dim = tn__shape_dim(ndim, given);
     if (dim < 0)
-        tn__fail_dim(call->op->name, given, ndim);
+        tn__fail_dim(call->op->name, call->op->arg[i].name, given, ndim);
     return dim;
 }
 

@@ -63,10 +63,10 @@ tn_status tn__run_stack(tn__call *call)
     tn_status status = TN_OK;
     for (int k = 0; k < count && status >= 0; k++) {
         if (!tn__shape_equal(x[0]->ndim, x[0]->shape, x[k]->ndim, x[k]->shape))
-            status = tn__fail(TN_ERR_SHAPE, "stack: tensors[0] %s and "
-                              "tensors[%d] %s differ",
-                              tn__shape_text(a, x[0]->ndim, x[0]->shape), k,
-                              tn__shape_text(b, x[k]->ndim, x[k]->shape));
+            status = tn__fail(TN_ERR_SHAPE, "stack: tensors[%d] %s has not "
+                              "the shape of tensors[0] %s", k,
+                              tn__shape_text(b, x[k]->ndim, x[k]->shape),
+                              tn__shape_text(a, x[0]->ndim, x[0]->shape));
         else if (!(part[k] = tn_unsqueeze(x[k], dim)))
             status = tn_error_code();
     }
@@ -165,21 +165,26 @@ tn_status tn__run_take(tn__call *call)
     tn_dims_list shape = {index->ndim, {0}};
     for (int d = 0; d < index->ndim; d++)
         shape.dim[d] = index->shape[d];
-    index = tn_reshape(from_front(index, x->numel), tn_dims(-1));
+    tn_tensor *list = tn_reshape(from_front(index, x->numel), tn_dims(-1));
     tn_tensor *flat = tn_reshape(x, tn_dims(-1));
-    return tn__give(call,
-                    tn_reshape(tn_index_select(flat, 0, index), shape));
+    tn_tensor *out = tn_reshape(tn_index_select(flat, 0, list), shape);
+    return out ? tn__give(call, out)
+               : tn__tell_indices(call, "take: index", index, -x->numel,
+                                  x->numel);
 }
 
 tn_status tn__run_take_along_dim(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INPUT);
     tn_tensor *index = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INDICES);
-    if (!tn__call_has(call, TN__ARG_TAKE_ALONG_DIM_DIM))
-        return tn__give(
-            call, tn_gather(tn_reshape(x, tn_dims(-1)), 0,
-                            tn_reshape(from_front(index, x->numel),
-                                       tn_dims(-1))));
+    const char *what = "take_along_dim: indices";
+    tn_tensor *out;
+    if (!tn__call_has(call, TN__ARG_TAKE_ALONG_DIM_DIM)) {
+        out = tn_gather(tn_reshape(x, tn_dims(-1)), 0,
+                        tn_reshape(from_front(index, x->numel), tn_dims(-1)));
+        return out ? tn__give(call, out)
+                   : tn__tell_indices(call, what, index, -x->numel, x->numel);
+    }
     int dim = tn__call_dim(call, TN__ARG_TAKE_ALONG_DIM_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -197,10 +202,12 @@ tn_status tn__run_take_along_dim(tn__call *call)
                         "broadcast with input %s outside dim %d",
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
-    if (x->ndim)
-        index = from_front(index, x->shape[dim]);
-    return tn__give(call, tn_gather(tn_expand(x, own), dim,
-                                    tn_expand(index, other)));
+    int64_t size = x->ndim ? x->shape[dim] : 1;
+    out = tn_gather(tn_expand(x, own), dim,
+                    tn_expand(x->ndim ? from_front(index, size) : index,
+                              other));
+    return out ? tn__give(call, out)
+               : tn__tell_indices(call, what, index, -size, size);
 }
 
 tn_status tn__run_one_hot(tn__call *call)
@@ -219,7 +226,7 @@ tn_status tn__run_one_hot(tn__call *call)
     if (x->numel) {
         if (classes < 0)
             classes = tn__size_add(tn_item_int(tn_max(x)), 1);
-        tn_status status = tn__check_indices("one_hot: class", x, 0, classes);
+        tn_status status = tn__check_indices("one_hot: input", x, 0, classes);
         if (status < 0)
             return status;
     }

@@ -514,7 +514,7 @@ static tn_tensor *reduced(tn_tensor *loss, tn_tensor *length,
     return tn_mean(tn_div(loss, each));
 }
 
-tn_status tn__run_ctc_loss(tn__call *call)
+static tn_status ctc_loss(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
@@ -552,4 +552,23 @@ tn_status tn__run_ctc_loss(tn__call *call)
     if (single && reduction == TN__REDUCE_NONE)
         loss = tn_reshape(loss, (tn_dims_list){0});
     return tn__give(call, reduced(loss, lengths, reduction));
+}
+
+tn_status tn__run_ctc_loss(tn__call *call)
+{
+    tn_status status = ctc_loss(call);
+    if (status != TN_ERR_INDEX)
+        return status;
+    /* Lengths are found out by where they lead. */
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
+    tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
+    if (target->ndim == 2)
+        tn__tell_indices(call, "ctc_loss: target_lengths",
+                         tn__call_tensor(call,
+                                         TN__ARG_CTC_LOSS_TARGET_LENGTHS),
+                         0, target->shape[1] + 1);
+    return tn__tell_indices(
+        call, "ctc_loss: input_lengths",
+        tn__call_tensor(call, TN__ARG_CTC_LOSS_INPUT_LENGTHS), 0,
+        x->shape[0] + 1);
 }

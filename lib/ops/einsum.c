@@ -19,6 +19,17 @@ static int letter(char c)
                                   : -1;
 }
 
+static tn_status fail_sizes(int label, int64_t a, int64_t b)
+{
+    char name[4] = "...";
+    if (label < 52)
+        snprintf(name, sizeof name, "%c",
+                 label < 26 ? 'A' + label : 'a' + label - 26);
+    return tn__fail(TN_ERR_SHAPE, "einsum: index %s of the equation has size "
+                    "%lld in one of the operands, %lld in another", name,
+                    (long long)a, (long long)b);
+}
+
 static int place_of(const term *t, int label)
 {
     for (int d = 0; d < t->x->ndim; d++)
@@ -72,9 +83,7 @@ static tn_status take_diagonals(term *t)
                 continue;
             int label = t->label[i], n = 0, ndim = t->x->ndim;
             if (t->x->shape[i] != t->x->shape[j])
-                return tn__fail(TN_ERR_SHAPE, "einsum: sizes %lld and %lld of "
-                                "one index", (long long)t->x->shape[i],
-                                (long long)t->x->shape[j]);
+                return fail_sizes(label, t->x->shape[i], t->x->shape[j]);
             t->x = tn_diagonal(t->x, .dim1 = i, .dim2 = j);
             if (!t->x)
                 return tn_error_code();
@@ -141,9 +150,7 @@ static tn_status drop_ones(term *t, const term *other)
         bool absent = t->x->shape[at] == 1 && beside != 1;
         if (!absent && place_of(other, t->label[d]) >= 0 &&
             beside != t->x->shape[at] && beside != 1)
-            return tn__fail(TN_ERR_SHAPE, "einsum: sizes %lld and %lld of one "
-                            "index", (long long)t->x->shape[at],
-                            (long long)beside);
+            return fail_sizes(t->label[d], t->x->shape[at], beside);
         if (absent)
             t->x = tn_select(t->x, at, 0);
         else {

@@ -142,7 +142,7 @@ tn_status tn__run_unravel_index(tn__call *call)
                         "than 2^63 elements",
                         tn__shape_text(text, shape->count, shape->dim));
     tn_status status =
-        tn__check_indices("unravel_index: index", x, -numel, numel);
+        tn__check_indices("unravel_index: indices", x, -numel, numel);
     if (status < 0)
         return status;
     x = tn_to_dtype(x, TN_I64);

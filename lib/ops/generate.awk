@@ -236,7 +236,7 @@ function finish_row(    n, sorts, i, parts)
     flags = " " field["flags"] " "
     n = split(field["flags"], parts, " ")
     for (i = 1; i <= n; i++)
-        if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner)$/)
+        if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner|mask)$/)
             fail(name ": unknown flag: " parts[i])
     if (flags ~ / widen / && !("composite" in field))
         fail(name ": widen is for composites")
@@ -688,6 +688,13 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     sort_name = ("kernel" in field) ? "KERNEL" : \
         ("native" in field) ? "NATIVE" : "COMPOSITE"
     differentiable = flags ~ / nograd / ? "false" : "true"
+    mask = 0
+    if (flags ~ / mask /)
+        for (i = 1; i <= arg_count; i++)
+            if (arg_name[i] ~ /^(mask|condition)$/)
+                mask = i
+    if (flags ~ / mask / && !mask)
+        fail(name ": no argument is called mask or condition")
     rows_text = rows_text "    {\n        .id = " id \
         ", .sort = TN__OP_" sort_name ",\n" \
         "        .inplace = " (emit_row_inplace ? "true" : "false") \
@@ -697,6 +704,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
         ", .floating = " (flags ~ / floating / ? "true" : "false") ",\n" \
         "        .widen = " (flags ~ / widen / ? "true" : "false") \
+        ", .inner = " (flags ~ / inner / ? "true" : "false") \
+        ", .mask = " mask \
         (("autocast" in field) ? ", .autocast = TN__AUTOCAST_" \
             toupper(field["autocast"]) : "") ",\n" \
         "        .name = " quote(name) ", .torch = " quote(torch_names()) \

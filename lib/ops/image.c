@@ -29,6 +29,22 @@ static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
                     tn__shape_text(b, weight->ndim, weight->shape));
 }
 
+static tn_status check_channels(const tn__call *call, const tn_tensor *x,
+                                const tn_tensor *weight, int64_t groups)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    int64_t channels = x->shape[x->ndim - 2];
+    if (groups >= 1 && channels % groups == 0 &&
+        weight->shape[1] == channels / groups)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: input %s has %lld channels, weight %s "
+                    "with groups %lld takes %lld", call->op->name,
+                    tn__shape_text(a, x->ndim, x->shape), (long long)channels,
+                    tn__shape_text(b, weight->ndim, weight->shape),
+                    (long long)groups,
+                    (long long)tn__size_mul(weight->shape[1], groups));
+}
+
 tn_status tn__run_conv1d(tn__call *call)
 {
     enum {
@@ -43,6 +59,7 @@ tn_status tn__run_conv1d(tn__call *call)
     tn_dims_list strides, pads, dilations;
     bool rule = call->value[padding].kind == TN_VALUE_STRING;
     if (check_sequences(call, x, weight) < 0 ||
+        check_channels(call, x, weight, tn__call_int(call, groups)) < 0 ||
         along(call, stride, 1, &strides) < 0 ||
         along(call, dilation, 1, &dilations) < 0 ||
         (!rule && along(call, padding, 0, &pads) < 0))

@@ -11,12 +11,14 @@ static tn__shape shape_of(const tn_tensor *x)
     return shape;
 }
 
-static tn_status check_index(const char *name, const tn_tensor *index)
+static tn_status check_index(const char *name, const char *argument,
+                             const tn_tensor *index)
 {
     if (!tn_dtype_is_floating(index->dtype) && index->dtype != TN_BOOL)
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: index is %s; convert it to int64 with "
-                    "tn_to_dtype", name, tn_dtype_name(index->dtype));
+    return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; convert it to int64 with "
+                    "tn_to_dtype", name, argument,
+                    tn_dtype_name(index->dtype));
 }
 
 /* The kernel of a formula over an indexed tensor and its index. */
@@ -86,7 +88,7 @@ tn_status tn__run_gather(tn__call *call)
     int dim = tn__call_dim(call, TN__ARG_GATHER_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
-    tn_status status = check_index("gather", index);
+    tn_status status = check_index("gather", "index", index);
     if (status < 0)
         return status;
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, index->ndim,
@@ -119,7 +121,7 @@ tn_status tn__run_index_select(tn__call *call)
     int dim = tn__call_dim(call, TN__ARG_INDEX_SELECT_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
-    tn_status status = check_index("index_select", index);
+    tn_status status = check_index("index_select", "index", index);
     if (status < 0)
         return status;
     if (index->ndim > 1)
@@ -155,7 +157,7 @@ tn_status tn__run_embedding(tn__call *call)
     tn_tensor *index = tn__call_tensor(call, TN__ARG_EMBEDDING_INPUT);
     tn_tensor *w = tn__call_tensor(call, TN__ARG_EMBEDDING_WEIGHT);
     char text[TN__SHAPE_TEXT];
-    tn_status status = check_index("embedding", index);
+    tn_status status = check_index("embedding", "input", index);
     if (status < 0)
         return status;
     if (w->ndim != 2)
@@ -243,7 +245,7 @@ tn_status tn__run_pick(tn__call *call)
     const char *name = tn__op_outer("pick");
     int last = x->ndim - 1;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
-    tn_status status = check_index(name, index);
+    tn_status status = check_index(name, "index", index);
     if (status < 0)
         return status;
     if (last < 0 || !tn__shape_equal(last, x->shape, index->ndim, index->shape))
@@ -302,7 +304,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
                            tn_tensor *index, tn_tensor *src, double number,
                            uint32_t reduce)
 {
-    tn_status status = check_index(name, index);
+    tn_status status = check_index(name, "index", index);
     if (status < 0)
         return status;
     if (index->dtype != TN_I64) /* what the primitive takes */
@@ -519,14 +521,14 @@ static bool is_void(const tn_tensor *x)
     return x->ndim == 1 && x->shape[0] == 0;
 }
 
-static tn_status fail_cat(const tn_tensor *a, const tn_tensor *b, int k,
-                          int dim)
+static tn_status fail_cat(tn_tensor *const *x, int at, int k, int dim)
 {
     char first[TN__SHAPE_TEXT], other[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "cat: tensors[0] %s and tensors[%d] %s "
-                    "differ outside dim %d",
-                    tn__shape_text(first, a->ndim, a->shape), k,
-                    tn__shape_text(other, b->ndim, b->shape), dim);
+    const tn_tensor *a = x[at], *b = x[k];
+    return tn__fail(TN_ERR_SHAPE, "cat: tensors[%d] %s differs from "
+                    "tensors[%d] %s outside dim %d", k,
+                    tn__shape_text(other, b->ndim, b->shape), at,
+                    tn__shape_text(first, a->ndim, a->shape), dim);
 }
 
 tn_status tn__run_cat(tn__call *call)
@@ -535,21 +537,23 @@ tn_status tn__run_cat(tn__call *call)
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "cat: no tensors");
-    const tn_tensor *like = x[0];
+    int first = 0; /* the first that is no void list */
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
-        if (is_void(like))
-            like = x[k];
+        if (is_void(x[first]))
+            first = k;
         if (x[k]->ndim == 0)
             return tn__fail(TN_ERR_SHAPE, "cat: tensors[%d] has no dimension; "
                             "use tn_stack", k);
         tn_dtype both = tn_dtype_promote(dtype, x[k]->dtype);
         if (!both)
-            return tn__fail(TN_ERR_DTYPE, "cat: %s and %s have no common "
-                            "dtype", tn_dtype_name(dtype),
-                            tn_dtype_name(x[k]->dtype));
+            return tn__fail(TN_ERR_DTYPE, "cat: tensors[%d] is %s, which has "
+                            "no common dtype with %s of those before it; "
+                            "convert it with tn_to_dtype", k,
+                            tn_dtype_name(x[k]->dtype), tn_dtype_name(dtype));
         dtype = both;
     }
+    const tn_tensor *like = x[first];
     int dim = tn__call_dim(call, TN__ARG_CAT_DIM, like->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -559,10 +563,10 @@ tn_status tn__run_cat(tn__call *call)
         if (is_void(x[k]) && like->ndim != 1)
             continue;
         if (x[k]->ndim != like->ndim)
-            return fail_cat(like, x[k], k, dim);
+            return fail_cat(x, first, k, dim);
         for (int d = 0; d < like->ndim; d++)
             if (d != dim && x[k]->shape[d] != like->shape[d])
-                return fail_cat(like, x[k], k, dim);
+                return fail_cat(x, first, k, dim);
         shape.dim[dim] += x[k]->shape[dim];
     }
     tn_tensor *out = tn__tensor_new(x[0]->storage->device, dtype, shape.ndim,

@@ -14,11 +14,12 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
     return text;
 }
 
-tn_status tn__fail_dim(const char *name, int64_t dim, int ndim)
+tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
+                       int ndim)
 {
     int count = ndim ? ndim : 1;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: dim %lld is outside [%d, %d]", name,
-                    (long long)dim, -count, count - 1);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is outside [%d, %d]", name,
+                    argument, (long long)dim, -count, count - 1);
 }
 
 /* One tensor of a message: "other (2, 3) is on cpu". */
@@ -162,10 +163,23 @@ tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
         return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero at position %s",
                         tn__op_outer(name),
                         tn__shape_text(text, ndim, at.position));
+    at.given = TN__INDEX_IN_SPACE;
     return tn__fail_outside(
         at, "%s: index %lld at position %s is outside [0, %lld)",
         tn__op_outer(name), (long long)fault->index,
         tn__shape_text(text, ndim, at.position), (long long)fault->extent);
+}
+
+tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
+                           int64_t low, int64_t bound)
+{
+    tn__error before;
+    if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))
+        return tn_error_code();
+    tn__error_take(&before);
+    if (!x || tn__check_indices(what, x, low, bound) != TN_ERR_INDEX)
+        tn__error_put(&before);
+    return TN_ERR_INDEX;
 }
 
 tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,

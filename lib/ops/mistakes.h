@@ -12,7 +12,8 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
                            const int64_t *shape);
 
 /* "softmax: dim 3 is outside [-2, 1]". */
-tn_status tn__fail_dim(const char *name, int64_t dim, int ndim);
+tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
+                       int ndim);
 /* Tensors on two devices: each with its shape and device, and the tn_to. */
 tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
 /* A tensor that is gone, or something else. */
@@ -38,6 +39,12 @@ tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
  * "what 7 at position (0, 1) is outside [0, 3)". Reads back. */
 tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
                             int64_t bound);
+
+/* An index error that arose within the call, of the indices that the caller gave:
+ * tn__check_indices, whose words take the place of the pending ones where it
+ * finds one. For rows that make others of them. Returns the pending code. */
+tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
+                           int64_t low, int64_t bound);
 
 /* An error leaves this call (of count values, as far as they are known): fills
  * in what is known of it besides its words. Nothing where it came from outside

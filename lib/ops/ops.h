@@ -59,6 +59,9 @@ struct tn_op {
     bool floating;      /* integer and bool inputs are refused */
     bool widen;         /* COMPOSITE: half types are worked on in f32 and rounded
                            once, at the end */
+    bool inner;         /* of the library's own: has no C function */
+    uint8_t mask;       /* KERNEL: the number, from 1, of an argument that has to
+                           be bool; 0: none */
     uint8_t autocast;   /* TN__AUTOCAST_... */
     const char *name;      /* as in C: "max_dim" */
     const char *torch;     /* names served: "max amax", by spaces */
@@ -130,12 +133,9 @@ tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count);
 /* The name under which messages of this thread speak: that of the outermost
- * operator that is running, else `name`. */
-static inline const char *tn__op_outer(const char *name)
-{
-    const char *called = tn__here_called();
-    return called ? called : name;
-}
+ * operator that is running, below those that the program wrote in C; else
+ * `name`. */
+const char *tn__op_outer(const char *name);
 
 /* ---- the dtypes in which calls compute (precision.c) --------------------- */
 

@@ -45,35 +45,52 @@ tn_status tn__run_put(tn__call *call)
     tn_tensor *out = scattered(as_list(x), as_list(from_front(index, x->numel)),
                                as_list(source),
                                tn__call_int(call, TN__ARG_PUT_ACCUMULATE));
-    return tn__give(call, tn_reshape_as(out, x));
+    return out ? tn__give(call, tn_reshape_as(out, x))
+               : tn__tell_indices(call, "put: index", index, -x->numel,
+                                  x->numel);
 }
 
 /* ---- by several indices ---- */
 
 /* A bool index becomes a list of coordinates for each of its dimensions. */
-static int add_index(const char *name, tn_tensor *index, tn_tensor **list,
-                     int count)
+static int add_index(tn_tensor *index, tn_tensor **list, int count)
 {
     tn_tensor *parts[TN_MAX_NDIM];
     if (index->dtype != TN_BOOL) {
         list[count] = index;
         return count + 1;
     }
-    if (count + index->ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: indices for more than %d "
-                        "dimensions", name, TN_MAX_NDIM);
     int found = tn_nonzero(index, parts, TN_MAX_NDIM, .as_tuple = true);
     for (int k = 0; k < found; k++)
         list[count + k] = parts[k];
     return found < 0 ? found : count + found;
 }
 
-static tn_status check_within(const char *name, tn_tensor *index, int dim,
-                              int64_t size)
+/* Index number k stands for dimensions of x from dim on. */
+static tn_status check_within(const char *name, tn_tensor *index, int k,
+                              const tn_tensor *x, int dim)
 {
-    char what[64];
-    snprintf(what, sizeof what, "%s: indices[%d]: index", name, dim);
-    return tn__check_indices(what, index, -size, size);
+    char what[64], a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if (index->dtype == TN_BOOL) {
+        if (tn__shape_equal(index->ndim, index->shape, index->ndim,
+                            x->shape + dim))
+            return TN_OK;
+        return tn__fail(TN_ERR_SHAPE, "%s: indices[%d] %s, a mask, is not of "
+                        "the size of dimensions %d on of input %s", name, k,
+                        tn__shape_text(a, index->ndim, index->shape), dim,
+                        tn__shape_text(b, x->ndim, x->shape));
+    }
+    snprintf(what, sizeof what, "%s: indices[%d]", name, k);
+    return tn__check_indices(what, index, -x->shape[dim], x->shape[dim]);
+}
+
+/* How many dimensions of x the indices stand for. */
+static int dims_taken(tn_tensor *const *index, int count)
+{
+    int taken = 0;
+    for (int k = 0; k < count; k++)
+        taken += index[k]->dtype == TN_BOOL ? index[k]->ndim : 1;
+    return taken;
 }
 
 /* The numbers, among the slices of the first dimensions of x, that the indices
@@ -90,38 +107,32 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
                      tn_dtype_name(index[k]->dtype));
             return NULL;
         }
-        if (used == TN_MAX_NDIM)
-            break;
-        used = add_index(name, index[k], list, used);
+        int taken = index[k]->dtype == TN_BOOL ? index[k]->ndim : 1;
+        if (used + taken > x->ndim) {
+            tn__fail(TN_ERR_ARGUMENT, "%s: indices for %d dimensions, input "
+                     "has %d", name, dims_taken(index, count), x->ndim);
+            return NULL;
+        }
+        if (check_within(name, index[k], k, x, used) < 0)
+            return NULL;
+        used = add_index(index[k], list, used);
     }
     if (used < 0)
         return NULL;
-    if (used > x->ndim || count < 1) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: indices for %d dimensions, input has "
-                 "%d", name, used, x->ndim);
+    if (count < 1) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: no indices", name);
         return NULL;
     }
     if (tn_broadcast_tensors(list, used, list, TN_MAX_NDIM) != used)
         return NULL;
     tn_tensor *number = tn_zeros_like(list[0], .dtype = TN_I64);
     for (int d = 0; d < used && number; d++) {
-        if (check_within(name, list[d], d, x->shape[d]) < 0)
-            return NULL;
         const tn_value value[] = {tn__value_tensor(number),
                                   tn__value_tensor(list[d]),
                                   tn__value_int(x->shape[d])};
         number = tn__row(TN__OP_ID_LINEAR_INDEX, value, 3);
     }
     return number;
-}
-
-/* How many dimensions of x the indices stand for. */
-static int dims_taken(tn_tensor *const *index, int count)
-{
-    int taken = 0;
-    for (int k = 0; k < count; k++)
-        taken += index[k]->dtype == TN_BOOL ? index[k]->ndim : 1;
-    return taken;
 }
 
 tn_status tn__run_index_put(tn__call *call)
@@ -257,14 +268,17 @@ tn_status tn__run_index_fill(tn__call *call)
     tn_tensor *list = x->ndim ? x : as_list(x);
     if (!list)
         return tn_error_code();
-    index = for_elements(from_front(index, list->shape[dim]), list, dim);
+    int64_t size = list->shape[dim];
+    tn_tensor *all = for_elements(from_front(index, size), list, dim);
     /* By a mask: an index that is given twice fills once, so that the value's
      * gradient counts each element once. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
-    mask = tn_scatter_scalar(mask, dim, index, true);
+    mask = tn_scatter_scalar(mask, dim, all, true);
+    if (!mask)
+        return tn__tell_indices(call, "index_fill: index", index, -size, size);
     const tn_value args[] = {tn__value_tensor(list), tn__value_tensor(mask),
                              call->value[TN__ARG_INDEX_FILL_VALUE]};
-    tn_tensor *out = mask ? tn__row(TN__OP_ID_MASKED_FILL, args, 3) : NULL;
+    tn_tensor *out = tn__row(TN__OP_ID_MASKED_FILL, args, 3);
     return tn__give(call, tn_reshape_as(out, x));
 }
 

@@ -161,7 +161,10 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
         want(call, 1, a->start.h, 2, batch, out) < 0 ||
         want(call, 2, a->start.c, 2, batch, hidden) < 0)
         return tn_error_code();
-    return TN_OK;
+    if (tn__here.autocast) /* the products convert */
+        return TN_OK;
+    return tn__check_same_dtype(call->op->name, a->x, "input", a->w_ih,
+                                call->op->arg[a->at].name);
 }
 
 /* ---- cells ------------------------------------------------------------------------- */

@@ -221,7 +221,7 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
         for (int i = 0; i < v->of.dims->count; i++) {
             int dim = tn__shape_dim(ndim, v->of.dims->dim[i]);
             if (dim < 0)
-                return tn__fail_dim(op->name, v->of.dims->dim[i], ndim);
+                return tn__fail_dim(op->name, "dim", v->of.dims->dim[i], ndim);
             if (*mask >> dim & 1)
                 return tn__fail(TN_ERR_ARGUMENT, "%s: dim %d is given twice",
                                 op->name, dim);
@@ -432,8 +432,18 @@ static bool can_store(tn_dtype from, tn_dtype to)
 
 /* ---- the way in ------------------------------------------------------------------ */
 
-static tn_status check_floating(const tn__call *call)
+/* Rows that take floating tensors alone, or a bool mask. */
+static tn_status check_dtypes(const tn__call *call)
 {
+    const tn_op *op = call->op;
+    const tn_tensor *mask = op->mask ? tn__call_tensor(call, op->mask - 1)
+                                     : NULL;
+    if (mask && mask->dtype != TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; convert it to bool with "
+                        "tn_to_dtype", op->name, op->arg[op->mask - 1].name,
+                        tn_dtype_name(mask->dtype));
+    if (!op->floating)
+        return TN_OK;
     for (int i = 0; i < call->op->arg_count; i++) {
         const tn_tensor *x = tn__call_tensor(call, i);
         if (x && call->op->role[i] == TN__ROLE_OPERAND &&
@@ -463,8 +473,8 @@ tn_status tn__run_kernel(tn__call *call)
         return status;
     if (TN__UNLIKELY(of.count == 0))
         return tn__fail_numbers(call->op);
-    if (TN__UNLIKELY(call->op->floating)) {
-        status = check_floating(call);
+    if (TN__UNLIKELY(call->op->floating | call->op->mask)) {
+        status = check_dtypes(call);
         if (status < 0)
             return status;
     }

@@ -129,8 +129,8 @@ tn_status tn__run_sort_first(tn__call *call)
     if (keep < 0)
         keep = size;
     if (keep > size)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %lld elements of a dimension of "
-                        "size %lld", tn__op_outer("sort"), (long long)keep,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: k %lld of a dimension of size "
+                        "%lld", tn__op_outer("sort"), (long long)keep,
                         (long long)size);
     tn_tensor *out = output(call, x, x->dtype, dim, keep);
     tn_tensor *index = out ? output(call, x, TN_I64, dim, keep) : NULL;

@@ -121,8 +121,9 @@ tn_status tn__run_movedim(tn__call *call)
         int a = tn__shape_dim(x->ndim, from->dim[k]);
         int b = tn__shape_dim(x->ndim, to->dim[k]);
         if (a < 0 || b < 0)
-            return tn__fail_dim("movedim", a < 0 ? from->dim[k] : to->dim[k],
-                                x->ndim);
+            return tn__fail_dim("movedim",
+                                a < 0 ? "source dim" : "destination dim",
+                                a < 0 ? from->dim[k] : to->dim[k], x->ndim);
         if (moved >> a & 1 || taken >> b & 1)
             return tn__fail(TN_ERR_ARGUMENT, "movedim: dim %d is given twice",
                             moved >> a & 1 ? a : b);
@@ -184,13 +185,14 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
     tn_dims_list size = {times->count, {0}};
     int lead = times->count - x->ndim;
     if (lead < 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: %d numbers for a tensor of %d "
-                        "dimensions", call->op->name, times->count, x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "%s: %s has %d numbers for a tensor "
+                        "of %d dimensions", call->op->name,
+                        call->op->arg[1].name, times->count, x->ndim);
     for (int d = 0; d < times->count; d++) {
         size.dim[d] = d < lead ? 1 : x->shape[d - lead];
         if (times->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: negative among %s",
-                            call->op->name,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: negative among %s %s",
+                            call->op->name, call->op->arg[1].name,
                             tn__shape_text(text, times->count, times->dim));
     }
     x = tn_reshape(x, size);
@@ -321,7 +323,7 @@ tn_status tn__run_flip(tn__call *call)
     for (int k = 0; k < dims->count; k++) {
         int d = tn__shape_dim(x->ndim, dims->dim[k]);
         if (d < 0)
-            return tn__fail_dim("flip", dims->dim[k], x->ndim);
+            return tn__fail_dim("flip", "dim", dims->dim[k], x->ndim);
         if (seen >> d & 1)
             return tn__fail(TN_ERR_ARGUMENT, "flip: dim %d is given twice", d);
         seen |= 1u << d;
@@ -362,7 +364,7 @@ static tn_tensor *rolled(tn_tensor *x, int64_t shift, int64_t given)
 {
     int dim = tn__shape_dim(x->ndim, given);
     if (dim < 0) {
-        tn__fail_dim("roll", given, x->ndim);
+        tn__fail_dim("roll", "dim", given, x->ndim);
         return NULL;
     }
     int64_t size = x->ndim ? x->shape[dim] : 1;

@@ -243,7 +243,7 @@ tn_status tn__run_permute(tn__call *call)
     for (int d = 0; d < x->ndim; d++) {
         int from = tn__shape_dim(x->ndim, dims->dim[d]);
         if (from < 0)
-            return tn__fail_dim("permute", dims->dim[d], x->ndim);
+            return tn__fail_dim("permute", "dim", dims->dim[d], x->ndim);
         if (seen >> from & 1)
             return tn__fail(TN_ERR_ARGUMENT,
                             "permute: dims %s have %d twice; each of input's "
@@ -288,7 +288,7 @@ tn_status tn__run_squeeze(tn__call *call)
         for (int i = 0; i < dims->count; i++) {
             int dim = tn__shape_dim(x->ndim, dims->dim[i]);
             if (dim < 0)
-                return tn__fail_dim("squeeze", dims->dim[i], x->ndim);
+                return tn__fail_dim("squeeze", "dim", dims->dim[i], x->ndim);
             wanted |= 1u << dim;
         }
     }
@@ -316,7 +316,7 @@ tn_status tn__run_expand(tn__call *call)
         fits = f.shape[d] >= 0 && (own == 1 || own == f.shape[d]);
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "expand: %s does not expand to %s",
+        return tn__fail(TN_ERR_SHAPE, "expand: input %s does not expand to size %s",
                         tn__shape_text(have, x->ndim, x->shape),
                         tn__shape_text(want, size->count, size->dim));
     return give_view(call, x, &f);

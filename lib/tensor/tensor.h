@@ -2,6 +2,7 @@
 #ifndef TN_LIB_TENSOR_TENSOR_H
 #define TN_LIB_TENSOR_TENSOR_H
 
+#include <base/error.h>
 #include <base/here.h>
 #include <base/object.h>
 #include <device/device.h>
@@ -166,6 +167,12 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
 /* May several elements of a view lie in one place? No if each stride leads
  * beyond what the smaller ones reach. */
 bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride);
+
+/* ---- errors ---------------------------------------------------------------- */
+
+/* Adds x to what the error tells; there must be room. */
+void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
+                          int index, const tn_tensor *x);
 
 /* ---- elements on the host ------------------------------------------------ */
 

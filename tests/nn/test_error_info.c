@@ -54,7 +54,7 @@ static void test_argument(void)
     e = info(TN_ERR_SHAPE, "cat");
     is_int(e->tensor_count, 3, "the list's tensors");
     is_str(e->argument, "tensors", "the list is at fault");
-    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 0,
+    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 2,
            "the first that the message names");
     tn_error_clear();
     tn_tensor *i = tn_full(tn_dims(1, 4), 7);
@@ -159,6 +159,71 @@ static void test_composite(void)
     tn_error_clear();
 }
 
+/* The pending error tells of these; clears it. */
+static void at_fault(tn_status code, const char *op, const char *argument,
+                     int odd, int count, const char *cause, const char *fact)
+{
+    const tn_error_details *e = info(code, fact);
+    is_str(e->op, op, "%s: the operator", fact);
+    is_str(e->called, op, "%s: which was called", fact);
+    is_str(e->argument ? e->argument : "", argument, "%s: its argument", fact);
+    is_int(e->odd, odd, "%s: which tensor", fact);
+    is_int(e->tensor_count, count, "%s: of how many", fact);
+    is_str(e->cause ? e->cause : "", cause, "%s: the cause", fact);
+    tn_error_clear();
+}
+
+static tn_status product(tn_op_context *call, tn_tensor **out)
+{
+    out[0] = tn_matmul(tn_op_context_tensor(call, 0),
+                       tn_t(tn_op_context_tensor(call, 1)));
+    return out[0] ? TN_OK : TN_ERR_SHAPE;
+}
+
+static void test_argument_of_outer(void)
+{
+    const int64_t numbers[] = {0, 1, 9, 1};
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *y = tn_ones(tn_dims(4));
+    tn_tensor *at = tn_tensor_from_array(numbers, TN_I64, tn_dims(2, 2));
+    ok(!tn_embedding(at, x), "embedding");
+    outside(9, 0, 2, 2, 1, 0, "embedding");
+    ok(!tn_embedding(at, x), "embedding");
+    at_fault(TN_ERR_INDEX, "embedding", "input", 0, 2, "", "embedding");
+    ok(!tn_take(x, at), "take");
+    outside(9, -6, 6, 2, 1, 0, "take");
+    ok(!tn_cross_entropy(tn_ones(tn_dims(2, 3, 2)), at), "cross_entropy");
+    at_fault(TN_ERR_INDEX, "cross_entropy", "target", 1, 2, "", "a class");
+    ok(!tn_cross_entropy(x, tn_ones(tn_dims(2))), "no classes");
+    at_fault(TN_ERR_DTYPE, "cross_entropy", "target", 1, 2, "", "a dtype");
+    ok(!tn_one_hot(at, .num_classes = 3), "one_hot");
+    at_fault(TN_ERR_INDEX, "one_hot", "input", 0, 1, "", "one_hot");
+    ok(!tn_mse_loss(x, y), "mse_loss");
+    at_fault(TN_ERR_SHAPE, "mse_loss", "input", 0, 2, "", "mse_loss");
+    ok(!tn_topk(x, 2, 5, true, true, NULL), "topk");
+    at_fault(TN_ERR_ARGUMENT, "topk", "dim", -1, 1, "", "topk");
+    ok(!tn_topk(x, 9, 0, true, true, NULL), "topk");
+    at_fault(TN_ERR_ARGUMENT, "topk", "k", -1, 1, "", "topk");
+    ok(!tn_flip(x, tn_dims(4)), "flip");
+    at_fault(TN_ERR_ARGUMENT, "flip", "dims", -1, 1, "", "flip");
+    tn_tensor *ten[10];
+    for (int i = 0; i < 10; i++)
+        ten[i] = i == 9 ? y : x;
+    ok(!tn_cat(ten, 10, 0), "a long list");
+    const tn_error_details *e = tn_error_info();
+    is_int(e->odd >= 0 ? e->tensor[e->odd]->index : -1, 9, "its last is told");
+    tn_error_clear();
+
+    const tn_op *op = tn_op_register(&(tn_op_rule){
+        .size = sizeof(tn_op_rule), .signature = "times_t(data, weight)",
+        .forward = product});
+    tn_tensor *out;
+    const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                              {TN_VALUE_TENSOR, 0, {.tensor = y}}};
+    ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator");
+    is_str(tn_error(), "times_t: matmul: inner sizes differ: (2, 3) x (4,)", "tells what its body did");
+    at_fault(TN_ERR_SHAPE, "times_t", "", -1, 2, "matmul", "its argument");
+}
+
 /* ---- modules -------------------------------------------------------------- */
 
 static tn_tensor *product_forward(tn_module *self, tn_tensor *x)
@@ -210,6 +275,70 @@ static void test_module(void)
     tn_error_clear();
 }
 
+/* Layers refuse with as much as operators do. */
+static void test_refusals(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2, 3)), *seq = tn_ones(tn_dims(5, 2, 3));
+    tn_module *lstm = tn_nn_lstm(4, 6), *gru = tn_nn_gru(3, 6);
+    ok(!tn_forward(lstm, seq), "LSTM");
+    is_str(tn_error(), "LSTM: input (5, 2, 3): (time, batch, 4) or (time, 4) "
+           "is wanted", "LSTM: the message");
+    at_fault(TN_ERR_SHAPE, "LSTM", "input", 0, 1, "", "LSTM");
+    ok(!tn_nn_rnn_forward(gru, seq, x, NULL), "a state of GRU");
+    is_str(tn_error(), "GRU: h0 (2, 3): (layers, batch, size) is wanted, (1, "
+           "2, 6)", "GRU: the message");
+    at_fault(TN_ERR_SHAPE, "GRU", "h0", 0, 2, "", "GRU");
+    ok(!tn_forward(tn_nn_gru_cell(4, 6), x), "GRUCell");
+    at_fault(TN_ERR_SHAPE, "GRUCell", "input", 0, 1, "", "GRUCell");
+    tn_module *net = tn_nn_sequential(tn_nn_batch_norm2d(4));
+    ok(!tn_forward(net, x), "BatchNorm2d");
+    is_str(tn_error(), "0: BatchNorm2d: input (2, 3): 4 dimensions are wanted, "
+           "of which the second are the 4 channels",
+           "BatchNorm2d: the message");
+    is_str(tn_error_info()->path, "0", "its path");
+    at_fault(TN_ERR_SHAPE, "BatchNorm2d", "input", 0, 1, "", "BatchNorm2d");
+    ok(!tn_forward(net, tn_ones(tn_dims(1, 3, 2, 2))), "other channels");
+    at_fault(TN_ERR_SHAPE, "BatchNorm2d", "input", 0, 1, "", "channels");
+    tn_module *mha = tn_nn_multihead_attention(8, 2);
+    tn_tensor *q = tn_ones(tn_dims(5, 2, 8)), *k = tn_ones(tn_dims(3, 2, 8));
+    ok(!tn_nn_multihead_attention_forward(mha, q, k, q, NULL), "values");
+    is_str(tn_error(), "MultiheadAttention: value (5, 2, 8) does not go with "
+           "key (3, 2, 8): one batch, and a value for each key, are wanted",
+           "MultiheadAttention: the message");
+    at_fault(TN_ERR_SHAPE, "MultiheadAttention", "value", 0, 2, "", "values");
+    ok(!tn_nn_multihead_attention_forward(mha, q, k, k, NULL, .attn_mask = x),
+       "a mask");
+    is_str(tn_error(), "MultiheadAttention: attn_mask (2, 3): queries and "
+           "keys, or those of each head, are wanted, (5, 3) or (4, 5, 3)",
+           "its message");
+    at_fault(TN_ERR_SHAPE, "MultiheadAttention", "attn_mask", 0, 2, "",
+             "a mask");
+    ok(!tn_nn_multihead_attention_forward(mha, q, k, k, NULL,
+                                          .key_padding_mask = x) == false,
+       "one of padding that fits");
+}
+
+static void test_makers(void)
+{
+    tn_module *fc = tn_nn_linear(3, 4);
+    ok(!tn_matmul(tn_module_parameter(fc, "weight"), tn_ones(tn_dims(7))),
+       "a parameter");
+    is_str(tn_error_info()->tensor[0]->made_by, "Linear",
+           "was made by its layer");
+    tn_error_clear();
+    tn_tensor *own = tn_ones(tn_dims(2));
+    tn_tensor_set_maker(own, "mine");
+    ok(!tn_add(own, tn_ones(tn_dims(3))), "a tensor");
+    is_str(tn_error_info()->tensor[0]->made_by, "mine", "was made by");
+    tn_error_clear();
+    ok(tn_error_refuse(TN_ERR_ARGUMENT, "Mine",
+                       (tn_given[]){{"size", NULL}, {"input", own}}, 2,
+                       "size %d is odd", 3) == TN_ERR_ARGUMENT,
+       "a layer of one's own refuses");
+    is_str(tn_error(), "Mine: size 3 is odd", "in its name");
+    at_fault(TN_ERR_ARGUMENT, "Mine", "size", -1, 1, "", "with its tensors");
+}
+
 static void test_backward(void)
 {
     tn_module *net = tn_nn_sequential(tn_nn_linear(3, 4), tn_nn_tanh());
@@ -253,7 +382,10 @@ int main(void)
     test_index();
     test_devices();
     test_composite();
+    test_argument_of_outer();
     test_module();
+    test_refusals();
+    test_makers();
     test_backward();
     test_paths();
     return done_testing();

@@ -179,6 +179,7 @@ static void release(void *context)
 #define PLAUSIBLE_FILE_p nowhere
 #define PLAUSIBLE_void_p linear
 #define PLAUSIBLE_tn_tensor_p x
+#define PLAUSIBLE_tn_given_p &(tn_given){"input", x}
 #define PLAUSIBLE_tn_tensor_p_p list
 #define PLAUSIBLE_tn_device_p tn_device_current()
 #define PLAUSIBLE_tn_scope_p tn_scope_open()
@@ -293,7 +294,8 @@ static const struct meant {
      "path_enter.path"},
     {"the outermost path", "path_join.outer"},
     {"a set without labels", "dataset_from_tensors.y"},
-    {"the code's own words", "error_set.format"},
+    {"the code's own words", "error_set.format error_refuse.name "
+     "error_refuse.given error_refuse.format"},
     {"none is needed",
      "*.masks *.src_masks *.tgt_masks *.memory_masks "
      "nn_embedding_bag_forward.offsets "
@@ -308,7 +310,7 @@ static const struct meant {
      "op_apply.tensors call.first"},
     {"the defaults", "op_apply.numbers"},
     {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
-    {"adds nothing", "path_join.name device_mask.names"},
+    {"adds nothing", "path_join.name device_mask.names tensor_set_maker.name"},
     {"a range without a name", "trace_push.name"},
 };
 

@@ -16,7 +16,8 @@ int main(void)
     tn_tensor *a = tn_ones(tn_dims(2, 3)), *b = tn_ones(tn_dims(4, 5));
     tn_tensor *two[] = {a, b};
     refused(tn_einsum("ij,jk->ik", two, 2), TN_ERR_SHAPE,
-            "einsum: sizes 3 and 4 of one index");
+            "einsum: index j of the equation has size 3 in one of the operands, 4 "
+            "in another");
     refused(tn_einsum("ij->ik", two, 1), TN_ERR_ARGUMENT,
             "einsum: equation \"ij->ik\": an index of the result is in no "
             "operand");
@@ -31,7 +32,8 @@ int main(void)
             "einsum: equation \"i1\": letters, \"...\", ',' and \"->\" are "
             "wanted, and no more dimensions than tensors have");
     refused(tn_einsum("ii", two, 1), TN_ERR_SHAPE,
-            "einsum: sizes 2 and 3 of one index");
+            "einsum: index i of the equation has size 2 in one of the operands, 3 "
+            "in another");
     refused(tn_tensordot(a, b, tn_dims(1)), TN_ERR_SHAPE,
             "tensordot: dims (1,) of input (2, 3) and other (4, 5) do not "
             "fit");

@@ -165,7 +165,7 @@ static void check_index(void)
     refused(tn_index(x, both, 2, .dims = tn_dims(1)), TN_ERR_ARGUMENT,
             "index: 1 dims for 2 indices");
     refused(tn_index(x, &j, 1), TN_ERR_INDEX,
-            "index: indices[0]: index 3 at position (1, 0) is outside [-2, 2)");
+            "index: indices[0] 3 at position (1, 0) is outside [-2, 2)");
 }
 
 int main(void)

@@ -49,11 +49,11 @@ static void check_shapes(void)
             "view: the memory of (3, 2) cannot be seen as (6,); use "
             "tn_reshape, which copies");
     refused(tn_expand(x, tn_dims(2, 4)), TN_ERR_SHAPE,
-            "expand: (2, 3) does not expand to (2, 4)");
+            "expand: input (2, 3) does not expand to size (2, 4)");
     refused(tn_cat(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
-            "cat: tensors[0] (2, 3) and tensors[1] (3,) differ outside dim 0");
+            "cat: tensors[1] (3,) differs from tensors[0] (2, 3) outside dim 0");
     refused(tn_stack(((tn_tensor *[]){x, v}), 2, 0), TN_ERR_SHAPE,
-            "stack: tensors[0] (2, 3) and tensors[1] (3,) differ");
+            "stack: tensors[1] (3,) has not the shape of tensors[0] (2, 3)");
     refused(tn_conv2d(v, w, NULL), TN_ERR_SHAPE,
             "conv2d: input (3,) is neither (N, C, H, W) nor (C, H, W)");
     refused(tn_conv2d(img, tn_ones(tn_dims(4, 3, 3, 3)), NULL), TN_ERR_SHAPE,
@@ -121,13 +121,13 @@ static void check_losses(void)
             "ctc_loss: target_lengths, from 2 to 2, add up to 4; targets has 3 "
             "elements");
     refused(tn_ctc_loss(p, t, tn_full(tn_dims(2), 6), two), TN_ERR_INDEX,
-            "ctc_loss: index 6 at position (0,) is outside [0, 6)");
+            "ctc_loss: input_lengths 6 at position (0,) is outside [0, 6)");
     refused(tn_ctc_loss(p, t, two, tn_full(tn_dims(2), 4)), TN_ERR_INDEX,
-            "ctc_loss: index 4 at position (0,) is outside [0, 4)");
+            "ctc_loss: target_lengths 4 at position (0,) is outside [0, 4)");
     refused(tn_ctc_loss(p, t, two, tn_full(tn_dims(2), -1)), TN_ERR_INDEX,
-            "ctc_loss: index -1 at position (0,) is outside [0, 4)");
+            "ctc_loss: target_lengths -1 at position (0,) is outside [0, 4)");
     refused(tn_ctc_loss(p, tn_full(tn_dims(2, 3), 4), two, two), TN_ERR_INDEX,
-            "ctc_loss: index 4 at position (0, 1) is outside [0, 4)");
+            "ctc_loss: targets 4 at position (0, 0) is outside [0, 4)");
 
     refused(tn_embedding_bag(i, x, NULL), TN_ERR_SHAPE,
             "embedding_bag: input (3,) is not (bags, length); a list needs "
@@ -169,9 +169,9 @@ static void check_losses(void)
     refused(tn_embedding_bag(i, tn_ones(tn_dims(9, 2)),
                              tn_full(tn_dims(1), 4)),
             TN_ERR_INDEX,
-            "embedding_bag: index 4 at position (0,) is outside [0, 4)");
+            "embedding_bag: offsets 4 at position (0,) is outside [0, 4)");
     refused(tn_embedding_bag(i, tn_ones(tn_dims(9, 2)), one), TN_ERR_INDEX,
-            "embedding_bag: index -1 at position (0, 0) is outside [0, 1)");
+            "embedding_bag: offsets 2 at position (0,) is outside [0, 1)");
 
     tn_tensor *w4 = tn_ones(tn_dims(4, 3));
     refused(tn_linear_cross_entropy(x, tn_ones(tn_dims(4, 2)), two),
@@ -199,8 +199,8 @@ static void check_losses(void)
             TN_ERR_ARGUMENT, "linear_cross_entropy: label_smoothing 2 is "
             "outside [0, 1]");
     refused(tn_linear_cross_entropy(x, w4, tn_full(tn_dims(2), 4)),
-            TN_ERR_INDEX, "linear_cross_entropy: index 4 at position (0, 0, 0) "
-            "is outside [0, 4)");
+            TN_ERR_INDEX, "linear_cross_entropy: target 4 at position (0,) is "
+            "outside [0, 4)");
 }
 
 static void check_dtypes(void)
@@ -251,13 +251,13 @@ static void check_values(void)
     refused(tn_gather(x, 1, tn_full(tn_dims(1, 4), 7)), TN_ERR_INDEX,
             "gather: index 7 at position (0, 0) is outside [0, 3)");
     refused(tn_embedding(i, x), TN_ERR_INDEX,
-            "embedding: index 2 at position (2, 0) is outside [0, 2)");
+            "embedding: input 2 at position (2,) is outside [0, 2)");
     refused(tn_scatter_add(v, 0, tn_full(tn_dims(2), -1), v), TN_ERR_INDEX,
             "scatter_add: index -1 at position (0,) is outside [0, 3)");
     refused(tn_cross_entropy(x, tn_full(tn_dims(2), 12)), TN_ERR_INDEX,
-            "cross_entropy: index 12 at position (0,) is outside [0, 3)");
+            "cross_entropy: target 12 at position (0,) is outside [0, 3)");
     refused(tn_one_hot(i, .num_classes = 2), TN_ERR_INDEX,
-            "one_hot: class 2 at position (2,) is outside [0, 2)");
+            "one_hot: input 2 at position (2,) is outside [0, 2)");
     refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
             "dropout: p 1.5 is outside [0, 1]");
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
@@ -286,6 +286,119 @@ static void check_values(void)
             "gelu: approximate \"erf\" is neither \"none\" nor \"tanh\"");
     refused(tn_as_strided(v, tn_dims(2, 2), tn_dims(2, 1)), TN_ERR_INDEX,
             "as_strided: elements 0 to 3 lie outside a storage of 3");
+}
+
+/* Positions are those in the tensor that the caller gave. */
+static void check_positions(void)
+{
+    const int64_t numbers[] = {0, 1, 9, 1, -9, 0};
+    tn_tensor *at = tn_tensor_from_array(numbers, TN_I64, tn_dims(2, 2));
+    tn_tensor *list = tn_tensor_from_array(numbers, TN_I64, tn_dims(3));
+    tn_tensor *back = tn_tensor_from_array(numbers + 3, TN_I64, tn_dims(3));
+    tn_tensor *column = tn_tensor_from_array(numbers + 3, TN_I64,
+                                             tn_dims(3, 1));
+    tn_tensor *square = tn_ones(tn_dims(3, 3));
+    refused(tn_embedding(at, x), TN_ERR_INDEX,
+            "embedding: input 9 at position (1, 0) is outside [0, 2)");
+    refused(tn_embedding(tn_t(at), x), TN_ERR_INDEX,
+            "embedding: input 9 at position (0, 1) is outside [0, 2)");
+    refused(tn_index_select(x, 1, list), TN_ERR_INDEX,
+            "index_select: index 9 at position (2,) is outside [0, 3)");
+    refused(tn_index_add(square, 0, list, square), TN_ERR_INDEX,
+            "index_add: index 9 at position (2,) is outside [0, 3)");
+    refused(tn_index_copy(square, 1, list, square), TN_ERR_INDEX,
+            "index_copy: index 9 at position (2,) is outside [0, 3)");
+    refused(tn_index_reduce(square, 0, list, square, "amax"), TN_ERR_INDEX,
+            "index_reduce: index 9 at position (2,) is outside [0, 3)");
+    refused(tn_take(x, column), TN_ERR_INDEX,
+            "take: index -9 at position (1, 0) is outside [-6, 6)");
+    refused(tn_put(x, column, v, false), TN_ERR_INDEX,
+            "put: index -9 at position (1, 0) is outside [-6, 6)");
+    refused(tn_index_fill_scalar(x, 0, back, 1), TN_ERR_INDEX,
+            "index_fill: index -9 at position (1,) is outside [-2, 2)");
+    refused(tn_take_along_dim(square, column, .dim = tn_dims(1)),
+            TN_ERR_INDEX,
+            "take_along_dim: indices -9 at position (1, 0) is outside [-3, "
+            "3)");
+    refused(tn_index(square, ((tn_tensor *[]){i, column}), 2), TN_ERR_INDEX,
+            "index: indices[1] -9 at position (1, 0) is outside [-3, 3)");
+    refused(tn_index(x, ((tn_tensor *[]){tn_gt_scalar(v, 1)}), 1),
+            TN_ERR_SHAPE,
+            "index: indices[0] (3,), a mask, is not of the size of dimensions "
+            "0 on of input (2, 3)");
+    refused(tn_scatter(square, 1, at, square), TN_ERR_INDEX,
+            "scatter: index 9 at position (1, 0) is outside [0, 3)");
+    refused(tn_cross_entropy(tn_ones(tn_dims(2, 3, 2)), at), TN_ERR_INDEX,
+            "cross_entropy: target 9 at position (1, 0) is outside [0, 3)");
+    refused(tn_nll_loss(square, list), TN_ERR_INDEX,
+            "nll_loss: target 9 at position (2,) is outside [0, 3)");
+    refused(tn_multi_margin_loss(square, list), TN_ERR_INDEX,
+            "multi_margin_loss: target 9 at position (2,) is outside [0, 3)");
+    refused(tn_embedding_bag(at, square, NULL), TN_ERR_INDEX,
+            "embedding_bag: input 9 at position (1, 0) is outside [0, 3)");
+}
+
+/* What is wrong is told of the operator that was called, in its names. */
+static void check_composites(void)
+{
+    tn_tensor *four = tn_ones(tn_dims(4)), *q = tn_ones(tn_dims(2, 5, 8));
+    tn_tensor *k = tn_ones(tn_dims(2, 3, 8));
+    refused(tn_mse_loss(x, four), TN_ERR_SHAPE,
+            "mse_loss: shapes do not broadcast: input (2, 3), target (4,)");
+    refused(tn_huber_loss(x, four), TN_ERR_SHAPE,
+            "huber_loss: shapes do not broadcast: input (2, 3), target (4,)");
+    refused(tn_l1_loss(x, four), TN_ERR_SHAPE,
+            "l1_loss: shapes do not broadcast: input (2, 3), target (4,)");
+    refused(tn_binary_cross_entropy(x, four, NULL), TN_ERR_SHAPE,
+            "binary_cross_entropy: shapes do not broadcast: input (2, 3), "
+            "target (4,)");
+    refused(tn_gaussian_nll_loss(x, four, x), TN_ERR_SHAPE,
+            "gaussian_nll_loss: shapes do not broadcast: input (2, 3), target "
+            "(4,), var (2, 3)");
+    refused(tn_cross_entropy(x, v), TN_ERR_SHAPE,
+            "cross_entropy: target (3,) does not fit input (2, 3): one class "
+            "for each row, (2,), is wanted");
+    refused(tn_cross_entropy(x, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
+            "cross_entropy: target is float32; convert it to int64 with "
+            "tn_to_dtype");
+    refused(tn_embedding(x, x), TN_ERR_DTYPE,
+            "embedding: input is float32; convert it to int64 with "
+            "tn_to_dtype");
+    refused(tn_linear(x, tn_ones(tn_dims(4, 3)), v), TN_ERR_SHAPE,
+            "linear: bias (3,) has not one number for each row of weight (4, "
+            "3)");
+    refused(tn_hstack(((tn_tensor *[]){x, x, tn_ones(tn_dims(3, 3))}), 3),
+            TN_ERR_SHAPE, "hstack: tensors[2] (3, 3) differs from "
+            "tensors[0] (2, 3) outside dim 1");
+    refused(tn_scaled_dot_product_attention(q, k, k, x), TN_ERR_SHAPE,
+            "scaled_dot_product_attention: attn_mask (2, 3) does not broadcast "
+            "to (..., queries, keys), (2, 5, 3)");
+    refused(tn_scaled_dot_product_attention(q, k, k, i), TN_ERR_DTYPE,
+            "scaled_dot_product_attention: attn_mask is int64; bool says where "
+            "to look, a floating one is added: convert it with tn_to_dtype");
+    refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
+            "scaled_dot_product_attention: value (2, 5, 8) has not one row for "
+            "each row of key (2, 3, 8)");
+    refused(tn_scaled_dot_product_attention(q, tn_ones(tn_dims(3, 3, 8)), q,
+                                            NULL),
+            TN_ERR_SHAPE, "scaled_dot_product_attention: key (3, 3, 8) has not "
+            "the batch of query (2, 5, 8)");
+    refused(tn_scaled_dot_product_attention(q, tn_to_dtype(k, TN_F64), k,
+                                            NULL),
+            TN_ERR_DTYPE, "scaled_dot_product_attention: dtypes differ: query "
+            "is float32, key is float64; convert one with tn_to_dtype");
+    refused(tn_where(x, x, x), TN_ERR_DTYPE,
+            "where: condition is float32; convert it to bool with "
+            "tn_to_dtype");
+    refused(tn_masked_fill_scalar(x, x, 0), TN_ERR_DTYPE,
+            "masked_fill: mask is float32; convert it to bool with "
+            "tn_to_dtype");
+    refused(tn_masked_fill_scalar_(x, x, 0), TN_ERR_DTYPE,
+            "masked_fill_: mask is float32; convert it to bool with "
+            "tn_to_dtype");
+    refused(tn_einsum("ij,jk->ik", ((tn_tensor *[]){x, x}), 2), TN_ERR_SHAPE,
+            "einsum: index j of the equation has size 3 in one of the "
+            "operands, 2 in another");
 }
 
 static void check_null_and_names(void)
@@ -471,6 +584,8 @@ int main(void)
     check_losses();
     check_dtypes();
     check_values();
+    check_positions();
+    check_composites();
     check_null_and_names();
     check_given_values();
     check_writes();

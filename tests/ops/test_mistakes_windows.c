@@ -68,7 +68,7 @@ int main(void)
             TN_ERR_ARGUMENT, "max_unpool1d: kernel_size 2, stride -1, padding "
             "0; the first two are at least 1, padding at least 0");
     refused(tn_max_unpool1d(seq, tn_full_like(place, 12), tn_dims(2)),
-            TN_ERR_INDEX, "max_unpool1d: index 12 at position (0, 0, 0) is "
+            TN_ERR_INDEX, "max_unpool1d: indices 12 at position (0, 0, 0) is "
             "outside [0, 12)");
     refused(tn_max_unpool2d(img, tn_zeros_like(img, .dtype = TN_I64),
                             tn_dims(2),

@@ -1,0 +1,58 @@
+/* refuse.c: tensors in errors: what is told of one, and the refusals of code that
+ * is built on Tenon. */
+#include "tensor/tensor.h"
+
+#include <base/error.h>
+#include <string.h>
+
+void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
+                          int index, const tn_tensor *x)
+{
+    struct tn__error_tensor *to = &facts->tensor[facts->tensor_count++];
+    to->argument = argument;
+    to->index = index;
+    to->dtype = x->dtype;
+    to->ndim = x->ndim;
+    memcpy(to->shape, x->shape, x->ndim * sizeof x->shape[0]);
+    to->device = x->storage->device->name;
+    to->made_by = x->made_by;
+    to->made_in = x->made_in;
+    to->of = x;
+    to->storage = x->storage;
+}
+
+tn_status tn_error_refuse(tn_status code, const char *name,
+                          const tn_given *given, int count,
+                          const char *format, ...)
+{
+    if (tn__error_pending())
+        return code;
+    va_list args;
+    va_start(args, format);
+    tn__fail_va(code, format ? format : tn_status_name(code), args);
+    va_end(args);
+    if (!name)
+        return code;
+    tn__error_put_before("%s", name);
+    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    facts->called = facts->op = name;
+    for (int i = 0; given && i < count; i++) {
+        if (i == 0)
+            facts->argument = given[i].argument;
+        if (!given[i].argument || !tn__tensor_is_live(given[i].tensor) ||
+            facts->tensor_count == TN_ERROR_TENSORS)
+            continue;
+        if (i == 0)
+            facts->odd = 0;
+        tn__error_add_tensor(facts, given[i].argument, -1, given[i].tensor);
+    }
+    return code;
+}
+
+void tn_tensor_set_maker(tn_tensor *x, const char *name)
+{
+    if (!x)
+        tn__fail(TN_ERR_ARGUMENT, "tensor_set_maker: x is NULL");
+    else if (name && *name)
+        x->made_by = tn_path_text(tn_path_join(NULL, name));
+}
