@@ -82,6 +82,15 @@ static bool is_nan_number(const tn_value *v)
            isnan(v->of.f);
 }
 
+/* Does x hold results of the call by now, and no longer what it was given? */
+static bool is_written(const tn__call *call, const tn_tensor *x)
+{
+    bool written = false;
+    for (int o = 0; call->into && o < call->into_count; o++)
+        written |= x->storage == call->into[o]->storage;
+    return written;
+}
+
 /* The argument with which a NaN came in; NULL if none has one. */
 static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
                               int64_t *at)
@@ -92,6 +101,8 @@ static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
         int count = list ? v->count : v->kind == TN_VALUE_TENSOR;
         for (int k = 0; k < count; k++) {
             tn_tensor *x = list ? v->of.tensors[k] : v->of.tensor;
+            if (is_written(call, x))
+                continue;
             *at = first_nan(x);
             *argument = i;
             *index = list ? k : -1;
@@ -129,15 +140,13 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
         if (is_nan_number(&call->value[i]))
             return TN_OK;
     tn__text text = {0};
-    tn_tensor *source =
-        call->op->inplace ? NULL
-                          : find_source(call, &argument, &index, &source_at);
+    tn_tensor *source = find_source(call, &argument, &index, &source_at);
     if (source) {
         add_source(&text, call, source, argument, index, source_at);
     } else {
         tn__text_add(&text, count > 1 ? "result %d " : "the result ", o);
         add_place(&text, out[o], at);
-        if (!call->op->inplace)
+        if (!call->into)
             tn__text_add(&text, ", and no argument is");
     }
     tn__fail(TN_ERR_NAN, "%s: %s", call->op->name,

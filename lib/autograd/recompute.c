@@ -195,14 +195,12 @@ static tn_tensor *open_input(const struct input *input)
 /* Puts in front of the pending error that it arose in the second run. */
 static void tell_again(tn_status status)
 {
-    tn__error error;
-    tn__error_take(&error);
-    if (error.code == TN_OK)
+    if (tn__error_pending())
+        tn__error_put_before("recompute: when the function ran again for the "
+                             "gradient");
+    else
         tn__fail(status, "recompute: the function failed when it ran again "
                          "for the gradient");
-    else
-        tn__fail(error.code, "recompute: when the function ran again for the "
-                             "gradient: %s", error.text);
 }
 
 static tn_status check_run(const struct run *run)

@@ -16,11 +16,11 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule adadelta = {
     .name = "Adadelta",
-    .text = "tn__adadelta(p, g, v, a; lr, decay, sign, rho, share, eps) = "
+    .text = "optim_adadelta(param, grad, v, a; lr, decay, sign, rho, share, eps) = "
             TN__OPTIM_DIRECTION
             "let v1 = rho * v + share * d * d; "
             "let s = sqrt(a + eps) / sqrt(v1 + eps) * d; "
-            "(p - lr * s, v1, rho * a + share * s * s)",
+            "(param - lr * s, v1, rho * a + share * s * s)",
     .slots = 2,
     .slot_name = {"square_avg", "acc_delta"},
     .numbers = 6,

@@ -20,8 +20,8 @@ static double start(const tn__optim_group *group, int slot)
 
 static tn__optim_rule adagrad = {
     .name = "Adagrad",
-    .text = "tn__adagrad(p, g, s; lr, decay, sign, eps) = " TN__OPTIM_DIRECTION
-            "let s1 = s + d * d; (p - lr * d / (sqrt(s1) + eps), s1)",
+    .text = "optim_adagrad(param, grad, s; lr, decay, sign, eps) = " TN__OPTIM_DIRECTION
+            "let s1 = s + d * d; (param - lr * d / (sqrt(s1) + eps), s1)",
     .slots = 1,
     .slot_name = {"sum"},
     .numbers = 4,

@@ -33,12 +33,12 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 #define PLAIN_TEXT(name)                                                      \
-    name "(p, g, m, v; " NUMBERS ") = " MOMENTS                               \
-         "(keep * p - rate * (m1 / (sqrt(v1) / root + eps)), m1, v1)"
+    name "(param, grad, m, v; " NUMBERS ") = " MOMENTS                               \
+         "(keep * param - rate * (m1 / (sqrt(v1) / root + eps)), m1, v1)"
 #define AMSGRAD_TEXT(name)                                                    \
-    name "(p, g, m, v, top; " NUMBERS ") = " MOMENTS                          \
+    name "(param, grad, m, v, top; " NUMBERS ") = " MOMENTS                          \
          "let t1 = max(top, v1); "                                            \
-         "(keep * p - rate * (m1 / (sqrt(t1) / root + eps)), m1, v1, t1)"
+         "(keep * param - rate * (m1 / (sqrt(t1) / root + eps)), m1, v1, t1)"
 
 #define RULE(variable, rule_name, rule_text, slot_count)                      \
     static tn__optim_rule variable = {.name = rule_name,                      \
@@ -50,10 +50,10 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                                       .momentum = true,                       \
                                       .numbers_of = numbers_of}
 
-RULE(adam, "Adam", PLAIN_TEXT("tn__adam"), 2);
-RULE(adam_amsgrad, "Adam", AMSGRAD_TEXT("tn__adam_amsgrad"), 3);
-RULE(adamw, "AdamW", PLAIN_TEXT("tn__adamw"), 2);
-RULE(adamw_amsgrad, "AdamW", AMSGRAD_TEXT("tn__adamw_amsgrad"), 3);
+RULE(adam, "Adam", PLAIN_TEXT("optim_adam"), 2);
+RULE(adam_amsgrad, "Adam", AMSGRAD_TEXT("optim_adam_amsgrad"), 3);
+RULE(adamw, "AdamW", PLAIN_TEXT("optim_adamw"), 2);
+RULE(adamw_amsgrad, "AdamW", AMSGRAD_TEXT("optim_adamw_amsgrad"), 3);
 
 static tn_optim *make(tn_parameter_list *parameters, tn__optim_rule *plain,
                       tn__optim_rule *amsgrad, double weight_decay,

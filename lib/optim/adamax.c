@@ -19,11 +19,11 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule adamax = {
     .name = "Adamax",
-    .text = "tn__adamax(p, g, m, u; rate, decay, sign, share, beta2, eps) = "
+    .text = "optim_adamax(param, grad, m, u; rate, decay, sign, share, beta2, eps) = "
             TN__OPTIM_DIRECTION
             "let m1 = m + share * (d - m); "
             "let u1 = max(beta2 * u, abs(d) + eps); "
-            "(p - rate * m1 / u1, m1, u1)",
+            "(param - rate * m1 / u1, m1, u1)",
     .slots = 2,
     .slot_name = {"exp_avg", "exp_inf"},
     .numbers = 6,

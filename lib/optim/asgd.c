@@ -23,9 +23,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule asgd = {
     .name = "ASGD",
-    .text = "tn__asgd(p, g, a; eta, keep, share, decay, sign) = "
+    .text = "optim_asgd(param, grad, a; eta, keep, share, decay, sign) = "
             TN__OPTIM_DIRECTION
-            "let p1 = keep * p - eta * d; "
+            "let p1 = keep * param - eta * d; "
             "(p1, where(share == 1, p1, a + share * (p1 - a)))",
     .slots = 1,
     .slot_name = {"ax"},

@@ -70,12 +70,12 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
     const tn_optim_muon_options *o = &group->optim->options.muon;
     /* Nothing in place before all that can fail is done. */
     const tn_op *momentum = tn__optim_op(
-        "tn__muon_momentum(g, b; momentum, nesterov) = "
-        "let b1 = b + (1 - momentum) * (g - b); "
-        "(where(nesterov != 0, g + momentum * (b1 - g), b1), b1)",
+        "optim_muon_momentum(grad, b; momentum, nesterov) = "
+        "let b1 = b + (1 - momentum) * (grad - b); "
+        "(where(nesterov != 0, grad + momentum * (b1 - grad), b1), b1)",
         &momentum_op);
     const tn_op *apply = tn__optim_op(
-        "tn__muon_apply(p, u; keep, rate) = keep * p - rate * u", &apply_op);
+        "optim_muon_apply(param, u; keep, rate) = keep * param - rate * u", &apply_op);
     if (!momentum || !apply)
         return tn_error_code();
 

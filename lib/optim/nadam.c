@@ -37,12 +37,12 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule nadam = {
     .name = "NAdam",
-    .text = "tn__nadam(p, g, m, v; rate, rate_next, decay, keep, sign, share1, "
+    .text = "optim_nadam(param, grad, m, v; rate, rate_next, decay, keep, sign, share1, "
             "beta2, share2, correction, eps) = " TN__OPTIM_DIRECTION
             "let m1 = m + share1 * (d - m); "
             "let v1 = beta2 * v + share2 * d * d; "
             "let q = sqrt(v1 / correction) + eps; "
-            "(keep * p - rate * d / q - rate_next * m1 / q, m1, v1)",
+            "(keep * param - rate * d / q - rate_next * m1 / q, m1, v1)",
     .slots = 2,
     .slot_name = {"exp_avg", "exp_avg_sq"},
     .numbers = 10,

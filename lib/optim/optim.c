@@ -2,6 +2,7 @@
  * rule. */
 #include "optim.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -207,6 +208,20 @@ static tn_status check_device(const tn__optim_group *group, int i,
         tn_device_name(tn_tensor_device(slot)));
 }
 
+/* In anomaly mode. The step would only tell of the parameter that it spoils. */
+static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
+{
+    tn_tensor *nan = tn_to_dtype(tn_flatten(tn_isnan(g)), TN_U8);
+    if (tn_tensor_numel(g) == 0 || tn_item_int(tn_max(nan)) != 1)
+        return tn_error() ? tn_error_code() : TN_OK;
+    int64_t at = tn_item_int(tn_argmax(nan));
+    return tn_error_refuse(TN_ERR_NAN, group->optim->rule->name,
+                           &(tn_given){"grad", g}, 1,
+                           "the gradient of parameter \"%s\" is NaN, at "
+                           "element %" PRId64,
+                           tn_parameters_name(group->parameters, i), at);
+}
+
 static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
                             const double *number, tn_tensor *p, tn_tensor *g)
 {
@@ -235,7 +250,9 @@ static tn_status step_one(tn__optim_group *group, int i)
         return TN_OK;
     const tn__optim_rule *rule = group->optim->rule;
     tn__optim_state *state = &group->state[i];
-    tn_status status = make_state(group, state, p);
+    tn_status status = tn_anomaly_mode() ? check_nan(group, i, g) : TN_OK;
+    if (status == TN_OK)
+        status = make_state(group, state, p);
     if (status == TN_OK)
         status = check_device(group, i, p);
     if (status < 0)

@@ -106,7 +106,7 @@ void tn__optim_default(double *number, double fallback);
  * to maximize. A weight decay of 0 must not touch the gradient: 0 times an
  * infinite parameter is NaN. */
 #define TN__OPTIM_DIRECTION                                                   \
-    "let d0 = sign * g; "                                                     \
-    "let d = where(decay == 0, d0, d0 + decay * p); "
+    "let d0 = sign * grad; "                                                     \
+    "let d = where(decay == 0, d0, d0 + decay * param); "
 
 #endif

@@ -32,12 +32,12 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule radam = {
     .name = "RAdam",
-    .text = "tn__radam(p, g, m, v; rate, rectified, factor, decay, keep, sign, "
+    .text = "optim_radam(param, grad, m, v; rate, rectified, factor, decay, keep, sign, "
             "share1, beta2, share2, eps) = " TN__OPTIM_DIRECTION
             "let m1 = m + share1 * (d - m); "
             "let v1 = beta2 * v + share2 * d * d; "
             "let q = where(rectified != 0, factor / (sqrt(v1) + eps), factor); "
-            "(keep * p - rate * m1 * q, m1, v1)",
+            "(keep * param - rate * m1 * q, m1, v1)",
     .slots = 2,
     .slot_name = {"exp_avg", "exp_avg_sq"},
     .numbers = 10,

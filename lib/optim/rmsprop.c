@@ -27,31 +27,31 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 
 static tn__optim_rule rules[2][2] = {
     {{.name = "RMSprop",
-      .text = "tn__rmsprop(p, g, v; " NUMBERS ") = " SQUARES PLAIN
-              "(p - lr * d / avg, v1)",
+      .text = "optim_rmsprop(param, grad, v; " NUMBERS ") = " SQUARES PLAIN
+              "(param - lr * d / avg, v1)",
       .slots = 1,
       .slot_name = {"square_avg"},
       .numbers = 6,
       .numbers_of = numbers_of},
      {.name = "RMSprop",
-      .text = "tn__rmsprop_centered(p, g, v, m; " NUMBERS ") = " SQUARES
-              CENTERED "(p - lr * d / avg, v1, m1)",
+      .text = "optim_rmsprop_centered(param, grad, v, m; " NUMBERS ") = " SQUARES
+              CENTERED "(param - lr * d / avg, v1, m1)",
       .slots = 2,
       .slot_name = {"square_avg", "grad_avg"},
       .numbers = 6,
       .numbers_of = numbers_of}},
     {{.name = "RMSprop",
-      .text = "tn__rmsprop_momentum(p, g, v, b; " NUMBERS ", momentum) = "
-              SQUARES PLAIN MOMENTUM "(p - lr * b1, v1, b1)",
+      .text = "optim_rmsprop_momentum(param, grad, v, b; " NUMBERS ", momentum) = "
+              SQUARES PLAIN MOMENTUM "(param - lr * b1, v1, b1)",
       .slots = 2,
       .slot_name = {"square_avg", "momentum_buffer"},
       .numbers = 7,
       .momentum = true,
       .numbers_of = numbers_of},
      {.name = "RMSprop",
-      .text = "tn__rmsprop_momentum_centered(p, g, v, b, m; " NUMBERS
+      .text = "optim_rmsprop_momentum_centered(param, grad, v, b, m; " NUMBERS
               ", momentum) = " SQUARES CENTERED MOMENTUM
-              "(p - lr * b1, v1, b1, m1)",
+              "(param - lr * b1, v1, b1, m1)",
       .slots = 3,
       .slot_name = {"square_avg", "momentum_buffer", "grad_avg"},
       .numbers = 7,

@@ -26,12 +26,12 @@ static double start(const tn__optim_group *group, int slot)
  * comparison of the next. */
 static tn__optim_rule rprop = {
     .name = "Rprop",
-    .text = "tn__rprop(p, g, prev, size; sign, minus, plus, low, high) = "
-            "let d = sign * g; let turn = d * prev; "
+    .text = "optim_rprop(param, grad, prev, size; sign, minus, plus, low, high) = "
+            "let d = sign * grad; let turn = d * prev; "
             "let eta = where(turn > 0, plus, where(turn < 0, minus, 1)); "
             "let size1 = min(max(size * eta, low), high); "
             "let d1 = where(turn < 0, 0, d); "
-            "(p - where(d1 > 0, size1, where(d1 < 0, -size1, 0)), d1, size1)",
+            "(param - where(d1 > 0, size1, where(d1 < 0, -size1, 0)), d1, size1)",
     .slots = 2,
     .slot_name = {[PREVIOUS] = "prev", [STEP_SIZE] = "step_size"},
     .numbers = 5,

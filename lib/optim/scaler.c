@@ -107,8 +107,8 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
 static tn_tensor *unscale(tn_tensor *g, double number)
 {
     static const tn_op *op;
-    if (!tn__optim_op("tn__unscale(g; number) = (g * number, "
-                      "rany(!(abs(float(g)) < inf)))", &op))
+    if (!tn__optim_op("optim_unscale(grad; number) = (grad * number, "
+                      "rany(!(abs(float(grad)) < inf)))", &op))
         return NULL;
     int ndim = tn_tensor_ndim(g);
     tn_dims_list rows = {ndim > 0 ? ndim - 1 : 0, {0}};

@@ -12,8 +12,8 @@ static void plain_numbers(const tn__optim_group *group,
 
 static tn__optim_rule plain = {
     .name = "SGD",
-    .text = "tn__sgd(p, g; lr, decay, sign) = " TN__OPTIM_DIRECTION
-            "p - lr * d",
+    .text = "optim_sgd(param, grad; lr, decay, sign) = " TN__OPTIM_DIRECTION
+            "param - lr * d",
     .numbers = 3,
     .numbers_of = plain_numbers,
 };
@@ -31,11 +31,11 @@ static void momentum_numbers(const tn__optim_group *group,
 
 static tn__optim_rule momentum = {
     .name = "SGD",
-    .text = "tn__sgd_momentum(p, g, b; lr, decay, sign, momentum, share, "
+    .text = "optim_sgd_momentum(param, grad, b; lr, decay, sign, momentum, share, "
             "nesterov) = " TN__OPTIM_DIRECTION
             "let b1 = momentum * b + share * d; "
             "let s = where(nesterov != 0, d + momentum * b1, b1); "
-            "(p - lr * s, b1)",
+            "(param - lr * s, b1)",
     .slots = 1,
     .slot_name = {"momentum_buffer"},
     .numbers = 6,

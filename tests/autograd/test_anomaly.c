@@ -100,9 +100,44 @@ static void test_backward(void)
                    "the gradient is right");
 }
 
+/* What an optimizer does not spoil itself is not told of it. */
+static void test_step(void)
+{
+    tn_module *net = tn_nn_linear(2, 1);
+    tn_tensor *w = tn_module_parameter(net, "weight");
+    tn_optim *optim[] = {tn_optim_adam(tn_parameters(net), .lr = 0.1),
+                         tn_optim_sgd(tn_parameters(net), .lr = 0.1)};
+    static const char *const name[] = {"Adam", "SGD"};
+    for (int i = 0; i < 2; i++) {
+        char want[96];
+        tn_tensor_set_grad(w, tn_to_dtype(tn_reshape(of(1, NAN), tn_dims(1, 2)),
+                                          TN_F32));
+        TN_DETECT_ANOMALY {
+            ok(tn_optim_step(optim[i]) < 0, "a gradient that is NaN");
+            snprintf(want, sizeof want, "%s: the gradient of parameter "
+                     "\"weight\" is NaN, at element 1", name[i]);
+            is_str(tn_error_info()->argument, "grad", "the gradient is told");
+            is_error(want, name[i], "");
+        }
+    }
+    tn_tensor *x = of(1, 1), *y = of(0, 0), *bad = of(NAN, 1);
+    const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                              {TN_VALUE_TENSOR, 0, {.tensor = bad}}};
+    TN_DETECT_ANOMALY {
+        ok(tn_op_call_into(tn_op_find("add"), value, 2, &x, 1) < 0,
+           "written into an argument");
+        is_error("add: other (2,) is NaN at (0,); it was made by "
+                 "tensor_from_array", "add", "");
+        ok(tn_op_call_into(tn_op_find("mul"), value, 2, &y, 1) < 0,
+           "and into another");
+        tn_error_clear();
+    }
+}
+
 int main(void)
 {
     plan_later();
+    test_step();
     test_forward();
     test_module();
     test_backward();

@@ -265,6 +265,10 @@ static void test_mistakes(void)
     struct block failing = {.w = w, .fail = true};
     loss = model(&failing, 1, x, true);
     ok(tn_backward(loss) < 0, "a function that fails is told");
+    const tn_error_details *e = tn_error_info();
+    is_str(e && e->op ? e->op : "", "reshape", "and the operator that did");
+    is_str(e && e->argument ? e->argument : "", "shape", "its argument");
+    is_int(e ? e->tensor_count : 0, 1, "its tensors");
     is_error(TN_ERR_SHAPE,
              "backward of mul: recompute: when the function ran again for the gradient: "
              "reshape: (64, 64) with 4096 elements does not fit shape (3,)",

@@ -144,7 +144,7 @@ static void test_mistakes(void)
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     ok(!tn_parameters_from(&plain, 1), "a parameter requires a gradient");
     is_error(TN_ERR_STATE,
-             "parameters_from: tensor 0 is not a leaf that requires a "
+             "parameters_from: tensors[0] is not a leaf that requires a "
              "gradient: call tn_requires_grad on it",
              "a parameter without a gradient");
     ok(!tn_optim_sgd(list, .lr = -1), "a learning rate is not negative");
