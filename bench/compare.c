@@ -192,8 +192,10 @@ int main(int argc, char **argv)
     for (int g = 0; g < GROUPS; g++)
         for (const bench_work *w = group[g]->work; w->name; w++)
             known = known || wanted(only, group[g]->name, w->name);
-    if (!known)
+    if (!known) {
+        fprintf(stderr, "compare: nothing is named \"%s\"\n", only);
         return usage();
+    }
     if (!tn_device_current())
         return fprintf(stderr, "compare: %s\n", tn_error()), 1;
 

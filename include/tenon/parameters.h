@@ -14,7 +14,7 @@ typedef struct tn_parameter_list tn_parameter_list;
 
 /* A list of tensors of your own: leaves that require gradients. Owned by the
  * open scope; keeps the tensors. NULL if one of them is, TN_ERR_STATE if one is
- * no such leaf. */
+ * no such leaf, TN_ERR_ARGUMENT if one stands there twice. */
 TN_API tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors,
                                              int count);
 

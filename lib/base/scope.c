@@ -318,9 +318,9 @@ void tn_drop(void *pointer)
         return;
     }
     tn__fail(TN_ERR_STATE,
-             "drop: this %s was not kept and belongs to no open scope of this "
-             "thread: call tn_drop() once for each tn_keep()",
-             object->type->name);
+             "drop: what is given was not kept and belongs to no open scope of "
+             "this thread: it was dropped before, went with its scope, or is "
+             "another thread's; call tn_drop() once for each tn_keep()");
 }
 
 void *tn_scope_adopt(void *pointer)

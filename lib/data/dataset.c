@@ -134,9 +134,14 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
                        ? got
                        : tn__fail(got, "dataset: get(%lld) failed with %s",
                                   (long long)index[i], tn_status_name(got));
+        if (got < 1 || got > TN_MAX_FIELDS)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "dataset: get(%lld) gave %d fields; 1 to %d are "
+                            "allowed", (long long)index[i], got,
+                            TN_MAX_FIELDS);
         if (i == 0)
             field_count = got;
-        if (got != field_count || got < 1 || got > TN_MAX_FIELDS)
+        if (got != field_count)
             return tn__fail(TN_ERR_ARGUMENT,
                             "dataset: get(%lld) gave %d fields; get(%lld) "
                             "gave %d",

@@ -146,6 +146,18 @@ static tn_status check_choice(const tn_loader_options *options)
     return TN_OK;
 }
 
+/* A list that is NULL is one that failed to be made. */
+static tn_status check_lists(const tn_loader_options *options)
+{
+    bool order = !options->order && options->order_count != 0;
+    if (!order && (options->weights || options->weight_count == 0))
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT, "loader: %s is NULL, %s_count %lld",
+                    order ? "order" : "weights", order ? "order" : "weight",
+                    (long long)(order ? options->order_count
+                                      : options->weight_count));
+}
+
 static tn_status check(const tn_dataset *set, const tn_loader_options *all)
 {
     bool drawn = all->replacement || all->weights;
@@ -158,7 +170,9 @@ static tn_status check(const tn_dataset *set, const tn_loader_options *all)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: workers is %d; 0 to %d are allowed",
                         all->workers, MOST_WORKERS);
-    tn_status status = check_choice(all);
+    tn_status status = check_lists(all);
+    if (status == TN_OK)
+        status = check_choice(all);
     if (status == TN_OK && all->order)
         status = check_order(set, all);
     if (status == TN_OK)

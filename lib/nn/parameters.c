@@ -103,11 +103,19 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
         if (!tn_tensor_is_leaf(tensors[i]) ||
             !tn_tensor_requires_grad(tensors[i])) {
             tn_error_set(TN_ERR_STATE,
-                         "parameters_from: tensor %d is not a leaf that "
+                         "parameters_from: tensors[%d] is not a leaf that "
                          "requires a gradient: call tn_requires_grad on it",
                          i);
             return NULL;
         }
+        for (int k = 0; k < i; k++)
+            if (tensors[k] == tensors[i]) {
+                const tn_given given = {"tensors", tensors[i]};
+                tn_error_refuse(TN_ERR_ARGUMENT, "parameters_from", &given, 1,
+                                "tensors[%d] and tensors[%d] are one tensor: "
+                                "an optimizer would step it twice", k, i);
+                return NULL;
+            }
     }
     tn_parameter_list *list =
         tn_object_new(&list_class, (size_t)count * (sizeof(item) + NAME_BYTES));

@@ -115,8 +115,9 @@ static void *open_elsewhere(void *unused)
              "closing another thread's scope");
     tn_drop(foreign_thing);
     is_error(TN_ERR_STATE,
-             "drop: this thing was not kept and belongs to no open scope of "
-             "this thread: call tn_drop() once for each tn_keep()",
+             "drop: what is given was not kept and belongs to no open scope of "
+             "this thread: it was dropped before, went with its scope, or is "
+             "another thread's; call tn_drop() once for each tn_keep()",
              "dropping another thread's object");
     tn_keep(foreign_thing);
     tn_drop(foreign_thing);
@@ -151,8 +152,9 @@ static void test_mistakes(void)
     tn_drop(t);
     tn_drop(t); /* holder keeps it in memory */
     is_error(TN_ERR_STATE,
-             "drop: this thing was not kept and belongs to no open scope of "
-             "this thread: call tn_drop() once for each tn_keep()",
+             "drop: what is given was not kept and belongs to no open scope of "
+             "this thread: it was dropped before, went with its scope, or is "
+             "another thread's; call tn_drop() once for each tn_keep()",
              "dropping an object twice");
     foreign = next;
     foreign_thing = holder;

@@ -212,6 +212,10 @@ static void test_mistakes(tn_dataset *set)
     mistake(tn_loader_new(set, .order = order, .order_count = 1,
                           .replacement = true),
             "loader: both order and replacement are given");
+    mistake(tn_loader_new(set, .order = NULL, .order_count = 4),
+            "loader: order is NULL, order_count 4");
+    mistake(tn_loader_new(set, .weights = NULL, .weight_count = 4),
+            "loader: weights is NULL, weight_count 4");
     mistake(tn_dataset_subset(set, order, 2),
             "dataset_subset: index[1] is 10, outside the set's [0, 10)");
     mistake(tn_dataset_subset(set, NULL, 2),

@@ -139,6 +139,11 @@ static void try_others(void)
     refused(tn_module_print(NULL, linear) >= 0, "module_print: file is NULL");
     refused(tn_parameters_from((tn_tensor *[]){NULL}, 1),
             "parameters_from: tensors[0] is NULL");
+    tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2)));
+    tn_tensor *b = tn_requires_grad(tn_ones(tn_dims(2)));
+    refused(tn_parameters_from((tn_tensor *[]){a, b, a}, 3),
+            "parameters_from: tensors[0] and tensors[2] are one tensor: an "
+            "optimizer would step it twice");
     refused(tn_nn_bilinear_forward(tn_nn_bilinear(2, 2, 2, true), x, NULL),
             "nn_bilinear_forward: input2 is NULL");
     refused(tn_nn_rnn_forward(linear, x, NULL, NULL),
