@@ -119,8 +119,13 @@ static void describe(tn__error_facts *facts, const tn_op *op,
         if (facts->tensor[t].argument == facts->argument &&
             (index < 0 || facts->tensor[t].index == index))
             facts->odd = t;
-    int elsewhere =
-        tn_error_code() == TN_ERR_DEVICE ? odd_device(facts) : -1;
+    tn_status code = tn_error_code();
+    if (named < 0 && facts->tensor_count == 1 &&
+        (code == TN_ERR_SHAPE || code == TN_ERR_DTYPE)) { /* what else */
+        facts->odd = 0;
+        facts->argument = facts->tensor[0].argument;
+    }
+    int elsewhere = code == TN_ERR_DEVICE ? odd_device(facts) : -1;
     if (elsewhere >= 0) {
         facts->odd = elsewhere;
         facts->argument = facts->tensor[elsewhere].argument;
@@ -354,6 +359,7 @@ void tn__blame(const tn__call *call, const tn_value *value, int count)
     if (facts->index.given && facts->index.ndim > 0 &&
         (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
         tell_index(facts, name, op, value, count);
+    facts->op = name;
     facts->doing = call->doing.outer;
     facts->called = name;
     if (!facts->doing && !tn__error_speaks_of(name))

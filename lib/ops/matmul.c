@@ -39,12 +39,14 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
     return tn__device_matmul(c->storage->device, &args, what);
 }
 
+/* a is input, b what b_name says. */
 static tn_status fail_shapes(const char *name, const tn_tensor *a,
-                             const tn_tensor *b, const char *why)
+                             const tn_tensor *b, const char *b_name,
+                             const char *why)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: %s: %s x %s", name, why,
-                    tn__shape_text(first, a->ndim, a->shape),
+    return tn__fail(TN_ERR_SHAPE, "%s: %s: input %s x %s %s", name, why,
+                    tn__shape_text(first, a->ndim, a->shape), b_name,
                     tn__shape_text(second, b->ndim, b->shape));
 }
 
@@ -92,7 +94,7 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
 {
     const char *name = tn__op_outer("matmul");
     if (x->ndim == 0 || y->ndim == 0)
-        return fail_shapes(name, x, y, "an operand has no dimension");
+        return fail_shapes(name, x, y, "other", "an operand has no dimension");
     tn_status status = tn__check_same_dtype(name, x, "input", y, "other");
     if (status < 0)
         return status;
@@ -100,12 +102,12 @@ static tn_status give_product(tn__call *call, const tn_tensor *x,
     as_matrix(&a, x, true);
     as_matrix(&b, y, false);
     if (a.shape[a.ndim - 1] != b.shape[b.ndim - 2])
-        return fail_shapes(name, x, y, "inner sizes differ");
+        return fail_shapes(name, x, y, "other", "inner sizes differ");
     tn__shape shape = {.ndim = a.ndim - 2};
     for (int d = 0; d < a.ndim - 2; d++)
         shape.dim[d] = a.shape[d];
     if (!tn__shape_broadcast(&shape, b.ndim - 2, b.shape))
-        return fail_shapes(name, x, y, "batches do not broadcast");
+        return fail_shapes(name, x, y, "other", "batches do not broadcast");
     int batch = shape.ndim;
     shape.dim[batch] = a.shape[a.ndim - 2];
     shape.dim[batch + 1] = b.shape[b.ndim - 1];
@@ -157,7 +159,7 @@ tn_status tn__run_mm(tn__call *call)
     tn_tensor *a = tn__call_tensor(call, TN__ARG_MM_INPUT);
     tn_tensor *b = tn__call_tensor(call, TN__ARG_MM_MAT2);
     if (a->ndim != 2 || b->ndim != 2)
-        return fail_shapes("mm", a, b, "two matrices are wanted");
+        return fail_shapes("mm", a, b, "mat2", "two matrices are wanted");
     return tn__give(call, tn_matmul(a, b));
 }
 
@@ -166,7 +168,7 @@ tn_status tn__run_bmm(tn__call *call)
     tn_tensor *a = tn__call_tensor(call, TN__ARG_BMM_INPUT);
     tn_tensor *b = tn__call_tensor(call, TN__ARG_BMM_MAT2);
     if (a->ndim != 3 || b->ndim != 3 || a->shape[0] != b->shape[0])
-        return fail_shapes("bmm", a, b,
+        return fail_shapes("bmm", a, b, "mat2",
                            "two batches of as many matrices are wanted");
     return tn__give(call, tn_matmul(a, b));
 }
@@ -187,8 +189,8 @@ tn_status tn__run_linear(tn__call *call)
     tn_tensor *b = tn__call_tensor(call, TN__ARG_LINEAR_BIAS);
     if (w->ndim < 1 || w->ndim > 2 || x->ndim < 1 ||
         x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
-        return fail_shapes("linear", x, w,
-                           "the last size of input is not that of weight");
+        return fail_shapes("linear", x, w, "weight",
+                           "the last sizes differ");
     int64_t biases = b && b->ndim ? b->shape[b->ndim - 1] : 1;
     if (w->ndim == 2 && biases != 1 && biases != w->shape[0])
         return fail_bias(b, w);

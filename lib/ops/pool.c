@@ -46,8 +46,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: a window over %lld does not fit "
-                            "into %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: kernel_size reaches over %lld, the "
+                            "padded input has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
         /* Taps that lie outside in each window change nothing, and with

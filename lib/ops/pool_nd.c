@@ -72,8 +72,8 @@ static tn_status count_windows(const char *name, windows *w, int a, bool up)
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: a window over %lld does not fit "
-                        "into %lld", name, (long long)span,
+        return tn__fail(TN_ERR_SHAPE, "%s: kernel_size reaches over %lld, the "
+                        "padded input has %lld", name, (long long)span,
                         (long long)(w->in[a] + 2 * w->pad[a]));
     return TN_OK;
 }

@@ -220,8 +220,9 @@ static void test_argument_of_outer(void)
     const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                               {TN_VALUE_TENSOR, 0, {.tensor = y}}};
     ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator");
-    is_str(tn_error(), "times_t: matmul: inner sizes differ: (2, 3) x (4,)", "tells what its body did");
-    at_fault(TN_ERR_SHAPE, "times_t", "", -1, 2, "matmul", "its argument");
+    is_str(tn_error(), "times_t: matmul: inner sizes differ: input (2, 3) "
+           "x other (4,)", "tells what its body did");
+    at_fault(TN_ERR_SHAPE, "times_t", "data", 0, 2, "matmul", "its argument");
 }
 
 /* ---- modules -------------------------------------------------------------- */
@@ -246,7 +247,7 @@ static void test_module(void)
     const tn_error_details *e = info(TN_ERR_SHAPE, "a module");
     is_str(e->path, "1.1", "its path");
     is_str(e->message,
-           "1.1: matmul: inner sizes differ: (2, 4) x (2, 4)",
+           "1.1: matmul: inner sizes differ: input (2, 4) x other (2, 4)",
            "which the message begins with");
     is_str(e->op, "matmul", "the operator");
     is_str(e->tensor[0]->made_by, "exp", "what made its input");

@@ -33,14 +33,13 @@ static void check_shapes(void)
             "where: shapes do not broadcast: condition (2, 3), input (2, 3), "
             "other (4,)");
     refused(tn_matmul(x, x), TN_ERR_SHAPE,
-            "matmul: inner sizes differ: (2, 3) x (2, 3)");
+            "matmul: inner sizes differ: input (2, 3) x other (2, 3)");
     refused(tn_matmul(x, tn_ones(TN_SCALAR)), TN_ERR_SHAPE,
-            "matmul: an operand has no dimension: (2, 3) x ()");
+            "matmul: an operand has no dimension: input (2, 3) x other ()");
     refused(tn_mm(x, v), TN_ERR_SHAPE,
-            "mm: two matrices are wanted: (2, 3) x (3,)");
+            "mm: two matrices are wanted: input (2, 3) x mat2 (3,)");
     refused(tn_linear(x, tn_ones(tn_dims(4, 5)), NULL), TN_ERR_SHAPE,
-            "linear: the last size of input is not that of weight: (2, 3) x "
-            "(4, 5)");
+            "linear: the last sizes differ: input (2, 3) x weight (4, 5)");
     refused(tn_reshape(x, tn_dims(4, 2)), TN_ERR_SHAPE,
             "reshape: (2, 3) with 6 elements does not fit shape (4, 2)");
     refused(tn_reshape(x, tn_dims(-1, -1)), TN_ERR_SHAPE,
@@ -64,7 +63,7 @@ static void check_shapes(void)
     refused(tn_conv2d(img, w, v), TN_ERR_SHAPE,
             "conv2d: bias (3,) is no (2,)");
     refused(tn_max_pool2d(img, tn_dims(5)), TN_ERR_SHAPE,
-            "max_pool2d: a window over 5 does not fit into 4");
+            "max_pool2d: kernel_size reaches over 5, the padded input has 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
             "cross_entropy: target (3,) does not fit input (2, 3): one class "
             "for each row, (2,), is wanted");

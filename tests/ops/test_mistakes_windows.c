@@ -47,7 +47,7 @@ int main(void)
             "max_pool1d: input (1, 2, 4, 4) has neither 2 dimensions nor, "
             "with a batch, 3");
     refused(tn_max_pool3d(vol, tn_dims(4)), TN_ERR_SHAPE,
-            "max_pool3d: a window over 4 does not fit into 3");
+            "max_pool3d: kernel_size reaches over 4, the padded input has 3");
     refused(tn_avg_pool3d(vol, tn_dims(2, 2)), TN_ERR_ARGUMENT,
             "avg_pool3d: kernel_size (2, 2) is neither one number nor 3");
     refused(tn_adaptive_avg_pool1d(seq, tn_dims(-3)), TN_ERR_SHAPE,
