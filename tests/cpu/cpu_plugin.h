@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../tap.h"
+#include "base/openblas.h"
 #include "base/thread.h"
 #include <tenon/base.h>
 #include <tenon/plugin.h>
@@ -48,6 +49,7 @@ static const tn_host host = {
     .log = host_log,
     .parallel_for = tn__parallel_for,
     .option = host_option,
+    .openblas = tn__openblas,
 };
 
 static const tn_plugin *cpu; /* its table */
