@@ -308,7 +308,8 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
         const cpu_op *by = &c->body.op[c->producer[slot] - 1];
         if (by->code == CPU_RUN || by->code == CPU_MATH ||
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
-            op->flags = CPU_DIRECT;
+            op->flags = by->code == CPU_MATH ? CPU_DIRECT | CPU_PIECES
+                                             : CPU_DIRECT;
         c->producer[slot] = 0; /* for one store */
     }
 }

@@ -113,6 +113,8 @@ enum {
 enum {
     CPU_DIRECT = 128, /* STORE: the operation that makes the value, in the same
                          part, may write it to where it is to be stored */
+    CPU_PIECES = 64, /* STORE, DIRECT: that is a function, which goes piece by
+                        piece and may store past the caches as it goes */
     CPU_FOLDED = 64,  /* LOAD: for reductions alone, which take columns with
                          any step between elements */
     CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one
@@ -273,6 +275,8 @@ typedef struct cpu_task {
     const tn_cpu_routines *routines;
     char **slot; /* where each slot's values are now */
     char **home; /* where they are by rights (a load may point to memory) */
+    char **past; /* where a slot's values are to be stored past the caches by
+                    the function that makes them; NULL: nowhere */
     char **base; /* where a GROUP slot's values of the group begin: home, or
                     memory without gaps */
     int64_t *step; /* of a slot from a FOLDED load: from an element to the

@@ -320,7 +320,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
 
     char *memory = tn__cpu_scratch(
-        round_up(4 * slots * sizeof(char *)) +
+        round_up(5 * slots * sizeof(char *)) +
         round_up(folds * sizeof(cpu_fold)) +
         round_up(views * sizeof(cpu_view)) + 8 * block +
         block * code->elem_bytes + group * code->group_bytes +
@@ -335,9 +335,10 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
                        .box_outer = -1};
     task->slot = (char **)memory;
     task->home = task->slot + slots;
-    task->base = task->home + slots;
+    task->past = task->home + slots;
+    task->base = task->past + slots;
     task->step = (int64_t *)(task->base + slots);
-    memory += round_up(4 * slots * sizeof(char *));
+    memory += round_up(5 * slots * sizeof(char *));
     task->fold = (cpu_fold *)memory;
     memory += round_up(folds * sizeof(cpu_fold));
     if (views > 0)
@@ -365,6 +366,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         else if (slot->space == CPU_GROUP)
             at = whole + slot->offset * group;
         task->slot[s] = task->home[s] = task->base[s] = at;
+        task->past[s] = NULL;
     }
     return true;
 }
