@@ -250,6 +250,7 @@ want_for_stages() {
     want opencl-c-headers header CL/cl.h
     want ocl-icd-libopencl1 library libOpenCL.so.1
     want pocl-opencl-icd test -f /etc/OpenCL/vendors/pocl.icd
+    want libclblast1 library libclblast.so.1
     want oclgrind program oclgrind
     want gcc-aarch64-linux-gnu program aarch64-linux-gnu-gcc
     want libc6-dev-arm64-cross test -d /usr/aarch64-linux-gnu/include

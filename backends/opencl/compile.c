@@ -164,11 +164,11 @@ static tn_status compile_text(const tn_plugin_device *device,
     return status;
 }
 
-/* One at a time for one text. Drivers keep caches of their own, and not every
+/* Drivers keep caches of their own, and not every
  * one bears two compilers of the same program: PoCL before 6.0 writes a file
  * of its anew by removing it first, so that the other process reads none and
  * fails, or keeps a binary that lacks it. */
-static int32_t text_hold(const tn_source *source)
+int32_t tn__opencl_text_hold(const tn_source *source)
 {
     return TN_HAS(tn_host, tn__opencl_host, cache_release)
                ? tn__opencl_host->cache_hold(source->text,
@@ -176,7 +176,7 @@ static int32_t text_hold(const tn_source *source)
                : -1;
 }
 
-static void text_release(int32_t hold)
+void tn__opencl_text_release(int32_t hold)
 {
     if (hold >= 0)
         tn__opencl_host->cache_release(hold);
@@ -187,7 +187,7 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
 {
     struct timespec begun;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    int32_t hold = text_hold(source);
+    int32_t hold = tn__opencl_text_hold(source);
     size_t key_bytes = 0;
     char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
                         tn__opencl_host->cache_read
@@ -203,7 +203,7 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
         status = compile_text(device, source, out);
     if (!status && !kept && key)
         keep_binary(key, key_bytes, *out);
-    text_release(hold);
+    tn__opencl_text_release(hold);
     free(key);
     if (!status)
         tn__opencl_host->log(3, "opencl: %s: %s in %.1f ms", source->kernel,

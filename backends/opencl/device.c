@@ -318,6 +318,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     device->blocking = option_is("blocking", "1");
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
+    tn__opencl_clblast_open(device);
     device->context = cl.CreateContext(properties, 1, &l->device, context_says,
                                        NULL, &error);
     if (!error) {
@@ -336,6 +337,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
 
 void tn__opencl_device_close(tn_plugin_device *device)
 {
+    tn__opencl_clblast_close(device);
     tn__opencl_kernels_release(device);
     if (device->queue)
         cl.ReleaseCommandQueue(device->queue);

@@ -270,7 +270,9 @@ static tn_status plan_matmul(const tn_target *target, const tn_program *program,
 
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul)
 {
-    return run_steps(queue, plan_matmul, NULL, matmul, matmul->tag);
+    return tn__opencl_clblast(queue, matmul)
+               ? tn__opencl_queue_given(queue, matmul->tag)
+               : run_steps(queue, plan_matmul, NULL, matmul, matmul->tag);
 }
 
 static tn_status plan_scatter(const tn_target *target, const tn_program *program,

@@ -13,7 +13,8 @@ tn_opencl_la_SOURCES = \
 	backends/opencl/memory.c \
 	backends/opencl/queue.c \
 	backends/opencl/compile.c \
-	backends/opencl/launch.c
+	backends/opencl/launch.c \
+	backends/opencl/clblast.c
 tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_opencl_la_LIBADD = $(TN_LIBS)
 
@@ -30,6 +31,9 @@ tests_opencl_test_opencl_LDADD = libtenon.la
 check_PROGRAMS += tests/opencl/test_classes
 tests_opencl_test_classes_SOURCES = tests/opencl/test_classes.c
 tests_opencl_test_classes_LDADD = libtenon.la
+check_PROGRAMS += tests/opencl/test_matmul
+tests_opencl_test_matmul_SOURCES = tests/opencl/test_matmul.c tests/plugins/folder.h
+tests_opencl_test_matmul_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 	tests/opencl/test_oclgrind.sh
 

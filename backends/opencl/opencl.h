@@ -43,6 +43,10 @@ struct tn_plugin_device {
     bool blocking; /* option `blocking`: each piece of work is waited for */
     char options[256]; /* of the compiler; some are option `options` */
     tn_target target;
+    bool clblast; /* has matrix products where it can */
+    /* Types (1 << dtype) that it has multiplied, or failed to; under its own
+     * lock (clblast.c). */
+    uint32_t clblast_warm, clblast_lacks;
 
     /* Guards what follows, and the arguments of the kernels, which are part
      * of them until a launch has taken them. */
@@ -97,7 +101,18 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 /* The program of a text, from the disk cache or the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
+/* One at a time, in all processes, for one text; a hold of -1 is none. */
+int32_t tn__opencl_text_hold(const tn_source *source);
+void tn__opencl_text_release(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
+
+/* ---- matrix products (clblast.c) ---------------------------------------- */
+
+void tn__opencl_clblast_open(tn_plugin_device *device);
+void tn__opencl_clblast_close(tn_plugin_device *device);
+
+/* Gives the product to the queue; false: it is for the core's own kernel. */
+bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 

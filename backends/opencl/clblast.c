@@ -1,0 +1,214 @@
+/* clblast.c: matrix products by CLBlast, where that is faster.
+ *
+ * CLBlast comes with kernels tuned for some hundred GPUs. On CPUs the core's
+ * own product has the reference's bits, compiles in a tenth of a second where
+ * CLBlast's takes 5 to 40, and is the faster one for many shapes (measured in
+ * docs/opencl.md): so it is for the other devices, unless option `matmul` says
+ * otherwise.
+ *
+ * What it cannot have goes the core's way: other types (its half sums in half,
+ * where products of half types sum in float), matrices without neighbouring
+ * elements, batches that are no one stride.
+ *
+ * Its first calls may not be concurrent (its data base of devices is filled
+ * without a lock: threads that begin together crash, CNugteren/CLBlast#486),
+ * and later ones look programs up in lists that all share: a lock is around
+ * each. A call only gives work to a queue. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "opencl.h"
+
+enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112 };
+
+/* CLBlast<X>gemmStridedBatched of its clblast_c.h, 1.4 and later. */
+#define GEMM(name, number)                                                    \
+    int (*name)(int layout, int transpose_a, int transpose_b, size_t m,       \
+                size_t n, size_t k, number alpha, cl_mem a, size_t a_offset,  \
+                size_t a_ld, size_t a_stride, cl_mem b, size_t b_offset,      \
+                size_t b_ld, size_t b_stride, number beta, cl_mem c,          \
+                size_t c_offset, size_t c_ld, size_t c_stride, size_t count,  \
+                cl_command_queue *queue, cl_event *event)
+
+static GEMM(gemm_f32, float);
+static GEMM(gemm_f64, double);
+static int (*clear_cache)(void);
+static bool there;
+
+/* Around every call of CLBlast. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool find(void *library, const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static void open_library(void)
+{
+    const char *name = tn__opencl_host->option("clblast");
+    if (!name)
+        name = "libclblast.so.1";
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    there = library &&
+            find(library, "CLBlastSgemmStridedBatched", &gemm_f32) &&
+            find(library, "CLBlastDgemmStridedBatched", &gemm_f64) &&
+            find(library, "CLBlastClearCache", &clear_cache);
+    if (!there)
+        tn__opencl_host->log(1, "opencl: %s cannot be opened: matrix products "
+                                "are slow (Debian: apt-get install "
+                                "libclblast1)", name);
+}
+
+void tn__opencl_clblast_open(tn_plugin_device *device)
+{
+    const char *option = tn__opencl_host->option("matmul");
+    device->clblast = option ? strcmp(option, "clblast") == 0
+                             : device->listed->info.kind != TN_KIND_CPU;
+}
+
+/* Its programs keep the context: they go with the device, and those of others
+ * are read again from their drivers' caches. */
+void tn__opencl_clblast_close(tn_plugin_device *device)
+{
+    pthread_mutex_lock(&lock);
+    if (device->clblast_warm)
+        clear_cache();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- what it can have --------------------------------------------------- */
+
+/* A matrix of a batch as CLBlast has it. */
+typedef struct matrix {
+    size_t ld, stride; /* of the batch */
+    bool by_row;       /* neighbours lie in a row, else in a column */
+} matrix;
+
+/* One stride for the whole batch, if there is one. */
+static bool batch_stride(const tn_matmul_args *mm, const tn_strided *x,
+                         int64_t *out)
+{
+    int64_t next = 0; /* what the next dimension outwards should have */
+    bool first = true;
+    *out = 0;
+    for (uint32_t d = mm->batch_ndim; d-- > 0;) {
+        if (mm->batch[d] == 1)
+            continue;
+        if (first)
+            *out = x->stride[d];
+        else if (x->stride[d] != next)
+            return false;
+        first = false;
+        next = x->stride[d] * mm->batch[d];
+    }
+    return *out >= 0;
+}
+
+/* `prefer_row` where both would do. */
+static bool matrix_of(const tn_matmul_args *mm, const tn_strided *x,
+                      int64_t rows, int64_t columns, bool prefer_row,
+                      matrix *out)
+{
+    const int64_t down = x->stride[mm->batch_ndim];
+    const int64_t across = x->stride[mm->batch_ndim + 1];
+    const bool row = (across == 1 || columns == 1) &&
+                     (down >= columns || rows == 1);
+    const bool column = (down == 1 || rows == 1) &&
+                        (across >= rows || columns == 1);
+    int64_t stride;
+    if ((!row && !column) || !batch_stride(mm, x, &stride))
+        return false;
+    out->by_row = row && (prefer_row || !column);
+    const int64_t least = out->by_row ? columns : rows;
+    const int64_t ld = out->by_row ? rows == 1 ? least : down
+                                   : columns == 1 ? least : across;
+    out->ld = (size_t)ld;
+    out->stride = (size_t)stride;
+    return true;
+}
+
+static bool fits(const tn_matmul_args *mm, matrix *a, matrix *b, matrix *c,
+                 size_t *count)
+{
+    bool does = mm->c.dtype == TN_F32 || mm->c.dtype == TN_F64;
+    *count = 1;
+    for (uint32_t d = 0; d < mm->batch_ndim; d++)
+        *count *= (size_t)mm->batch[d];
+    does = does && *count && mm->m && mm->n && mm->k &&
+           matrix_of(mm, &mm->c, mm->m, mm->n, true, c) &&
+           matrix_of(mm, &mm->a, mm->m, mm->k, c->by_row, a) &&
+           matrix_of(mm, &mm->b, mm->k, mm->n, c->by_row, b);
+    if (does && *count == 1)
+        c->stride = 1; /* unused, but may not be 0 */
+    return does;
+}
+
+/* ---- a product ---------------------------------------------------------- */
+
+static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
+                const matrix *b, const matrix *c, size_t count)
+{
+    const int layout = c->by_row ? ROW_MAJOR : COLUMN_MAJOR;
+    const int turn_a = a->by_row == c->by_row ? PLAIN : TRANSPOSED;
+    const int turn_b = b->by_row == c->by_row ? PLAIN : TRANSPOSED;
+#define CALL(function, number)                                                \
+    function(layout, turn_a, turn_b, (size_t)mm->m, (size_t)mm->n,            \
+             (size_t)mm->k, (number)mm->alpha, mm->a.buffer->memory,          \
+             (size_t)mm->a.offset, a->ld, a->stride, mm->b.buffer->memory,    \
+             (size_t)mm->b.offset, b->ld, b->stride, (number)mm->beta,        \
+             mm->c.buffer->memory, (size_t)mm->c.offset, c->ld, c->stride,    \
+             count, &queue->queue, NULL)
+    return mm->c.dtype == TN_F32 ? CALL(gemm_f32, float)
+                                 : CALL(gemm_f64, double);
+#undef CALL
+}
+
+/* The first of a type compiles, which wants what compile.c does around it. */
+static int call_first(tn_queue *queue, const tn_matmul_args *mm,
+                      const matrix *a, const matrix *b, const matrix *c,
+                      size_t count)
+{
+    static const tn_source name = {.text = "clblast", .text_bytes = 7};
+    tn_opencl_signals signals;
+    tn__opencl_signals_keep(&signals);
+    int32_t hold = tn__opencl_text_hold(&name);
+    int status = call(queue, mm, a, b, c, count);
+    tn__opencl_text_release(hold);
+    tn__opencl_signals_restore(&signals);
+    if (!status)
+        tn__opencl_host->log(3, "opencl: CLBlast multiplies on %s",
+                             queue->device->listed->info.name);
+    return status;
+}
+
+bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    tn_plugin_device *device = queue->device;
+    const uint32_t type = 1u << mm->c.dtype;
+    matrix a, b, c;
+    size_t count;
+    if (!device->clblast || !fits(mm, &a, &b, &c, &count))
+        return false;
+    pthread_once(&once, open_library);
+    if (!there)
+        return false;
+    pthread_mutex_lock(&lock);
+    int status = -1;
+    if (device->clblast_warm & type)
+        status = call(queue, mm, &a, &b, &c, count);
+    else if (!(device->clblast_lacks & type))
+        status = call_first(queue, mm, &a, &b, &c, count);
+    if (!status) {
+        device->clblast_warm |= type;
+    } else if (!((device->clblast_warm | device->clblast_lacks) & type)) {
+        device->clblast_lacks |= type;
+        tn__opencl_host->log(1, "opencl: CLBlast fails on %s (status %d): "
+                                "matrix products are slow",
+                             device->listed->info.name, status);
+    }
+    pthread_mutex_unlock(&lock);
+    return !status;
+}
