@@ -43,6 +43,16 @@ void random_layout_extents(random_source *r, random_case *c, bool rows)
     c->launch.row_ndim = row;
 }
 
+void random_layout_long_rows(random_source *r, random_case *c)
+{
+    c->launch.outer_ndim = c->launch.row_ndim = 1;
+    c->extent[0] = random_between(r, 2, 9);
+    c->extent[1] = random_between(r, 64, 300);
+    c->aligned = random_chance(r, 50);
+    if (c->aligned)
+        c->extent[1] = (c->extent[1] + 15) / 16 * 16;
+}
+
 static void shuffle(random_source *r, uint32_t *item, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -7,6 +7,8 @@
 
 /* Extents; with rows: there are row dimensions, or may be. */
 void random_layout_extents(random_source *r, random_case *c, bool rows);
+/* Instead: several rows of 64 elements and more, one behind the other. */
+void random_layout_long_rows(random_source *r, random_case *c);
 /* Operands, strides and memory. False: memory ran out. */
 bool random_layout_operands(random_source *r, random_case *c, bool rows);
 

@@ -30,6 +30,7 @@ typedef struct builder {
     bool is_fn;
     bool has_rows;
     bool may_fault; /* indices may be left unchecked */
+    bool rereads;   /* stages use the loads of those before, as softmax does */
     int room;       /* instructions that this list may still grow by */
 } builder;
 
@@ -473,9 +474,31 @@ static void generate_stores(builder *b)
     }
 }
 
+/* Takes a load of an earlier stage, as it is, together with another value. */
+static void emit_again(builder *b)
+{
+    static const uint8_t ops[] = {TN_K_ADD, TN_K_SUB, TN_K_MUL, TN_K_MAX};
+    uint32_t found[RANDOM_MAX_INS], count = 0;
+    for (uint32_t i = 0; i < b->visible_count; i++) {
+        const tn_kernel_ins *ins = &b->ins[b->visible[i]];
+        if (ins->op == TN_K_LOAD && ins->level == TN_LEVEL_ELEM &&
+            ins->dtype != TN_BOOL && b->stage_of[b->visible[i]] < b->stage)
+            found[count++] = b->visible[i];
+    }
+    if (count == 0 || b->room < 8)
+        return;
+    uint32_t x = found[random_below(b->random, count)];
+    tn_dtype dtype = b->ins[x].dtype;
+    uint32_t y = pick(b, dtype);
+    emit(b, ops[random_below(b->random, sizeof ops)], dtype, b->level, x, y,
+         TN_NONE);
+}
+
 static void generate_stages(builder *b, bool rows)
 {
     uint32_t stages = rows ? 1 + random_below(b->random, 3) : 1;
+    if (b->rereads && stages < 2)
+        stages = 2;
     bool starts_with_row = rows && random_chance(b->random, 40);
     if (starts_with_row)
         stages++;
@@ -489,6 +512,8 @@ static void generate_stages(builder *b, bool rows)
             for (uint32_t count = 2 + random_below(b->random, 24); count > 0;
                  count--)
                 emit_any(b);
+            for (int tries = 0; b->rereads && tries < 3; tries++)
+                emit_again(b);
         }
         if (!rows)
             break;
@@ -622,6 +647,11 @@ random_case *random_case_new(uint64_t seed)
     b.may_fault = random_chance(b.random, 25);
     c->seed = seed;
     random_layout_extents(&source, c, rows);
+    /* from numbers of its own: the programs of other seeds stay as they are */
+    random_source apart = {~seed};
+    b.rereads = rows && random_chance(&apart, 15);
+    if (b.rereads)
+        random_layout_long_rows(&apart, c);
     if (!random_layout_operands(&source, c, rows)) {
         random_case_free(c);
         return NULL;
