@@ -23,7 +23,8 @@ libtenon_la_SOURCES += \
 	lib/ops/pool.c lib/ops/pool_back.c \
 	lib/ops/lapack.c lib/ops/lapack.h lib/ops/lapack.def lib/ops/factor.c \
 	lib/ops/systems.c lib/ops/spectra.c lib/ops/matrix_norms.c \
-	lib/ops/taps.c lib/ops/taps.h lib/ops/pool_nd.c lib/ops/interpolate.c \
+	lib/ops/taps.c lib/ops/taps.h lib/ops/pool_nd.c \
+	lib/ops/pool_fractional.c lib/ops/interpolate.c \
 	lib/ops/grid.c lib/ops/einsum.c \
 	lib/ops/pad.c lib/ops/unfold.c lib/ops/conv3d.c \
 	lib/ops/activation.c lib/ops/norm.c lib/ops/recurrent.c \

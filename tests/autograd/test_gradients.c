@@ -147,6 +147,8 @@ static const struct sample {
     {"adaptive_max_pool1d", "t2,2,5 d3"},
     {"adaptive_max_pool2d", "t1,2,5,4 d3,2"},
     {"adaptive_max_pool3d", "t1,1,3,4,2 d2,3,1"},
+    {"fractional_max_pool2d", "t1,2,5,6 d2 d3,2 - - k1,2,2"},
+    {"fractional_max_pool3d", "t1,1,4,5,4 d2,2,1 d2,3,2 - - k1,1,3"},
     {"max_unpool1d", "t1,2,3 x1,2,3<6 d2"},
     {"max_unpool2d", "t1,1,2,2 x1,1,2,2<16 d2"},
     {"max_unpool3d", "t1,1,1,2,2 x1,1,1,2,2<32 d2"},

@@ -280,6 +280,32 @@ static void check_windows(const rows_input *in)
     const uint8_t bytes[] = {0, 255, 7, 100, 31, 200};
     tn_tensor *image =
         tn_tensor_from_array(bytes, TN_U8, tn_dims(1, 1, 2, 3));
+    const float sample[] = {0.3f, 0.8f, 0.55f, 0.1f};
+    tn_tensor *samples = tn_tensor_from_array(sample, TN_F32, tn_dims(1, 2, 2));
+    tn_tensor *planes = tn_remainder_scalar(
+        tn_reshape(tn_arange(0, 50, 1, .dtype = TN_F32), tn_dims(1, 2, 5, 5)),
+        7);
+    check("fractional_max_pool2d",
+          tn_fractional_max_pool2d(planes, tn_dims(2), tn_dims(3, 2),
+                                   .random_samples = samples),
+          "tensor([[[[6., 4.],\n"
+          "          [6., 6.],\n"
+          "          [6., 5.]],\n"
+          "\n"
+          "         [[5., 6.],\n"
+          "          [3., 6.],\n"
+          "          [6., 6.]]]])");
+    const double ratio[] = {0.5, 0.7};
+    check("fractional_max_pool2d by parts",
+          tn_fractional_max_pool2d(planes, tn_dims(3, 1), TN_SCALAR,
+                                   .output_ratio = ratio,
+                                   .output_ratio_count = 2,
+                                   .random_samples = samples),
+          "tensor([[[[5., 5., 4.],\n"
+          "          [6., 5., 5.]],\n"
+          "\n"
+          "         [[4., 6., 6.],\n"
+          "          [5., 5., 4.]]]])");
     check("interpolate of uint8 rounds after each dimension",
           tn_to_dtype(tn_interpolate(image, tn_dims(3, 5), .mode = "bilinear"),
                       TN_I64),
