@@ -201,8 +201,8 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
         at, tn_arange(0, classes, 1, .device = x->storage->device));
     tn_tensor *loss = tn_div_scalar(
         tn_sum(tn_mul(z, others), .dim = tn_dims(1)), (double)classes);
-    if (x->ndim < 2)
-        loss = tn_reshape(loss, (tn_dims_list){0});
+    if (x->ndim < 2) /* one sample: shaped as target */
+        loss = tn_reshape(loss, (tn_dims_list){target->ndim, {1}});
     return tn__give(call, tn__reduce(loss, reduction));
 }
 

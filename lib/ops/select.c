@@ -141,3 +141,23 @@ tn_status tn__select_any(tn__call *call)
     return is_u8(call) ? run_row(call, TN__OP_ID_ANY_U8)
                        : tn__run_kernel(call);
 }
+
+/* A number takes no gradient, nor leaves half of it to an equal element. */
+static tn_status select_clamp(tn__call *call, int by_number, int inplace)
+{
+    if (call->value[1].kind == TN_VALUE_TENSOR)
+        return tn__run_kernel(call);
+    return run_row(call, call->op->inplace ? inplace : by_number);
+}
+
+tn_status tn__select_clamp_min(tn__call *call)
+{
+    return select_clamp(call, TN__OP_ID_CLAMP_MIN_NUMBER,
+                        TN__OP_ID_CLAMP_MIN_NUMBER_);
+}
+
+tn_status tn__select_clamp_max(tn__call *call)
+{
+    return select_clamp(call, TN__OP_ID_CLAMP_MAX_NUMBER,
+                        TN__OP_ID_CLAMP_MAX_NUMBER_);
+}

@@ -441,6 +441,61 @@ static void check_pairs(const rows_input *in)
           "tensor([0.3340, 0.6680, 1.0000], dtype=torch.bfloat16)");
 }
 
+/* A leaf with a NaN and numbers where functions have corners. */
+static tn_tensor *corners(void)
+{
+    const float at[] = {NAN, -3, -1, 0, 0.25f, 1, 3, 6};
+    return tn_requires_grad(tn_tensor_from_array(at, TN_F32, tn_dims(8)));
+}
+
+/* Gradients there: PyTorch 2.15's. */
+static void check_corners(void)
+{
+    const float x_data[] = {1, NAN, 2, 3}, y_data[] = {1, 2, NAN, 1};
+    tn_tensor *y = tn_tensor_from_array(y_data, TN_F32, tn_dims(4)), *x;
+#define CORNER(name, call, want)                                              \
+    x = corners();                                                            \
+    check("the gradient of " name, gradient(call, x), want)
+    CORNER("relu", tn_relu(x), "tensor([1., 0., 0., 0., 1., 1., 1., 1.])");
+    CORNER("relu6", tn_relu6(x), "tensor([1., 0., 0., 0., 1., 1., 1., 0.])");
+    CORNER("hardtanh", tn_hardtanh(x),
+           "tensor([1., 0., 0., 1., 1., 0., 0., 0.])");
+    CORNER("softshrink", tn_softshrink(x),
+           "tensor([1., 1., 1., 0., 0., 1., 1., 1.])");
+    CORNER("threshold", tn_threshold(x, 0.5, -9),
+           "tensor([1., 0., 0., 0., 0., 1., 1., 1.])");
+    CORNER("clamp", tn_clamp_scalars(x, -1, 1),
+           "tensor([0., 0., 0., 1., 1., 0., 0., 0.])");
+    CORNER("elu", tn_elu(x),
+           "tensor([1.0000, 0.0498, 0.3679, 1.0000, 1.0000, 1.0000, 1.0000, "
+           "1.0000])");
+    CORNER("celu", tn_celu(x),
+           "tensor([1.0000, 0.0498, 0.3679, 1.0000, 1.0000, 1.0000, 1.0000, "
+           "1.0000])");
+    CORNER("selu", tn_selu(x),
+           "tensor([1.0507, 0.0875, 0.6468, 1.7581, 1.0507, 1.0507, 1.0507, "
+           "1.0507])");
+    CORNER("hardswish", tn_hardswish(x),
+           "tensor([1.0000, 0.0000, 0.1667, 0.5000, 0.5833, 0.8333, 1.0000, "
+           "1.0000])");
+#undef CORNER
+    check("threshold keeps NaN",
+          tn_select(tn_detach(tn_threshold(corners(), 0.5, -9)), 0, 0),
+          "tensor(nan)");
+#define PAIR(name, call, want)                                                \
+    x = tn_requires_grad(tn_tensor_from_array(x_data, TN_F32, tn_dims(4)));   \
+    check("the gradient of " name, gradient(call, x), want)
+    PAIR("fmin", tn_fmin(x, y), "tensor([0.5000, 0.0000, 1.0000, 0.0000])");
+    PAIR("fmax", tn_fmax(x, y), "tensor([0.5000, 0.0000, 1.0000, 1.0000])");
+    PAIR("clamp_min", tn_clamp_min(x, y),
+         "tensor([0.5000, 1.0000, 1.0000, 1.0000])");
+    PAIR("clamp_max", tn_clamp_max(x, y),
+         "tensor([0.5000, 1.0000, 1.0000, 0.0000])");
+    PAIR("logit outside [0, 1]", tn_logit(tn_mul_scalar(x, 0.25)),
+         "tensor([1.3333,    nan, 1.0000, 1.3333])");
+#undef PAIR
+}
+
 static void check_reductions(const rows_input *in)
 {
     tn_tensor *x = in->x, *i = in->i, *b = in->b;
@@ -635,6 +690,7 @@ static void check_all(const rows_input *in, tn_device *device)
     check_pairs(in);
     check_reductions(in);
     check_plain_losses(in);
+    check_corners();
     check_losses();
     check_random();
     if (strcmp(device_name, "cpu") == 0) /* reference takes seconds */
