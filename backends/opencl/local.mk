@@ -24,6 +24,19 @@ crashing_icd_la_SOURCES = tests/opencl/crashing_icd.c
 crashing_icd_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 crashing_icd_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 	-no-undefined
+# A layer that makes a driver's calls fail, likewise. Headers have known of
+# layers since 2020.
+if HAVE_OPENCL_LAYERS
+check_LTLIBRARIES += failing_layer.la
+failing_layer_la_SOURCES = tests/opencl/failing_layer.c
+failing_layer_la_CFLAGS = $(crashing_icd_la_CFLAGS)
+failing_layer_la_CPPFLAGS = $(AM_CPPFLAGS) -DCL_TARGET_OPENCL_VERSION=300
+failing_layer_la_LDFLAGS = $(crashing_icd_la_LDFLAGS)
+check_PROGRAMS += tests/opencl/test_failures
+tests_opencl_test_failures_SOURCES = tests/opencl/test_failures.c \
+	tests/plugins/folder.h
+tests_opencl_test_failures_LDADD = libtenon.la
+endif
 check_PROGRAMS += tests/opencl/test_opencl
 tests_opencl_test_opencl_SOURCES = tests/opencl/test_opencl.c \
 	tests/plugins/folder.h

@@ -1,0 +1,204 @@
+/* What is said, and what is left, when a driver's call fails: a layer of the
+ * OpenCL loader (failing_layer.c) makes it fail from a moment on. Each scene
+ * is a process of its own, whose output is looked at. */
+#include "plugins/folder.h"
+#include "tap.h"
+
+#include <tenon/tenon.h>
+
+static const char *failing; /* what the scene makes fail, and with what */
+
+static void fail_from_now_on(void)
+{
+    setenv("TN_TEST_FAIL", failing, 1);
+}
+
+static void fail_no_more(void)
+{
+    unsetenv("TN_TEST_FAIL");
+}
+
+/* What the call says, without the device's name. */
+static void print_error(void)
+{
+    const char *error = tn_error() ? tn_error() : "no error";
+    const char *name = strstr(error, "opencl:0: ");
+    const char *after = name ? strstr(name, "): ") : NULL;
+    if (name && after)
+        printf("%.*s%s", (int)(name - error), error, after + 3);
+    else
+        printf("%s", error);
+    tn_error_clear();
+}
+
+/* ---- scenes ---------------------------------------------------------------- */
+
+static void print_open(void)
+{
+    fail_from_now_on();
+    tn_device *device = tn_device_open("opencl");
+    printf("%s", device ? tn_device_name(device) : tn_error());
+}
+
+static tn_tensor *ready(void)
+{
+    tn_device_set(tn_device_open("opencl"));
+    tn_tensor *x = tn_exp(tn_ones(tn_dims(5)));
+    tn_synchronize(NULL);
+    return x;
+}
+
+static void print_launch(void)
+{
+    tn_tensor *x = ready();
+    fail_from_now_on();
+    tn_exp(x);
+    print_error();
+}
+
+static void print_again(void)
+{
+    print_launch();
+    fail_no_more();
+    printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
+}
+
+static void print_sync(void)
+{
+    tn_tensor *x = ready();
+    tn_tensor *y = tn_exp(x);
+    fail_from_now_on();
+    tn_synchronize(NULL);
+    print_error();
+    (void)y;
+}
+
+static void print_sync_of_two(void)
+{
+    tn_tensor *x = ready();
+    tn_tensor *y = tn_exp(tn_exp(x));
+    fail_from_now_on();
+    tn_synchronize(NULL);
+    print_error();
+    (void)y;
+}
+
+/* Larger than what is held for reuse, so that the driver is asked. */
+static void print_memory(void)
+{
+    ready();
+    fail_from_now_on();
+    tn_empty(tn_dims(64 << 20));
+    printf("%.*s", 56, tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+    fail_no_more();
+    printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
+}
+
+static void print_compiled(void)
+{
+    fail_from_now_on();
+    tn_device_set(tn_device_open("opencl"));
+    double value = tn_item(tn_sum(tn_ones(tn_dims(5))));
+    printf("%.0f %s", value, tn_programs_compiled() ? "compiled" : "read");
+}
+
+/* ---- what they say ---------------------------------------------------------- */
+
+static const char *scene(const char *what, void (*body)(void))
+{
+    failing = what;
+    return in_child(body);
+}
+
+static void test_opening(void)
+{
+    const char *text = scene("clGetDeviceIDs -30", print_open);
+    ok(strstr(text, "device_open: opencl: platform ") &&
+           strstr(text, ": clGetDeviceIDs: CL_INVALID_VALUE"),
+       "a platform that lists no devices: %s", text);
+    text = scene("clCreateContext -6", print_open);
+    ok(strstr(text, "device_open: opencl: ") &&
+           strstr(text, ": clCreateContext: CL_OUT_OF_HOST_MEMORY"),
+       "a device that gives no context: %s", text);
+}
+
+static void test_work(void)
+{
+    is_str(scene("clEnqueueNDRangeKernel -4", print_again),
+           "exp: clEnqueueNDRangeKernel: CL_MEM_OBJECT_ALLOCATION_FAILURE; "
+           "then 7",
+           "a launch without memory is its operator's error, and the device is "
+           "of use after it");
+    is_str(scene("clEnqueueNDRangeKernel -2", print_launch),
+           "exp: clEnqueueNDRangeKernel: CL_DEVICE_NOT_AVAILABLE; the device is "
+           "lost to this process",
+           "a device that is gone");
+    is_str(scene("clEnqueueNDRangeKernel -9999", print_launch),
+           "exp: clEnqueueNDRangeKernel: OpenCL error -9999",
+           "an error that only its driver knows");
+    is_str(scene("clFinish -14", print_sync),
+           "exp: clFinish: CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST; the "
+           "device is lost to this process",
+           "work that failed late, by its operator's name");
+    const char *text = scene("clFinish -5", print_sync_of_two);
+    ok(strstr(text, "CL_OUT_OF_RESOURCES; the device is lost to this process; "
+                    "with TENON_OPENCL_BLOCKING=1 the operator that did it is "
+                    "named"),
+       "of several, how to learn which: %s", text);
+    setenv("TENON_OPENCL_BLOCKING", "1", 1);
+    text = scene("clFinish -5", print_launch);
+    ok(strstr(text, "exp: ") == text && strstr(text, "the device is lost"),
+       "which then tells: %s", text);
+    unsetenv("TENON_OPENCL_BLOCKING");
+    is_str(scene("clCreateBuffer -61", print_memory),
+           "empty: out of memory on opencl:0: 256.00 MiB asked for,; "
+           "then 7",
+           "memory that runs out, and the device is of use after it");
+}
+
+static void test_binaries(void)
+{
+    is_str(scene("clGetProgramInfo -30", print_compiled), "5 compiled",
+           "a driver that gives no binary computes");
+    is_str(scene("clGetProgramInfo -30", print_compiled), "5 compiled",
+           "and compiles each time");
+    is_str(scene("none 0", print_compiled), "5 compiled", "one that does");
+    is_str(scene("none 0", print_compiled), "5 read", "compiles once");
+    is_str(scene("clCreateProgramWithBinary -42", print_compiled),
+           "5 compiled", "a binary that the driver refuses is made again");
+    is_str(scene("none 0", print_compiled), "5 read", "and kept");
+}
+
+int main(void)
+{
+    const char *build = getenv("top_builddir"), *temporary = getenv("TMPDIR");
+    char path[600], scratch[512], command[600];
+    plan_later();
+    tn_set_log(NULL, NULL);
+    const char *available = scene("none 0", print_open);
+    if (strcmp(available, "opencl:0")) {
+        note("%s", available);
+        skip(1, "no OpenCL device here");
+        return done_testing();
+    }
+    snprintf(path, sizeof path, "%s/.libs/failing_layer.so",
+             build ? build : ".");
+    setenv("OPENCL_LAYERS", path, 1);
+    if (!strcmp(scene("clCreateContext -6", print_open), "opencl:0")) {
+        skip(1, "this loader of OpenCL knows no layers");
+        return done_testing();
+    }
+    snprintf(scratch, sizeof scratch, "%s/tenon-failures.XXXXXX",
+             temporary ? temporary : "/tmp");
+    if (!mkdtemp(scratch))
+        bail_out("mkdtemp");
+    test_opening();
+    test_work();
+    setenv("TENON_CACHE_DIR", scratch, 1);
+    test_binaries();
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
+    if (system(command))
+        bail_out("rm");
+    return done_testing();
+}
