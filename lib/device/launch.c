@@ -160,7 +160,9 @@ static uint64_t enter(tn_device *device, const char *what)
     pthread_mutex_lock(&device->queue_lock);
     struct tn__work *work = device->work;
     uint64_t tag = ++work->next_tag;
-    work->name[tag % NAMES] = what;
+    /* The operator that the program knows, if one is running. */
+    const char *called = tn__here_called();
+    work->name[tag % NAMES] = called ? called : what;
     return tag;
 }
 
@@ -194,6 +196,19 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
     return status;
 }
 
+/* The pending error is of the operator called name, and of none that runs now,
+ * which has nothing to add. */
+static tn_status was_of(const char *name, tn_status status)
+{
+    static const tn__doing over = {NULL, NULL};
+    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    if (facts && name) {
+        facts->called = facts->op = name;
+        facts->doing = &over;
+    }
+    return status;
+}
+
 /* Waits, within enter and leave. The failure may be that of work given long
  * ago: it is that work's name that is told. */
 static tn_status wait_told(tn_device *device, const char *what)
@@ -207,18 +222,19 @@ static tn_status wait_told(tn_device *device, const char *what)
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
         if (fault.extent == TN__GUARD_EXTENT)
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "%s: division by zero (told by %s when %s was "
-                            "waited for)", name ? name : what, what,
-                            device->name);
+            return was_of(name,
+                          tn__fail(TN_ERR_ARGUMENT, "%s: division by zero "
+                                   "(told by %s when %s was waited for)",
+                                   name ? name : what, what, device->name));
         /* Of its coordinates only the element's number is known by now. */
-        return tn__fail_outside(
+        tn__fail_outside(
             (tn__error_index){true, fault.index, 0, fault.extent, 1,
                               {fault.position}},
             "%s: index %" PRId64 " is outside of [0, %" PRId64
             ") (told by %s when %s was waited for)",
             name ? name : what, fault.index, fault.extent, what,
             device->name);
+        return was_of(name, TN_ERR_INDEX);
     }
     return told(device, name ? name : what, status, was_pending);
 }
