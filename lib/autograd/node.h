@@ -19,6 +19,9 @@ typedef struct tn__plan_port {
     int used[TN__KERNEL_MAX_INPUTS]; /* as tn__kernel_gradient tells */
     int param[TN__KERNEL_MAX_PARAMS]; /* of the forward kernel's */
     uint32_t inputs, outputs; /* what it needs: a bit a port, an output */
+    bool is_cotangent; /* kernel only copies its one input, a cotangent */
+    const tn__kernel *summed; /* kernel, then summed over a row: for an input
+                                 that was broadcast. NULL: in two launches */
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16

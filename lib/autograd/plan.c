@@ -191,6 +191,30 @@ static void note_needs(const tn__plan *plan, tn__plan_port *port)
                 port->param[i] = j;
 }
 
+static bool is_cotangent(const tn__plan *plan, const tn__plan_port *port)
+{
+    const tn__kernel *kernel = port->kernel;
+    return kernel->input_count == 1 && kernel->ins_count == 1 &&
+           kernel->ins[0].op == TN_K_LOAD &&
+           kernel->input[0].level == TN_LEVEL_ELEM && !kernel->has_row &&
+           kernel->input[0].dtype == kernel->out[0].dtype &&
+           port->used[0] >=
+               plan->kernel->input_count + plan->kernel->output_count;
+}
+
+/* What a sum of the stored gradient would give, bit for bit. */
+static const tn__kernel *summed(const tn__kernel *kernel)
+{
+    static tn__formula sum = TN__FORMULA("sum(input) = rsum(input)");
+    if (kernel->has_row)
+        return NULL;
+    for (int i = 0; i < kernel->input_count; i++)
+        if (!kernel->input[i].dtype || kernel->input[i].index_count)
+            return NULL; /* a row would number its elements otherwise */
+    const tn__kernel *over = tn__formula_kernel(&sum, &kernel->out[0].dtype);
+    return over ? tn__kernel_compose(over, 0, kernel, 0, NULL) : NULL;
+}
+
 static tn__plan_port *make_port(const tn__plan *plan, int p)
 {
     tn__plan_port *port = tn__calloc(1, sizeof *port);
@@ -210,9 +234,12 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
     tn__error_take(&pending);
     port->kernel = derive(plan, port->input, port->used, &port->zero);
     port->failed = !port->kernel && !port->zero;
-    tn__error_put(&pending);
-    if (port->kernel)
+    if (port->kernel) {
         note_needs(plan, port);
+        port->is_cotangent = is_cotangent(plan, port);
+        port->summed = summed(port->kernel);
+    }
+    tn__error_put(&pending);
     return port;
 }
 

@@ -63,6 +63,18 @@ static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
     return with_row_dims(node, g[u] ? g[u] : node_zeros(node, u));
 }
 
+/* Along which of the node's dimensions the input of port p was broadcast. */
+static uint32_t broadcast_dims(const tn__node *node, int p)
+{
+    const tn__port *port = &node->port[p];
+    int lead = node->ndim - port->ndim;
+    uint32_t dims = 0;
+    for (int d = 0; d < node->ndim; d++)
+        if (d < lead || port->shape[d - lead] != node->shape[d])
+            dims |= 1u << d;
+    return dims;
+}
+
 static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
                                   int p)
 {
@@ -78,7 +90,16 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
         tn__plan_port_fail(plan, p);
         return NULL;
     }
-    const tn__kernel *kernel = port->kernel;
+    if (port->is_cotangent) {
+        tn_tensor *same = operand(node, g, port->used[0]);
+        if (!same || tn__shape_equal(same->ndim, same->shape, node->ndim,
+                                     node->shape))
+            return same; /* else one a row, to be spread */
+    }
+    /* Without create_graph: the derivative of the sum would be found anew. */
+    uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
+    bool sums = broadcast && port->summed;
+    const tn__kernel *kernel = sums ? port->summed : port->kernel;
     tn_tensor *input[TN__KERNEL_MAX_INPUTS] = {NULL};
     for (int i = 0; i < kernel->input_count; i++) {
         if (!kernel->input[i].dtype) /* an offset operand: no tensor */
@@ -94,9 +115,9 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     for (int d = 0; d < node->ndim; d++)
         shape.dim[d] = node->shape[d];
     tn_tensor *out = NULL;
-    tn__apply_kernel(kernel, input, param, &shape, node->row_dims,
-                     node->op->name, &out);
-    return out;
+    tn__apply_kernel(kernel, input, param, &shape,
+                     sums ? broadcast : node->row_dims, node->op->name, &out);
+    return out && sums ? tn_reshape(out, tn__node_shape(node, p)) : out;
 }
 
 tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,

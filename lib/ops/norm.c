@@ -20,10 +20,10 @@ static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
     const tn_value value[] = {
         tn__value_tensor(x), tn__value_dims(&dims), tn__value_float(eps),
         tn__value_optional(weight), tn__value_optional(bias)};
-    tn_tensor *out[3] = {NULL};
+    tn_tensor *out[4] = {NULL};
     if (tn__op_run(&tn__op_table[both ? TN__OP_ID_NORMALIZE_ROWS_AFFINE
                                       : TN__OP_ID_NORMALIZE_ROWS],
-                   value, both ? 5 : 3, out, 3) < 0)
+                   value, both ? 5 : 3, out, 4) < 0)
         return NULL;
     tn_tensor *y = out[0];
     if (weight && !both)
