@@ -17,9 +17,8 @@ int main(void)
     int count = tn__math_fn_count();
     for (int i = 0; i < count; i++) {
         const tn_kernel_fn *fn = tn__math_fn_at(i);
-        if (fn && tn__math_fn_is_rare(i))
-            continue;
-        char *text = fn ? tn__fn_print_c(fn) : NULL;
+        /* Those that are rare may be called by others. */
+        char *text = fn ? tn__fn_print_c(fn, !tn__math_fn_is_rare(i)) : NULL;
         if (!text)
             break;
         fputs(text, stdout);

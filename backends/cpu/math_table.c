@@ -5,6 +5,47 @@
 #include "math_ops.h"
 #include "math_table.h"
 
+/* A loop over whole vectors alone is compiled to a third of what one over any
+ * count takes, which has loops of narrower vectors and of single values behind
+ * it. The values that are left over go through it as a vector of their own,
+ * filled up with the last of them. */
+#if defined(__FMA__) || defined(__aarch64__)
+enum { LANES = TN_CPU_VECTOR / 4 };
+#else
+enum { LANES = 1 }; /* fma() is a call: there are no vectors */
+#endif
+
+static __attribute__((noinline)) void
+run_rest(tn_cpu_math *run, char *out, const void *const *in, int64_t n,
+         size_t out_bytes, const size_t *in_bytes)
+{
+    double memory[4][LANES]; /* room for the widest type */
+    size_t rest = (size_t)n % LANES, done = (size_t)n - rest;
+    for (int k = 0; k < 3; k++) {
+        char *to = (char *)memory[k];
+        size_t bytes = in_bytes[k];
+        if (bytes == 0)
+            continue;
+        memcpy(to, (const char *)in[k] + done * bytes, rest * bytes);
+        for (size_t i = rest; i < LANES; i++)
+            memcpy(to + i * bytes, to + (rest - 1) * bytes, bytes);
+    }
+    run(memory[3], memory[0], memory[1], memory[2], LANES);
+    memcpy(out + done * out_bytes, memory[3], rest * out_bytes);
+}
+
+static inline __attribute__((always_inline)) int64_t
+whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
+              const void *c, int64_t n, size_t out_bytes, size_t a_bytes,
+              size_t b_bytes, size_t c_bytes)
+{
+    if (n % LANES != 0)
+        run_rest(run, out, (const void *const[]){a, b, c}, n, out_bytes,
+                 (const size_t[]){a_bytes, b_bytes, c_bytes});
+    return n & ~(int64_t)(LANES - 1);
+}
+#define WHOLE(run, ...) whole_vectors(run, out, a, b, c, n, __VA_ARGS__)
+
 /* Of a loop that is skipped, the values that only its inside uses remain. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #include "math_routines.inc"

@@ -469,6 +469,11 @@ static void print_run(printer *p, bool looped)
         else
             tn__text_add(&p->text, "    (void)%c;\n", "abc"[i]);
     }
+    tn__text_add(&p->text, "    n = WHOLE(run_%s, sizeof *o", fn->name);
+    for (uint32_t i = 0; i < 3; i++)
+        tn__text_add(&p->text, i < fn->arg_count ? ", sizeof *%c" : ", 0",
+                     "xyz"[i]);
+    tn__text_add(&p->text, ");\n");
     if (!looped) {
         tn__text_add(&p->text, "    EACH(i, n)\n        o[i] = %s(", fn->name);
         print_arguments(p, "");
@@ -490,14 +495,16 @@ static void print_run(printer *p, bool looped)
     tn__text_add(&p->text, "}\n\n");
 }
 
-char *tn__fn_print_c(const tn_kernel_fn *fn)
+char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run)
 {
     printer p = {.fn = fn};
     bool looped = has_loop(fn);
-    if (!print_scalar(&p, false) || (looped && !print_scalar(&p, true))) {
+    if (!print_scalar(&p, false) ||
+        (looped && with_run && !print_scalar(&p, true))) {
         tn__text_release(&p.text);
         return NULL;
     }
-    print_run(&p, looped);
+    if (with_run)
+        print_run(&p, looped);
     return tn__text_finish(&p.text);
 }

@@ -12,15 +12,17 @@
  *     static void run_exp_f32(void *out, const void *a, const void *b,
  *                             const void *c, int64_t n)
  *
- * The second computes out[i] for n values in a loop that a compiler can turn
- * into vectors; out overlaps nothing. Bits are those of tn__kernel_eval, if
+ * The second, left out without with_run, computes out[i] for n values in a loop
+ * that a compiler can turn into vectors; out overlaps nothing. Bits are those of tn__kernel_eval, if
  * compiled without contraction. Functions that fn calls have to be printed
- * before it. What the text uses besides <math.h>, <stdint.h>, FN and EACH(i, n)
- * (the head of that loop) is in backends/cpu/math_ops.h.
+ * before it. What the text uses besides <math.h>, <stdint.h>, FN, EACH(i, n)
+ * (the head of that loop) and WHOLE (math_table.c: computes the last values, and
+ * gives the count of the others, which is one of whole vectors) is in
+ * backends/cpu/math_ops.h.
  *
  * Free the text with tn__free. NULL, with the error recorded, where memory runs
  * out or the body holds what no function needs so far (NARROW, PHILOX,
  * ROWLEN: TN_ERR_UNSUPPORTED). */
-char *tn__fn_print_c(const tn_kernel_fn *fn);
+char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run);
 
 #endif

@@ -25,7 +25,7 @@ static void test_line(void)
          {.f = 0.1}},
         {TN_K_FMA, TN_F32, TN_LEVEL_ELEM, 0, 0, 1, 0, {.i = 0}}};
     tn_kernel_fn fn = function("f_f32", ins, 3, TN_F32);
-    char *text = tn__fn_print_c(&fn);
+    char *text = tn__fn_print_c(&fn, true);
     is_str(text,
            "FN float f_f32(float a0)\n"
            "{\n"
@@ -41,6 +41,7 @@ static void test_line(void)
            "    const float *x = a;\n"
            "    (void)b;\n"
            "    (void)c;\n"
+           "    n = WHOLE(run_f_f32, sizeof *o, sizeof *x, 0, 0);\n"
            "    EACH(i, n)\n"
            "        o[i] = f_f32(x[i]);\n"
            "}\n\n",
@@ -65,7 +66,7 @@ static void test_constants(void)
             {TN_K_CONST, type, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE, TN_NONE,
              {.i = facts[i].value}}};
         tn_kernel_fn fn = function("f", ins, 2, facts[i].type);
-        char *text = tn__fn_print_c(&fn);
+        char *text = tn__fn_print_c(&fn, true);
         ok(text && strstr(text, facts[i].want), "%" PRId64 " is printed as %s",
            facts[i].value, facts[i].want);
         tn__free(text);
@@ -79,7 +80,7 @@ static void test_refused(void)
         {TN_K_NARROW, TN_F32, TN_LEVEL_ELEM, TN_F16, 0, TN_NONE, TN_NONE,
          {.i = 0}}};
     tn_kernel_fn fn = function("f_f32", ins, 2, TN_F32);
-    ok(!tn__fn_print_c(&fn), "NARROW has no C");
+    ok(!tn__fn_print_c(&fn, true), "NARROW has no C");
     is_int(tn_error_code(), TN_ERR_UNSUPPORTED, "and is refused as such");
     tn_error_clear();
 }
@@ -93,7 +94,7 @@ static void test_memory(void)
     char *text = NULL;
     for (n = 1; !text && n < 100; n++) {
         tn__memory_fail_at(n);
-        text = tn__fn_print_c(fn);
+        text = tn__fn_print_c(fn, true);
         if (!text)
             refused = refused && tn_error_code() == TN_ERR_MEMORY;
         tn_error_clear();
