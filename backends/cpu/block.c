@@ -3,7 +3,7 @@
 
 #include "cpu.h"
 
-#define AHEAD_BYTES 2048 /* asked for before an operation */
+#define AHEAD_BYTES 512 /* asked for before an operation, of each operand */
 
 /* A block of values for the operation's level. */
 typedef struct span {
