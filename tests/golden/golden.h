@@ -36,6 +36,11 @@ int op_sample_results(tn_safetensors *file, const json_t *json,
                       const char *name, tn_tensor *(*layout)(tn_tensor *x),
                       tn_tensor **result, int most, char *text, size_t room);
 
+/* The row that takes the sample's arguments; these, good until the next call,
+ * in *value. NULL where there is none. */
+const tn_op *op_sample_row(tn_safetensors *file, const json_t *json,
+                           const char *name, const tn_value **value);
+
 /* Calls visit for each `every`th sample, from the first on, of each file in
  * folder/ops (NULL: the project's own) that has a row. False, with a line "Bail
  * out!", if the folder or a file cannot be read. */

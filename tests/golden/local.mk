@@ -5,7 +5,8 @@ golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 	tests/golden/each.c \
 	tests/golden/undefined.c tests/golden/undefined.def \
 	tests/golden/align.c tests/golden/free.def \
-	tests/golden/tensor.c tests/golden/compare.c tests/golden/looser.def
+	tests/golden/tensor.c tests/golden/compare.c tests/golden/looser.def \
+	tests/golden/host.def
 
 # The runner takes any folder of reference samples: built by `make`, so that it
 # can be used on others than the project's own.
@@ -25,7 +26,10 @@ EXTRA_DIST += tests/golden/README.md
 # Operators against themselves, in other layouts and dtypes: of the test
 # programs, since they make views that the public interface cannot.
 check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
-	tests/golden/autocast
+	tests/golden/autocast tests/golden/misuse
+tests_golden_misuse_SOURCES = tests/golden/misuse.c $(golden_ops) \
+	tests/ops/misuse.c tests/ops/misuse.h
+tests_golden_misuse_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_autocast_SOURCES = tests/golden/autocast.c $(golden_ops)
 tests_golden_autocast_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_layouts_SOURCES = tests/golden/layouts.c $(golden_ops) \

@@ -478,36 +478,45 @@ static bool is_product(const char *name, const json_t *json)
            is_tensor(json_array_get(args, 1));
 }
 
+/* The row that takes the sample's arguments, and these until the next call;
+ * NULL where there is none. */
+static const tn_op *find_row(const sample *s, const char *name,
+                             const bound **arguments)
+{
+    static bound b; /* 30 KiB: kept off the stack */
+    const tn_op *op = tn_op_find(name);
+    while (op && !bind_all(s, op, name, &b))
+        op = tn_op_next(op, name);
+    *arguments = &b;
+    return op;
+}
+
 /* Calls the row that takes the sample's tensors: how many outputs, below 0 with
  * the reason in text. */
 static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
                     size_t room)
 {
-    static bound b; /* 30 KiB: kept off the stack */
-    const tn_op *op = tn_op_find(name);
     if (is_product(name, s->json)) {
         out[0] = tn_linalg_pinv(tn_matmul(
             s->tensor[0], tn_transpose(s->tensor[1], -1, -2)));
         snprintf(text, room, "%s", tn_error() ? tn_error() : "");
         return out[0] ? 1 : -1;
     }
-    while (op && !bind_all(s, op, name, &b))
-        op = tn_op_next(op, name);
+    const bound *b;
+    const tn_op *op = find_row(s, name, &b);
     if (!op) {
         snprintf(text, room, "no row takes these arguments");
         return -1;
     }
-    s->dim = dim_of(op, &b);
-    int count = tn_op_call(op, b.value, tn_op_arg_count(op), out, MOST_OUTS);
+    s->dim = dim_of(op, b);
+    int count = tn_op_call(op, b->value, tn_op_arg_count(op), out, MOST_OUTS);
     if (count < 0)
         snprintf(text, room, "%s",
                  tn_error() ? tn_error() : tn_status_name(count));
     return count;
 }
 
-/* The same after making its tensors. */
-static int call_sample(sample *s, const char *name, tn_tensor **out,
-                       char *text, size_t room)
+static void make_tensors(sample *s)
 {
     const json_t *args = json_object_get(s->json, "args");
     for (size_t i = 0; i < json_array_size(args); i++)
@@ -516,6 +525,13 @@ static int call_sample(sample *s, const char *name, tn_tensor **out,
     json_t *value;
     json_object_foreach(json_object_get(s->json, "kwargs"), key, value)
         collect_tensors(s, value);
+}
+
+/* The same after making its tensors. */
+static int call_sample(sample *s, const char *name, tn_tensor **out,
+                       char *text, size_t room)
+{
+    make_tensors(s);
     mark_gradients(s);
     if (tn_error()) {
         snprintf(text, room, "inputs: %s", tn_error());
@@ -638,6 +654,18 @@ int op_sample_results(tn_safetensors *file, const json_t *json,
     return filled;
 }
 
+const tn_op *op_sample_row(tn_safetensors *file, const json_t *json,
+                           const char *name, const tn_value **value)
+{
+    sample s = {.file = file, .json = json};
+    const bound *b;
+    make_tensors(&s);
+    const tn_op *op = tn_error() ? NULL : find_row(&s, name, &b);
+    if (op)
+        *value = b->value;
+    return op;
+}
+
 /* ---- the file ---------------------------------------------------------------- */
 
 void verdict_fail(verdict *v, const char *format, ...)
@@ -649,6 +677,21 @@ void verdict_fail(verdict *v, const char *format, ...)
     va_start(args, format);
     vsnprintf(v->detail, sizeof v->detail, format, args);
     va_end(args);
+}
+
+/* Is this one of those that LAPACK computes, or made of them? Nothing else may
+ * run in the core instead of on its device. */
+static bool runs_on_host(const char *name)
+{
+    static const char *const names[] = {
+#define HOST(op) op,
+#include "host.def"
+#undef HOST
+        NULL};
+    int i = 0;
+    while (names[i] && strcmp(names[i], name) != 0)
+        i++;
+    return names[i] != NULL;
 }
 
 verdict op_file_run(tn_safetensors *file)
@@ -663,6 +706,7 @@ verdict op_file_run(tn_safetensors *file)
         return v;
     }
     bool known = tn_op_find(name) != NULL;
+    int64_t on_host = tn_host_runs();
     for (size_t i = 0; i < json_array_size(samples); i++) {
         const json_t *json = json_array_get(samples, i);
         const char *reason = undefined_sample(name, json);
@@ -684,6 +728,10 @@ verdict op_file_run(tn_safetensors *file)
         tn_error_clear();
         tn_scope_close(scope);
     }
+    on_host = tn_host_runs() - on_host;
+    if (on_host && !runs_on_host(name))
+        verdict_fail(&v, "%lld runs on the host, which host.def does not know",
+                     (long long)on_host);
     json_decref(samples);
     return v;
 }
