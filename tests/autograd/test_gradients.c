@@ -735,6 +735,11 @@ static const struct {
     int order;
 } refusing[] = {{"ctc_loss", 2}, {"ctc_forward", 2}, {"ctc_backward", 1}};
 
+/* What was done, told at the end. */
+static struct {
+    int calls, checked[3], refused[3], in_place, left_out;
+} counts;
+
 static void check_order(const struct sample *sample, int order,
                         tn_status status)
 {
@@ -743,6 +748,8 @@ static void check_order(const struct sample *sample, int order,
     for (size_t i = 0; i < sizeof refusing / sizeof *refusing; i++)
         if (strcmp(refusing[i].op, sample->op) == 0)
             refused = refusing[i].order;
+    counts.checked[order]++;
+    counts.refused[order] += refused && order >= refused;
     if (refused && order >= refused)
         ok(status == TN_ERR_UNSUPPORTED && tn_error() &&
                strstr(tn_error(), "has no gradient"),
@@ -759,6 +766,7 @@ static void check(const struct sample *sample)
     struct call call;
     read_call(&call, sample);
     if (ok(call.op != NULL, "%s is in the table", sample->op)) {
+        counts.calls++;
         check_order(sample, 1,
                     tn_gradcheck(run, call.leaf, call.leaf_count, &call));
         check_order(sample, 2,
@@ -787,6 +795,7 @@ static void check_in_place(const struct sample *sample)
     tn_error_clear();
     if (out) {
         tn_status status = tn_gradcheck(run, call.leaf, call.leaf_count, &call);
+        counts.in_place++;
         bool told = status == TN_ERR_STATE && tn_error() &&
                     strstr(tn_error(), "changed in place since by") != NULL;
         if (!ok(status == TN_OK || told, "gradient of %s(%s)%s", name,
@@ -860,6 +869,7 @@ static void check_by_signature(const tn_op *op)
     if (gives_float64(&sample))
         check(&sample);
     else {
+        counts.left_out++;
         note("%s: float64 in, another dtype out", sample.op);
         skip(1, "differences in float64 say nothing of its result");
     }
@@ -878,5 +888,10 @@ int main(void)
         check(&samples[i]);
         check_in_place(&samples[i]);
     }
+    note("%d calls: %d gradients held against differences (%d of them have to "
+         "be refused), %d second gradients (%d), %d in place; of %d more rows "
+         "the result is not float64", counts.calls, counts.checked[1],
+         counts.refused[1], counts.checked[2], counts.refused[2],
+         counts.in_place, counts.left_out);
     return done_testing();
 }
