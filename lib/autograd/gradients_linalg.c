@@ -259,12 +259,23 @@ TN__GRADIENT(linalg_qr)
 
 /* ---- eigenvalues -------------------------------------------------------------- */
 
-/* s_j - s_i, and 1 on the diagonal; rows and columns count s. */
-static tn_tensor *gaps(tn_tensor *s)
+/* s_j - s_i; rows and columns count s. */
+static tn_tensor *differences(tn_tensor *s)
 {
-    tn_tensor *e = tn_sub(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
-    return e ? tn_add(e, tn_eye(last(s, 1), .dtype = s->dtype,
-                                .device = s->storage->device))
+    return tn_sub(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
+}
+
+/* s_i + s_j */
+static tn_tensor *sums(tn_tensor *s)
+{
+    return tn_add(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
+}
+
+/* e, whose diagonal is 0, with ones there. */
+static tn_tensor *with_ones(tn_tensor *e)
+{
+    return e ? tn_add(e, tn_eye(last(e, 1), .dtype = e->dtype,
+                                .device = e->storage->device))
              : NULL;
 }
 
@@ -290,7 +301,7 @@ TN__GRADIENT(linalg_eigh)
         return give(out, tn_matmul(tn_mul(v, tn_unsqueeze(g[0], -2)),
                                    turned(v)));
     tn_tensor *inner = tn_mul_scalar(
-        tn_div(skew(left_turned(v, g[1])), gaps(s)), 0.5);
+        tn_div(skew(left_turned(v, g[1])), with_ones(differences(s))), 0.5);
     if (g[0])
         inner = tn_add(inner, tn_diag_embed(g[0]));
     return give(out, around(v, inner));
@@ -311,11 +322,12 @@ TN__GRADIENT(linalg_eigvalsh)
 
 /* ---- singular values ---------------------------------------------------------- */
 
-/* What gU and gV ask for within the space of the singular vectors. */
+/* What gU and gV ask for within the space of the singular vectors. The gaps
+ * s_j^2 - s_i^2 are products: squares that lie close lose their difference. */
 static tn_tensor *svd_inner(tn_tensor *u, tn_tensor *s, tn_tensor *vh,
                             tn_tensor *gu, tn_tensor *gvh)
 {
-    tn_tensor *e = gaps(tn_square(s)), *inner = NULL;
+    tn_tensor *e = with_ones(tn_mul(differences(s), sums(s))), *inner = NULL;
     if (gu)
         inner = tn_mul(tn_div(skew(left_turned(u, gu)), e),
                        tn_unsqueeze(s, -2));
@@ -376,12 +388,6 @@ TN__GRADIENT(linalg_svdvals)
         return tn_error_code();
     return give(out, tn_matmul(tn_mul(part[0], tn_unsqueeze(g[0], -2)),
                                part[2]));
-}
-
-/* s_i + s_j */
-static tn_tensor *sums(tn_tensor *s)
-{
-    return tn_add(tn_unsqueeze(s, -2), tn_unsqueeze(s, -1));
 }
 
 static tn_tensor *symmetric(tn_tensor *x)
