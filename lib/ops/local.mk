@@ -107,6 +107,8 @@ check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 tests_ops_test_conv_SOURCES = tests/ops/test_conv.c
 check_PROGRAMS += tests/ops/test_pool
 
+dist_check_SCRIPTS += tests/ops/test_generate.sh
+
 # Every row, misused.
 check_PROGRAMS += tests/ops/test_misuse
 tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \

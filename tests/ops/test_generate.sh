@@ -1,0 +1,35 @@
+# What generate.awk makes of rows, on a table of its own.
+. "$top_srcdir/tests/tap.sh"
+
+# table ROW...: its descriptors, from a table of these lines
+table() {
+    printf '%s\n' "$@" >"$scratch/rows.def"
+    LC_ALL=C ${AWK:-awk} -v header="$scratch/ops.h" -v externs="$scratch/table.h" \
+        -v gradients="$scratch/gradients.c" -v source="$scratch/table.c" \
+        -f "$top_srcdir/lib/ops/generate.awk" "$scratch/rows.def" \
+        2>"$scratch/why" && cat "$scratch/table.c"
+}
+
+role() { grep -o '\.role = "[^"]*"' | head -n 1; }
+
+is_str "$(table 'op      both(input, other)' 'doc     their product' \
+    'kernel  input * other' | role)" '.role = "OO"' \
+    "arguments that a kernel names feed it"
+is_str "$(table 'op      first(input, other)' 'doc     input' \
+    'kernel  input' | role)" '.role = "O-"' \
+    "one that nothing names does not: it has no gradient"
+is_str "$(table 'op      first(input, other)' 'doc     input' \
+    'kernel  input' 'grad    input: g' 'grad    other: none' | role)" \
+    '.role = "O-"' "nor one that has none"
+is_str "$(table 'op      first(input, other)' 'doc     input' \
+    'kernel  input' 'grad    input: g' 'grad    other: 2 * g' | role)" \
+    '.role = "OO"' "one that has a gradient feeds the kernel, which ignores it"
+is_str "$(table 'op      first(input, other)' 'doc     input' \
+    'kernel  input' 'grad    input: g * other' | role)" \
+    '.role = "OO"' "and so does one that a gradient names"
+table 'op      first(input)' 'doc     input' 'kernel  input' \
+    'grad    other: g' >/dev/null
+is_str "$(sed 's/.*rows.def:[0-9]*: //' "$scratch/why")" \
+    "grad names no argument: other" "a gradient by no argument is refused"
+
+done_testing
