@@ -6,6 +6,7 @@ noinst_PROGRAMS += \
 	examples/own_operator \
 	examples/own_layer \
 	examples/digits \
+	examples/two_devices \
 	examples/digits_sequence \
 	examples/char_gpt \
 	examples/mnist
@@ -21,6 +22,8 @@ examples_own_layer_SOURCES = examples/own_layer.c
 examples_own_layer_LDADD = libtenon.la
 examples_digits_SOURCES = examples/digits.c
 examples_digits_LDADD = libtenon.la
+examples_two_devices_SOURCES = examples/two_devices.c
+examples_two_devices_LDADD = libtenon.la
 examples_digits_sequence_SOURCES = examples/digits_sequence.c
 examples_digits_sequence_LDADD = libtenon.la
 examples_char_gpt_SOURCES = examples/char_gpt.c

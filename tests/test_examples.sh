@@ -42,6 +42,27 @@ for device in $others; do
         "$(cat "$scratch/accuracy.cpu")" "and the same accuracy"
 done
 
+# On two devices at once, a share of each batch on each: the same losses but for
+# the rounding of sums, which grows from epoch to epoch.
+two_devices() {
+    POCL_DEVICES="basic basic" succeeds "two_devices trains on $*" \
+        examples/two_devices "$@" "$data"
+    grep -o 'loss[: ]*[0-9.e+-]*' "$scratch/output" | awk '{ print $NF }' |
+        paste - "$scratch/loss.cpu" >"$scratch/losses"
+    is_empty "$(awk '{ apart = $1 - $2 }
+        NF != 2 || apart * apart > ($2 / 20) ^ 2 { print "losses", $0 }' \
+        "$scratch/losses")" "with the losses of one, to a twentieth"
+    is_empty "$(tail -n 1 "$scratch/output" |
+        awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.97)')" \
+        "and knows 97 % of the test digits"
+}
+two_devices cpu reference
+if [ "$others" = reference ]; then
+    skip "two_devices on two of opencl" "no OpenCL device"
+else
+    two_devices opencl:0 opencl:1
+fi
+
 # The same digits as sequences.
 for kind in lstm transformer; do
     TENON_DEVICE=cpu succeeds "digits_sequence $kind trains" \
