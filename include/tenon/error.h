@@ -72,7 +72,9 @@ typedef struct tn_error_details {
     const char *called;     /* the operator that the program (or a module)
                                called, or the layer that refused what it was
                                given; NULL where neither was running */
-    const char *op;         /* that of which argument and tensor tell: called */
+    const char *op;         /* that of which argument and tensor tell: called;
+                               in a backward that which failed, which may be
+                               one that was run again (tn_recompute) */
     const char *argument;   /* op's argument that is at fault, the first that
                                the message names; NULL: none by itself */
     int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */

@@ -63,6 +63,7 @@ typedef struct tn__error_facts {
         const char *made_by;
         const tn_path *made_in;
         const void *of, *storage; /* which one it is, while it lives */
+        bool requires_grad;
     } tensor[TN_ERROR_TENSORS];
 } tn__error_facts;
 

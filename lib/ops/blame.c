@@ -95,12 +95,16 @@ static void add_tensors(tn__error_facts *facts, const tn_op *op,
     }
 }
 
-/* On several devices, the first that is not where the first one is is odd: the
- * words name them all. */
+/* On several devices, the first that is not where the others are to be is odd,
+ * as in tn__fail_devices: the words name them all. */
 static int odd_device(const tn__error_facts *facts)
 {
-    for (int t = 1; t < facts->tensor_count; t++)
-        if (strcmp(facts->tensor[t].device, facts->tensor[0].device) != 0)
+    int home = 0;
+    while (home < facts->tensor_count && !facts->tensor[home].requires_grad)
+        home++;
+    home = home < facts->tensor_count ? home : 0;
+    for (int t = 0; t < facts->tensor_count; t++)
+        if (strcmp(facts->tensor[t].device, facts->tensor[home].device) != 0)
             return t;
     return -1;
 }

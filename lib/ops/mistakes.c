@@ -35,30 +35,48 @@ static void add_place(tn__text *text, const char *name, int number,
                  x->storage->device->name);
 }
 
-tn_status tn__fail_devices(const tn_op *op, const tn_value *value)
+/* Where the others are to be: the device of the first that requires a gradient,
+ * for what is moved from there would learn no more; else of the first. */
+static const tn_device *home_of(const tn_op *op, const tn_value *value)
 {
-    tn__text places = {0};
     const tn_device *first = NULL;
-    char mend[160] = "";
     for (int i = 0; i < op->arg_count; i++) {
         bool list = value[i].kind == TN_VALUE_TENSORS;
-        if (!list && value[i].kind != TN_VALUE_TENSOR)
-            continue;
-        int count = list ? value[i].count : 1;
+        int count = list ? value[i].count : value[i].kind == TN_VALUE_TENSOR;
         for (int k = 0; k < count; k++) {
             const tn_tensor *x =
                 list ? value[i].of.tensors[k] : value[i].of.tensor;
+            if (!tn__tensor_is_live(x))
+                continue;
+            if (x->requires_grad)
+                return x->storage->device;
+            first = first ? first : x->storage->device;
+        }
+    }
+    return first;
+}
+
+tn_status tn__fail_devices(const tn_op *op, const tn_value *value)
+{
+    tn__text places = {0};
+    const tn_device *home = home_of(op, value);
+    char mend[160] = "";
+    for (int i = 0; i < op->arg_count; i++) {
+        bool list = value[i].kind == TN_VALUE_TENSORS;
+        int count = list ? value[i].count : value[i].kind == TN_VALUE_TENSOR;
+        for (int k = 0; k < count; k++) {
+            const tn_tensor *x =
+                list ? value[i].of.tensors[k] : value[i].of.tensor;
+            if (!tn__tensor_is_live(x))
+                continue;
             add_place(&places, op->arg[i].name, list ? k : -1, x);
-            if (!first)
-                first = x->storage->device;
-            else if (x->storage->device != first && !mend[0] && list)
-                snprintf(mend, sizeof mend,
-                         "tn_to(%s[%d], tn_device_open(\"%s\"))",
-                         op->arg[i].name, k, first->name);
-            else if (x->storage->device != first && !mend[0])
-                snprintf(mend, sizeof mend,
-                         "tn_to(%s, tn_device_open(\"%s\"))",
-                         op->arg[i].name, first->name);
+            if (x->storage->device == home || mend[0])
+                continue;
+            char number[16] = "";
+            if (list)
+                snprintf(number, sizeof number, "[%d]", k);
+            snprintf(mend, sizeof mend, "tn_to(%s%s, tn_device_open(\"%s\"))",
+                     op->arg[i].name, number, home->name);
         }
     }
     tn__fail(TN_ERR_DEVICE, "%s: %s; move one with %s", op->name,

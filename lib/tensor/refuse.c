@@ -19,6 +19,7 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->made_in = x->made_in;
     to->of = x;
     to->storage = x->storage;
+    to->requires_grad = x->requires_grad;
 }
 
 tn_status tn_error_refuse(tn_status code, const char *name,

@@ -133,13 +133,20 @@ static void test_devices(void)
                                                      .device = other);
     if (!other || other == tn_tensor_device(x)) {
         tn_error_clear();
-        skip(3, "one device alone");
+        skip(7, "one device alone");
         return;
     }
     ok(!tn_add(x, y), "two devices");
     const tn_error_details *e = info(TN_ERR_DEVICE, "add");
     is_str(e->argument, "other", "the one that is elsewhere");
     is_str(e->tensor[e->odd]->device, tn_device_name(other), "its device");
+    tn_error_clear();
+    tn_module *fc = tn_nn_linear(2, 3);
+    ok(!tn_forward(fc, y), "a batch that is not where the model is");
+    e = info(TN_ERR_DEVICE, "linear");
+    is_str(e->argument, "input", "it is to be moved, and no parameter");
+    ok(strstr(e->message, "move one with tn_to(input, ") != NULL, "%s",
+       e->message);
     tn_error_clear();
 }
 
