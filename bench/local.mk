@@ -15,6 +15,12 @@ bench_memory_SOURCES = bench/memory.c
 bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
 bench_memory_LDADD = libtenon.la
 
+if HAVE_OPENCL
+noinst_PROGRAMS += bench/opencl
+bench_opencl_SOURCES = bench/opencl.c
+bench_opencl_LDADD = libtenon.la $(TN_LIBS)
+endif
+
 # lanes.c is compiled by hand, once for each width: its head says how.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/memory.py bench/char_gpt.py bench/chart.awk \
