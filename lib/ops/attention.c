@@ -50,24 +50,31 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-static tn_tensor *causal(const tn_tensor *scores)
+/* Whole numbers below the size of dim. */
+static tn_tensor *places(const tn_tensor *scores, int dim)
 {
-    const tn_value value[] = {
-        tn__value_int(scores->shape[scores->ndim - 2]),
-        tn__value_int(scores->shape[scores->ndim - 1]),
-        tn__value_dtype(TN_BOOL), tn__value_device(scores->storage->device)};
-    return tn__row(TN__OP_ID_CAUSAL_MASK, value, 4);
+    return tn_arange(0, scores->shape[scores->ndim + dim], 1,
+                     .dtype = TN_I32, .device = scores->storage->device);
+}
+
+/* Nothing is looked at where hidden is true. */
+static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
+{
+    return tn_masked_fill_scalar(scores, hidden, -INFINITY);
+}
+
+/* A query looks at no key behind its own place. */
+static tn_tensor *causal(tn_tensor *scores)
+{
+    return without(scores, tn_gt(places(scores, -1),
+                                 tn_unsqueeze(places(scores, -2), 1)));
 }
 
 /* Where mask is false, nothing is looked at; a floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
-    if (!scores || !mask)
-        return NULL;
-    return mask->dtype == TN_BOOL
-               ? tn_masked_fill_scalar(scores, tn_logical_not(mask),
-                                       -INFINITY)
-               : tn_add(scores, mask);
+    return mask->dtype == TN_BOOL ? without(scores, tn_logical_not(mask))
+                                  : tn_add(scores, mask);
 }
 
 /* scale 0: 1 over the root of the features. */
@@ -84,7 +91,7 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
     if (scores && is_causal)
-        scores = masked(scores, causal(scores));
+        scores = causal(scores);
     if (scores && mask)
         scores = masked(scores, mask);
     if (!scores)
