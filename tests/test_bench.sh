@@ -39,5 +39,7 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add |
     "a part of a group can be asked for"
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
+is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
+    'compare: nothing is named "nothing"' "and named"
 
 done_testing
