@@ -22,6 +22,8 @@ static bool one_file(const walk *w, const char *path)
     if (!readable)
         printf("Bail out! %s: %s\n", path,
                tn_error() ? tn_error() : "no samples");
+    if (readable && !tn_op_find(op))
+        printf("# %s: left out: there is no such row\n", op);
     for (size_t i = 0; readable && tn_op_find(op) &&
                        i < json_array_size(samples); i += w->every) {
         tn_scope *one = tn_scope_open();
