@@ -127,6 +127,10 @@ tn_status tn__run_index_select(tn__call *call)
     if (index->ndim > 1)
         return tn__fail(TN_ERR_SHAPE, "index_select: index %s is no list",
                         tn__shape_text(text, index->ndim, index->shape));
+    if (!x->ndim && index->numel != 1)
+        return tn__fail(TN_ERR_SHAPE, "index_select: index %s into an input "
+                        "without dimensions: one number is wanted",
+                        tn__shape_text(text, index->ndim, index->shape));
     tn__shape shape = shape_of(x);
     if (x->ndim)
         shape.dim[dim] = index->numel;

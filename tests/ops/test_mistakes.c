@@ -303,6 +303,10 @@ static void check_positions(void)
             "embedding: input 9 at position (0, 1) is outside [0, 2)");
     refused(tn_index_select(x, 1, list), TN_ERR_INDEX,
             "index_select: index 9 at position (2,) is outside [0, 3)");
+    refused(tn_index_select(tn_ones(TN_SCALAR), 0,
+                            tn_zeros(tn_dims(0), .dtype = TN_I64)),
+            TN_ERR_SHAPE, "index_select: index (0,) into an input without "
+            "dimensions: one number is wanted");
     refused(tn_index_add(square, 0, list, square), TN_ERR_INDEX,
             "index_add: index 9 at position (2,) is outside [0, 3)");
     refused(tn_index_copy(square, 1, list, square), TN_ERR_INDEX,
