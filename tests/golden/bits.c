@@ -27,9 +27,25 @@ static const struct {
     const char *op, *reason;
 } others[] = {
 #define OTHER_BITS(op, reason) {op, reason},
+#define OTHER_SUMS(op, dtype, relative, absolute, reason)
 #include "other_bits.def"
 #undef OTHER_BITS
+#undef OTHER_SUMS
     {NULL, NULL},
+};
+
+static const struct {
+    const char *op;
+    tn_dtype dtype;
+    tolerance within;
+} sums[] = {
+#define OTHER_BITS(op, reason)
+#define OTHER_SUMS(op, dtype, relative, absolute, reason)                     \
+    {op, dtype, {relative, absolute}},
+#include "other_bits.def"
+#undef OTHER_BITS
+#undef OTHER_SUMS
+    {NULL, TN_DTYPE_NONE, {0, 0}},
 };
 
 static tn_device *reference;
@@ -90,6 +106,14 @@ static const char *reason_for(const char *op)
     return vendor_sums ? "a sum in the device's own order" : NULL;
 }
 
+static tolerance within_for(const char *op, tn_dtype dtype)
+{
+    for (int i = 0; vendor_sums && sums[i].op; i++)
+        if (strcmp(sums[i].op, op) == 0 && sums[i].dtype == dtype)
+            return sums[i].within;
+    return tolerance_for(op, dtype);
+}
+
 /* One line for each operator, at its first sample. */
 static void tell(const char *op, size_t number, const char *why,
                  const char *cause)
@@ -117,7 +141,7 @@ static void compare(const char *op, size_t number, tn_tensor **got,
         bits = false;
         near = cause &&
                (golden_equal(got[i], want[i],
-                             tolerance_for(op, tn_tensor_dtype(want[i])), text,
+                             within_for(op, tn_tensor_dtype(want[i])), text,
                              sizeof text) ||
                 golden_rounds(got[i], want[i], text, sizeof text));
     }
