@@ -45,14 +45,17 @@ tn__vectors tn__processor_vectors(void)
 
 /* Locks that belong to an open file, not to a process: they keep threads apart
  * as well, and a fork's copy of the descriptor does not prolong them. */
-#ifdef F_OFD_SETLKW
+#ifdef F_OFD_SETLK
 static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
 {
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
     lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have 32 bits */
     int result;
-    while ((result = fcntl(fd, F_OFD_SETLKW, &lock)) && errno == EINTR)
-        ;
+    /* Asked again and again: valgrind does not know that F_OFD_SETLKW waits,
+     * and lets no other thread run meanwhile. */
+    while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
+           (errno == EINTR || errno == EAGAIN || errno == EACCES))
+        usleep(2000);
     return !result;
 }
 
