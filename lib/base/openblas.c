@@ -45,8 +45,10 @@ static const char *better_kernels(const char *taken)
     return there >= TN__AVX512 ? "SkylakeX" : "Haswell";
 }
 
-/* Another thread may be in getenv: setenv of a new name leaves the old array of
- * names where it was, so that thread reads a whole one, old or new. */
+/* OpenBLAS has no other way to be told. Another thread may be in getenv: glibc
+ * leaves the first array of names where it was, and moves one that the program
+ * itself has made longer (before 2.41 such a thread may read what is freed). A
+ * program with such threads names OPENBLAS_CORETYPE itself before it starts. */
 static void *open_again(void *library, const char *taken, const char *kernels)
 {
     tn__log(2, "OpenBLAS took its %s kernels for this processor: loaded again "
