@@ -38,12 +38,20 @@ typedef struct tn_cuda_table {
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
+/* What was chosen for a queue's matrix products (product.c). */
+typedef struct tn_cuda_choices tn_cuda_choices;
+
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
     tn_cu_context context; /* the primary one, retained */
     tn_target target;
     bool blocking;    /* option `blocking`: each piece of work is waited for */
     bool wants_ptx;   /* option `code`: ptx, which the driver compiles */
+    /* Matrix products: option `matmul` is own, or cublaslt, whose absence is an
+     * error then; option `tf32` has f32 multiplied in 19 bits. */
+    bool own_products, lt_wanted, tf32;
+    _Atomic bool lt_failed; /* it was looked for in vain */
+    _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
     char arch[48];    /* "--gpu-architecture=sm_90" */
     int driver_version; /* 13000: 13.0 */
     pthread_mutex_t build_lock; /* each kernel is built once */
@@ -63,6 +71,7 @@ struct tn_queue {
      * launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
+    tn_cuda_choices *choices; /* owned; NULL: none yet */
     bool checked; /* a launch since the last sync may have found a fault */
     uint64_t last_tag, unsynced; /* of work since the last sync */
 };
@@ -94,6 +103,18 @@ static inline tn_cu_result tn__cuda_enter(const tn_plugin_device *device)
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
 void tn__cuda_kernels_release(tn_plugin_device *device);
+
+/* ---- matrix products (product.c) ---------------------------------------- */
+
+/* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
+tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
+/* Why there is no cuBLASLt; NULL: there is, or nobody has asked yet. */
+const char *tn__cuda_product_note(void);
+void tn__cuda_product_close(tn_plugin_device *device);
+void tn__cuda_choices_free(tn_cuda_choices *choices);
+
+/* The queue's scratch memory has so many bytes (launch.c). */
+tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 

@@ -119,6 +119,9 @@ tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
     if (!l)
         return TN_ERR_ARGUMENT;
     tn_device_info full = l->info;
+    const char *why = tn__cuda_product_note();
+    if (why && !full.note[0])
+        snprintf(full.note, sizeof full.note, "%s", why);
     full.size = info->size < sizeof full ? info->size : sizeof full;
     memcpy(info, &full, full.size);
     return TN_OK;
@@ -164,6 +167,9 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     device->listed = l;
     device->blocking = option_is("blocking", "1");
     device->wants_ptx = option_is("code", "ptx");
+    device->own_products = option_is("matmul", "own");
+    device->lt_wanted = option_is("matmul", "cublaslt");
+    device->tf32 = option_is("tf32", "1");
     pthread_mutex_init(&device->build_lock, NULL);
     target_fill(device);
     tn__cu.version(&device->driver_version);
@@ -182,6 +188,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
 void tn__cuda_device_close(tn_plugin_device *device)
 {
     tn__cuda_enter(device);
+    tn__cuda_product_close(device);
     tn__cuda_kernels_release(device);
     tn__cu.context_set(NULL);
     tn__cu.context_release(device->listed->device);

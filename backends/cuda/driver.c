@@ -1,14 +1,16 @@
-/* driver.c: libcuda.so.1 and NVRTC, and names for what the driver returns.
- * Option `nvrtc` names the file of the second. */
+/* driver.c: libcuda.so.1, NVRTC and cuBLASLt, and names for what the driver
+ * returns. Options `nvrtc` and `cublaslt` name the files of the latter two. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cublaslt.h"
 #include "cuda.h"
 
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
+tn_lt tn__lt;
 
 /* A function by its symbol. POSIX promises what ISO C does not: an object
  * pointer holds it. */
@@ -76,31 +78,35 @@ const char *tn__cuda_error_name(tn_cu_result error)
     return number;
 }
 
-/* ---- NVRTC -------------------------------------------------------------- */
+/* ---- the toolkit's libraries -------------------------------------------- */
 
-static char no_nvrtc[512];
-
-static void *nvrtc_library(void)
+/* The file that option `option` names; else the first there is of files (count
+ * of them), where the loader looks, then in the toolkit's folder. */
+static void *toolkit_library(const char *option, const char *const *files,
+                             size_t count)
 {
-    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12",
-                                        "libnvrtc.so.11.2", "libnvrtc.so"};
     char path[4096];
-    const char *asked = tn__cuda_host->option("nvrtc");
+    const char *asked = tn__cuda_host->option(option);
     if (asked && *asked)
         return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
     void *library = NULL;
-    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++)
+    for (size_t i = 0; i < count && !library; i++)
         library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; i < sizeof files / sizeof *files && !library; i++) {
+    for (size_t i = 0; i < count && !library; i++) {
         snprintf(path, sizeof path, TENON_CUDA_FOLDER "/lib64/%s", files[i]);
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
     return library;
 }
+#define COUNT(files) (sizeof files / sizeof *files)
+
+static char no_nvrtc[512];
 
 static void nvrtc_open(void)
 {
-    void *library = nvrtc_library();
+    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12",
+                                        "libnvrtc.so.11.2", "libnvrtc.so"};
+    void *library = toolkit_library("nvrtc", files, COUNT(files));
     if (!library) {
         char said[256];
         why_dlopen(said, sizeof said, "libnvrtc");
@@ -126,4 +132,38 @@ const char *tn__cuda_nvrtc_open(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, nvrtc_open);
     return no_nvrtc[0] ? no_nvrtc : NULL;
+}
+
+static char no_lt[512];
+
+static void lt_open(void)
+{
+    static const char *const files[] = {"libcublasLt.so.13",
+                                        "libcublasLt.so.12",
+                                        "libcublasLt.so.11", "libcublasLt.so"};
+    void *library = toolkit_library("cublaslt", files, COUNT(files));
+    if (!library) {
+        char said[256];
+        why_dlopen(said, sizeof said, "libcublasLt");
+        snprintf(no_lt, sizeof no_lt,
+                 "cuBLASLt is not found; install NVIDIA's libcublas, or name "
+                 "the file: TENON_CUDA_CUBLASLT=FILE (%s)",
+                 said);
+        return;
+    }
+#define FIND(field, symbol, parameters)                                       \
+    if (!find(library, #symbol, &tn__lt.field)) {                             \
+        snprintf(no_lt, sizeof no_lt,                                         \
+                 "cuBLASLt has no " #symbol ": it is older than CUDA 11");    \
+        return;                                                               \
+    }
+    TN_LT_MAP(FIND)
+#undef FIND
+}
+
+const char *tn__cuda_lt_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, lt_open);
+    return no_lt[0] ? no_lt : NULL;
 }

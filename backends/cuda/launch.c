@@ -22,7 +22,7 @@ static tn_cu_result faults_ready(tn_queue *queue)
 
 /* Work of a stream is in order, so one scratch serves all of it; cuMemFree
  * waits for the work that uses the smaller one. */
-static tn_cu_result scratch_ready(tn_queue *queue, uint64_t bytes)
+tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
         return 0;
@@ -72,7 +72,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
         parameters[count++] =
             plan->buffer[b] ? &plan->buffer[b]->pointer : &nothing;
     if (plan->flags & TN_PLAN_SCRATCH) {
-        error = scratch_ready(queue, plan->scratch_bytes);
+        error = tn__cuda_scratch(queue, plan->scratch_bytes);
         parameters[count++] = &queue->scratch;
     }
     if (!error && plan->flags & TN_PLAN_FAULTS) {
@@ -164,7 +164,22 @@ tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
     {                                                                         \
         return run_steps(queue, plan_##name, NULL, args, args->tag);          \
     }
-PRIMITIVE(matmul)
 PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
+
+static tn_status plan_matmul(const tn_target *target,
+                             const tn_program *program, const void *args,
+                             tn_plan *plan)
+{
+    (void)program;
+    return tn__cuda_host->plan_matmul(target, args, plan);
+}
+
+tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)
+{
+    tn_status status = tn__cuda_product(queue, args);
+    return status == TN_ERR_UNSUPPORTED
+               ? run_steps(queue, plan_matmul, NULL, args, args->tag)
+               : status;
+}

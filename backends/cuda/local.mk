@@ -1,6 +1,6 @@
-# What this room adds to the build: see the head of Makefile.am. The driver and
-# NVRTC are opened at run time and declared in driver.h: nothing of CUDA is
-# needed here.
+# What this room adds to the build: see the head of Makefile.am. The driver,
+# NVRTC and cuBLASLt are opened at run time and declared in driver.h and
+# cublaslt.h: nothing of CUDA is needed here.
 
 EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA
@@ -14,7 +14,8 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/memory.c \
 	backends/cuda/queue.c \
 	backends/cuda/compile.c \
-	backends/cuda/launch.c
+	backends/cuda/launch.c \
+	backends/cuda/product.c backends/cuda/cublaslt.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_cuda_la_LIBADD = $(TN_LIBS)

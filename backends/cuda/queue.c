@@ -4,7 +4,7 @@
 #include "cuda.h"
 
 /* Scratch memory up to this size is kept from one sync to the next. */
-#define SCRATCH_KEPT (16u << 20)
+#define SCRATCH_KEPT (32u << 20)
 
 /* ---- failures ----------------------------------------------------------- */
 
@@ -83,6 +83,7 @@ void tn__cuda_queue_close(tn_queue *queue)
         release(&queue->faults);
         release(&queue->scratch);
         release(&queue->words);
+        tn__cuda_choices_free(queue->choices);
         tn__cu.stream_destroy(queue->stream);
     }
     free(queue);

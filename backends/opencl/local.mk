@@ -45,7 +45,8 @@ check_PROGRAMS += tests/opencl/test_classes
 tests_opencl_test_classes_SOURCES = tests/opencl/test_classes.c
 tests_opencl_test_classes_LDADD = libtenon.la
 check_PROGRAMS += tests/opencl/test_matmul
-tests_opencl_test_matmul_SOURCES = tests/opencl/test_matmul.c tests/plugins/folder.h
+tests_opencl_test_matmul_SOURCES = tests/opencl/test_matmul.c \
+	tests/device/products.h tests/plugins/folder.h
 tests_opencl_test_matmul_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 	tests/opencl/test_oclgrind.sh

@@ -1,8 +1,10 @@
-/* Compiled where a CUDA toolkit is: the plugin's own declarations of the driver
- * and of NVRTC say what the toolkit's headers say. */
+/* Compiled where a CUDA toolkit is: the plugin's own declarations of the
+ * driver, of NVRTC and of cuBLASLt say what the toolkit's headers say. */
+#include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
 
+#include "../../backends/cuda/cublaslt.h"
 #include "../../backends/cuda/driver.h"
 
 #define SAME(ours, theirs) _Static_assert((ours) == (int)(theirs), #theirs)
@@ -65,3 +67,44 @@ TN_CUDA_DRIVER_MAP(DECLARED)
 #define DECLARED(field, symbol, parameters)                                   \
     _Static_assert(sizeof(&symbol) == sizeof(tn__nvrtc.field), #symbol);
 TN_NVRTC_MAP(DECLARED)
+#undef DECLARED
+
+/* ---- cuBLASLt ------------------------------------------------------------ */
+
+SAME(TN_LT_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED);
+SAME(TN_LT_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
+SAME(TN_LT_INVALID_VALUE, CUBLAS_STATUS_INVALID_VALUE);
+SAME(TN_LT_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
+SAME(TN_LT_R_32F, CUDA_R_32F);
+SAME(TN_LT_R_64F, CUDA_R_64F);
+SAME(TN_LT_R_16F, CUDA_R_16F);
+SAME(TN_LT_R_16BF, CUDA_R_16BF);
+SAME(TN_LT_COMPUTE_32F, CUBLAS_COMPUTE_32F);
+SAME(TN_LT_COMPUTE_64F, CUBLAS_COMPUTE_64F);
+SAME(TN_LT_COMPUTE_TF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME(TN_LT_TURN_A, CUBLASLT_MATMUL_DESC_TRANSA);
+SAME(TN_LT_TURN_B, CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(TN_LT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+SAME(TN_LT_BATCH_STRIDE, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+SAME(TN_LT_MAX_WORKSPACE, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+SAME(TN_LT_REDUCTIONS, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+SAME(TN_LT_ALIGN_A, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+SAME(TN_LT_ALIGN_B, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
+SAME(TN_LT_ALIGN_C, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
+SAME(TN_LT_ALIGN_D, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+SAME(TN_LT_PLAIN, CUBLAS_OP_N);
+SAME(TN_LT_TURNED, CUBLAS_OP_T);
+SAME(TN_LT_REDUCE_WIDE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+_Static_assert(sizeof(cublasStatus_t) == sizeof(int), "cublasStatus_t is an int");
+_Static_assert(sizeof(tn_lt_algorithm) == sizeof(cublasLtMatmulAlgo_t), "size");
+_Static_assert(sizeof(tn_lt_found) == sizeof(cublasLtMatmulHeuristicResult_t),
+               "size");
+_Static_assert(offsetof(tn_lt_found, workspace_bytes) ==
+                   offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize),
+               "workspaceSize");
+_Static_assert(offsetof(tn_lt_found, state) ==
+                   offsetof(cublasLtMatmulHeuristicResult_t, state),
+               "state");
+#define DECLARED(field, symbol, parameters)                                   \
+    _Static_assert(sizeof(&symbol) == sizeof(tn__lt.field), #symbol);
+TN_LT_MAP(DECLARED)

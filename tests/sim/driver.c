@@ -26,9 +26,11 @@ struct CUfunc_st {
 
 typedef struct work {
     struct work *next;
-    enum { COPY_IN, COPY_OUT, COPY_ON, FILL, LAUNCH, RECORD, WAIT } kind;
+    enum { COPY_IN, COPY_OUT, COPY_ON, FILL, LAUNCH, CALL, RECORD, WAIT } kind;
     tn_cu_pointer dst, src;
-    void *host;   /* COPY_OUT: where to; COPY_IN: owned copy */
+    void *host;   /* COPY_OUT: where to; COPY_IN: owned copy; CALL: owned, what
+                     the function is given */
+    sim_function *call;
     size_t bytes;
     int value;
     ptx_launch launch; /* its parameters are owned */
@@ -156,7 +158,7 @@ static void run_stream(struct CUstream_st *stream, const struct CUevent_st *to,
 
 static void work_free(work *w)
 {
-    if (w->kind == COPY_IN)
+    if (w->kind == COPY_IN || w->kind == CALL)
         free(w->host);
     if (w->kind == LAUNCH)
         free(w->launch.parameters);
@@ -185,6 +187,9 @@ static void run_work(work *w)
     switch (w->kind) {
     case LAUNCH:
         error = ptx_run(&w->launch);
+        break;
+    case CALL:
+        error = w->call(w->host);
         break;
     case RECORD:
         if (w->event && w->event->done < w->mark)
@@ -233,6 +238,34 @@ static tn_cu_result give(struct CUstream_st *stream, const work *like)
     *stream->last = w;
     stream->last = &w->next;
     return 0;
+}
+
+/* ---- for the simulated libraries ---------------------------------------- */
+
+tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
+                      const void *context, size_t bytes)
+{
+    ENTER(true);
+    work w = {.kind = CALL, .call = call, .host = malloc(bytes + 1)};
+    if (!w.host)
+        return leave(TN_CU_OUT_OF_MEMORY);
+    memcpy(w.host, context, bytes);
+    tn_cu_result error = give(stream, &w);
+    if (error)
+        free(w.host);
+    return leave(error);
+}
+
+void *sim_reach(tn_cu_pointer at, size_t bytes, const char *what)
+{
+    return sim_memory_at(at, bytes, what);
+}
+
+void sim_library_says(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    sim_say("%s", text);
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- the driver and its devices ----------------------------------------- */

@@ -16,15 +16,28 @@ cuda_sim_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 	-no-undefined
 cuda_sim_la_LIBADD = $(TN_LIBS)
 
+check_LTLIBRARIES += cublaslt_sim.la
+cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/cublaslt.c
+cublaslt_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+cublaslt_sim_la_LIBADD = $(TN_LIBS)
+
 check_PROGRAMS += tests/sim/test_sim
 tests_sim_test_sim_SOURCES = tests/sim/test_sim.c $(cuda_sim_la_SOURCES)
 tests_sim_test_sim_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+# Run by test_cuda.sh, on the simulated driver.
+check_PROGRAMS += tests/sim/products
+tests_sim_products_SOURCES = tests/sim/products.c tests/device/products.h \
+	tests/plugins/folder.h
+tests_sim_products_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/sim/test_cuda.sh
 
-check_DATA += tests/sim/driver/libcuda.so.1
+check_DATA += tests/sim/driver/libcuda.so.1 tests/sim/driver/libcublasLt.so.13
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
+tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
+	  $(LN_S) "$(abs_top_builddir)/.libs/cublaslt_sim.so" $@
 endif
 
 clean-local: clean-sim

@@ -28,6 +28,18 @@ void *sim_memory_at(tn_cu_pointer at, size_t bytes, const char *what);
 /* How many allocations live. */
 size_t sim_memory_live(void);
 
+/* ---- for the simulated libraries (driver.c) ----------------------------- */
+
+/* A library's kernel: run when its stream is, with a copy of bytes of context;
+ * 0, or what the device ends with. */
+typedef tn_cu_result sim_function(void *context);
+#define SIM_EXPORT __attribute__((visibility("default")))
+SIM_EXPORT tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
+                                 const void *context, size_t bytes);
+/* sim_memory_at, for what sim_call runs; sim_say, for the rest. */
+SIM_EXPORT void *sim_reach(tn_cu_pointer at, size_t bytes, const char *what);
+SIM_EXPORT void sim_library_says(const char *text);
+
 /* ---- kernels (ptx_parse.c, ptx_run.c) ----------------------------------- */
 
 typedef struct ptx_kernel ptx_kernel;

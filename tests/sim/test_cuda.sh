@@ -47,6 +47,9 @@ TENON_TEST_THREADS=1
 : "${TENON_TEST_PROGRAMS:=40}" "${TENON_TEST_CASES:=40}"
 export LD_LIBRARY_PATH TENON_CUDA_CODE TENON_DEVICE TENON_TEST_PLUGIN \
     TENON_TEST_THREADS TENON_TEST_PROGRAMS TENON_TEST_CASES
+# The core's own matrix products have the reference's bits.
+TENON_CUDA_MATMUL=own
+export TENON_CUDA_MATMUL
 
 refuses "cuInit: CUDA_ERROR_UNKNOWN" "a driver that does not start says so" \
     env TENON_SIM_INIT=999 tools/tenon info
@@ -74,5 +77,22 @@ succeeds "each operator's first sample has the reference's bits" \
     tests/golden/bits cuda tests/golden/samples 100000
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
     "in matrix products and convolutions, too"
+note <"$scratch/output"
+
+# The same by cuBLASLt, which is simulated through OpenBLAS.
+unset TENON_CUDA_MATMUL
+succeeds "products by cuBLASLt are the cpu's" tests/sim/products
+note <"$scratch/output"
+succeeds "and right in random cases" tests/device/test_primitives
+files=
+for name in ops/addmm ops/baddbmm ops/bmm ops/matmul ops/mm \
+    ops/nn.functional.linear ops/nn.functional.conv2d modules/linear \
+    modules/linear_nobias_3d modules/bilinear modules/conv2d modules/lstm \
+    modules/multihead_attention
+do
+    files="$files tests/golden/samples/$name.safetensors"
+done
+succeeds "samples of products, layers and convolutions pass" \
+    tests/golden/run $files
 note <"$scratch/output"
 done_testing

@@ -1,0 +1,99 @@
+/* cublaslt.h: cuBLASLt, opened at the first matrix product (driver.c). Types
+ * and numbers are those of its cublasLt.h, cublas_api.h and library_types.h,
+ * CUDA 11 and later; tests/sim/declarations.c holds them against a toolkit's
+ * own headers. Enumerations are ints there. */
+#ifndef TN_CUDA_CUBLASLT_H
+#define TN_CUDA_CUBLASLT_H
+
+#include "driver.h"
+
+typedef int tn_lt_status; /* cublasStatus_t; 0: success */
+typedef struct cublasLtContext *tn_lt_handle;
+typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
+typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
+typedef struct tn_lt_opaque *tn_lt_preference;
+
+/* cublasLtMatmulAlgo_t, cublasLtMatmulHeuristicResult_t */
+typedef struct tn_lt_algorithm {
+    uint64_t data[8];
+} tn_lt_algorithm;
+
+typedef struct tn_lt_found {
+    tn_lt_algorithm algorithm;
+    size_t workspace_bytes;
+    tn_lt_status state;
+    float waves;
+    int reserved[4];
+} tn_lt_found;
+
+/* cublasStatus_t values that are told apart here */
+enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
+       TN_LT_INVALID_VALUE = 7, TN_LT_NOT_SUPPORTED = 15 };
+
+/* cudaDataType */
+enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14 };
+
+/* cublasComputeType_t: f32 is exact to f32, TF32 is asked for */
+enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
+       TN_LT_COMPUTE_TF32 = 77 };
+
+/* Attributes: of an operation (int32_t), a layout (int32_t, int64_t), a
+ * preference (uint64_t; the others uint32_t); cublasOperation_t. */
+enum { TN_LT_TURN_A = 3, TN_LT_TURN_B = 4 };
+enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
+enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
+       TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
+enum { TN_LT_PLAIN = 0, TN_LT_TURNED = 1 };
+
+/* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a sum over k meet in f32,
+ * never in the type of the output. */
+enum { TN_LT_REDUCE_WIDE = 2 };
+
+/* name of the field, symbol, parameters */
+#define TN_LT_MAP(X)                                                          \
+    X(create, cublasLtCreate, (tn_lt_handle *handle))                         \
+    X(destroy, cublasLtDestroy, (tn_lt_handle handle))                        \
+    X(operation_create, cublasLtMatmulDescCreate,                             \
+      (tn_lt_operation *operation, int compute, int scale))                   \
+    X(operation_set, cublasLtMatmulDescSetAttribute,                          \
+      (tn_lt_operation operation, int attribute, const void *value,           \
+       size_t bytes))                                                         \
+    X(operation_destroy, cublasLtMatmulDescDestroy,                           \
+      (tn_lt_operation operation))                                            \
+    X(layout_create, cublasLtMatrixLayoutCreate,                              \
+      (tn_lt_layout *layout, int type, uint64_t rows, uint64_t columns,       \
+       int64_t ld))                                                           \
+    X(layout_set, cublasLtMatrixLayoutSetAttribute,                           \
+      (tn_lt_layout layout, int attribute, const void *value, size_t bytes))  \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy, (tn_lt_layout layout))     \
+    X(preference_create, cublasLtMatmulPreferenceCreate,                      \
+      (tn_lt_preference *preference))                                         \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute,                   \
+      (tn_lt_preference preference, int attribute, const void *value,         \
+       size_t bytes))                                                         \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy,                    \
+      (tn_lt_preference preference))                                          \
+    X(choose, cublasLtMatmulAlgoGetHeuristic,                                 \
+      (tn_lt_handle handle, tn_lt_operation operation, tn_lt_layout a,        \
+       tn_lt_layout b, tn_lt_layout c, tn_lt_layout d,                        \
+       tn_lt_preference preference, int wanted, tn_lt_found *found,           \
+       int *count))                                                           \
+    X(matmul, cublasLtMatmul,                                                 \
+      (tn_lt_handle handle, tn_lt_operation operation, const void *alpha,     \
+       const void *a, tn_lt_layout a_layout, const void *b,                   \
+       tn_lt_layout b_layout, const void *beta, const void *c,                \
+       tn_lt_layout c_layout, void *d, tn_lt_layout d_layout,                 \
+       const tn_lt_algorithm *algorithm, void *workspace,                     \
+       size_t workspace_bytes, tn_cu_stream stream))
+
+typedef struct tn_lt {
+#define TN_LT_FIELD(field, symbol, parameters) tn_lt_status(*field) parameters;
+    TN_LT_MAP(TN_LT_FIELD)
+} tn_lt;
+
+extern tn_lt tn__lt;
+
+/* NULL once tn__lt is filled, else why that cannot be. */
+const char *tn__cuda_lt_open(void);
+
+#endif

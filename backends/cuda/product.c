@@ -1,0 +1,400 @@
+/* product.c: matrix products by cuBLASLt. What it cannot have (integers, f8,
+ * matrices without neighbouring elements, no sum at all) goes the core's way,
+ * as everything does where the library is missing.
+ *
+ * cuBLASLt counts columns: a matrix whose rows lie together is the transpose of
+ * one whose columns do. So c' = b' a' is computed, and a, b and c are handed
+ * over as they lie.
+ *
+ * Which of its algorithms takes a shape is asked once; the answer is kept by
+ * the queue, whose calls the core makes one at a time. Algorithms that add
+ * parts of a sum in the output's type, or in an order that changes from run to
+ * run, are left out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublaslt.h"
+#include "cuda.h"
+
+/* What NVIDIA advises for compute capability 9.0, whose algorithms want most;
+ * what one asks for is what it gets. */
+#define WORKSPACE (32u << 20)
+#define CHOICES 512 /* a power of two */
+#define NEAR 4      /* places at which a shape may be */
+
+enum { A, B, C };
+
+/* All that a choice depends on, without gaps: bytes are compared. */
+typedef struct shape {
+    int64_t m, n, k;              /* of c' */
+    int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
+    int32_t count;                /* of matrices */
+    uint8_t dtype, turned[3];     /* turned[C] is 0 */
+    uint16_t align[3], unused;
+} shape;
+
+/* What was chosen for a shape. */
+typedef struct choice {
+    shape of;
+    bool usable; /* else cuBLASLt has no algorithm for it */
+    tn_lt_operation operation; /* owned, as the layouts are */
+    tn_lt_layout layout[3];
+    tn_lt_found found;
+} choice;
+
+struct tn_cuda_choices {
+    choice *slot[CHOICES]; /* owned; the latest ones of their hashes */
+};
+
+/* ---- the library -------------------------------------------------------- */
+
+static _Atomic(const char *) missing; /* why there is none, once it is known */
+
+const char *tn__cuda_product_note(void)
+{
+    return atomic_load(&missing);
+}
+
+/* The device's handle, made at its first product; NULL: there is none. */
+static tn_lt_handle handle_of(tn_plugin_device *device)
+{
+    tn_lt_handle handle =
+        atomic_load_explicit(&device->lt, memory_order_acquire);
+    if (handle || device->lt_failed)
+        return handle;
+    pthread_mutex_lock(&device->build_lock);
+    handle = atomic_load(&device->lt);
+    const char *why = handle ? NULL : tn__cuda_lt_open();
+    if (!handle && !why && tn__lt.create(&handle))
+        why = "cublasLtCreate fails: is the driver older than the library?";
+    if (why && !device->lt_failed)
+        tn__cuda_host->log(1, "cuda: matrix products are slow: %s", why);
+    if (why) {
+        atomic_store(&missing, why);
+        handle = NULL;
+        device->lt_failed = true;
+    }
+    atomic_store_explicit(&device->lt, handle, memory_order_release);
+    pthread_mutex_unlock(&device->build_lock);
+    return handle;
+}
+
+void tn__cuda_product_close(tn_plugin_device *device)
+{
+    tn_lt_handle handle = atomic_load(&device->lt);
+    if (handle)
+        tn__lt.destroy(handle);
+}
+
+/* ---- what it can have --------------------------------------------------- */
+
+/* A product as cuBLASLt computes it, and the calls that it takes. */
+typedef struct product {
+    shape shape;
+    const tn_strided *view[3]; /* by A, B, C of c' */
+    size_t bytes;              /* of an element */
+    uint32_t looped;           /* of the batch dimensions, the first ones */
+} product;
+
+/* x' as columns, or the turned one of such. rows and columns are x's. */
+static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
+                 int64_t rows, int64_t columns, int64_t *ld, uint8_t *turned)
+{
+    int64_t down = x->stride[mm->batch_ndim + turn];
+    int64_t across = x->stride[mm->batch_ndim + !turn];
+    if ((across == 1 || columns == 1) && (down >= columns || rows == 1)) {
+        *ld = rows == 1 ? columns : down;
+        *turned = 0;
+        return true;
+    }
+    *ld = columns == 1 ? rows : across;
+    *turned = 1;
+    return (down == 1 || rows == 1) && (across >= rows || columns == 1);
+}
+
+/* As many of the inner batch dimensions as are one stride for a, b and c. */
+static void take_batch(const tn_matmul_args *mm, product *p)
+{
+    int64_t count = 1;
+    p->looped = 0;
+    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->looped;) {
+        bool fits = true;
+        if (mm->batch[d] == 1)
+            continue;
+        for (int i = A; i <= C; i++) {
+            int64_t stride = p->view[i]->stride[d];
+            fits = fits && (count == 1 ? stride >= 0
+                                       : stride == count * p->shape.stride[i]);
+        }
+        fits = fits && mm->batch[d] <= INT32_MAX / count;
+        if (!fits)
+            p->looped = d + 1;
+        for (int i = A; i <= C && fits && count == 1; i++)
+            p->shape.stride[i] = p->view[i]->stride[d];
+        if (fits)
+            count *= mm->batch[d];
+    }
+    p->shape.count = (int32_t)count;
+}
+
+/* The greatest power of two, 256 at most, of which every matrix's place is a
+ * multiple but for the strides that cuBLASLt sees itself. */
+static uint16_t align_of(const product *p, int i)
+{
+    const tn_strided *x = p->view[i];
+    uint64_t places =
+        256 | (x->buffer->pointer + (uint64_t)x->offset * p->bytes);
+    for (uint32_t d = 0; d < p->looped; d++)
+        places |= (uint64_t)x->stride[d] * p->bytes;
+    return (uint16_t)(places & (0 - places));
+}
+
+static bool product_of(const tn_matmul_args *mm, product *p)
+{
+    static const uint8_t bytes[TN_DTYPE_END] = {
+        [TN_F64] = 8, [TN_F32] = 4, [TN_F16] = 2, [TN_BF16] = 2};
+    shape *s = &p->shape;
+    int64_t ld;
+    uint8_t by_column;
+    p->bytes = bytes[mm->c.dtype];
+    if (!p->bytes || mm->m > INT32_MAX || mm->n > INT32_MAX ||
+        mm->k > INT32_MAX || mm->m < 1 || mm->n < 1 || mm->k < 1 ||
+        !lies(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
+        return false;
+    memset(s, 0, sizeof *s);
+    s->ld[C] = ld;
+    s->k = mm->k;
+    s->dtype = (uint8_t)mm->c.dtype;
+    /* Rows of c are columns of c'; else c itself is what has columns. */
+    p->view[A] = by_column ? &mm->a : &mm->b;
+    p->view[B] = by_column ? &mm->b : &mm->a;
+    p->view[C] = &mm->c;
+    s->m = by_column ? mm->m : mm->n;
+    s->n = by_column ? mm->n : mm->m;
+    if (!lies(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
+              &s->turned[A]) ||
+        !lies(mm, p->view[B], by_column, s->n, s->k, &s->ld[B], &s->turned[B]))
+        return false;
+    take_batch(mm, p);
+    for (int i = A; i <= C; i++)
+        s->align[i] = align_of(p, i);
+    return true;
+}
+
+/* ---- algorithms --------------------------------------------------------- */
+
+static void choice_free(choice *c)
+{
+    for (int i = A; c && i <= C; i++)
+        if (c->layout[i])
+            tn__lt.layout_destroy(c->layout[i]);
+    if (c && c->operation)
+        tn__lt.operation_destroy(c->operation);
+    free(c);
+}
+
+void tn__cuda_choices_free(tn_cuda_choices *choices)
+{
+    for (size_t i = 0; choices && i < CHOICES; i++)
+        choice_free(choices->slot[i]);
+    free(choices);
+}
+
+static tn_lt_status layout_make(const shape *s, int i, int type,
+                                tn_lt_layout *out)
+{
+    /* As it lies: before it is turned. */
+    int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
+    uint64_t down = (uint64_t)(s->turned[i] ? columns : rows);
+    uint64_t across = (uint64_t)(s->turned[i] ? rows : columns);
+    tn_lt_status e = tn__lt.layout_create(out, type, down, across, s->ld[i]);
+    if (!e && s->count > 1)
+        e = tn__lt.layout_set(*out, TN_LT_BATCH_COUNT, &s->count,
+                              sizeof s->count);
+    if (!e && s->count > 1)
+        e = tn__lt.layout_set(*out, TN_LT_BATCH_STRIDE, &s->stride[i],
+                              sizeof s->stride[i]);
+    return e;
+}
+
+static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
+{
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t wide = TN_LT_REDUCE_WIDE;
+    static const int attribute[] = {TN_LT_ALIGN_A, TN_LT_ALIGN_B,
+                                    TN_LT_ALIGN_C, TN_LT_ALIGN_D};
+    tn_lt_preference preference = NULL;
+    int count = 0;
+    tn_lt_status e = tn__lt.preference_create(&preference);
+    if (e)
+        return e;
+    e = tn__lt.preference_set(preference, TN_LT_MAX_WORKSPACE, &workspace,
+                              sizeof workspace);
+    if (!e)
+        e = tn__lt.preference_set(preference, TN_LT_REDUCTIONS, &wide,
+                                  sizeof wide);
+    for (int i = 0; i < 4 && !e; i++) {
+        uint32_t align = c->of.align[i < C ? i : C];
+        e = tn__lt.preference_set(preference, attribute[i], &align,
+                                  sizeof align);
+    }
+    if (!e)
+        e = tn__lt.choose(handle, c->operation, c->layout[A], c->layout[B],
+                          c->layout[C], c->layout[C], preference, 1, &c->found,
+                          &count);
+    tn__lt.preference_destroy(preference);
+    return e ? e : count ? c->found.state : TN_LT_NOT_SUPPORTED;
+}
+
+/* NULL: no memory. */
+static choice *choice_make(const tn_plugin_device *device,
+                           tn_lt_handle handle, const shape *s)
+{
+    static const int types[TN_DTYPE_END] = {[TN_F64] = TN_LT_R_64F,
+                                            [TN_F32] = TN_LT_R_32F,
+                                            [TN_F16] = TN_LT_R_16F,
+                                            [TN_BF16] = TN_LT_R_16BF};
+    const bool wide = s->dtype == TN_F64;
+    const int compute = wide ? TN_LT_COMPUTE_64F
+                        : device->tf32 && s->dtype == TN_F32
+                            ? TN_LT_COMPUTE_TF32
+                            : TN_LT_COMPUTE_32F;
+    choice *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->of = *s;
+    tn_lt_status e = tn__lt.operation_create(
+        &c->operation, compute, wide ? TN_LT_R_64F : TN_LT_R_32F);
+    for (int i = A; i <= B && !e; i++) {
+        int32_t turn = s->turned[i] ? TN_LT_TURNED : TN_LT_PLAIN;
+        e = tn__lt.operation_set(c->operation, i == A ? TN_LT_TURN_A
+                                                      : TN_LT_TURN_B,
+                                 &turn, sizeof turn);
+    }
+    for (int i = A; i <= C && !e; i++)
+        e = layout_make(s, i, types[s->dtype], &c->layout[i]);
+    if (!e)
+        e = algorithm_find(handle, c);
+    c->usable = !e;
+    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them "
+                       "(status %d)", e ? "has no" : "takes",
+                       (long long)s->m, (long long)s->n, (long long)s->k,
+                       (int)s->count, e);
+    return c;
+}
+
+static size_t hash_of(const shape *s)
+{
+    const unsigned char *at = (const unsigned char *)s;
+    uint64_t hash = 0, word;
+    for (size_t i = 0; i < sizeof *s; i += sizeof word) {
+        memcpy(&word, at + i, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return (size_t)(hash >> 40) & (CHOICES - 1);
+}
+_Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
+
+static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
+                               const shape *s)
+{
+    if (!queue->choices)
+        queue->choices = calloc(1, sizeof *queue->choices);
+    if (!queue->choices)
+        return NULL;
+    const size_t first = hash_of(s);
+    choice **slot = &queue->choices->slot[first];
+    for (size_t i = 0; i < NEAR; i++) {
+        choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];
+        if (*at && memcmp(&(*at)->of, s, sizeof *s) == 0)
+            return (*at)->usable ? *at : NULL;
+        if (!*at) {
+            slot = at;
+            break;
+        }
+    }
+    choice_free(*slot);
+    *slot = choice_make(queue->device, handle, s);
+    return *slot && (*slot)->usable ? *slot : NULL;
+}
+
+/* ---- a product ---------------------------------------------------------- */
+
+static void *place(const tn_strided *x, int64_t element, size_t bytes)
+{
+    /* A device's address: the host never looks there. */
+    return (void *)(uintptr_t)(x->buffer->pointer +
+                               (uint64_t)(x->offset + element) * bytes);
+}
+
+/* The calls of a product, one for each point of the looped dimensions. */
+static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
+                         const tn_matmul_args *mm, const product *p,
+                         const choice *c)
+{
+    const float alpha32 = (float)mm->alpha, beta32 = (float)mm->beta;
+    const bool wide = p->shape.dtype == TN_F64;
+    const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
+    const void *beta = wide ? (const void *)&mm->beta : &beta32;
+    int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
+    uint32_t d;
+    do {
+        void *out = place(p->view[C], element[C], p->bytes);
+        tn_lt_status e = tn__lt.matmul(
+            handle, c->operation, alpha,
+            place(p->view[A], element[A], p->bytes), c->layout[A],
+            place(p->view[B], element[B], p->bytes), c->layout[B], beta, out,
+            c->layout[C], out, c->layout[C], &c->found.algorithm,
+            (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
+            queue->stream);
+        if (e)
+            return e;
+        for (d = p->looped; d-- > 0;) {
+            bool more = ++at[d] < mm->batch[d];
+            for (int i = A; i <= C; i++)
+                element[i] += p->view[i]->stride[d] *
+                              (more ? 1 : 1 - mm->batch[d]);
+            if (more)
+                break;
+            at[d] = 0;
+        }
+    } while (d != UINT32_MAX);
+    return 0;
+}
+
+static bool has_points(const tn_matmul_args *mm)
+{
+    for (uint32_t d = 0; d < mm->batch_ndim; d++)
+        if (mm->batch[d] < 1)
+            return false;
+    return true;
+}
+
+tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
+{
+    tn_plugin_device *device = queue->device;
+    product p;
+    if (device->own_products || !has_points(mm) || !product_of(mm, &p))
+        return TN_ERR_UNSUPPORTED;
+    tn_cu_result error = tn__cuda_enter(device);
+    if (error)
+        return tn__cuda_fail(device, "cuCtxSetCurrent", error);
+    tn_lt_handle handle = handle_of(device);
+    if (!handle)
+        return device->lt_wanted
+                   ? tn__cuda_host->fail(TN_ERR_NO_DEVICE,
+                                         "TENON_CUDA_MATMUL=cublaslt: %s",
+                                         atomic_load(&missing))
+                   : TN_ERR_UNSUPPORTED;
+    const choice *c = choice_of(queue, handle, &p.shape);
+    /* Without room for its workspace the own kernel, which has none, serves. */
+    if (!c || tn__cuda_scratch(queue, c->found.workspace_bytes))
+        return TN_ERR_UNSUPPORTED;
+    tn_lt_status e = call(queue, handle, mm, &p, c);
+    if (e)
+        return tn__cuda_host->fail(
+            e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
+            "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
+    return tn__cuda_queue_given(queue, mm->tag);
+}

@@ -1,0 +1,422 @@
+/* cublaslt.c: a libcublasLt.so.13 for the simulated driver: the functions that
+ * backends/cuda calls, which compute by OpenBLAS when the stream runs. What the
+ * library asks of its callers is checked: dimensions that belong together,
+ * places aligned as was promised, a workspace as large as was said, memory that
+ * is there. Halves are multiplied in float and rounded once. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../backends/cuda/cublaslt.h"
+#include "sim.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define DECLARE(field, symbol, parameters) EXPORT tn_lt_status symbol parameters;
+TN_LT_MAP(DECLARE)
+#undef DECLARE
+
+/* Each algorithm found wants so much; it is overwritten, as real ones do. */
+#define WORKSPACE 4096
+
+struct cublasLtContext {
+    int unused;
+};
+
+/* An operation, a layout or a preference, as it was set. */
+struct tn_lt_opaque {
+    int compute, turned[2];                   /* of an operation */
+    int type, count;                          /* of a layout */
+    int64_t rows, columns, ld, stride;
+    uint64_t workspace;                       /* of a preference */
+    uint32_t reductions, align[4];
+};
+typedef struct tn_lt_opaque opaque;
+
+typedef struct product {
+    int type, turned[2], count;
+    int64_t m, n, k, ld[3], stride[3];
+    tn_cu_pointer a, b, c, d, workspace;
+    double alpha, beta;
+} product;
+
+/* ---- OpenBLAS, and the driver ------------------------------------------- */
+
+enum { BY_COLUMN = 102, PLAIN = 111, TURNED = 112 };
+
+static struct {
+    void (*threads)(int count);
+    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha,
+                  const float *a, int lda, const float *b, int ldb, float beta,
+                  float *c, int ldc);
+    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha,
+                  const double *a, int lda, const double *b, int ldb,
+                  double beta, double *c, int ldc);
+    tn_cu_result (*call)(tn_cu_stream stream, sim_function *call,
+                         const void *context, size_t bytes);
+    void *(*reach)(tn_cu_pointer at, size_t bytes, const char *what);
+    void (*say)(const char *text);
+} use;
+
+static bool find(void *library, const char *name, void *out)
+{
+    void *found = library ? dlsym(library, name) : NULL;
+    memcpy(out, &found, sizeof found);
+    return found != NULL;
+}
+
+static bool open_all(void)
+{
+    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    bool all = find(blas, "openblas_set_num_threads", &use.threads) &&
+               find(blas, "cblas_sgemm", &use.sgemm) &&
+               find(blas, "cblas_dgemm", &use.dgemm) &&
+               find(driver, "sim_call", &use.call) &&
+               find(driver, "sim_reach", &use.reach) &&
+               find(driver, "sim_library_says", &use.say);
+    if (all)
+        use.threads(1);
+    return all;
+}
+
+/* ---- halves ------------------------------------------------------------- */
+
+static float widened(uint16_t half, int type)
+{
+    float f;
+    uint32_t bits = (uint32_t)half << 16;
+    if (type == TN_LT_R_16F) {
+        /* The exponent's bias is 127, not 15; 2^112 mends subnormals too. */
+        uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
+        if (rest >= 0x7c00u << 13) {
+            bits = 0x7f800000u | rest;
+        } else {
+            memcpy(&f, &rest, sizeof f);
+            f *= 0x1p112f;
+            memcpy(&bits, &f, sizeof bits);
+        }
+        bits |= (uint32_t)(half & 0x8000) << 16;
+    }
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* To the nearest, ties to even. */
+static uint16_t narrowed(float f, int type)
+{
+    uint32_t bits, sign;
+    memcpy(&bits, &f, sizeof bits);
+    sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    if (bits > 0x7f800000)
+        return (uint16_t)(sign | (type == TN_LT_R_16F ? 0x7e00 : 0x7fc0));
+    if (type == TN_LT_R_16BF)
+        return (uint16_t)(sign | (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (bits >= 0x477ff000) /* 65520 */
+        return (uint16_t)(sign | 0x7c00);
+    if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
+        memcpy(&f, &bits, sizeof f);
+        f += 0.5f; /* whose last place is 2^-24 */
+        memcpy(&bits, &f, sizeof bits);
+        return (uint16_t)(sign | (bits - 0x3f000000));
+    }
+    bits -= 112u << 23;
+    return (uint16_t)(sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13);
+}
+
+/* ---- a product, when its stream runs ------------------------------------ */
+
+static size_t bytes_of(int type)
+{
+    return type == TN_LT_R_64F ? 8 : type == TN_LT_R_32F ? 4 : 2;
+}
+
+/* A matrix's floats: where it lies, or converted into *owned. */
+static const float *floats(const product *p, const char *at, int64_t count,
+                           float **owned)
+{
+    if (p->type == TN_LT_R_32F)
+        return (const float *)(const void *)at;
+    *owned = malloc((size_t)count * sizeof **owned);
+    for (int64_t i = 0; *owned && i < count; i++) {
+        uint16_t half;
+        memcpy(&half, at + i * 2, 2);
+        (*owned)[i] = widened(half, p->type);
+    }
+    return *owned;
+}
+
+static void one_single(const product *p, const int64_t span[3], const char *a,
+                       const char *b, char *d)
+{
+    float *owned[3] = {NULL, NULL, NULL};
+    const float *x = floats(p, a, span[0], &owned[0]);
+    const float *y = floats(p, b, span[1], &owned[1]);
+    const float *z = floats(p, d, span[2], &owned[2]);
+    float *out = p->type == TN_LT_R_32F ? (float *)(void *)d : owned[2];
+    if (!x || !y || !z)
+        abort();
+    use.sgemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,
+              p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n, (int)p->k,
+              (float)p->alpha, x, (int)p->ld[0], y, (int)p->ld[1],
+              (float)p->beta, out, (int)p->ld[2]);
+    for (int64_t j = 0; owned[2] && j < p->n; j++)
+        for (int64_t i = 0; i < p->m; i++) {
+            uint16_t half = narrowed(out[j * p->ld[2] + i], p->type);
+            memcpy(d + (j * p->ld[2] + i) * 2, &half, 2);
+        }
+    for (int i = 0; i < 3; i++)
+        free(owned[i]);
+}
+
+static tn_cu_result run(void *context)
+{
+    const product *p = context;
+    const int64_t bytes = (int64_t)bytes_of(p->type);
+    const int64_t rows[3] = {p->turned[0] ? p->k : p->m,
+                             p->turned[1] ? p->n : p->k, p->m};
+    const int64_t columns[3] = {p->turned[0] ? p->m : p->k,
+                                p->turned[1] ? p->k : p->n, p->n};
+    const tn_cu_pointer at[3] = {p->a, p->b, p->d};
+    static const char *const what[3] = {"cublasLtMatmul's read of A",
+                                        "cublasLtMatmul's read of B",
+                                        "cublasLtMatmul's write"};
+    char *reached[3];
+    int64_t span[3];
+    for (int i = 0; i < 3; i++) {
+        span[i] = (columns[i] - 1) * p->ld[i] + rows[i];
+        int64_t all = (p->count - 1) * p->stride[i] + span[i];
+        reached[i] = use.reach(at[i], (size_t)(all * bytes), what[i]);
+        if (!reached[i])
+            return TN_CU_ILLEGAL_ADDRESS;
+    }
+    void *workspace = use.reach(p->workspace, WORKSPACE, "its workspace");
+    if (!workspace)
+        return TN_CU_ILLEGAL_ADDRESS;
+    memset(workspace, 0x5a, WORKSPACE);
+    for (int64_t i = 0; i < p->count; i++) {
+        const char *a = reached[0] + i * p->stride[0] * bytes;
+        const char *b = reached[1] + i * p->stride[1] * bytes;
+        char *d = reached[2] + i * p->stride[2] * bytes;
+        if (p->type != TN_LT_R_64F)
+            one_single(p, span, a, b, d);
+        else
+            use.dgemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,
+                      p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n,
+                      (int)p->k, p->alpha, (const double *)(const void *)a,
+                      (int)p->ld[0], (const double *)(const void *)b,
+                      (int)p->ld[1], p->beta, (double *)(void *)d,
+                      (int)p->ld[2]);
+    }
+    return 0;
+}
+
+/* ---- what can be computed ------------------------------------------------ */
+
+static bool refuse(const char *why)
+{
+    use.say(why);
+    return false;
+}
+
+static bool fill(const opaque *operation, const opaque *a, const opaque *b,
+                 const opaque *c, product *p)
+{
+    const opaque *each[3] = {a, b, c};
+    *p = (product){.type = c->type, .count = c->count,
+                   .turned = {operation->turned[0], operation->turned[1]},
+                   .m = c->rows, .n = c->columns,
+                   .k = operation->turned[0] ? a->rows : a->columns};
+    int wide = c->type == TN_LT_R_64F;
+    if (a->type != c->type || b->type != c->type ||
+        wide != (operation->compute == TN_LT_COMPUTE_64F))
+        return refuse("cuBLASLt: types that do not go together");
+    if ((p->turned[0] ? a->columns : a->rows) != p->m ||
+        (p->turned[1] ? b->columns : b->rows) != p->k ||
+        (p->turned[1] ? b->rows : b->columns) != p->n)
+        return refuse("cuBLASLt: sizes that do not go together");
+    for (int i = 0; i < 3; i++) {
+        if (each[i]->ld < each[i]->rows || each[i]->count != c->count ||
+            each[i]->rows < 1 || each[i]->columns < 1)
+            return refuse("cuBLASLt: a layout that cannot be");
+        p->ld[i] = each[i]->ld;
+        p->stride[i] = each[i]->stride;
+    }
+    return true;
+}
+
+/* ---- the library --------------------------------------------------------- */
+
+tn_lt_status cublasLtCreate(tn_lt_handle *handle)
+{
+    *handle = open_all() ? calloc(1, sizeof **handle) : NULL;
+    return *handle ? 0 : TN_LT_NOT_INITIALIZED;
+}
+
+tn_lt_status cublasLtDestroy(tn_lt_handle handle)
+{
+    free(handle);
+    return 0;
+}
+
+static tn_lt_status make(opaque **out, opaque like)
+{
+    *out = malloc(sizeof **out);
+    if (!*out)
+        return TN_LT_ALLOC_FAILED;
+    **out = like;
+    return 0;
+}
+
+static tn_lt_status drop(opaque *object)
+{
+    free(object);
+    return 0;
+}
+
+static tn_lt_status set(void *field, size_t wanted, const void *value,
+                        size_t bytes)
+{
+    if (!field || bytes != wanted)
+        return TN_LT_INVALID_VALUE;
+    memcpy(field, value, bytes);
+    return 0;
+}
+
+tn_lt_status cublasLtMatmulDescCreate(tn_lt_operation *operation, int compute,
+                                      int scale)
+{
+    if (scale != (compute == TN_LT_COMPUTE_64F ? TN_LT_R_64F : TN_LT_R_32F))
+        return TN_LT_NOT_SUPPORTED;
+    return make(operation, (opaque){.compute = compute});
+}
+
+tn_lt_status cublasLtMatmulDescSetAttribute(tn_lt_operation operation,
+                                            int attribute, const void *value,
+                                            size_t bytes)
+{
+    bool known = attribute == TN_LT_TURN_A || attribute == TN_LT_TURN_B;
+    return set(known ? &operation->turned[attribute == TN_LT_TURN_B] : NULL,
+               sizeof(int32_t), value, bytes);
+}
+
+tn_lt_status cublasLtMatmulDescDestroy(tn_lt_operation operation)
+{
+    return drop(operation);
+}
+
+tn_lt_status cublasLtMatrixLayoutCreate(tn_lt_layout *layout, int type,
+                                        uint64_t rows, uint64_t columns,
+                                        int64_t ld)
+{
+    return make(layout, (opaque){.type = type, .count = 1,
+                                 .rows = (int64_t)rows,
+                                 .columns = (int64_t)columns, .ld = ld});
+}
+
+tn_lt_status cublasLtMatrixLayoutSetAttribute(tn_lt_layout layout,
+                                              int attribute, const void *value,
+                                              size_t bytes)
+{
+    if (attribute == TN_LT_BATCH_COUNT)
+        return set(&layout->count, sizeof layout->count, value, bytes);
+    return set(attribute == TN_LT_BATCH_STRIDE ? &layout->stride : NULL,
+               sizeof layout->stride, value, bytes);
+}
+
+tn_lt_status cublasLtMatrixLayoutDestroy(tn_lt_layout layout)
+{
+    return drop(layout);
+}
+
+tn_lt_status cublasLtMatmulPreferenceCreate(tn_lt_preference *preference)
+{
+    return make(preference, (opaque){.align = {256, 256, 256, 256}});
+}
+
+tn_lt_status cublasLtMatmulPreferenceSetAttribute(tn_lt_preference preference,
+                                                  int attribute,
+                                                  const void *value,
+                                                  size_t bytes)
+{
+    if (attribute == TN_LT_MAX_WORKSPACE)
+        return set(&preference->workspace, sizeof preference->workspace, value,
+                   bytes);
+    if (attribute == TN_LT_REDUCTIONS)
+        return set(&preference->reductions, sizeof(uint32_t), value, bytes);
+    bool align = attribute >= TN_LT_ALIGN_A && attribute <= TN_LT_ALIGN_D;
+    return set(align ? &preference->align[attribute - TN_LT_ALIGN_A] : NULL,
+               sizeof(uint32_t), value, bytes);
+}
+
+tn_lt_status cublasLtMatmulPreferenceDestroy(tn_lt_preference preference)
+{
+    return drop(preference);
+}
+
+/* The algorithm found remembers what it may count on. */
+tn_lt_status cublasLtMatmulAlgoGetHeuristic(
+    tn_lt_handle handle, tn_lt_operation operation, tn_lt_layout a,
+    tn_lt_layout b, tn_lt_layout c, tn_lt_layout d,
+    tn_lt_preference preference, int wanted, tn_lt_found *found, int *count)
+{
+    product p;
+    const char *none = getenv("TENON_SIM_NO_ALGORITHM"); /* m */
+    *count = 0;
+    if (!handle || wanted < 1 || c != d)
+        return TN_LT_INVALID_VALUE;
+    if (!fill(operation, a, b, c, &p) || preference->workspace < WORKSPACE ||
+        (none && atoi(none) == p.m))
+        return TN_LT_NOT_SUPPORTED;
+    *found = (tn_lt_found){.workspace_bytes = WORKSPACE};
+    for (int i = 0; i < 4; i++)
+        found->algorithm.data[i] = preference->align[i];
+    found->algorithm.data[4] = (uint64_t)p.m;
+    found->algorithm.data[5] = (uint64_t)p.n;
+    found->algorithm.data[6] = (uint64_t)p.k;
+    *count = 1;
+    return 0;
+}
+
+static bool keeps_promises(const product *p, const tn_lt_algorithm *algorithm,
+                           size_t workspace_bytes)
+{
+    const tn_cu_pointer at[4] = {p->a, p->b, p->c, p->d};
+    for (int i = 0; i < 4; i++)
+        if (at[i] % algorithm->data[i])
+            return refuse("cuBLASLt: a matrix is less aligned than promised");
+    if (algorithm->data[4] != (uint64_t)p->m ||
+        algorithm->data[5] != (uint64_t)p->n ||
+        algorithm->data[6] != (uint64_t)p->k)
+        return refuse("cuBLASLt: an algorithm for another shape");
+    if (workspace_bytes < WORKSPACE)
+        return refuse("cuBLASLt: less workspace than the algorithm wants");
+    return true;
+}
+
+tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
+                            const void *alpha, const void *a,
+                            tn_lt_layout a_layout, const void *b,
+                            tn_lt_layout b_layout, const void *beta,
+                            const void *c, tn_lt_layout c_layout, void *d,
+                            tn_lt_layout d_layout,
+                            const tn_lt_algorithm *algorithm, void *workspace,
+                            size_t workspace_bytes, tn_cu_stream stream)
+{
+    product p;
+    if (!handle || c != d || c_layout != d_layout ||
+        !fill(operation, a_layout, b_layout, c_layout, &p))
+        return TN_LT_INVALID_VALUE;
+    bool wide = p.type == TN_LT_R_64F;
+    p.alpha = wide ? *(const double *)alpha : *(const float *)alpha;
+    p.beta = wide ? *(const double *)beta : *(const float *)beta;
+    p.a = (tn_cu_pointer)(uintptr_t)a;
+    p.b = (tn_cu_pointer)(uintptr_t)b;
+    p.c = (tn_cu_pointer)(uintptr_t)c;
+    p.d = (tn_cu_pointer)(uintptr_t)d;
+    p.workspace = (tn_cu_pointer)(uintptr_t)workspace;
+    if (!keeps_promises(&p, algorithm, workspace_bytes))
+        return TN_LT_INVALID_VALUE;
+    return use.call(stream, run, &p, sizeof p) ? 13 : 0; /* EXECUTION_FAILED */
+}
