@@ -21,11 +21,14 @@ typedef struct pooling {
     const tn_pool_args *args;
     const tn_cpu_pool_routines *routines;
     const tn_cpu_conv_routines *more; /* join */
+    const tn_cpu_routines *all;
     int64_t bytes;
     int64_t planes, planes_per_task;
     /* What is written and read, as planes: strides of n, c, h; of w it is 1. */
     int64_t band;       /* rows of what is written */
-    int64_t *count[2];  /* of each window, along each axis */
+    int64_t *count[2];  /* mean: of each window, along each axis */
+    int32_t *place;     /* greatest: of each window of a band, from its first */
+    int32_t *first;     /* and for each column: first_inside */
     const void *least;  /* the lowest number */
     atomic_int failed;
     atomic_int *outside; /* an index beyond its plane was met */
@@ -69,12 +72,23 @@ static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
     return at >= 0 ? at : at + (-at + d - 1) / d * d;
 }
 
+/* What is the same for all planes: p->place, p->first. */
+static void find_places(const pooling *p)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1];
+    for (int64_t i = 0, k = 0; i < p->band; i++)
+        for (int64_t j = 0; j < columns; j++, k++)
+            p->place[k] = (int32_t)(i * args->stride[0] * args->in_size[1] +
+                                    j * args->stride[1]);
+    for (int64_t j = 0; j < columns; j++)
+        p->first[j] = (int32_t)first_inside(args, 1, j);
+}
+
 /* What max_plane works on: for each output of a band, */
 typedef struct max_work {
-    char *element;  /* one element of all windows of the band */
-    int32_t *at;    /* index of the greatest */
-    int32_t *place; /* of each window of a band, from its first one */
-    int32_t *first; /* and for each column: first_inside */
+    char *element; /* one element of all windows of the band */
+    int32_t *at;   /* index of the greatest */
 } max_work;
 
 /* Element (k, l) of the windows in rows [i0, i1), in lines without gaps: where
@@ -106,9 +120,8 @@ static void max_band(const pooling *p, const char *in, char *out,
     int64_t i0, i1, j0, j1, r, c;
     for (int64_t i = low; i < high; i++) {
         int32_t row = (int32_t)(first_inside(args, 0, i) * width);
-        int32_t *at = work->at + (i - low) * columns;
-        for (int64_t j = 0; j < columns; j++)
-            at[j] = row + work->first[j];
+        p->all->op[TN_K_ADD][CPU_I32](work->at + (i - low) * columns,
+                                      p->first, &row, NULL, columns, 2);
     }
     p->routines->copy(out, columns, 1, p->least, 0, 0, high - low, columns, 0);
     for (int64_t k = 0; k < args->kernel[0]; k++) {
@@ -122,34 +135,25 @@ static void max_band(const pooling *p, const char *in, char *out,
             read_element(p, in, i0, i1, j0, j1, y, j0 * args->stride[1] + c,
                          work->element);
             p->routines->greater(out + from * p->bytes, work->at + from,
-                                 work->element, work->place,
+                                 work->element, p->place,
                                  (int32_t)(y * width + c),
                                  (i1 - i0) * columns);
         }
     }
-    for (int64_t i = 0; i < (high - low) * columns; i++)
-        index[i] = work->at[i];
+    p->all->cast[CPU_I32][CPU_I64](index, work->at, NULL, NULL,
+                                   (high - low) * columns, 0);
 }
 
 static bool max_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
     int64_t rows = args->out_size[0], columns = args->out_size[1];
-    int64_t numel = tn__cpu_min(p->band, rows) * columns;
-    char *memory = tn__cpu_scratch(
-        (size_t)(numel * (p->bytes + 8) + columns * 4));
+    int64_t numel = p->band * columns;
+    char *memory = tn__cpu_scratch((size_t)(numel * (p->bytes + 4)));
     if (!memory)
         return false;
-    max_work work = {.element = memory};
-    work.at = (int32_t *)(memory + numel * p->bytes);
-    work.place = work.at + numel;
-    work.first = work.place + numel;
-    for (int64_t i = 0; i < numel; i++)
-        work.place[i] =
-            (int32_t)(i / columns * args->stride[0] * args->in_size[1] +
-                      i % columns * args->stride[1]);
-    for (int64_t j = 0; j < columns; j++)
-        work.first[j] = (int32_t)first_inside(args, 1, j);
+    max_work work = {.element = memory,
+                     .at = (int32_t *)(memory + numel * p->bytes)};
     const char *in = plane_of(p, &args->in, plane, p->bytes);
     char *out = plane_of(p, &args->out, plane, p->bytes);
     int64_t *index = (int64_t *)plane_of(p, &args->index, plane, 8);
@@ -380,22 +384,33 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
     pooling p = {.args = args, .routines = queue->routines->pool[type],
                  .outside = &outside,
                  .more = queue->routines->conv[type],
+                 .all = queue->routines,
                  .bytes = type == CPU_F32 ? 4 : 8,
                  .planes = args->count * args->channels};
     static const float least_f32 = -__builtin_inff();
     static const double least_f64 = -__builtin_inf();
     p.least = type == CPU_F32 ? (const void *)&least_f32 : &least_f64;
-    p.band = greater(BAND / (max ? 1 : lane_count(args)) / args->out_size[1],
-                     1);
+    int64_t rows = args->out_size[0], columns = args->out_size[1];
+    p.band = tn__cpu_min(
+        greater(BAND / (max ? 1 : lane_count(args)) / columns, 1), rows);
     int64_t work = greater(args->in_size[0] * args->in_size[1],
-                           args->out_size[0] * args->out_size[1] * area);
+                           rows * columns * area);
     p.planes_per_task = TASK_WORK / work + 1;
-    if (!max) {
-        p.count[0] = malloc((size_t)(args->out_size[0] + args->out_size[1]) *
-                            sizeof *p.count[0]);
-        if (!p.count[0])
-            return tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory");
-        p.count[1] = p.count[0] + args->out_size[0];
+    size_t table = 0;
+    if (args->kind == TN_POOL_MAX)
+        table = (size_t)((p.band + 1) * columns) * sizeof *p.place;
+    else if (!max)
+        table = (size_t)(rows + columns) * sizeof *p.count[0];
+    void *owned = table > 0 ? malloc(table) : NULL;
+    if (table > 0 && !owned)
+        return tn__cpu_host->fail(TN_ERR_MEMORY, "pool: out of memory");
+    if (args->kind == TN_POOL_MAX) {
+        p.place = owned;
+        p.first = p.place + p.band * columns;
+        find_places(&p);
+    } else if (!max) {
+        p.count[0] = owned;
+        p.count[1] = p.count[0] + rows;
         for (int a = 0; a < 2; a++)
             count_elements(args, a, p.count[a]);
     }
@@ -404,7 +419,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
         run_task(&p, 0);
     else
         tn__cpu_host->parallel_for(tasks, run_task, &p);
-    free(p.count[0]);
+    free(owned);
     if (atomic_load(&outside)) /* the general way says which */
         return declined("an index lies outside its plane");
     return atomic_load(&p.failed)
