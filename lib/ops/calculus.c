@@ -378,9 +378,38 @@ tn_status tn__run_corrcoef(tn__call *call)
 
 /* ---- sums of exponentials ---- */
 
-/* Each round doubles the length of the sums: Hillis and Steele, CACM 29
- * (1986). A common maximum would lose the beginning of a row that rises by
- * more than the exponent's range. */
+/* Sums of neighbours, half as many, are summed up the same way; they are the
+ * result's odd elements, and each with x behind it the even ones: Brent and
+ * Kung, IEEE Trans. Comp. 31 (1982). A common maximum would lose the beginning
+ * of a row that rises by more than the exponent's range. */
+static tn_tensor *log_sums(tn_tensor *x, int dim)
+{
+    int64_t size = x && x->ndim ? x->shape[dim] : 1, pairs = size / 2;
+    if (!x || pairs == 0)
+        return x;
+    tn_tensor *odd = log_sums(
+        tn_logaddexp(tn_slice(x, dim, 0, 2 * pairs, 2),
+                     tn_slice(x, dim, 1, 2 * pairs, 2)),
+        dim);
+    int64_t after = (size - 1) / 2; /* even ones but the first */
+    tn_tensor *even = tn_narrow(x, dim, 0, 1);
+    if (after > 0)
+        even = join(even,
+                    tn_logaddexp(tn_narrow(odd, dim, 0, after),
+                                 tn_slice(x, dim, 2, size, 2)),
+                    dim);
+    tn_tensor *const both[] = {
+        size % 2 ? tn_narrow(even, dim, 0, pairs) : even, odd};
+    tn_tensor *out = even && odd ? tn_stack(both, 2, dim + 1) : NULL;
+    if (!out)
+        return NULL;
+    tn_dims_list shape = {x->ndim, {0}};
+    for (int d = 0; d < x->ndim; d++)
+        shape.dim[d] = d == dim ? 2 * pairs : x->shape[d];
+    out = tn_reshape(out, shape);
+    return size % 2 ? join(out, tn_narrow(even, dim, pairs, 1), dim) : out;
+}
+
 tn_status tn__run_logcumsumexp(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LOGCUMSUMEXP_INPUT);
@@ -395,13 +424,10 @@ tn_status tn__run_logcumsumexp(tn__call *call)
      * gradient is e to a difference of such sums. */
     tn_dtype dtype = x->dtype, wide = dtype == TN_F32 ? TN_F64 : TN_F32;
     bool narrow = dtype != TN_F64;
-    tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : tn_clone(x);
-    int64_t size = x->ndim ? x->shape[dim] : 1;
-    for (int64_t have = 1; have < size && sum; have *= 2)
-        sum = join(tn_narrow(sum, dim, 0, have),
-                   tn_logaddexp(tn_narrow(sum, dim, have, size - have),
-                                tn_narrow(sum, dim, 0, size - have)),
-                   dim);
+    tn_tensor *sum = narrow ? tn_to_dtype(x, wide) : x;
+    sum = log_sums(sum, dim);
+    if (!narrow && sum == x)
+        sum = tn_clone(x);
     return tn__give(call, narrow ? tn_to_dtype(sum, dtype) : sum);
 }
 
