@@ -86,6 +86,8 @@ tn_status tn__run_col2im(tn__call *call)
         "let i = div(h, sh); let j = div(w, sw);"
         "like(rsum(where((i * sh == h) & (j * sw == w), x[i, j; 0],"
         "                like(0, x))), x)");
+    static tn__formula each = TN__FORMULA( /* strides of 1 */
+        "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
     tn_tensor *x = tn__call_tensor(call, TN__ARG_COL2IM_INPUT);
     tn__window w;
     tn_status status =
@@ -106,7 +108,9 @@ tn_status tn__run_col2im(tn__call *call)
     const int64_t shape[] = {batched ? x->shape[0] : 1, channels, w.in[0],
                              w.in[1]};
     const tn_dtype dtype[] = {x->dtype, 0, 0};
-    const tn__kernel *kernel = tn__formula_kernel(&fold, dtype);
+    bool steps = w.stride[0] != 1 || w.stride[1] != 1;
+    const tn__kernel *kernel =
+        tn__formula_kernel(steps ? &fold : &each, dtype);
     tn_tensor *out =
         kernel ? tn__tensor_new(x->storage->device, x->dtype, 3 + batched,
                                 shape + !batched, "col2im")
@@ -141,6 +145,6 @@ tn_status tn__run_col2im(tn__call *call)
         step *= shape[d];
     }
     const tn_number param[] = {{.i = w.stride[0]}, {.i = w.stride[1]}};
-    return tn__kernel_launch(out->storage->device, kernel, &space, param,
-                             "col2im");
+    return tn__kernel_launch(out->storage->device, kernel, &space,
+                             steps ? param : NULL, "col2im");
 }

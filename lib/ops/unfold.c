@@ -64,6 +64,8 @@ tn_status tn__run_windows_backward(tn__call *call)
         "windows_backward(g, at: offset; step: i64) ="
         "let q = div(at, step);"
         "like(rsum(where((at >= 0) & (rem(at, step) == 0), g[q; 0], 0)), g)");
+    static tn__formula each = TN__FORMULA( /* a step of 1 */
+        "windows_backward(g, at: offset) = like(rsum(g[at; 0]), g)");
     tn_tensor *g = tn__call_tensor(call, TN__ARG_WINDOWS_BACKWARD_INPUT);
     int64_t length = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_LENGTH);
     const char *name = tn__op_outer("unfold");
@@ -78,14 +80,16 @@ tn_status tn__run_windows_backward(tn__call *call)
     for (int d = 0; d < ndim; d++)
         shape[d] = d == dim ? length : g->shape[d];
     const tn_dtype dtype[] = {g->dtype, 0};
-    const tn__kernel *kernel = tn__formula_kernel(&sum, dtype);
+    tn_number step = {.i = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP)};
+    bool steps = step.i != 1;
+    const tn__kernel *kernel =
+        tn__formula_kernel(steps ? &sum : &each, dtype);
     tn_tensor *out = kernel ? tn__tensor_new(g->storage->device, g->dtype, ndim,
                                              shape, name)
                             : NULL;
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
-    tn_number step = {.i = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP)};
     int64_t dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION);
     tn_status status = check_windows(name, out, dim, g->shape[ndim], step.i,
                                      dilation);
@@ -106,8 +110,8 @@ tn_status tn__run_windows_backward(tn__call *call)
     tn__operand *to = tn__space_add_bare(&space, out);
     for (int d = 0; d < ndim; d++)
         to->stride[d] = out->stride[d];
-    return tn__kernel_launch(out->storage->device, kernel, &space, &step,
-                             name);
+    return tn__kernel_launch(out->storage->device, kernel, &space,
+                             steps ? &step : NULL, name);
 }
 
 /* ---- columns ---------------------------------------------------------------- */
