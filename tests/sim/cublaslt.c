@@ -11,7 +11,6 @@
 #include "../../backends/cuda/cublaslt.h"
 #include "sim.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define DECLARE(field, symbol, parameters) EXPORT tn_lt_status symbol parameters;
 TN_LT_MAP(DECLARE)
 #undef DECLARE
@@ -54,7 +53,8 @@ static struct {
                   double beta, double *c, int ldc);
     tn_cu_result (*call)(tn_cu_stream stream, sim_function *call,
                          const void *context, size_t bytes);
-    void *(*reach)(tn_cu_pointer at, size_t bytes, const char *what);
+    void *(*reach)(const sim_actor *actor, int how, const char *what,
+                   tn_cu_pointer at, size_t bytes, tn_cu_result *error);
     void (*say)(const char *text);
 } use;
 
@@ -170,7 +170,7 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
         free(owned[i]);
 }
 
-static tn_cu_result run(void *context)
+static tn_cu_result run(void *context, const sim_actor *actor)
 {
     const product *p = context;
     const int64_t bytes = (int64_t)bytes_of(p->type);
@@ -184,16 +184,23 @@ static tn_cu_result run(void *context)
                                         "cublasLtMatmul's write"};
     char *reached[3];
     int64_t span[3];
+    tn_cu_result error = 0;
     for (int i = 0; i < 3; i++) {
         span[i] = (columns[i] - 1) * p->ld[i] + rows[i];
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
-        reached[i] = use.reach(at[i], (size_t)(all * bytes), what[i]);
+        /* what lies between columns may never have been written */
+        bool whole = all == rows[i] * columns[i] * p->count;
+        reached[i] = use.reach(actor, i == 2   ? SIM_WRITE
+                                      : whole ? SIM_READ
+                                              : SIM_CARRY,
+                               what[i], at[i], (size_t)(all * bytes), &error);
         if (!reached[i])
-            return TN_CU_ILLEGAL_ADDRESS;
+            return error;
     }
-    void *workspace = use.reach(p->workspace, WORKSPACE, "its workspace");
+    void *workspace = use.reach(actor, SIM_WRITE, "its workspace",
+                                p->workspace, WORKSPACE, &error);
     if (!workspace)
-        return TN_CU_ILLEGAL_ADDRESS;
+        return error;
     memset(workspace, 0x5a, WORKSPACE);
     for (int64_t i = 0; i < p->count; i++) {
         const char *a = reached[0] + i * p->stride[0] * bytes;

@@ -1,6 +1,5 @@
-/* driver.c: the driver's interface. Work on a stream is kept until something
- * forces it to run: a sync, an event waited for, a free. So what forgets to
- * wait sees old data, every time. One lock guards everything. */
+/* driver.c: the driver's calls: how each begins and ends, the devices, their
+ * contexts, handles, modules and launches. One lock guards everything. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,56 +8,30 @@
 
 #include "sim.h"
 
-#define MOST_DEVICES 8
-#define EXPORT __attribute__((visibility("default")))
-
-struct CUctx_st {
-    int device;
-    int retained;
-};
 struct CUmod_st {
-    ptx_module *module; /* owned */
+    sim_handle handle;
+    ptx_module *module; /* owned until it is unloaded */
 };
 struct CUfunc_st {
+    struct CUmod_st *of;
     const ptx_kernel *kernel;
     struct CUfunc_st *older; /* owned, like all of them, by the process */
-};
-
-typedef struct work {
-    struct work *next;
-    enum { COPY_IN, COPY_OUT, COPY_ON, FILL, LAUNCH, CALL, RECORD, WAIT } kind;
-    tn_cu_pointer dst, src;
-    void *host;   /* COPY_OUT: where to; COPY_IN: owned copy; CALL: owned, what
-                     the function is given */
-    sim_function *call;
-    size_t bytes;
-    int value;
-    ptx_launch launch; /* its parameters are owned */
-    struct CUevent_st *event;
-    uint64_t mark; /* of the event, when it was recorded or waited for */
-} work;
-
-struct CUstream_st {
-    work *first, **last;
-    struct CUstream_st *next;
-};
-struct CUevent_st {
-    struct CUstream_st *stream; /* NULL: never recorded */
-    uint64_t recorded, done;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;
 static int device_count = 1;
 static struct CUctx_st contexts[MOST_DEVICES];
-static struct CUstream_st *streams;
 static struct CUfunc_st *functions;
-static tn_cu_result sticky; /* after a fault, what every call returns */
+static sim_handle *handles;
 static _Thread_local struct CUctx_st *current;
-static char said[2048];
+static char said[4096];
+static uint32_t seed; /* 0: nothing is left to chance */
 
-/* Failures on demand: the n-th call from now returns this. */
-static long fail_in = -1;
+/* Failures on demand: the n-th call from now, of that name if there is one,
+ * returns this. */
+static long fail_in = -1, call_count;
+static char fail_name[64];
 static tn_cu_result fail_with;
 
 void sim_say(const char *format, ...)
@@ -74,6 +47,16 @@ void sim_say(const char *format, ...)
         fprintf(stderr, "simulated driver: %s\n", line);
 }
 
+unsigned sim_random(unsigned limit)
+{
+    if (!seed)
+        return 0;
+    seed ^= seed << 13; /* G. Marsaglia, "Xorshift RNGs" */
+    seed ^= seed >> 17;
+    seed ^= seed << 5;
+    return seed % limit;
+}
+
 /* ---- for tests ---------------------------------------------------------- */
 
 /* What was said since the last call, in the caller's room. */
@@ -86,11 +69,13 @@ void sim_said(char *out, size_t room)
     pthread_mutex_unlock(&lock);
 }
 
-/* The n-th call from now on (0: the next) returns error. */
-EXPORT void sim_fail(long n, tn_cu_result error);
-void sim_fail(long n, tn_cu_result error)
+/* The n-th call from now on (0: the next) of the function of that name, NULL:
+ * of any, returns error. */
+EXPORT void sim_fail(const char *name, long n, tn_cu_result error);
+void sim_fail(const char *name, long n, tn_cu_result error)
 {
     pthread_mutex_lock(&lock);
+    snprintf(fail_name, sizeof fail_name, "%s", name ? name : "");
     fail_in = n;
     fail_with = error;
     pthread_mutex_unlock(&lock);
@@ -106,166 +91,116 @@ int sim_failed(void)
     return came;
 }
 
-/* A device without a fault again. */
+/* How many calls there were. */
+EXPORT long sim_calls(void);
+long sim_calls(void)
+{
+    pthread_mutex_lock(&lock);
+    long count = call_count;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+/* The devices without a fault again, and without the work that was left. */
 EXPORT void sim_mend(void);
 void sim_mend(void)
 {
     pthread_mutex_lock(&lock);
-    sticky = 0;
+    for (int i = 0; i < device_count; i++) {
+        if (contexts[i].sticky)
+            sim_drop(&contexts[i]);
+        contexts[i].sticky = 0;
+    }
     pthread_mutex_unlock(&lock);
 }
 
-EXPORT size_t sim_live(void);
-size_t sim_live(void)
-{
-    return sim_memory_live();
-}
-
-/* ---- entering a call ---------------------------------------------------- */
-
-/* Locks; what the call returns at once, or 0. */
-static tn_cu_result enter(bool needs_context)
-{
-    pthread_mutex_lock(&lock);
-    if (fail_in >= 0 && fail_in-- == 0)
-        return fail_with;
-    if (!is_open)
-        return 3; /* CUDA_ERROR_NOT_INITIALIZED */
-    if (needs_context && (!current || !current->retained)) {
-        sim_say("a call without a current context");
-        return TN_CU_INVALID_CONTEXT;
-    }
-    return needs_context ? sticky : 0;
-}
-
-static tn_cu_result leave(tn_cu_result result)
-{
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-#define ENTER(needs_context)                                                  \
-    do {                                                                      \
-        tn_cu_result refused = enter(needs_context);                          \
-        if (refused)                                                          \
-            return leave(refused);                                            \
-    } while (0)
-
-/* ---- streams ------------------------------------------------------------ */
-
-static void run_stream(struct CUstream_st *stream, const struct CUevent_st *to,
-                       uint64_t mark);
-
-static void work_free(work *w)
-{
-    if (w->kind == COPY_IN || w->kind == CALL)
-        free(w->host);
-    if (w->kind == LAUNCH)
-        free(w->launch.parameters);
-    free(w);
-}
-
-static tn_cu_result run_copy(const work *w)
-{
-    void *dst = w->host, *src = w->host;
-    if (w->kind != COPY_OUT)
-        dst = sim_memory_at(w->dst, w->bytes, "a copy's write");
-    if (w->kind != COPY_IN && w->kind != FILL)
-        src = sim_memory_at(w->src, w->bytes, "a copy's read");
-    if (!dst || (!src && w->kind != FILL))
-        return TN_CU_ILLEGAL_ADDRESS;
-    if (w->kind == FILL)
-        memset(dst, w->value, w->bytes);
-    else
-        memmove(dst, src, w->bytes);
-    return 0;
-}
-
-static void run_work(work *w)
-{
-    tn_cu_result error = 0;
-    switch (w->kind) {
-    case LAUNCH:
-        error = ptx_run(&w->launch);
-        break;
-    case CALL:
-        error = w->call(w->host);
-        break;
-    case RECORD:
-        if (w->event && w->event->done < w->mark)
-            w->event->done = w->mark;
-        break;
-    case WAIT:
-        if (w->event && w->event->done < w->mark)
-            run_stream(w->event->stream, w->event, w->mark);
-        break;
-    default:
-        error = run_copy(w);
-        break;
-    }
-    if (error && !sticky)
-        sticky = error;
-}
-
-/* All of it, or up to where an event is done. */
-static void run_stream(struct CUstream_st *stream, const struct CUevent_st *to,
-                       uint64_t mark)
-{
-    while (stream && stream->first && !sticky && (!to || to->done < mark)) {
-        work *w = stream->first;
-        stream->first = w->next;
-        if (!stream->first)
-            stream->last = &stream->first;
-        run_work(w);
-        work_free(w);
-    }
-}
-
-static void run_all(void)
-{
-    for (struct CUstream_st *s = streams; s; s = s->next)
-        run_stream(s, NULL, 0);
-}
-
-/* Gives work to a stream; it is copied. */
-static tn_cu_result give(struct CUstream_st *stream, const work *like)
-{
-    work *w = stream ? malloc(sizeof *w) : NULL;
-    if (!w)
-        return stream ? TN_CU_OUT_OF_MEMORY : TN_CU_INVALID_VALUE;
-    *w = *like;
-    w->next = NULL;
-    *stream->last = w;
-    stream->last = &w->next;
-    return 0;
-}
-
-/* ---- for the simulated libraries ---------------------------------------- */
-
-tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
-                      const void *context, size_t bytes)
-{
-    ENTER(true);
-    work w = {.kind = CALL, .call = call, .host = malloc(bytes + 1)};
-    if (!w.host)
-        return leave(TN_CU_OUT_OF_MEMORY);
-    memcpy(w.host, context, bytes);
-    tn_cu_result error = give(stream, &w);
-    if (error)
-        free(w.host);
-    return leave(error);
-}
-
-void *sim_reach(tn_cu_pointer at, size_t bytes, const char *what)
-{
-    return sim_memory_at(at, bytes, what);
-}
-
+/* For the simulated libraries. */
 void sim_library_says(const char *text)
 {
     pthread_mutex_lock(&lock);
     sim_say("%s", text);
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- entering a call ---------------------------------------------------- */
+
+static tn_cu_result refused(const char *name, bool needs_context)
+{
+    call_count++;
+    if (fail_in >= 0 && (!*fail_name || strcmp(fail_name, name) == 0) &&
+        fail_in-- == 0)
+        return fail_with;
+    if (!is_open)
+        return SIM_NOT_INITIALIZED;
+    if (needs_context && (!current || !current->retained)) {
+        sim_say("%s without a current context", name);
+        return TN_CU_INVALID_CONTEXT;
+    }
+    return needs_context ? current->sticky : 0;
+}
+
+tn_cu_result sim_enter(const char *name, bool needs_context)
+{
+    pthread_mutex_lock(&lock);
+    tn_cu_result result = refused(name, needs_context);
+    if (!result)
+        sim_stir();
+    return result;
+}
+
+tn_cu_result sim_leave(tn_cu_result result)
+{
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* ---- handles ------------------------------------------------------------ */
+
+struct CUctx_st *sim_current(void)
+{
+    return current;
+}
+
+void *sim_handle_make(const char *kind, size_t bytes)
+{
+    sim_handle *h = calloc(1, bytes);
+    if (!h)
+        return NULL;
+    *h = (sim_handle){
+        .kind = kind, .context = current, .live = true, .older = handles};
+    handles = h;
+    return h;
+}
+
+tn_cu_result sim_handle_check(const void *handle, const char *kind,
+                              bool of_current)
+{
+    const sim_handle *h = handle;
+    if (!h || strcmp(h->kind, kind) != 0)
+        sim_say("what is no %s is used as one", kind);
+    else if (!h->live)
+        sim_say("a %s is used after its end", kind);
+    else if (of_current && h->context != current)
+        sim_say("a %s of device %d is used on device %d", kind,
+                h->context->device, current->device);
+    else
+        return 0;
+    return SIM_INVALID_HANDLE;
+}
+
+/* Says what a context's user has not given back. */
+static void say_left(const struct CUctx_st *context)
+{
+    const size_t buffers = sim_memory_live(context->device);
+    if (buffers)
+        sim_say("device %d is closed with %zu allocations left",
+                context->device, buffers);
+    for (sim_handle *h = handles; h; h = h->older)
+        if (h->live && h->context == context) {
+            sim_say("device %d is closed with a %s left", context->device,
+                    h->kind);
+            h->live = false;
+        }
 }
 
 /* ---- the driver and its devices ----------------------------------------- */
@@ -276,12 +211,14 @@ tn_cu_result cuInit(unsigned flags)
     pthread_mutex_lock(&lock);
     const char *count = getenv("TENON_SIM_DEVICES");
     const char *fails = getenv("TENON_SIM_INIT");
+    const char *chance = getenv("TENON_SIM_SEED");
+    seed = chance ? (uint32_t)strtoul(chance, NULL, 0) * 2654435761u : 0;
     if (count && atoi(count) >= 0 && atoi(count) <= MOST_DEVICES)
         device_count = atoi(count);
     for (int i = 0; i < device_count; i++)
         contexts[i].device = i;
     is_open = !fails;
-    return leave(flags ? TN_CU_INVALID_VALUE : fails ? atoi(fails) : 0);
+    return sim_leave(flags ? TN_CU_INVALID_VALUE : fails ? atoi(fails) : 0);
 }
 
 EXPORT tn_cu_result cuDriverGetVersion(int *version);
@@ -298,11 +235,17 @@ static const struct {
     {0, "CUDA_SUCCESS", "no error"},
     {TN_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {TN_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {SIM_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {TN_CU_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED",
+     "driver shutting down"},
     {TN_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE",
      "no CUDA-capable device is detected"},
     {TN_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT",
      "invalid device context"},
+    {SIM_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE",
+     "invalid device ordinal"},
+    {SIM_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE",
+     "invalid resource handle"},
     {TN_CU_INVALID_PTX, "CUDA_ERROR_INVALID_PTX",
      "a PTX JIT compilation failed"},
     {TN_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
@@ -341,7 +284,7 @@ tn_cu_result cuDeviceGetCount(int *count)
 {
     ENTER(false);
     *count = device_count;
-    return leave(0);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal);
@@ -349,7 +292,9 @@ tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal)
 {
     ENTER(false);
     *device = ordinal;
-    return leave(ordinal < 0 || ordinal >= device_count ? 101 : 0);
+    return sim_leave(ordinal < 0 || ordinal >= device_count
+                         ? SIM_INVALID_DEVICE
+                         : 0);
 }
 
 EXPORT tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device);
@@ -357,7 +302,7 @@ tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device)
 {
     ENTER(false);
     snprintf(name, (size_t)room, "Simulated GPU %d", device);
-    return leave(0);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device);
@@ -366,17 +311,16 @@ tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
     ENTER(false);
     memset(uuid, 0x5a, sizeof *uuid);
     uuid->bytes[15] = (char)device;
-    return leave(0);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device);
 tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device)
 {
     size_t left;
-    (void)device;
     ENTER(false);
-    sim_memory_info(&left, bytes);
-    return leave(0);
+    sim_memory_info(device, &left, bytes);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
@@ -394,7 +338,7 @@ tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i][0] == attribute)
             *value = values[i][1];
-    return leave(0);
+    return sim_leave(0);
 }
 
 /* NVRTC opens whatever is called libcuda.so.1 and calls this. */
@@ -409,25 +353,37 @@ tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
 
 /* ---- contexts ----------------------------------------------------------- */
 
+static bool device_is(tn_cu_device device)
+{
+    return device >= 0 && device < device_count;
+}
+
 EXPORT tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
                                              tn_cu_device device);
 tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
                                       tn_cu_device device)
 {
     ENTER(false);
+    if (!device_is(device))
+        return sim_leave(SIM_INVALID_DEVICE);
     *context = &contexts[device];
     contexts[device].retained++;
-    return leave(0);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device);
 tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
 {
     ENTER(false);
-    if (!contexts[device].retained)
-        return leave(TN_CU_INVALID_CONTEXT);
-    contexts[device].retained--;
-    return leave(0);
+    if (!device_is(device) || !contexts[device].retained) {
+        sim_say("a context is released that is not retained");
+        return sim_leave(TN_CU_INVALID_CONTEXT);
+    }
+    if (--contexts[device].retained == 0 && !contexts[device].sticky) {
+        sim_finish(&contexts[device]);
+        say_left(&contexts[device]);
+    }
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuCtxSetCurrent(tn_cu_context context);
@@ -435,227 +391,7 @@ tn_cu_result cuCtxSetCurrent(tn_cu_context context)
 {
     ENTER(false);
     current = context;
-    return leave(context ? sticky : 0);
-}
-
-/* ---- memory ------------------------------------------------------------- */
-
-EXPORT tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total);
-tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
-{
-    ENTER(true);
-    sim_memory_info(left, total);
-    return leave(0);
-}
-
-EXPORT tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes);
-tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
-{
-    ENTER(true);
-    return leave(sim_memory_alloc(bytes, pointer));
-}
-
-EXPORT tn_cu_result cuMemFree_v2(tn_cu_pointer pointer);
-tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
-{
-    ENTER(true);
-    run_all();
-    return leave(pointer ? sim_memory_free(pointer) : 0);
-}
-
-/* From pageable memory: the driver has taken the bytes when it returns. */
-static tn_cu_result copy_in(tn_cu_pointer dst, const void *src, size_t bytes,
-                            struct CUstream_st *stream)
-{
-    work w = {.kind = COPY_IN, .dst = dst, .bytes = bytes};
-    w.host = malloc(bytes + 1);
-    if (!w.host)
-        return TN_CU_OUT_OF_MEMORY;
-    memcpy(w.host, src, bytes);
-    tn_cu_result error = give(stream, &w);
-    if (error)
-        free(w.host);
-    return error;
-}
-
-EXPORT tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
-                                         size_t bytes, tn_cu_stream stream);
-tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
-                                  size_t bytes, tn_cu_stream stream)
-{
-    ENTER(true);
-    return leave(copy_in(dst, src, bytes, stream));
-}
-
-EXPORT tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src,
-                                         size_t bytes, tn_cu_stream stream);
-tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src, size_t bytes,
-                                  tn_cu_stream stream)
-{
-    ENTER(true);
-    return leave(give(stream, &(work){.kind = COPY_OUT,
-                                      .src = src,
-                                      .host = dst,
-                                      .bytes = bytes}));
-}
-
-EXPORT tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
-                                         size_t bytes, tn_cu_stream stream);
-tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
-                                  size_t bytes, tn_cu_stream stream)
-{
-    ENTER(true);
-    return leave(give(stream, &(work){.kind = COPY_ON,
-                                      .dst = dst,
-                                      .src = src,
-                                      .bytes = bytes}));
-}
-
-EXPORT tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r,
-                                       tn_cu_stream stream);
-tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
-{
-    tn_cu_result error = 0;
-    ENTER(true);
-    if (r->src_pitch < r->width || r->dst_pitch < r->width)
-        return leave(TN_CU_INVALID_VALUE);
-    for (size_t row = 0; row < r->height && !error; row++) {
-        work w = {.kind = r->dst_type == TN_CU_HOST ? COPY_OUT : COPY_ON,
-                  .dst = r->dst_device + row * r->dst_pitch,
-                  .src = r->src_device + row * r->src_pitch,
-                  .bytes = r->width};
-        if (r->dst_type == TN_CU_HOST)
-            w.host = (char *)r->dst_host + row * r->dst_pitch;
-        error = r->src_type == TN_CU_HOST
-                    ? copy_in(w.dst,
-                              (const char *)r->src_host + row * r->src_pitch,
-                              r->width, stream)
-                    : give(stream, &w);
-    }
-    return leave(error);
-}
-
-EXPORT tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
-                                    size_t bytes, tn_cu_stream stream);
-tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
-                             size_t bytes, tn_cu_stream stream)
-{
-    ENTER(true);
-    return leave(give(stream, &(work){.kind = FILL,
-                                      .dst = pointer,
-                                      .value = value,
-                                      .bytes = bytes}));
-}
-
-/* ---- streams and events ------------------------------------------------- */
-
-EXPORT tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags);
-tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
-{
-    (void)flags;
-    ENTER(true);
-    struct CUstream_st *s = calloc(1, sizeof *s);
-    if (!s)
-        return leave(TN_CU_OUT_OF_MEMORY);
-    s->last = &s->first;
-    s->next = streams;
-    streams = s;
-    *out = s;
-    return leave(0);
-}
-
-EXPORT tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream);
-tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
-{
-    ENTER(false);
-    run_stream(stream, NULL, 0);
-    while (stream->first) {
-        work *w = stream->first;
-        stream->first = w->next;
-        work_free(w);
-    }
-    for (struct CUstream_st **s = &streams; *s; s = &(*s)->next)
-        if (*s == stream) {
-            *s = stream->next;
-            break;
-        }
-    free(stream);
-    return leave(0);
-}
-
-EXPORT tn_cu_result cuStreamSynchronize(tn_cu_stream stream);
-tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
-{
-    ENTER(true);
-    run_stream(stream, NULL, 0);
-    return leave(sticky);
-}
-
-EXPORT tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags);
-tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
-{
-    (void)flags;
-    ENTER(true);
-    *event = calloc(1, sizeof **event);
-    return leave(*event ? 0 : TN_CU_OUT_OF_MEMORY);
-}
-
-EXPORT tn_cu_result cuEventDestroy_v2(tn_cu_event event);
-tn_cu_result cuEventDestroy_v2(tn_cu_event event)
-{
-    ENTER(false);
-    for (struct CUstream_st *s = streams; s; s = s->next)
-        for (work *w = s->first; w; w = w->next)
-            if (w->event == event && w->kind == RECORD)
-                w->event = NULL;
-            else if (w->event == event) { /* what is waited for is known */
-                run_stream(event->stream, event, w->mark);
-                w->event = NULL;
-            }
-    free(event);
-    return leave(0);
-}
-
-EXPORT tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream);
-tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
-{
-    ENTER(true);
-    event->stream = stream;
-    event->recorded++;
-    return leave(give(stream, &(work){.kind = RECORD,
-                                      .event = event,
-                                      .mark = event->recorded}));
-}
-
-EXPORT tn_cu_result cuEventQuery(tn_cu_event event);
-tn_cu_result cuEventQuery(tn_cu_event event)
-{
-    ENTER(true);
-    /* Asked again and again, it must come: a real device goes on by itself. */
-    bool done = event->done >= event->recorded;
-    if (!done && event->stream && event->stream->first) {
-        work *w = event->stream->first;
-        event->stream->first = w->next;
-        if (!event->stream->first)
-            event->stream->last = &event->stream->first;
-        run_work(w);
-        work_free(w);
-    }
-    return leave(sticky ? sticky : done ? 0 : TN_CU_NOT_READY);
-}
-
-EXPORT tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
-                                      unsigned flags);
-tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
-                               unsigned flags)
-{
-    (void)flags;
-    ENTER(true);
-    if (event->done >= event->recorded)
-        return leave(0);
-    return leave(give(stream, &(work){.kind = WAIT,
-                                      .event = event,
-                                      .mark = event->recorded}));
+    return sim_leave(context ? context->sticky : 0);
 }
 
 /* ---- modules and launches ----------------------------------------------- */
@@ -664,29 +400,38 @@ EXPORT tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image);
 tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
 {
     ENTER(true);
-    struct CUmod_st *m = calloc(1, sizeof *m);
-    if (!m)
-        return leave(TN_CU_OUT_OF_MEMORY);
+    ptx_module *text = NULL;
     if (memcmp(image, "\177ELF", 4) == 0)
         sim_say("machine code: the simulated device takes PTX alone");
     else
-        m->module = ptx_load(image);
-    if (!m->module) {
-        free(m);
-        return leave(TN_CU_INVALID_PTX);
+        text = ptx_load(image);
+    if (!text)
+        return sim_leave(TN_CU_INVALID_PTX);
+    struct CUmod_st *m = sim_handle_make("module", sizeof *m);
+    if (!m) {
+        ptx_free(text);
+        return sim_leave(TN_CU_OUT_OF_MEMORY);
     }
+    m->module = text;
     *module = m;
-    return leave(0);
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuModuleUnload(tn_cu_module module);
 tn_cu_result cuModuleUnload(tn_cu_module module)
 {
-    ENTER(false);
-    run_all();
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(module, "module", true);
+    if (!error && sim_is_used(module)) {
+        sim_say("a module is unloaded, of which a launch waits");
+        error = module->handle.context->sticky = SIM_FOUND;
+    }
+    if (error)
+        return sim_leave(error);
     ptx_free(module->module);
-    free(module);
-    return leave(0);
+    module->module = NULL;
+    module->handle.live = false;
+    return sim_leave(0);
 }
 
 EXPORT tn_cu_result cuModuleGetFunction(tn_cu_function *function,
@@ -695,26 +440,72 @@ tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
                                  const char *name)
 {
     ENTER(true);
+    tn_cu_result error = sim_handle_check(module, "module", true);
+    if (error)
+        return sim_leave(error);
     const ptx_kernel *kernel = ptx_find(module->module, name);
     struct CUfunc_st *f = kernel ? malloc(sizeof *f) : NULL;
     if (!f)
-        return leave(kernel ? TN_CU_OUT_OF_MEMORY : TN_CU_NOT_FOUND);
+        return sim_leave(kernel ? TN_CU_OUT_OF_MEMORY : TN_CU_NOT_FOUND);
+    f->of = module;
     f->kernel = kernel;
     f->older = functions;
     functions = f;
     *function = f;
-    return leave(0);
+    return sim_leave(0);
 }
 
-static bool launch_is_possible(unsigned gx, unsigned gy, unsigned gz,
-                               unsigned bx, unsigned by, unsigned bz)
+typedef struct launch_work {
+    sim_work work;
+    ptx_launch launch; /* its parameters are owned */
+} launch_work;
+
+static tn_cu_result run_launch(sim_work *work, const sim_actor *actor)
 {
+    return ptx_run(&((launch_work *)work)->launch, actor);
+}
+
+static void launch_release(sim_work *work)
+{
+    free(((launch_work *)work)->launch.parameters);
+}
+
+/* One-dimensional grids alone, as the plugin launches them. */
+static bool launch_is_possible(const struct CUfunc_st *f, unsigned gx,
+                               unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz)
+{
+    const unsigned most = ptx_most_threads(f->kernel);
     bool possible = gx && gx <= 0x7fffffff && gy == 1 && gz == 1 && bx &&
                     bx <= 1024 && by == 1 && bz == 1;
     if (!possible)
         sim_say("a launch of %u x %u x %u groups of %u x %u x %u", gx, gy, gz,
                 bx, by, bz);
-    return possible;
+    else if (bx > most)
+        sim_say("a group of %u threads of a kernel made for %u", bx, most);
+    return possible && bx <= most;
+}
+
+/* The values of a launch's parameters; NULL, said, if one is missing. */
+static void *values_of(const struct CUfunc_st *f, void **parameters)
+{
+    size_t count;
+    const size_t *offset, *bytes;
+    size_t total = ptx_parameters(f->kernel, &count, &offset, &bytes);
+    if (total > 4096) { /* of CUDA before 12.1 */
+        sim_say("%zu bytes of parameters", total);
+        return NULL;
+    }
+    unsigned char *values = malloc(total + 1);
+    for (size_t i = 0; i < count && values; i++) {
+        if (!parameters || !parameters[i]) {
+            sim_say("a launch without its parameter %zu", i);
+            free(values);
+            return NULL;
+        }
+        memcpy(values + offset[i], parameters[i], bytes[i]);
+    }
+    return values;
 }
 
 EXPORT tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx,
@@ -727,26 +518,29 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                             unsigned shared, tn_cu_stream stream,
                             void **parameters, void **extra)
 {
-    size_t count;
-    const size_t *offset, *bytes;
     ENTER(true);
-    if (extra || shared || !launch_is_possible(gx, gy, gz, bx, by, bz))
-        return leave(TN_CU_INVALID_VALUE);
-    size_t total = ptx_parameters(function->kernel, &count, &offset, &bytes);
-    work w = {.kind = LAUNCH,
-              .launch = {.kernel = function->kernel, .grid = gx, .block = bx}};
-    if (total > 4096) { /* of CUDA before 12.1 */
-        sim_say("%zu bytes of parameters", total);
-        return leave(TN_CU_INVALID_VALUE);
-    }
-    unsigned char *values = malloc(total + 1);
+    if (!function)
+        return sim_leave(SIM_INVALID_HANDLE);
+    tn_cu_result error = sim_handle_check(function->of, "module", true);
+    if (!error)
+        error = sim_handle_check(stream, "stream", true);
+    if (!error && (extra || shared ||
+                   !launch_is_possible(function, gx, gy, gz, bx, by, bz)))
+        error = TN_CU_INVALID_VALUE;
+    void *values = error ? NULL : values_of(function, parameters);
     if (!values)
-        return leave(TN_CU_OUT_OF_MEMORY);
-    for (size_t i = 0; i < count; i++)
-        memcpy(values + offset[i], parameters[i], bytes[i]);
-    w.launch.parameters = values;
-    tn_cu_result error = give(stream, &w);
-    if (error)
+        return sim_leave(error ? error : TN_CU_INVALID_VALUE);
+    launch_work *w = sim_give(stream, sizeof *w, &error);
+    if (!w) {
         free(values);
-    return leave(error);
+        return sim_leave(error);
+    }
+    w->work.run = run_launch;
+    w->work.release = launch_release;
+    w->work.uses = function->of;
+    w->launch = (ptx_launch){.kernel = function->kernel,
+                             .grid = gx,
+                             .block = bx,
+                             .parameters = values};
+    return sim_leave(0);
 }

@@ -7,6 +7,8 @@ check_LTLIBRARIES += cuda_sim.la
 cuda_sim_la_SOURCES = \
 	tests/sim/sim.h \
 	tests/sim/driver.c \
+	tests/sim/stream.c \
+	tests/sim/copy.c \
 	tests/sim/memory.c \
 	tests/sim/ptx.h tests/sim/ptx.def \
 	tests/sim/ptx_parse.c \
@@ -21,9 +23,13 @@ cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/cublaslt.c
 cublaslt_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cublaslt_sim_la_LIBADD = $(TN_LIBS)
 
-check_PROGRAMS += tests/sim/test_sim
-tests_sim_test_sim_SOURCES = tests/sim/test_sim.c $(cuda_sim_la_SOURCES)
-tests_sim_test_sim_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+check_PROGRAMS += tests/sim/test_sim tests/sim/test_bugs
+tests_sim_test_sim_SOURCES = tests/sim/test_sim.c tests/sim/calls.h \
+	$(cuda_sim_la_SOURCES)
+tests_sim_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
+tests_sim_test_bugs_SOURCES = tests/sim/test_bugs.c tests/sim/calls.h \
+	$(cuda_sim_la_SOURCES)
+tests_sim_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
 # Run by test_cuda.sh, on the simulated driver.
 check_PROGRAMS += tests/sim/products
 tests_sim_products_SOURCES = tests/sim/products.c tests/device/products.h \

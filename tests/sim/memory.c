@@ -1,7 +1,12 @@
 /* memory.c: device memory. One file without a name is mapped twice: where the
  * process sees nothing but a fault (those are the device's addresses), and
  * where the driver reads and writes. Blocks end at a page's end, behind which
- * a page is never given out. */
+ * a page is never given out.
+ *
+ * Beside it lies what is known of it: of each byte whether anything has written
+ * it, and of each 16 bytes which work of which stream wrote and read them last.
+ * (No 16 bytes are shared by tensors: the core cuts its slabs at multiples of
+ * 256.) */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,44 +17,67 @@
 
 #define REGION (1ull << 38)
 #define PAGE 4096ull
+#define GRAIN 16ull
 
 typedef struct block {
     uint64_t base, bytes; /* as asked for */
     uint64_t first, span; /* whole pages */
+    int device;
     bool live;
 } block;
 
+/* The work that did something: 0: none; else its stream's number + 1 in the
+ * upper 5 bits, and which of that stream's it was in the others. */
+typedef struct trace {
+    uint32_t writer, reader;
+} trace;
+#define WORK_BITS 27
+
 static int file = -1;
 static unsigned char *seen, *reached; /* by the process; by the driver */
+static unsigned char *written;        /* 1: that byte */
+static trace *traces;
 static uint64_t used;                 /* of the region */
 static block *blocks; /* in rising order; owned for ever */
-static size_t block_count, block_room, live_count;
-static uint64_t live_bytes, limit;
+static size_t block_count, block_room;
+static uint64_t live_bytes[MOST_DEVICES], limit;
+
+static void *map(uint64_t bytes, int protection, int from)
+{
+    return mmap(NULL, bytes, protection,
+                MAP_NORESERVE |
+                    (from < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED),
+                from, 0);
+}
 
 static bool region_open(void)
 {
-    if (file >= 0)
-        return seen != MAP_FAILED && reached != MAP_FAILED;
-    const char *most = getenv("TENON_SIM_MEMORY");
-    limit = most ? strtoull(most, NULL, 0) : 8ull << 30;
-    file = memfd_create("simulated device", MFD_CLOEXEC);
-    seen = reached = MAP_FAILED;
-    if (file < 0 || ftruncate(file, (off_t)REGION))
-        return false;
-    seen = mmap(NULL, REGION, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    reached = mmap(NULL, REGION, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_NORESERVE, file, 0);
-    used = PAGE;
-    return seen != MAP_FAILED && reached != MAP_FAILED;
+    if (file < 0) {
+        const char *most = getenv("TENON_SIM_MEMORY");
+        limit = most ? strtoull(most, NULL, 0) : 8ull << 30;
+        file = memfd_create("simulated device", MFD_CLOEXEC);
+        seen = reached = written = MAP_FAILED;
+        traces = MAP_FAILED;
+        if (file < 0 || ftruncate(file, (off_t)REGION))
+            return false;
+        seen = map(REGION, PROT_NONE, file);
+        reached = map(REGION, PROT_READ | PROT_WRITE, file);
+        written = map(REGION, PROT_READ | PROT_WRITE, -1);
+        traces = map(REGION / GRAIN * sizeof *traces, PROT_READ | PROT_WRITE,
+                     -1);
+        used = PAGE;
+    }
+    return seen != MAP_FAILED && reached != MAP_FAILED &&
+           written != MAP_FAILED && traces != MAP_FAILED;
 }
 
-tn_cu_result sim_memory_alloc(size_t bytes, tn_cu_pointer *out)
+tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
 {
     uint64_t asked = ((uint64_t)bytes + 255) & ~255ull;
     uint64_t span = (asked + PAGE - 1) & ~(PAGE - 1);
     if (!bytes)
         return TN_CU_INVALID_VALUE;
-    if (!region_open() || live_bytes + asked > limit ||
+    if (!region_open() || live_bytes[device] + asked > limit ||
         span + 2 * PAGE > REGION - used)
         return TN_CU_OUT_OF_MEMORY;
     if (block_count == block_room) {
@@ -65,12 +93,12 @@ tn_cu_result sim_memory_alloc(size_t bytes, tn_cu_pointer *out)
                                     .bytes = bytes,
                                     .first = first,
                                     .span = span,
+                                    .device = device,
                                     .live = true};
     /* Not zero: nobody may count on that. */
     memset(reached + used, 0xa5, span);
     used += span + PAGE;
-    live_bytes += asked;
-    live_count++;
+    live_bytes[device] += asked;
     *out = first + span - asked;
     return 0;
 }
@@ -98,29 +126,87 @@ tn_cu_result sim_memory_free(tn_cu_pointer pointer)
                                         : "no allocation's beginning");
         return TN_CU_INVALID_VALUE;
     }
+    const uint64_t at = b->first - (uint64_t)(uintptr_t)seen;
     b->live = false;
-    live_bytes -= (b->bytes + 255) & ~255ull;
-    live_count--;
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              (off_t)(b->first - (uint64_t)(uintptr_t)seen), (off_t)b->span);
+    live_bytes[b->device] -= (b->bytes + 255) & ~255ull;
+    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+              (off_t)b->span);
+    madvise(written + at, b->span, MADV_DONTNEED);
     return 0;
 }
 
-void *sim_memory_at(tn_cu_pointer at, size_t bytes, const char *what)
+/* ---- access ------------------------------------------------------------- */
+
+static bool is_ordered(const sim_actor *actor, uint32_t work)
 {
-    static block *last;
-    block *b = last;
-    if (!b || b >= blocks + block_count || b < blocks || at < b->base ||
-        at - b->base >= b->bytes)
-        b = block_of(at);
-    if (b && b->live && at - b->base <= b->bytes &&
-        bytes <= b->bytes - (at - b->base)) {
-        last = b;
-        return reached + (at - (uint64_t)(uintptr_t)seen);
+    const uint32_t number = work & ((1u << WORK_BITS) - 1);
+    return !work || actor->clock.done[(work >> WORK_BITS) - 1] >= number;
+}
+
+/* Notes the access; false, said, if another stream's has no order with it. */
+static bool note_access(const sim_actor *actor, bool writes, const char *what,
+                        uint64_t at, size_t bytes)
+{
+    const uint32_t work = (actor->stream + 1) << WORK_BITS | actor->work;
+    const uint64_t last = (at + bytes - 1) / GRAIN;
+    for (uint64_t grain = at / GRAIN; grain <= last; grain++) {
+        trace *t = &traces[grain];
+        const bool after_write = is_ordered(actor, t->writer);
+        if (!after_write || (writes && !is_ordered(actor, t->reader))) {
+            sim_say("%s of %zu bytes on stream %u has no order with a %s on "
+                    "stream %u: no event or sync lies between",
+                    what, bytes, actor->stream,
+                    after_write ? "read" : "write",
+                    ((after_write ? t->reader : t->writer) >> WORK_BITS) - 1);
+            return false;
+        }
+        if (writes)
+            t->writer = work;
+        else
+            t->reader = work;
     }
+    return true;
+}
+
+static void *reach(const sim_actor *actor, int how, const char *what,
+                   uint64_t at, size_t bytes, tn_cu_result *error)
+{
+    const bool writes = how == SIM_WRITE || how == SIM_PUT;
+    *error = 0;
+    if (how == SIM_READ && memchr(written + at, 0, bytes)) {
+        sim_say("%s of %zu bytes that nothing has written", what, bytes);
+        *error = SIM_FOUND;
+    } else if (bytes && !note_access(actor, writes, what, at, bytes)) {
+        *error = SIM_FOUND;
+    } else if (writes) {
+        memset(written + at, 1, bytes);
+    }
+    return *error ? NULL : reached + at;
+}
+
+void *sim_memory_at(const sim_actor *actor, int how, const char *what,
+                    tn_cu_pointer at, size_t bytes, tn_cu_result *error)
+{
+    static size_t last;
+    const bool of_kernel = how == SIM_READ || how == SIM_WRITE;
+    const block *b = last < block_count ? &blocks[last] : NULL;
+    if (!b || at < b->base || at - b->base >= b->bytes)
+        b = block_of(at);
+    const bool fits = b && at - b->base <= b->bytes &&
+                      bytes <= b->bytes - (at - b->base);
+    if (fits && b->live &&
+        (!of_kernel || b->device == actor->context->device)) {
+        last = (size_t)(b - blocks);
+        return reach(actor, how, what, at - (uint64_t)(uintptr_t)seen, bytes,
+                     error);
+    }
+    *error = TN_CU_ILLEGAL_ADDRESS;
     if (!b || at >= b->first + b->span + PAGE)
         sim_say("%s of %zu bytes at %#llx, which is no device memory", what,
                 bytes, at);
+    else if (fits && b->live)
+        sim_say("%s of %zu bytes of device %d by a kernel on device %d", what,
+                bytes, b->device, actor->context->device);
     else
         sim_say("%s of %zu bytes at %#llx, at %llu in a%s block of %llu", what,
                 bytes, at, at - b->base, b->live ? "" : " freed",
@@ -128,14 +214,31 @@ void *sim_memory_at(tn_cu_pointer at, size_t bytes, const char *what)
     return NULL;
 }
 
-void sim_memory_info(size_t *left, size_t *total)
+void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes)
+{
+    const uint64_t origin = (uint64_t)(uintptr_t)seen;
+    memmove(written + (dst - origin), written + (src - origin), bytes);
+}
+
+/* ---- what there is ------------------------------------------------------ */
+
+void sim_memory_info(int device, size_t *left, size_t *total)
 {
     region_open();
-    *left = (size_t)(limit - live_bytes);
+    *left = (size_t)(limit - live_bytes[device]);
     *total = (size_t)limit;
 }
 
-size_t sim_memory_live(void)
+size_t sim_memory_live(int device)
 {
-    return live_count;
+    size_t count = 0;
+    for (size_t i = 0; i < block_count; i++)
+        count += blocks[i].live && blocks[i].device == device;
+    return count;
+}
+
+int sim_memory_device(tn_cu_pointer at)
+{
+    const block *b = block_of(at);
+    return b && at < b->first + b->span + PAGE ? b->device : -1;
 }

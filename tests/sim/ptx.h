@@ -60,6 +60,7 @@ struct ptx_kernel {
     size_t parameter_count, parameter_bytes;
     size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
     size_t shared_bytes, local_bytes;
+    unsigned most_threads; /* .maxntid */
     ptx_ins *ins; /* owned */
     int32_t ins_count, slot_count;
     ptx_first *first; /* owned */

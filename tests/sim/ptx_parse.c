@@ -653,9 +653,15 @@ static void kernel(parser *p, ptx_module *module)
     p->symbol_count = 0;
     rehash(p, 256);
     parameters(p);
-    while (!p->failed && peek(p) == '.') /* .maxntid 256, 1, 1 */
+    p->kernel->most_threads = 1024;
+    while (!p->failed && peek(p) == '.') { /* .maxntid 256, 1, 1 */
+        if (strcmp(next(p), ".maxntid") == 0)
+            p->kernel->most_threads = (unsigned)whole_number(p);
         p->p += strcspn(p->p, "\n");
+    }
     body(p);
+    if (p->kernel->shared_bytes > 49152)
+        fail(p, "more than 49152 bytes of shared memory before");
 }
 
 ptx_module *ptx_load(const char *text)
@@ -708,4 +714,9 @@ size_t ptx_parameters(const ptx_kernel *kernel, size_t *count,
     *offset = kernel->offset;
     *bytes = kernel->bytes;
     return kernel->parameter_bytes;
+}
+
+unsigned ptx_most_threads(const ptx_kernel *kernel)
+{
+    return kernel->most_threads;
 }

@@ -1,5 +1,6 @@
 /* ptx_run.c: the threads of a launch, one after the other: a thread runs until
- * it waits at a barrier or ends. Every access to memory is checked. */
+ * it waits at a barrier or ends. Every access to memory is checked. With
+ * TENON_SIM_SEED groups, and threads between barriers, come in another order. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,15 +90,27 @@ enum { RUNS, WAITS, ENDED, FAILED };
 typedef struct thread {
     ptx_slot *slot;
     unsigned char *local;
+    unsigned char *local_written; /* 1: that byte */
     int32_t at;       /* the next instruction */
     int state;
 } thread;
 
+/* Who reached a byte of shared memory last, and in which epoch: a barrier
+ * begins a new one. A thread is its number + 1. */
+typedef struct touch {
+    uint32_t wrote_in, read_in;
+    uint16_t writer, reader;
+} touch;
+enum { BY_SEVERAL = 0xfffe, BY_ATOMS = 0xffff };
+
 typedef struct group {
     const ptx_launch *launch;
+    const sim_actor *actor;
     unsigned number;
     thread *thread; /* launch->block of them */
     unsigned char *shared;
+    touch *touched;          /* of each byte of it */
+    uint32_t epoch, first_epoch; /* now; when the group began */
     tn_cu_result error;
 } group;
 
@@ -106,6 +119,68 @@ static void where(const group *g, const thread *t, const ptx_ins *i)
     sim_say("  in %s, line %d of its PTX, thread %u of group %u",
             g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
             g->number);
+}
+
+/* False, said: two threads without a barrier between them, one of which
+ * writes; or a read of what none has written. */
+static bool touch_shared(group *g, const thread *t, const ptx_ins *i,
+                         uint64_t at)
+{
+    const uint16_t who = i->op == PTX_ATOM
+                             ? BY_ATOMS
+                             : (uint16_t)(t - g->thread + 1);
+    for (uint64_t b = at; b < at + i->bytes; b++) {
+        touch *s = &g->touched[b];
+        const bool written = s->wrote_in >= g->first_epoch;
+        const bool after_write = s->wrote_in == g->epoch && s->writer != who;
+        const bool after_read = s->read_in == g->epoch && s->reader != who;
+        if (after_write || (after_read && i->op != PTX_LD)) {
+            sim_say("a race: two threads reach byte %llu of shared memory, one "
+                    "to write, with no barrier between",
+                    (unsigned long long)b);
+            return false;
+        }
+        if (i->op != PTX_ST && !written) {
+            sim_say("a read of byte %llu of shared memory, which nothing has "
+                    "written", (unsigned long long)b);
+            return false;
+        }
+        if (i->op != PTX_LD) {
+            s->wrote_in = g->epoch;
+            s->writer = who;
+        }
+        if (i->op != PTX_ST) {
+            s->reader = after_read ? BY_SEVERAL : who;
+            s->read_in = g->epoch;
+        }
+    }
+    return true;
+}
+
+/* False, said: a read of what the thread has not written. */
+static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
+{
+    if (i->op == PTX_ST)
+        memset(t->local_written + at, 1, i->bytes);
+    else if (memchr(t->local_written + at, 0, i->bytes)) {
+        sim_say("a read of local memory that nothing has written");
+        return false;
+    }
+    return true;
+}
+
+static void *reach_global(group *g, const ptx_ins *i, uint64_t at)
+{
+    tn_cu_result error = 0;
+    void *found = NULL;
+    if (i->op != PTX_ST)
+        found = sim_memory_at(g->actor, SIM_READ, "a read", at, i->bytes,
+                              &error);
+    if (i->op != PTX_LD && !error)
+        found = sim_memory_at(g->actor, SIM_WRITE, "a write", at, i->bytes,
+                              &error);
+    g->error = error;
+    return found;
 }
 
 /* Where an access reaches; NULL if it may not. */
@@ -125,13 +200,15 @@ static void *reach(group *g, const thread *t, const ptx_ins *i)
                 (unsigned long long)at);
         g->error = TN_CU_MISALIGNED_ADDRESS;
     } else if (i->space == PTX_GLOBAL) {
-        found = sim_memory_at(at, i->bytes, what);
-        g->error = found ? 0 : TN_CU_ILLEGAL_ADDRESS;
+        found = reach_global(g, i, at);
     } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
         sim_say("%s of %d bytes at %llu of %zu bytes of %s memory", what,
                 i->bytes, (unsigned long long)at, size[i->space],
                 name[i->space]);
         g->error = TN_CU_ILLEGAL_ADDRESS;
+    } else if ((i->space == PTX_SHARED && !touch_shared(g, t, i, at)) ||
+               (i->space == PTX_LOCAL && !touch_local(t, i, at))) {
+        g->error = SIM_FOUND;
     } else {
         found = base[i->space] + at;
     }
@@ -260,6 +337,7 @@ static void thread_begin(const group *g, thread *t)
     t->state = RUNS;
     memset(t->slot, 0xa5, (size_t)k->slot_count * sizeof *t->slot);
     memset(t->local, 0xa5, k->local_bytes);
+    memset(t->local_written, 0, k->local_bytes);
     for (int32_t i = 0; i < k->first_count; i++) {
         const ptx_first *f = &k->first[i];
         const uint64_t special[] = {
@@ -276,14 +354,17 @@ static void thread_begin(const group *g, thread *t)
 
 static void run_group(group *g)
 {
-    unsigned live = g->launch->block;
+    const unsigned count = g->launch->block;
+    unsigned live = count;
     memset(g->shared, 0xa5, g->launch->kernel->shared_bytes);
-    for (unsigned i = 0; i < g->launch->block; i++)
+    g->first_epoch = ++g->epoch;
+    for (unsigned i = 0; i < count; i++)
         thread_begin(g, &g->thread[i]);
     while (live && !g->error) {
+        const unsigned from = sim_random(count);
         live = 0;
-        for (unsigned i = 0; i < g->launch->block && !g->error; i++) {
-            thread *t = &g->thread[i];
+        for (unsigned i = 0; i < count && !g->error; i++) {
+            thread *t = &g->thread[(from + i) % count];
             if (t->state == ENDED)
                 continue;
             t->state = RUNS;
@@ -292,29 +373,36 @@ static void run_group(group *g)
         }
         if (!g->error && live && !barrier_is_whole(g))
             return;
+        g->epoch++;
     }
 }
 
-tn_cu_result ptx_run(const ptx_launch *launch)
+tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
 {
     const ptx_kernel *k = launch->kernel;
     const size_t slots = (size_t)k->slot_count, threads = launch->block;
-    group g = {.launch = launch};
+    const unsigned from = sim_random(launch->grid);
+    group g = {.launch = launch, .actor = actor};
     ptx_slot *slot = malloc((threads * slots + 1) * sizeof *slot);
-    unsigned char *local = malloc(threads * k->local_bytes + 1);
+    unsigned char *local = malloc(2 * threads * k->local_bytes + 1);
     g.thread = calloc(threads, sizeof *g.thread);
     g.shared = malloc(k->shared_bytes + 1);
-    if (!slot || !local || !g.thread || !g.shared)
+    g.touched = calloc(k->shared_bytes + 1, sizeof *g.touched);
+    if (!slot || !local || !g.thread || !g.shared || !g.touched)
         g.error = TN_CU_OUT_OF_MEMORY;
     for (size_t i = 0; i < threads && !g.error; i++) {
         g.thread[i].slot = slot + i * slots;
-        g.thread[i].local = local + i * k->local_bytes;
+        g.thread[i].local = local + 2 * i * k->local_bytes;
+        g.thread[i].local_written = g.thread[i].local + k->local_bytes;
     }
-    for (; g.number < launch->grid && !g.error; g.number++)
+    for (unsigned i = 0; i < launch->grid && !g.error; i++) {
+        g.number = (from + i) % launch->grid;
         run_group(&g);
+    }
     free(slot);
     free(local);
     free(g.thread);
     free(g.shared);
+    free(g.touched);
     return g.error;
 }

@@ -9,36 +9,143 @@
 
 #include "../../backends/cuda/driver.h"
 
+#define EXPORT __attribute__((visibility("default")))
+#define MOST_DEVICES 8
+
+/* CUresult values that the plugin does not tell apart */
+enum {
+    SIM_NOT_INITIALIZED = 3,
+    SIM_INVALID_DEVICE = 101,
+    SIM_INVALID_HANDLE = 400,
+    /* What no device would say, such as a race: the context is lost with this,
+     * so that no test passes over it. */
+    SIM_FOUND = TN_CU_LAUNCH_FAILED
+};
+
 /* What a real driver would not say: to stderr, and for sim_said. */
 void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- calls (driver.c) --------------------------------------------------- */
+
+/* Locks; what the call returns at once, or 0. name: of the function. */
+tn_cu_result sim_enter(const char *name, bool needs_context);
+tn_cu_result sim_leave(tn_cu_result result);
+
+#define ENTER(needs_context)                                                  \
+    do {                                                                      \
+        tn_cu_result refused = sim_enter(__func__, needs_context);            \
+        if (refused)                                                          \
+            return sim_leave(refused);                                        \
+    } while (0)
+
+/* The next of a sequence that TENON_SIM_SEED begins, below limit; 0, always,
+ * where it is not set. */
+unsigned sim_random(unsigned limit);
+
+/* ---- contexts and handles (driver.c) ------------------------------------ */
+
+struct CUctx_st {
+    int device;
+    int retained;
+    tn_cu_result sticky; /* after a fault, what every call returns */
+};
+
+/* The calling thread's. */
+struct CUctx_st *sim_current(void);
+
+/* How a stream, event or module begins. It is kept after its end, so that its
+ * use then is seen. */
+typedef struct sim_handle {
+    const char *kind; /* "stream" */
+    struct CUctx_st *context;
+    bool live;
+    struct sim_handle *older;
+} sim_handle;
+
+/* Of the current context; NULL: no memory. */
+void *sim_handle_make(const char *kind, size_t bytes);
+/* SIM_INVALID_HANDLE, said, unless it is a live one of that kind and, if asked
+ * for, of the current context. */
+tn_cu_result sim_handle_check(const void *handle, const char *kind,
+                              bool of_current);
+
+/* ---- the order of work (stream.c) --------------------------------------- */
+
+/* Who works: the n-th piece of work of a stream, and how many of each other
+ * stream's are known to be done before it. */
+#define SIM_CLOCKS 16
+typedef struct sim_clock {
+    uint32_t done[SIM_CLOCKS];
+} sim_clock;
+typedef struct sim_actor {
+    struct CUctx_st *context;
+    unsigned stream; /* < SIM_CLOCKS; of those that share a number, nothing is
+                      * found */
+    uint32_t work;
+    sim_clock clock;
+} sim_actor;
+
+/* One piece of work: run is called when its turn comes, release after that or
+ * when it is dropped. Both are given a struct that begins with one. */
+typedef struct sim_work {
+    struct sim_work *next;
+    tn_cu_result (*run)(struct sim_work *work, const sim_actor *actor);
+    void (*release)(struct sim_work *work); /* NULL: free */
+    const void *uses; /* a module that must not go before */
+    sim_clock given; /* what the host knew to be done when it gave this */
+} sim_work;
+
+/* A piece of work of so many bytes, zeroed, of which the caller fills the
+ * rest; the stream owns it. NULL with *error set. */
+void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error);
+
+/* Everything that was given to the streams of a context, of which the host
+ * then knows that it is done. */
+void sim_finish(const struct CUctx_st *context);
+
+/* Drops what is left in the streams of a context; does any work use this? */
+void sim_drop(const struct CUctx_st *context);
+bool sim_is_used(const void *uses);
+
+/* Runs some work here and there, if TENON_SIM_SEED is set. */
+void sim_stir(void);
 
 /* ---- device memory (memory.c) ------------------------------------------- */
 
 /* Device addresses are those of a region that the process may not touch; the
  * same memory stands elsewhere too, where the driver reaches it. An address is
  * never given out twice. */
-tn_cu_result sim_memory_alloc(size_t bytes, tn_cu_pointer *out);
+tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out);
 tn_cu_result sim_memory_free(tn_cu_pointer pointer);
-void sim_memory_info(size_t *left, size_t *total);
+void sim_memory_info(int device, size_t *left, size_t *total);
+/* How many allocations live; the device that has an address, -1: none. */
+size_t sim_memory_live(int device);
+int sim_memory_device(tn_cu_pointer at);
 
-/* Where the driver reaches [at, at + bytes); NULL, said, if that is not within
- * one live allocation. what: "a read", "a write". */
-void *sim_memory_at(tn_cu_pointer at, size_t bytes, const char *what);
+/* What is done with memory: by a kernel, which reads what has been written, of
+ * its own device; by a copy, which may carry what has not, to any. */
+enum { SIM_READ, SIM_WRITE, SIM_CARRY, SIM_PUT };
 
-/* How many allocations live. */
-size_t sim_memory_live(void);
+/* Where the driver reaches [at, at + bytes) for somebody's access. NULL, said,
+ * with *error set, if that is not within one live allocation, if a kernel reads
+ * what nothing has written, or if another stream's access has no order with
+ * this one. what: "a copy's read". */
+void *sim_memory_at(const sim_actor *actor, int how, const char *what,
+                    tn_cu_pointer at, size_t bytes, tn_cu_result *error);
+/* What was not written at src is not written at dst either. */
+void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes);
 
-/* ---- for the simulated libraries (driver.c) ----------------------------- */
+/* ---- for the simulated libraries (stream.c) ----------------------------- */
 
 /* A library's kernel: run when its stream is, with a copy of bytes of context;
  * 0, or what the device ends with. */
-typedef tn_cu_result sim_function(void *context);
-#define SIM_EXPORT __attribute__((visibility("default")))
-SIM_EXPORT tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
-                                 const void *context, size_t bytes);
+typedef tn_cu_result sim_function(void *context, const sim_actor *actor);
+EXPORT tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
+                             const void *context, size_t bytes);
 /* sim_memory_at, for what sim_call runs; sim_say, for the rest. */
-SIM_EXPORT void *sim_reach(tn_cu_pointer at, size_t bytes, const char *what);
-SIM_EXPORT void sim_library_says(const char *text);
+EXPORT void *sim_reach(const sim_actor *actor, int how, const char *what,
+                       tn_cu_pointer at, size_t bytes, tn_cu_result *error);
+EXPORT void sim_library_says(const char *text);
 
 /* ---- kernels (ptx_parse.c, ptx_run.c) ----------------------------------- */
 
@@ -54,6 +161,9 @@ const ptx_kernel *ptx_find(const ptx_module *module, const char *name);
 size_t ptx_parameters(const ptx_kernel *kernel, size_t *count,
                       const size_t **offset, const size_t **bytes);
 
+/* The greatest group that the kernel was compiled for. */
+unsigned ptx_most_threads(const ptx_kernel *kernel);
+
 typedef struct ptx_launch {
     const ptx_kernel *kernel;
     unsigned grid, block;
@@ -61,6 +171,6 @@ typedef struct ptx_launch {
 } ptx_launch;
 
 /* 0, or what the device would end with; said. */
-tn_cu_result ptx_run(const ptx_launch *launch);
+tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor);
 
 #endif

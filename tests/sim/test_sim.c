@@ -1,64 +1,19 @@
-/* The simulated driver: instructions that have a meaning of PTX's own against
- * its manual, and seeded bugs, each of which it must find. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "../tap.h"
-#include "sim.h"
-
-#define DECLARE(field, symbol, parameters) tn_cu_result symbol parameters;
-TN_CUDA_DRIVER_MAP(DECLARE)
-#undef DECLARE
-void sim_said(char *out, size_t room);
-size_t sim_live(void);
-void sim_mend(void);
+/* The simulated driver: instructions that have a meaning of PTX's own, against
+ * its manual. */
+#include "calls.h"
 
 static tn_cu_stream stream;
 
-/* Fails the test program: what must not fail here has. */
-static void must(tn_cu_result error, const char *what)
-{
-    char said[2048];
-    if (!error)
-        return;
-    sim_said(said, sizeof said);
-    bail_out("%s: error %d: %s", what, error, said);
-}
-#define MUST(call) must(call, #call)
-
-/* A kernel whose body reads %a, %b, %c (64 bits) and leaves %d. */
-static const char form[] =
-    ".version 8.0\n.target sm_75\n.address_size 64\n"
-    ".visible .entry f(.param .u64 p0, .param .u64 a, .param .u64 b,\n"
-    " .param .u64 c)\n{\n"
-    ".reg .b64 %%rd<9>;\n.reg .b64 %%a, %%b, %%c, %%d;\n.reg .pred %%p<4>;\n"
-    ".shared .align 4 .b8 s[64];\n"
-    "ld.param.u64 %%rd1, [p0];\nld.param.u64 %%a, [a];\n"
-    "ld.param.u64 %%b, [b];\nld.param.u64 %%c, [c];\nmov.u64 %%d, 0;\n"
-    "%s\nst.global.u64 [%%rd1], %%d;\nret;\n}\n";
-
-static tn_cu_function kernel_of(const char *body, tn_cu_module *module)
-{
-    char text[4096];
-    tn_cu_function f;
-    snprintf(text, sizeof text, form, body);
-    must(cuModuleLoadData(module, text), body);
-    MUST(cuModuleGetFunction(&f, *module, "f"));
-    return f;
-}
-
-/* Runs a body over so many threads; what the stream ends with. */
-static tn_cu_result run(const char *body, unsigned threads, uint64_t a,
-                        uint64_t b, uint64_t c, uint64_t *d)
+/* Runs a body; what the stream ends with. */
+static tn_cu_result run(const char *body, uint64_t a, uint64_t b, uint64_t c,
+                        uint64_t *d)
 {
     tn_cu_module module;
     tn_cu_pointer out;
     tn_cu_function f = kernel_of(body, &module);
     MUST(cuMemAlloc_v2(&out, 8));
     void *parameters[] = {&out, &a, &b, &c};
-    MUST(cuLaunchKernel(f, 1, 1, 1, threads, 1, 1, 0, stream, parameters,
+    MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters,
                         NULL));
     tn_cu_result error = cuStreamSynchronize(stream);
     if (!error)
@@ -161,7 +116,7 @@ static void test_instructions(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t d = 0;
-        tn_cu_result error = run(cases[i].body, 1, cases[i].a, cases[i].b,
+        tn_cu_result error = run(cases[i].body, cases[i].a, cases[i].b,
                                  cases[i].c, &d);
         /* what is narrower leaves the rest of the register as it was */
         ok(!error && (d == cases[i].d ||
@@ -172,144 +127,14 @@ static void test_instructions(void)
     }
 }
 
-/* ---- seeded bugs -------------------------------------------------------- */
-
-static const struct {
-    const char *bug, *body;
-    unsigned threads;
-    tn_cu_result error;
-    const char *says;
-} bugs[] = {
-    {"a write past the end", "st.global.u32 [%rd1+8], 1;", 1,
-     TN_CU_ILLEGAL_ADDRESS, "at 8 in a block of 8"},
-    {"a write before the beginning", "st.global.u32 [%rd1+-4], 1;", 1,
-     TN_CU_ILLEGAL_ADDRESS, "a write of 4 bytes"},
-    {"a read that ends past the end", "ld.global.u64 %d, [%rd1+8];", 1,
-     TN_CU_ILLEGAL_ADDRESS, "a read of 8 bytes"},
-    {"a host's pointer", "ld.global.u64 %d, [%a];", 1, TN_CU_ILLEGAL_ADDRESS,
-     "which is no device memory"},
-    {"a null pointer", "ld.global.u64 %d, [%b];", 1, TN_CU_ILLEGAL_ADDRESS,
-     "which is no device memory"},
-    {"a misaligned read", "ld.global.u32 %d, [%rd1+2];", 1,
-     TN_CU_MISALIGNED_ADDRESS, "is misaligned"},
-    {"a misaligned vector", "ld.global.v2.u32 {%b, %c}, [%rd1+4];", 1,
-     TN_CU_MISALIGNED_ADDRESS, "is misaligned"},
-    {"a write beyond shared memory", "st.shared.u32 [s+64], 1;", 1,
-     TN_CU_ILLEGAL_ADDRESS, "of 64 bytes of shared memory"},
-    {"a barrier that half of the group reaches",
-     "mov.u32 %b, %tid.x;setp.lt.u32 %p1, %b, 2;@%p1 bra $out;bar.sync 0;"
-     "$out:",
-     4, TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
-    {"two barriers for one",
-     "mov.u32 %b, %tid.x;setp.lt.u32 %p1, %b, 2;@%p1 bra $two;bar.sync 0;"
-     "bra $out;$two: bar.sync 0;$out:",
-     4, TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
-};
-
-static void test_bugs(void)
-{
-    static uint64_t on_host;
-    char said[2048];
-    uint64_t d;
-    for (size_t i = 0; i < sizeof bugs / sizeof *bugs; i++) {
-        sim_said(said, sizeof said);
-        tn_cu_result error = run(bugs[i].body, bugs[i].threads,
-                                 (uint64_t)(uintptr_t)&on_host, 0, 0, &d);
-        sim_said(said, sizeof said);
-        ok(error == bugs[i].error && strstr(said, bugs[i].says) &&
-               strstr(said, "in f, line "),
-           "%s: error %d, %s", bugs[i].bug, error, said);
-    }
-}
-
-static void test_memory(void)
-{
-    char said[2048];
-    uint64_t d = 0, seven = 7;
-    tn_cu_pointer one, two;
-    MUST(cuMemAlloc_v2(&one, 8));
-    MUST(cuMemFree_v2(one));
-    is_int(cuMemFree_v2(one), TN_CU_INVALID_VALUE, "a second free");
-    MUST(cuMemAlloc_v2(&two, 8));
-    ok(one != two, "an address is not given out again");
-    MUST(cuMemcpyHtoDAsync_v2(one, &seven, 8, stream));
-    is_int(cuStreamSynchronize(stream), TN_CU_ILLEGAL_ADDRESS,
-           "a copy to freed memory");
-    is_int(cuMemFree_v2(two), TN_CU_ILLEGAL_ADDRESS,
-           "after a fault every call returns it");
-    sim_said(said, sizeof said);
-    ok(strstr(said, "in a freed block"), "said: %s", said);
-    sim_mend();
-    MUST(cuMemcpyHtoDAsync_v2(two, &seven, 8, stream));
-    MUST(cuMemcpyDtoHAsync_v2(&d, two, 8, stream));
-    is_int((int64_t)d, 0, "a copy is not there before it was waited for");
-    MUST(cuStreamSynchronize(stream));
-    is_int((int64_t)d, 7, "and is then");
-    MUST(cuMemFree_v2(two));
-}
-
-static void test_events(void)
-{
-    tn_cu_stream other;
-    tn_cu_event event;
-    tn_cu_pointer p;
-    uint64_t seven = 7, before = 0, after = 0;
-    MUST(cuStreamCreate(&other, TN_CU_NON_BLOCKING));
-    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
-    MUST(cuMemAlloc_v2(&p, 8));
-    MUST(cuMemcpyHtoDAsync_v2(p, &seven, 8, stream));
-    MUST(cuEventRecord(event, stream));
-    MUST(cuMemcpyDtoHAsync_v2(&before, p, 8, other));
-    MUST(cuStreamSynchronize(other));
-    ok(before != 7, "another stream that does not wait sees old data");
-    MUST(cuStreamWaitEvent(other, event, 0));
-    MUST(cuMemcpyDtoHAsync_v2(&after, p, 8, other));
-    MUST(cuStreamSynchronize(other));
-    is_int((int64_t)after, 7, "one that waits for the event sees new data");
-    is_int(cuEventQuery(event), 0, "the event is done");
-    MUST(cuEventDestroy_v2(event));
-    MUST(cuStreamDestroy_v2(other));
-    MUST(cuMemFree_v2(p));
-}
-
-static void test_refusals(void)
-{
-    char said[2048], text[4096];
-    tn_cu_module module;
-    tn_cu_function f = kernel_of("", &module);
-    sim_said(said, sizeof said);
-    is_int(cuLaunchKernel(f, 1, 1, 1, 2048, 1, 1, 0, stream, NULL, NULL),
-           TN_CU_INVALID_VALUE, "a group of 2048 threads");
-    is_int(cuLaunchKernel(f, 0, 1, 1, 1, 1, 1, 0, stream, NULL, NULL),
-           TN_CU_INVALID_VALUE, "a launch of nothing");
-    MUST(cuModuleUnload(module));
-    snprintf(text, sizeof text, form, "wmma.load %d, %a;");
-    is_int(cuModuleLoadData(&module, text), TN_CU_INVALID_PTX,
-           "an instruction that is unknown");
-    sim_said(said, sizeof said);
-    ok(strstr(said, "line 16: an instruction that the simulator does not "
-                    "know: 'wmma.load'"),
-       "said: %s", said);
-    MUST(cuCtxSetCurrent(NULL));
-    is_int(cuStreamSynchronize(stream), TN_CU_INVALID_CONTEXT,
-           "a call without a context");
-}
-
 int main(void)
 {
     tn_cu_context context;
     plan_later();
-    is_int(cuMemAlloc_v2(&(tn_cu_pointer){0}, 8), 3, "a call before cuInit");
     MUST(cuInit(0));
     MUST(cuDevicePrimaryCtxRetain(&context, 0));
     MUST(cuCtxSetCurrent(context));
     MUST(cuStreamCreate(&stream, TN_CU_NON_BLOCKING));
     test_instructions();
-    test_bugs();
-    test_memory();
-    test_events();
-    test_refusals();
-    MUST(cuStreamDestroy_v2(stream));
-    is_int((int64_t)sim_live(), 0, "nothing is left on the device");
     return done_testing();
 }

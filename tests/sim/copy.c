@@ -1,0 +1,268 @@
+/* copy.c: memory as the driver's interface has it, and copies. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- memory ------------------------------------------------------------- */
+
+EXPORT tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total);
+tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    ENTER(true);
+    sim_memory_info(sim_current()->device, left, total);
+    return sim_leave(0);
+}
+
+EXPORT tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes);
+tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
+{
+    ENTER(true);
+    return sim_leave(sim_memory_alloc(sim_current()->device, bytes, pointer));
+}
+
+/* Waits for all work. */
+EXPORT tn_cu_result cuMemFree_v2(tn_cu_pointer pointer);
+tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
+{
+    ENTER(true);
+    sim_finish(sim_current());
+    return sim_leave(pointer ? sim_memory_free(pointer) : 0);
+}
+
+/* ---- page-locked memory ------------------------------------------------- */
+
+typedef struct locked {
+    struct locked *next;
+    unsigned char *at; /* owned */
+    size_t bytes;
+} locked;
+static locked *locked_blocks;
+
+EXPORT tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
+tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    ENTER(true);
+    locked *l = calloc(1, sizeof *l);
+    if (l)
+        l->at = malloc(bytes + 1);
+    if (!l || !l->at) {
+        free(l);
+        return sim_leave(TN_CU_OUT_OF_MEMORY);
+    }
+    l->bytes = bytes;
+    l->next = locked_blocks;
+    locked_blocks = l;
+    *out = l->at;
+    return sim_leave(0);
+}
+
+EXPORT tn_cu_result cuMemFreeHost(void *pointer);
+tn_cu_result cuMemFreeHost(void *pointer)
+{
+    ENTER(true);
+    for (locked **l = &locked_blocks; *l; l = &(*l)->next)
+        if ((*l)->at == pointer) {
+            locked *gone = *l;
+            if (sim_is_used(gone)) {
+                sim_say("page-locked memory is freed, of which a copy waits");
+                return sim_leave(TN_CU_INVALID_VALUE);
+            }
+            *l = gone->next;
+            free(gone->at);
+            free(gone);
+            return sim_leave(0);
+        }
+    sim_say("cuMemFreeHost of what is no page-locked memory");
+    return sim_leave(TN_CU_INVALID_VALUE);
+}
+
+static locked *locked_of(const void *host, size_t bytes)
+{
+    const unsigned char *at = host;
+    for (locked *l = locked_blocks; l; l = l->next)
+        if (at >= l->at && at + bytes <= l->at + l->bytes)
+            return l;
+    return NULL;
+}
+
+/* ---- copies ------------------------------------------------------------- */
+
+typedef struct copy {
+    sim_work work;
+    tn_cu_pointer dst, src; /* 0: the host's */
+    unsigned char *host;
+    unsigned char *owned; /* what host points to, if it is a copy of it */
+    size_t bytes;
+    uint64_t sum; /* of the host's bytes, when the copy was given */
+    unsigned char value; /* of a fill, which has neither src nor host */
+} copy;
+
+static uint64_t sum_of(const unsigned char *at, size_t bytes)
+{
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++)
+        sum = (sum ^ at[i]) * 1099511628211u;
+    return sum;
+}
+
+static void copy_release(sim_work *work)
+{
+    free(((copy *)work)->owned);
+}
+
+static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
+{
+    const copy *c = (const copy *)work;
+    tn_cu_result error = 0;
+    unsigned char *dst = c->host, *src = c->host;
+    if (c->src)
+        src = sim_memory_at(actor, SIM_CARRY, "a copy's read", c->src,
+                            c->bytes, &error);
+    if (c->dst && !error)
+        dst = sim_memory_at(actor, SIM_PUT,
+                            src ? "a copy's write" : "a fill", c->dst,
+                            c->bytes, &error);
+    if (error)
+        return error;
+    if (!src)
+        memset(dst, c->value, c->bytes);
+    else
+        memmove(dst, src, c->bytes);
+    if (c->src && c->dst)
+        sim_memory_carry(c->dst, c->src, c->bytes);
+    if (!c->src && src && !c->owned && sum_of(src, c->bytes) != c->sum) {
+        sim_say("the host has changed %zu bytes of a copy before it ran",
+                c->bytes);
+        return SIM_FOUND;
+    }
+    return 0;
+}
+
+/* From pageable memory: the driver has taken the bytes when it returns. */
+static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
+                         tn_cu_pointer src, const void *host, size_t bytes,
+                         unsigned char value)
+{
+    tn_cu_result error;
+    unsigned char *taken = NULL;
+    const locked *pinned = host ? locked_of(host, bytes) : NULL;
+    if (host && !src && !pinned) {
+        taken = malloc(bytes + 1);
+        if (!taken)
+            return TN_CU_OUT_OF_MEMORY;
+        memcpy(taken, host, bytes);
+    }
+    copy *c = sim_give(stream, sizeof *c, &error);
+    if (!c) {
+        free(taken);
+        return error;
+    }
+    c->work.run = run_copy;
+    c->work.release = copy_release;
+    c->work.uses = pinned;
+    c->dst = dst;
+    c->src = src;
+    c->host = taken ? taken : (unsigned char *)(uintptr_t)host;
+    c->owned = taken;
+    c->bytes = bytes;
+    c->value = value;
+    if (pinned && !src)
+        c->sum = sum_of(host, bytes);
+    return 0;
+}
+
+/* The device's side of a copy is device memory, the host's is not. */
+static tn_cu_result sides_check(tn_cu_pointer device, const void *host,
+                                bool has_host)
+{
+    if (has_host && (!host || sim_memory_device((uintptr_t)host) >= 0)) {
+        sim_say("a copy's host side at %p is %s", host,
+                host ? "device memory" : "nothing");
+        return TN_CU_INVALID_VALUE;
+    }
+    if (sim_memory_device(device) < 0) {
+        sim_say("a copy's device side at %#llx is no device memory", device);
+        return TN_CU_INVALID_VALUE;
+    }
+    return 0;
+}
+
+EXPORT tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
+                                         size_t bytes, tn_cu_stream stream);
+tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
+                                  size_t bytes, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sides_check(dst, src, true);
+    return sim_leave(error ? error : give(stream, dst, 0, src, bytes, 0));
+}
+
+EXPORT tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src,
+                                         size_t bytes, tn_cu_stream stream);
+tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src, size_t bytes,
+                                  tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sides_check(src, dst, true);
+    return sim_leave(error ? error : give(stream, 0, src, dst, bytes, 0));
+}
+
+EXPORT tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
+                                         size_t bytes, tn_cu_stream stream);
+tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
+                                  size_t bytes, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sides_check(dst, NULL, false);
+    if (!error)
+        error = sides_check(src, NULL, false);
+    if (!error && sim_memory_device(dst) != sim_memory_device(src)) {
+        sim_say("a copy within a device from device %d to device %d",
+                sim_memory_device(src), sim_memory_device(dst));
+        error = TN_CU_INVALID_VALUE;
+    }
+    return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
+}
+
+EXPORT tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r,
+                                       tn_cu_stream stream);
+tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
+{
+    tn_cu_result error = 0;
+    bool from_host = r->src_type == TN_CU_HOST;
+    bool to_host = r->dst_type == TN_CU_HOST;
+    ENTER(true);
+    if (r->src_pitch < r->width || r->dst_pitch < r->width) {
+        sim_say("rows of %zu bytes every %zu and %zu bytes", r->width,
+                r->src_pitch, r->dst_pitch);
+        error = TN_CU_INVALID_VALUE;
+    }
+    if (!error && !to_host)
+        error = sides_check(r->dst_device, r->src_host, from_host);
+    if (!error && !from_host)
+        error = sides_check(r->src_device, r->dst_host, to_host);
+    for (size_t row = 0; row < r->height && !error; row++) {
+        const size_t to = row * r->dst_pitch, from = row * r->src_pitch;
+        error = give(stream, to_host ? 0 : r->dst_device + to,
+                     from_host ? 0 : r->src_device + from,
+                     from_host ? (const char *)r->src_host + from
+                     : to_host ? (char *)r->dst_host + to
+                               : NULL,
+                     r->width, 0);
+    }
+    return sim_leave(error);
+}
+
+EXPORT tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
+                                    size_t bytes, tn_cu_stream stream);
+tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
+                             size_t bytes, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sides_check(pointer, NULL, false);
+    return sim_leave(error ? error
+                           : give(stream, pointer, 0, NULL, bytes, value));
+}

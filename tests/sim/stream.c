@@ -1,0 +1,339 @@
+/* stream.c: streams, events, and the order of what is given to them. Work
+ * waits until something forces it to run: a sync, an event waited for, a free.
+ * So what forgets to wait sees old data, every time. With TENON_SIM_SEED some
+ * of it runs earlier, here and there, as chance will have it.
+ *
+ * A clock tells, for each stream, how much of its work is done for certain: it
+ * is what an event carries from one stream to another and a sync to the host
+ * (vector clocks: C. Fidge, "Timestamps in message-passing systems that
+ * preserve the partial ordering", 1988). memory.c looks there whether two
+ * accesses of different streams have an order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+struct CUstream_st {
+    sim_handle handle;
+    sim_work *first, **last;
+    struct CUstream_st *next;
+    unsigned number;
+    uint32_t count;  /* of work that has run */
+    sim_clock clock; /* of the last of it */
+};
+struct CUevent_st {
+    sim_handle handle;
+    struct CUstream_st *stream; /* NULL: never recorded */
+    uint64_t recorded, done;
+    sim_clock clock; /* of the record that is done */
+};
+
+static struct CUstream_st *streams;
+static unsigned stream_count;  /* that ever were */
+static sim_clock host_clock;
+static uint32_t counts[SIM_CLOCKS]; /* of work that has run, by number */
+
+static void know(sim_clock *clock, const sim_clock *more)
+{
+    for (int i = 0; i < SIM_CLOCKS; i++)
+        if (clock->done[i] < more->done[i])
+            clock->done[i] = more->done[i];
+}
+
+/* ---- work --------------------------------------------------------------- */
+
+static void work_free(sim_work *w)
+{
+    if (w->release)
+        w->release(w);
+    free(w);
+}
+
+static sim_work *take(struct CUstream_st *s)
+{
+    sim_work *w = s->first;
+    s->first = w->next;
+    if (!s->first)
+        s->last = &s->first;
+    return w;
+}
+
+static void run_one(struct CUstream_st *s)
+{
+    struct CUctx_st *context = s->handle.context;
+    sim_work *w = take(s);
+    know(&s->clock, &w->given);
+    s->clock.done[s->number] = ++counts[s->number];
+    const sim_actor actor = {.context = context,
+                             .stream = s->number,
+                             .work = counts[s->number],
+                             .clock = s->clock};
+    tn_cu_result error = w->run(w, &actor);
+    if (error && !context->sticky)
+        context->sticky = error;
+    work_free(w);
+}
+
+/* All of it, or up to where an event is done. */
+static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
+                       uint64_t mark)
+{
+    while (s && s->first && !s->handle.context->sticky &&
+           (!to || to->done < mark))
+        run_one(s);
+}
+
+void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error)
+{
+    if (!stream)
+        sim_say("work for the default stream, which waits for all others");
+    *error = sim_handle_check(stream, "stream", false);
+    sim_work *w = *error ? NULL : calloc(1, bytes);
+    if (!w) {
+        *error = *error ? *error : TN_CU_OUT_OF_MEMORY;
+        return NULL;
+    }
+    w->given = host_clock;
+    *stream->last = w;
+    stream->last = &w->next;
+    return w;
+}
+
+void sim_finish(const struct CUctx_st *context)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->handle.context == context) {
+            run_stream(s, NULL, 0);
+            know(&host_clock, &s->clock);
+        }
+}
+
+static void drop_all(struct CUstream_st *s)
+{
+    while (s->first)
+        work_free(take(s));
+}
+
+void sim_drop(const struct CUctx_st *context)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->handle.context == context)
+            drop_all(s);
+}
+
+bool sim_is_used(const void *uses)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        for (sim_work *w = s->first; w; w = w->next)
+            if (w->uses == uses)
+                return true;
+    return false;
+}
+
+void sim_stir(void)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        while (s->first && !s->handle.context->sticky && sim_random(3) == 1)
+            run_one(s);
+}
+
+/* ---- streams ------------------------------------------------------------ */
+
+EXPORT tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags);
+tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
+{
+    ENTER(true);
+    if (flags != TN_CU_NON_BLOCKING) {
+        sim_say("a stream that waits for the default stream");
+        return sim_leave(TN_CU_INVALID_VALUE);
+    }
+    struct CUstream_st *s = sim_handle_make("stream", sizeof *s);
+    if (!s)
+        return sim_leave(TN_CU_OUT_OF_MEMORY);
+    s->last = &s->first;
+    s->number = stream_count++ % SIM_CLOCKS;
+    s->next = streams;
+    streams = s;
+    *out = s;
+    return sim_leave(0);
+}
+
+/* The driver would let the work end by itself; so does this, now. */
+EXPORT tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream);
+tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(stream, "stream", false);
+    if (error)
+        return sim_leave(error);
+    run_stream(stream, NULL, 0);
+    drop_all(stream);
+    for (struct CUstream_st **s = &streams; *s; s = &(*s)->next)
+        if (*s == stream) {
+            *s = stream->next;
+            break;
+        }
+    stream->handle.live = false;
+    return sim_leave(0);
+}
+
+EXPORT tn_cu_result cuStreamSynchronize(tn_cu_stream stream);
+tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(stream, "stream", false);
+    if (error)
+        return sim_leave(error);
+    run_stream(stream, NULL, 0);
+    know(&host_clock, &stream->clock);
+    return sim_leave(stream->handle.context->sticky);
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+typedef struct event_work {
+    sim_work work;
+    struct CUstream_st *stream; /* that it was given to */
+    struct CUevent_st *event;
+    uint64_t mark; /* of the event, when it was recorded or waited for */
+} event_work;
+
+static tn_cu_result run_record(sim_work *work, const sim_actor *actor)
+{
+    event_work *w = (event_work *)work;
+    if (w->event->done < w->mark) {
+        w->event->done = w->mark;
+        w->event->clock = actor->clock;
+    }
+    return 0;
+}
+
+static tn_cu_result run_wait(sim_work *work, const sim_actor *actor)
+{
+    event_work *w = (event_work *)work;
+    struct CUevent_st *event = w->event;
+    (void)actor;
+    if (event->done < w->mark)
+        run_stream(event->stream, event, w->mark);
+    know(&w->stream->clock, &event->clock);
+    return event->stream ? event->stream->handle.context->sticky : 0;
+}
+
+static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
+                               tn_cu_result (*run)(sim_work *,
+                                                   const sim_actor *))
+{
+    tn_cu_result error;
+    event_work *w = sim_give(stream, sizeof *w, &error);
+    if (!w)
+        return error;
+    w->work.run = run;
+    w->stream = stream;
+    w->event = event;
+    w->mark = event->recorded;
+    return 0;
+}
+
+EXPORT tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags);
+tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
+{
+    (void)flags;
+    ENTER(true);
+    *event = sim_handle_make("event", sizeof **event);
+    return sim_leave(*event ? 0 : TN_CU_OUT_OF_MEMORY);
+}
+
+EXPORT tn_cu_result cuEventDestroy_v2(tn_cu_event event);
+tn_cu_result cuEventDestroy_v2(tn_cu_event event)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(event, "event", false);
+    if (!error) /* work that waits for it still does */
+        event->handle.live = false;
+    return sim_leave(error);
+}
+
+EXPORT tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream);
+tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(event, "event", false);
+    if (!error)
+        error = sim_handle_check(stream, "stream", false);
+    if (!error && event->handle.context != stream->handle.context) {
+        sim_say("an event of device %d recorded on a stream of device %d",
+                event->handle.context->device, stream->handle.context->device);
+        error = SIM_INVALID_HANDLE;
+    }
+    if (error)
+        return sim_leave(error);
+    event->stream = stream;
+    event->recorded++;
+    return sim_leave(give_event(stream, event, run_record));
+}
+
+/* Asked again and again, it must come: a real device goes on by itself. */
+EXPORT tn_cu_result cuEventQuery(tn_cu_event event);
+tn_cu_result cuEventQuery(tn_cu_event event)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(event, "event", false);
+    if (error)
+        return sim_leave(error);
+    struct CUctx_st *context = event->handle.context;
+    bool done = event->done >= event->recorded;
+    if (!done && event->stream->first && !context->sticky)
+        run_one(event->stream);
+    if (done)
+        know(&host_clock, &event->clock);
+    return sim_leave(context->sticky ? context->sticky
+                     : done          ? 0
+                                     : TN_CU_NOT_READY);
+}
+
+EXPORT tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
+                                      unsigned flags);
+tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
+                               unsigned flags)
+{
+    (void)flags;
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(event, "event", false);
+    if (!error)
+        error = give_event(stream, event, run_wait);
+    return sim_leave(error);
+}
+
+/* ---- for the simulated libraries ---------------------------------------- */
+
+typedef struct call_work {
+    sim_work work;
+    sim_function *call;
+    max_align_t context[]; /* a copy */
+} call_work;
+
+static tn_cu_result run_call(sim_work *work, const sim_actor *actor)
+{
+    call_work *w = (call_work *)work;
+    return w->call(w->context, actor);
+}
+
+tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
+                      const void *context, size_t bytes)
+{
+    tn_cu_result error;
+    ENTER(true);
+    call_work *w = sim_give(stream, sizeof *w + bytes, &error);
+    if (!w)
+        return sim_leave(error);
+    w->work.run = run_call;
+    w->call = call;
+    memcpy(w->context, context, bytes);
+    return sim_leave(0);
+}
+
+void *sim_reach(const sim_actor *actor, int how, const char *what,
+                tn_cu_pointer at, size_t bytes, tn_cu_result *error)
+{
+    return sim_memory_at(actor, how, what, at, bytes, error);
+}

@@ -1,0 +1,881 @@
+/* Seeded bugs, each of which the simulated driver must find and name, and
+ * beside each the same work done right, of which it must say nothing. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+static tn_cu_context context, second; /* of devices 0 and 1 */
+static tn_cu_stream stream, other;    /* of device 0 */
+static tn_cu_stream far;              /* of device 1 */
+/* Of 64 bytes, written; the same, not written; freed; on device 1, written. */
+static tn_cu_pointer block, blank, freed, remote;
+static uint64_t eight[8]; /* the host's */
+
+/* ---- kernels ------------------------------------------------------------ */
+
+/* %rd1 and %a: the block; %b: the blank one; %c: another address, or 0 */
+enum { NOTHING, THE_HOST, THE_FREED, THE_REMOTE };
+
+#define TID "mov.u32 %rd2, %tid.x;mul.wide.u32 %rd3, %rd2, 4;mov.u64 %rd4, s;" \
+            "add.u64 %rd3, %rd3, %rd4;"
+#define HALF TID "setp.lt.u32 %p1, %rd2, 2;"
+
+static const struct {
+    const char *bug, *wrong, *right;
+    unsigned threads;
+    int c;
+    tn_cu_result error;
+    const char *says;
+} kernels[] = {
+    {"a write past the end", "st.global.u32 [%rd1+64], 1;",
+     "st.global.u32 [%rd1+60], 1;", 1, 0, TN_CU_ILLEGAL_ADDRESS,
+     "at 64 in a block of 64"},
+    {"a write before the beginning", "st.global.u32 [%rd1+-4], 1;",
+     "st.global.u32 [%rd1+0], 1;", 1, 0, TN_CU_ILLEGAL_ADDRESS,
+     "a write of 4 bytes"},
+    {"a read past the end", "ld.global.u64 %d, [%rd1+64];",
+     "ld.global.u64 %d, [%rd1+56];", 1, 0, TN_CU_ILLEGAL_ADDRESS,
+     "a read of 8 bytes"},
+    {"a vector whose second half is past the end",
+     "add.u64 %rd2, %rd1, 64;ld.global.v2.u64 {%rd3, %d}, [%rd2];",
+     "add.u64 %rd2, %rd1, 48;ld.global.v2.u64 {%rd3, %d}, [%rd2];", 1, 0,
+     TN_CU_ILLEGAL_ADDRESS, "at 64 in a block of 64"},
+    {"one thread too many",
+     "mov.u32 %rd2, %tid.x;mul.wide.u32 %rd3, %rd2, 4;"
+     "add.u64 %rd3, %rd3, %rd1;st.global.u32 [%rd3], 1;",
+     "mov.u32 %rd2, %tid.x;setp.lt.u32 %p1, %rd2, 16;"
+     "mul.wide.u32 %rd3, %rd2, 4;add.u64 %rd3, %rd3, %rd1;"
+     "@%p1 st.global.u32 [%rd3], 1;",
+     17, 0, TN_CU_ILLEGAL_ADDRESS, "thread 16 of group 0"},
+    {"a host's pointer", "ld.global.u64 %d, [%c];",
+     "ld.global.u64 %d, [%a];", 1, THE_HOST, TN_CU_ILLEGAL_ADDRESS,
+     "which is no device memory"},
+    {"a null pointer", "ld.global.u64 %d, [%c];",
+     "setp.ne.u64 %p1, %c, 0;@%p1 ld.global.u64 %d, [%c];", 1, NOTHING,
+     TN_CU_ILLEGAL_ADDRESS, "which is no device memory"},
+    {"a read of freed memory", "ld.global.u32 %d, [%c];",
+     "ld.global.u32 %d, [%a];", 1, THE_FREED, TN_CU_ILLEGAL_ADDRESS,
+     "in a freed block"},
+    {"a write to freed memory", "st.global.u32 [%c], 1;",
+     "st.global.u32 [%a], 1;", 1, THE_FREED, TN_CU_ILLEGAL_ADDRESS,
+     "in a freed block"},
+    {"another device's memory", "ld.global.u32 %d, [%c];",
+     "ld.global.u32 %d, [%a];", 1, THE_REMOTE, TN_CU_ILLEGAL_ADDRESS,
+     "of device 1 by a kernel on device 0"},
+    {"a misaligned read", "ld.global.u32 %d, [%rd1+2];",
+     "ld.global.u16 %d, [%rd1+2];", 1, 0, TN_CU_MISALIGNED_ADDRESS,
+     "is misaligned"},
+    {"a misaligned write", "st.global.u64 [%rd1+4], 1;",
+     "st.global.u32 [%rd1+4], 1;", 1, 0, TN_CU_MISALIGNED_ADDRESS,
+     "a write of 8 bytes"},
+    {"a misaligned vector", "ld.global.v2.u32 {%rd2, %d}, [%rd1+4];",
+     "ld.global.v2.u32 {%rd2, %d}, [%rd1+8];", 1, 0,
+     TN_CU_MISALIGNED_ADDRESS, "is misaligned"},
+    {"a misaligned atom", "atom.global.add.u32 %d, [%rd1+2], 1;",
+     "atom.global.add.u32 %d, [%rd1+4], 1;", 1, 0, TN_CU_MISALIGNED_ADDRESS,
+     "is misaligned"},
+    {"a misaligned access of shared memory", "st.shared.u32 [s+6], 1;",
+     "st.shared.u32 [s+4], 1;", 1, 0, TN_CU_MISALIGNED_ADDRESS,
+     "is misaligned"},
+    {"a read of what was never written", "ld.global.u32 %d, [%b];",
+     "st.global.u32 [%b], 7;ld.global.u32 %d, [%b];", 1, 0, SIM_FOUND,
+     "4 bytes that nothing has written"},
+    {"a read of what was written in half",
+     "st.global.u32 [%b], 7;ld.global.u64 %d, [%b];",
+     "st.global.u64 [%b], 7;ld.global.u64 %d, [%b];", 1, 0, SIM_FOUND,
+     "8 bytes that nothing has written"},
+    {"a count that begins nowhere", "atom.global.add.u32 %d, [%b], 1;",
+     "st.global.u32 [%b], 0;atom.global.add.u32 %d, [%b], 1;", 1, 0,
+     SIM_FOUND, "that nothing has written"},
+    {"shared memory taken for zero", "ld.shared.u32 %d, [s];",
+     "st.shared.u32 [s], 0;ld.shared.u32 %d, [s];", 1, 0, SIM_FOUND,
+     "of shared memory, which nothing has written"},
+    {"local memory taken for zero", "ld.local.u32 %d, [l+4];",
+     "st.local.u64 [l], 0;ld.local.u32 %d, [l+4];", 1, 0, SIM_FOUND,
+     "local memory that nothing has written"},
+    {"a write beyond shared memory", "st.shared.u32 [s+64], 1;",
+     "st.shared.u32 [s+60], 1;", 1, 0, TN_CU_ILLEGAL_ADDRESS,
+     "of 64 bytes of shared memory"},
+    {"a write beyond local memory", "st.local.u32 [l+64], 1;",
+     "st.local.u32 [l+60], 1;", 1, 0, TN_CU_ILLEGAL_ADDRESS,
+     "of 64 bytes of local memory"},
+    {"two threads write one place", TID "st.shared.u32 [s], %rd2;",
+     TID "st.shared.u32 [%rd3], %rd2;", 4, 0, SIM_FOUND, "a race"},
+    {"places that overlap",
+     TID "mul.wide.u32 %rd3, %rd2, 2;add.u64 %rd3, %rd3, %rd4;"
+         "st.shared.u16 [%rd3], %rd2;st.shared.u8 [%rd3+2], %rd2;",
+     TID "mul.wide.u32 %rd3, %rd2, 4;add.u64 %rd3, %rd3, %rd4;"
+         "st.shared.u16 [%rd3], %rd2;st.shared.u8 [%rd3+2], %rd2;",
+     4, 0, SIM_FOUND, "a race"},
+    {"a read of a neighbour's without a barrier",
+     TID "st.shared.u32 [%rd3], 0;bar.sync 0;st.shared.u32 [%rd3], 1;"
+         "xor.b32 %rd2, %rd2, 1;"
+         "mul.wide.u32 %rd3, %rd2, 4;add.u64 %rd3, %rd3, %rd4;"
+         "ld.shared.u32 %rd5, [%rd3];",
+     TID "st.shared.u32 [%rd3], 1;bar.sync 0;xor.b32 %rd2, %rd2, 1;"
+         "mul.wide.u32 %rd3, %rd2, 4;add.u64 %rd3, %rd3, %rd4;"
+         "ld.shared.u32 %rd5, [%rd3];",
+     4, 0, SIM_FOUND, "a race"},
+    {"a write after a neighbour's read without a barrier",
+     TID "st.shared.u32 [%rd3], 1;bar.sync 0;ld.shared.u32 %rd5, [s];"
+         "st.shared.u32 [%rd3], 2;",
+     TID "st.shared.u32 [%rd3], 1;bar.sync 0;ld.shared.u32 %rd5, [s];"
+         "bar.sync 0;st.shared.u32 [%rd3], 2;",
+     4, 0, SIM_FOUND, "a race"},
+    {"a sum by halves with one barrier too few",
+     TID "st.shared.u32 [%rd3], 1;bar.sync 0;setp.lt.u32 %p1, %rd2, 2;"
+         "@%p1 ld.shared.u32 %rd5, [%rd3];@%p1 ld.shared.u32 %rd6, [%rd3+8];"
+         "@%p1 st.shared.u32 [%rd3], 2;setp.lt.u32 %p1, %rd2, 1;"
+         "@%p1 ld.shared.u32 %rd6, [%rd3+4];",
+     TID "st.shared.u32 [%rd3], 1;bar.sync 0;setp.lt.u32 %p1, %rd2, 2;"
+         "@%p1 ld.shared.u32 %rd5, [%rd3];@%p1 ld.shared.u32 %rd6, [%rd3+8];"
+         "@%p1 st.shared.u32 [%rd3], 2;bar.sync 0;setp.lt.u32 %p1, %rd2, 1;"
+         "@%p1 ld.shared.u32 %rd6, [%rd3+4];",
+     4, 0, SIM_FOUND, "a race"},
+    {"a count that is read while others count",
+     TID "st.shared.u32 [s], 0;atom.shared.add.u32 %rd5, [s], 1;",
+     TID "setp.eq.u32 %p1, %rd2, 0;@%p1 st.shared.u32 [s], 0;bar.sync 0;"
+         "atom.shared.add.u32 %rd5, [s], 1;bar.sync 0;"
+         "ld.shared.u32 %rd5, [s];",
+     4, 0, SIM_FOUND, "a race"},
+    {"a barrier that half of the group reaches",
+     HALF "@%p1 bra $out;bar.sync 0;$out:",
+     HALF "@%p1 bra $out;mov.u64 %rd5, 1;$out:bar.sync 0;", 4, 0,
+     TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
+    {"a barrier that some have left before", HALF "@%p1 ret;bar.sync 0;",
+     HALF "bar.sync 0;@%p1 ret;", 4, 0, TN_CU_LAUNCH_FAILED,
+     "not all threads of a group reach"},
+    {"two barriers for one",
+     HALF "@%p1 bra $two;bar.sync 0;bra $out;$two: bar.sync 0;$out:",
+     HALF "@%p1 bra $two;mov.u64 %rd5, 1;$two: bar.sync 0;", 4, 0,
+     TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
+    {"as many barriers as the thread's number",
+     TID "$loop: bar.sync 0;sub.u32 %rd2, %rd2, 1;setp.ge.s32 %p1, %rd2, 0;"
+         "@%p1 bra $loop;",
+     TID "mov.u32 %rd2, 3;$loop: bar.sync 0;sub.u32 %rd2, %rd2, 1;"
+         "setp.ge.s32 %p1, %rd2, 0;@%p1 bra $loop;",
+     4, 0, TN_CU_LAUNCH_FAILED, "not all threads of a group reach"},
+};
+
+/* Runs a body over a group; what the stream ends with. */
+static tn_cu_result run(const char *body, unsigned threads, int c)
+{
+    const tn_cu_pointer others[] = {0, (uintptr_t)eight, freed, remote};
+    tn_cu_module module;
+    tn_cu_pointer third = others[c];
+    tn_cu_function f = kernel_of(body, &module);
+    void *parameters[] = {&block, &block, &blank, &third};
+    tn_cu_result error =
+        cuLaunchKernel(f, 1, 1, 1, threads, 1, 1, 0, stream, parameters, NULL);
+    if (!error)
+        error = cuStreamSynchronize(stream);
+    sim_mend();
+    MUST(cuModuleUnload(module));
+    return error;
+}
+
+/* ---- what the host does ------------------------------------------------- */
+
+static tn_cu_result end(tn_cu_stream of)
+{
+    return cuStreamSynchronize(of);
+}
+
+/* A launch on a stream that reads or writes the block. */
+static tn_cu_result launch(const char *body, tn_cu_stream on)
+{
+    tn_cu_module module;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&block, &block, &blank, &zero};
+    tn_cu_function f = kernel_of(body, &module);
+    return cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, on, parameters, NULL);
+}
+#define WRITES "st.global.u32 [%rd1+32], 1;"
+
+static tn_cu_result free_twice(bool right)
+{
+    tn_cu_pointer p;
+    MUST(cuMemAlloc_v2(&p, 8));
+    tn_cu_result error = cuMemFree_v2(p);
+    return right ? error : cuMemFree_v2(p);
+}
+
+static tn_cu_result free_middle(bool right)
+{
+    tn_cu_pointer p;
+    MUST(cuMemAlloc_v2(&p, 8));
+    tn_cu_result error = cuMemFree_v2(right ? p : p + 4);
+    if (!right)
+        MUST(cuMemFree_v2(p));
+    return error;
+}
+
+static tn_cu_result copy_to_freed(bool right)
+{
+    MUST(cuMemcpyHtoDAsync_v2(right ? block : freed, eight, 8, stream));
+    return end(stream);
+}
+
+static tn_cu_result copy_too_much_in(bool right)
+{
+    static char many[65];
+    MUST(cuMemcpyHtoDAsync_v2(block, many, right ? 64 : 65, stream));
+    return end(stream);
+}
+
+static tn_cu_result copy_too_much_out(bool right)
+{
+    static char many[72];
+    MUST(cuMemcpyDtoHAsync_v2(many, block, right ? 64 : 72, stream));
+    return end(stream);
+}
+
+static tn_cu_result copy_too_much_on(bool right)
+{
+    MUST(cuMemcpyDtoDAsync_v2(blank, block, right ? 64 : 72, stream));
+    return end(stream);
+}
+
+static tn_cu_result fill_too_much(bool right)
+{
+    MUST(cuMemsetD8Async(block, 0, right ? 64 : 256, stream));
+    return end(stream);
+}
+
+static tn_cu_result rectangle(size_t pitch, size_t rows)
+{
+    const tn_cu_rectangle r = {.src_type = TN_CU_HOST,
+                               .src_host = eight,
+                               .src_pitch = 8,
+                               .dst_type = TN_CU_DEVICE,
+                               .dst_device = block,
+                               .dst_pitch = pitch,
+                               .width = 8,
+                               .height = rows};
+    tn_cu_result error = cuMemcpy2DAsync_v2(&r, stream);
+    return error ? error : end(stream);
+}
+
+static tn_cu_result rectangle_overlaps(bool right)
+{
+    return rectangle(right ? 8 : 4, 4);
+}
+
+static tn_cu_result rectangle_too_long(bool right)
+{
+    return rectangle(16, right ? 4 : 5);
+}
+
+static tn_cu_result sides_swapped(bool right)
+{
+    void *host = (void *)(uintptr_t)block;
+    tn_cu_result error =
+        right ? cuMemcpyHtoDAsync_v2(block, eight, 8, stream)
+              : cuMemcpyHtoDAsync_v2((uintptr_t)eight, host, 8, stream);
+    return error ? error : end(stream);
+}
+
+static tn_cu_result host_is_null(bool right)
+{
+    tn_cu_result error =
+        cuMemcpyDtoHAsync_v2(right ? eight : NULL, block, 8, stream);
+    return error ? error : end(stream);
+}
+
+static tn_cu_result copy_across(bool right)
+{
+    tn_cu_result error =
+        cuMemcpyDtoDAsync_v2(right ? blank : remote, block, 8, stream);
+    return error ? error : end(stream);
+}
+
+/* Reading a result before it was waited for: old data, each time. */
+static tn_cu_result no_wait(bool right)
+{
+    uint64_t seven = 7, out = 0;
+    MUST(cuMemcpyHtoDAsync_v2(block, &seven, 8, stream));
+    seven = 8; /* pageable memory has been taken */
+    MUST(cuMemcpyDtoHAsync_v2(&out, block, 8, stream));
+    if (right)
+        MUST(end(stream));
+    tn_cu_result error = out == 7 ? 0 : SIM_FOUND;
+    MUST(end(stream));
+    return error;
+}
+
+static tn_cu_result pinned_changed(bool right)
+{
+    uint64_t *pinned;
+    MUST(cuMemHostAlloc((void **)&pinned, 8, 0));
+    *pinned = 7;
+    MUST(cuMemcpyHtoDAsync_v2(block, pinned, 8, stream));
+    if (right)
+        MUST(end(stream));
+    *pinned = 8;
+    tn_cu_result error = end(stream);
+    sim_mend();
+    MUST(cuMemFreeHost(pinned));
+    return error;
+}
+
+static tn_cu_result pinned_freed(bool right)
+{
+    uint64_t *pinned;
+    MUST(cuMemHostAlloc((void **)&pinned, 8, 0));
+    *pinned = 7;
+    MUST(cuMemcpyHtoDAsync_v2(block, pinned, 8, stream));
+    if (right)
+        MUST(end(stream));
+    tn_cu_result error = cuMemFreeHost(pinned);
+    MUST(end(stream));
+    if (!right)
+        MUST(cuMemFreeHost(pinned));
+    return error;
+}
+
+static tn_cu_result pinned_of_another(bool right)
+{
+    void *pinned;
+    MUST(cuMemHostAlloc(&pinned, 8, 0));
+    tn_cu_result error = cuMemFreeHost(right ? pinned : eight);
+    if (!right)
+        MUST(cuMemFreeHost(pinned));
+    return error;
+}
+
+/* Two streams on the block; an event between them if right. */
+static tn_cu_result ordered(bool right, tn_cu_result (*one)(tn_cu_stream),
+                            tn_cu_result (*two)(tn_cu_stream))
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    MUST(one(stream));
+    MUST(cuEventRecord(event, stream));
+    if (right)
+        MUST(cuStreamWaitEvent(other, event, 0));
+    MUST(two(other));
+    tn_cu_result error = end(other);
+    if (!error)
+        error = end(stream);
+    sim_mend();
+    MUST(cuEventDestroy_v2(event));
+    return error;
+}
+
+static tn_cu_result writes(tn_cu_stream on)
+{
+    return launch(WRITES, on);
+}
+
+static tn_cu_result reads(tn_cu_stream on)
+{
+    return cuMemcpyDtoHAsync_v2(eight, block, 64, on);
+}
+
+static tn_cu_result copies_in(tn_cu_stream on)
+{
+    return cuMemcpyHtoDAsync_v2(block, eight, 64, on);
+}
+
+static tn_cu_result read_unordered(bool right)
+{
+    return ordered(right, writes, reads);
+}
+
+static tn_cu_result write_unordered(bool right)
+{
+    return ordered(right, reads, writes);
+}
+
+static tn_cu_result writes_unordered(bool right)
+{
+    return ordered(right, writes, writes);
+}
+
+static tn_cu_result input_unordered(bool right)
+{
+    return ordered(right, copies_in, writes);
+}
+
+/* An event that is recorded before the work it is to stand for. */
+static tn_cu_result recorded_early(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    if (!right)
+        MUST(cuEventRecord(event, stream));
+    MUST(writes(stream));
+    if (right)
+        MUST(cuEventRecord(event, stream));
+    MUST(cuStreamWaitEvent(other, event, 0));
+    MUST(reads(other));
+    tn_cu_result error = end(other);
+    if (!error)
+        error = end(stream);
+    sim_mend();
+    MUST(cuEventDestroy_v2(event));
+    return error;
+}
+
+/* An event that was waited for stands for nothing that came later. */
+static tn_cu_result recorded_once(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    tn_cu_result error = 0;
+    for (int i = 0; i < 2 && !error; i++) {
+        MUST(writes(stream));
+        if (!i || right)
+            MUST(cuEventRecord(event, stream));
+        MUST(cuStreamWaitEvent(other, event, 0));
+        MUST(reads(other));
+        error = end(other);
+        if (!error && i)
+            error = end(stream);
+        else if (!error && right) /* the next write is after the read */
+            MUST(end(other));
+    }
+    sim_mend();
+    MUST(cuEventDestroy_v2(event));
+    return error;
+}
+
+static tn_cu_result no_context(bool right)
+{
+    MUST(cuCtxSetCurrent(right ? context : NULL));
+    tn_cu_result error = cuMemcpyHtoDAsync_v2(block, eight, 8, stream);
+    MUST(cuCtxSetCurrent(context));
+    MUST(end(stream));
+    return error;
+}
+
+static tn_cu_result wrong_context(bool right)
+{
+    tn_cu_module module;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&block, &block, &blank, &zero};
+    tn_cu_function f = kernel_of(WRITES, &module);
+    MUST(cuCtxSetCurrent(right ? context : second));
+    tn_cu_result error =
+        cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
+    MUST(cuCtxSetCurrent(context));
+    MUST(end(stream));
+    MUST(cuModuleUnload(module));
+    return error;
+}
+
+static tn_cu_result wrong_stream(bool right)
+{
+    tn_cu_result error = launch(WRITES, right ? stream : far);
+    return error ? error : end(stream);
+}
+
+static tn_cu_result wrong_event(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    tn_cu_result error = cuEventRecord(event, right ? stream : far);
+    MUST(cuEventDestroy_v2(event));
+    MUST(end(stream));
+    return error;
+}
+
+static tn_cu_result default_stream(bool right)
+{
+    tn_cu_result error =
+        cuMemcpyHtoDAsync_v2(block, eight, 8, right ? stream : NULL);
+    return error ? error : end(stream);
+}
+
+static tn_cu_result stream_gone(bool right)
+{
+    tn_cu_stream s;
+    MUST(cuStreamCreate(&s, TN_CU_NON_BLOCKING));
+    if (!right)
+        MUST(cuStreamDestroy_v2(s));
+    tn_cu_result error = cuMemcpyHtoDAsync_v2(block, eight, 8, s);
+    if (right)
+        MUST(end(s));
+    if (right)
+        MUST(cuStreamDestroy_v2(s));
+    return error;
+}
+
+static tn_cu_result event_gone(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    if (!right)
+        MUST(cuEventDestroy_v2(event));
+    tn_cu_result error = cuEventRecord(event, stream);
+    if (right)
+        MUST(cuEventDestroy_v2(event));
+    MUST(end(stream));
+    return error;
+}
+
+static tn_cu_result event_gone_twice(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    tn_cu_result error = cuEventDestroy_v2(event);
+    return right ? error : cuEventDestroy_v2(event);
+}
+
+static tn_cu_result another_kind(bool right)
+{
+    tn_cu_event event;
+    MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    tn_cu_result error =
+        cuStreamSynchronize(right ? stream : (tn_cu_stream)(void *)event);
+    MUST(cuEventDestroy_v2(event));
+    return error;
+}
+
+/* A launch and an unload of its module, in one order or the other. */
+static tn_cu_result module_gone(bool right)
+{
+    tn_cu_module module;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&block, &block, &blank, &zero};
+    tn_cu_function f = kernel_of(WRITES, &module);
+    if (!right)
+        MUST(cuModuleUnload(module));
+    tn_cu_result error =
+        cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL);
+    MUST(end(stream));
+    if (right)
+        MUST(cuModuleUnload(module));
+    return error;
+}
+
+static tn_cu_result module_in_use(bool right)
+{
+    tn_cu_module module;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&block, &block, &blank, &zero};
+    tn_cu_function f = kernel_of(WRITES, &module);
+    MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    if (right)
+        MUST(end(stream));
+    tn_cu_result error = cuModuleUnload(module);
+    sim_mend();
+    return error;
+}
+
+/* A launch of so many groups of so many threads. */
+static tn_cu_result launch_of(unsigned groups, unsigned threads,
+                              unsigned shared, bool whole)
+{
+    tn_cu_module module;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&block, &block, &blank, whole ? &zero : NULL};
+    tn_cu_function f = kernel_of("", &module);
+    tn_cu_result error = cuLaunchKernel(f, groups, 1, 1, threads, 1, 1, shared,
+                                        stream, parameters, NULL);
+    MUST(end(stream));
+    MUST(cuModuleUnload(module));
+    return error;
+}
+
+static tn_cu_result too_many_threads(bool right)
+{
+    return launch_of(1, right ? 1024 : 1025, 0, true);
+}
+
+static tn_cu_result no_groups(bool right)
+{
+    return launch_of(right ? 1 : 0, 1, 0, true);
+}
+
+static tn_cu_result no_parameter(bool right)
+{
+    return launch_of(1, 1, 0, right);
+}
+
+/* A module of one kernel with this before its body and in it. */
+static tn_cu_result module_of(const char *parameter, const char *bound,
+                              const char *body, unsigned threads)
+{
+    char text[1024];
+    tn_cu_module module;
+    tn_cu_function f;
+    static char value[8192];
+    void *parameters[] = {value};
+    snprintf(text, sizeof text,
+             ".version 8.0\n.target sm_75\n.address_size 64\n"
+             ".visible .entry f(.param .align 8 .b8 p[%s])\n%s\n"
+             "{\n.reg .b32 %%r<4>;\n%s\nret;\n}\n",
+             parameter, bound, body);
+    tn_cu_result error = cuModuleLoadData(&module, text);
+    if (error)
+        return error;
+    MUST(cuModuleGetFunction(&f, module, "f"));
+    error = cuLaunchKernel(f, 1, 1, 1, threads, 1, 1, 0, stream, parameters,
+                           NULL);
+    MUST(end(stream));
+    MUST(cuModuleUnload(module));
+    return error;
+}
+
+static tn_cu_result too_many_for_it(bool right)
+{
+    return module_of("8", ".maxntid 128, 1, 1", "", right ? 128 : 256);
+}
+
+static tn_cu_result parameters_too_long(bool right)
+{
+    return module_of(right ? "4096" : "4104", "", "", 1);
+}
+
+static tn_cu_result shared_too_long(bool right)
+{
+    return module_of("8", "",
+                     right ? ".shared .align 4 .b8 s[49152];"
+                           : ".shared .align 4 .b8 s[49153];",
+                     1);
+}
+
+static tn_cu_result unknown_instruction(bool right)
+{
+    return module_of("8", "", right ? "mov.b32 %r1, 1;" : "wmma.load %r1, 1;",
+                     1);
+}
+
+static tn_cu_result label_nowhere(bool right)
+{
+    return module_of("8", "", right ? "bra $out;$out:" : "bra $out;", 1);
+}
+
+static tn_cu_result no_such_kernel(bool right)
+{
+    tn_cu_module module;
+    tn_cu_function f;
+    kernel_of("", &module);
+    tn_cu_result error = cuModuleGetFunction(&f, module, right ? "f" : "g");
+    MUST(cuModuleUnload(module));
+    return error;
+}
+
+/* Closing device 1 with something left on it. */
+static tn_cu_result leaves(bool right, int what)
+{
+    tn_cu_context again;
+    tn_cu_pointer p = 0;
+    tn_cu_event event = NULL;
+    tn_cu_module module = NULL;
+    MUST(cuCtxSetCurrent(second));
+    if (what == 0)
+        MUST(cuMemAlloc_v2(&p, 8));
+    if (what == 1)
+        MUST(cuEventCreate(&event, TN_CU_NO_TIMING));
+    if (what == 2)
+        kernel_of("", &module);
+    if (right && p)
+        MUST(cuMemFree_v2(p));
+    if (right && event)
+        MUST(cuEventDestroy_v2(event));
+    if (right && module)
+        MUST(cuModuleUnload(module));
+    if (right || what != 3)
+        MUST(cuStreamDestroy_v2(far));
+    MUST(cuMemFree_v2(remote));
+    MUST(cuDevicePrimaryCtxRelease_v2(1));
+    MUST(cuDevicePrimaryCtxRetain(&again, 1));
+    MUST(cuStreamCreate(&far, TN_CU_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&remote, 64));
+    if (!right && p)
+        MUST(cuMemFree_v2(p));
+    MUST(cuCtxSetCurrent(context));
+    return 0;
+}
+
+static tn_cu_result leaves_memory(bool right)
+{
+    return leaves(right, 0);
+}
+
+static tn_cu_result leaves_event(bool right)
+{
+    return leaves(right, 1);
+}
+
+static tn_cu_result leaves_module(bool right)
+{
+    return leaves(right, 2);
+}
+
+static tn_cu_result leaves_stream(bool right)
+{
+    return leaves(right, 3);
+}
+
+static tn_cu_result released_twice(bool right)
+{
+    tn_cu_context third;
+    MUST(cuDevicePrimaryCtxRetain(&third, 2));
+    tn_cu_result error = cuDevicePrimaryCtxRelease_v2(2);
+    return right ? error : cuDevicePrimaryCtxRelease_v2(2);
+}
+
+static tn_cu_result goes_on_after_a_fault(bool right)
+{
+    MUST(cuMemcpyHtoDAsync_v2(right ? block : freed, eight, 8, stream));
+    cuStreamSynchronize(stream);
+    return cuMemcpyHtoDAsync_v2(block, eight, 8, stream);
+}
+
+#define FOUND(f, error, says) {#f, f, error, says}
+static const struct {
+    const char *name;
+    tn_cu_result (*scene)(bool right);
+    tn_cu_result error;
+    const char *says; /* NULL: the error alone tells */
+} scenes[] = {
+    FOUND(free_twice, TN_CU_INVALID_VALUE, "free already"),
+    FOUND(free_middle, TN_CU_INVALID_VALUE, "no allocation's beginning"),
+    FOUND(copy_to_freed, TN_CU_ILLEGAL_ADDRESS, "in a freed block"),
+    FOUND(copy_too_much_in, TN_CU_ILLEGAL_ADDRESS, "a copy's write of 65"),
+    FOUND(copy_too_much_out, TN_CU_ILLEGAL_ADDRESS, "a copy's read of 72"),
+    FOUND(copy_too_much_on, TN_CU_ILLEGAL_ADDRESS, "a copy's read of 72"),
+    FOUND(fill_too_much, TN_CU_ILLEGAL_ADDRESS, "a fill of 256"),
+    FOUND(rectangle_overlaps, TN_CU_INVALID_VALUE, "rows of 8 bytes every"),
+    FOUND(rectangle_too_long, TN_CU_ILLEGAL_ADDRESS, "at 64 in a block"),
+    FOUND(sides_swapped, TN_CU_INVALID_VALUE, "is device memory"),
+    FOUND(host_is_null, TN_CU_INVALID_VALUE, "is nothing"),
+    FOUND(copy_across, TN_CU_INVALID_VALUE, "from device 0 to device 1"),
+    FOUND(no_wait, SIM_FOUND, NULL),
+    FOUND(pinned_changed, SIM_FOUND, "the host has changed 8 bytes"),
+    FOUND(pinned_freed, TN_CU_INVALID_VALUE, "of which a copy waits"),
+    FOUND(pinned_of_another, TN_CU_INVALID_VALUE, "no page-locked memory"),
+    FOUND(read_unordered, SIM_FOUND, "has no order with a"),
+    FOUND(write_unordered, SIM_FOUND, "has no order with a"),
+    FOUND(writes_unordered, SIM_FOUND, "has no order with a"),
+    FOUND(input_unordered, SIM_FOUND, "has no order with a"),
+    FOUND(recorded_early, SIM_FOUND, "has no order with a"),
+    FOUND(recorded_once, SIM_FOUND, "has no order with a"),
+    FOUND(no_context, TN_CU_INVALID_CONTEXT, "without a current context"),
+    FOUND(wrong_context, SIM_INVALID_HANDLE, "of device 0 is used on device 1"),
+    FOUND(wrong_stream, SIM_INVALID_HANDLE, "of device 1 is used on device 0"),
+    FOUND(wrong_event, SIM_INVALID_HANDLE, "recorded on a stream of device 1"),
+    FOUND(default_stream, SIM_INVALID_HANDLE, "the default stream"),
+    FOUND(stream_gone, SIM_INVALID_HANDLE, "a stream is used after its end"),
+    FOUND(event_gone, SIM_INVALID_HANDLE, "a event is used after its end"),
+    FOUND(event_gone_twice, SIM_INVALID_HANDLE, "used after its end"),
+    FOUND(another_kind, SIM_INVALID_HANDLE, "what is no stream"),
+    FOUND(module_gone, SIM_INVALID_HANDLE, "a module is used after its end"),
+    FOUND(module_in_use, SIM_FOUND, "of which a launch waits"),
+    FOUND(too_many_threads, TN_CU_INVALID_VALUE, "groups of 1025"),
+    FOUND(no_groups, TN_CU_INVALID_VALUE, "a launch of 0 x 1 x 1"),
+    FOUND(no_parameter, TN_CU_INVALID_VALUE, "without its parameter 3"),
+    FOUND(too_many_for_it, TN_CU_INVALID_VALUE, "a kernel made for 128"),
+    FOUND(parameters_too_long, TN_CU_INVALID_VALUE, "4104 bytes"),
+    FOUND(shared_too_long, TN_CU_INVALID_PTX, "more than 49152 bytes"),
+    FOUND(unknown_instruction, TN_CU_INVALID_PTX, "does not know: 'wmma"),
+    FOUND(label_nowhere, TN_CU_INVALID_PTX, "a label that is nowhere"),
+    FOUND(no_such_kernel, TN_CU_NOT_FOUND, NULL),
+    FOUND(leaves_memory, 0, "closed with 1 allocations left"),
+    FOUND(leaves_event, 0, "closed with a event left"),
+    FOUND(leaves_module, 0, "closed with a module left"),
+    FOUND(leaves_stream, 0, "closed with a stream left"),
+    FOUND(released_twice, TN_CU_INVALID_CONTEXT, "that is not retained"),
+    FOUND(goes_on_after_a_fault, TN_CU_ILLEGAL_ADDRESS, "in a freed block"),
+};
+
+/* ---- all of them -------------------------------------------------------- */
+
+/* The blocks as each scene finds them. */
+static void begin(void)
+{
+    char said[4096];
+    sim_mend();
+    MUST(cuMemFree_v2(blank));
+    MUST(cuMemAlloc_v2(&blank, 64));
+    MUST(cuMemcpyHtoDAsync_v2(block, eight, 64, stream));
+    MUST(end(stream));
+    sim_said(said, sizeof said);
+}
+
+static bool is_found(tn_cu_result got, tn_cu_result want, const char *says,
+                     char *said, size_t room)
+{
+    sim_said(said, room);
+    return got == want && (says ? strstr(said, says) != NULL : !*said);
+}
+
+static void test_kernels(void)
+{
+    char said[4096];
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        begin();
+        tn_cu_result error =
+            run(kernels[i].wrong, kernels[i].threads, kernels[i].c);
+        ok(is_found(error, kernels[i].error, kernels[i].says, said,
+                    sizeof said) &&
+               strstr(said, "in f, line "),
+           "%s: error %d: %s", kernels[i].bug, error, said);
+        begin();
+        error = run(kernels[i].right, kernels[i].threads, kernels[i].c);
+        ok(is_found(error, 0, NULL, said, sizeof said),
+           "and done right: %d %s", error, said);
+    }
+}
+
+static void test_scenes(void)
+{
+    char said[4096];
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        begin();
+        tn_cu_result error = scenes[i].scene(false);
+        ok(is_found(error, scenes[i].error, scenes[i].says, said,
+                    sizeof said),
+           "%s: error %d: %s", scenes[i].name, error, said);
+        begin();
+        error = scenes[i].scene(true);
+        ok(is_found(error, 0, NULL, said, sizeof said),
+           "and done right: %d %s", error, said);
+    }
+}
+
+/* The process dies of it: so in a child. */
+static void test_host_reads(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (!child) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer may have its own */
+        _exit(*(const volatile char *)(uintptr_t)block);
+    }
+    ok(child > 0 && waitpid(child, &status, 0) == child &&
+           WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+       "the host reads device memory: it dies");
+}
+
+int main(void)
+{
+    plan_later();
+    setenv("TENON_SIM_DEVICES", "3", 1);
+    unsetenv("TENON_SIM_SEED");
+    is_int(cuMemAlloc_v2(&block, 8), SIM_NOT_INITIALIZED,
+           "a call before cuInit");
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&second, 1));
+    MUST(cuCtxSetCurrent(second));
+    MUST(cuStreamCreate(&far, TN_CU_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&remote, 64));
+    MUST(cuDevicePrimaryCtxRetain(&context, 0));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreate(&stream, TN_CU_NON_BLOCKING));
+    MUST(cuStreamCreate(&other, TN_CU_NON_BLOCKING));
+    MUST(cuMemAlloc_v2(&block, 64));
+    MUST(cuMemAlloc_v2(&blank, 64));
+    MUST(cuMemAlloc_v2(&freed, 64));
+    MUST(cuMemFree_v2(freed));
+    note("%zu bugs", sizeof kernels / sizeof *kernels +
+                         sizeof scenes / sizeof *scenes + 2);
+    test_kernels();
+    test_scenes();
+    test_host_reads();
+    return done_testing();
+}
