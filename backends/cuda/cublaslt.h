@@ -1,6 +1,6 @@
 /* cublaslt.h: cuBLASLt, opened at the first matrix product (driver.c). Types
  * and numbers are those of its cublasLt.h, cublas_api.h and library_types.h,
- * CUDA 11 and later; tests/sim/declarations.c holds them against a toolkit's
+ * CUDA 11 and later; tests/cuda/declarations.c holds them against a toolkit's
  * own headers. Enumerations are ints there. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H

@@ -4,7 +4,7 @@
  *
  * The types are those of the driver's binary interface (cuda.h, nvrtc.h of
  * CUDA 11.2 and later), which NVIDIA keeps: a changed function gets a new
- * symbol (cuMemAlloc_v2). tests/sim/declarations.c holds them against a
+ * symbol (cuMemAlloc_v2). tests/cuda/declarations.c holds them against a
  * toolkit's own headers where there is one. */
 #ifndef TN_CUDA_DRIVER_H
 #define TN_CUDA_DRIVER_H

@@ -1,7 +1,7 @@
 # The simulated CUDA driver: see the head of Makefile.am. tests/sim/driver is a
 # folder for LD_LIBRARY_PATH.
 
-EXTRA_DIST += tests/sim/README.md tests/sim/declarations.c
+EXTRA_DIST += tests/sim/README.md
 if HAVE_CUDA
 check_LTLIBRARIES += cuda_sim.la
 cuda_sim_la_SOURCES = \
@@ -30,12 +30,6 @@ tests_sim_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
 tests_sim_test_bugs_SOURCES = tests/sim/test_bugs.c tests/sim/calls.h \
 	$(cuda_sim_la_SOURCES)
 tests_sim_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
-# Run by test_cuda.sh, on the simulated driver.
-check_PROGRAMS += tests/sim/products
-tests_sim_products_SOURCES = tests/sim/products.c tests/device/products.h \
-	tests/plugins/folder.h
-tests_sim_products_LDADD = libtenon.la
-dist_check_SCRIPTS += tests/sim/test_cuda.sh
 
 check_DATA += tests/sim/driver/libcuda.so.1 tests/sim/driver/libcublasLt.so.13
 tests/sim/driver/libcuda.so.1: cuda_sim.la

@@ -34,7 +34,7 @@ folder=${TENON_CUDA:-/usr/local/cuda}
 if test -f "$folder/include/cuda.h"; then
     succeeds "the plugin's declarations are the toolkit's" \
         $CC -std=c11 -fsyntax-only -I"$folder/include" \
-        "$top_srcdir/tests/sim/declarations.c"
+        "$top_srcdir/tests/cuda/declarations.c"
 else
     skip "the plugin's declarations are the toolkit's" "no $folder/include"
 fi
@@ -81,9 +81,7 @@ note <"$scratch/output"
 
 # The same by cuBLASLt, which is simulated through OpenBLAS.
 unset TENON_CUDA_MATMUL
-succeeds "products by cuBLASLt are the cpu's" tests/sim/products
-note <"$scratch/output"
-succeeds "and right in random cases" tests/device/test_primitives
+succeeds "primitives are right in random cases" tests/device/test_primitives
 files=
 for name in ops/addmm ops/baddbmm ops/bmm ops/matmul ops/mm \
     ops/nn.functional.linear ops/nn.functional.conv2d modules/linear \

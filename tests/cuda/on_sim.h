@@ -1,0 +1,60 @@
+/* on_sim.h: a test program that runs on the simulated driver, whoever starts
+ * it: the loader looks for libraries where the environment said when the
+ * process began. */
+#ifndef TN_TESTS_ON_SIM_H
+#define TN_TESTS_ON_SIM_H
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tenon/tenon.h>
+
+#include "../plugins/folder.h"
+
+/* A function of the simulated driver's own by its name; NULL. */
+static inline void on_sim_find(const char *name, void *out)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *found = driver ? dlsym(driver, name) : NULL;
+    memcpy(out, &found, sizeof found);
+}
+
+static inline void on_sim_print_device(void)
+{
+    tn_set_log(NULL, NULL);
+    tn_device *device = tn_device_open("cuda");
+    printf("%s", device ? tn_device_name(device) : tn_error());
+}
+
+/* Begins the program anew where need be. False, skipped: without NVRTC nothing
+ * runs. */
+static inline bool on_sim(char **argv)
+{
+    const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
+    char path[4096];
+    void *found;
+    on_sim_find("sim_said", &found);
+    if (found) {
+        const char *device = in_child(on_sim_print_device);
+        bool is_there = strcmp(device, "cuda:0") == 0;
+        if (!is_there && strstr(device, "NVRTC"))
+            skip(1, device);
+        else if (!is_there)
+            bail_out("%s", device);
+        return is_there;
+    }
+    if (getenv("TN_TEST_ON_SIM"))
+        bail_out("the simulated driver is not in LD_LIBRARY_PATH=%s", now);
+    snprintf(path, sizeof path, "%s/tests/sim/driver%s%s", build ? build : ".",
+             now ? ":" : "", now ? now : "");
+    setenv("LD_LIBRARY_PATH", path, 1);
+    setenv("TENON_CUDA_CODE", "ptx", 1);
+    setenv("TN_TEST_ON_SIM", "1", 1);
+    execv("/proc/self/exe", argv);
+    bail_out("the program does not start again");
+}
+
+#endif
