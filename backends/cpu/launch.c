@@ -121,7 +121,8 @@ static int64_t neighbours(const cpu_plan *plan)
 }
 
 /* Do neighbouring rows lie closer together than a row's elements, for most of
- * what is read? */
+ * what is read? What is the same for all rows, or along one, is little memory:
+ * it decides where nothing else does. */
 static bool wants_columns(const cpu_plan *plan)
 {
     const tn_launch *launch = plan->launch;
@@ -141,8 +142,9 @@ static bool wants_columns(const cpu_plan *plan)
             continue;
         int64_t along = llabs(launch->operand[k].stride[element - 1]);
         int64_t across = llabs(launch->operand[k].stride[inner - 1]);
+        int weight = along != 0 && across != 0 ? TN_CPU_MAX_OPERANDS : 1;
         if (along != across)
-            votes += across != 0 && across < along ? 1 : -1;
+            votes += across != 0 && across < along ? weight : -weight;
     }
     return votes > 0;
 }
