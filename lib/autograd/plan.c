@@ -206,11 +206,11 @@ static bool is_cotangent(const tn__plan *plan, const tn__plan_port *port)
 static const tn__kernel *summed(const tn__kernel *kernel)
 {
     static tn__formula sum = TN__FORMULA("sum(input) = rsum(input)");
-    if (kernel->has_row)
-        return NULL;
     for (int i = 0; i < kernel->input_count; i++)
         if (!kernel->input[i].dtype || kernel->input[i].index_count)
             return NULL; /* a row would number its elements otherwise */
+    if (kernel->has_row && !(kernel = tn__kernel_without_rows(kernel)))
+        return NULL;
     const tn__kernel *over = tn__formula_kernel(&sum, &kernel->out[0].dtype);
     return over ? tn__kernel_compose(over, 0, kernel, 0, NULL) : NULL;
 }

@@ -165,6 +165,42 @@ done:
     return kernel;
 }
 
+const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel)
+{
+    tn__ssa ssa;
+    int place[TN__KERNEL_MAX_INPUTS], param[TN__KERNEL_MAX_PARAMS];
+    for (uint32_t i = 0; i < kernel->ins_count; i++)
+        if (kernel->ins[i].op == TN_K_REDUCE ||
+            kernel->ins[i].op == TN_K_ROWLEN)
+            return NULL;
+    for (int i = 0; i < kernel->output_count; i++)
+        if (kernel->out[i].level == TN_LEVEL_ROW)
+            return NULL;
+    uint32_t *map = tn__alloc((kernel->ins_count + 1) * sizeof *map);
+    if (!map)
+        return NULL;
+    tn__ssa_init(&ssa);
+    for (int i = 0; i < kernel->input_count; i++) {
+        place[i] = ssa.input_count++;
+        ssa.input[i].name = kernel->input[i].name;
+        ssa.input[i].dtype = kernel->input[i].dtype;
+        ssa.input[i].level = TN_LEVEL_ELEM;
+    }
+    add_params(&ssa, kernel, param);
+    for (uint32_t i = 0; i < kernel->ins_count; i++)
+        tn__ssa_copy(&ssa, kernel, i, map, place, param);
+    ssa.output_count = kernel->output_count;
+    for (int i = 0; i < kernel->output_count; i++) {
+        ssa.out[i].dtype = kernel->out[i].dtype;
+        ssa.out[i].level = kernel->out[i].level;
+        ssa.out[i].value = map[kernel->out[i].value];
+    }
+    const tn__kernel *same = tn__ssa_finish(&ssa, kernel->name, NULL);
+    tn__free(map);
+    tn__ssa_release(&ssa);
+    return same;
+}
+
 static bool equal_lists(const int *x, const int *y)
 {
     for (; *x >= 0 || *y >= 0; x++, y++)

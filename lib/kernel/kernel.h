@@ -133,6 +133,11 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
                                      const tn__kernel *producer, int from,
                                      const int *same);
 
+/* The same over elements alone, for a kernel of whose rows only numbers are
+ * loaded: those come as elements, so that what composes with it may have other
+ * rows. NULL without an error where it folds rows or has a result per row. */
+const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel);
+
 /* ---- execution and printing -------------------------------------------- */
 
 /* Runs a program over host memory, one scalar at a time: what every device is

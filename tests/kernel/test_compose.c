@@ -232,10 +232,45 @@ static void check(const pair *t, int number)
     }
 }
 
+/* Its rows' numbers as elements: what differs from row to row is then read at
+ * each element. */
+static void test_without_rows(void)
+{
+    const tn__kernel *k =
+        kernel_of("g(x, m: row, r: row; a) = (x - m) * r * a", TN_F32, -1, 0);
+    const tn__kernel *flat = k ? tn__kernel_without_rows(k) : NULL;
+    if (!ok(k && k->has_row && flat && !flat->has_row,
+            "a kernel that loads numbers of rows, without rows"))
+        return;
+    static float x[CELLS], row[2][ROWS], elem[2][CELLS], want[CELLS],
+        got[CELLS];
+    for (int i = 0; i < CELLS; i++) {
+        x[i] = (float)(i * 37 % 19) * 0.3f;
+        for (int j = 0; j < 2; j++)
+            elem[j][i] = row[j][i / LENGTH] =
+                (float)(i / LENGTH + 5 * j) * 0.7f;
+    }
+    tn_number a = {.f = 1.3};
+    is_int(run_kernel(k, (void *[]){x, row[0], row[1], want}, &a), TN_OK,
+           "it runs with rows");
+    is_int(run_kernel(flat, (void *[]){x, elem[0], elem[1], got}, &a), TN_OK,
+           "and without");
+    ok(!memcmp(want, got, sizeof want), "the same bits");
+    static const char *const folds[] = {"s(x, m: row) = (x - m) * rsum(x)",
+                                        "l(x, m: row) = (x - m) / rlen()",
+                                        "r(m: row) = m * 2"};
+    for (int i = 0; i < 3; i++) {
+        k = kernel_of(folds[i], TN_F32, -1, 0);
+        ok(k && !tn__kernel_without_rows(k) && !tn_error(), "not %s",
+           folds[i]);
+    }
+}
+
 int main(void)
 {
     plan_later();
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         check(&pairs[i], (int)i);
+    test_without_rows();
     return done_testing();
 }
