@@ -7,5 +7,13 @@ check_PROGRAMS += tests/cuda/test_products
 tests_cuda_test_products_SOURCES = tests/cuda/test_products.c \
 	tests/cuda/on_sim.h tests/device/products.h tests/plugins/folder.h
 tests_cuda_test_products_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_failures
+tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
+	tests/cuda/on_sim.h tests/plugins/folder.h
+tests_cuda_test_failures_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_each_call
+tests_cuda_test_each_call_SOURCES = tests/cuda/test_each_call.c \
+	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \
+	tools/check/by_hand.c tools/check/by_hand.h
 dist_check_SCRIPTS += tests/cuda/test_cuda.sh
 endif

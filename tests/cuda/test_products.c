@@ -85,7 +85,8 @@ int main(int argc, char **argv)
                                         "bfloat16"};
     (void)argc;
     plan_later();
-    if (!on_sim(argv))
+    on_sim(argv);
+    if (!on_sim_ready(in_child(on_sim_print_reason)))
         return done_testing();
     setenv("TENON_LOG", "3", 1);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

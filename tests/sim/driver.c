@@ -29,9 +29,10 @@ static char said[4096];
 static uint32_t seed; /* 0: nothing is left to chance */
 
 /* Failures on demand: the n-th call from now, of that name if there is one,
- * returns this. */
-static long fail_in = -1, call_count;
+ * returns this; failed_name: which one did. */
+static long fail_in = -1;
 static char fail_name[64];
+static const char *failed_name;
 static tn_cu_result fail_with;
 
 void sim_say(const char *format, ...)
@@ -70,7 +71,8 @@ void sim_said(char *out, size_t room)
 }
 
 /* The n-th call from now on (0: the next) of the function of that name, NULL:
- * of any, returns error. */
+ * of any, returns error; so do all later ones if that is one that spoils a
+ * context. */
 EXPORT void sim_fail(const char *name, long n, tn_cu_result error);
 void sim_fail(const char *name, long n, tn_cu_result error)
 {
@@ -78,27 +80,18 @@ void sim_fail(const char *name, long n, tn_cu_result error)
     snprintf(fail_name, sizeof fail_name, "%s", name ? name : "");
     fail_in = n;
     fail_with = error;
+    failed_name = NULL;
     pthread_mutex_unlock(&lock);
 }
 
-/* Has that call come? */
-EXPORT int sim_failed(void);
-int sim_failed(void)
+/* Which function it was; NULL: that call has not come. */
+EXPORT const char *sim_failed(void);
+const char *sim_failed(void)
 {
     pthread_mutex_lock(&lock);
-    int came = fail_in < 0;
+    const char *name = failed_name;
     pthread_mutex_unlock(&lock);
-    return came;
-}
-
-/* How many calls there were. */
-EXPORT long sim_calls(void);
-long sim_calls(void)
-{
-    pthread_mutex_lock(&lock);
-    long count = call_count;
-    pthread_mutex_unlock(&lock);
-    return count;
+    return name;
 }
 
 /* The devices without a fault again, and without the work that was left. */
@@ -126,10 +119,13 @@ void sim_library_says(const char *text)
 
 static tn_cu_result refused(const char *name, bool needs_context)
 {
-    call_count++;
     if (fail_in >= 0 && (!*fail_name || strcmp(fail_name, name) == 0) &&
-        fail_in-- == 0)
+        fail_in-- == 0) {
+        failed_name = name;
+        if (fail_with >= TN_CU_ILLEGAL_ADDRESS && current)
+            current->sticky = fail_with;
         return fail_with;
+    }
     if (!is_open)
         return SIM_NOT_INITIALIZED;
     if (needs_context && (!current || !current->retained)) {

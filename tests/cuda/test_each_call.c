@@ -1,0 +1,238 @@
+/* Each call of the driver fails in turn, from the listing of devices to the
+ * closing of one: the plugin says so or does without, gives back what it has,
+ * and works when it is asked again. */
+#include "../device/by_name.h"
+#include "on_sim.h"
+
+static void (*sim_fail)(const char *name, long n, tn_status error);
+static const char *(*sim_failed)(void);
+static void (*sim_said)(char *out, size_t room);
+
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
+
+/* ---- what is done ------------------------------------------------------- */
+
+static by_hand plugin;
+static const uint32_t numbers[12] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+
+/* Rows of 8 bytes with a gap, from the first half of a buffer to its second. */
+static tn_status copy_rows(const by_hand *h, tn_buffer *buffer)
+{
+    const tn_copy_args copy = {.size = sizeof copy,
+                               .direction = TN_COPY_ON_DEVICE,
+                               .dst = buffer,
+                               .src = buffer,
+                               .dst_offset = 48,
+                               .bytes = 8,
+                               .rows = 4,
+                               .dst_pitch = 12,
+                               .src_pitch = 12};
+    return h->plugin->copy(h->queue, &copy);
+}
+
+/* Copies in, on and out, with an event between; are they right? */
+static bool copies_work(const by_hand *h)
+{
+    const tn_plugin *p = h->plugin;
+    tn_buffer *buffer = NULL;
+    tn_event *event = NULL;
+    uint32_t back[24] = {0}, done = 0;
+    bool works = p->buffer_alloc(h->device, 96, &buffer) == 0 &&
+                 p->event_open(h->device, &event) == 0 &&
+                 by_hand_copy(h, buffer, 0, (void *)(uintptr_t)numbers,
+                              sizeof numbers, true) == 0 &&
+                 by_hand_copy(h, buffer, 48, back, 48, true) == 0 &&
+                 copy_rows(h, buffer) == 0 &&
+                 p->event_record(h->queue, event) == 0 &&
+                 p->queue_wait(h->queue, event) == 0;
+    while (works && !done)
+        works = p->event_query(event, &done) == 0;
+    works = works && by_hand_copy(h, buffer, 0, back, 96, false) == 0;
+    for (int i = 0; i < 12 && works; i++)
+        works = back[i] == numbers[i] &&
+                back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
+    if (event)
+        p->event_close(event);
+    if (buffer)
+        p->buffer_free(h->device, buffer);
+    return works;
+}
+
+/* Sums from the left of a column of ones, and ones times ones: kernels, scratch
+ * memory and, for products, cuBLASLt. */
+enum { LONG = 3000 };
+
+static bool kernels_work(const by_hand *h)
+{
+    const tn_plugin *p = h->plugin;
+    static float ones[LONG], out[LONG];
+    tn_buffer *from = NULL, *to = NULL;
+    tn_fault fault = {.size = sizeof fault};
+    for (int i = 0; i < LONG; i++)
+        ones[i] = 1;
+    bool works = p->buffer_alloc(h->device, sizeof ones, &from) == 0 &&
+                 p->buffer_alloc(h->device, sizeof ones, &to) == 0 &&
+                 by_hand_copy(h, from, 0, ones, sizeof ones, true) == 0;
+    const tn_strided in = {from, 0, TN_F32, 1, {1}};
+    const tn_strided sums = {to, 0, TN_F32, 1, {1}};
+    const tn_strided a = {from, 0, TN_F32, 2, {30, 1}};
+    const tn_strided c = {to, 0, TN_F32, 2, {50, 1}};
+    const tn_scan_args scan = {.size = sizeof scan,
+                               .ndim = 1,
+                               .kind = TN_REDUCE_SUM,
+                               .extent = {LONG},
+                               .in = in,
+                               .out = sums};
+    const tn_matmul_args product = {.size = sizeof product,
+                                    .m = 50,
+                                    .n = 50,
+                                    .k = 30,
+                                    .a = a,
+                                    .b = a,
+                                    .c = c,
+                                    .alpha = 1};
+    works = works && p->scan(h->queue, &scan) == 0 &&
+            by_hand_copy(h, to, 0, out, sizeof out, false) == 0;
+    for (int i = 0; i < LONG && works; i++)
+        works = out[i] == (float)(i + 1);
+    works = works && p->matmul(h->queue, &product) == 0 &&
+            p->queue_sync(h->queue, &fault) == 0 &&
+            by_hand_copy(h, to, 0, out, sizeof out, false) == 0;
+    for (int i = 0; i < 50 * 50 && works; i++)
+        works = out[i] == 30;
+    if (from)
+        p->buffer_free(h->device, from);
+    if (to)
+        p->buffer_free(h->device, to);
+    return works;
+}
+
+/* From opening a device to closing it. */
+static bool works(void)
+{
+    const tn_plugin *p = plugin.plugin;
+    plugin.device = NULL;
+    plugin.queue = NULL;
+    bool right = p->device_open(0, &plugin.device) == 0 &&
+                 p->queue_open(plugin.device, &plugin.queue) == 0 &&
+                 copies_work(&plugin) && kernels_work(&plugin);
+    if (plugin.queue)
+        p->queue_close(plugin.queue);
+    if (plugin.device)
+        p->device_close(plugin.device);
+    return right;
+}
+
+/* ---- each call ---------------------------------------------------------- */
+
+static long call;
+static int error_given;
+
+static bool is_one_of(const char *name, const char *const *list)
+{
+    while (*list && strcmp(*list, name) != 0)
+        list++;
+    return *list != NULL;
+}
+
+/* "cuMemAlloc_v2: told, then works"; "": there is no such call. */
+static void print_what_happens(void)
+{
+    static const char *const once[] = {"cuInit", "cuDeviceGetCount",
+                                       "cuDeviceGet", "cuDeviceGetAttribute",
+                                       NULL};
+    static const char *const gives_back[] = {
+        "cuMemFree_v2",   "cuStreamDestroy_v2", "cuEventDestroy_v2",
+        "cuModuleUnload", "cuCtxSetCurrent",    "cuDevicePrimaryCtxRelease_v2",
+        NULL};
+    char said[4096];
+    sim_fail(NULL, call, error_given);
+    bool first = works();
+    const char *name = sim_failed();
+    if (!name)
+        return;
+    printf("%s: %s", name,
+           first                  ? "does without"
+           : *by_hand_failure()   ? "told"
+                                  : "FAILS WITHOUT A WORD");
+    sim_said(said, sizeof said);
+    if (*said && !is_one_of(name, gives_back))
+        printf(", LEAVES: %s", said);
+    sim_fail(NULL, -1, 0);
+    by_hand_forget();
+    bool second = works();
+    if (error_given >= 700)
+        printf(second ? ", works" : ", lost");
+    else if (is_one_of(name, once) && !second) /* listed once in a process */
+        printf(", not listed");
+    else
+        printf(second ? ", works" : ", WORKS NO MORE: %s", by_hand_failure());
+}
+
+static void print_reason(void)
+{
+    printf("%s", works() ? "" : by_hand_failure());
+}
+
+/* What the lines of one error have in common. */
+typedef struct tally {
+    const char *text; /* in a line */
+    int count;
+} tally;
+
+static void test_error(int error, const char *name)
+{
+    tally tallies[] = {{"told", 0},       {"does without", 0},
+                       {", works", 0},    {", lost", 0},
+                       {"not listed", 0}, {"WITHOUT A WORD", 0},
+                       {"LEAVES", 0},     {"WORKS NO MORE", 0},
+                       {"the child", 0}};
+    const size_t count = sizeof tallies / sizeof *tallies;
+    error_given = error;
+    for (call = 0;; call++) {
+        const char *line = in_child(print_what_happens);
+        bool wrong = false;
+        if (!*line)
+            break;
+        for (size_t i = 0; i < count; i++) {
+            bool is_so = strstr(line, tallies[i].text) != NULL;
+            tallies[i].count += is_so;
+            wrong |= is_so && i >= 5;
+        }
+        if (wrong)
+            note("call %ld: %s", call, line);
+    }
+    for (size_t i = 0; i < 5; i++)
+        note("%d of %ld: %s", tallies[i].count, call, tallies[i].text);
+    ok(call > 60, "%s: %ld calls fail in turn", name, call);
+    is_int(tallies[5].count, 0, "%s: none of them unsaid", name);
+    is_int(tallies[6].count, 0, "%s: nothing is left behind", name);
+    is_int(tallies[7].count, 0, "%s: it works when asked again", name);
+    is_int(tallies[8].count, 0, "%s: the process lives", name);
+    ok(error != LAUNCH_FAILED || tallies[3].count > 50,
+       "%s: a spoiled context stays so", name);
+}
+
+int main(int argc, char **argv)
+{
+    static char path[4096];
+    const char *folder = getenv("TENON_PLUGIN_PATH");
+    (void)argc;
+    plan_later();
+    on_sim(argv);
+    on_sim_find("sim_fail", &sim_fail);
+    on_sim_find("sim_failed", &sim_failed);
+    on_sim_find("sim_said", &sim_said);
+    snprintf(path, sizeof path, "%s/tn_cuda.so", folder ? folder : ".");
+    snprintf(by_name_plugin, sizeof by_name_plugin, "cuda");
+    if (!by_hand_load(&plugin, &(by_hand_how){.path = path,
+                                              .option = by_name_option,
+                                              .no_interpreter = true}))
+        bail_out("%s", by_hand_failure());
+    if (!on_sim_ready(in_child(print_reason)))
+        return done_testing();
+    test_error(OUT_OF_MEMORY, "out of memory");
+    test_error(INVALID_VALUE, "invalid value");
+    test_error(LAUNCH_FAILED, "launch failed");
+    return done_testing();
+}

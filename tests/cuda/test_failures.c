@@ -1,0 +1,252 @@
+/* What a program is told, and what is left to it, when a call of the driver
+ * fails under its operators. Each scene is a process of its own, whose output is
+ * looked at. */
+#include <tenon/tenon.h>
+
+#include "on_sim.h"
+
+static void (*sim_fail)(const char *name, long n, int error);
+
+enum {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    INVALID_PTX = 218,
+    ILLEGAL_ADDRESS = 700,
+    LAUNCH_FAILED = 719
+};
+
+static const char *failing; /* what the scene makes fail, and with what */
+static int failing_with;
+
+static void fail_next(void)
+{
+    sim_fail(failing, 0, failing_with);
+}
+
+/* What the call says, without the device's name. */
+static void print_error(void)
+{
+    const char *error = tn_error() ? tn_error() : "no error";
+    const char *name = strstr(error, "cuda:0: ");
+    const char *after = name ? strstr(name, "(sm_75): ") : NULL;
+    if (name && after)
+        printf("%.*s%s", (int)(name - error), error, after + 9);
+    else
+        printf("%s", error);
+    tn_error_clear();
+}
+
+static void print_seven(void)
+{
+    double sum = tn_item(tn_sum(tn_ones(tn_dims(7))));
+    if (tn_error())
+        printf("; then ");
+    else
+        printf("; then %.0f", sum);
+    if (tn_error())
+        print_error();
+}
+
+static tn_tensor *ready(void)
+{
+    tn_set_log(NULL, NULL);
+    tn_device_set(tn_device_open("cuda"));
+    tn_tensor *x = tn_exp(tn_ones(tn_dims(5)));
+    tn_item(tn_sum(tn_ones(tn_dims(7))));
+    tn_synchronize(NULL);
+    return x;
+}
+
+/* ---- scenes ------------------------------------------------------------- */
+
+static void print_open(void)
+{
+    tn_set_log(NULL, NULL);
+    fail_next();
+    tn_device *device = tn_device_open("cuda");
+    printf("%s", device ? "no error" : tn_error());
+    tn_error_clear();
+    printf("; then %s", tn_device_open("cuda") ? "open" : tn_error());
+}
+
+static void print_launch(void)
+{
+    tn_tensor *x = ready();
+    fail_next();
+    tn_exp(x);
+    print_error();
+    print_seven();
+}
+
+static void print_new_kernel(void)
+{
+    tn_tensor *x = ready();
+    fail_next();
+    tn_atan(x);
+    print_error();
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *y = tn_atan(tn_zeros(tn_dims(5)));
+    printf("; then %.0f", tn_item(tn_sum(y)));
+    tn_scope_close(scope);
+}
+
+static void print_to_host(void)
+{
+    float out[5];
+    tn_tensor *x = ready();
+    fail_next();
+    tn_tensor_to_array(x, out, sizeof out);
+    print_error();
+    print_seven();
+}
+
+static void print_sync(void)
+{
+    tn_tensor *x = ready();
+    tn_tensor *y = tn_exp(x);
+    fail_next();
+    tn_synchronize(NULL);
+    print_error();
+    print_seven();
+    (void)y;
+}
+
+static void print_sync_of_two(void)
+{
+    tn_tensor *x = ready();
+    tn_tensor *y = tn_exp(tn_exp(x));
+    fail_next();
+    tn_synchronize(NULL);
+    print_error();
+    (void)y;
+}
+
+static void print_lost(void)
+{
+    print_launch();
+    tn_device_set(tn_device_open("cpu"));
+    print_seven();
+}
+
+/* Larger than what is held for reuse, so that the driver is asked. */
+static void print_memory(void)
+{
+    ready();
+    sim_fail("cuMemAlloc_v2", 0, OUT_OF_MEMORY);
+    tn_tensor *large = tn_empty(tn_dims(64 << 20));
+    printf("%s", large ? "there" : "not there");
+    print_seven();
+}
+
+/* 160 MiB of 256 are held for reuse in pieces that are too small. */
+static void print_retry(void)
+{
+    ready();
+    tn_scope *scope = tn_scope_open();
+    for (int i = 0; i < 5; i++)
+        tn_zeros(tn_dims(8 << 20));
+    tn_scope_close(scope);
+    tn_tensor *large = tn_zeros(tn_dims(40 << 20));
+    printf("%s", large ? "there" : tn_error());
+    tn_error_clear();
+    tn_tensor *more = tn_zeros(tn_dims(40 << 20));
+    const char *error = tn_error() ? tn_error() : "no error";
+    printf("; then %s, %.*s", more ? "there" : "not there",
+           (int)strcspn(error, ","), error);
+    tn_error_clear();
+    print_seven();
+}
+
+/* ---- what they say ------------------------------------------------------ */
+
+static const char *scene(const char *name, int error, void (*body)(void))
+{
+    failing = name;
+    failing_with = error;
+    return in_child(body);
+}
+
+static void test_opening(void)
+{
+    is_str(scene("cuDevicePrimaryCtxRetain", OUT_OF_MEMORY, print_open),
+           "device_open: cuda: Simulated GPU 0 (sm_75): "
+           "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY; then open",
+           "a device that gives no context, and does when asked again");
+    is_str(scene("cuStreamCreate", OUT_OF_MEMORY, print_open),
+           "device_open: cuda: Simulated GPU 0 (sm_75): "
+           "cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY; then open",
+           "or no stream");
+}
+
+static void test_work(void)
+{
+    is_str(scene("cuLaunchKernel", OUT_OF_MEMORY, print_launch),
+           "exp: cuLaunchKernel: CUDA_ERROR_OUT_OF_MEMORY; then 7",
+           "a launch without memory is its operator's error, and the device is "
+           "of use after it");
+    is_str(scene("cuLaunchKernel", 9999, print_launch),
+           "exp: cuLaunchKernel: CUDA error 9999; the device is lost to this "
+           "process; then ones: cuCtxSetCurrent: CUDA error 9999; the device is "
+           "lost to this process",
+           "an error that only its driver knows");
+    is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
+           "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
+           "a context that cannot be made current");
+    is_str(scene("cuModuleLoadData", INVALID_PTX, print_new_kernel),
+           "atan: cuModuleLoadData: CUDA_ERROR_INVALID_PTX; then 0",
+           "a kernel that the driver does not take, and then does");
+    is_str(scene("cuModuleGetFunction", OUT_OF_MEMORY, print_new_kernel),
+           "atan: cuModuleGetFunction: CUDA_ERROR_OUT_OF_MEMORY; then 0",
+           "likewise where its function is looked for");
+    is_str(scene("cuMemcpyDtoHAsync_v2", INVALID_VALUE, print_to_host),
+           "copy to the host: a copy: CUDA_ERROR_INVALID_VALUE; then 7",
+           "a copy that is refused");
+    is_str(scene("cuStreamSynchronize", ILLEGAL_ADDRESS, print_sync),
+           "exp: cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS; the device is "
+           "lost to this process; then ones: cuCtxSetCurrent: "
+           "CUDA_ERROR_ILLEGAL_ADDRESS; the device is lost to this process",
+           "work that failed late, by its operator's name; the device stays "
+           "lost, and the process lives");
+    const char *text =
+        scene("cuStreamSynchronize", LAUNCH_FAILED, print_sync_of_two);
+    ok(strstr(text, "CUDA_ERROR_LAUNCH_FAILED; the device is lost to this "
+                    "process; with TENON_CUDA_BLOCKING=1 the operator that did "
+                    "it is named"),
+       "of several, how to learn which: %s", text);
+    setenv("TENON_CUDA_BLOCKING", "1", 1);
+    text = scene("cuStreamSynchronize", LAUNCH_FAILED, print_launch);
+    ok(strstr(text, "exp: ") == text && strstr(text, "the device is lost"),
+       "which then tells: %s", text);
+    unsetenv("TENON_CUDA_BLOCKING");
+    text = scene("cuLaunchKernel", LAUNCH_FAILED, print_lost);
+    ok(strstr(text, "exp: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED") == text &&
+           strlen(text) > 8 && !strcmp(text + strlen(text) - 8, "; then 7"),
+       "a lost device leaves the cpu: %s", text);
+}
+
+static void test_memory(void)
+{
+    is_str(scene(NULL, 0, print_memory), "there; then 7",
+           "memory that is not there at first is asked for again");
+    setenv("TENON_SIM_MEMORY", "0x10000000", 1);
+    is_str(scene(NULL, 0, print_retry),
+           "there; then not there, zeros: out of memory on cuda:0: 160.00 MiB "
+           "asked for; then 7",
+           "what is held for reuse is given back for it; what then is too much "
+           "is an error, and the device is of use after it");
+    unsetenv("TENON_SIM_MEMORY");
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    plan_later();
+    on_sim(argv);
+    on_sim_find("sim_fail", &sim_fail);
+    if (!on_sim_ready(in_child(on_sim_print_reason)))
+        return done_testing();
+    test_opening();
+    test_work();
+    test_memory();
+    return done_testing();
+}
