@@ -11,6 +11,7 @@
 #include "../tap.h"
 
 static tn_dtype dtype; /* of all of them */
+static bool fractions; /* the numbers are not whole ones, for equal bits */
 
 /* -2, -1, 0, 1, 2 in an order that is no matrix's. */
 static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
@@ -21,7 +22,8 @@ static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
     if (!value)
         bail_out("out of memory");
     for (int64_t i = 0; i < count; i++)
-        value[i] = (double)((i * i + salt * i + i / 7) % 5 - 2);
+        value[i] = fractions ? (double)((i * 7919 + salt * i / 3) % 1009) / 57 - 8
+                             : (double)((i * i + salt * i + i / 7) % 5 - 2);
     tn_tensor *x = tn_tensor_from_array(value, TN_F64,
                                         tn_dims(matrices, rows, columns));
     free(value);

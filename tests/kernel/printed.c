@@ -221,6 +221,11 @@ static void add_primitives(printed_list *list, const tn_target *target,
     tn_matmul_args mm = {.size = sizeof mm, .m = 50, .n = 50, .k = 50,
                          .a = view, .b = view, .c = view, .alpha = 1};
     add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
+    mm.n = 2000; /* b is far: copied in strips */
+    add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
+    mm.b.stride[0] = 1; /* and turned */
+    mm.b.stride[1] = 50;
+    add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
     for (uint32_t kind = 0; kind < TN_SCATTER_END; kind++) {
         tn_scatter_args s = {.size = sizeof s, .ndim = 2, .reduce = kind,
                              .extent = {50, 50}, .dst_extent = 50,

@@ -1,4 +1,5 @@
-/* Matrix products by CLBlast equal the core's own.
+/* Matrix products by the core's own kernel have the reference's bits, in blocks
+ * of any size; those by CLBlast equal the core's own.
  *
  *   TENON_TEST_DTYPES   "float32 float64"; unset: float32, since CLBlast
  *                       compiles some 10 s for each on PoCL */
@@ -86,6 +87,66 @@ static void test_dtype(const char *name)
     unsetenv("POCL_DEVICES");
 }
 
+/* ---- blocks -------------------------------------------------------------- */
+
+/* On a CPU from some m, n and k on b is copied in strips, DEPTH = 256 rows at
+ * once, and c has blocks of up to 128 x 128 (primitive.c): one block and many,
+ * full and not, sums that wait for the next rows and sums that do not. */
+static const product blocks[] = {
+    {"one short block", 1, 17, 5, 3, "", "t", false},
+    {"a strip and a piece of one", 1, 19, 37, 256, "", "t", false},
+    {"one row of b more than at once", 1, 18, 33, 257, "t", "t", false},
+    {"blocks and pieces of them", 1, 277, 261, 300, "", "", false},
+    {"many rows of b", 1, 33, 140, 1100, "t", "", false},
+    {"elements apart", 1, 40, 70, 270, "s", "s", false},
+    {"a batch", 3, 150, 150, 520, "", "", false},
+    {"one b for a batch", 7, 21, 50, 60, "", "bt", false},
+    {"added to c", 1, 131, 260, 513, "", "", true},
+    {"a batch, added to c", 2, 30, 40, 300, "t", "t", true},
+    {"no inner dimension", 1, 40, 40, 0, "", "t", false},
+};
+
+/* The bytes of the product on that device; the caller's. */
+static void *multiply_on(const product *p, const char *device)
+{
+    const size_t bytes =
+        (size_t)(p->batch * p->m * p->n) * tn_dtype_bytes(dtype);
+    void *out = calloc(1, bytes);
+    tn_scope *scope = tn_scope_open();
+    tn_device_set(tn_device_open(device));
+    if (!out || tn_tensor_to_array(multiply(p), out, bytes) < 0)
+        printf("%s on %s: %s; ", p->name, device, tn_error());
+    tn_scope_close(scope);
+    return out;
+}
+
+static void print_blocks(void)
+{
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        const product *p = &blocks[i];
+        void *want = multiply_on(p, "reference");
+        void *got = multiply_on(p, "opencl");
+        if (memcmp(want, got, (size_t)(p->batch * p->m * p->n) *
+                                  tn_dtype_bytes(dtype)))
+            printf("%s differs; ", p->name);
+        free(want);
+        free(got);
+    }
+    printf("%zu products", sizeof blocks / sizeof *blocks);
+}
+
+static void test_blocks(void)
+{
+    static const tn_dtype each[] = {TN_F32, TN_F64, TN_F16, TN_I32};
+    fractions = true;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        dtype = each[i];
+        is_str(in_child(print_blocks), "11 products",
+               "%s: blocks have the reference's bits", tn_dtype_name(dtype));
+    }
+    fractions = false;
+}
+
 static void print_available(void)
 {
     tn_device *device = tn_device_open("opencl");
@@ -111,6 +172,7 @@ int main(void)
         skip(1, "no OpenCL device here");
         return done_testing();
     }
+    test_blocks();
     if (strcmp(in_child(print_clblast), "yes")) {
         skip(1, "libclblast.so.1 cannot be opened here");
         return done_testing();

@@ -1,8 +1,9 @@
 /* matmul.cl: c = alpha a b + beta c, a matrix of the outer space after the
  * other; sums over rising k in TK_VALUE. TK_MULTIPLY_ADD(x, y, sum).
  * Own words: m, n, k, the strides of rows and columns of a, b and c, alpha,
- * beta, and whether beta is not 0. With TK_B_UNIT the columns of b, with
- * TK_C_UNIT those of c lie side by side. */
+ * beta, whether beta is not 0, and, with TK_PACKED, rows and columns
+ * of a block. With
+ * TK_B_UNIT the columns of b lie side by side. */
 #define TK_M ((tk_idx)TK_OWN(0))
 #define TK_N ((tk_idx)TK_OWN(1))
 #define TK_K ((tk_idx)TK_OWN(2))
@@ -24,10 +25,98 @@
         TK_C(i, j) = TK_TO(value);                                            \
     }
 
-#ifdef TK_CHUNKED
+#if defined TK_PACKED
+
+/* A work-item has blocks of c, a part of its rows and columns. It copies
+ * TK_DEPTH rows of b to its part of the scratch memory, in strips of
+ * TK_COLUMNS; 4 rows of a after the other then pass over them. A block's sums
+ * wait behind the strips for the next TK_DEPTH. */
+TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
+                    TK_G TK_STORED *c, TK_G TK_VALUE *scratch, TK_WORDS)
+{
+    const tk_idx height = (tk_idx)TK_OWN(12), width = (tk_idx)TK_OWN(13);
+    const tk_idx across = (TK_N + width - 1) / width;
+    const tk_idx down = (TK_M + height - 1) / height;
+    const tk_idx blocks = (tk_idx)TK_WORD(0) * across * down;
+    TK_G TK_VALUE *pack =
+        scratch + (tk_i64)TK_FIRST * ((TK_DEPTH + height) * width);
+    TK_G TK_VALUE *sums = pack + TK_DEPTH * width;
+    TK_VALUE few[TK_DEPTH][TK_ROWS];
+    for (tk_idx block = TK_FIRST; block < blocks; block += TK_ITEMS) {
+        const tk_idx matrix = block / across / down;
+        TK_PLACE(at_a, 0, matrix)
+        TK_PLACE(at_b, 1, matrix)
+        TK_PLACE(at_c, 2, matrix)
+        const tk_idx top = block % down * height;
+        const tk_idx end = TK_M - top < height ? TK_M : top + height;
+        const tk_idx left = block / down % across * width;
+        const tk_idx right = TK_N - left < width ? TK_N : left + width;
+        tk_idx start = 0;
+        do {
+            const tk_i32 depth =
+                (tk_i32)(TK_K - start < TK_DEPTH ? TK_K - start : TK_DEPTH);
+            for (tk_i32 k = 0; k < depth; k++)
+                for (tk_idx column = left; column < right;
+                     column += TK_COLUMNS) {
+                    TK_G TK_VALUE *to = pack + (column - left) * TK_DEPTH +
+                                        k * TK_COLUMNS;
+                    const tk_idx next = start + k;
+                    if (right - column >= TK_COLUMNS)
+                        for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                            to[j] = TK_FROM(TK_B(next, column + j));
+                    else
+                        for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                            to[j] = column + j < right
+                                        ? TK_FROM(TK_B(next, column + j))
+                                        : (TK_VALUE)0;
+                }
+            for (tk_idx row = top; row < end; row += TK_ROWS) {
+                const tk_i32 rows =
+                    (tk_i32)(end - row < TK_ROWS ? end - row : TK_ROWS);
+                /* Rows beyond the last are the first again. */
+                for (tk_i32 i = 0; i < TK_ROWS; i++) {
+                    const tk_idx from = row + (i < rows ? i : 0);
+                    for (tk_i32 k = 0; k < depth; k++)
+                        few[k][i] = TK_FROM(TK_A(from, start + k));
+                }
+                for (tk_idx column = left; column < right;
+                     column += TK_COLUMNS) {
+                    TK_G const TK_VALUE *strip =
+                        pack + (column - left) * TK_DEPTH;
+                    TK_G TK_VALUE *kept =
+                        sums + (row - top) * width + (column - left) * TK_ROWS;
+                    const tk_i32 columns = (tk_i32)(
+                        right - column < TK_COLUMNS ? right - column
+                                                    : TK_COLUMNS);
+                    TK_VALUE sum[TK_ROWS][TK_COLUMNS];
+                    for (tk_i32 i = 0; i < TK_ROWS; i++)
+                        for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                            sum[i][j] = start == 0 ? (TK_VALUE)0
+                                                   : kept[i * TK_COLUMNS + j];
+                    for (tk_i32 k = 0; k < depth; k++)
+                        for (tk_i32 i = 0; i < TK_ROWS; i++)
+                            for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                                sum[i][j] = TK_MULTIPLY_ADD(
+                                    few[k][i], strip[k * TK_COLUMNS + j],
+                                    sum[i][j]);
+                    if (TK_K - start > TK_DEPTH)
+                        for (tk_i32 i = 0; i < TK_ROWS; i++)
+                            for (tk_i32 j = 0; j < TK_COLUMNS; j++)
+                                kept[i * TK_COLUMNS + j] = sum[i][j];
+                    else
+                        for (tk_i32 i = 0; i < rows; i++)
+                            for (tk_i32 j = 0; j < columns; j++)
+                                TK_BLEND(row + i, column + j, sum[i][j])
+                }
+            }
+            start += TK_DEPTH;
+        } while (start < TK_K);
+    }
+}
+
+#elif defined TK_CHUNKED
 
 /* A work-item has tiles of 4 x 16 sums: 16 columns are a vector or two. */
-#define TK_ROWS 4
 #define TK_COLUMNS 16
 #define TK_SUM(rows, columns)                                                 \
     for (tk_idx k = 0; k < TK_K; k++)                                         \

@@ -20,7 +20,7 @@ typedef struct variant {
     uint32_t group;
 } variant;
 
-enum { B_UNIT = 1 };                             /* MATMUL */
+enum { B_UNIT = 1, PACKED = 2 };                 /* MATMUL */
 enum { WITH_INDEX = 1 };                         /* SCAN */
 enum { DESCENDING = 1, OUT = 2, OUT_INDEX = 4 }; /* SORT */
 
@@ -297,48 +297,16 @@ static int64_t scalar_word(tn_dtype dtype, double x)
     }
 }
 
-#define SIDE 16 /* of a group's tile: 256 work-items; see matmul.cl */
-
-tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
-                          tn_plan *plan)
-{
-    job j;
-    uint32_t row = m->batch_ndim, column = row + 1;
-    const tn_strided *const operand[3] = {&m->a, &m->b, &m->c};
-    const int64_t size[3][2] = {{m->m, m->k}, {m->k, m->n}, {m->m, m->n}};
-    job_init(&j, target, plan, MATMUL, m->c.dtype);
-    set_extents(&j, m->batch, m->batch_ndim, TN_NONE);
-    for (int o = 0; o < 3; o++) {
-        add_operand(&j, operand[o], TN_NONE, 0);
-        add_buffer(&j, operand[o]->buffer);
-        int64_t reach = llabs(operand[o]->offset) +
-                        tn__device_reach(size[o], operand[o]->stride + row, 2);
-        j.reach = reach > j.reach ? reach : j.reach;
-    }
-    bool chunked = is_chunked(&j);
-    int64_t tile_m = chunked ? 4 : SIDE, tile_n = SIDE;
-    int64_t across = tn__device_divide_up(m->n, tile_n);
-    int64_t down = tn__device_divide_up(m->m, tile_m);
-    job_space(&j, across * down);
-    if (j.outer.count * across * down >= TN__DEVICE_NARROW ||
-        m->k >= TN__DEVICE_NARROW)
-        j.v.is_wide = true;
-    j.v.flags = m->b.stride[column] == 1 ? B_UNIT : 0;
-    own(&j, m->m);
-    own(&j, m->n);
-    own(&j, m->k);
-    for (int o = 0; o < 3; o++) {
-        own(&j, operand[o]->stride[row]);
-        own(&j, operand[o]->stride[column]);
-    }
-    own(&j, scalar_word(m->c.dtype, m->alpha));
-    own(&j, scalar_word(m->c.dtype, m->beta));
-    own(&j, m->beta != 0);
-    j.v.group = chunked ? 1 : SIDE * SIDE;
-    return job_end(&j, j.outer.count * across * down, 64);
-}
-
-/* ---- texts ---------------------------------------------------------------- */
+/* See matmul.cl. Without TN_TARGET_CHUNKED: */
+#define SIDE 16 /* of a group's tile: 256 work-items */
+/* With it: rows of a tile; with PACKED, rows of b that a work-item copies at
+ * once, and a block's rows and columns, 192 KiB in float: for the second-level
+ * cache. */
+#define ROWS 4
+#define DEPTH 256
+#define HEIGHT 128
+#define WIDTH 128
+#define ITEMS_PER_UNIT 8 /* and so much memory */
 
 static unsigned register_type(unsigned dtype)
 {
@@ -356,6 +324,94 @@ static unsigned register_type(unsigned dtype)
         return TN_F32;
     }
 }
+
+/* Columns of a tile with PACKED: 4 x 32 floats are half of AVX-512's
+ * registers, 4 x 16 doubles the same. */
+static int64_t packed_columns(unsigned dtype)
+{
+    return tn_dtype_bytes((tn_dtype)register_type(dtype)) == 8 ? 16 : 32;
+}
+
+/* Copying b costs as much as a few rows of c do. */
+static bool is_packed(const tn_matmul_args *m, bool unit)
+{
+    const int64_t bytes = m->k * m->n * (int64_t)tn_dtype_bytes(m->c.dtype);
+    return unit ? m->m > ROWS && m->n > SIDE && bytes > 256 << 10
+                : m->m > 4 * ROWS;
+}
+
+/* A block is as large as it may be while each unit has some. */
+static int64_t block_choose(const job *j, const tn_matmul_args *m,
+                            int64_t columns, int64_t *height, int64_t *width)
+{
+    const int64_t least = j->target->units * ITEMS_PER_UNIT;
+    int64_t count;
+    *height = HEIGHT;
+    *width = WIDTH;
+    while ((count = j->outer.count * tn__device_divide_up(m->m, *height) *
+                    tn__device_divide_up(m->n, *width)) < least &&
+           (*height > 4 * ROWS || *width > columns))
+        if (*width > columns && *width >= *height)
+            *width /= 2;
+        else
+            *height /= 2;
+    return count;
+}
+
+tn_status tn__plan_matmul(const tn_target *target, const tn_matmul_args *m,
+                          tn_plan *plan)
+{
+    job j;
+    uint32_t row = m->batch_ndim, column = row + 1;
+    const tn_strided *const operand[3] = {&m->a, &m->b, &m->c};
+    const int64_t size[3][2] = {{m->m, m->k}, {m->k, m->n}, {m->m, m->n}};
+    job_init(&j, target, plan, MATMUL, m->c.dtype);
+    set_extents(&j, m->batch, m->batch_ndim, TN_NONE);
+    for (int o = 0; o < 3; o++) {
+        add_operand(&j, operand[o], TN_NONE, 0);
+        add_buffer(&j, operand[o]->buffer);
+        int64_t reach = llabs(operand[o]->offset) +
+                        tn__device_reach(size[o], operand[o]->stride + row, 2);
+        j.reach = reach > j.reach ? reach : j.reach;
+    }
+    bool chunked = is_chunked(&j), unit = m->b.stride[column] == 1;
+    const bool packed = chunked && is_packed(m, unit);
+    int64_t tile_m = chunked ? ROWS : SIDE;
+    int64_t tile_n = packed ? packed_columns(m->c.dtype) : SIDE;
+    int64_t across = tn__device_divide_up(m->n, tile_n);
+    int64_t down = tn__device_divide_up(m->m, tile_m);
+    job_space(&j, across * down);
+    if (j.outer.count * across * down >= TN__DEVICE_NARROW ||
+        m->k >= TN__DEVICE_NARROW)
+        j.v.is_wide = true;
+    j.v.flags = (unit ? B_UNIT : 0) |
+                (packed ? PACKED : 0);
+    own(&j, m->m);
+    own(&j, m->n);
+    own(&j, m->k);
+    for (int o = 0; o < 3; o++) {
+        own(&j, operand[o]->stride[row]);
+        own(&j, operand[o]->stride[column]);
+    }
+    own(&j, scalar_word(m->c.dtype, m->alpha));
+    own(&j, scalar_word(m->c.dtype, m->beta));
+    own(&j, m->beta != 0);
+    j.v.group = chunked ? 1 : SIDE * SIDE;
+    if (!packed)
+        return job_end(&j, j.outer.count * across * down, 64);
+    int64_t height, width;
+    int64_t blocks = block_choose(&j, m, tile_n, &height, &width);
+    own(&j, height);
+    own(&j, width);
+    plan->flags |= TN_PLAN_SCRATCH;
+    tn_status status = job_end(&j, blocks, ITEMS_PER_UNIT);
+    plan->scratch_bytes =
+        plan->group_count * (uint64_t)((DEPTH + height) * width) *
+        tn_dtype_bytes((tn_dtype)register_type(m->c.dtype));
+    return status;
+}
+
+/* ---- texts ---------------------------------------------------------------- */
 
 static bool is_float(unsigned type)
 {
@@ -416,7 +472,12 @@ static void define_matmul(tn__text *text, const variant *v, const char *type)
 {
     if (v->flags & B_UNIT)
         tn__text_add(text, "#define TK_B_UNIT 1\n");
-    tn__text_add(text, "#define TK_SIDE %d\n", SIDE);
+    if (v->flags & PACKED)
+        tn__text_add(text,
+                     "#define TK_PACKED 1\n#define TK_COLUMNS %d\n"
+                     "#define TK_DEPTH %d\n",
+                     (int)packed_columns(v->dtype), DEPTH);
+    tn__text_add(text, "#define TK_SIDE %d\n#define TK_ROWS %d\n", SIDE, ROWS);
     if (is_float(register_type(v->dtype)))
         tn__text_add(text,
                      "#define TK_MULTIPLY_ADD(x, y, sum) "
