@@ -219,7 +219,7 @@ static bool float_word(tn__typer *typer, tn__value arg, tn__value *out)
         tn_dtype type = constant ? TN_F64 : typer->real;
         *out = (tn__value){tn__ssa_cast(typer->ssa, arg.id, type), type, true};
     } else {
-        *out = tn__type_convert(typer, arg, TN_F32);
+        *out = tn__type_convert(typer, arg, typer->real);
     }
     return true;
 }

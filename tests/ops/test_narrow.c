@@ -1,0 +1,103 @@
+/* test_narrow.c: results and gradients whose digits were lost on the way once:
+ * in a float32 number between float64 ones, in a half type or float32 where
+ * terms cancel, or by another rounding of arguments than PyTorch's. */
+#include <math.h>
+#include <string.h>
+#include <tap.h>
+#include <tenon/tenon.h>
+
+enum { MOST = 4096 };
+
+/* The elements of x in float64; their number, below 0 with an error. */
+static int64_t read(tn_tensor *x, double *value)
+{
+    if (!x || tn_tensor_numel(x) > MOST)
+        return -1;
+    size_t bytes = (size_t)tn_tensor_numel(x) * sizeof *value;
+    return tn_tensor_to_array(tn_to_dtype(tn_detach(x), TN_F64), value,
+                              bytes) < 0
+               ? -1
+               : tn_tensor_numel(x);
+}
+
+/* x's elements are want's, to a share of want's greatest. */
+static void near(tn_tensor *x, tn_tensor *want, double share, const char *what)
+{
+    static double a[MOST], b[MOST];
+    int64_t count = read(x, a);
+    bool good = count >= 0 && read(want, b) == count;
+    double most = 0, far = 0;
+    for (int64_t i = 0; good && i < count; i++) {
+        most = fmax(most, fabs(b[i]));
+        far = fmax(far, isnan(a[i]) ? INFINITY : fabs(a[i] - b[i]));
+    }
+    if (!ok(good && far <= share * most, "%s", what))
+        note("%g away, the greatest is %g: %s", far, most,
+             tn_error() ? tn_error() : "");
+    tn_error_clear();
+}
+
+static tn_tensor *numbers(tn_dtype dtype, int count, const double *value)
+{
+    return tn_to_dtype(tn_tensor_from_array(value, TN_F64, tn_dims(count)),
+                       dtype);
+}
+#define NUMBERS(dtype, ...)                                                   \
+    numbers(dtype, (int)(sizeof(double[]){__VA_ARGS__} / sizeof(double)),     \
+            (const double[]){__VA_ARGS__})
+
+/* The gradient of the sum of out's squares by x. */
+static tn_tensor *gradient(tn_tensor *out, tn_tensor *x)
+{
+    return tn_backward(tn_sum(tn_square(out))) < 0 ? NULL : tn_tensor_grad(x);
+}
+
+/* The squared distances of these numbers from 2.35, their mean, add up to 55.7. */
+static void test_corrections(void)
+{
+    tn_tensor *x =
+        tn_requires_grad(NUMBERS(TN_F64, 1, 2.5, -3, 4.25, 7));
+    double var = 55.7 / 3.7;
+    near(tn_var(x, .correction = 1.3), NUMBERS(TN_F64, var), 1e-15,
+         "var, float64: correction is no float32");
+    near(tn_std(x, .correction = 1.3), NUMBERS(TN_F64, sqrt(var)), 1e-15,
+         "std, likewise");
+    tn_tensor *mean;
+    near(tn_var_mean(x, &mean, .correction = 1.3), NUMBERS(TN_F64, var), 1e-15,
+         "var_mean, likewise");
+    tn_tensor *g = gradient(tn_sqrt(tn_var(x, .correction = 1.3)), x);
+    near(g, NUMBERS(TN_F64, -2.7 / 3.7, .3 / 3.7, -10.7 / 3.7, 3.8 / 3.7,
+                    9.3 / 3.7),
+         1e-14, "var's gradient, likewise");
+}
+
+static void test_gradients(void)
+{
+    tn_tensor *x = tn_randn(tn_dims(50, 2, 20));
+    tn_tensor *y = tn_to_dtype(tn_randint(1, 20, tn_dims(2, 20)), TN_I64);
+    near(ctc_gradient(x, y), ctc_gradient(tn_to_dtype(x, TN_F64), y), 2e-6,
+         "ctc_loss: gradient of 50 steps in float32");
+
+    tn_tensor *w = tn_requires_grad(NUMBERS(TN_F32, .2598441839, .3666413426));
+    x = tn_reshape(NUMBERS(TN_F32, -8.47, -1.76, -4.32, -2.4, -7.95, 3.61),
+                   tn_dims(3, 2));
+    tn_tensor *g = gradient(tn_cov(x, .aweights = w), w);
+    near(tn_add_scalar(g, 1), NUMBERS(TN_F32, 1, 1), 1e-7,
+         "cov: two observations weigh nothing");
+    x = tn_reshape(NUMBERS(TN_F64, -4.82, -7.58, -.6, -1.54, -1.97, -4.14),
+                   tn_dims(2, 3));
+    w = NUMBERS(TN_F32, .3666413426, .0583007336, .7006447315);
+    near(tn_cov(x, .correction = 2, .aweights = w),
+         tn_cov(x, .correction = 2, .aweights = tn_to_dtype(w, TN_F64)), 0,
+         "cov of float64 by float32 weights");
+}
+
+int main(void)
+{
+    plan_later();
+    tn_manual_seed(1);
+    tn_scope *scope = tn_scope_open();
+    test_corrections();
+    tn_scope_close(scope);
+    return done_testing();
+}
