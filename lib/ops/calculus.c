@@ -287,14 +287,6 @@ tn_status tn__run_gradient_at(tn__call *call)
 
 /* ---- covariances ---- */
 
-/* fweights times aweights, or NULL where neither is given. */
-static tn_tensor *weights_of(const tn__call *call)
-{
-    tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
-    tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
-    return f && a ? tn_mul(f, a) : f ? f : a;
-}
-
 static tn_status check_weights(const tn__call *call, int arg, int64_t count)
 {
     const tn_tensor *w = tn__call_tensor(call, arg);
@@ -313,11 +305,9 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
 
 /* By what the sums of products are divided: the weights' sum less its part of
  * correction, at least 0. */
-static tn_tensor *degrees_of_freedom(const tn__call *call, tn_tensor *w,
+static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
                                      const tn_tensor *x)
 {
-    double less = tn__call_float(call, TN__ARG_COV_CORRECTION);
-    tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
     if (!w) {
         double n = (double)x->shape[1] - less;
         return tn_full((tn_dims_list){0}, n > 0 ? n : 0, .dtype = x->dtype,
@@ -326,7 +316,7 @@ static tn_tensor *degrees_of_freedom(const tn__call *call, tn_tensor *w,
     tn_tensor *sum = tn_sum(w);
     if (a && less != 0) {
         tn_tensor *part = tn_sum(tn_mul(w, a));
-        sum = tn_sub(sum, tn_mul_scalar(tn_div(part, sum), less));
+        sum = tn_sub(sum, tn_div(tn_mul_scalar(part, less), sum));
     } else {
         sum = tn_sub_scalar(sum, less);
     }
@@ -350,7 +340,16 @@ tn_status tn__run_cov(tn__call *call)
         status = check_weights(call, TN__ARG_COV_AWEIGHTS, x->shape[1]);
     if (status < 0)
         return status;
-    tn_tensor *w = weights_of(call);
+    tn_tensor *f = tn__call_tensor(call, TN__ARG_COV_FWEIGHTS);
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_COV_AWEIGHTS);
+    /* The gradient by a weight is a difference of terms that are greater the
+     * less freedom is left: with two observations they cancel altogether. */
+    tn_dtype dtype = a ? tn_dtype_promote(x->dtype, a->dtype) : x->dtype;
+    if (a) {
+        x = tn_to_dtype(x, TN_F64);
+        a = tn_to_dtype(a, TN_F64);
+    }
+    tn_tensor *w = f && a ? tn_mul(f, a) : f ? f : a;
     tn_tensor *mean =
         w ? tn_div(tn_sum(tn_mul(x, w), .dim = tn_dims(1), .keepdim = true),
                    tn_sum(w))
@@ -358,10 +357,11 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *apart = tn_sub(x, mean);
     tn_tensor *product = tn_matmul(w ? tn_mul(apart, w) : apart,
                                    tn_transpose(apart, 0, 1));
-    product = tn_div(product, degrees_of_freedom(call, w, x));
-    return tn__give(call, x->shape[0] == 1
-                              ? tn_reshape(product, (tn_dims_list){0})
-                              : product);
+    double less = tn__call_float(call, TN__ARG_COV_CORRECTION);
+    product = tn_div(product, degrees_of_freedom(less, w, a, x));
+    if (x && x->shape[0] == 1)
+        product = tn_reshape(product, (tn_dims_list){0});
+    return tn__give(call, tn_to_dtype(product, dtype));
 }
 
 tn_status tn__run_corrcoef(tn__call *call)

@@ -46,6 +46,11 @@ static tn_tensor *numbers(tn_dtype dtype, int count, const double *value)
     numbers(dtype, (int)(sizeof(double[]){__VA_ARGS__} / sizeof(double)),     \
             (const double[]){__VA_ARGS__})
 
+static tn_tensor *leaf(tn_tensor *x)
+{
+    return tn_requires_grad(tn_detach(x));
+}
+
 /* The gradient of the sum of out's squares by x. */
 static tn_tensor *gradient(tn_tensor *out, tn_tensor *x)
 {
@@ -69,6 +74,35 @@ static void test_corrections(void)
     near(g, NUMBERS(TN_F64, -2.7 / 3.7, .3 / 3.7, -10.7 / 3.7, 3.8 / 3.7,
                     9.3 / 3.7),
          1e-14, "var's gradient, likewise");
+}
+
+/* A loss in bfloat16 and of the same inputs in float64. */
+static void test_losses(void)
+{
+    tn_tensor *x = tn_to_dtype(tn_mul_scalar(tn_randn(tn_dims(4, 6, 8)), 5),
+                               TN_BF16);
+    tn_tensor *y = tn_to_dtype(tn_randint(0, 6, tn_dims(4, 8)), TN_I64);
+    tn_tensor *w = tn_to_dtype(tn_rand(tn_dims(6)), TN_BF16);
+    tn_tensor *wide = tn_to_dtype(x, TN_F64), *ww = tn_to_dtype(w, TN_F64);
+    static const char *const reduction[] = {"none", "sum", "mean"};
+    for (int i = 0; i < 3; i++) {
+        near(tn_nll_loss(x, y, .weight = w, .reduction = reduction[i]),
+             tn_nll_loss(wide, y, .weight = ww, .reduction = reduction[i]),
+             1.0 / 256, "nll_loss in bfloat16 rounds once");
+        near(tn_cross_entropy(x, y, .weight = w, .reduction = reduction[i]),
+             tn_cross_entropy(wide, y, .weight = ww,
+                              .reduction = reduction[i]),
+             1.0 / 256, "cross_entropy, likewise");
+    }
+}
+
+static tn_tensor *ctc_gradient(tn_tensor *logits, tn_tensor *target)
+{
+    tn_tensor *x = leaf(logits);
+    tn_tensor *times = tn_full(tn_dims(2), 50, .dtype = TN_I64);
+    tn_tensor *lengths = tn_full(tn_dims(2), 20, .dtype = TN_I64);
+    return gradient(tn_ctc_loss(tn_log_softmax(x, 2), target, times, lengths,
+                                .reduction = "sum"), x);
 }
 
 static void test_gradients(void)
@@ -98,6 +132,8 @@ int main(void)
     tn_manual_seed(1);
     tn_scope *scope = tn_scope_open();
     test_corrections();
+    test_losses();
+    test_gradients();
     tn_scope_close(scope);
     return done_testing();
 }
