@@ -210,22 +210,25 @@ TN__GRADIENT(linalg_lu_factor_ex)
 
 /* ---- QR -------------------------------------------------------------------------- */
 
-/* For m >= n: (gQ + Q C) R^-T, C the symmetric matrix that has the upper
- * triangle of gR R^T - Q^T gQ... with half of what meets on the diagonal. */
-static tn_tensor *qr_tall(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
-                          tn_tensor *gr)
+/* A = Q R moves by Q K + (what is no combination of Q) and by dR: K is skew, and
+ * below its diagonal lies Q^T dA U^-1, of U the first columns of R. So gR flows
+ * back as Q gR, without a solve that would have to cancel its R again, and what
+ * turns Q through U: Q S + (I - Q Q^T) gQ, S the part of M - M^T below the
+ * diagonal, M = Q^T gQ - gR R^T. */
+static tn_tensor *qr_turned(tn_tensor *q, tn_tensor *r, tn_tensor *gq,
+                            tn_tensor *gr)
 {
-    tn_tensor *c = gr ? right_turned(gr, r) : NULL;
-    if (gq)
-        c = plus(c, tn_neg(left_turned(q, gq)));
-    c = tn_triu(c);
-    c = diagonal_times(tn_add(c, turned(c)), 0.5);
-    return solve_triangle(turned(r), plus(gq, tn_matmul(q, c)), false, false,
+    int64_t m = last(q, 2), k = last(q, 1);
+    tn_tensor *along = gq ? left_turned(q, gq) : NULL;
+    tn_tensor *by_r = gr ? tn_neg(right_turned(gr, r)) : NULL;
+    tn_tensor *turn = by_r ? plus(along, by_r) : along;
+    turn = tn_matmul(q, tn_tril(tn_sub(turn, turned(turn)), .diagonal = -1));
+    if (gq && m > k)
+        turn = tn_add(turn, tn_sub(gq, tn_matmul(q, along)));
+    return solve_triangle(turned(tn_narrow(r, -1, 0, k)), turn, false, false,
                           false);
 }
 
-/* For m < n, A = Q [U | V]: the square part's, which Q = A1 U^-1 reaches through
- * V = Q^T A2 too, and Q gV beside it. */
 TN__GRADIENT(linalg_qr)
 {
     const char *mode = tn__node_value(node, 1)->of.string;
@@ -241,20 +244,14 @@ TN__GRADIENT(linalg_qr)
                         "to Q is any basis; use \"reduced\"");
     if (!q || !r)
         return tn_error_code();
-    if (m >= n)
-        return give(out, qr_tall(q, r, g[0], g[1]));
-    tn_tensor *u = tn_narrow(r, -1, 0, m), *v = tn_narrow(r, -1, m, n - m);
-    tn_tensor *gu = g[1] ? tn_narrow(g[1], -1, 0, m) : NULL;
-    tn_tensor *gv = g[1] ? tn_narrow(g[1], -1, m, n - m) : NULL;
-    tn_tensor *gq = g[0];
-    if (gv)
-        gq = plus(gq, right_turned(tn_matmul(q, v), gv));
-    tn_tensor *first = qr_tall(q, u, gq, gu);
-    tn_tensor *second = gv ? tn_matmul(q, gv)
-                           : tn_zeros_like(tn_matmul(q, v));
-    if (!first || !second)
-        return tn_error_code();
-    return give(out, tn_cat(((tn_tensor *[]){first, second}), 2, -1));
+    tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;
+    tn_tensor *a = qr_turned(q, r, g[0], gr);
+    if (a && n > m) /* the columns beyond have no part in Q */
+        a = tn_cat(((tn_tensor *[]){
+                       a, tn_zeros_like(tn_matmul(
+                              q, tn_narrow(r, -1, m, n - m)))}),
+                   2, -1);
+    return give(out, gr ? tn_add(a, tn_matmul(q, gr)) : a);
 }
 
 /* ---- eigenvalues -------------------------------------------------------------- */

@@ -112,6 +112,14 @@ static void test_gradients(void)
     near(ctc_gradient(x, y), ctc_gradient(tn_to_dtype(x, TN_F64), y), 2e-6,
          "ctc_loss: gradient of 50 steps in float32");
 
+    tn_tensor *a = tn_reshape(NUMBERS(TN_F32, 1, 1, 3, -2, 1, 1.001, 5, 2),
+                              tn_dims(2, 4));
+    tn_tensor *narrow = leaf(a), *wide = leaf(tn_to_dtype(a, TN_F64));
+    tn_tensor *r = NULL, *rw = NULL;
+    bool both = tn_linalg_qr(narrow, &r) && tn_linalg_qr(wide, &rw);
+    near(both ? gradient(r, narrow) : NULL, both ? gradient(rw, wide) : NULL,
+         1e-6, "linalg_qr: what flows back through R meets no R^-1");
+
     tn_tensor *w = tn_requires_grad(NUMBERS(TN_F32, .2598441839, .3666413426));
     x = tn_reshape(NUMBERS(TN_F32, -8.47, -1.76, -4.32, -2.4, -7.95, 3.61),
                    tn_dims(3, 2));
