@@ -131,13 +131,15 @@ tn_status tn__run_unravel_index(tn__call *call)
                         tn_dtype_name(x->dtype));
     char text[TN__SHAPE_TEXT];
     int64_t numel = 1;
+    bool overflows = false;
     for (int d = 0; d < shape->count; d++) {
         if (shape->dim[d] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape has %lld",
                             (long long)shape->dim[d]);
-        numel = tn__size_mul(numel, shape->dim[d]);
+        if (__builtin_mul_overflow(numel, shape->dim[d], &numel))
+            overflows = true;
     }
-    if (numel == INT64_MAX)
+    if (overflows)
         return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape %s has more "
                         "than 2^63 elements",
                         tn__shape_text(text, shape->count, shape->dim));

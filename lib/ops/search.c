@@ -262,17 +262,21 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
     return count_bins(place, bins, weight, edges->dtype);
 }
 
-/* By PyTorch's formula and in its steps, each rounded to x's dtype: near the
- * edge of a bin the place hangs on them. */
+/* By PyTorch's formula and in its steps, each rounded to x's dtype, the range
+ * too: near the edge of a bin the place hangs on them. */
 static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                                int64_t bins)
 {
+    tn_device *device = x->storage->device;
     x = tn_reshape(x, tn_dims(-1));
-    tn_tensor *inside = tn_logical_and(tn_ge_scalar(x, low),
-                                       tn_le_scalar(x, high));
-    tn_tensor *steps = tn_mul_scalar(tn_sub_scalar(x, low), bins);
+    tn_tensor *from = tn_full((tn_dims_list){0}, low, .dtype = x->dtype,
+                              .device = device);
+    tn_tensor *to = tn_full((tn_dims_list){0}, high, .dtype = x->dtype,
+                            .device = device);
+    tn_tensor *inside = tn_logical_and(tn_ge(x, from), tn_le(x, to));
+    tn_tensor *steps = tn_mul_scalar(tn_sub(x, from), bins);
     tn_tensor *place = tn_clamp_max_scalar(
-        tn_to_dtype(tn_div_scalar(steps, high - low), TN_I64), bins - 1);
+        tn_to_dtype(tn_div(steps, tn_sub(to, from)), TN_I64), bins - 1);
     place = tn_masked_fill_scalar(place, tn_logical_not(inside), bins);
     return count_bins(place, bins, NULL, x ? x->dtype : TN_F32);
 }

@@ -39,8 +39,10 @@ tn_status tn__select_divisor(tn__call *call)
 tn_status tn__select_div(tn__call *call)
 {
     bool inplace = call->op->inplace;
+    /* A divisor of one element is a number to PyTorch. */
     bool half = is_half(&call->value[TN__ARG_DIV_INPUT]) &&
-                is_half(&call->value[TN__ARG_DIV_OTHER]);
+                is_half(&call->value[TN__ARG_DIV_OTHER]) &&
+                call->value[TN__ARG_DIV_OTHER].of.tensor->numel != 1;
     if (!tn__call_has(call, TN__ARG_DIV_ROUNDING_MODE))
         return tn__run_kernel(call);
     tn_status status = check_divisor(call);

@@ -134,6 +134,37 @@ static void test_gradients(void)
          "cov of float64 by float32 weights");
 }
 
+/* Numbers that PyTorch 2.15 gives. */
+static void test_roundings(void)
+{
+    tn_tensor *x = tn_full(tn_dims(2), 6.3828125, .dtype = TN_F16);
+    tn_tensor *y = tn_full(tn_dims(2), .2127685546875, .dtype = TN_F16);
+    near(tn_div(x, y, .rounding_mode = "trunc"), NUMBERS(TN_F16, 30, 30), 0,
+         "div, trunc: a quotient of halves is rounded first");
+    near(tn_div(x, tn_narrow(y, 0, 0, 1), .rounding_mode = "trunc"),
+         NUMBERS(TN_F16, 29, 29), 0, "by one element it is not");
+    near(tn_histc(NUMBERS(TN_BF16, 1.00135803e-05, 0, 5e-6, 2e-6), .bins = 5,
+                  .max = 1e-5),
+         NUMBERS(TN_BF16, 1, 1, 1, 0, 1), 0,
+         "histc: the range is rounded to the dtype");
+    x = NUMBERS(TN_BF16, -9, 8.9375, -5.5, .25, 3, 7.125, -8, 1.5);
+    near(tn_argwhere(tn_histc(x)),
+         tn_reshape(NUMBERS(TN_I64, 0, 5, 19, 51, 58, 66, 90, 99),
+                    tn_dims(-1, 1)),
+         0, "histc: and its width");
+    near(tn_logspace(4.3, 4, 4, 10, .dtype = TN_BF16),
+         NUMBERS(TN_BF16, 20480, 16128, 12736, 9984), 0,
+         "logspace: ends are rounded to the dtype");
+    near(tn_logspace(4.3, 4, 1, 10, .dtype = TN_BF16), NUMBERS(TN_BF16, 19968), 0,
+         "logspace: the only number is not");
+    tn_tensor *at[2];
+    int count =
+        tn_unravel_index(tn_full(tn_dims(1), 7, .dtype = TN_I64),
+                         tn_dims(1, INT64_MAX), at, 2);
+    near(count == 2 ? at[1] : NULL, NUMBERS(TN_I64, 7), 0,
+         "unravel_index: 2^63 - 1 elements are not too many");
+}
+
 int main(void)
 {
     plan_later();
@@ -142,6 +173,7 @@ int main(void)
     test_corrections();
     test_losses();
     test_gradients();
+    test_roundings();
     tn_scope_close(scope);
     return done_testing();
 }
