@@ -239,20 +239,31 @@ static double farthest(const double *x, const double *exact, int64_t count,
 static bool is_beside(double got, double exact, tn_dtype dtype,
                       tolerance within, double allowed, double most)
 {
-    if (dtype != TN_F32 || !isfinite(got) || !isfinite(exact))
+    if (tn_dtype_bytes(dtype) < 4 || !isfinite(got) || !isfinite(exact))
         return near_rounded(got, exact, dtype, most);
     return fabs(got - exact) <= allowed || values_equal(got, exact, within);
 }
 
+double golden_greatest(tn_tensor *x)
+{
+    int64_t count = tn_tensor_numel(x);
+    double most = 0, *value = values(tn_detach(x), TN_F64);
+    for (int64_t i = 0; value && i < count; i++)
+        most = isfinite(value[i]) ? fmax(most, fabs(value[i])) : most;
+    free(value);
+    return most;
+}
+
 /* PyTorch computes in the narrow type, with a rounding at each step: its result
- * is then some steps of its greatest element away from that of float64, and
- * elements of ours that are not by the rule are held against the latter: halves
- * are it, rounded, to two steps; in float32 they are by the rule from it, or no
+ * is then some steps of the greatest element that went in or came out away from
+ * that of float64, and elements of ours that are not by the rule are held
+ * against the latter: halves are it, rounded, to two steps; in float32 (and in
+ * float64, where another input is narrower) they are by the rule from it, or no
  * more than twice as far as PyTorch's farthest is. What PyTorch has more than 64
  * steps away is no rounding, and fails, but for what looser.def lists: there
  * ours may be twice 64 steps away. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
-                   tn_tensor *wide, char *text, size_t room)
+                   tn_tensor *wide, double greatest, char *text, size_t room)
 {
     if (!got || !want || !wide || !same_shape(got, wide) ||
         !same_shape(want, wide) ||
@@ -268,7 +279,7 @@ bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
            *exact = values(wide, TN_F64), most = 0;
     bool near = g && w && exact;
     double theirs = near ? farthest(w, exact, count, &most) : 0;
-    double most_steps = 64 * step_at(most, dtype);
+    double most_steps = 64 * step_at(fmax(most, greatest), dtype);
     if (near && !is_far(op) && theirs > most_steps) {
         snprintf(text, room, "PyTorch's farthest element is %.3g from that in "
                  "float64, where the greatest is %.9g", theirs, most);

@@ -70,9 +70,12 @@ typedef struct tolerance {
 tolerance tolerance_for(const char *op, tn_dtype dtype);
 
 /* Are got and want, which PyTorch gave, both near wide, the float64 result of
- * the same inputs? compare.c says what that is. Else writes why into text. */
+ * the same inputs, whose greatest element is `greatest`? compare.c says what
+ * that is. Else writes why into text. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
-                   tn_tensor *wide, char *text, size_t room);
+                   tn_tensor *wide, double greatest, char *text, size_t room);
+/* The greatest magnitude of x's finite elements. */
+double golden_greatest(tn_tensor *x);
 /* Is got, of a narrower type, the float64 result rounded, to two steps? */
 bool golden_rounds(tn_tensor *got, tn_tensor *wide, char *text, size_t room);
 
@@ -90,6 +93,9 @@ const char *undefined_gradient(const char *op, int input);
 const char *undefined_index(const char *op, const json_t *json, int output);
 
 /* Has input equal values at index and at want, along dim? */
+/* g added up over the places of input's equal elements along dim: what a
+ * gradient says where an index is any of several. */
+tn_tensor *over_equals(tn_tensor *input, int64_t dim, tn_tensor *g);
 bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *index,
                     tn_tensor *want, char *text, size_t room);
 

@@ -79,6 +79,18 @@ static tn_tensor *with_dim(tn_tensor *index, tn_tensor *input, int64_t dim)
                : tn_unsqueeze(index, dim);
 }
 
+tn_tensor *over_equals(tn_tensor *input, int64_t dim, tn_tensor *g)
+{
+    tn_tensor *x = tn_detach(input);
+    if (tn_tensor_ndim(x) == 0)
+        return g;
+    x = tn_transpose(x, dim, -1);
+    tn_tensor *same = tn_to_dtype(
+        tn_eq(tn_unsqueeze(x, -1), tn_unsqueeze(x, -2)), tn_tensor_dtype(g));
+    g = tn_unsqueeze(tn_transpose(g, dim, -1), -1);
+    return tn_squeeze(tn_matmul(same, g), .dim = tn_dims(-1));
+}
+
 bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *index,
                     tn_tensor *want, char *text, size_t room)
 {
