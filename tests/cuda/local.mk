@@ -11,6 +11,10 @@ check_PROGRAMS += tests/cuda/test_failures
 tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
 	tests/cuda/on_sim.h tests/plugins/folder.h
 tests_cuda_test_failures_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_devices
+tests_cuda_test_devices_SOURCES = tests/cuda/test_devices.c \
+	tests/cuda/on_sim.h tests/plugins/folder.h
+tests_cuda_test_devices_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_each_call
 tests_cuda_test_each_call_SOURCES = tests/cuda/test_each_call.c \
 	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \

@@ -192,6 +192,8 @@ static void test_work(void)
     is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
            "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
            "a context that cannot be made current");
+    const char *cache = getenv("TENON_CACHE_DIR");
+    char *kept = strdup(cache ? cache : "off");
     setenv("TENON_CACHE_DIR", "off", 1); /* else it would be made anew */
     is_str(scene("cuModuleLoadData", INVALID_PTX, print_new_kernel),
            "atan: cuModuleLoadData: CUDA_ERROR_INVALID_PTX; then 0",
@@ -199,7 +201,8 @@ static void test_work(void)
     is_str(scene("cuModuleGetFunction", OUT_OF_MEMORY, print_new_kernel),
            "atan: cuModuleGetFunction: CUDA_ERROR_OUT_OF_MEMORY; then 0",
            "likewise where its function is looked for");
-    unsetenv("TENON_CACHE_DIR");
+    setenv("TENON_CACHE_DIR", kept, 1);
+    free(kept);
     is_str(scene("cuMemcpyDtoHAsync_v2", INVALID_VALUE, print_to_host),
            "copy to the host: a copy: CUDA_ERROR_INVALID_VALUE; then 7",
            "a copy that is refused");
