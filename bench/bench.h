@@ -88,10 +88,10 @@ void bench_limit_close(bench_limit *limit);
 
 typedef struct bench_peer bench_peer;
 
-/* Starts `python script threads`, with malloc told to keep its blocks where
- * tuned. NULL if there is no such Python, or it has no torch. */
+/* Starts `python script threads device`, with malloc told to keep its blocks
+ * where tuned. NULL if there is no such Python, or it has no torch. */
 bench_peer *bench_peer_start(const char *python, const char *script,
-                             int threads, bool tuned);
+                             int threads, const char *device, bool tuned);
 /* "2.5.1". Lent. */
 const char *bench_peer_version(const bench_peer *peer);
 /* The variables that tuned means, as they would be typed. */

@@ -8,7 +8,9 @@
  * Printed are medians over the rounds, with the quartiles' distance from them.
  *
  * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs
- * twice: as installed, and "tuned", with a malloc that keeps its memory. */
+ * twice: as installed, and "tuned", with a malloc that keeps its memory. With
+ * TENON_DEVICE=cuda torch works on that GPU, too; each sample then ends when the
+ * device has done its work. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +61,7 @@ static double sample(const bench_work *work, bench_state *state,
             work->call(state);
         tn_scope_close(scope);
     }
+    tn_synchronize(NULL); /* a GPU may be at work still */
     return (bench_now_ns() - begin) / (double)calls;
 }
 
@@ -90,6 +93,12 @@ static bool rest(void)
     return true;
 }
 
+/* The limits are the processor's, by kernels in C. */
+static bool on_cpu(void)
+{
+    return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
+}
+
 static bool measure(bench_report *report, const bench_group *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[2])
@@ -102,7 +111,7 @@ static bool measure(bench_report *report, const bench_group *of,
     work->open(&state);
     for (int i = 0; i < 2; i++)
         has_peer[i] = peer[i] && bench_peer_open(peer[i], of->name, work);
-    if (work->bound != BENCH_NO_BOUND)
+    if (work->bound != BENCH_NO_BOUND && on_cpu())
         limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
     if (!tn_error())
         line.calls = calls_for(work, &state, pace);
@@ -204,7 +213,9 @@ int main(int argc, char **argv)
     python = python && *python ? python : "python3";
     bench_peer *peer[2];
     for (int i = 0; i < 2; i++)
-        peer[i] = bench_peer_start(python, script, tn_num_threads(), i == 1);
+        peer[i] = bench_peer_start(python, script, tn_num_threads(),
+                                   tn_device_name(tn_device_current()),
+                                   i == 1);
     bench_report report;
     bool good = bench_report_begin(
         &report, json, peer[0] ? bench_peer_version(peer[0]) : NULL,

@@ -1,6 +1,7 @@
 """The workloads of bench/compare in PyTorch eager.
 
-Run by bench/peer.c with the number of threads. It says "torch VERSION" and
+Run by bench/peer.c with the number of threads and the device ("cuda:0": that
+one; any other: the processor). It says "torch VERSION" and
 then answers lines of its input:
 
     open GROUP.NAME [SIZE...]    "ready", or "none" if it has no such workload
@@ -27,11 +28,16 @@ def measure(call, calls):
     begin = time.perf_counter_ns()
     for _ in range(calls):
         call()
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
     return (time.perf_counter_ns() - begin) / calls
 
 
 def main():
     torch.set_num_threads(int(sys.argv[1]))
+    on_gpu = sys.argv[2].startswith("cuda")
+    if on_gpu:
+        torch.set_default_device(sys.argv[2])
     print("torch", torch.__version__, flush=True)
     call = None
     for line in sys.stdin:
@@ -46,8 +52,14 @@ def main():
         call = None  # what the last one held goes before the next is made
         ready = WORK.get(name)
         if ready:
-            call = ready(*map(int, size))
-            call()
+            try:
+                call = ready(*map(int, size))
+                call()
+            except RuntimeError as error:
+                if not on_gpu:  # which has not everything
+                    raise
+                print(name, error, file=sys.stderr)
+                ready = None
         print("ready" if ready else "none", flush=True)
 
 
