@@ -16,9 +16,11 @@ bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
 bench_memory_LDADD = libtenon.la
 
 if HAVE_OPENCL
-noinst_PROGRAMS += bench/opencl
+noinst_PROGRAMS += bench/opencl bench/opencl_matmul
 bench_opencl_SOURCES = bench/opencl.c
 bench_opencl_LDADD = libtenon.la $(TN_LIBS)
+bench_opencl_matmul_SOURCES = bench/opencl_matmul.c
+bench_opencl_matmul_LDADD = libtenon.la $(TN_LIBS)
 endif
 
 # lanes.c is compiled by hand, once for each width: its head says how.
