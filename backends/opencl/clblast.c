@@ -1,10 +1,9 @@
-/* clblast.c: matrix products by CLBlast, where that is faster.
+/* clblast.c: matrix products by CLBlast, where choose.c wants them.
  *
  * CLBlast comes with kernels tuned for some hundred GPUs. On CPUs the core's
- * own product has the reference's bits, compiles in a tenth of a second where
- * CLBlast's takes 5 to 40, and is the faster one for many shapes (measured in
- * docs/opencl.md): so it is for the other devices, unless option `matmul` says
- * otherwise.
+ * own product has the reference's bits, compiles in half a second where
+ * CLBlast's takes 5 to 40, and is the faster one (measured in docs/opencl.md):
+ * so it is for the other devices, unless option `matmul` says otherwise.
  *
  * What it cannot have goes the core's way: other types (its half sums in half,
  * where products of half types sum in float), matrices without neighbouring
@@ -59,13 +58,6 @@ static void open_library(void)
         tn__opencl_host->log(1, "opencl: %s cannot be opened: matrix products "
                                 "are slow (Debian: apt-get install "
                                 "libclblast1)", name);
-}
-
-void tn__opencl_clblast_open(tn_plugin_device *device)
-{
-    const char *option = tn__opencl_host->option("matmul");
-    device->clblast = option ? strcmp(option, "clblast") == 0
-                             : device->listed->info.kind != TN_KIND_CPU;
 }
 
 /* Its programs keep the context: they go with the device, and those of others
@@ -183,6 +175,14 @@ static int call_first(tn_queue *queue, const tn_matmul_args *mm,
     return status;
 }
 
+bool tn__opencl_clblast_fits(const tn_plugin_device *device,
+                             const tn_matmul_args *mm)
+{
+    matrix a, b, c;
+    size_t count;
+    return device->clblast && fits(mm, &a, &b, &c, &count);
+}
+
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -190,7 +190,7 @@ bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *mm)
     const uint32_t type = 1u << mm->c.dtype;
     matrix a, b, c;
     size_t count;
-    if (!device->clblast || !fits(mm, &a, &b, &c, &count))
+    if (!fits(mm, &a, &b, &c, &count))
         return false;
     pthread_once(&once, open_library);
     if (!there)

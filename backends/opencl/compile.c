@@ -76,8 +76,8 @@ static tn_status build_failed(const tn_plugin_device *device,
 /* ---- the cache ---------------------------------------------------------- */
 
 /* All that a binary depends on. */
-static char *key_of(const tn_plugin_device *device, const tn_source *source,
-                    size_t *bytes)
+char *tn__opencl_cache_key(const tn_plugin_device *device,
+                           const tn_source *source, size_t *bytes)
 {
     const tn_opencl_listed *l = device->listed;
     static const char form[] = "opencl 2\n%s\n%s\n%s\n%s\n%s\n";
@@ -191,7 +191,7 @@ tn_status tn__opencl_compile(const tn_plugin_device *device,
     size_t key_bytes = 0;
     char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
                         tn__opencl_host->cache_read
-                    ? key_of(device, source, &key_bytes)
+                    ? tn__opencl_cache_key(device, source, &key_bytes)
                     : NULL;
     reload r = {.device = device};
     bool kept = key && tn__opencl_host->cache_read(key, key_bytes, take_binary,

@@ -318,7 +318,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     device->blocking = option_is("blocking", "1");
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
-    tn__opencl_clblast_open(device);
+    tn__opencl_products_init(device);
     device->context = cl.CreateContext(properties, 1, &l->device, context_says,
                                        NULL, &error);
     if (!error) {

@@ -268,11 +268,9 @@ static tn_status plan_matmul(const tn_target *target, const tn_program *program,
     return tn__opencl_host->plan_matmul(target, args, plan);
 }
 
-tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul)
+tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
 {
-    return tn__opencl_clblast(queue, matmul)
-               ? tn__opencl_queue_given(queue, matmul->tag)
-               : run_steps(queue, plan_matmul, NULL, matmul, matmul->tag);
+    return run_steps(queue, plan_matmul, NULL, matmul, matmul->tag);
 }
 
 static tn_status plan_scatter(const tn_target *target, const tn_program *program,

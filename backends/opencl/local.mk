@@ -14,6 +14,7 @@ tn_opencl_la_SOURCES = \
 	backends/opencl/queue.c \
 	backends/opencl/compile.c \
 	backends/opencl/launch.c \
+	backends/opencl/choose.c \
 	backends/opencl/clblast.c
 tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_opencl_la_LIBADD = $(TN_LIBS)

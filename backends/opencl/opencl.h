@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
@@ -16,6 +17,9 @@ extern const tn_host *tn__opencl_host;
  * find a bad index. 64 Ki of them are 2.5 MiB, and more than any GPU runs at
  * once. */
 #define TN_OPENCL_FAULTS 65536
+
+/* Classes of matrix products (choose.c). */
+#define TN_OPENCL_PRODUCTS 2000
 
 /* A device that a driver offers; nothing of it is open. */
 typedef struct tn_opencl_listed {
@@ -43,7 +47,10 @@ struct tn_plugin_device {
     bool blocking; /* option `blocking`: each piece of work is waited for */
     char options[256]; /* of the compiler; some are option `options` */
     tn_target target;
-    bool clblast; /* has matrix products where it can */
+    bool clblast;  /* has matrix products where it can, or, */
+    bool measures; /* where that is faster */
+    /* Which is, for each class; 0: not measured yet (choose.c). */
+    _Atomic uint8_t product[TN_OPENCL_PRODUCTS];
     /* Types (1 << dtype) that it has multiplied, or failed to; under its own
      * lock (clblast.c). */
     uint32_t clblast_warm, clblast_lacks;
@@ -101,18 +108,26 @@ void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 /* The program of a text, from the disk cache or the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
                              const tn_source *source, cl_program *out);
+/* The text's key in the disk cache, the caller's; NULL without memory. */
+char *tn__opencl_cache_key(const tn_plugin_device *device,
+                           const tn_source *source, size_t *bytes);
 /* One at a time, in all processes, for one text; a hold of -1 is none. */
 int32_t tn__opencl_text_hold(const tn_source *source);
 void tn__opencl_text_release(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
 
-/* ---- matrix products (clblast.c) ---------------------------------------- */
+/* ---- matrix products (choose.c, clblast.c, launch.c) --------------------- */
 
-void tn__opencl_clblast_open(tn_plugin_device *device);
+void tn__opencl_products_init(tn_plugin_device *device);
 void tn__opencl_clblast_close(tn_plugin_device *device);
+
+/* May CLBlast have it, as far as options, type and strides say? */
+bool tn__opencl_clblast_fits(const tn_plugin_device *device,
+                             const tn_matmul_args *matmul);
 
 /* Gives the product to the queue; false: it is for the core's own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
+tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 
@@ -138,6 +153,9 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event);
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done);
 tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 
+/* choose.c */
+tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
+
 /* launch.c */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
@@ -145,7 +163,6 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
 tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
                             const tn_launch *launch);
-tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);
 tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort);

@@ -11,12 +11,15 @@
 #include <stdatomic.h>
 #include <tenon/tenon.h>
 
-static atomic_int calls, complaints; /* log lines that tell of them */
+/* Log lines that tell of CLBlast's first product, of what it lacks, and of
+ * both ways measured. */
+static atomic_int calls, complaints, measured;
 
 static void listen(int level, const char *line, void *context)
 {
     (void)level, (void)context;
     atomic_fetch_add(&calls, strstr(line, "CLBlast multiplies") != NULL);
+    atomic_fetch_add(&measured, strstr(line, "measured products") != NULL);
     atomic_fetch_add(&complaints, strstr(line, "CLBlast fails") ||
                                       strstr(line, "cannot be opened"));
 }
@@ -147,6 +150,45 @@ static void test_blocks(void)
     fractions = false;
 }
 
+/* ---- measured -------------------------------------------------------------- */
+
+static void print_measured(void)
+{
+    print_products();
+    printf(", measured: %s", atomic_load(&measured) ? "some" : "none");
+}
+
+/* As on devices that are no CPUs. A cache of its own: nothing is known. */
+static void test_measured(void)
+{
+    char folder[] = "/tmp/tenon-test.XXXXXX", remove[64];
+    const char *cache = getenv("TENON_CACHE_DIR");
+    if (!mkdtemp(folder))
+        bail_out("mkdtemp");
+    dtype = TN_F32;
+    setenv("TENON_CACHE_DIR", folder, 1);
+    setenv("TENON_OPENCL_MATMUL", "measured", 1);
+    is_str(in_child(print_measured), "CLBlast 1, complaints 0, measured: some",
+           "what nobody knows is measured; the products are right");
+    const char *again = in_child(print_measured);
+    ok(strstr(again, "complaints 0, measured: none") != NULL,
+       "another process knows (%s)", again);
+    setenv("TENON_OPENCL_OPTIONS", "-DOTHER", 1);
+    setenv("TENON_OPENCL_CLBLAST", "no such library", 1);
+    is_str(in_child(print_measured), "CLBlast 0, complaints 1, measured: none",
+           "without CLBlast there is nothing to measure");
+    unsetenv("TENON_OPENCL_CLBLAST");
+    unsetenv("TENON_OPENCL_OPTIONS");
+    unsetenv("TENON_OPENCL_MATMUL");
+    if (cache)
+        setenv("TENON_CACHE_DIR", cache, 1);
+    else
+        unsetenv("TENON_CACHE_DIR");
+    snprintf(remove, sizeof remove, "rm -rf %s", folder);
+    if (system(remove))
+        note("%s is left behind", folder);
+}
+
 static void print_available(void)
 {
     tn_device *device = tn_device_open("opencl");
@@ -177,6 +219,7 @@ int main(void)
         skip(1, "libclblast.so.1 cannot be opened here");
         return done_testing();
     }
+    test_measured();
     test_dtype("float32");
     test_dtype("float64");
     return done_testing();
