@@ -102,10 +102,14 @@ tests_cpu_test_cpu_launch_SOURCES = \
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
 
-check_PROGRAMS += tests/cpu/test_cpu_math
-tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c
-tests_cpu_test_cpu_math_LDADD = $(LDADD) libtn_cpu_generic.la
+CPU_SETS = libtn_cpu_generic.la
 if HAVE_X86_64
-tests_cpu_test_cpu_math_LDADD += libtn_cpu_v3.la \
-	libtn_cpu_v4.la
+CPU_SETS += libtn_cpu_v3.la libtn_cpu_v4.la
 endif
+check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide
+tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_math_LDADD = $(LDADD) $(CPU_SETS)
+tests_cpu_test_cpu_divide_SOURCES = tests/cpu/test_cpu_divide.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_divide_LDADD = $(LDADD) $(CPU_SETS)

@@ -5,6 +5,7 @@
 #include <tenon/base.h>
 
 #include "../../backends/cpu/math_table.h"
+#include "isa_here.h"
 #include "kernel/kernel.h"
 
 enum { COUNT = 4099 }; /* no multiple of a vector: loops have a rest */
@@ -21,21 +22,6 @@ static const struct set {
 #endif
 #undef SET
 };
-
-static bool is_here(const char *name)
-{
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (!strcmp(name, "v3"))
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (!strcmp(name, "v4"))
-        return __builtin_cpu_supports("avx512f") &&
-               __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl");
-#endif
-    return !strcmp(name, "generic");
-}
 
 static uint64_t random_state = 20261121;
 

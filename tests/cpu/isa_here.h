@@ -1,0 +1,23 @@
+/* isa_here.h: which of the plugin's instruction sets this machine runs. */
+#ifndef TN_TESTS_ISA_HERE_H
+#define TN_TESTS_ISA_HERE_H
+
+#include <stdbool.h>
+#include <string.h>
+
+static bool is_here(const char *name)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!strcmp(name, "v3"))
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!strcmp(name, "v4"))
+        return __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+#endif
+    return !strcmp(name, "generic");
+}
+
+#endif
