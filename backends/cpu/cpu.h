@@ -267,6 +267,14 @@ typedef struct cpu_ahead {
 } cpu_ahead;
 #define TN_CPU_AHEAD 4 /* operands for which it is known */
 
+/* A block of results on its way past the caches: some of it goes whenever
+ * something is asked for, so that memory is written beside later work too. */
+typedef struct cpu_later {
+    char *at, *end, *to; /* [at, end) is still to go; at == end: all went */
+    char *room;          /* where such blocks are made */
+} cpu_later;
+#define TN_CPU_LATER 8
+
 /* One thread's work on a plan. A block is `count` elements of `rows` rows: by
  * default row after row; with `columns`, element k of all rows, then k + 1. */
 typedef struct cpu_task {
@@ -298,6 +306,10 @@ typedef struct cpu_task {
                                                   i: at + i / width * step[0] +
                                                   i % width * step[1] */
     cpu_ahead ahead[TN_CPU_AHEAD];
+    cpu_later later[TN_CPU_LATER]; /* plan->laters of them, used in turns: */
+    uint32_t later_made, later_gone; /* numbers of the next one to be made and
+                                        to go */
+    uint32_t later_slot; /* made in such a block; TN_CPU_NONE */
     uint32_t loops;          /* that run */
     struct {
         int64_t round;
@@ -308,6 +320,8 @@ typedef struct cpu_task {
 /* Runs a part: over the elements of the block, or over the rows of the group
  * (CPU_ROW), or once (CPU_UNIFORM). */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
+/* Sends off what of the results still is on its way past the caches. */
+void tn__cpu_run_end(cpu_task *task);
 
 /* ---- reductions (fold.c) ----------------------------------------------- */
 
@@ -368,6 +382,8 @@ struct cpu_plan {
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */
     bool ahead;  /* more is read than lies in a cache near the core */
+    uint32_t laters;    /* blocks that may be on their way past the caches, */
+    int64_t later_bytes; /* of so many bytes */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
                                 many points; blocks of each */
     atomic_int failed; /* a status */

@@ -18,10 +18,12 @@
 #define SHORT_ROW 32   /* elements; at 64 rows by lanes are faster again */
 #define LEAST_COLUMNS 16 /* rows side by side that are worth it */
 #define MOST_TASKS 512
+#define STREAM_TASKS 128 /* at the end of a task what is stored must be there */
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define FOLD_BLOCK 32768  /* elements, where rows are folded as they lie */
 #define LEAST_RUN 512     /* points that are worth a block of their own */
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
+#define LATER_BYTES 32768 /* of results on their way past the caches */
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position)
@@ -93,6 +95,24 @@ static bool wants_stream(const cpu_plan *plan)
     return plan->routines->stream && !plan->overlap &&
            bytes * plan->row_count * plan->row_length >=
                built->stream_bytes;
+}
+
+/* Room for the results that go past the caches beside later work: for those of
+ * a group's last stage, or of the block before. */
+static void plan_later(cpu_plan *plan)
+{
+    int64_t blocks = 2, bytes = 0;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        if (plan->built->operand[k].access == TN_OPERAND_WRITE &&
+            plan->view[k].bytes > bytes)
+            bytes = plan->view[k].bytes;
+    if (plan->code->stage_count > 1)
+        blocks = plan->kept ? 1
+                            : (plan->row_length + plan->block - 1) / plan->block;
+    plan->later_bytes = bytes * plan->block;
+    blocks = tn__cpu_min(blocks, LATER_BYTES / plan->later_bytes);
+    plan->laters = (uint32_t)tn__cpu_min(blocks, TN_CPU_LATER);
+    plan->later_bytes = plan->laters > 0 ? plan->later_bytes : 0;
 }
 
 /* ---- cutting the space ------------------------------------------------- */
@@ -320,13 +340,15 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
             : 0;
     size_t fold_bytes =
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
+    size_t later_bytes = round_up((size_t)plan->later_bytes);
 
     char *memory = tn__cpu_scratch(
         round_up(5 * slots * sizeof(char *)) +
         round_up(folds * sizeof(cpu_fold)) +
         round_up(views * sizeof(cpu_view)) + 8 * block +
         block * code->elem_bytes + group * code->group_bytes +
-        rows * code->row_bytes + fold_bytes);
+        rows * code->row_bytes + round_up(fold_bytes) +
+        plan->laters * later_bytes);
     if (!memory) {
         atomic_store(&plan->failed, TN_ERR_MEMORY);
         return false;
@@ -334,7 +356,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     *task = (cpu_task){.plan = plan, .code = code,
                        .routines = plan->routines, .view = plan->view,
                        .columns = plan->columns, .rows = 1,
-                       .box_outer = -1};
+                       .later_slot = TN_CPU_NONE, .box_outer = -1};
     task->slot = (char **)memory;
     task->home = task->slot + slots;
     task->past = task->home + slots;
@@ -350,8 +372,11 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     memory += 8 * block;
     char *elem = memory, *whole = elem + block * code->elem_bytes;
     char *row = whole + group * code->group_bytes;
+    char *fold = row + rows * code->row_bytes;
     tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
-                       row + rows * code->row_bytes);
+                       fold);
+    for (uint32_t i = 0; i < plan->laters; i++)
+        task->later[i].room = fold + round_up(fold_bytes) + i * later_bytes;
     if (plan->shared_rows)
         row = plan->shared_rows;
     for (uint32_t s = 0; s < code->slot_count; s++) {
@@ -499,9 +524,8 @@ static void run_task(void *context, int64_t i)
             else
                 run_group_streamed(&task);
         }
+        tn__cpu_run_end(&task);
     }
-    if (plan->stream)
-        plan->routines->fence();
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -586,6 +610,13 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
         cut_rows(&plan);
     else
         cut_elements(&plan, &hoist);
+    plan.laters = 0;
+    plan.later_bytes = 0;
+    if (plan.stream) {
+        plan_later(&plan);
+        if (plan.groups_per_task < plan.group_count / STREAM_TASKS)
+            plan.groups_per_task = plan.group_count / STREAM_TASKS;
+    }
     unsigned fpu = tn__cpu_fpu_set();
     tn_status status = run_plan(&plan);
     tn__cpu_fpu_restore(fpu);
