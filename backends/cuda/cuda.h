@@ -71,6 +71,7 @@ struct tn_queue {
      * launch. */
     tn_cu_pointer faults, scratch, words;
     uint64_t scratch_bytes;
+    tn_recorded *capture; /* owned: what is recorded; NULL: work runs */
     tn_cuda_choices *choices; /* owned; NULL: none yet */
     bool checked; /* a launch since the last sync may have found a fault */
     uint64_t last_tag, unsynced; /* of work since the last sync */
@@ -113,8 +114,20 @@ const char *tn__cuda_product_note(void);
 void tn__cuda_product_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* The queue's scratch memory has so many bytes (launch.c). */
+/* The queue has a list of faults; its scratch memory has so many bytes
+ * (launch.c). */
+tn_cu_result tn__cuda_faults(tn_queue *queue);
 tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
+
+/* ---- graphs (graph.c) --------------------------------------------------- */
+
+extern const tn_graph_replay_extension tn__cuda_graph_replay;
+
+/* Memory that goes with what the queue records; words that lie there. */
+tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
+                                     tn_cu_pointer *out);
+tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
+                                    uint64_t bytes, tn_cu_pointer *out);
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 

@@ -43,7 +43,7 @@ static void driver_open(void)
 #define FIND(field, symbol, parameters)                                       \
     if (!find(library, #symbol, &tn__cu.field)) {                             \
         snprintf(no_driver, sizeof no_driver,                                 \
-                 "%s has no " #symbol ": it is older than CUDA 11.2", file);                                                       \
+                 "%s has no " #symbol ": it is older than CUDA 11.4", file);  \
         return;                                                               \
     }
     TN_CUDA_DRIVER_MAP(FIND)

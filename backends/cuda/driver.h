@@ -3,7 +3,7 @@
  * type: nothing of CUDA is needed to build this plugin, and nothing is linked.
  *
  * The types are those of the driver's binary interface (cuda.h, nvrtc.h of
- * CUDA 11.2 and later), which NVIDIA keeps: a changed function gets a new
+ * CUDA 11.4 and later), which NVIDIA keeps: a changed function gets a new
  * symbol (cuMemAlloc_v2). tests/cuda/declarations.c holds them against a
  * toolkit's own headers where there is one. */
 #ifndef TN_CUDA_DRIVER_H
@@ -20,6 +20,8 @@ typedef struct CUmod_st *tn_cu_module;
 typedef struct CUfunc_st *tn_cu_function;
 typedef struct CUstream_st *tn_cu_stream;
 typedef struct CUevent_st *tn_cu_event;
+typedef struct CUgraph_st *tn_cu_graph;
+typedef struct CUgraphExec_st *tn_cu_graph_exec;
 
 typedef struct tn_cu_uuid {
     char bytes[16];
@@ -122,6 +124,16 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(event_destroy, cuEventDestroy_v2, (tn_cu_event event))                  \
     X(event_record, cuEventRecord, (tn_cu_event event, tn_cu_stream stream))  \
     X(event_query, cuEventQuery, (tn_cu_event event))                         \
+    X(capture_begin, cuStreamBeginCapture_v2,                                 \
+      (tn_cu_stream stream, int mode))                                        \
+    X(capture_end, cuStreamEndCapture,                                        \
+      (tn_cu_stream stream, tn_cu_graph *graph))                              \
+    X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
+      (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
+    X(graph_launch, cuGraphLaunch,                                            \
+      (tn_cu_graph_exec exec, tn_cu_stream stream))                           \
+    X(graph_destroy, cuGraphDestroy, (tn_cu_graph graph))                     \
+    X(graph_exec_destroy, cuGraphExecDestroy, (tn_cu_graph_exec exec))        \
     X(module_load, cuModuleLoadData,                                          \
       (tn_cu_module *module, const void *image))                              \
     X(module_unload, cuModuleUnload, (tn_cu_module module))                   \

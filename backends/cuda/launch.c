@@ -10,7 +10,7 @@
 /* ---- what a launch needs beside its buffers ----------------------------- */
 
 /* A queue's list of faults, zeroed, at the first launch that may fail. */
-static tn_cu_result faults_ready(tn_queue *queue)
+tn_cu_result tn__cuda_faults(tn_queue *queue)
 {
     const size_t bytes = TN_FAULT_BYTES(TN_CUDA_FAULTS);
     queue->checked = true;
@@ -26,11 +26,14 @@ tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
         return 0;
-    if (queue->scratch)
+    if (queue->scratch && !queue->capture)
         tn__cu.free(queue->scratch);
     queue->scratch = 0;
     queue->scratch_bytes = 0;
-    tn_cu_result error = tn__cu.alloc(&queue->scratch, (size_t)bytes);
+    tn_cu_result error =
+        queue->capture
+            ? tn__cuda_capture_memory(queue, bytes, &queue->scratch)
+            : tn__cu.alloc(&queue->scratch, (size_t)bytes);
     if (!error)
         queue->scratch_bytes = bytes;
     return error;
@@ -39,12 +42,17 @@ tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
 /* Words that are too long for a launch lie on the device. The copy is in the
  * stream's order, and it is from pageable memory: the driver has taken them
  * when it returns. */
-static tn_cu_result words_ready(tn_queue *queue, const tn_plan *plan)
+static tn_cu_result words_ready(tn_queue *queue, const tn_plan *plan,
+                                tn_cu_pointer *out)
 {
+    if (queue->capture)
+        return tn__cuda_capture_words(queue, plan->argument,
+                                      plan->argument_bytes, out);
     tn_cu_result error =
         queue->words ? 0
                      : tn__cu.alloc(&queue->words,
                                     TN_PLAN_WORDS * sizeof *plan->argument);
+    *out = queue->words;
     return error ? error
                  : tn__cu.to_device(queue->words, plan->argument,
                                     plan->argument_bytes, queue->stream);
@@ -57,7 +65,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
 {
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
-    tn_cu_pointer nothing = 0;
+    tn_cu_pointer nothing = 0, words = 0;
     tn_cu_function function;
     const char *what = "cuCtxSetCurrent";
     size_t count = 0;
@@ -76,12 +84,12 @@ static tn_status run(tn_queue *queue, const tn_program *program,
         parameters[count++] = &queue->scratch;
     }
     if (!error && plan->flags & TN_PLAN_FAULTS) {
-        error = faults_ready(queue);
+        error = tn__cuda_faults(queue);
         parameters[count++] = &queue->faults;
     }
     if (!error && plan->flags & TN_PLAN_WORDS_IN_BUFFER) {
-        error = words_ready(queue, plan);
-        parameters[count++] = &queue->words;
+        error = words_ready(queue, plan, &words);
+        parameters[count++] = &words;
     } else {
         parameters[count++] = plan->argument;
     }

@@ -15,6 +15,7 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/queue.c \
 	backends/cuda/compile.c \
 	backends/cuda/launch.c \
+	backends/cuda/graph.c \
 	backends/cuda/product.c backends/cuda/cublaslt.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)

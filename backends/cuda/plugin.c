@@ -1,7 +1,16 @@
 /* plugin.c: the table that the core sees, and the one exported symbol. */
+#include <string.h>
+
 #include "cuda.h"
 
 const tn_host *tn__cuda_host;
+
+static const void *extension(const char *name, uint32_t version)
+{
+    return version == 1 && strcmp(name, "graph-replay") == 0
+               ? &tn__cuda_graph_replay
+               : NULL;
+}
 
 static const tn_plugin plugin = {
     .size = sizeof(tn_plugin),
@@ -31,6 +40,7 @@ static const tn_plugin plugin = {
     .event_record = tn__cuda_event_record,
     .event_query = tn__cuda_event_query,
     .queue_wait = tn__cuda_queue_wait,
+    .extension = extension,
 };
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)

@@ -606,7 +606,8 @@ typedef struct tn_plugin {
  * ---------------------------------------------------------------------- */
 
 /* All there are: as an identifier, and the name. Version 1 of each. */
-#define TN_EXTENSION_MAP(X) X(conv, "conv") X(pool, "pool")
+#define TN_EXTENSION_MAP(X)                                                   \
+    X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")
 
 /* "conv", version 1: the cross-correlation of images with filters,
  *
@@ -674,6 +675,25 @@ typedef struct tn_pool_extension {
     uint32_t size, reserved;
     tn_status (*run)(tn_queue *queue, const tn_pool_args *args);
 } tn_pool_extension;
+
+/* "graph-replay", version 1: a sequence of launches, primitives and copies on
+ * the device, given to the queue as one. Between begin and end what is given
+ * to the queue is recorded and does not run; nothing waits for the queue then,
+ * no event is recorded on it, and memory of the host is not copied. The core
+ * has given the same work before, so kernels are built. run gives the recorded
+ * work to the queue, in its order: it uses the buffers, offsets and scalars of
+ * then, and index faults are told as those of launches, with tag 0. */
+typedef struct tn_recorded tn_recorded;
+typedef struct tn_graph_replay_extension {
+    uint32_t size, reserved;
+    tn_status (*begin)(tn_queue *queue);
+    /* Ends what begin began, in any case; after a failure nothing is
+     * recorded, and *recorded is as it was. */
+    tn_status (*end)(tn_queue *queue, tn_recorded **recorded);
+    tn_status (*run)(tn_queue *queue, tn_recorded *recorded, uint64_t tag);
+    /* No run of it is under way. */
+    void (*release)(tn_plugin_device *device, tn_recorded *recorded);
+} tn_graph_replay_extension;
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 

@@ -3,7 +3,7 @@
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
- * grad_scaler.h, average.h, data.h, io.h, checkpoint.h,
+ * grad_scaler.h, average.h, graph.h, data.h, io.h, checkpoint.h,
  * trace.h. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -17,6 +17,7 @@
 #include <tenon/device.h>
 #include <tenon/error.h>
 #include <tenon/grad_scaler.h>
+#include <tenon/graph.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>
 #include <tenon/nn.h>

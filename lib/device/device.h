@@ -28,6 +28,7 @@ struct tn_device {
     /* Extensions: a table of the plugin's, or NULL; extension.c fills them. */
     _Atomic(const void *) conv; /* tn_conv_extension */
     _Atomic(const void *) pool; /* tn_pool_extension */
+    _Atomic(const void *) graph_replay; /* tn_graph_replay_extension */
 };
 
 /* Most devices that can be open at once; tn_device.id is below it. */
@@ -102,6 +103,13 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
                           const char *what);
 tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
                           const char *what);
+
+/* A copy on the device, once more; and what the device recorded itself. */
+tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
+                                const char *what);
+tn_status tn__device_replay(tn_device *device,
+                            const tn_graph_replay_extension *extension,
+                            tn_recorded *recorded);
 
 /* Counts a run of a `host` row, or refuses it where TENON_HOST_OPS=error or
  * tn_host_ops_allow(false) says so. what names the operator. */

@@ -3,6 +3,7 @@
  * A synchronous device is called as it is: no lock, no tag. For the others
  * the queue's lock makes the order, and a tag brings an operator's name back
  * from a failure that is told later. */
+#include "device/record.h"
 #include "device/registry.h"
 
 #include "base/memory.h"
@@ -289,6 +290,15 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
     return TN_ERR_INDEX;
 }
 
+/* The status of work that was given, which a recording takes too. */
+static tn_status recorded(tn_device *device, int kind, const void *args,
+                          size_t bytes, const char *what, tn_status status)
+{
+    return TN__LIKELY(!tn__recording) || status
+               ? status
+               : tn__record_work(device, kind, args, bytes, what);
+}
+
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
                             const char *what, tn_fault *fault)
@@ -299,7 +309,10 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())
         tn__tally_launch(device, program, launch);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return TN__LIKELY(!tn__recording) || status
+               ? status
+               : tn__record_launch(device, program, built, launch, what);
 }
 
 tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
@@ -311,7 +324,8 @@ tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
         tn__tally_matmul(device, matmul);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_MATMUL, matmul, sizeof *matmul, what, status);
 }
 
 tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
@@ -323,7 +337,8 @@ tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())
         tn__tally_scatter(device, scatter);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_SCATTER, scatter, sizeof *scatter, what, status);
 }
 
 tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
@@ -335,7 +350,8 @@ tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
         tn__tally_scan(device, scan);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_SCAN, scan, sizeof *scan, what, status);
 }
 
 tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
@@ -347,7 +363,8 @@ tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
         tn__tally_sort(device, sort);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_SORT, sort, sizeof *sort, what, status);
 }
 
 tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
@@ -365,7 +382,8 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
     status = status == TN_ERR_UNSUPPORTED
                  ? tn__extension_declined(device, what, was_pending)
                  : finish(device, what, status, was_pending, NULL);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_CONV, conv, sizeof *conv, what, status);
 }
 
 tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
@@ -383,7 +401,8 @@ tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
     status = status == TN_ERR_UNSUPPORTED
                  ? tn__extension_declined(device, what, was_pending)
                  : finish(device, what, status, was_pending, NULL);
-    return leave_after(device, what, status);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_POOL, pool, sizeof *pool, what, status);
 }
 
 tn_status tn_synchronize(tn_device *device)
@@ -421,10 +440,32 @@ static tn_status copy_now(tn_device *device, tn_copy_args *copy,
     return leave_after(device, what, status);
 }
 
+tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
+                                const char *what)
+{
+    tn_status status = copy_now(device, copy, what);
+    return recorded(device, TN__PIECE_COPY, copy, sizeof *copy, what, status);
+}
+
+tn_status tn__device_replay(tn_device *device,
+                            const tn_graph_replay_extension *extension,
+                            tn_recorded *work)
+{
+    static const char what[] = "graph_replay";
+    bool was_pending = tn__error_pending();
+    uint64_t tag = enter(device, what);
+    tn_status status = extension->run(device->queue, work, tag);
+    status = finish(device, what, status, was_pending, NULL);
+    return leave_after(device, what, status);
+}
+
 tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
                              uint64_t dst_offset, const void *src,
                              uint64_t bytes)
 {
+    if (TN__UNLIKELY(tn__recording != NULL) &&
+        tn__record_refuse_host(device, "copy to the device"))
+        return TN_ERR_STATE;
     if (device->host_visible && device->synchronous) {
         if (bytes)
             memcpy((char *)dst->host + dst_offset, src, bytes);
@@ -442,6 +483,9 @@ tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
 tn_status tn__device_copy_out(tn_device *device, void *dst, tn__block *src,
                               uint64_t src_offset, uint64_t bytes)
 {
+    if (TN__UNLIKELY(tn__recording != NULL) &&
+        tn__record_refuse_host(device, "copy to the host"))
+        return TN_ERR_STATE;
     if (device->host_visible && device->synchronous) {
         if (bytes)
             memcpy(dst, (const char *)src->host + src_offset, bytes);
@@ -488,7 +532,7 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
                              .dst_offset = dst->offset + dst_offset,
                              .src_offset = src->offset + src_offset,
                              .bytes = bytes};
-        return copy_now(to, &copy, "copy on the device");
+        return tn__device_copy_again(to, &copy, "copy on the device");
     }
     /* What one side can read or write in place needs no stage. A device's
      * memory is only looked at when its work is done. */

@@ -1,6 +1,7 @@
 /* random.c: a generator a thread: a seed and how many calls it has served. The
  * numbers themselves are made by the kernels, from these two and the element's
  * number. */
+#include <device/record.h>
 #include <ops/random.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,5 +40,7 @@ tn_rng_state tn__random_draw(void)
 {
     tn_rng_state *own = generator(), drawn = *own;
     own->call++;
+    if (TN__UNLIKELY(tn__recording != NULL))
+        tn__record_drew(drawn.seed, drawn.call);
     return drawn;
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <tenon/autograd.h>
+#include <tenon/graph.h>
 #include <tenon/ops.h>
 #include <tenon/trace.h>
 
@@ -269,9 +270,20 @@ static tn_status step_one(tn__optim_group *group, int i)
     return status;
 }
 
+/* The numbers of a step (its count, the rate) are the host's. */
+static tn_status refuse_recording(void)
+{
+    return tn_graph_is_recording()
+               ? tn_error_set(TN_ERR_STATE,
+                              "optim_step: a graph is being recorded, and a "
+                              "replay would not count the step: call it after "
+                              "tn_graph_record and after each tn_graph_replay")
+               : TN_OK;
+}
+
 tn_status tn_optim_step(tn_optim *optim)
 {
-    if (tn_error())
+    if (tn_error() || refuse_recording())
         return TN_ERR_STATE;
     if (!optim)
         return tn_error_set(TN_ERR_ARGUMENT, "optim_step: optim is NULL");

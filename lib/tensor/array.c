@@ -133,6 +133,8 @@ tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
     tn_device *device = x->storage->device;
     view->base = NULL;
     view->copy = NULL;
+    if (tn__record_refuse_host(device, "a look at the elements"))
+        return TN_ERR_STATE;
     if (device->host_visible) {
         if (!device->synchronous) {
             tn_status status = tn_synchronize(device);
@@ -315,7 +317,8 @@ void *tn_tensor_data(tn_tensor *x)
                              "tensor_data: the CPU cannot use memory of %s; "
                              "copy it with tn_tensor_to_array",
                              device->name);
-    if (tn_synchronize(device) < 0)
+    if (tn__record_refuse_host(device, "tensor_data") ||
+        tn_synchronize(device) < 0)
         return NULL;
     return tn__tensor_host(x);
 }

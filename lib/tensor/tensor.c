@@ -125,14 +125,58 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
     return x;
 }
 
+/* ---- recorded work ------------------------------------------------------- */
+
+/* Its reference counts as that of a saved value: it asks for no history. */
+void tn__tensor_recorded(const tn_tensor *x)
+{
+    tn__storage *storage = x->storage;
+    if (storage->device == tn__recording->device && tn__record_keep(storage)) {
+        atomic_fetch_add(&storage->references, 1);
+        atomic_fetch_add(&storage->saved, 1);
+    }
+}
+
+void tn__tensor_recorded_drop(void *kept)
+{
+    tn__storage *storage = kept;
+    atomic_fetch_sub(&storage->saved, 1);
+    storage_unref(storage);
+}
+
+/* Memory of a value that is gone, but that the recorded work uses up to here:
+ * what comes after may have it. NULL: none of that size. */
+static tn__storage *storage_again(tn_device *device, uint64_t bytes)
+{
+    const tn__record *record = tn__recording;
+    if (record->device != device)
+        return NULL;
+    for (size_t i = 0; i < record->kept_count; i++) {
+        tn__storage *storage = record->kept[i];
+        if (atomic_load(&storage->references) != 1 || storage->wrapped ||
+            storage->bytes != bytes || atomic_load(&storage->history))
+            continue;
+        atomic_store(&storage->references, 2);
+        atomic_store(&storage->version, 0);
+        storage->changed_by = NULL;
+        storage->has_leaf = false;
+        return storage;
+    }
+    return NULL;
+}
+
 /* A tensor of its own, uninitialised memory, shape still to be filled. */
 static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
                                uint64_t bytes)
 {
-    tn__block *block = tn__block_alloc(device, bytes);
-    if (!block)
+    tn__storage *storage = NULL;
+    if (TN__UNLIKELY(tn__recording != NULL))
+        storage = storage_again(device, bytes);
+    tn__block *block = storage ? NULL : tn__block_alloc(device, bytes);
+    if (!storage && !block)
         return NULL;
-    tn__storage *storage = storage_new(device, block, bytes);
+    if (!storage)
+        storage = storage_new(device, block, bytes);
     if (!storage) {
         tn__block_free(block);
         return NULL;

@@ -6,6 +6,7 @@
 #include <base/here.h>
 #include <base/object.h>
 #include <device/device.h>
+#include <device/record.h>
 #include <tenon/tensor.h>
 
 /* What autograd hangs on a tensor, and on memory that was changed in place
@@ -63,9 +64,16 @@ static inline bool tn__tensor_is_live(const tn_tensor *x)
     return x && x->object.type == &tn__tensor_class;
 }
 
+/* What this thread records keeps x's memory. */
+void tn__tensor_recorded(const tn_tensor *x);
+/* What tn__record_begin is told. */
+void tn__tensor_recorded_drop(void *storage);
+
 /* The address the plugin needs. */
 static inline tn_buffer *tn__tensor_buffer(const tn_tensor *x)
 {
+    if (TN__UNLIKELY(tn__recording != NULL))
+        tn__tensor_recorded(x);
     return x->storage->block->buffer;
 }
 /* Element 0 counted from the start of that buffer. */

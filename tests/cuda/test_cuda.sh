@@ -93,4 +93,8 @@ done
 succeeds "samples of products, layers and convolutions pass" \
     tests/golden/run $files
 note <"$scratch/output"
+
+# Steps that are recorded and replayed, as CUDA graphs.
+succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
+note <"$scratch/output"
 done_testing

@@ -122,6 +122,12 @@ static tn_status recomputed(tn_tensor *const *inputs, int count,
     return TN_OK;
 }
 
+static tn_status graph_step(void *context)
+{
+    (void)context;
+    return TN_OK;
+}
+
 static void visit(tn_module *module, const char *path, void *context)
 {
     (void)module, (void)path, (void)context;
@@ -216,6 +222,8 @@ static void release(void *context)
 #define PLAUSIBLE_tn_optim_closure closure
 #define PLAUSIBLE_tn_optim_state_visit state_visit
 #define PLAUSIBLE_tn_recompute_fn recomputed
+#define PLAUSIBLE_tn_graph_fn graph_step
+#define PLAUSIBLE_tn_graph_p tn_graph_record(graph_step, NULL)
 #define PLAUSIBLE_function_visit visit
 #define PLAUSIBLE_function_log log_line
 #define PLAUSIBLE_function_release release
@@ -263,6 +271,7 @@ static const struct meant {
      "average_count.average average_at.average average_name.average "
      "object_is.object object_is.type dtype_from_name.name "
      "dataset_count.set text_count.text text_vocabulary.text "
+     "graph_count.graph graph_calls.graph "
      "loader_count.loader loader_state_get.loader device_count.plugin "
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "

@@ -149,6 +149,10 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
     tn_cu_result error;
     unsigned char *taken = NULL;
     const locked *pinned = host ? locked_of(host, bytes) : NULL;
+    if (host && sim_captures(stream)) {
+        sim_say("a copy from or to the host is captured");
+        return SIM_CAPTURE_UNSUPPORTED;
+    }
     if (host && !src && !pinned) {
         taken = malloc(bytes + 1);
         if (!taken)

@@ -8,6 +8,7 @@ cuda_sim_la_SOURCES = \
 	tests/sim/sim.h \
 	tests/sim/driver.c \
 	tests/sim/stream.c \
+	tests/sim/graph.c \
 	tests/sim/copy.c \
 	tests/sim/memory.c \
 	tests/sim/ptx.h tests/sim/ptx.def \

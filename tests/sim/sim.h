@@ -17,6 +17,7 @@ enum {
     SIM_NOT_INITIALIZED = 3,
     SIM_INVALID_DEVICE = 101,
     SIM_INVALID_HANDLE = 400,
+    SIM_CAPTURE_UNSUPPORTED = 900,
     /* What no device would say, such as a race: the context is lost with this,
      * so that no test passes over it. */
     SIM_FOUND = TN_CU_LAUNCH_FAILED
@@ -98,6 +99,18 @@ typedef struct sim_work {
 /* A piece of work of so many bytes, zeroed, of which the caller fills the
  * rest; the stream owns it. NULL with *error set. */
 void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error);
+
+/* A stream that captures: work given to it goes to the graph. */
+bool sim_captures(tn_cu_stream stream);
+/* Does a graph that lives use this? (graph.c) */
+bool sim_graph_uses(const void *uses);
+
+/* What a stream captured, in its order. */
+struct CUgraph_st {
+    sim_handle handle;
+    sim_work *first, **last; /* owned */
+    int holders;             /* the graph, and what was made of it */
+};
 
 /* Everything that was given to the streams of a context, of which the host
  * then knows that it is done. */

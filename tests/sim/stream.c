@@ -20,6 +20,7 @@ struct CUstream_st {
     unsigned number;
     uint32_t count;  /* of work that has run */
     sim_clock clock; /* of the last of it */
+    struct CUgraph_st *capture; /* owned; NULL: work is for the stream */
 };
 struct CUevent_st {
     sim_handle handle;
@@ -94,8 +95,10 @@ void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error)
         return NULL;
     }
     w->given = host_clock;
-    *stream->last = w;
-    stream->last = &w->next;
+    sim_work ***last =
+        stream->capture ? &stream->capture->last : &stream->last;
+    **last = w;
+    *last = &w->next;
     return w;
 }
 
@@ -127,7 +130,7 @@ bool sim_is_used(const void *uses)
         for (sim_work *w = s->first; w; w = w->next)
             if (w->uses == uses)
                 return true;
-    return false;
+    return sim_graph_uses(uses);
 }
 
 void sim_stir(void)
@@ -184,9 +187,57 @@ tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
     tn_cu_result error = sim_handle_check(stream, "stream", false);
     if (error)
         return sim_leave(error);
+    if (stream->capture) {
+        sim_say("a stream that captures is waited for");
+        return sim_leave(SIM_CAPTURE_UNSUPPORTED);
+    }
     run_stream(stream, NULL, 0);
     know(&host_clock, &stream->clock);
     return sim_leave(stream->handle.context->sticky);
+}
+
+/* ---- captures ------------------------------------------------------------ */
+
+bool sim_captures(tn_cu_stream stream)
+{
+    return stream && stream->capture;
+}
+
+EXPORT tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode);
+tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(stream, "stream", true);
+    /* Modes 0 and 1 would forbid cuMemAlloc and more until the end. */
+    if (!error && (stream->capture || mode != 2)) {
+        sim_say(stream->capture ? "a stream captures already"
+                                : "a capture that is not relaxed");
+        error = TN_CU_INVALID_VALUE;
+    }
+    struct CUgraph_st *graph =
+        error ? NULL : sim_handle_make("graph", sizeof *graph);
+    if (!graph)
+        return sim_leave(error ? error : TN_CU_OUT_OF_MEMORY);
+    graph->last = &graph->first;
+    graph->holders = 1;
+    stream->capture = graph;
+    return sim_leave(0);
+}
+
+EXPORT tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out);
+tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(stream, "stream", true);
+    if (!error && !stream->capture) {
+        sim_say("the end of a capture that never began");
+        error = TN_CU_INVALID_VALUE;
+    }
+    if (error)
+        return sim_leave(error);
+    *out = stream->capture;
+    stream->capture = NULL;
+    return sim_leave(0);
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -224,6 +275,10 @@ static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
                                                    const sim_actor *))
 {
     tn_cu_result error;
+    if (sim_captures(stream)) {
+        sim_say("an event on a stream that captures");
+        return SIM_CAPTURE_UNSUPPORTED;
+    }
     event_work *w = sim_give(stream, sizeof *w, &error);
     if (!w)
         return error;

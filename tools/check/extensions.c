@@ -208,6 +208,58 @@ static int case_pool(const void *table, int64_t *wrong)
     return leaves;
 }
 
+/* ---- graph-replay ------------------------------------------------------- */
+
+/* A copy is recorded, and run on what the memory holds since then, twice. */
+static int case_graph_replay(const void *table, int64_t *wrong)
+{
+    const tn_graph_replay_extension *graph = table;
+    tn_queue *queue = now.device->queue;
+    const int64_t extent = random_between(&now.source, 1, 4096);
+    const tn_dtype dtype = any_float();
+    const uint64_t element = random_dtype_bytes(dtype);
+    tn_recorded *recorded = NULL;
+    lay_out(&in, dtype, 1, &extent, true, false);
+    lay_out(&out, dtype, 1, &extent, true, false);
+    operand_send(&in);
+    operand_send(&out);
+    tn_copy_args copy = {
+        .size = sizeof copy,
+        .direction = TN_COPY_ON_DEVICE,
+        .dst = out.view.buffer,
+        .src = in.view.buffer,
+        .dst_offset = (uint64_t)out.view.offset * element,
+        .src_offset = (uint64_t)in.view.offset * element,
+        .bytes = (uint64_t)extent * element,
+        .rows = 1,
+    };
+    operand_enter();
+    tn_status status = graph->begin(queue);
+    if (!status) {
+        operand_went(now.device->plugin->copy(queue, &copy), "copy");
+        status = graph->end(queue, &recorded);
+    }
+    operand_leave();
+    if (declined(status, "graph-replay")) {
+        *wrong += operand_receive(&out) + operand_receive(&in);
+        return true;
+    }
+    for (int i = 0; i < 2 && !status; i++) {
+        operand_fill(&in, true);
+        operand_went(by_hand_copy(now.device, in.view.buffer, 0, in.memory,
+                                  in.bytes, true),
+                     "a copy to the device");
+        operand_enter();
+        operand_went(graph->run(queue, recorded, 0), "run");
+        operand_leave();
+    }
+    memcpy(out.value, in.value, sizeof out.value);
+    *wrong += operand_receive(&out) + operand_receive(&in);
+    if (!status)
+        graph->release(now.device->device, recorded);
+    return false;
+}
+
 /* ---- a case ------------------------------------------------------------- */
 
 const char *const extension_names[EXTENSION_COUNT] = {

@@ -1,0 +1,92 @@
+/* graph.c: see <tenon/graph.h>. */
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/object.h>
+#include <device/record.h>
+#include <ops/random.h>
+#include <tenon/base.h>
+#include <tenon/graph.h>
+#include <tensor/tensor.h>
+
+struct tn_graph {
+    tn__object object;
+    tn__record *record; /* owned */
+};
+
+static void destroy(tn__object *object)
+{
+    tn_graph *graph = (tn_graph *)object;
+    tn__record_free(graph->record);
+    tn__free(graph);
+}
+
+static const tn__class graph_class = {"graph", destroy};
+
+static tn_status run_step(tn_graph_fn step, void *context)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_status status = scope ? step(context) : TN_ERR_MEMORY;
+    tn_scope_close(scope);
+    if (status < 0 && !tn__error_pending())
+        return tn__fail(status, "graph_record: the step failed without a "
+                                "reason");
+    return tn__error_pending() ? tn_error_code() : TN_OK;
+}
+
+tn_graph *tn_graph_record(tn_graph_fn step, void *context)
+{
+    if (tn__error_pending())
+        return NULL;
+    if (!step)
+        return tn__fail_null(TN_ERR_ARGUMENT, "graph_record: step is NULL");
+    tn_device *device = tn_device_current();
+    tn_graph *graph = device ? tn__calloc(1, sizeof *graph) : NULL;
+    if (!graph)
+        return NULL;
+    tn__object_init(&graph->object, &graph_class);
+    graph->record = tn__record_begin(device, tn__tensor_recorded_drop);
+    tn_status status = graph->record ? run_step(step, context)
+                                     : TN_ERR_STATE;
+    if (graph->record)
+        tn__record_end(graph->record);
+    if (status < 0) {
+        tn__unref(graph);
+        return NULL;
+    }
+    tn__record_settle(graph->record);
+    return tn__scope_own(graph);
+}
+
+static void draw(uint64_t *seed, uint64_t *call)
+{
+    tn_rng_state drawn = tn__random_draw();
+    *seed = drawn.seed;
+    *call = drawn.call;
+}
+
+tn_status tn_graph_replay(tn_graph *graph)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!graph)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_replay: graph is NULL");
+    if (tn__recording)
+        return tn__fail(TN_ERR_STATE, "graph_replay: a graph is being "
+                                      "recorded");
+    return tn__record_run(graph->record, draw);
+}
+
+int64_t tn_graph_count(const tn_graph *graph)
+{
+    return graph ? graph->record->count : 0;
+}
+
+int64_t tn_graph_calls(const tn_graph *graph)
+{
+    return graph ? tn__record_calls(graph->record) : 0;
+}
+
+bool tn_graph_is_recording(void)
+{
+    return tn__recording != NULL;
+}

@@ -1,0 +1,116 @@
+/* graph.c: graphs that streams captured, and what is made of them: run, they do
+ * the same work again, as one piece of the stream's. */
+#include <stdlib.h>
+
+#include "sim.h"
+
+struct CUgraphExec_st {
+    sim_handle handle;
+    struct CUgraph_st *graph;
+    struct CUgraphExec_st *older;
+};
+static struct CUgraphExec_st *execs;
+
+static void let_go(struct CUgraph_st *graph)
+{
+    if (--graph->holders)
+        return;
+    for (sim_work *w = graph->first, *next; w; w = next) {
+        next = w->next;
+        if (w->release)
+            w->release(w);
+        free(w);
+    }
+    graph->first = NULL;
+}
+
+bool sim_graph_uses(const void *uses)
+{
+    for (struct CUgraphExec_st *e = execs; e; e = e->older)
+        for (sim_work *w = e->handle.live ? e->graph->first : NULL; w;
+             w = w->next)
+            if (w->uses == uses)
+                return true;
+    return false;
+}
+
+EXPORT tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
+                                                tn_cu_graph graph,
+                                                unsigned long long flags);
+tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
+                                         tn_cu_graph graph,
+                                         unsigned long long flags)
+{
+    ENTER(true);
+    tn_cu_result error = flags ? TN_CU_INVALID_VALUE
+                               : sim_handle_check(graph, "graph", true);
+    struct CUgraphExec_st *exec =
+        error ? NULL : sim_handle_make("executable graph", sizeof *exec);
+    if (!exec)
+        return sim_leave(error ? error : TN_CU_OUT_OF_MEMORY);
+    exec->graph = graph;
+    graph->holders++;
+    exec->older = execs;
+    execs = exec;
+    *out = exec;
+    return sim_leave(0);
+}
+
+EXPORT tn_cu_result cuGraphDestroy(tn_cu_graph graph);
+tn_cu_result cuGraphDestroy(tn_cu_graph graph)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(graph, "graph", true);
+    if (error)
+        return sim_leave(error);
+    graph->handle.live = false;
+    let_go(graph);
+    return sim_leave(0);
+}
+
+typedef struct graph_work {
+    sim_work work;
+    struct CUgraph_st *graph;
+} graph_work;
+
+static tn_cu_result run_graph(sim_work *work, const sim_actor *actor)
+{
+    tn_cu_result error = 0;
+    for (sim_work *w = ((graph_work *)work)->graph->first; w && !error;
+         w = w->next)
+        error = w->run(w, actor);
+    return error;
+}
+
+static void work_release(sim_work *work)
+{
+    let_go(((graph_work *)work)->graph);
+}
+
+EXPORT tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream);
+tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
+    graph_work *w = error ? NULL : sim_give(stream, sizeof *w, &error);
+    if (!w)
+        return sim_leave(error);
+    w->work.run = run_graph;
+    w->work.release = work_release;
+    w->graph = exec->graph;
+    exec->graph->holders++;
+    return sim_leave(0);
+}
+
+/* What runs of it were given ends by itself. */
+EXPORT tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec);
+tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
+    if (error)
+        return sim_leave(error);
+    exec->handle.live = false;
+    let_go(exec->graph);
+    return sim_leave(0);
+}
