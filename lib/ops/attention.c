@@ -50,10 +50,11 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     return TN_OK;
 }
 
-/* Whole numbers below the size of dim. */
-static tn_tensor *places(const tn_tensor *scores, int dim)
+/* Whole numbers from first on, as many as the size of dim. */
+static tn_tensor *places(const tn_tensor *scores, int dim, int64_t first)
 {
-    return tn_arange(0, scores->shape[scores->ndim + dim], 1,
+    return tn_arange((double)first,
+                     (double)(first + scores->shape[scores->ndim + dim]), 1,
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
@@ -63,13 +64,6 @@ static tn_tensor *without(tn_tensor *scores, tn_tensor *hidden)
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
 }
 
-/* A query looks at no key behind its own place. */
-static tn_tensor *causal(tn_tensor *scores)
-{
-    return without(scores, tn_gt(places(scores, -1),
-                                 tn_unsqueeze(places(scores, -2), 1)));
-}
-
 /* Where mask is false, nothing is looked at; a floating mask is added. */
 static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
 {
@@ -77,9 +71,10 @@ static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
                                   : tn_add(scores, mask);
 }
 
-/* scale 0: 1 over the root of the features. */
+/* scale 0: 1 over the root of the features. first: the place of the first
+ * query. */
 static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
-                          bool is_causal, double scale)
+                          bool is_causal, int64_t first, double scale)
 {
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
@@ -90,17 +85,22 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(turned),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
-    if (scores && is_causal)
-        scores = causal(scores);
     if (scores && mask)
         scores = masked(scores, mask);
     if (!scores)
         return NULL;
-    const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
-    /* Without a mask no row is all infinite. */
-    return tn__row(mask || is_causal ? TN__OP_ID_SOFTMAX_OR_ZERO
-                                     : TN__OP_ID_SOFTMAX,
-                   value, 2);
+    if (!is_causal) {
+        const tn_value value[] = {tn__value_tensor(scores), tn__value_int(-1)};
+        /* Without a mask no row is all infinite. */
+        return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
+                       value, 2);
+    }
+    /* A query looks at no key behind its own place. */
+    tn_tensor *key = places(scores, -1, 0);
+    tn_tensor *query = tn_unsqueeze(places(scores, -2, first), 1);
+    const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
+                              tn__value_tensor(query), tn__value_int(-1)};
+    return key && query ? tn__row(TN__OP_ID_SOFTMAX_CAUSAL, value, 4) : NULL;
 }
 
 tn_status tn__run_attention_weights(tn__call *call)
@@ -117,7 +117,7 @@ tn_status tn__run_attention_weights(tn__call *call)
     return tn__give(
         call,
         weights(q, k, mask,
-                tn__call_int(call, TN__ARG_ATTENTION_WEIGHTS_IS_CAUSAL),
+                tn__call_int(call, TN__ARG_ATTENTION_WEIGHTS_IS_CAUSAL), 0,
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
 
@@ -161,6 +161,51 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
                         tn__shape_text(a, v->ndim, v->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
+}
+
+/* Queries [first, first + count) of all that are looked up. */
+static tn_tensor *attend(tn_tensor *q, tn_tensor *k, tn_tensor *v,
+                         tn_tensor *mask, bool is_causal, double scale,
+                         int64_t first, int64_t count)
+{
+    int64_t keys = k->shape[k->ndim - 2];
+    if (count < q->shape[q->ndim - 2]) {
+        q = tn_narrow(q, -2, first, count);
+        if (mask && mask->ndim >= 2 && mask->shape[mask->ndim - 2] > 1)
+            mask = tn_narrow(mask, -2, first, count);
+        if (!q || (tn_error() && !mask))
+            return NULL;
+    }
+    if (is_causal && first + count < keys) { /* none looks behind */
+        k = tn_narrow(k, -2, 0, first + count);
+        v = tn_narrow(v, -2, 0, first + count);
+    }
+    return k ? tn_matmul(weights(q, k, mask, is_causal, first, scale), v)
+             : NULL;
+}
+
+/* Blocks of queries: their scores are used up while they lie in the cache, and
+ * where is_causal, keys behind a block are left out. */
+static tn_tensor *attend_in_blocks(tn_tensor *q, tn_tensor *k, tn_tensor *v,
+                                   tn_tensor *mask, bool is_causal,
+                                   double scale)
+{
+    enum { BLOCK = 128, MOST = 64 };
+    tn_tensor *part[MOST];
+    int64_t queries = q->shape[q->ndim - 2], size = BLOCK;
+    while (queries > size * MOST)
+        size *= 2;
+    int count = 0;
+    for (int64_t first = 0; first < queries; first += size) {
+        int64_t rest = queries - first;
+        tn_scope *scope = tn_scope_open();
+        part[count] = tn_scope_result(
+            scope, attend(q, k, v, mask, is_causal, scale, first,
+                          rest < size ? rest : size));
+        if (!part[count++])
+            return NULL;
+    }
+    return count == 1 ? part[0] : tn_cat(part, count, -2);
 }
 
 tn_status tn__run_scaled_dot_product_attention(tn__call *call)
@@ -208,11 +253,14 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         if (!q || !k || !v)
             return tn_error_code();
     }
-    tn_tensor *w =
-        weights(q, k, mask, causal_too, tn__call_float(call, scale));
     double p = tn__call_float(call, dropout_p);
-    if (w && p > 0)
-        w = tn_dropout(w, p, true);
-    tn_tensor *y = tn_matmul(w, v);
+    double by = tn__call_float(call, scale);
+    tn_tensor *y =
+        p > 0 ? tn_matmul(tn_dropout(weights(q, k, mask, causal_too, 0, by), p,
+                                     true),
+                          v)
+        : q->shape[q->ndim - 2] > 0
+            ? attend_in_blocks(q, k, v, mask, causal_too, by)
+            : attend(q, k, v, mask, causal_too, by, 0, 0);
     return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
 }

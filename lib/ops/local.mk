@@ -114,6 +114,8 @@ check_PROGRAMS += tests/ops/test_misuse
 tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
 	tests/ops/misuse.h
 tests_ops_test_pool_SOURCES = tests/ops/test_pool.c
+check_PROGRAMS += tests/ops/test_attention
+tests_ops_test_attention_SOURCES = tests/ops/test_attention.c
 check_PROGRAMS += tests/ops/test_cdist
 tests_ops_test_cdist_SOURCES = tests/ops/test_cdist.c
 check_PROGRAMS += tests/ops/test_agreement
