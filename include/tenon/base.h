@@ -44,7 +44,8 @@ TN_API void *tn_keep(void *object);
 
 /* Gives back one tn_keep; an object that only its scope owns is freed at
  * once. NULL is welcome. Dropping what you neither kept nor own records
- * TN_ERR_STATE. */
+ * TN_ERR_STATE; in both, a device, an operator or what else is not counted, and
+ * an object that is gone, where its memory still tells, TN_ERR_ARGUMENT. */
 TN_API void tn_drop(void *object);
 
 /* The opposite of tn_keep: the open scope takes over one tn_keep of object,

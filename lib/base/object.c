@@ -17,6 +17,7 @@ void tn__object_init(tn__object *object, const tn__class *type)
     atomic_store_explicit(&object->kept, 0, memory_order_relaxed);
     atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
     object->place.slot = 0;
+    object->place.mark = TN__OBJECT_MARK;
 }
 
 static void destroy(tn__object *object)
@@ -28,6 +29,7 @@ static void destroy(tn__object *object)
     }
     destroying = true;
     for (;;) {
+        object->place.mark = 0;
         object->type->destroy(object);
         object = waiting;
         if (!object)

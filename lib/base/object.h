@@ -26,10 +26,17 @@ struct tn__object {
     /* The thread whose scope owns it, or NULL; changed by that thread alone. */
     _Atomic(struct tn__state *) owner;
     union {
-        int64_t slot;          /* where in its thread's list of objects */
+        struct {
+            uint32_t slot; /* where in its thread's list of objects */
+            uint32_t mark; /* TN__OBJECT_MARK while it lives */
+        };
         tn__object *next_dead; /* once nobody holds it */
     } place;
 };
+
+/* What else a caller may hand to keep and drop (a device, an operator) does not
+ * have it there, nor has an object's memory after its end. */
+#define TN__OBJECT_MARK 0x6e6f6e74u
 
 /* A new object starts with one reference, owned by nobody. */
 void tn__object_init(tn__object *object, const tn__class *type);

@@ -29,6 +29,18 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
+/* TN_ERR_ARGUMENT recorded if what is given is no object. */
+static bool is_object(const tn__object *object, const char *what)
+{
+    bool aligned = (uintptr_t)object % _Alignof(tn__object) == 0;
+    if (TN__LIKELY(aligned && object->place.mark == TN__OBJECT_MARK))
+        return true;
+    tn__fail(TN_ERR_ARGUMENT,
+             "%s: what is given is no object: it is gone already, or of a kind "
+             "that is not counted, as devices and operators are", what);
+    return false;
+}
+
 static uint64_t handle_make(tn__state *state)
 {
     if (state->next_handle == state->last_handle) {
@@ -67,7 +79,7 @@ static bool root_made(tn__state *state)
 
 static void item_push(tn__state *state, tn__object *object)
 {
-    object->place.slot = (int64_t)state->item_count;
+    object->place.slot = (uint32_t)state->item_count;
     atomic_store_explicit(&object->owner, state, memory_order_relaxed);
     state->item[state->item_count++] = object;
 }
@@ -77,6 +89,10 @@ static bool item_room(tn__state *state)
     if (TN__LIKELY(state->item_count < state->item_room))
         return true;
     size_t room = state->item_room ? state->item_room * 2 : 256;
+    if (room > UINT32_MAX) {
+        tn__fail(TN_ERR_MEMORY, "a thread's scopes own 2^31 objects");
+        return false;
+    }
     tn__object **item = tn__memory_take(room * sizeof(tn__object *), false);
     if (!item) {
         tn__fail(TN_ERR_MEMORY, "out of memory for the objects of a scope");
@@ -138,7 +154,7 @@ static void frame_compact(tn__state *state)
         tn__object *object = state->item[from];
         if (!object)
             continue;
-        object->place.slot = (int64_t)to;
+        object->place.slot = (uint32_t)to;
         state->item[to++] = object;
     }
     state->item_count = to;
@@ -151,7 +167,7 @@ static void frame_compact(tn__state *state)
  * object on and drops the one before stays small. */
 static void item_remove(tn__state *state, tn__object *object)
 {
-    size_t slot = (size_t)object->place.slot;
+    size_t slot = object->place.slot;
     assert(slot < state->item_count && state->item[slot] == object);
     tn__frame *frame = frame_of(state, slot);
     atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
@@ -250,15 +266,15 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
         if (!object || atomic_load_explicit(&object->owner,
                                             memory_order_relaxed) != state)
             continue;
-        size_t slot = (size_t)object->place.slot;
+        size_t slot = object->place.slot;
         if (slot < first + moved)
             continue; /* of a scope around, or moved already */
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)
-            other->place.slot = (int64_t)slot;
+            other->place.slot = (uint32_t)slot;
         state->item[first + moved] = object;
-        object->place.slot = (int64_t)(first + moved);
+        object->place.slot = (uint32_t)(first + moved);
         moved++;
     }
     frame->first += moved;
@@ -279,6 +295,8 @@ void *tn_keep(void *pointer)
     if (is_scope_handle(object))
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "keep: this is a scope; keep the objects in it");
+    if (!is_object(object, "keep"))
+        return NULL;
     tn__ref(object);
     atomic_fetch_add_explicit(&object->kept, 1, memory_order_relaxed);
     return object;
@@ -306,6 +324,8 @@ void tn_drop(void *pointer)
                  "drop: this is a scope; close it with tn_scope_close()");
         return;
     }
+    if (!is_object(object, "drop"))
+        return;
     if (kept_take(object)) {
         tn__unref(object);
         return;
@@ -327,6 +347,8 @@ void *tn_scope_adopt(void *pointer)
 {
     tn__object *object = pointer;
     if (!object)
+        return NULL;
+    if (!is_scope_handle(object) && !is_object(object, "scope_adopt"))
         return NULL;
     if (is_scope_handle(object) || !kept_take(object))
         return tn__fail_null(TN_ERR_STATE,

@@ -148,6 +148,18 @@ static void test_mistakes(void)
     ok(!tn_keep(next), "a scope cannot be kept");
     is_error(TN_ERR_ARGUMENT, "keep: this is a scope; keep the objects in it",
              "keeping a scope");
+#define NO_OBJECT                                                             \
+    ": what is given is no object: it is gone already, or of a kind that is " \
+    "not counted, as devices and operators are"
+    static struct { void *part[8]; } other;
+    ok(!tn_keep(&other), "what is no object cannot be kept");
+    is_error(TN_ERR_ARGUMENT, "keep" NO_OBJECT, "keeping what is no object");
+    tn_drop(&other);
+    is_error(TN_ERR_ARGUMENT, "drop" NO_OBJECT, "dropping what is no object");
+    tn_drop((char *)&other + 2);
+    is_error(TN_ERR_ARGUMENT, "drop" NO_OBJECT, "dropping half an address");
+    ok(!tn_scope_adopt(&other), "what is no object cannot be adopted");
+    is_error(TN_ERR_ARGUMENT, "scope_adopt" NO_OBJECT, "adopting it");
     thing *holder = make(t);
     tn_drop(t);
     tn_drop(t); /* holder keeps it in memory */
