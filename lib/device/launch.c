@@ -224,9 +224,13 @@ static tn_status wait_told(tn_device *device, const char *what)
         tn_error_clear();
         if (fault.extent == TN__GUARD_EXTENT)
             return was_of(name,
-                          tn__fail(TN_ERR_ARGUMENT, "%s: division by zero "
-                                   "(told by %s when %s was waited for)",
-                                   name ? name : what, what, device->name));
+                          tn__fail(TN_ERR_ARGUMENT, "%s: %s at element %"
+                                   PRId64 " of a launch (told by %s when %s "
+                                   "was waited for)", name ? name : what,
+                                   fault.index == TN__GUARD_ZERO
+                                       ? "division by zero"
+                                       : "a number outside [0, 1]",
+                                   fault.position, what, device->name));
         /* Of its coordinates only the element's number is known by now. */
         tn__fail_outside(
             (tn__error_index){true, fault.index, 0, fault.extent, 1,

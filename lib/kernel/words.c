@@ -1,6 +1,7 @@
 /* words.c: the types of operators and built-in words. */
 #include <assert.h>
 
+#include "device/device.h"
 #include "kernel/type.h"
 
 static const char *name_of(const tn__value *value)
@@ -257,24 +258,56 @@ static bool mulhi_word(tn__typer *typer, const tn__node *node,
     return true;
 }
 
-/* y, a divisor of x. Where both are whole numbers a 0 is a fault, if y is an
- * input: who knows a number can look at it. */
+/* Is v what an input has at this element? Else who gives a number looks. */
+static bool is_input(const tn__ssa *ssa, uint32_t v)
+{
+    return !ssa->failed && ssa->ins[v].op == TN_K_LOAD &&
+           ssa->ins[v].a == TN_NONE;
+}
+
+/* The input v again, read at the index `guard` where it is bad, else at 0. */
+static uint32_t guarded(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
+{
+    tn_kernel_ins load = ssa->ins[v];
+    load.a = tn__ssa_op(ssa, TN_K_SELECT, TN_I64, bad,
+                        tn__ssa_integer(ssa, TN_I64, guard),
+                        tn__ssa_integer(ssa, TN_I64, 0));
+    load.sub |= TN__LOAD_GUARD;
+    return tn__ssa_add(ssa, load);
+}
+
+/* y, a divisor of x. Where both are whole numbers a 0 is a fault. */
 static bool divisor_word(tn__typer *typer, const tn__value *arg, tn__value *out)
 {
     tn__ssa *ssa = typer->ssa;
+    uint32_t y = arg[0].id;
     *out = arg[0];
-    if (ssa->failed || tn__is_float(tn__type_meet(typer, arg, 2).dtype))
+    if (!is_input(ssa, y) || tn__is_float(tn__type_meet(typer, arg, 2).dtype))
         return true;
-    tn_kernel_ins load = ssa->ins[arg[0].id];
-    if (load.op != TN_K_LOAD || load.a != TN_NONE)
+    uint32_t zero = tn__ssa_integer(ssa, ssa->ins[y].dtype, 0);
+    uint32_t is_zero = tn__ssa_op(ssa, TN_K_EQ, TN_BOOL, y, zero, TN_NONE);
+    out->id = guarded(ssa, y, is_zero, TN__GUARD_ZERO);
+    return true;
+}
+
+/* x, a floating number from 0 to 1: any other and NaN is a fault. */
+static bool fraction_word(tn__typer *typer, tn__value arg, tn__value *out)
+{
+    tn__ssa *ssa = typer->ssa;
+    uint32_t x = arg.id;
+    *out = arg;
+    if (!is_input(ssa, x) || !tn__is_float(arg.dtype))
         return true;
-    uint32_t zero = tn__ssa_integer(ssa, load.dtype, 0);
-    uint32_t is_zero =
-        tn__ssa_op(ssa, TN_K_EQ, TN_BOOL, arg[0].id, zero, TN_NONE);
-    load.a = tn__ssa_op(ssa, TN_K_NEG, TN_I64,
-                        tn__ssa_cast(ssa, is_zero, TN_I64), TN_NONE, TN_NONE);
-    load.sub |= TN__LOAD_GUARD;
-    out->id = tn__ssa_add(ssa, load);
+    tn_dtype type = ssa->ins[x].dtype;
+    uint32_t above = tn__ssa_op(ssa, TN_K_LE, TN_BOOL,
+                                tn__ssa_const(ssa, type, 0), x, TN_NONE);
+    uint32_t below = tn__ssa_op(ssa, TN_K_LE, TN_BOOL, x,
+                                tn__ssa_const(ssa, type, 1), TN_NONE);
+    uint32_t within =
+        tn__ssa_op(ssa, TN_K_AND, TN_BOOL, above, below, TN_NONE);
+    uint32_t bad =
+        tn__ssa_op(ssa, TN_K_NOT, TN_BOOL, within, TN_NONE, TN_NONE);
+    out->id = guarded(ssa, x, bad, TN__GUARD_FRACTION);
     return true;
 }
 
@@ -402,6 +435,8 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
         return float_word(typer, arg[0], out);
     case TN__BUILTIN_divisor:
         return divisor_word(typer, arg, out);
+    case TN__BUILTIN_fraction:
+        return fraction_word(typer, arg[0], out);
     case TN__BUILTIN_random:
         return random_word(typer, node, arg, out);
     case TN__BUILTIN_rlen:

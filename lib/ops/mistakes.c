@@ -177,15 +177,28 @@ tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(fault->index, 0, fault->extent,
                                             fault->position, ndim, extent);
-    if (fault->extent == TN__GUARD_EXTENT)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero at position %s",
-                        tn__op_outer(name),
-                        tn__shape_text(text, ndim, at.position));
     at.given = TN__INDEX_IN_SPACE;
     return tn__fail_outside(
         at, "%s: index %lld at position %s is outside [0, %lld)",
         tn__op_outer(name), (long long)fault->index,
         tn__shape_text(text, ndim, at.position), (long long)fault->extent);
+}
+
+tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
+                         const tn_fault *fault, int ndim,
+                         const int64_t *extent)
+{
+    char text[TN__SHAPE_TEXT];
+    tn__error_index at = tn__error_index_in(0, 0, 0, fault->position, ndim,
+                                            extent);
+    const char *input = fault->operand < (uint32_t)kernel->input_count
+                            ? kernel->input[fault->operand].name
+                            : "an element";
+    bool zero = fault->index == TN__GUARD_ZERO;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s%s is %s at position %s",
+                    tn__op_outer(name), zero ? "division by zero: " : "",
+                    input, zero ? "0" : "outside [0, 1]",
+                    tn__shape_text(text, ndim, at.position));
 }
 
 tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,

@@ -285,6 +285,10 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
     tn_fault fault = {.size = sizeof fault};
     tn_status status =
         tn__device_launch(device, program, built, &launch, what, &fault);
+    if (status == TN_ERR_INDEX && fault.extent == TN__GUARD_EXTENT)
+        return tn__fail_guard(what, kernel, &fault,
+                              space->outer_ndim + space->row_ndim,
+                              space->extent);
     if (status == TN_ERR_INDEX)
         return tn__fail_index(what, &fault, space->outer_ndim + space->row_ndim,
                               space->extent);

@@ -130,6 +130,8 @@ static const struct {
     {"f(x) = float(x)", TN_I16, 0, TN_F32},
     {"f(x) = float(x)", TN_F16, 0, TN_F16},
     {"f(x, y) = float(y)", TN_F64, TN_I64, TN_F64},
+    {"f(x) = fraction(x)", TN_BF16, 0, TN_BF16},
+    {"f(x) = fraction(x)", TN_I64, 0, TN_I64},
     {"f(x) = bits(x)", TN_F16, 0, TN_I32},
     {"f(x) = bits(x)", TN_F64, 0, TN_I64},
     {"f(x) = from_bits(bits(x))", TN_F64, 0, TN_F64},

@@ -1,6 +1,7 @@
-/* test_division.c: whole numbers divided by 0. A number is refused at the call;
- * a tensor's element is a fault of the kernel, which a device that works on its
- * own tells at the next wait. */
+/* test_division.c: whole numbers divided by 0, probabilities outside [0, 1]. A
+ * number is refused at the call; a tensor's element is a fault of the kernel,
+ * which a device that works on its own tells at the next wait. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tap.h>
@@ -14,15 +15,16 @@ static void refused(const tn_tensor *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* "NAME: division by zero", at a position; at the wait, of the row that ran. */
+/* "NAME: division by zero: other", at a position; at the wait, of the row that
+ * ran. */
 static void faulty(tn_tensor *got, const char *name)
 {
     char want[64];
-    snprintf(want, sizeof want, "%s: division by zero ", name);
+    snprintf(want, sizeof want, "%s: division by zero: other is 0 ", name);
     if (got)
         tn_synchronize(tn_tensor_device(got));
     ok(tn_error() && tn_error_code() == TN_ERR_ARGUMENT &&
-           (got ? strstr(tn_error(), ": division by zero (told by") != NULL
+           (got ? strstr(tn_error(), ": division by zero at element ") != NULL
                 : strncmp(tn_error(), want, strlen(want)) == 0),
        "%s: %s", name, tn_error() ? tn_error() : "no error");
     tn_error_clear();
@@ -83,13 +85,53 @@ static void check_position(void)
         faulty(got, "remainder");
     else
         refused(got, TN_ERR_ARGUMENT,
-                "remainder: division by zero at position (0, 3)");
+                "remainder: division by zero: other is 0 at position (0, 3)");
     tn_tensor *none = tn_ones(tn_dims(0), .dtype = TN_I64);
     is_int(tn_tensor_numel(tn_floor_divide_scalar(none, 0)), 0,
            "of no elements there is nothing to divide");
 }
 
 /* Floats have infinities and NaN, also where one side is whole. */
+/* x is refused, at once or at the wait. */
+static void no_fraction(tn_tensor *x, const char *words)
+{
+    if (x)
+        tn_synchronize(tn_tensor_device(x));
+    ok(tn_error_code() == TN_ERR_ARGUMENT &&
+           strstr(tn_error(), x ? "a number outside [0, 1] at element 1 of"
+                                : words),
+       "%s", words);
+    if (tn_error_code() != TN_ERR_ARGUMENT)
+        note("%s", tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+}
+
+static void check_fractions(tn_dtype dtype)
+{
+    static const double bad[] = {1.25, -0.25, NAN};
+    tn_tensor *p = tn_full(tn_dims(2), 0.5, .dtype = dtype);
+    for (int i = 0; i < 3; i++) {
+        double value[] = {0, bad[i]};
+        tn_tensor *x = tn_to_dtype(
+            tn_tensor_from_array(value, TN_F64, tn_dims(2)), dtype);
+        no_fraction(tn_bernoulli(x),
+                    "bernoulli: input is outside [0, 1] at position (1,)");
+        no_fraction(tn_binary_cross_entropy(x, p, NULL),
+                    "binary_cross_entropy: input is outside [0, 1] at "
+                    "position (1,)");
+        no_fraction(tn_binary_cross_entropy(p, x, NULL),
+                    "binary_cross_entropy: target is outside [0, 1] at "
+                    "position (1,)");
+    }
+    double whole[] = {0, 1};
+    tn_tensor *x = tn_to_dtype(
+        tn_tensor_from_array(whole, TN_F64, tn_dims(2)), dtype);
+    ok(tn_item_int(tn_all(tn_eq(tn_bernoulli(x), x))) &&
+           tn_item(tn_binary_cross_entropy(x, x, NULL)) == 0,
+       "0 and 1 are probabilities");
+    tn_error_clear();
+}
+
 static void check_floats(void)
 {
     tn_tensor *x = tn_full(tn_dims(2), 3.0), *zero = tn_zeros(tn_dims(2));
@@ -107,6 +149,9 @@ int main(void)
     static const tn_dtype dtypes[] = {TN_I64, TN_I32, TN_I16, TN_I8, TN_U8};
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         check_dtype(dtypes[i]);
+    static const tn_dtype floats[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        check_fractions(floats[i]);
     check_position();
     check_floats();
     return done_testing();
