@@ -375,6 +375,16 @@ static void note_open(const char *op, const json_t *json, const char *what,
     printf("# %s (%s): %s: %s\n", op, dtype ? dtype : "", what, reason);
 }
 
+/* The gradient by what was broadcast is a sum. */
+static tolerance gradient_tolerance(const char *op, tn_tensor *want,
+                                    tn_tensor *out)
+{
+    bool sum = tn_tensor_numel(want) < tn_tensor_numel(out);
+    tolerance own = tolerance_for(op, tn_tensor_dtype(want));
+    tolerance of_sum = tolerance_for("sum", tn_tensor_dtype(want));
+    return sum && of_sum.relative > own.relative ? of_sum : own;
+}
+
 /* Is one of the outputs an index of any of several equals? */
 static bool may_name_others(const char *op, const json_t *json)
 {
@@ -419,7 +429,7 @@ static bool check_gradients(const sample *s, const char *op, tn_tensor **out,
         if (key) {
             tn_tensor *want = tn_safetensors_tensor(s->file, key);
             tn_tensor *zero = got ? got : tn_zeros_like(s->tensor[input]);
-            tolerance within = tolerance_for(op, tn_tensor_dtype(want));
+            tolerance within = gradient_tolerance(op, want, out[0]);
             equal = golden_equal(zero, want, within, why, sizeof why);
             if (!equal && input == 0 && may_name_others(op, s->json))
                 equal = golden_equal(
@@ -615,9 +625,8 @@ static bool check_by_float64(const sample *s, const char *name, char *text,
         tn_tensor *got = tn_tensor_grad(same.tensor[i]);
         tn_tensor *want = key ? tn_safetensors_tensor(s->file, key) : NULL;
         if (want && got && !undefined_gradient(name, i) &&
-            !golden_equal(got, want,
-                          tolerance_for(name, tn_tensor_dtype(want)), text,
-                          room) &&
+            !golden_equal(got, want, gradient_tolerance(name, want, out[0]),
+                          text, room) &&
             !golden_beside(name, got, want, tn_tensor_grad(wide.tensor[i]),
                            greatest, text, room))
             return false;
