@@ -1,5 +1,6 @@
 /* compile.c: from a plan to a kernel: the table of those that are there, the
  * core's disk cache, NVRTC. */
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,8 +317,14 @@ tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
         return TN_OK;
     pthread_mutex_lock(&device->build_lock);
     *out = find(device, plan->key); /* another thread may have made it */
-    if (!*out)
+    if (!*out) {
+        /* The printer and the compiler round constants as the thread does. */
+        fenv_t callers;
+        fegetenv(&callers);
+        fesetenv(FE_DFL_ENV);
         status = make(device, program, plan, out);
+        fesetenv(&callers);
+    }
     pthread_mutex_unlock(&device->build_lock);
     return status;
 }
