@@ -1,7 +1,7 @@
 # The CUDA plugin's tests, on the simulated driver of tests/sim: see the head of
 # Makefile.am.
 
-EXTRA_DIST += tests/cuda/declarations.c
+EXTRA_DIST += tests/cuda/declarations.c tests/cuda/full.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/cuda/test_products
 tests_cuda_test_products_SOURCES = tests/cuda/test_products.c \
@@ -20,4 +20,9 @@ tests_cuda_test_each_call_SOURCES = tests/cuda/test_each_call.c \
 	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \
 	tools/check/by_hand.c tools/check/by_hand.h
 dist_check_SCRIPTS += tests/cuda/test_cuda.sh
+
+# Everything, which takes too long for `make check`.
+check-cuda-full:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/cuda/full.sh
 endif
+.PHONY: check-cuda-full

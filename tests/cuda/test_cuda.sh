@@ -78,6 +78,9 @@ succeeds "each operator's first sample has the reference's bits" \
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
     "in matrix products and convolutions, too"
 note <"$scratch/output"
+succeeds "the conformance kit" \
+    tools/tenon-plugin-check --timeout 600 tenon-1/tn_cuda.so
+tail -n 1 "$scratch/output" | note
 
 # The same by cuBLASLt, which is simulated through OpenBLAS.
 unset TENON_CUDA_MATMUL
@@ -97,4 +100,25 @@ note <"$scratch/output"
 # Steps that are recorded and replayed, as CUDA graphs.
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"
+
+# Of the other samples all that are quick here: layers, optimizers, schedules,
+# and one training run of five. `make check-cuda-full` runs the rest.
+succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \
+    tests/golden/run tests/golden/samples/modules tests/golden/samples/optim \
+    tests/golden/samples/schedulers \
+    tests/golden/samples/training/mlp_sgd.safetensors
+tail -n 3 "$scratch/output" | note
+
+# Work of a stream runs when chance has it, groups and threads in another order.
+for seed in 1 2 3; do
+    TENON_SIM_SEED=$seed
+    export TENON_SIM_SEED
+    succeeds "by chance $seed: random programs have the interpreter's bits" \
+        tests/device/test_random_programs
+    succeeds "by chance $seed: primitives are right" \
+        tests/device/test_primitives
+    succeeds "by chance $seed: layers and optimizers give PyTorch's results" \
+        tests/golden/run tests/golden/samples/modules \
+        tests/golden/samples/optim
+done
 done_testing

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "sim.h"
 
@@ -15,14 +16,12 @@ struct CUmod_st {
 struct CUfunc_st {
     struct CUmod_st *of;
     const ptx_kernel *kernel;
-    struct CUfunc_st *older; /* owned, like all of them, by the process */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;
 static int device_count = 1;
 static struct CUctx_st contexts[MOST_DEVICES];
-static struct CUfunc_st *functions;
 static sim_handle *handles;
 static _Thread_local struct CUctx_st *current;
 static char said[4096];
@@ -157,9 +156,29 @@ struct CUctx_st *sim_current(void)
     return current;
 }
 
+/* Zeroed, and kept as long as the process lives. Not malloc's: its callers
+ * count what they leave there. */
+static void *keep(size_t bytes)
+{
+    static unsigned char *chunk;
+    static size_t left;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (left < bytes) {
+        left = 1 << 20;
+        chunk = mmap(NULL, left, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (chunk == MAP_FAILED) {
+            left = 0;
+            return NULL;
+        }
+    }
+    left -= bytes;
+    return chunk + left;
+}
+
 void *sim_handle_make(const char *kind, size_t bytes)
 {
-    sim_handle *h = calloc(1, bytes);
+    sim_handle *h = keep(bytes);
     if (!h)
         return NULL;
     *h = (sim_handle){
@@ -440,13 +459,11 @@ tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
     if (error)
         return sim_leave(error);
     const ptx_kernel *kernel = ptx_find(module->module, name);
-    struct CUfunc_st *f = kernel ? malloc(sizeof *f) : NULL;
+    struct CUfunc_st *f = kernel ? keep(sizeof *f) : NULL;
     if (!f)
         return sim_leave(kernel ? TN_CU_OUT_OF_MEMORY : TN_CU_NOT_FOUND);
     f->of = module;
     f->kernel = kernel;
-    f->older = functions;
-    functions = f;
     *function = f;
     return sim_leave(0);
 }

@@ -73,12 +73,13 @@ static bool region_open(void)
 
 tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
 {
-    uint64_t asked = ((uint64_t)bytes + 255) & ~255ull;
-    uint64_t span = (asked + PAGE - 1) & ~(PAGE - 1);
     if (!bytes)
         return TN_CU_INVALID_VALUE;
-    if (!region_open() || live_bytes[device] + asked > limit ||
-        span + 2 * PAGE > REGION - used)
+    if (!region_open() || bytes > limit - live_bytes[device])
+        return TN_CU_OUT_OF_MEMORY;
+    uint64_t asked = ((uint64_t)bytes + 255) & ~255ull;
+    uint64_t span = (asked + PAGE - 1) & ~(PAGE - 1);
+    if (span + 2 * PAGE > REGION - used)
         return TN_CU_OUT_OF_MEMORY;
     if (block_count == block_room) {
         size_t room = block_room ? 2 * block_room : 64;
@@ -98,7 +99,7 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
     /* Not zero: nobody may count on that. */
     memset(reached + used, 0xa5, span);
     used += span + PAGE;
-    live_bytes[device] += asked;
+    live_bytes[device] += bytes;
     *out = first + span - asked;
     return 0;
 }
@@ -128,7 +129,7 @@ tn_cu_result sim_memory_free(tn_cu_pointer pointer)
     }
     const uint64_t at = b->first - (uint64_t)(uintptr_t)seen;
     b->live = false;
-    live_bytes[b->device] -= (b->bytes + 255) & ~255ull;
+    live_bytes[b->device] -= b->bytes;
     fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
               (off_t)b->span);
     madvise(written + at, b->span, MADV_DONTNEED);

@@ -8,6 +8,7 @@
  * (vector clocks: C. Fidge, "Timestamps in message-passing systems that
  * preserve the partial ordering", 1988). memory.c looks there whether two
  * accesses of different streams have an order. */
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +60,10 @@ static sim_work *take(struct CUstream_st *s)
     return w;
 }
 
+/* A device rounds as it does, whatever the calling thread has set. */
 static void run_one(struct CUstream_st *s)
 {
+    fenv_t callers;
     struct CUctx_st *context = s->handle.context;
     sim_work *w = take(s);
     know(&s->clock, &w->given);
@@ -69,7 +72,10 @@ static void run_one(struct CUstream_st *s)
                              .stream = s->number,
                              .work = counts[s->number],
                              .clock = s->clock};
+    feholdexcept(&callers);
+    fesetenv(FE_DFL_ENV);
     tn_cu_result error = w->run(w, &actor);
+    fesetenv(&callers);
     if (error && !context->sticky)
         context->sticky = error;
     work_free(w);

@@ -1,0 +1,65 @@
+# All that can be held on the simulated driver, run by `make check-cuda-full`: an
+# hour or two of one core. `make check` runs a part of each.
+#
+#   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
+#   TENON_SIM_SEEDS       what is left to chance begins with each of these (1 2 3)
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+TENON_CUDA_CODE=ptx
+TENON_DEVICE=cuda
+TENON_TEST_PLUGIN=cuda
+TENON_TEST_THREADS=1
+: "${TENON_TEST_PROGRAMS:=400}"
+export LD_LIBRARY_PATH TENON_CUDA_CODE TENON_DEVICE TENON_TEST_PLUGIN \
+    TENON_TEST_THREADS TENON_TEST_PROGRAMS
+if ! tools/tenon info >"$scratch/output" 2>&1; then
+    skip "the simulated driver, whole" "$(tail -n 1 "$scratch/output")"
+    done_testing
+    exit
+fi
+
+# whole NAME COMMAND...: what it says is in the log, too
+whole() {
+    succeeds "$@"
+    grep -v '^ok ' "$scratch/output" | note
+}
+
+for seed in '' ${TENON_SIM_SEEDS:-1 2 3}; do
+    TENON_SIM_SEED=$seed
+    [ -n "$seed" ] && export TENON_SIM_SEED || unset TENON_SIM_SEED
+    chance=${seed:+, by chance $seed}
+    whole "random programs have the interpreter's bits$chance" \
+        tests/device/test_random_programs
+    whole "primitives are right$chance" tests/device/test_primitives
+    whole "every sample of every operator has the reference's bits$chance" \
+        env TENON_CUDA_MATMUL=own tests/golden/bits cuda tests/golden/samples
+    whole "products by cuBLASLt are right$chance" tests/cuda/test_products
+    whole "training has the cpu's losses$chance" tests/cuda/test_devices
+done
+unset TENON_SIM_SEED
+
+for part in ops modules optim schedulers training; do
+    whole "PyTorch's results: $part" \
+        tests/golden/run tests/golden/samples/$part
+done
+whole "tenon-plugin-check" \
+    tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
+
+# What ./quickstart runs: 12 epochs. The times at the lines' ends are dropped.
+losses() {
+    "$@" | sed -n 's/.*\(epoch .*loss [0-9.]*\).*/\1/p; /^test acc/p'
+}
+TENON_DEVICE=cpu losses examples/digits "$top_srcdir/data/digits.csv.gz" \
+    >"$scratch/cpu"
+losses examples/digits "$top_srcdir/data/digits.csv.gz" >"$scratch/cuda"
+is_str "$(cat "$scratch/cuda")" "$(cat "$scratch/cpu")" \
+    "the digits network learns with the cpu's losses, 12 epochs"
+note <"$scratch/cuda"
+TENON_SIM_DEVICES=2 losses examples/two_devices cuda:0 cuda:1 \
+    "$top_srcdir/data/digits.csv.gz" >"$scratch/two"
+is_str "$(grep -c epoch "$scratch/two") $(tail -n 1 "$scratch/two" |
+    cut -c1-18)" "12 test accuracy: 0.9" "and on two devices"
+note <"$scratch/two"
+done_testing
