@@ -2,7 +2,7 @@
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
 EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
-	tests/driver_leaks.supp \
+	tests/driver_leaks.supp tests/gpu.sh \
 	tests/golden/samples.tar.xz
 
 dist_check_SCRIPTS += \

@@ -1,0 +1,258 @@
+#!/bin/sh
+# gpu.sh: all that can be seen on a machine with an NVIDIA GPU, in one command.
+#
+#   tests/gpu.sh [-o FOLDER] [PART...]     from a built tree, a tarball or a clone
+#   tests/gpu.sh -p FILE.tar.gz            packs what the parts need from a built
+#                                          tree, for a machine without compilers
+#   tests/gpu.sh -x PART                   that part alone, its output as it comes
+#
+# PARTs, all by default, in this order; each has its time in FOLDER/results.md
+# and its output in FOLDER/PART.log as soon as it ends:
+#   device      the driver, the GPU, NVRTC, cuBLASLt: what the plugin says of them
+#   programs    random programs and primitives, with the reference's bits
+#   bits        each operator's samples, with the reference's bits
+#   golden      operators, layers, optimizers, training: PyTorch's results
+#   suite       every test program that there is, with TENON_DEVICE=cuda
+#   plugin      tenon-plugin-check
+#   sanitizer   memcheck, racecheck, initcheck, synccheck of compute-sanitizer
+#   learn       the examples: the digits network, by hand and on all GPUs
+#   bench       bench/compare against PyTorch on the GPU
+# FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
+#
+#   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
+#                        and make, which need no Autotools in a tarball's tree
+#   TENON_GPU_SECONDS    the longest time for one part (none)
+#   TENON_BENCH_PYTHON   a Python with torch (python3)
+#   TENON_BENCH_ARGS     what bench/compare is asked for (--quick: a first look)
+# What is missing (compute-sanitizer, torch) leaves its part out, and says so.
+# The exit status is 1 if any part failed.
+
+set -u
+unset CDPATH
+root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+build=${TENON_GPU_BUILD:-$root/build}
+out="gpu-results"
+pack=
+alone=
+command_line="tests/gpu.sh $*"
+
+die() {
+    echo "gpu.sh: $*" >&2
+    exit 1
+}
+
+while getopts o:p:x: option; do
+    case $option in
+    o) out=$OPTARG ;;
+    p) pack=$OPTARG ;;
+    x) alone=$OPTARG ;;
+    *) die "usage: tests/gpu.sh [-o FOLDER] [-p FILE.tar.gz] [-x PART] [PART...]" ;;
+    esac
+done
+shift $((OPTIND - 1))
+all="device programs bits golden suite plugin sanitizer learn bench"
+for part in $alone "$@"; do
+    case " $all " in
+    *" $part "*) ;;
+    *) die "no part $part; there are: $all" ;;
+    esac
+done
+
+# ---- the tree ------------------------------------------------------------------
+
+# A built tree, on whatever machine: programs stand in .libs where libtool has
+# made a script in their place that knows one folder alone.
+if [ ! -e "$build/.libs/libtenon.so.0" ]; then
+    [ -x "$root/configure" ] || (cd "$root" && autoreconf -fi) ||
+        die "no built tree in $build, and no configure to make one"
+    mkdir -p "$build" &&
+        (cd "$build" && { [ -f Makefile ] || "$root/configure"; } &&
+            make -j"$(nproc)" && make -j"$(nproc)" check TESTS=) ||
+        die "the tree cannot be built"
+fi
+build=$(cd "$build" && pwd)
+
+if [ -n "$pack" ]; then
+    case $pack in
+    /*) ;;
+    *) pack=$PWD/$pack ;;
+    esac
+    name=${build#"$root"/}
+    cd "$root" || exit 1
+    find "$name/tests" "$name/tools" "$name/bench" "$name/examples" \
+        "$name/.libs" "$name/tenon-1" \( -type f -o -type l \) \
+        ! -name '*.o' ! -name '*.lo' ! -name '*.a' ! -name '*.la' \
+        ! -name '*.log' ! -name '*.trs' ! -path '*/cache/*' >"$pack.list"
+    tar -czf "$pack" -T "$pack.list" tests/gpu.sh tests/tap.sh data bench/*.py
+    rm -f "$pack.list"
+    ls -l "$pack"
+    exit
+fi
+
+# The program of that name, as it can be started from any folder.
+program() {
+    if [ -x "$build/$(dirname "$1")/.libs/$(basename "$1")" ]; then
+        echo "$build/$(dirname "$1")/.libs/$(basename "$1")"
+    else
+        echo "$build/$1"
+    fi
+}
+
+LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+TENON_PLUGIN_PATH=$build/tenon-1
+TENON_DEVICE=cuda
+TENON_TEST_PLUGIN=cuda
+TENON_TEST_THREADS=1
+top_srcdir=$root
+top_builddir=$build
+export LD_LIBRARY_PATH TENON_PLUGIN_PATH TENON_DEVICE TENON_TEST_PLUGIN \
+    TENON_TEST_THREADS top_srcdir top_builddir
+mkdir -p "$out" || exit 1
+out=$(cd "$out" && pwd)
+: "${TENON_CACHE_DIR:=$out/cache}"
+export TENON_CACHE_DIR
+cd "$build" || exit 1
+tenon=$(program tools/tenon)
+samples=tests/golden/samples
+digits=$root/data/digits.csv.gz
+python=${TENON_BENCH_PYTHON:-python3}
+
+# ---- parts ---------------------------------------------------------------------
+
+# A part's function says what it does on stdout; it returns 0, 1, or 77: left
+# out, for the reason that its last line tells.
+left_out() {
+    echo "left out: $*"
+    return 77
+}
+
+part_device() {
+    nvidia-smi 2>/dev/null || echo "nvidia-smi is not there"
+    "$tenon" devices -v
+    "$tenon" info
+}
+
+part_programs() {
+    TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000} \
+        "$(program tests/device/test_random_programs)" &&
+        "$(program tests/device/test_primitives)"
+}
+
+# The core's own products have the reference's bits; a library's do not.
+part_bits() {
+    [ -d $samples ] || left_out "no $samples" || return
+    TENON_CUDA_MATMUL=own "$(program tests/golden/bits)" cuda $samples
+}
+
+part_golden() {
+    [ -d $samples ] || left_out "no $samples" || return
+    "$(program tests/golden/run)" $samples
+}
+
+# Programs that are about another plugin pass here as anywhere.
+part_suite() {
+    failed=0
+    for test in tests/*/test_*; do
+        case $test in
+        *.* | *~) continue ;;
+        esac
+        [ -f "$test" ] && [ -x "$test" ] || continue
+        "$(program "$test")" >"$out/one" 2>&1
+        status=$?
+        if [ $status = 0 ] || [ $status = 77 ]; then
+            echo "ok $test $(grep -c '^ok' "$out/one")" \
+                "$(grep -c '^ok.* SKIP' "$out/one") skipped"
+        else
+            echo "not ok $test: status $status"
+            grep -vE '^ok' "$out/one" | tail -n 15
+            failed=1
+        fi
+    done
+    rm -f "$out/one"
+    return $failed
+}
+
+part_plugin() {
+    "$(program tools/tenon-plugin-check)" --timeout 1800 tenon-1/tn_cuda.so
+}
+
+part_sanitizer() {
+    command -v compute-sanitizer >/dev/null ||
+        left_out "compute-sanitizer is not in PATH" || return
+    failed=0
+    for tool in memcheck racecheck initcheck synccheck; do
+        for test in test_primitives test_random_programs; do
+            echo "== $tool $test"
+            TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 compute-sanitizer \
+                --tool $tool --error-exitcode 9 --print-limit 5 \
+                "$(program tests/device/$test)" || failed=1
+        done
+    done
+    echo "== memcheck, with leaks"
+    compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
+        "$(program examples/autograd)" || failed=1
+    return $failed
+}
+
+part_learn() {
+    gpus=$("$tenon" devices | grep -o 'cuda:[0-9]*' | sort -u | tr '\n' ' ')
+    # shellcheck disable=SC2086 # a list of words
+    "$(program examples/digits)" "$digits" &&
+        "$(program examples/two_devices)" $gpus "$digits" &&
+        "$(program examples/char_gpt)"
+}
+
+part_bench() {
+    "$python" -c 'import torch; assert torch.cuda.is_available()' 2>&1 ||
+        left_out "$python has no torch with a GPU" || return
+    # shellcheck disable=SC2086 # a list of words
+    TENON_BENCH_PYTHON=$python "$(program bench/compare)" \
+        --json "$out/compare.json" ${TENON_BENCH_ARGS-}
+}
+
+if [ -n "$alone" ]; then
+    "part_$alone"
+    exit
+fi
+
+# ---- results -------------------------------------------------------------------
+
+# What the table is about.
+head_of_results() {
+    echo "$(date -u '+%Y-%m-%d %H:%M UTC'): $command_line"
+    echo
+    gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total \
+        --format=csv,noheader 2>/dev/null) || gpu=
+    echo "- GPU: ${gpu:-$("$tenon" devices 2>&1 | grep cuda | head -n 1)}"
+    commit=$(cd "$root" && git rev-parse --short HEAD 2>/dev/null)
+    echo "- Tenon: $("$tenon" info | head -n 1)${commit:+, commit $commit}"
+    echo "- machine: $(uname -srm), $(nproc) processors"
+    echo
+    echo "| part | result | seconds | its last line |"
+    echo "|---|---|---|---|"
+}
+
+"$tenon" info >"$out/info" 2>&1 || {
+    cat "$out/info" >&2
+    die "no GPU: nothing to see"
+}
+rm -f "$out/info"
+head_of_results >"$out/results.md"
+cat "$out/results.md"
+status=0
+for part in ${*:-$all}; do
+    begun=$(date +%s)
+    timeout "${TENON_GPU_SECONDS:-0}" sh "$root/tests/gpu.sh" -o "$out" \
+        -x "$part" >"$out/$part.log" 2>&1
+    code=$?
+    case $code in
+    0) result=passed ;;
+    77) result="left out" ;;
+    124) result="ended after $TENON_GPU_SECONDS s" status=1 ;;
+    *) result=FAILED status=1 ;;
+    esac
+    echo "| $part | $result | $(($(date +%s) - begun)) | $(tail -n 1 \
+        "$out/$part.log" | tr '|' ' ' | cut -c1-160) |" |
+        tee -a "$out/results.md"
+done
+exit $status
