@@ -8,14 +8,13 @@
  * measured is kept in the disk cache. A product that adds to c cannot be
  * repeated: it goes by what is known, else to CLBlast. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "opencl.h"
 
 enum { UNKNOWN, OWN, CLBLAST };
 enum { ROUNDS = 3 };
+#define LACKS TN_ERR_UNSUPPORTED /* CLBlast has declined */
 
 /* Around what is measured and kept. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,90 +56,48 @@ static unsigned class_of(const tn_matmul_args *mm)
 _Static_assert(TN_OPENCL_PRODUCTS == 2 * 2 * 2 * 2 * 5 * 5 * 5,
                "a number for each class");
 
-/* ---- what is kept ------------------------------------------------------- */
-
-/* As of a text's binary, so that another driver measures again. */
-static char *key_of(const tn_plugin_device *device, unsigned class,
-                    size_t *bytes)
-{
-    char text[64];
-    int length = snprintf(text, sizeof text, "products 1, class %u", class);
-    const tn_source source = {.text = text, .text_bytes = (uint64_t)length};
-    return tn__opencl_cache_key(device, &source, bytes);
-}
-
-static uint32_t take(void *context, const void *value, uint64_t bytes)
-{
-    uint8_t *choice = context;
-    if (bytes != 1)
-        return 0;
-    memcpy(choice, value, 1);
-    return *choice == OWN || *choice == CLBLAST;
-}
-
 /* ---- measuring ---------------------------------------------------------- */
 
-/* The seconds of a product, waited for before and after; negative: it failed,
- * and *status says how, unless CLBlast has declined. */
-static double time_of(tn_queue *queue, const tn_matmul_args *mm,
-                      unsigned choice, tn_status *status)
+static tn_status work(tn_queue *queue, void *context, uint8_t way)
 {
-    struct timespec begun, done;
-    cl_int error = cl.Finish(queue->queue);
-    clock_gettime(CLOCK_MONOTONIC, &begun);
-    if (choice == OWN)
-        *status = tn__opencl_matmul_own(queue, mm);
-    else if (!tn__opencl_clblast(queue, mm))
-        return -1;
-    if (!error && !*status)
-        error = cl.Finish(queue->queue);
-    clock_gettime(CLOCK_MONOTONIC, &done);
-    if (error && !*status)
-        *status = tn__opencl_fail(queue->device, "clFinish", error);
-    return *status ? -1
-                   : (double)(done.tv_sec - begun.tv_sec) +
-                         1e-9 * (double)(done.tv_nsec - begun.tv_nsec);
+    const tn_matmul_args *mm = context;
+    return way == CLBLAST ? tn__opencl_clblast(queue, mm) ? TN_OK : LACKS
+                          : tn__opencl_matmul_own(queue, mm);
 }
 
 /* UNKNOWN where CLBlast cannot have the product, or something failed. */
-static unsigned measure(tn_queue *queue, const tn_matmul_args *mm,
-                        tn_status *status)
+static uint8_t measure(tn_queue *queue, tn_matmul_args mm, tn_status *status)
 {
-    static const unsigned each[2] = {OWN, CLBLAST};
-    double least[2] = {1e9, 1e9};
+    double least[3] = {0};
     for (int round = -1; round < ROUNDS; round++) /* the first compiles */
-        for (int i = 1; i >= 0; i--) {
-            double time = time_of(queue, mm, each[i], status);
-            if (time < 0)
+        for (uint8_t way = CLBLAST; way >= OWN; way--) {
+            double time = tn__opencl_time(queue, work, &mm, way, status);
+            if (*status) {
+                *status = *status == LACKS ? TN_OK : *status;
                 return UNKNOWN;
-            if (round >= 0 && time < least[i])
-                least[i] = time;
+            }
+            if (round <= 0 || time < least[way])
+                least[way] = time;
         }
     tn__opencl_host->log(3, "opencl: measured products like %lld x %lld x "
                             "%lld: own kernel %.3f ms, CLBlast %.3f ms",
-                         (long long)mm->m, (long long)mm->n, (long long)mm->k,
-                         1e3 * least[0], 1e3 * least[1]);
-    return least[0] <= least[1] ? OWN : CLBLAST;
+                         (long long)mm.m, (long long)mm.n, (long long)mm.k,
+                         1e3 * least[OWN], 1e3 * least[CLBLAST]);
+    return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
 
 /* Reads or measures what is not known yet. Under the lock. */
 static uint8_t learn(tn_queue *queue, const tn_matmul_args *mm, unsigned class,
                      tn_status *status)
 {
-    size_t bytes = 0;
-    uint8_t choice = UNKNOWN;
-    char *key = TN_HAS(tn_host, tn__opencl_host, cache_write) &&
-                        tn__opencl_host->cache_read
-                    ? key_of(queue->device, class, &bytes)
-                    : NULL;
-    if (key && !tn__opencl_host->cache_read(key, bytes, take, &choice))
-        choice = UNKNOWN;
+    char what[64];
+    snprintf(what, sizeof what, "products 1, class %u", class);
+    uint8_t choice = tn__opencl_choice_kept(queue->device, what, CLBLAST);
     if (choice == UNKNOWN && mm->beta == 0) {
-        choice = (uint8_t)measure(queue, mm, status);
-        if (key && choice != UNKNOWN)
-            tn__opencl_host->cache_write(key, bytes, &choice, 1);
+        choice = measure(queue, *mm, status);
+        if (choice != UNKNOWN)
+            tn__opencl_choice_keep(queue->device, what, choice);
     }
-    free(key);
     return choice;
 }
 

@@ -274,7 +274,7 @@ static void target_fill(tn_plugin_device *device)
     bool chunked = device->listed->info.kind == TN_KIND_CPU;
     if (option_is("order", "grid") || option_is("order", "chunked"))
         chunked = option_is("order", "chunked");
-    tn_target *target = &device->target;
+    tn_target *target = &device->targets[0];
     *target = (tn_target){
         .size = sizeof *target,
         .units = (uint32_t)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS),
@@ -318,6 +318,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     device->blocking = option_is("blocking", "1");
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
+    tn__opencl_tune_init(device);
     tn__opencl_products_init(device);
     device->context = cl.CreateContext(properties, 1, &l->device, context_says,
                                        NULL, &error);

@@ -60,6 +60,7 @@ void tn__opencl_kernels_release(tn_plugin_device *device)
 /* Prints, builds and keeps a plan's kernel. Under the lock, so that each is
  * built once. */
 static tn_status kernel_make(tn_plugin_device *device,
+                             const tn_target *target,
                              const tn_program *program, const tn_plan *plan)
 {
     tn_source source = {.size = sizeof source};
@@ -68,7 +69,7 @@ static tn_status kernel_make(tn_plugin_device *device,
     if (!kernels_grow(device))
         return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
     tn_status status =
-        tn__opencl_host->print(&device->target, program, plan, &source);
+        tn__opencl_host->print(target, program, plan, &source);
     if (status)
         return status;
     tn_opencl_kernel *k = &device->kernels[slot_of(device, plan->key)];
@@ -165,8 +166,8 @@ static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
 
 /* ---- the one way -------------------------------------------------------- */
 
-static tn_status run(tn_queue *queue, const tn_program *program,
-                     const tn_plan *plan)
+static tn_status run(tn_queue *queue, const tn_target *target,
+                     const tn_program *program, const tn_plan *plan)
 {
     tn_plugin_device *device = queue->device;
     const size_t local = plan->group_size;
@@ -180,7 +181,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
     bool is_new = !kernel; /* some drivers compile at the first launch */
     if (is_new) {
         tn__opencl_signals_keep(&signals);
-        status = kernel_make(device, program, plan);
+        status = kernel_make(device, target, program, plan);
         kernel = status ? NULL : kernel_find(device, plan->key);
     }
     cl_int error = CL_SUCCESS;
@@ -203,8 +204,8 @@ static tn_status run(tn_queue *queue, const tn_program *program,
 typedef tn_status plan_step(const tn_target *target, const tn_program *program,
                             const void *args, tn_plan *plan);
 
-static tn_status run_steps(tn_queue *queue, plan_step *ask,
-                           const tn_program *program, const void *args,
+static tn_status run_steps(tn_queue *queue, const tn_target *target,
+                           plan_step *ask, const tn_program *program, const void *args,
                            uint64_t tag)
 {
     tn_plan plan; /* 8 KiB, filled as far as it is used */
@@ -212,9 +213,9 @@ static tn_status run_steps(tn_queue *queue, plan_step *ask,
     plan.size = sizeof plan;
     plan.step = 0;
     do {
-        status = ask(&queue->device->target, program, args, &plan);
+        status = ask(target, program, args, &plan);
         if (!status && plan.group_count)
-            status = run(queue, program, &plan);
+            status = run(queue, target, program, &plan);
     } while (!status && ++plan.step < plan.step_count);
     return status ? status : tn__opencl_queue_given(queue, tag);
 }
@@ -231,7 +232,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 {
     for (uint32_t i = 0; i < program->ins_count; i++)
         if (program->ins[i].dtype == TN_F64 &&
-            !(device->target.flags & TN_TARGET_F64))
+            !(device->targets[0].flags & TN_TARGET_F64))
             return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
                                          "%s has no double precision",
                                          device->listed->info.name);
@@ -255,10 +256,21 @@ static tn_status plan_launch(const tn_target *target, const tn_program *program,
     return tn__opencl_host->plan_program(target, program, args, plan);
 }
 
+tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
+                                tn_built *built, const tn_launch *launch)
+{
+    return run_steps(queue, target, plan_launch, built->program, launch,
+                     launch->tag);
+}
+
 tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
                             const tn_launch *launch)
 {
-    return run_steps(queue, plan_launch, built->program, launch, launch->tag);
+    const tn_target *target;
+    tn_status status =
+        tn__opencl_tune(queue, built->program, built, launch, &target);
+    return status ? status
+                  : tn__opencl_launch_for(queue, target, built, launch);
 }
 
 static tn_status plan_matmul(const tn_target *target, const tn_program *program,
@@ -270,7 +282,7 @@ static tn_status plan_matmul(const tn_target *target, const tn_program *program,
 
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
 {
-    return run_steps(queue, plan_matmul, NULL, matmul, matmul->tag);
+    return run_steps(queue, queue->device->targets, plan_matmul, NULL, matmul, matmul->tag);
 }
 
 static tn_status plan_scatter(const tn_target *target, const tn_program *program,
@@ -282,7 +294,7 @@ static tn_status plan_scatter(const tn_target *target, const tn_program *program
 
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter)
 {
-    return run_steps(queue, plan_scatter, NULL, scatter, scatter->tag);
+    return run_steps(queue, queue->device->targets, plan_scatter, NULL, scatter, scatter->tag);
 }
 
 static tn_status plan_scan(const tn_target *target, const tn_program *program,
@@ -294,7 +306,7 @@ static tn_status plan_scan(const tn_target *target, const tn_program *program,
 
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan)
 {
-    return run_steps(queue, plan_scan, NULL, scan, scan->tag);
+    return run_steps(queue, queue->device->targets, plan_scan, NULL, scan, scan->tag);
 }
 
 static tn_status plan_sort(const tn_target *target, const tn_program *program,
@@ -306,5 +318,5 @@ static tn_status plan_sort(const tn_target *target, const tn_program *program,
 
 tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
 {
-    return run_steps(queue, plan_sort, NULL, sort, sort->tag);
+    return run_steps(queue, queue->device->targets, plan_sort, NULL, sort, sort->tag);
 }

@@ -14,6 +14,8 @@ tn_opencl_la_SOURCES = \
 	backends/opencl/queue.c \
 	backends/opencl/compile.c \
 	backends/opencl/launch.c \
+	backends/opencl/measure.c \
+	backends/opencl/tune.c \
 	backends/opencl/choose.c \
 	backends/opencl/clblast.c
 tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)

@@ -21,6 +21,9 @@ extern const tn_host *tn__opencl_host;
 /* Classes of matrix products (choose.c). */
 #define TN_OPENCL_PRODUCTS 2000
 
+/* Ways to lay out a launch, and kinds of launches: elements, rows (tune.c). */
+enum { TN_OPENCL_WAYS = 4, TN_OPENCL_KINDS = 2 };
+
 /* A device that a driver offers; nothing of it is open. */
 typedef struct tn_opencl_listed {
     cl_platform_id platform;
@@ -46,7 +49,9 @@ struct tn_plugin_device {
     uint64_t max_buffer_bytes;
     bool blocking; /* option `blocking`: each piece of work is waited for */
     char options[256]; /* of the compiler; some are option `options` */
-    tn_target target;
+    tn_target targets[TN_OPENCL_WAYS]; /* the first is what all else is for */
+    /* 1 + which of them a kind has; 0: not measured yet */
+    _Atomic uint8_t way[TN_OPENCL_KINDS];
     bool clblast;  /* has matrix products where it can, or, */
     bool measures; /* where that is faster */
     /* Which is, for each class; 0: not measured yet (choose.c). */
@@ -128,6 +133,28 @@ bool tn__opencl_clblast_fits(const tn_plugin_device *device,
 /* Gives the product to the queue; false: it is for the core's own kernel. */
 bool tn__opencl_clblast(tn_queue *queue, const tn_matmul_args *matmul);
 tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul);
+
+/* ---- choices (measure.c, tune.c) ----------------------------------------- */
+
+/* What was chosen for `what`: 1 to most, 0 if nothing is known. */
+uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
+                               const char *what, uint8_t most);
+void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
+                            uint8_t choice);
+
+/* The seconds of work done in that way, waited for before and after; of no
+ * meaning unless *status is TN_OK. */
+typedef tn_status tn_opencl_work(tn_queue *queue, void *context, uint8_t way);
+double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
+                       uint8_t way, tn_status *status);
+
+void tn__opencl_tune_init(tn_plugin_device *device);
+/* What to launch for. */
+tn_status tn__opencl_tune(tn_queue *queue, const tn_program *program,
+                          tn_built *built, const tn_launch *launch,
+                          const tn_target **out);
+tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
+                                tn_built *built, const tn_launch *launch);
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 

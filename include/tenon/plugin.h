@@ -410,7 +410,7 @@ enum {
                                 * are computed in double or in integers */
 };
 
-/* What texts and launches are made for. A device has one, for ever. */
+/* What texts and launches are made for. A device's flags never change. */
 typedef struct tn_target {
     uint32_t size, flags;
     uint32_t units;         /* compute units */

@@ -317,6 +317,53 @@ static void test_two(void)
            "views travel to the device and back");
 }
 
+/* ---- sizes of work-groups, measured ----------------------------------------- */
+
+static int measured; /* kinds of launches, as the log has it */
+
+static void listen(int level, const char *line, void *context)
+{
+    (void)level, (void)context;
+    measured += strstr(line, "measured launches") != NULL;
+}
+
+/* Elements and rows, enough of them to be measured; x + x in place is not
+ * repeated. */
+static void print_tuned(void)
+{
+    tn_device_set(tn_device_open(getenv("TENON_TEST_DEVICE")));
+    tn_tensor *x = tn_arange(0.0, 1 << 20, 1.0);
+    tn_tensor *y = tn_sin(x);
+    tn_add_(y, y);
+    tn_tensor *z = tn_sum(tn_reshape(y, tn_dims(1024, 1024)), .dim = tn_dims(1));
+    printf("%.9g %.9g", tn_item(tn_max(y)), tn_item(tn_max(z)));
+    if (tn_error())
+        printf(" %s", tn_error());
+    printf(", %d measured", measured);
+}
+
+static void test_tune(void)
+{
+    char folder[600], want[2][80];
+    snprintf(folder, sizeof folder, "%s/tuned", scratch);
+    setenv("TENON_CACHE_DIR", folder, 1);
+    setenv("TENON_TEST_DEVICE", "cpu", 1);
+    snprintf(want[0], sizeof want[0], "%s", in_child(print_tuned));
+    snprintf(want[1], sizeof want[1], "%.*s2 measured",
+             (int)strcspn(want[0], ",") + 2, want[0]);
+    setenv("TENON_TEST_DEVICE", "opencl", 1);
+    is_str(in_child(print_tuned), want[0], "nothing is measured on a CPU");
+    setenv("TENON_OPENCL_ORDER", "grid", 1);
+    setenv("TENON_OPENCL_TUNE", "0", 1);
+    is_str(in_child(print_tuned), want[0], "nor with tune=0");
+    unsetenv("TENON_OPENCL_TUNE");
+    is_str(in_child(print_tuned), want[1],
+           "another device measures elements and rows; the bits are the cpu's");
+    is_str(in_child(print_tuned), want[0], "once");
+    unsetenv("TENON_OPENCL_ORDER");
+    unsetenv("TENON_TEST_DEVICE");
+}
+
 static void print_available(void)
 {
     printf("%s", tn_is_available("opencl") ? "yes" : tn_load_report());
@@ -326,7 +373,8 @@ int main(void)
 {
     const char *temporary = getenv("TMPDIR");
     plan_later();
-    tn_set_log(NULL, NULL);
+    setenv("TENON_LOG", "3", 1);
+    tn_set_log(listen, NULL); /* as in print_tuned; nothing is told */
     const char *available = in_child(print_available);
     if (strcmp(available, "yes")) {
         skip(1, "no OpenCL device here");
@@ -342,6 +390,7 @@ int main(void)
     test_two();
     test_cache();
     test_processes();
+    test_tune();
     char command[600];
     snprintf(command, sizeof command, "rm -rf '%s'", scratch);
     if (system(command))

@@ -24,6 +24,10 @@ programs() {
 }
 programs "work as on a CPU" opencl 1
 programs "work as on a GPU" opencl 101 TENON_OPENCL_ORDER=grid
+for way in 1 2 3; do
+    programs "groups laid out in way $way" opencl ${way}01 \
+        TENON_OPENCL_ORDER=grid TENON_OPENCL_TUNE=$way
+done
 programs "divisions in software" opencl 201 TENON_OPENCL_DIVIDE=0
 for device in opencl:0 opencl:1; do
     programs "$device of two" $device 1 POCL_DEVICES="basic basic"

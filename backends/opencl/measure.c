@@ -1,0 +1,66 @@
+/* measure.c: choices among ways that give the same, made by measuring: how a
+ * piece of work is timed, and where what was chosen is kept, which is the disk
+ * cache, under the device and its driver's version. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "opencl.h"
+
+static uint32_t take(void *context, const void *value, uint64_t bytes)
+{
+    if (bytes != 1)
+        return 0;
+    memcpy(context, value, 1);
+    return 1;
+}
+
+/* As of a text's binary: another driver measures again. */
+static char *key_of(const tn_plugin_device *device, const char *what,
+                    size_t *bytes)
+{
+    const tn_source source = {.text = what, .text_bytes = strlen(what)};
+    return TN_HAS(tn_host, tn__opencl_host, cache_write) &&
+                   tn__opencl_host->cache_read
+               ? tn__opencl_cache_key(device, &source, bytes)
+               : NULL;
+}
+
+uint8_t tn__opencl_choice_kept(const tn_plugin_device *device,
+                               const char *what, uint8_t most)
+{
+    size_t bytes = 0;
+    uint8_t choice = 0;
+    char *key = key_of(device, what, &bytes);
+    bool known =
+        key && tn__opencl_host->cache_read(key, bytes, take, &choice);
+    free(key);
+    return known && choice <= most ? choice : 0;
+}
+
+void tn__opencl_choice_keep(const tn_plugin_device *device, const char *what,
+                            uint8_t choice)
+{
+    size_t bytes = 0;
+    char *key = key_of(device, what, &bytes);
+    if (key)
+        tn__opencl_host->cache_write(key, bytes, &choice, 1);
+    free(key);
+}
+
+double tn__opencl_time(tn_queue *queue, tn_opencl_work *work, void *context,
+                       uint8_t way, tn_status *status)
+{
+    struct timespec begun, done;
+    cl_int error = cl.Finish(queue->queue);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    *status = error ? TN_OK : work(queue, context, way);
+    if (!error && !*status)
+        error = cl.Finish(queue->queue);
+    clock_gettime(CLOCK_MONOTONIC, &done);
+    if (error)
+        *status = tn__opencl_fail(queue->device, "clFinish", error);
+    return (double)(done.tv_sec - begun.tv_sec) +
+           1e-9 * (double)(done.tv_nsec - begun.tv_nsec);
+}
