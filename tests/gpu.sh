@@ -21,7 +21,8 @@
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
 #                        and make, which need no Autotools in a tarball's tree
-#   TENON_GPU_SECONDS    the longest time for one part (none)
+#   TENON_GPU_SECONDS    the longest time for one part, and
+#   TENON_GPU_TEST_SECONDS  for one program of the suite (none)
 #   TENON_BENCH_PYTHON   a Python with torch (python3)
 #   TENON_BENCH_ARGS     what bench/compare is asked for (--quick: a first look)
 # What is missing (compute-sanitizer, torch) leaves its part out, and says so.
@@ -157,7 +158,8 @@ part_suite() {
         *.* | *~) continue ;;
         esac
         [ -f "$test" ] && [ -x "$test" ] || continue
-        "$(program "$test")" >"$out/one" 2>&1
+        timeout "${TENON_GPU_TEST_SECONDS:-0}" "$(program "$test")" \
+            >"$out/one" 2>&1
         status=$?
         if [ $status = 0 ] || [ $status = 77 ]; then
             echo "ok $test $(grep -c '^ok' "$out/one")" \

@@ -1,8 +1,15 @@
-# The CUDA plugin's tests, on the simulated driver of tests/sim: see the head of
-# Makefile.am.
+# The simulated driver's tests (tests/sim), and the CUDA plugin's on it: see the
+# head of Makefile.am.
 
 EXTRA_DIST += tests/cuda/declarations.c tests/cuda/full.sh
 if HAVE_CUDA
+check_PROGRAMS += tests/cuda/test_sim tests/cuda/test_bugs
+tests_cuda_test_sim_SOURCES = tests/cuda/test_sim.c tests/cuda/calls.h \
+	$(cuda_sim_la_SOURCES)
+tests_cuda_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
+tests_cuda_test_bugs_SOURCES = tests/cuda/test_bugs.c tests/cuda/calls.h \
+	$(cuda_sim_la_SOURCES)
+tests_cuda_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
 check_PROGRAMS += tests/cuda/test_products
 tests_cuda_test_products_SOURCES = tests/cuda/test_products.c \
 	tests/cuda/on_sim.h tests/device/products.h tests/plugins/folder.h

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "sim.h"
 
@@ -156,24 +155,26 @@ struct CUctx_st *sim_current(void)
     return current;
 }
 
-/* Zeroed, and kept as long as the process lives. Not malloc's: its callers
- * count what they leave there. */
+/* Zeroed, and kept as long as the process lives. Few blocks of malloc's: the
+ * driver's callers count what they leave there. */
 static void *keep(size_t bytes)
 {
-    static unsigned char *chunk;
-    static size_t left;
+    static struct chunk {
+        struct chunk *older;
+        size_t left;
+        _Alignas(16) unsigned char byte[1 << 20];
+    } *newest;
     bytes = (bytes + 15) & ~(size_t)15;
-    if (left < bytes) {
-        left = 1 << 20;
-        chunk = mmap(NULL, left, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (chunk == MAP_FAILED) {
-            left = 0;
+    if (!newest || newest->left < bytes) {
+        struct chunk *more = calloc(1, sizeof *more);
+        if (!more)
             return NULL;
-        }
+        more->older = newest;
+        more->left = sizeof more->byte;
+        newest = more;
     }
-    left -= bytes;
-    return chunk + left;
+    newest->left -= bytes;
+    return newest->byte + newest->left;
 }
 
 void *sim_handle_make(const char *kind, size_t bytes)

@@ -24,14 +24,6 @@ cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/cublaslt.c
 cublaslt_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cublaslt_sim_la_LIBADD = $(TN_LIBS)
 
-check_PROGRAMS += tests/sim/test_sim tests/sim/test_bugs
-tests_sim_test_sim_SOURCES = tests/sim/test_sim.c tests/sim/calls.h \
-	$(cuda_sim_la_SOURCES)
-tests_sim_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
-tests_sim_test_bugs_SOURCES = tests/sim/test_bugs.c tests/sim/calls.h \
-	$(cuda_sim_la_SOURCES)
-tests_sim_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
-
 check_DATA += tests/sim/driver/libcuda.so.1 tests/sim/driver/libcublasLt.so.13
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \

@@ -1,13 +1,13 @@
 /* calls.h: the simulated driver called as any program would call it. */
-#ifndef TN_SIM_CALLS_H
-#define TN_SIM_CALLS_H
+#ifndef TN_TESTS_CALLS_H
+#define TN_TESTS_CALLS_H
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../tap.h"
-#include "sim.h"
+#include "../sim/sim.h"
 
 #define DECLARE(field, symbol, parameters) tn_cu_result symbol parameters;
 TN_CUDA_DRIVER_MAP(DECLARE)
