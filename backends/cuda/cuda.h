@@ -141,6 +141,9 @@ void tn__cuda_device_close(tn_plugin_device *device);
 tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                 tn_buffer **buffer);
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
+tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
+                              void **memory);
+void tn__cuda_host_free(tn_plugin_device *device, void *memory);
 tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *copy);
 
 /* queue.c */

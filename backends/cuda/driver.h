@@ -102,6 +102,9 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(memory_info, cuMemGetInfo_v2, (size_t *left, size_t *total))            \
     X(alloc, cuMemAlloc_v2, (tn_cu_pointer *pointer, size_t bytes))           \
     X(free, cuMemFree_v2, (tn_cu_pointer pointer))                            \
+    X(host_alloc, cuMemHostAlloc,                                            \
+      (void **out, size_t bytes, unsigned flags))                             \
+    X(host_free, cuMemFreeHost, (void *pointer))                              \
     X(to_device, cuMemcpyHtoDAsync_v2,                                        \
       (tn_cu_pointer dst, const void *src, size_t bytes,                      \
        tn_cu_stream stream))                                                  \

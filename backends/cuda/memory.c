@@ -39,6 +39,22 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
     free(buffer);
 }
 
+/* Page-locked: its copies run by themselves. */
+tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
+                              void **memory)
+{
+    tn_cu_result error = tn__cuda_enter(device);
+    if (!error)
+        error = tn__cu.host_alloc(memory, bytes ? (size_t)bytes : 1, 0);
+    return error ? tn__cuda_fail(device, "cuMemHostAlloc", error) : TN_OK;
+}
+
+void tn__cuda_host_free(tn_plugin_device *device, void *memory)
+{
+    if (!tn__cuda_enter(device))
+        tn__cu.host_free(memory);
+}
+
 /* Rows that lie one behind the other on both sides are one. */
 static bool is_flat(const tn_copy_args *c)
 {

@@ -41,6 +41,8 @@ static const tn_plugin plugin = {
     .event_query = tn__cuda_event_query,
     .queue_wait = tn__cuda_queue_wait,
     .extension = extension,
+    .host_alloc = tn__cuda_host_alloc,
+    .host_free = tn__cuda_host_free,
 };
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)

@@ -593,6 +593,12 @@ typedef struct tn_plugin {
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
     void (*shutdown)(void);
     const void *(*extension)(const char *name, uint32_t version);
+    /* Memory of the host that the device's copies read and write by
+     * themselves, while other queues work (page-locked). host_free waits for no
+     * copy. */
+    tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
+                            void **memory);
+    void (*host_free)(tn_plugin_device *device, void *memory);
 } tn_plugin;
 
 #define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension) /* frozen for ever */

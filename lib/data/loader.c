@@ -2,6 +2,7 @@
  * loader stands; the scope around each batch. */
 #include "dataset.h"
 #include "order.h"
+#include "upload.h"
 #include "workers.h"
 
 #include <base/error.h>
@@ -34,6 +35,8 @@ struct tn_loader {
     uint64_t epoch;    /* the running one; between loops the next one */
     int64_t next;      /* the batch of it that comes next */
     bool running;      /* a loop has begun the epoch and not ended it */
+    tn_device *device; /* where batches go; NULL: nowhere */
+    tn__upload *upload; /* owned; NULL until an epoch has workers, and device */
     tn__team *team;    /* owned; NULL where nothing is made ahead */
 };
 
@@ -41,6 +44,7 @@ static void destroy(tn__object *object)
 {
     tn_loader *loader = (tn_loader *)object;
     tn__team_stop(loader->team);
+    tn__upload_free(loader->upload);
     tn__unref(loader->set);
     tn__free(loader->sums);
     tn__free(loader->weights);
@@ -260,6 +264,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->replacement = all.replacement;
     loader->drop_last = all.drop_last;
     loader->workers = all.workers;
+    loader->device = all.device;
     loader->seed = all.seed;
     loader->base_count = all.order ? all.order_count : set->count;
     loader->drawn_count =
@@ -350,7 +355,14 @@ static int make_batch(void *context, int64_t k, tn_tensor **fields)
     int got = tn_dataset_batch(loader->set,
                                loader->order + k * loader->batch_size,
                                batch_samples(loader, k), fields);
-    return got >= 0 && tn__error_pending() ? tn_error_code() : got;
+    if (got >= 0 && tn__error_pending())
+        return tn_error_code();
+    if (loader->upload)
+        return tn__upload_send(loader->upload, k, fields, got);
+    for (int f = 0; loader->device && f < got; f++)
+        if (!(fields[f] = tn_to(fields[f], loader->device)))
+            return tn_error_code();
+    return got;
 }
 
 /* The same in the caller's thread, whose own stream of random numbers does not
@@ -407,6 +419,12 @@ static tn_status begin_epoch(tn_loader *loader)
     choose(loader);
     int64_t end = tn_loader_count(loader);
     if (loader->workers && loader->next < end) {
+        if (loader->device && !loader->upload)
+            loader->upload = tn__upload_new(
+                loader->device, tn__team_ahead(loader->workers));
+        if (loader->device && (!loader->upload ||
+                               tn__upload_restart(loader->upload) < 0))
+            return tn_error_code();
         loader->team = tn__team_start(loader->workers, loader->next, end,
                                       make_batch, loader);
         if (!loader->team && tn__error_pending())
@@ -464,6 +482,9 @@ static bool fill(tn_batch *batch, tn_loader *loader)
         return false;
     int got = loader->team ? tn__team_take(loader->team, batch->field)
                            : make_here(loader, batch->index, batch->field);
+    if (got >= 0 && loader->upload &&
+        tn__upload_taken(loader->upload, batch->index) < 0)
+        return false;
     if (got < 0)
         return false;
     batch->field_count = got;

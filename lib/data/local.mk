@@ -5,6 +5,7 @@ libtenon_la_SOURCES += \
 	lib/data/order.c lib/data/order.h \
 	lib/data/progress.c \
 	lib/data/text.c \
+	lib/data/upload.c lib/data/upload.h \
 	lib/data/workers.c lib/data/workers.h
 tenoninclude_HEADERS += include/tenon/data.h
 EXTRA_DIST += lib/data/README.md

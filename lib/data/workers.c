@@ -45,6 +45,11 @@ struct tn__team {
     int thread_count;
 };
 
+int64_t tn__team_ahead(int count)
+{
+    return (int64_t)count * SLOTS_PER_WORKER;
+}
+
 static void fill_slot(tn__team *team, int64_t k, slot *s)
 {
     tn_scope *scope = tn_scope_open();
@@ -121,7 +126,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
     team->process = getpid();
     team->next = team->taken = begin;
     team->end = end;
-    team->slot_count = (int64_t)count * SLOTS_PER_WORKER;
+    team->slot_count = tn__team_ahead(count);
     team->slot = tn__calloc((size_t)team->slot_count, sizeof *team->slot);
     team->thread = tn__calloc((size_t)count, sizeof *team->thread);
     if (!team->slot || !team->thread) {

@@ -17,6 +17,9 @@ typedef int (*tn__batch_maker)(void *context, int64_t k, tn_tensor **fields);
 tn__team *tn__team_start(int count, int64_t begin, int64_t end,
                          tn__batch_maker make, void *context);
 
+/* Batches that are made and not taken, at most. */
+int64_t tn__team_ahead(int count);
+
 /* The next batch, in order, as its maker made it: fields are owned by the open
  * scope, and a failure is recorded in this thread. */
 int tn__team_take(tn__team *team, tn_tensor **fields);

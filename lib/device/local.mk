@@ -7,6 +7,7 @@ libtenon_la_SOURCES += \
 	lib/device/probe.c lib/device/report.c \
 	lib/device/allocator.c lib/device/slab.c lib/device/large.c lib/device/holders.c \
 	lib/device/small.c \
+	lib/device/transfer.c lib/device/transfer.h \
 	lib/device/record.c lib/device/record.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h

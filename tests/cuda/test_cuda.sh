@@ -101,6 +101,13 @@ note <"$scratch/output"
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"
 
+# Batches that are copied while the device works: in order, whatever runs first.
+for seed in "" 1 2 3; do
+    succeeds "a loader's batches arrive${seed:+ (order $seed)}" \
+        env ${seed:+TENON_SIM_SEED=$seed} tests/data/test_upload
+    note <"$scratch/output"
+done
+
 # Of the other samples all that are quick here: layers, optimizers, schedules,
 # and one training run of five. `make check-cuda-full` runs the rest.
 succeeds "layers, optimizers, schedules, a training run: PyTorch's results" \

@@ -1,0 +1,138 @@
+/* transfer.c: see transfer.h. */
+#include "device/transfer.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+struct tn__transfer {
+    tn_device *device;
+    tn_queue *queue;      /* owned; used under lock */
+    pthread_mutex_t lock;
+};
+
+tn__transfer *tn__transfer_open(tn_device *device)
+{
+    const tn_plugin *plugin = device->plugin;
+    if (device->synchronous || !plugin->event_open || !plugin->event_record ||
+        !plugin->queue_wait || !plugin->host_alloc || !plugin->host_free)
+        return NULL;
+    tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
+    tn__error before;
+    tn__error_take(&before);
+    if (transfer && plugin->queue_open(device->handle, &transfer->queue)) {
+        tn__free(transfer);
+        transfer = NULL;
+    }
+    tn_error_clear();
+    tn__error_put(&before);
+    if (!transfer)
+        return NULL;
+    transfer->device = device;
+    pthread_mutex_init(&transfer->lock, NULL);
+    return transfer;
+}
+
+/* Words for a failure of the plugin. */
+static tn_status told(const tn__transfer *transfer, tn_status status)
+{
+    tn__error error;
+    if (!status)
+        return TN_OK;
+    tn__error_take(&error);
+    return tn__fail(status, "loader: %s: %s", transfer->device->name,
+                    error.code ? error.text : tn_status_name(status));
+}
+
+tn_status tn__transfer_sync(tn__transfer *transfer)
+{
+    tn_fault fault = {.size = sizeof fault};
+    pthread_mutex_lock(&transfer->lock);
+    tn_status status =
+        transfer->device->plugin->queue_sync(transfer->queue, &fault);
+    pthread_mutex_unlock(&transfer->lock);
+    return told(transfer, status);
+}
+
+void tn__transfer_close(tn__transfer *transfer)
+{
+    if (!transfer)
+        return;
+    transfer->device->plugin->queue_close(transfer->queue);
+    pthread_mutex_destroy(&transfer->lock);
+    tn__free(transfer);
+}
+
+void *tn__transfer_memory(tn__transfer *transfer, uint64_t bytes)
+{
+    void *memory = NULL;
+    tn_device *device = transfer->device;
+    tn_status status =
+        device->plugin->host_alloc(device->handle, bytes, &memory);
+    return told(transfer, status) ? NULL : memory;
+}
+
+void tn__transfer_memory_free(tn__transfer *transfer, void *memory)
+{
+    tn_device *device = transfer->device;
+    if (memory)
+        device->plugin->host_free(device->handle, memory);
+}
+
+tn_event *tn__transfer_event(tn__transfer *transfer)
+{
+    tn_event *event = NULL;
+    tn_device *device = transfer->device;
+    tn_status status = device->plugin->event_open(device->handle, &event);
+    return told(transfer, status) ? NULL : event;
+}
+
+void tn__transfer_event_close(tn__transfer *transfer, tn_event *event)
+{
+    if (event)
+        transfer->device->plugin->event_close(event);
+}
+
+tn_status tn__transfer_copy(tn__transfer *transfer,
+                            const tn__upload_copy *copy, int count,
+                            tn_event *after, tn_event *done)
+{
+    const tn_plugin *plugin = transfer->device->plugin;
+    pthread_mutex_lock(&transfer->lock);
+    tn_status status =
+        after ? plugin->queue_wait(transfer->queue, after) : TN_OK;
+    for (int i = 0; i < count && !status; i++) {
+        const tn_copy_args args = {
+            .size = sizeof args,
+            .direction = TN_COPY_TO_DEVICE,
+            .dst = copy[i].block->buffer,
+            .host = copy[i].memory,
+            .dst_offset = copy[i].block->offset + copy[i].offset,
+            .bytes = copy[i].bytes,
+            .rows = 1,
+        };
+        if (args.bytes)
+            status = plugin->copy(transfer->queue, &args);
+    }
+    if (!status)
+        status = plugin->event_record(transfer->queue, done);
+    pthread_mutex_unlock(&transfer->lock);
+    return told(transfer, status);
+}
+
+tn_status tn__transfer_mark(tn__transfer *transfer, tn_event *event)
+{
+    tn_device *device = transfer->device;
+    pthread_mutex_lock(&device->queue_lock);
+    tn_status status = device->plugin->event_record(device->queue, event);
+    pthread_mutex_unlock(&device->queue_lock);
+    return told(transfer, status);
+}
+
+tn_status tn__transfer_await(tn__transfer *transfer, tn_event *event)
+{
+    tn_device *device = transfer->device;
+    pthread_mutex_lock(&device->queue_lock);
+    tn_status status = device->plugin->queue_wait(device->queue, event);
+    pthread_mutex_unlock(&device->queue_lock);
+    return told(transfer, status);
+}
