@@ -76,8 +76,16 @@ tn_status tn__run_cdist(tn__call *call)
                         mode);
     if (by_product(a, b, p, mode))
         return tn__give(call, euclid_by_product(a, b));
-    tn_tensor *d = tn_sub(tn_unsqueeze(a, -2), tn_unsqueeze(b, -3));
-    return tn__give(call, norm_of(d, p, -1, false));
+    a = tn_unsqueeze(a, -2);
+    b = tn_unsqueeze(b, -3);
+    if (p == 1 && a && b) {
+        const tn_dims_list last = tn_dims(-1);
+        const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
+                                  tn__value_dims(&last),
+                                  tn__value_bool(false)};
+        return tn__give(call, tn__row(TN__OP_ID_DISTANCE_SUM, value, 4));
+    }
+    return tn__give(call, norm_of(tn_sub(a, b), p, -1, false));
 }
 
 tn_status tn__run_pdist(tn__call *call)

@@ -53,6 +53,21 @@ int main(void)
     tn_tensor *wild = tn_full(tn_dims(30, 2), (double)NAN);
     ok(tn_item(tn_all(tn_isnan(tn_cdist(wild, same)))) == 1,
        "NaN gives NaN");
+
+    /* p of 1: the differences of all pairs, 4 MiB, are not stored. */
+    tn_tensor *apart = tn_vector_norm(
+        tn_sub(tn_unsqueeze(tn_detach(x), -2), tn_unsqueeze(tn_detach(y), -3)),
+        .ord = 1, .dim = tn_dims(-1));
+    ok(farthest(tn_cdist(tn_detach(x), tn_detach(y), .p = 1), apart) == 0,
+       "p of 1: the norm of differences");
+    tn_tensor *many = tn_rand(tn_dims(256, 16));
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(NULL);
+    tn_memory(NULL, &before);
+    tn_cdist(many, many, .p = 1);
+    tn_memory(NULL, &after);
+    ok(after.peak_bytes - before.peak_bytes < 1 << 20,
+       "in %lld bytes", (long long)(after.peak_bytes - before.peak_bytes));
     ok(!tn_error(), "no error: %s", tn_error() ? tn_error() : "none");
     return done_testing();
 }
