@@ -28,8 +28,9 @@ static tn_tensor *place_numbers(tn_tensor *mask, tn_tensor *rank, int64_t size)
 {
     if (!mask || !rank)
         return NULL;
-    tn_tensor *fits = tn_logical_and(mask, tn_le_scalar(rank, size));
-    tn_tensor *at = tn_where_scalar(fits, tn_sub_scalar(rank, 1), size);
+    const tn_value value[] = {tn__value_tensor(mask), tn__value_tensor(rank),
+                              tn__value_int(size)};
+    tn_tensor *at = tn__row(TN__OP_ID_TRUE_PLACE, value, 3);
     tn_tensor *places = tn_full(tn_dims(tn__size_add(size, 1)), -1,
                                 .dtype = TN_I64,
                                 .device = mask->storage->device);
@@ -54,6 +55,8 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
                              int dim)
 {
     int64_t below = 1;
+    if (ndim == 1)
+        return number;
     for (int d = dim + 1; d < ndim; d++)
         below = tn__size_mul(below, shape[d] ? shape[d] : 1);
     const tn_value value[] = {tn__value_tensor(number), tn__value_int(below),

@@ -273,11 +273,12 @@ static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                               .device = device);
     tn_tensor *to = tn_full((tn_dims_list){0}, high, .dtype = x->dtype,
                             .device = device);
-    tn_tensor *inside = tn_logical_and(tn_ge(x, from), tn_le(x, to));
-    tn_tensor *steps = tn_mul_scalar(tn_sub(x, from), bins);
-    tn_tensor *place = tn_clamp_max_scalar(
-        tn_to_dtype(tn_div(steps, tn_sub(to, from)), TN_I64), bins - 1);
-    place = tn_masked_fill_scalar(place, tn_logical_not(inside), bins);
+    tn_tensor *steps = tn_div(tn_mul_scalar(tn_sub(x, from), bins),
+                              tn_sub(to, from));
+    const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(from),
+                              tn__value_tensor(to), tn__value_tensor(steps),
+                              tn__value_int(bins)};
+    tn_tensor *place = steps ? tn__row(TN__OP_ID_BIN_BETWEEN, value, 5) : NULL;
     return count_bins(place, bins, NULL, x ? x->dtype : TN_F32);
 }
 
