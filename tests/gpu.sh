@@ -84,8 +84,12 @@ if [ -n "$pack" ]; then
         "$name/.libs" "$name/tenon-1" \( -type f -o -type l \) \
         ! -name '*.o' ! -name '*.lo' ! -name '*.a' ! -name '*.la' \
         ! -name '*.log' ! -name '*.trs' ! -path '*/cache/*' >"$pack.list"
-    tar -czf "$pack" -T "$pack.list" tests/gpu.sh tests/tap.sh data bench/*.py
-    rm -f "$pack.list"
+    mkdir "$pack.tree" || exit 1
+    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh data bench/*.py |
+        tar -xf - -C "$pack.tree"
+    find "$pack.tree" -type f -perm -100 -exec strip {} + 2>/dev/null
+    tar -czf "$pack" -C "$pack.tree" .
+    rm -rf "$pack.list" "$pack.tree"
     ls -l "$pack"
     exit
 fi
