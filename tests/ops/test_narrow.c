@@ -84,6 +84,8 @@ static void test_losses(void)
     tn_tensor *y = tn_to_dtype(tn_randint(0, 6, tn_dims(4, 8)), TN_I64);
     tn_tensor *w = tn_to_dtype(tn_rand(tn_dims(6)), TN_BF16);
     tn_tensor *wide = tn_to_dtype(x, TN_F64), *ww = tn_to_dtype(w, TN_F64);
+    tn_tensor *w0 = tn_to_dtype(tn_randn(tn_dims(8)), TN_BF16);
+    tn_tensor *ww0 = tn_to_dtype(w0, TN_F64);
     static const char *const reduction[] = {"none", "sum", "mean"};
     for (int i = 0; i < 3; i++) {
         near(tn_nll_loss(x, y, .weight = w, .reduction = reduction[i]),
@@ -93,6 +95,9 @@ static void test_losses(void)
              tn_cross_entropy(wide, y, .weight = ww,
                               .reduction = reduction[i]),
              1.0 / 256, "cross_entropy, likewise");
+        near(tn_poisson_nll_loss(x, w0, .reduction = reduction[i]),
+             tn_poisson_nll_loss(wide, ww0, .reduction = reduction[i]),
+             1.0 / 256, "poisson_nll_loss, likewise");
     }
 }
 
