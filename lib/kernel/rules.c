@@ -22,7 +22,8 @@ static const rule rules[] = {
     {TN_K_SUB, 0, {"g", "-g"}},
     {TN_K_MUL, 0, {"g * b", "g * a"}},
     {TN_K_DIV, 0, {"g / b", "-(g / b * y)"}},
-    {TN_K_REM, 0, {"g", "-(g * trunc(a / b))"}},
+    /* a / b may round to the next whole number; a - y does not */
+    {TN_K_REM, 0, {"g", "-(g * rint((a - y) / b))"}},
     {TN_K_FMA, 0, {"g * b", "g * a", "g"}},
     {TN_K_NEG, 0, {"-g"}},
     {TN_K_ABS, 0, {"where(a < 0, -g, where(a > 0, g, 0))"}},

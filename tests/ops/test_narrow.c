@@ -170,6 +170,33 @@ static void test_roundings(void)
          "unravel_index: 2^63 - 1 elements are not too many");
 }
 
+/* The arguments of different dtypes, or signs and infinities among them. */
+static void test_arguments(void)
+{
+    tn_tensor *x = NUMBERS(TN_F64, 2.5, -1, .25);
+    tn_tensor *t1 = NUMBERS(TN_F32, -7, .3, 9);
+    tn_tensor *t2 = NUMBERS(TN_F32, 1.9, .7, -3);
+    tn_tensor *w1 = tn_to_dtype(t1, TN_F64), *w2 = tn_to_dtype(t2, TN_F64);
+    near(tn_addcdiv(x, t1, t2), tn_addcdiv(x, w1, w2), 0,
+         "addcdiv: divides in the dtype of the result");
+    near(tn_addcmul(x, t1, t2, .value = 3), tn_addcmul(x, w1, w2, .value = 3),
+         0, "addcmul, likewise");
+    near(tn_atan2(NUMBERS(TN_F64, 1, 0, -1, 2), NUMBERS(TN_F64, INFINITY, -0.0,
+                                                       -INFINITY, 0)),
+         NUMBERS(TN_F64, 0, 3.14159265358979, -3.14159265358979,
+                 1.5707963267949),
+         1e-14, "atan2: of infinities and -0");
+    near(tn_pow(NUMBERS(TN_I64, 0, 1, -1, -1, 3, 3), NUMBERS(TN_I64, -1, -5,
+                                                            -3, -4, -2, 3)),
+         NUMBERS(TN_I64, 0, 1, -1, 1, 0, 27), 0,
+         "pow: whole numbers to negative powers");
+    x = NUMBERS(TN_F64, -.25);
+    tn_tensor *y = tn_requires_grad(NUMBERS(TN_F64, -.001));
+    tn_status status = tn_backward(tn_remainder(x, y));
+    near(status < 0 ? NULL : tn_tensor_grad(y), NUMBERS(TN_F64, -249), 0,
+         "remainder's gradient: the quotient that was taken off");
+}
+
 int main(void)
 {
     plan_later();
@@ -179,6 +206,7 @@ int main(void)
     test_losses();
     test_gradients();
     test_roundings();
+    test_arguments();
     tn_scope_close(scope);
     return done_testing();
 }
