@@ -56,9 +56,11 @@ struct tn_plugin_device {
     int driver_version; /* 13000: 13.0 */
     pthread_mutex_t build_lock; /* each kernel is built once */
     _Atomic(tn_cuda_table *) kernels; /* owned; NULL: none yet */
+    _Atomic uint64_t peers; /* a bit for each device that was copied from */
 };
 
 struct tn_buffer {
+    const tn_plugin_device *device;
     tn_cu_pointer pointer; /* owned */
     uint64_t bytes;
 };

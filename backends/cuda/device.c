@@ -48,7 +48,7 @@ static void describe(tn_cuda_listed *l)
     tn__cu.device_name(name, sizeof name, l->device);
     tn__cu.device_memory(&bytes, l->device);
     info->kind = TN_KIND_GPU;
-    info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT;
+    info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT | TN_CAP_PEER;
     info->align = 256; /* of cuMemAlloc */
     info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
                            1u << TN_I64 | 1u << TN_BOOL;

@@ -113,6 +113,11 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(on_device, cuMemcpyDtoDAsync_v2,                                        \
       (tn_cu_pointer dst, tn_cu_pointer src, size_t bytes,                    \
        tn_cu_stream stream))                                                  \
+    X(from_peer, cuMemcpyPeerAsync,                                           \
+      (tn_cu_pointer dst, tn_cu_context dst_context, tn_cu_pointer src,       \
+       tn_cu_context src_context, size_t bytes, tn_cu_stream stream))         \
+    X(peer_enable, cuCtxEnablePeerAccess,                                     \
+      (tn_cu_context peer, unsigned flags))                                   \
     X(copy_rectangle, cuMemcpy2DAsync_v2,                                     \
       (const tn_cu_rectangle *rectangle, tn_cu_stream stream))                \
     X(fill, cuMemsetD8Async,                                                  \

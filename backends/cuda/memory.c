@@ -13,6 +13,7 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     tn_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+    buffer->device = device;
     tn_cu_result error = tn__cuda_enter(device);
     if (!error)
         error = tn__cu.alloc(&buffer->pointer, bytes ? (size_t)bytes : 1);
@@ -62,7 +63,22 @@ static bool is_flat(const tn_copy_args *c)
            (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
 }
 
-static tn_cu_result copy_flat(tn_cu_stream stream, const tn_copy_args *c,
+/* From another device. The first time its memory is opened to this one; where
+ * that cannot be, the driver carries the bytes through the host. */
+static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
+                              const tn_copy_args *c, uint64_t dst,
+                              uint64_t src, uint64_t bytes)
+{
+    const tn_plugin_device *peer = c->src->device;
+    const uint64_t bit = 1ull << (peer->listed->device & 63);
+    if (!(atomic_fetch_or(&device->peers, bit) & bit))
+        tn__cu.peer_enable(peer->context, 0);
+    return tn__cu.from_peer(c->dst->pointer + dst, device->context,
+                            c->src->pointer + src, peer->context,
+                            (size_t)bytes, stream);
+}
+
+static tn_cu_result copy_flat(tn_plugin_device *device, tn_cu_stream stream, const tn_copy_args *c,
                               void *host, uint64_t dst, uint64_t src,
                               uint64_t bytes)
 {
@@ -70,6 +86,8 @@ static tn_cu_result copy_flat(tn_cu_stream stream, const tn_copy_args *c,
     case TN_COPY_TO_DEVICE:
         return tn__cu.to_device(c->dst->pointer + dst, host, (size_t)bytes,
                                 stream);
+    case TN_COPY_PEER:
+        return copy_peer(device, stream, c, dst, src, bytes);
     case TN_COPY_TO_HOST:
         return tn__cu.to_host(host, c->src->pointer + src, (size_t)bytes,
                               stream);
@@ -106,13 +124,14 @@ static tn_cu_result copy_rectangle(tn_cu_stream stream, const tn_copy_args *c)
     return tn__cu.copy_rectangle(&r, stream);
 }
 
-static tn_cu_result copy_rows(tn_cu_stream stream, const tn_copy_args *c)
+static tn_cu_result copy_rows(tn_plugin_device *device, tn_cu_stream stream,
+                              const tn_copy_args *c)
 {
     tn_cu_result error = 0;
     uint64_t host_pitch =
         c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
     for (uint64_t row = 0; row < c->rows && !error; row++)
-        error = copy_flat(stream, c,
+        error = copy_flat(device, stream, c,
                           c->host ? (char *)c->host + row * host_pitch : NULL,
                           c->dst_offset + row * c->dst_pitch,
                           c->src_offset + row * c->src_pitch, c->bytes);
@@ -125,12 +144,12 @@ tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
         return TN_OK;
     tn_cu_result error = tn__cuda_enter(queue->device);
     if (!error && is_flat(c))
-        error = copy_flat(queue->stream, c, c->host, c->dst_offset,
+        error = copy_flat(queue->device, queue->stream, c, c->host, c->dst_offset,
                           c->src_offset, c->rows * c->bytes);
-    else if (!error && is_rectangle(c))
+    else if (!error && c->direction != TN_COPY_PEER && is_rectangle(c))
         error = copy_rectangle(queue->stream, c);
     else if (!error)
-        error = copy_rows(queue->stream, c);
+        error = copy_rows(queue->device, queue->stream, c);
     if (error)
         return tn__cuda_fail(queue->device, "a copy", error);
     return tn__cuda_queue_given(queue, c->tag);

@@ -343,7 +343,13 @@ typedef struct tn_sort_args {
     uint64_t tag;
 } tn_sort_args;
 
-enum { TN_COPY_TO_DEVICE, TN_COPY_TO_HOST, TN_COPY_ON_DEVICE };
+enum {
+    TN_COPY_TO_DEVICE,
+    TN_COPY_TO_HOST,
+    TN_COPY_ON_DEVICE,
+    TN_COPY_PEER /* TN_CAP_PEER: src is a buffer of another device of the
+                  * plugin, whose work is done; the queue is of dst's */
+};
 typedef struct tn_copy_args {
     uint32_t size, direction;
     tn_buffer *dst, *src; /* the one on the host side is NULL */
@@ -461,7 +467,8 @@ enum { TN_KIND_CPU, TN_KIND_GPU, TN_KIND_ACCELERATOR, TN_KIND_SIMULATED };
 enum {
     TN_CAP_HOST_VISIBLE = 1, /* buffer_map gives a pointer the CPU may use */
     TN_CAP_ASYNC = 2,
-    TN_CAP_BIT_EXACT = 4 /* programs give the reference's bits */
+    TN_CAP_BIT_EXACT = 4, /* programs give the reference's bits */
+    TN_CAP_PEER = 8 /* copies between the plugin's devices: TN_COPY_PEER */
 };
 
 typedef struct tn_device_info {

@@ -525,6 +525,29 @@ static tn_status copy_staged(tn_device *to, tn__block *dst, uint64_t dst_offset,
     return status;
 }
 
+/* By the plugin, from device to device. Both wait: src may be given to others
+ * of its device when this returns. */
+static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
+                           tn_device *from, tn__block *src,
+                           uint64_t src_offset, uint64_t bytes)
+{
+    static const char what[] = "copy between devices";
+    tn_copy_args copy = {.direction = TN_COPY_PEER,
+                         .dst = dst->buffer,
+                         .src = src->buffer,
+                         .dst_offset = dst->offset + dst_offset,
+                         .src_offset = src->offset + src_offset,
+                         .bytes = bytes};
+    tn_status status = tn__record_refuse_host(to, what);
+    if (!status)
+        status = tn__record_refuse_host(from, what);
+    if (!status)
+        status = tn_synchronize(from);
+    if (!status)
+        status = copy_now(to, &copy, what);
+    return status ? status : tn_synchronize(to);
+}
+
 tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
                           tn_device *from, tn__block *src, uint64_t src_offset,
                           uint64_t bytes)
@@ -538,6 +561,8 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
                              .bytes = bytes};
         return tn__device_copy_again(to, &copy, "copy on the device");
     }
+    if (to->plugin == from->plugin && to->info.caps & TN_CAP_PEER)
+        return copy_peer(to, dst, dst_offset, from, src, src_offset, bytes);
     /* What one side can read or write in place needs no stage. A device's
      * memory is only looked at when its work is done. */
     if (from->host_visible) {

@@ -107,6 +107,49 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
+/* A copy that is recorded and run, from page-locked memory. */
+static bool replays_work(const by_hand *h)
+{
+    const tn_plugin *p = h->plugin;
+    const tn_graph_replay_extension *graph = p->extension("graph-replay", 1);
+    tn_buffer *buffer = NULL;
+    tn_recorded *recorded = NULL;
+    void *locked = NULL;
+    tn_copy_args copy = {.size = sizeof copy,
+                         .direction = TN_COPY_TO_DEVICE,
+                         .bytes = 48,
+                         .rows = 1};
+    uint32_t back[12] = {0};
+    bool works = p->buffer_alloc(h->device, 96, &buffer) == 0 &&
+                 p->host_alloc(h->device, 48, &locked) == 0;
+    if (works)
+        memcpy(locked, numbers, sizeof numbers);
+    copy.dst = buffer;
+    copy.host = locked;
+    works = works && p->copy(h->queue, &copy) == 0;
+    copy.direction = TN_COPY_ON_DEVICE;
+    copy.src = buffer;
+    copy.host = NULL;
+    copy.dst_offset = 48;
+    if (works && (works = graph->begin(h->queue) == 0)) {
+        works = p->copy(h->queue, &copy) == 0;
+        works = graph->end(h->queue, &recorded) == 0 && works;
+    }
+    works = works && graph->run(h->queue, recorded, 0) == 0 &&
+            by_hand_copy(h, buffer, 48, back, 48, false) == 0 &&
+            memcmp(back, numbers, sizeof back) == 0;
+    tn_fault fault = {.size = sizeof fault};
+    if (!works)
+        p->queue_sync(h->queue, &fault);
+    if (recorded)
+        graph->release(h->device, recorded);
+    if (locked)
+        p->host_free(h->device, locked);
+    if (buffer)
+        p->buffer_free(h->device, buffer);
+    return works;
+}
+
 /* From opening a device to closing it. */
 static bool works(void)
 {
@@ -115,7 +158,8 @@ static bool works(void)
     plugin.queue = NULL;
     bool right = p->device_open(0, &plugin.device) == 0 &&
                  p->queue_open(plugin.device, &plugin.queue) == 0 &&
-                 copies_work(&plugin) && kernels_work(&plugin);
+                 copies_work(&plugin) && kernels_work(&plugin) &&
+                 replays_work(&plugin);
     if (plugin.queue)
         p->queue_close(plugin.queue);
     if (plugin.device)
@@ -143,6 +187,8 @@ static void print_what_happens(void)
                                        NULL};
     static const char *const gives_back[] = {
         "cuMemFree_v2",   "cuStreamDestroy_v2", "cuEventDestroy_v2",
+        "cuGraphDestroy", "cuGraphExecDestroy", "cuMemFreeHost",
+        "cuStreamEndCapture",
         "cuModuleUnload", "cuCtxSetCurrent",    "cuDevicePrimaryCtxRelease_v2",
         NULL};
     char said[4096];

@@ -231,6 +231,32 @@ tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
     return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
 }
 
+EXPORT tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags);
+tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags)
+{
+    ENTER(true);
+    return sim_leave(peer == sim_current() || flags ? TN_CU_INVALID_VALUE : 0);
+}
+
+EXPORT tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
+                                      tn_cu_pointer src, tn_cu_context from,
+                                      size_t bytes, tn_cu_stream stream);
+tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
+                               tn_cu_pointer src, tn_cu_context from,
+                               size_t bytes, tn_cu_stream stream)
+{
+    ENTER(true);
+    tn_cu_result error = 0;
+    if (sim_memory_device(dst) != to->device ||
+        sim_memory_device(src) != from->device) {
+        sim_say("a copy from device %d to device %d of memory of %d and %d",
+                from->device, to->device, sim_memory_device(src),
+                sim_memory_device(dst));
+        error = TN_CU_INVALID_VALUE;
+    }
+    return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
+}
+
 EXPORT tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r,
                                        tn_cu_stream stream);
 tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
