@@ -139,7 +139,8 @@ stage_dist() {
 
 # OpenCL's host code, on a device of PoCL's. Without looking for leaks: the
 # compiler in the driver has some of its own.
-asan_opencl_tests="tests/opencl/test_opencl tests/device/test_primitives
+asan_opencl_tests="tests/opencl/test_opencl tests/opencl/test_matmul
+    tests/device/test_primitives
     tests/tensor/test_tensor tests/ops/test_calls"
 
 # clang where it is: its warnings are errors here, gcc's in the tsan stage.
