@@ -181,16 +181,12 @@ tn_tensor *tn__unstage(const tn__staged *s, const tn_tensor *x, int64_t rows,
     if (!as_vector)
         shape[ndim++] = columns;
     size_t count = (size_t)(s->batch * rows * columns);
-    char *turned = tn__alloc(count ? count * s->element : 1), *to = turned;
+    char *turned = tn__alloc(count ? count * s->element : 1);
     if (!turned)
         return NULL;
-    for (int64_t k = 0; k < s->batch && count; k++) {
-        const char *from = tn__staged_at(s, k);
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++, to += s->element)
-                memcpy(to, from + (size_t)(j * s->rows + i) * s->element,
-                       s->element);
-    }
+    const int64_t part[] = {s->batch, rows, columns};
+    const int64_t stride[] = {(int64_t)s->rows * s->columns, 1, s->rows};
+    tn__host_gather(s->data, turned, s->element, 3, part, stride);
     tn_tensor *out = to_device(turned, s->single ? TN_F32 : TN_F64, x, ndim,
                                shape, what);
     tn__free(turned);

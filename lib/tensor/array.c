@@ -110,22 +110,47 @@ int64_t tn__element_int(tn_dtype dtype, const void *element)
 
 /* ---- strided walks on the host --------------------------------------------- */
 
+/* n elements, step bytes from one to the next; sizes known to the compiler make
+ * an element a move instead of a call. */
+#define LINE(bytes)                                                           \
+    case bytes:                                                               \
+        for (int64_t i = 0; i < n; i++, at += step, flat += bytes)            \
+            memcpy(in ? at : flat, in ? flat : at, bytes);                    \
+        return flat;
+static char *walk_line(char *at, char *flat, size_t element, int64_t n,
+                       int64_t step, bool in)
+{
+    switch (element) {
+        LINE(1)
+        LINE(2)
+        LINE(4)
+    default:
+        LINE(8)
+    }
+}
+
 /* Copies between the strided view at `at` and the row-major array at `flat`;
  * in: from flat into the view. Returns the end of what was used of flat. */
 static char *walk(char *at, char *flat, size_t element, int ndim,
                   const int64_t *shape, const int64_t *stride, bool in)
 {
     if (ndim == 0) {
-        if (in)
-            memcpy(at, flat, element);
-        else
-            memcpy(flat, at, element);
+        memcpy(in ? at : flat, in ? flat : at, element);
         return flat + element;
     }
+    if (ndim == 1)
+        return walk_line(at, flat, element, shape[0],
+                         stride[0] * (int64_t)element, in);
     for (int64_t i = 0; i < shape[0]; i++)
         flat = walk(at + i * stride[0] * (int64_t)element, flat, element,
                     ndim - 1, shape + 1, stride + 1, in);
     return flat;
+}
+
+void tn__host_gather(const void *at, void *flat, size_t element, int ndim,
+                     const int64_t *shape, const int64_t *stride)
+{
+    walk((char *)(uintptr_t)at, flat, element, ndim, shape, stride, false);
 }
 
 tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
