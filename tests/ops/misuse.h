@@ -11,7 +11,7 @@
  *   that stand for faults of the library;
  * - a result is a tensor whose elements lie in its memory, and no error is
  *   pending;
- * - it is over within a second of computing.
+ * - it is over within five seconds of computing.
  *
  * That nothing crashes, and no sanitizer speaks, is seen by the program's going
  * on to its end. */
