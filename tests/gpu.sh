@@ -154,8 +154,11 @@ part_golden() {
     "$(program tests/golden/run)" $samples
 }
 
-# Programs that are about another plugin pass here as anywhere.
+# Programs that are about another plugin pass here as anywhere. Many look at an
+# error right after its call: so each piece of work is waited for.
 part_suite() {
+    TENON_CUDA_BLOCKING=1
+    export TENON_CUDA_BLOCKING
     failed=0
     for test in tests/*/test_*; do
         case $test in

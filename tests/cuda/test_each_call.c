@@ -1,6 +1,7 @@
 /* Each call of the driver fails in turn, from the listing of devices to the
  * closing of one: the plugin says so or does without, gives back what it has,
  * and works when it is asked again. */
+#include "../../backends/cuda/driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"
 
@@ -15,16 +16,17 @@ enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, LAUNCH_FAILED = 719 };
 static by_hand plugin;
 static const uint32_t numbers[12] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
 
-/* Rows of 8 bytes with a gap, from the first half of a buffer to its second. */
-static tn_status copy_rows(const by_hand *h, tn_buffer *buffer)
+/* Rows with a gap from a buffer's beginning to further on. */
+static tn_status copy_rows(const by_hand *h, tn_buffer *buffer, uint64_t to,
+                           uint64_t bytes, uint64_t rows)
 {
     const tn_copy_args copy = {.size = sizeof copy,
                                .direction = TN_COPY_ON_DEVICE,
                                .dst = buffer,
                                .src = buffer,
-                               .dst_offset = 48,
-                               .bytes = 8,
-                               .rows = 4,
+                               .dst_offset = to,
+                               .bytes = bytes,
+                               .rows = rows,
                                .dst_pitch = 12,
                                .src_pitch = 12};
     return h->plugin->copy(h->queue, &copy);
@@ -36,20 +38,21 @@ static bool copies_work(const by_hand *h)
     const tn_plugin *p = h->plugin;
     tn_buffer *buffer = NULL;
     tn_event *event = NULL;
-    uint32_t back[24] = {0}, done = 0;
-    bool works = p->buffer_alloc(h->device, 96, &buffer) == 0 &&
+    uint32_t back[36] = {0}, done = 0;
+    bool works = p->buffer_alloc(h->device, sizeof back, &buffer) == 0 &&
                  p->event_open(h->device, &event) == 0 &&
                  by_hand_copy(h, buffer, 0, (void *)(uintptr_t)numbers,
                               sizeof numbers, true) == 0 &&
                  by_hand_copy(h, buffer, 48, back, 48, true) == 0 &&
-                 copy_rows(h, buffer) == 0 &&
+                 copy_rows(h, buffer, 48, 8, 4) == 0 &&
+                 copy_rows(h, buffer, 96, 48, 1) == 0 &&
                  p->event_record(h->queue, event) == 0 &&
                  p->queue_wait(h->queue, event) == 0;
     while (works && !done)
         works = p->event_query(event, &done) == 0;
-    works = works && by_hand_copy(h, buffer, 0, back, 96, false) == 0;
+    works = works && by_hand_copy(h, buffer, 0, back, sizeof back, false) == 0;
     for (int i = 0; i < 12 && works; i++)
-        works = back[i] == numbers[i] &&
+        works = back[i] == numbers[i] && back[24 + i] == numbers[i] &&
                 back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
     if (event)
         p->event_close(event);
@@ -107,46 +110,53 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
-/* A copy that is recorded and run, from page-locked memory. */
-static bool replays_work(const by_hand *h)
+/* A scan that is recorded and run twice, from page-locked memory. */
+static bool graphs_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
     const tn_graph_replay_extension *graph = p->extension("graph-replay", 1);
-    tn_buffer *buffer = NULL;
+    tn_buffer *from = NULL, *to = NULL;
     tn_recorded *recorded = NULL;
-    void *locked = NULL;
-    tn_copy_args copy = {.size = sizeof copy,
-                         .direction = TN_COPY_TO_DEVICE,
-                         .bytes = 48,
-                         .rows = 1};
-    uint32_t back[12] = {0};
-    bool works = p->buffer_alloc(h->device, 96, &buffer) == 0 &&
-                 p->host_alloc(h->device, 48, &locked) == 0;
-    if (works)
-        memcpy(locked, numbers, sizeof numbers);
-    copy.dst = buffer;
-    copy.host = locked;
-    works = works && p->copy(h->queue, &copy) == 0;
-    copy.direction = TN_COPY_ON_DEVICE;
-    copy.src = buffer;
-    copy.host = NULL;
-    copy.dst_offset = 48;
-    if (works && (works = graph->begin(h->queue) == 0)) {
-        works = p->copy(h->queue, &copy) == 0;
-        works = graph->end(h->queue, &recorded) == 0 && works;
-    }
-    works = works && graph->run(h->queue, recorded, 0) == 0 &&
-            by_hand_copy(h, buffer, 48, back, 48, false) == 0 &&
-            memcmp(back, numbers, sizeof back) == 0;
     tn_fault fault = {.size = sizeof fault};
-    if (!works)
-        p->queue_sync(h->queue, &fault);
+    void *memory = NULL;
+    float *number = NULL;
+    bool works = graph && p->host_alloc(h->device, 400, &memory) == 0 &&
+                 p->buffer_alloc(h->device, 400, &from) == 0 &&
+                 p->buffer_alloc(h->device, 400, &to) == 0;
+    if (works)
+        number = memory;
+    for (int i = 0; i < 100 && works; i++)
+        number[i] = 1;
+    const tn_strided in = {from, 0, TN_F32, 1, {1}};
+    const tn_strided out = {to, 0, TN_F32, 1, {1}};
+    const tn_scan_args scan = {.size = sizeof scan,
+                               .ndim = 1,
+                               .kind = TN_REDUCE_SUM,
+                               .extent = {100},
+                               .in = in,
+                               .out = out};
+    works = works && by_hand_copy(h, from, 0, number, 400, true) == 0 &&
+            p->scan(h->queue, &scan) == 0 &&
+            p->queue_sync(h->queue, &fault) == 0 &&
+            graph->begin(h->queue) == 0;
+    if (works) {
+        tn_status status = p->scan(h->queue, &scan);
+        works = graph->end(h->queue, &recorded) == 0 && status == 0;
+    }
+    works = works && graph->run(h->queue, recorded, 1) == 0 &&
+            graph->run(h->queue, recorded, 2) == 0;
+    p->queue_sync(h->queue, &fault);
+    works = works && by_hand_copy(h, to, 0, number, 400, false) == 0;
+    for (int i = 0; i < 100 && works; i++)
+        works = number[i] == (float)(i + 1);
     if (recorded)
         graph->release(h->device, recorded);
-    if (locked)
-        p->host_free(h->device, locked);
-    if (buffer)
-        p->buffer_free(h->device, buffer);
+    if (from)
+        p->buffer_free(h->device, from);
+    if (to)
+        p->buffer_free(h->device, to);
+    if (memory)
+        p->host_free(h->device, memory);
     return works;
 }
 
@@ -159,7 +169,7 @@ static bool works(void)
     bool right = p->device_open(0, &plugin.device) == 0 &&
                  p->queue_open(plugin.device, &plugin.queue) == 0 &&
                  copies_work(&plugin) && kernels_work(&plugin) &&
-                 replays_work(&plugin);
+                 graphs_work(&plugin);
     if (plugin.queue)
         p->queue_close(plugin.queue);
     if (plugin.device)
@@ -187,10 +197,9 @@ static void print_what_happens(void)
                                        NULL};
     static const char *const gives_back[] = {
         "cuMemFree_v2",   "cuStreamDestroy_v2", "cuEventDestroy_v2",
-        "cuGraphDestroy", "cuGraphExecDestroy", "cuMemFreeHost",
-        "cuStreamEndCapture",
-        "cuModuleUnload", "cuCtxSetCurrent",    "cuDevicePrimaryCtxRelease_v2",
-        NULL};
+        "cuModuleUnload", "cuGraphDestroy",     "cuGraphExecDestroy",
+        "cuMemFreeHost",  "cuStreamEndCapture", "cuCtxSetCurrent",
+        "cuDevicePrimaryCtxRelease_v2", NULL};
     char said[4096];
     sim_fail(NULL, call, error_given);
     bool first = works();
@@ -220,6 +229,44 @@ static void print_reason(void)
     printf("%s", works() ? "" : by_hand_failure());
 }
 
+/* The driver's functions, and those that no failure is told to: they ask for
+ * nothing, or are called after a failure. */
+static const char *const functions[] = {
+#define NAME(field, symbol, parameters) #symbol,
+    TN_CUDA_DRIVER_MAP(NAME)
+#undef NAME
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+static bool has_failed[FUNCTIONS];
+
+static void note_failed(const char *line)
+{
+    for (int i = 0; i < FUNCTIONS; i++) {
+        size_t length = strlen(functions[i]);
+        if (!strncmp(line, functions[i], length) && line[length] == ':')
+            has_failed[i] = true;
+    }
+}
+
+static void test_all_failed(void)
+{
+    static const char *const others[] = {
+        "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
+        "cuMemGetInfo_v2",
+        /* of two devices: not walked here */
+        "cuMemcpyPeerAsync", "cuCtxEnablePeerAccess", NULL};
+    int missing = 0;
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (!has_failed[i] && !is_one_of(functions[i], others)) {
+            note("%s has not failed", functions[i]);
+            missing++;
+        }
+    is_int(missing, 0, "each of the %d functions of driver.h has failed, but "
+                       "for five that cannot or are asked after a failure and "
+                       "two of peers",
+           FUNCTIONS);
+}
+
 /* What the lines of one error have in common. */
 typedef struct tally {
     const char *text; /* in a line */
@@ -240,6 +287,7 @@ static void test_error(int error, const char *name)
         bool wrong = false;
         if (!*line)
             break;
+        note_failed(line);
         for (size_t i = 0; i < count; i++) {
             bool is_so = strstr(line, tallies[i].text) != NULL;
             tallies[i].count += is_so;
@@ -280,5 +328,6 @@ int main(int argc, char **argv)
     test_error(OUT_OF_MEMORY, "out of memory");
     test_error(INVALID_VALUE, "invalid value");
     test_error(LAUNCH_FAILED, "launch failed");
+    test_all_failed();
     return done_testing();
 }

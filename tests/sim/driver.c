@@ -438,7 +438,10 @@ tn_cu_result cuModuleUnload(tn_cu_module module)
 {
     ENTER(true);
     tn_cu_result error = sim_handle_check(module, "module", true);
-    if (!error && sim_is_used(module)) {
+    if (!error && sim_graph_uses(module)) {
+        sim_say("a module is unloaded, of which a graph has a launch");
+        error = SIM_FOUND;
+    } else if (!error && sim_is_used(module)) {
         sim_say("a module is unloaded, of which a launch waits");
         error = module->handle.context->sticky = SIM_FOUND;
     }
