@@ -12,7 +12,7 @@ libtenon_la_SOURCES += \
 	lib/base/scope.c \
 	lib/base/thread.c lib/base/thread.h \
 	lib/base/timeline.c lib/base/timeline.h \
-	lib/base/user_object.c lib/base/fpu.h lib/base/hash.h \
+	lib/base/user_object.c lib/base/fpu.h lib/base/guard.h lib/base/hash.h \
 	lib/base/dtype.c
 EXTRA_DIST += lib/base/README.md
 check_PROGRAMS += tests/base/test_error tests/base/test_dtype \

@@ -76,12 +76,6 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
  * after that. program must live as long as the process. */
 tn_built *tn__device_built(tn_device *device, const tn_program *program);
 
-/* The index extent of an operand that is read where a kernel asks whether it
- * may go on: no tensor has it, so its fault cannot be taken for another. The
- * index says what is wrong: a divisor is 0, a number is outside [0, 1]. */
-#define TN__GUARD_EXTENT INT64_MAX
-enum { TN__GUARD_ZERO = -1, TN__GUARD_FRACTION = -2 };
-
 /* On TN_ERR_INDEX *fault has the details and nothing is recorded (the caller
  * words the message: it knows the operator); other failures are recorded here.
  * fault->operand is TN_NONE if the details are lost: another thread, at fault

@@ -6,6 +6,7 @@
 #include "device/record.h"
 #include "device/registry.h"
 
+#include "base/guard.h"
 #include "base/memory.h"
 #include "base/platform.h"
 #include "base/timeline.h"

@@ -43,7 +43,7 @@ const char *tn__def_param_name(const tn__def *def, int i);
 /* ---- typed kernels ---------------------------------------------------- */
 
 /* A guard is a load that asks whether what it loads may be used: an index of 0
- * if so, one of TN__GUARD_ZERO .. (device.h) if not. Its operand has index
+ * if so, one of base/guard.h if not. Its operand has index
  * stride 0 and TN__GUARD_EXTENT.
  * A flag of a LOAD's sub that programs do not have. */
 #define TN__LOAD_GUARD 2

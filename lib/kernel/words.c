@@ -1,7 +1,7 @@
 /* words.c: the types of operators and built-in words. */
 #include <assert.h>
 
-#include "device/device.h"
+#include "base/guard.h"
 #include "kernel/type.h"
 
 static const char *name_of(const tn__value *value)

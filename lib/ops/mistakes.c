@@ -1,5 +1,6 @@
 /* mistakes.c: the wording of what callers get wrong: the operator, the values
  * that clash, and the call that mends it where there is one. */
+#include <base/guard.h>
 #include <ops/mistakes.h>
 #include <string.h>
 #include <tenon/ops.h>

@@ -3,6 +3,7 @@
  * Only neighbours are merged, so the row-major number of a point means the same
  * before and after: a fault's position can be told in the caller's
  * coordinates, and a row keeps its order. */
+#include <base/guard.h>
 #include <ops/mistakes.h>
 #include <ops/space.h>
 #include <string.h>
