@@ -69,6 +69,14 @@ static tn_tensor *matrix_product(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
+/* More rows than one copy of them holds (matmul.cl), as a layer has them. */
+static tn_tensor *matrix_blocks(void)
+{
+    tn_tensor *x = tn_reshape(tn_arange(0.0, 6000.0, 1.0), tn_dims(20, 300));
+    x = tn_remainder(x, tn_full_like(x, 7));
+    return tn_matmul(x, tn_transpose(x, 0, 1));
+}
+
 static tn_tensor *scatters(void)
 {
     return tn_index_add(input(4, 3), 0, numbers(few, 6), input(6, 3));
@@ -97,6 +105,7 @@ static const struct {
     {"loops", loops},
     {"random numbers", random_numbers},
     {"matmul", matrix_product},
+    {"matmul in blocks", matrix_blocks},
     {"scatter", scatters},
     {"scan", scans},
     {"sort", sorts},
