@@ -136,7 +136,8 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
 
 /* The same over elements alone, for a kernel of whose rows only numbers are
  * loaded: those come as elements, so that what composes with it may have other
- * rows. NULL without an error where it folds rows or has a result per row. */
+ * rows. A new one each time, for as long as the process lives. NULL without an
+ * error where it folds rows or has a result per row. */
 const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel);
 
 /* ---- execution and printing -------------------------------------------- */

@@ -238,7 +238,8 @@ static void test_without_rows(void)
 {
     const tn__kernel *k =
         kernel_of("g(x, m: row, r: row; a) = (x - m) * r * a", TN_F32, -1, 0);
-    const tn__kernel *flat = k ? tn__kernel_without_rows(k) : NULL;
+    static const tn__kernel *flat; /* it lives as long as the process */
+    flat = k ? tn__kernel_without_rows(k) : NULL;
     if (!ok(k && k->has_row && flat && !flat->has_row,
             "a kernel that loads numbers of rows, without rows"))
         return;
