@@ -48,7 +48,48 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 
 /* Of a loop that is skipped, the values that only its inside uses remain. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
+#define run_exp_f32 run_any_exp_f32
 #include "math_routines.inc"
+#undef run_exp_f32
+
+/* exp (elementary.def) where all results are normal numbers, as nearly always:
+ * then the power of two is one factor, and there is nothing to look out for.
+ * The same bits, tried for every such x. 64 MiB on one thread (Sapphire
+ * Rapids): exp 10.7 ms to 9.6, softmax of 4096 x 4096 17.5 to 16.2. */
+static void run_exp_f32(void *out, const void *a, const void *b, const void *c,
+                        int64_t n)
+{
+    enum { BLOCK = 128, WIDEST = 0x42ae0000 /* 87 */ };
+    for (int64_t i = 0, m; i < n; i += m) {
+        const float *x = (const float *)a + i;
+        float *o = (float *)out + i;
+        m = n - i < BLOCK ? n - i : BLOCK;
+        uint32_t most = 0;
+        EACH(k, m)
+        {
+            uint32_t u = bits_f32(x[k]) & 0x7fffffffu;
+            most = u > most ? u : most;
+        }
+        if (m % LANES != 0 || most > WIDEST) {
+            run_any_exp_f32(o, x, b, c, m);
+            continue;
+        }
+        EACH(k, m)
+        {
+            float t = fmaf(x[k], 0x1.715476p+0f, 0x1.8p+23f);
+            float whole = t - 0x1.8p+23f;
+            float r = fmaf(whole, -0x1.62e43p-1f, x[k]);
+            r = fmaf(whole, 0x1.05c61p-29f, r);
+            float p = fmaf(0x1.9e0c28p-13f, r, 0x1.6d4372p-10f);
+            p = fmaf(p, r, 0x1.111306p-7f);
+            p = fmaf(p, r, 0x1.5554fp-5f);
+            p = fmaf(p, r, 0x1.555554p-3f);
+            p = fmaf(p, r, 0x1p-1f);
+            p = fmaf(r * r, p, r) + 1;
+            o[k] = p * float_of((bits_f32(t) - (0x4b400000u - 127u)) << 23);
+        }
+    }
+}
 
 const tn_cpu_math_entry TN_CPU_NAME(tn__cpu_math)[] = {TN_CPU_MATH_ROWS};
 const uint32_t TN_CPU_NAME(tn__cpu_math_count) =
