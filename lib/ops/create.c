@@ -1,14 +1,9 @@
 /* create.c: rows that make tensors from nothing: the space is that of their
  * size, or of the tensor they are like. */
-#include <base/error.h>
 #include <math.h>
 #include <ops/define.h>
-#include <ops/mistakes.h>
+#include <ops/native.h>
 #include <ops/random.h>
-#include <ops/space.h>
-#include <ops/table.h>
-#include <string.h>
-#include <tenon/ops.h>
 
 static int arg_named(const tn_op *op, const char *name)
 {
@@ -233,10 +228,18 @@ tn_status tn__run_eye(tn__call *call)
     if (n < 0 || m < 0)
         return tn__fail(TN_ERR_ARGUMENT, "eye: n %lld, m %lld",
                         (long long)n, (long long)m);
-    tn_value value[] = {tn__value_int(n), tn__value_int(m),
-                        call->value[TN__ARG_EYE_DTYPE],
+    tn_dims_list size = tn_dims(n, m);
+    tn_value value[] = {tn__value_dims(&size), call->value[TN__ARG_EYE_DTYPE],
                         call->value[TN__ARG_EYE_DEVICE]};
-    return give(call, tn__op_run1(&tn__op_table[TN__OP_ID_EYE_ROWS], value, 4));
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x =
+        scope ? tn__op_run1(&tn__op_table[TN__OP_ID_ZEROS], value, 3) : NULL;
+    tn_tensor *ones = x ? tn_diagonal(x) : NULL;
+    tn_status status = ones ? tn__fill(ones, 1, "eye") : tn_error_code();
+    if (status >= 0)
+        status = give(call, tn__ref(x));
+    tn_scope_close(scope);
+    return status;
 }
 
 tn_status tn__run_randint(tn__call *call)
