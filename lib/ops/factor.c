@@ -12,14 +12,15 @@ typedef struct job {
     void *work, *extra;
 } job;
 
-static tn_status begin(const tn__call *call, job *j, int arg)
+static tn_status begin(const tn__call *call, job *j, int arg,
+                       tn__staging how)
 {
     *j = (job){.name = tn__op_outer(call->op->name)};
     j->lapack = tn__lapack_open(j->name);
     if (!j->lapack)
         return tn_error_code();
-    tn_status status = tn__stage(&j->a, tn__call_tensor(call, arg), j->name,
-                                 call->op->arg[arg].name);
+    tn_status status = tn__stage(&j->a, tn__call_tensor(call, arg), how,
+                                 j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
     j->info = tn__alloc((size_t)(j->a.batch + 1) * sizeof *j->info);
@@ -38,6 +39,18 @@ static void end(job *j)
     tn__free(j->iwork);
     tn__free(j->work);
     tn__free(j->extra);
+}
+
+/* Hands an output on. */
+static tn_status give(tn__call *call, const tn__staged *s)
+{
+    return tn__give(call, tn__unstage(s, false));
+}
+
+static tn_status give_ints(tn__call *call, const job *j, const int *number,
+                           int64_t width)
+{
+    return tn__give(call, tn__unstage_ints(number, &j->a, width, j->name));
 }
 
 static tn_status square(const job *j, const tn_tensor *x, const char *argument)
@@ -89,24 +102,24 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     bool upper = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
     bool check = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A);
+    tn_status status = begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A,
+                             TN__STAGE_TURNED);
     if (status >= 0)
         status = square(&j, x, "A");
     if (status >= 0) {
         int n = j.a.rows, lda = n ? n : 1;
         for (int64_t k = 0; k < j.a.batch && n; k++)
-            j.lapack->potrf[j.a.single](upper ? "U" : "L", &n,
+            j.lapack->potrf[j.a.single](upper ? "L" : "U", &n,
                                         tn__staged_at(&j.a, k), &lda,
                                         &j.info[k], 1);
-        tn__staged_clear(&j.a, upper);
+        tn__staged_clear(&j.a, !upper);
         if (check)
             status = refuse(&j, "is not positive-definite");
     }
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.a, x, j.a.rows, j.a.rows, false,
-                                            j.name));
+        status = give(call, &j.a);
     if (status >= 0)
-        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+        status = give_ints(call, &j, j.info, -1);
     end(&j);
     return status;
 }
@@ -153,11 +166,11 @@ static void lu(job *j, int64_t k, bool pivot, int *pivots)
 
 tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
 {
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_LU_FACTOR_EX_A);
     bool pivot = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_PIVOT);
     bool check = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_CHECK_ERRORS);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A);
+    tn_status status = begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A,
+                             TN__STAGE);
     int width = least(&j.a);
     if (status >= 0)
         status = new_ints(&j.pivots, j.a.batch * width);
@@ -168,13 +181,11 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
             status = refuse(&j, "is singular: U has a 0 on its diagonal");
     }
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.a, x, j.a.rows, j.a.columns,
-                                            false, j.name));
+        status = give(call, &j.a);
     if (status >= 0)
-        status = tn__give(call,
-                          tn__unstage_ints(j.pivots, x, width, j.name));
+        status = give_ints(call, &j, j.pivots, width);
     if (status >= 0)
-        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+        status = give_ints(call, &j, j.info, -1);
     end(&j);
     return status;
 }
@@ -238,17 +249,19 @@ tn_status tn__run_lu_order(tn__call *call)
 /* ---- linear systems ---------------------------------------------------------- */
 
 /* Right sides beside a: batches of one size, as many rows (columns for sides on
- * the right) as a has. */
-static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left)
+ * the right) as a has. Turned: a row of X belongs to a row of A's inverse, and
+ * X^T A^T = B^T is what LAPACK solves, from memory as it lies. */
+static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left,
+                             tn__staging how)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
     char text[TN__SHAPE_TEXT];
     tn_status status =
-        tn__stage(&j->b, x, j->name, call->op->arg[arg].name);
+        tn__stage(&j->b, x, how, j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
     if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
-        (left ? j->b.rows : j->b.columns) != j->a.rows)
+        (left != j->b.turned ? j->b.rows : j->b.columns) != j->a.rows)
         return tn__fail(TN_ERR_SHAPE, "%s: %s %s of %s does not fit matrices "
                         "of %d x %d of %s", j->name, call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
@@ -257,36 +270,65 @@ static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left)
     return TN_OK;
 }
 
+/* b becomes X with op(A) X = B (side "L") or X op(A) = B ("R"), A the triangle
+ * `uplo` of a: matrix k of both. */
+static void solve_with(job *j, int64_t k, const char *side, const char *uplo,
+                       const char *op, const char *diagonal)
+{
+    static const float one_single = 1;
+    static const double one = 1;
+    int n = j->a.rows, m = j->b.rows, sides = j->b.columns;
+    j->lapack->trsm[j->a.single](
+        side, uplo, op, diagonal, &m, &sides,
+        j->a.single ? (const void *)&one_single : (const void *)&one,
+        tn__staged_at(&j->a, k), &n, tn__staged_at(&j->b, k), &m, 1, 1, 1, 1);
+}
+
+/* Columns of matrix k of b exchanged, the last pivot first. */
+static void put_back(job *j, int64_t k, const int *pivots)
+{
+    size_t bytes = (size_t)j->b.rows * j->b.element;
+    char *b = tn__staged_at(&j->b, k);
+    for (int i = j->a.rows; i-- > 0;)
+        if (pivots[i] - 1 != i) {
+            char *other = b + (size_t)(pivots[i] - 1) * bytes;
+            memcpy(j->work, b + (size_t)i * bytes, bytes);
+            memcpy(b + (size_t)i * bytes, other, bytes);
+            memcpy(other, j->work, bytes);
+        }
+}
+
+/* A^T = P L U is factored, for so it lies; X^T P L U = B^T. */
 tn_status tn__run_solve_square(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
-    tn_tensor *b = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_B);
     bool check = tn__call_int(call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_SOLVE_SQUARE_A);
+    tn_status status =
+        begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TURNED);
     if (status >= 0)
         status = square(&j, x, "A");
     if (status >= 0)
-        status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true);
+        status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true,
+                             TN__STAGE_TURNED);
     if (status >= 0)
         status = new_ints(&j.pivots, j.a.rows);
-    int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++) {
-        int ignored = 0;
+    if (status >= 0)
+        status = new_room(&j.work, &j, j.b.rows);
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && j.a.rows; k++) {
         lu(&j, k, true, j.pivots);
-        if (j.info[k] == 0 && sides)
-            j.lapack->getrs[j.a.single]("N", &n, &sides,
-                                        tn__staged_at(&j.a, k), &lda,
-                                        j.pivots, tn__staged_at(&j.b, k), &lda,
-                                        &ignored, 1);
+        if (j.info[k] || !j.b.rows)
+            continue;
+        solve_with(&j, k, "R", "U", "N", "N");
+        solve_with(&j, k, "R", "L", "N", "U");
+        put_back(&j, k, j.pivots);
     }
     if (status >= 0 && check)
         status = refuse(&j, "is singular");
     if (status >= 0)
-        status = tn__give(call,
-                          tn__unstage(&j.b, b, n, sides, false, j.name));
+        status = give(call, &j.b);
     if (status >= 0)
-        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+        status = give_ints(call, &j, j.info, -1);
     end(&j);
     return status;
 }
@@ -294,30 +336,23 @@ tn_status tn__run_solve_square(tn__call *call)
 tn_status tn__run_solve_triangle(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_TRIANGLE_A);
-    tn_tensor *b = tn__call_tensor(call, TN__ARG_SOLVE_TRIANGLE_B);
     bool upper = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UPPER);
     bool left = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_LEFT);
     bool unit = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
-    static const float one_single = 1;
-    static const double one = 1;
     job j;
-    tn_status status = begin(call, &j, TN__ARG_SOLVE_TRIANGLE_A);
+    tn_status status =
+        begin(call, &j, TN__ARG_SOLVE_TRIANGLE_A, TN__STAGE_READ);
     if (status >= 0)
         status = square(&j, x, "A");
     if (status >= 0)
-        status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left);
-    if (status >= 0) {
-        int n = j.a.rows, m = j.b.rows, sides = j.b.columns, ldb = m;
-        const void *alpha = j.a.single ? (const void *)&one_single
-                                       : (const void *)&one;
-        for (int64_t k = 0; k < j.a.batch && n && m && sides; k++)
-            j.lapack->trsm[j.a.single](
-                left ? "L" : "R", upper ? "U" : "L", "N", unit ? "U" : "N", &m,
-                &sides, alpha, tn__staged_at(&j.a, k), &n,
-                tn__staged_at(&j.b, k), &ldb, 1, 1, 1, 1);
-        status = tn__give(call,
-                          tn__unstage(&j.b, b, m, sides, false, j.name));
-    }
+        status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
+                             TN__STAGE_TURNED);
+    for (int64_t k = 0; k < j.a.batch && status >= 0 && j.b.rows &&
+                        j.b.columns; k++)
+        solve_with(&j, k, left ? "R" : "L", upper != j.a.turned ? "U" : "L",
+                   j.a.turned ? "N" : "T", unit ? "U" : "N");
+    if (status >= 0)
+        status = give(call, &j.b);
     end(&j);
     return status;
 }
@@ -329,7 +364,8 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_LDL_FACTOR_EX_A);
     bool check = tn__call_int(call, TN__ARG_LINALG_LDL_FACTOR_EX_CHECK_ERRORS);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_LDL_FACTOR_EX_A);
+    tn_status status = begin(call, &j, TN__ARG_LINALG_LDL_FACTOR_EX_A,
+                             TN__STAGE);
     if (status >= 0)
         status = square(&j, x, "A");
     int n = j.a.rows, lda = n ? n : 1, room = -1;
@@ -350,11 +386,11 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
         status = refuse(&j, "is singular: D has a 0 block");
     tn__staged_clear(&j.a, false);
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.a, x, n, n, false, j.name));
+        status = give(call, &j.a);
     if (status >= 0)
-        status = tn__give(call, tn__unstage_ints(j.pivots, x, n, j.name));
+        status = give_ints(call, &j, j.pivots, n);
     if (status >= 0)
-        status = tn__give(call, tn__unstage_ints(j.info, x, -1, j.name));
+        status = give_ints(call, &j, j.info, -1);
     end(&j);
     return status;
 }
@@ -363,13 +399,13 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_LD);
     tn_tensor *pivots = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_PIVOTS);
-    tn_tensor *b = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_B);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LDL_SOLVE_BATCH_LD);
+    tn_status status = begin(call, &j, TN__ARG_LDL_SOLVE_BATCH_LD, TN__STAGE);
     if (status >= 0)
         status = square(&j, x, "LD");
     if (status >= 0)
-        status = stage_sides(&j, call, TN__ARG_LDL_SOLVE_BATCH_B, true);
+        status = stage_sides(&j, call, TN__ARG_LDL_SOLVE_BATCH_B, true,
+                             TN__STAGE);
     int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
     if (status >= 0)
         status = new_ints(&j.pivots, j.a.batch * n);
@@ -392,7 +428,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                                     tn__staged_at(&j.b, k), &lda, &j.info[k],
                                     1);
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.b, b, n, sides, false, j.name));
+        status = give(call, &j.b);
     end(&j);
     return status;
 }
@@ -433,6 +469,15 @@ static void qr(job *j, int64_t at, int room)
                              &j->info[at]);
 }
 
+static tn_tensor *first_rows(tn_tensor *x, int64_t rows)
+{
+    tn_scope *scope = x ? tn_scope_open() : NULL;
+    tn_tensor *out =
+        scope ? tn__ref(tn_clone(tn_narrow(x, -2, 0, rows))) : NULL;
+    tn_scope_close(scope);
+    return out;
+}
+
 tn_status tn__run_linalg_qr(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_QR_A);
@@ -442,8 +487,8 @@ tn_status tn__run_linalg_qr(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "linalg_qr: mode \"%s\" is none of "
                         "reduced, complete, r", mode);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_QR_A);
-    int m = j.a.rows, n = j.a.columns, k = least(&j.a), room = 0;
+    tn_status status = begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
+    int m = j.a.rows, k = least(&j.a), room = 0;
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
@@ -458,13 +503,15 @@ tn_status tn__run_linalg_qr(tn__call *call)
         status = none ? tn__give(call, tn__tensor_new(
                                            x->storage->device, x->dtype, 1,
                                            (const int64_t[]){0}, j.name))
-                      : tn__give(call, tn__unstage(&j.b, x, m, columns, false,
-                                                   j.name));
+                      : give(call, &j.b);
     }
-    if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.a, x,
-                                            none || reduced ? k : m, n, false,
-                                            j.name));
+    if (status >= 0 && k < m && (none || reduced)) {
+        tn_tensor *r = tn__unstage(&j.a, false);
+        status = tn__give(call, first_rows(r, k));
+        tn__unref(r);
+    } else if (status >= 0) {
+        status = give(call, &j.a);
+    }
     end(&j);
     return status;
 }
@@ -480,7 +527,7 @@ static tn_status eigh(tn__call *call, bool vectors)
         return tn__fail(TN_ERR_ARGUMENT, "%s: UPLO \"%s\" is neither \"L\" nor "
                         "\"U\"", call->op->name, uplo);
     job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_EIGH_A);
+    tn_status status = begin(call, &j, TN__ARG_LINALG_EIGH_A, TN__STAGE);
     if (status >= 0)
         status = square(&j, x, "A");
     int n = j.a.rows, room = -1, ints = -1, asked_ints = 0;
@@ -504,9 +551,9 @@ static tn_status eigh(tn__call *call, bool vectors)
     if (status >= 0)
         status = refuse(&j, "has eigenvalues that do not converge");
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.b, x, n, 1, true, j.name));
+        status = tn__give(call, tn__unstage(&j.b, true));
     if (status >= 0 && vectors)
-        status = tn__give(call, tn__unstage(&j.a, x, n, n, false, j.name));
+        status = give(call, &j.a);
     end(&j);
     return status;
 }
@@ -566,7 +613,7 @@ static tn_status svd(tn__call *call, bool vectors, bool full)
     job j;
     tn__staged s = {0}, u = {0}, vt = {0};
     char text[TN__SHAPE_TEXT];
-    tn_status status = begin(call, &j, TN__ARG_LINALG_SVD_A);
+    tn_status status = begin(call, &j, TN__ARG_LINALG_SVD_A, TN__STAGE);
     int m = j.a.rows, n = j.a.columns, k = least(&j.a);
     if (status >= 0 && !is_finite(&j.a))
         status = tn__fail(TN_ERR_ARGUMENT, "%s: A %s holds NaN or infinities",
@@ -583,13 +630,11 @@ static tn_status svd(tn__call *call, bool vectors, bool full)
         status = svd_all(&j, !vectors ? "N" : full ? "A" : "S", &s, &u, &vt);
     }
     if (status >= 0 && vectors)
-        status = tn__give(call, tn__unstage(&u, x, u.rows, u.columns, false,
-                                            j.name));
+        status = give(call, &u);
     if (status >= 0)
-        status = tn__give(call, tn__unstage(&s, x, k, 1, true, j.name));
+        status = tn__give(call, tn__unstage(&s, true));
     if (status >= 0 && vectors)
-        status = tn__give(call, tn__unstage(&vt, x, vt.rows, vt.columns,
-                                            false, j.name));
+        status = give(call, &vt);
     tn__staged_free(&s);
     tn__staged_free(&u);
     tn__staged_free(&vt);

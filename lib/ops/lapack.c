@@ -62,33 +62,56 @@ int tn__lapack_room(const void *work, bool single)
 
 /* ---- matrices ----------------------------------------------------------------- */
 
-static tn_status allocate(tn__staged *s)
+/* The tensor's memory as the host sees it; load: with what is in it, else
+ * zeros. */
+static tn_status look(tn__staged *s, bool load)
 {
-    size_t room = (size_t)s->rows * (size_t)s->columns * s->element;
-    if (__builtin_mul_overflow(room, (size_t)s->batch, &room))
-        return tn__fail(TN_ERR_MEMORY, "%lld matrices of %d x %d are more than "
-                        "memory has", (long long)s->batch, s->rows,
-                        s->columns);
-    s->data = tn__calloc(room ? room : 1, 1);
-    return s->data ? TN_OK : TN_ERR_MEMORY;
+    if (s->tensor->numel == 0)
+        return TN_OK;
+    tn_device *device = s->tensor->storage->device;
+    size_t bytes = (size_t)s->tensor->numel * s->element;
+    if (load || device->host_visible) {
+        tn__host_view view;
+        tn_status status = tn__host_view_open(&view, s->tensor);
+        if (status < 0)
+            return status;
+        s->copy = view.copy;
+        s->data = (char *)(uintptr_t)view.base;
+    } else {
+        s->data = s->copy = tn__alloc(bytes);
+        if (!s->copy)
+            return TN_ERR_MEMORY;
+    }
+    if (!load)
+        memset(s->data, 0, bytes);
+    return TN_OK;
 }
 
 tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
                         int64_t columns)
 {
-    *s = *like;
-    s->rows = (int)rows;
-    s->columns = (int)columns;
-    return allocate(s);
+    const tn_tensor *x = like->tensor;
+    int64_t shape[TN_MAX_NDIM];
+    for (int d = 0; d < x->ndim - 2; d++)
+        shape[d] = x->shape[d];
+    shape[x->ndim - 2] = columns;
+    shape[x->ndim - 1] = rows;
+    *s = (tn__staged){.batch = like->batch, .rows = (int)rows,
+                      .columns = (int)columns, .single = like->single,
+                      .element = like->element};
+    s->tensor = tn__tensor_new(x->storage->device, x->dtype, x->ndim, shape,
+                               "linalg");
+    return s->tensor ? look(s, false) : tn_error_code();
 }
 
 void tn__staged_free(tn__staged *s)
 {
-    tn__free(s->data);
+    tn__free(s->copy);
+    tn__unref(s->tensor);
 }
 
-tn_status tn__stage(tn__staged *s, tn_tensor *x, const char *what,
-                    const char *argument)
+tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
+                    const char *what, const char *argument)
 {
     char text[TN__SHAPE_TEXT];
     *s = (tn__staged){.batch = 1};
@@ -104,20 +127,23 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, const char *what,
                         tn__shape_text(text, x->ndim, x->shape));
     for (int d = 0; d < x->ndim - 2; d++)
         s->batch *= x->shape[d];
-    s->rows = (int)x->shape[x->ndim - 2];
-    s->columns = (int)x->shape[x->ndim - 1];
     s->single = x->dtype == TN_F32;
     s->element = tn_dtype_bytes(x->dtype);
-    tn_status status = allocate(s);
-    if (status < 0 || x->numel == 0)
-        return status;
     tn_scope *scope = tn_scope_open();
-    tn_tensor *turned = scope ? tn_transpose(x, -1, -2) : NULL;
-    status = turned ? tn_tensor_to_array(turned, s->data,
-                                         (size_t)x->numel * s->element)
-                    : tn_error_code();
+    tn_tensor *other = scope ? tn_transpose(x, -1, -2) : NULL;
+    if (other) {
+        s->turned = how == TN__STAGE_TURNED ||
+                    (how == TN__STAGE_READ && !other->contiguous);
+        tn_tensor *from = s->turned ? x : other;
+        s->tensor = tn__ref(how == TN__STAGE_READ ? tn_contiguous(from)
+                                                  : tn_clone(from));
+    }
     tn_scope_close(scope);
-    return status;
+    if (!s->tensor)
+        return tn_error_code();
+    s->rows = (int)s->tensor->shape[x->ndim - 1];
+    s->columns = (int)s->tensor->shape[x->ndim - 2];
+    return look(s, true);
 }
 
 void tn__staged_eye(tn__staged *s)
@@ -148,57 +174,47 @@ void tn__staged_clear(tn__staged *s, bool below)
         }
 }
 
-/* Host memory, row-major, as a new tensor on x's device. */
-static tn_tensor *to_device(const void *data, tn_dtype dtype,
-                            const tn_tensor *x, int ndim, const int64_t *shape,
-                            const char *what)
+static tn_status to_device(tn_tensor *x, const void *data)
 {
-    tn_device *device = x->storage->device;
-    tn_tensor *out = tn__tensor_new(device, dtype, ndim, shape, what);
-    if (!out || out->numel == 0)
-        return out;
-    if (tn__device_copy_in(device, out->storage->block, 0, data,
-                           (uint64_t)out->numel * tn_dtype_bytes(dtype)) < 0) {
+    return x->numel == 0
+               ? TN_OK
+               : tn__device_copy_in(x->storage->device, x->storage->block, 0,
+                                    data, (uint64_t)x->numel *
+                                              tn_dtype_bytes(x->dtype));
+}
+
+tn_tensor *tn__unstage(const tn__staged *s, bool as_vector)
+{
+    if (s->copy && to_device(s->tensor, s->copy) < 0)
+        return NULL;
+    if (s->turned)
+        return tn__tensor_alias(s->tensor);
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *out = NULL;
+    if (scope)
+        out = as_vector
+                  ? tn_squeeze(s->tensor, .dim = tn_dims(-2))
+                  : tn_contiguous(tn_transpose(s->tensor, -1, -2));
+    tn__ref(out);
+    tn_scope_close(scope);
+    return out;
+}
+
+tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
+                            int64_t width, const char *what)
+{
+    const tn_tensor *x = s->tensor;
+    int64_t shape[TN_MAX_NDIM];
+    int ndim = x->ndim - 2;
+    for (int d = 0; d < ndim; d++)
+        shape[d] = x->shape[d];
+    if (width >= 0)
+        shape[ndim++] = width;
+    tn_tensor *out =
+        tn__tensor_new(x->storage->device, TN_I32, ndim, shape, what);
+    if (out && to_device(out, number) < 0) {
         tn__unref(out);
         return NULL;
     }
     return out;
-}
-
-static int batch_shape(const tn_tensor *x, int64_t *shape)
-{
-    for (int d = 0; d < x->ndim - 2; d++)
-        shape[d] = x->shape[d];
-    return x->ndim - 2;
-}
-
-tn_tensor *tn__unstage(const tn__staged *s, const tn_tensor *x, int64_t rows,
-                       int64_t columns, bool as_vector, const char *what)
-{
-    int64_t shape[TN_MAX_NDIM];
-    int ndim = batch_shape(x, shape);
-    shape[ndim++] = rows;
-    if (!as_vector)
-        shape[ndim++] = columns;
-    size_t count = (size_t)(s->batch * rows * columns);
-    char *turned = tn__alloc(count ? count * s->element : 1);
-    if (!turned)
-        return NULL;
-    const int64_t part[] = {s->batch, rows, columns};
-    const int64_t stride[] = {(int64_t)s->rows * s->columns, 1, s->rows};
-    tn__host_gather(s->data, turned, s->element, 3, part, stride);
-    tn_tensor *out = to_device(turned, s->single ? TN_F32 : TN_F64, x, ndim,
-                               shape, what);
-    tn__free(turned);
-    return out;
-}
-
-tn_tensor *tn__unstage_ints(const int *number, const tn_tensor *x,
-                            int64_t width, const char *what)
-{
-    int64_t shape[TN_MAX_NDIM];
-    int ndim = batch_shape(x, shape);
-    if (width >= 0)
-        shape[ndim++] = width;
-    return to_device(number, TN_I32, x, ndim, shape, what);
 }

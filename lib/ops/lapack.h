@@ -2,7 +2,8 @@
  * wants them: column-major, in host memory.
  *
  * A host row stages its inputs, calls one routine for each matrix of the batch,
- * and hands the results back to the device of its input. */
+ * and hands the results back to the device of its input. What has to be
+ * transposed for that the device transposes. */
 #ifndef TN_LIB_OPS_LAPACK_H
 #define TN_LIB_OPS_LAPACK_H
 
@@ -18,19 +19,31 @@ typedef struct tn__lapack {
 /* NULL with TN_ERR_UNSUPPORTED where no library has it; what names the row. */
 const tn__lapack *tn__lapack_open(const char *what);
 
-/* Matrices (batch of them, rows x columns), column-major, one after another. */
+/* Matrices (batch of them, rows x columns), column-major, one after another, in
+ * memory of the device they came from where the host sees it. */
 typedef struct tn__staged {
     int64_t batch;
     int rows, columns;
-    bool single;  /* float32, else float64 (or int32 where said) */
+    bool single; /* float32, else float64 */
+    bool turned; /* these are the transposes of what the tensor holds */
     size_t element;
-    char *data;   /* owned */
+    char *data;        /* of tensor, or copy */
+    void *copy;        /* owned; where the host does not see the device */
+    tn_tensor *tensor; /* owned: (..., columns, rows), contiguous */
 } tn__staged;
+
+/* How matrices come: what a row-major tensor holds is, column-major, its
+ * transpose, so routines that can work on that one need nothing moved. */
+typedef enum tn__staging {
+    TN__STAGE,        /* a copy, to be written over */
+    TN__STAGE_TURNED, /* a copy of the transposes, likewise */
+    TN__STAGE_READ    /* whichever lies there, only to be read */
+} tn__staging;
 
 /* The matrices of x, (..., rows, columns) of float32 or float64; refuses others
  * with the argument's name. Free with tn__staged_free, also after a failure. */
-tn_status tn__stage(tn__staged *s, tn_tensor *x, const char *what,
-                    const char *argument);
+tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
+                    const char *what, const char *argument);
 /* New ones, all 0, like others in number and dtype. */
 tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
                         int64_t columns);
@@ -45,14 +58,12 @@ void tn__staged_eye(tn__staged *s);
 /* Zeros below (or above) the diagonal. */
 void tn__staged_clear(tn__staged *s, bool below);
 
-/* A tensor on x's device with x's batch dimensions (all but the last two),
- * and of each matrix the first `rows` x `columns`; as_vector: without the
- * last dimension. One reference. */
-tn_tensor *tn__unstage(const tn__staged *s, const tn_tensor *x, int64_t rows,
-                       int64_t columns, bool as_vector, const char *what);
+/* A tensor (..., rows, columns) of them, in which turned ones are turned back;
+ * as_vector: of one column, without its dimension. One reference. */
+tn_tensor *tn__unstage(const tn__staged *s, bool as_vector);
 /* `width` whole numbers for each matrix (width -1: one, without a dimension)
  * as an int32 tensor. */
-tn_tensor *tn__unstage_ints(const int *number, const tn_tensor *x,
+tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
                             int64_t width, const char *what);
 
 /* The first number of a workspace query. */

@@ -147,12 +147,6 @@ static char *walk(char *at, char *flat, size_t element, int ndim,
     return flat;
 }
 
-void tn__host_gather(const void *at, void *flat, size_t element, int ndim,
-                     const int64_t *shape, const int64_t *stride)
-{
-    walk((char *)(uintptr_t)at, flat, element, ndim, shape, stride, false);
-}
-
 tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
 {
     tn_device *device = x->storage->device;

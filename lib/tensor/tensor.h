@@ -197,8 +197,5 @@ typedef struct tn__host_view {
 } tn__host_view;
 tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x);
 void tn__host_view_close(tn__host_view *view);
-/* Host memory with strides (of elements), row-major without gaps at flat. */
-void tn__host_gather(const void *at, void *flat, size_t element, int ndim,
-                     const int64_t *shape, const int64_t *stride);
 
 #endif
