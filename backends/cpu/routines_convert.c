@@ -203,16 +203,47 @@ GATHER_RUNS(w8, uint64_t)
         for (; j + 8 <= columns; j += 8, m += 8 * column)                     \
             for (int64_t i = 0; i < rows; i++)                                \
                 for (int q = 0; q < 8; q++)                                   \
-                    o[i * columns + j + q] =                                  \
-                        name##_widen(m[i * row + q * column]);                \
+                    o[i * columns + j + q] = m[i * row + q * column];         \
         for (; j < columns; j++, m += column)                                 \
             for (int64_t i = 0; i < rows; i++)                                \
-                o[i * columns + j] = name##_widen(m[i * row]);                \
+                o[i * columns + j] = m[i * row];                              \
     }
 TILE(w4, uint32_t, uint32_t)
 TILE(w8, uint64_t, uint64_t)
-TILE(f16, uint16_t, float)
-TILE(bf16, uint16_t, float)
+
+/* Half types: the bits of 32 x 8 elements, which are then widened together. */
+static void load_tile_half(float *out, const uint16_t *memory, int64_t rows,
+                           int64_t columns, int64_t row, int64_t column,
+                           tn_cpu_load *widen)
+{
+    uint16_t bits[256];
+    float wide[256];
+    for (int64_t j = 0; j < columns; j += 8) {
+        int64_t broad = columns - j < 8 ? columns - j : 8, at[8];
+        for (int64_t q = 0; q < 8; q++) /* what is not there: the last again */
+            at[q] = (j + (q < broad ? q : broad - 1)) * column;
+        for (int64_t i = 0; i < rows; i += 32) {
+            int64_t high = rows - i < 32 ? rows - i : 32;
+            for (int64_t k = 0; k < high; k++)
+                for (int64_t q = 0; q < 8; q++)
+                    bits[k * 8 + q] = memory[(i + k) * row + at[q]];
+            widen(wide, bits, 1, high * 8);
+            for (int64_t k = 0; k < high; k++)
+                for (int64_t q = 0; q < broad; q++)
+                    out[(i + k) * columns + j + q] = wide[k * 8 + q];
+        }
+    }
+}
+
+#define TILE_HALF(name)                                                       \
+    static void load_tile_##name(void *out, const void *memory, int64_t rows, \
+                                 int64_t columns, int64_t row,                \
+                                 int64_t column)                              \
+    {                                                                         \
+        load_tile_half(out, memory, rows, columns, row, column, load_##name); \
+    }
+TILE_HALF(f16)
+TILE_HALF(bf16)
 
 /* ---- casts ------------------------------------------------------------- */
 
