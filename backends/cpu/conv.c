@@ -10,8 +10,8 @@
  *
  * A tap is a place in the window; its pixels, the places it slides to. Vectors
  * run over channels, so stride and dilation cost nothing, and one loop serves
- * all three (routines_conv.c). Work is cut into blocks of pixels by shape
- * alone. */
+ * all three (routines_conv.c); where a group has few of them, over pixels
+ * (conv_strip.c). Work is cut into blocks of pixels by shape alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +23,7 @@ enum {
     BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
     MOST_PIXELS = 1024,
     LEAST_PIXELS = 192,
+    STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
     DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
                         of pixels go one after another */
     LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
@@ -49,8 +50,9 @@ typedef struct convolution {
     int64_t weight_from, weight_to, weight_group; /* strides */
     const char *bias;
     int64_t bias_stride;
-    int64_t panel; /* elements: two vectors */
-    int64_t width; /* of sums: to_channels in whole vectors */
+    bool by_pixels; /* vectors are */
+    int64_t panel;  /* channels: two vectors; by pixels, two */
+    int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
     atomic_int failed;
@@ -120,6 +122,14 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
+static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
+{
+    int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
+                     tn__cpu_min(grid->step[1], 4);
+    int64_t pixels = STRIP_ROOM / (frames + c->to_channels);
+    return pixels < LEAST_PIXELS ? LEAST_PIXELS : pixels;
+}
+
 /* Blocks of every class; the tasks are groups x blocks. */
 static void cut(convolution *c)
 {
@@ -130,7 +140,9 @@ static void cut(convolution *c)
         int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
         pixels = pixels < LEAST_PIXELS ? LEAST_PIXELS
                                        : tn__cpu_min(pixels, MOST_PIXELS);
-        if (pixels * c->width > BLOCK_SUMS)
+        if (c->by_pixels)
+            pixels = pixels_of_strip(c, &class->grid);
+        else if (pixels * c->width > BLOCK_SUMS)
             pixels = BLOCK_SUMS / c->width;
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
@@ -250,6 +262,47 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
                       spread_run, &s);
 }
 
+static void run_strip(convolution *c, const pixel_class *class, int64_t group,
+                      int64_t number)
+{
+    const conv_grid *grid = &class->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    conv_strip strip =
+        tn__cpu_conv_strip(grid, &block, c->from_channels, c->routines);
+    int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
+    int64_t frame_bytes = conv_round_up(strip.elements * bytes, 64);
+    int64_t sums_bytes = c->panel * strip.pixels * bytes;
+    char *frame = tn__cpu_scratch(
+        (size_t)(frame_bytes + sums_bytes + depth * 8));
+    if (!frame) {
+        atomic_store(&c->failed, 1);
+        return;
+    }
+    char *sums = frame + frame_bytes;
+    int64_t *at = (int64_t *)(sums + sums_bytes);
+    tn__cpu_conv_strip_lay(grid, &block, &strip, &c->from,
+                           group * c->from_channels, c->from_channels,
+                           c->bytes, c->general, frame);
+    tn__cpu_conv_strip_taps(grid, &block, &strip, c->from_channels, at);
+    conv_images to = c->to;
+    to.memory += group * c->to_channels * to.stride[1] * bytes;
+    for (int64_t o = 0; o < c->to_channels; o++) {
+        int64_t of_panel = o % c->panel, channel = group * c->to_channels + o;
+        if (of_panel == 0)
+            c->routines->slide(
+                strip.pixels, tn__cpu_min(c->panel, c->to_channels - o), depth,
+                frame, at,
+                class->panels + (group * c->width + o) * depth * bytes, sums,
+                strip.pixels,
+                c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                c->bias_stride);
+        tn__cpu_conv_strip_move(&block, &strip, &to, class->first, c->step,
+                                c->bytes, c->general,
+                                sums + of_panel * strip.pixels * bytes, true);
+        to.memory += to.stride[1] * bytes;
+    }
+}
+
 static void run_task(void *context, int64_t i)
 {
     convolution *c = context;
@@ -258,8 +311,9 @@ static void run_task(void *context, int64_t i)
         class++;
     i -= class->first_task;
     unsigned fpu = tn__cpu_fpu_set();
-    run_block(c, class, i / class->grid.block_count,
-              i % class->grid.block_count);
+    (c->by_pixels ? run_strip : run_block)(c, class,
+                                           i / class->grid.block_count,
+                                           i % class->grid.block_count);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -304,8 +358,10 @@ static tn_status run_images(const tn_conv_args *args,
         c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
         c.bias_stride = args->bias.stride[0];
     }
-    c.panel = 2 * routines->lanes;
-    c.width = conv_round_up(c.to_channels, routines->lanes);
+    c.by_pixels = conv_by_pixels(c.to_channels, routines);
+    int64_t lanes = c.by_pixels ? 1 : routines->lanes;
+    c.panel = 2 * lanes;
+    c.width = conv_round_up(c.to_channels, lanes);
     cut(&c);
 
     int64_t room = 0;

@@ -80,6 +80,38 @@ void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
                        const int64_t *first, const int64_t *step,
                        size_t bytes, conv_visit *visit, void *context);
 
+/* A block's pixels one after another, for vectors of them: pixel (n, i, j) is
+ * element n * plane + i * room[1] + j (conv_strip.c). */
+typedef struct conv_strip {
+    int64_t room[2], plane;
+    int64_t phases[2];
+    int64_t pixels;   /* with their gaps, in whole tiles */
+    int64_t elements; /* of a frame for them */
+} conv_strip;
+
+conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
+                              int64_t channels,
+                              const tn_cpu_conv_routines *routines);
+/* Channels [first, first + count) under a block in a frame; the offsets there
+ * of pixel 0's channels under taps, (tap, channel). */
+void tn__cpu_conv_strip_lay(const conv_grid *grid, const conv_block *block,
+                            const conv_strip *s, const conv_images *from,
+                            int64_t first, int64_t count, size_t bytes,
+                            const tn_cpu_routines *routines, char *frame);
+void tn__cpu_conv_strip_taps(const conv_grid *grid, const conv_block *block,
+                             const conv_strip *s, int64_t channels,
+                             int64_t *at);
+/* One channel of the images that a block's pixels are, from memory or back;
+ * first and step as for tn__cpu_conv_runs. The mask of pixels, all bits of an
+ * element set where one stands. */
+void tn__cpu_conv_strip_move(const conv_block *block, const conv_strip *s,
+                             const conv_images *images, const int64_t *first,
+                             const int64_t *step, size_t bytes,
+                             const tn_cpu_routines *routines, char *strip,
+                             bool back);
+void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
+                             size_t bytes, char *mask);
+
 /* The routines gather and spread; where pixels lie side by side a matrix is
  * turned over instead, by squares in registers. bytes: of an element. */
 void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
@@ -106,6 +138,13 @@ conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
  * room for all of them. */
 void tn__cpu_conv_forward_grid(conv_grid *grid, const tn_conv_args *args,
                                conv_tap *tap);
+
+/* Are so few channels summed up that pixels fill vectors better? */
+static inline bool conv_by_pixels(int64_t channels,
+                                  const tn_cpu_conv_routines *routines)
+{
+    return 2 * channels <= routines->lanes;
+}
 
 static inline int64_t conv_round_up(int64_t n, int64_t to)
 {

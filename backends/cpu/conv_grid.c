@@ -126,12 +126,15 @@ static void frame_planes(const reached *r, const conv_images *from,
                          const tn_cpu_routines *routines, const char *at,
                          char *to)
 {
-    int64_t plane = r->room[0] * r->room[1];
+    int64_t plane = r->room[0] * r->room[1] * (int64_t)bytes;
+    if (r->size[0] < r->room[0] || r->size[1] < r->room[1])
+        memset(to, 0, (size_t)(count * plane));
+    to += (r->skip[0] * r->room[1] + r->skip[1]) * (int64_t)bytes;
     for (int64_t c = 0; c < count; c++)
-        routines->conv[conv_type(bytes)]->frame(
-            to + c * plane * (int64_t)bytes, r->room[0], r->room[1],
-            r->skip[0], r->skip[1], at + c * from->stride[1] * (int64_t)bytes,
-            r->size[0], r->size[1], from->stride[2], from->stride[3]);
+        routines->pool[conv_type(bytes)]->copy(
+            to + c * plane, r->room[1], 1,
+            at + c * from->stride[1] * (int64_t)bytes, from->stride[2],
+            from->stride[3], r->size[0], r->size[1], 0);
 }
 
 static void frame_channels_last(const reached *r, const conv_images *from,

@@ -10,6 +10,7 @@
 
 enum {
     BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out */
+    STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 524288,  /* multiply-adds */
     MOST_SHARES = 16,
     SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
@@ -24,6 +25,7 @@ typedef struct gradient {
     conv_images in, out;
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
+    bool by_pixels; /* vectors are */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
     char *sums; /* [share][group][range][tap, channel][width] */
@@ -104,6 +106,44 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     return true;
 }
 
+/* The same with pixels as lanes. */
+static bool add_strip(const gradient *w, int64_t number, int64_t group,
+                      int64_t first, int64_t channels, char *sums, bool add)
+{
+    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
+    const conv_grid *grid = &w->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    conv_strip strip =
+        tn__cpu_conv_strip(grid, &block, channels, w->routines);
+    int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
+    int64_t frame_bytes = conv_round_up(strip.elements * bytes, 64);
+    int64_t strip_bytes = strip.pixels * bytes;
+    char *frame = tn__cpu_scratch(
+        (size_t)(frame_bytes + 2 * strip_bytes + rows * 8));
+    if (!frame)
+        return false;
+    char *out = frame + frame_bytes, *mask = out + strip_bytes;
+    int64_t *at = (int64_t *)(mask + strip_bytes);
+    tn__cpu_conv_strip_lay(grid, &block, &strip, &w->in,
+                           group * w->in_channels + first, channels, w->bytes,
+                           w->general, frame);
+    tn__cpu_conv_strip_taps(grid, &block, &strip, channels, at);
+    tn__cpu_conv_strip_mask(&block, &strip, w->bytes, mask);
+    if (!add)
+        memset(sums, 0, (size_t)(rows * w->width * bytes));
+    memset(out, 0, (size_t)strip_bytes);
+    conv_images images = w->out;
+    images.memory += group * w->out_channels * images.stride[1] * bytes;
+    for (int64_t o = 0; o < w->out_channels; o++) {
+        tn__cpu_conv_strip_move(&block, &strip, &images, origin, step,
+                                w->bytes, w->general, out, false);
+        w->routines->meet(rows, strip.pixels, frame, at, out, mask,
+                          sums + o * bytes, w->width);
+        images.memory += images.stride[1] * bytes;
+    }
+    return true;
+}
+
 static void run_task(void *context, int64_t i)
 {
     gradient *w = context;
@@ -116,7 +156,8 @@ static void run_task(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     char *sums = sums_of(w, share, group, range);
     for (int64_t b = share * each; b < end; b++)
-        if (!add_block(w, b, group, first, channels, sums, b > share * each)) {
+        if (!(w->by_pixels ? add_strip : add_block)(
+                w, b, group, first, channels, sums, b > share * each)) {
             atomic_store(&w->failed, 1);
             break;
         }
@@ -158,7 +199,9 @@ static void cut(gradient *w)
     double room = SHARES_ROOM / (rows * (double)w->width *
                                  (double)w->args->groups) + 1;
     tn__cpu_conv_grid_init(&w->grid, &w->in);
-    tn__cpu_conv_grid_cut(&w->grid, BLOCK_PIXELS);
+    tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
+                                        ? STRIP_ROOM / (w->in_channels + 2)
+                                        : BLOCK_PIXELS);
     tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
     double shares = tasks < room ? tasks : room;
     if (shares > MOST_SHARES)
@@ -184,7 +227,9 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
                   .in_channels = args->in_channels / args->groups,
                   .out_channels = args->out_channels / args->groups,
                   .panel = 2 * routines->lanes};
-    w.width = conv_round_up(w.out_channels, routines->lanes);
+    w.by_pixels = conv_by_pixels(w.out_channels, routines);
+    w.width = w.by_pixels ? w.out_channels
+                          : conv_round_up(w.out_channels, routines->lanes);
     conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
                            sizeof *tap);
     if (tap) {

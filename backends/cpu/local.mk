@@ -63,7 +63,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/fold.c \
 	backends/cpu/matmul.c \
 	backends/cpu/conv.c backends/cpu/conv.h \
-	backends/cpu/conv_grid.c \
+	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
 	backends/cpu/conv_weight.c \
 	backends/cpu/pool.c \
 	backends/cpu/blas.c backends/cpu/blas.h \

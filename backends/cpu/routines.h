@@ -78,17 +78,24 @@ typedef void tn_cpu_gemm(int64_t m, int64_t n, int64_t k, const void *a,
  * and panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
-    int64_t rows; /* of a tile whose sums stay in registers */
+    int64_t strip; /* pixels of a tile with pixels as lanes */
     /* sums[i][..] (add: plus) the sum over p < depth of x[i][at[p]] * w[p][..]
      * for i < count; sums_row is from row to row of sums, in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   void *sums, int64_t sums_row, int add);
-    /* out[out_rows][out_columns]: in[rows][columns] (strides row, column) at
-     * (top, left), zeros around it. */
-    void (*frame)(void *out, int64_t out_rows, int64_t out_columns,
-                  int64_t top, int64_t left, const void *in, int64_t rows,
-                  int64_t columns, int64_t row, int64_t column);
+    /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
+     * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for q <
+     * count, a multiple of strip. */
+    void (*slide)(int64_t count, int64_t vectors, int64_t depth, const void *x,
+                  const int64_t *at, const void *w, void *sums, int64_t next,
+                  const void *bias, int64_t bias_step);
+    /* sums[t * sums_step] += the sum over q < count, a multiple of lanes, of
+     * x[q + at[t]] * y[q] where the bits of mask[q] are set (0: y[q] is 0, and
+     * x[..] may be anything). */
+    void (*meet)(int64_t taps, int64_t count, const void *x, const int64_t *at,
+                 const void *y, const void *mask, void *sums,
+                 int64_t sums_step);
     /* out[p][o] = in[o * channel + p * step]; 0 for o in [channels, width). */
     void (*gather)(void *out, int64_t width, const void *in, int64_t channel,
                    int64_t step, int64_t channels, int64_t count);

@@ -1,23 +1,27 @@
 /* routines_conv.c: the loops of convolution (conv.c): tiles of a product whose
- * left side is read through offsets, and what lays its operands out. */
+ * left side is read through offsets, by channels or by pixels, and what lays its
+ * operands out. */
 #include "routines.h"
-#include "vector.h"
+#include "vector_ops.h"
 
 #define T float
 #define VEC vec_f32
 #define LOOSE loose_f32
+#define BITS vec_i32
 #define MADD TN_CPU_FMA_F32
 #define NAME(x) x##_f32
 #include "conv_loops.inc"
 #undef T
 #undef VEC
 #undef LOOSE
+#undef BITS
 #undef MADD
 #undef NAME
 
 #define T double
 #define VEC vec_f64
 #define LOOSE loose_f64
+#define BITS vec_i64
 #define MADD TN_CPU_FMA_F64
 #define NAME(x) x##_f64
 #include "conv_loops.inc"
@@ -25,11 +29,11 @@
 void TN_CPU_NAME(tn__cpu_conv)(tn_cpu_routines *table)
 {
     static const tn_cpu_conv_routines f32 = {
-        lanes_f32, TN_CPU_TILE_ROWS, tiles_f32, frame_f32,
-        gather_f32, spread_f32, join_f32};
+        lanes_f32, strip_f32, tiles_f32, slide_f32,
+        meet_f32, gather_f32, spread_f32, join_f32};
     static const tn_cpu_conv_routines f64 = {
-        lanes_f64, TN_CPU_TILE_ROWS, tiles_f64, frame_f64,
-        gather_f64, spread_f64, join_f64};
+        lanes_f64, strip_f64, tiles_f64, slide_f64,
+        meet_f64, gather_f64, spread_f64, join_f64};
     table->conv[CPU_F32] = &f32;
     table->conv[CPU_F64] = &f64;
 }

@@ -141,6 +141,12 @@ static const struct {
      {5, 1, 40, 60, {9, 9}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, TN_F32, 1, 0}},
     {"a group for each channel",
      {4, 20, 20, 20, {11, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"a group for each, strides 2 and 3, dilated",
+     {5, 3, 3, 6, {61, 90}, {3, 2}, {2, 3}, {1, 2}, {2, 3}, TN_F32, 0, 0}},
+    {"a group for each of float64, several strips",
+     {3, 2, 2, 2, {1, 9001}, {1, 5}, {1, 2}, {0, 2}, {1, 1}, TN_F64, 1, 0}},
+    {"60 channels to 3",
+     {2, 1, 60, 3, {12, 17}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
     {"stride beyond the kernel",
      {3, 1, 4, 5, {16, 13}, {2, 2}, {5, 4}, {0, 1}, {1, 1}, TN_F32, 0, 0}},
     {"stride 9 x 9",
@@ -149,6 +155,21 @@ static const struct {
      {2, 1, 4, 5, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F16, 0, 0}},
 };
 enum { CHOSEN = sizeof chosen / sizeof *chosen };
+
+/* The gradient of a weight sums over the pixels that it meets, and no others:
+ * infinity at (1, 0) of the first image's 5 x 7 is met by two of channel 0's
+ * nine weights. */
+static void infinity_stays_where_it_is(void)
+{
+    static float at[3 * 2 * 5 * 7];
+    at[7] = INFINITY;
+    tn_tensor *x = tn_tensor_from_array(at, TN_F32, tn_dims(3, 2, 5, 7));
+    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 1, 3, 3)));
+    tn_tensor *g[1], *y = tn_conv2d(x, w, NULL, .groups = 2);
+    tn_grad(tn_sum(y), &w, 1, g);
+    is_int((int)tn_item(tn_sum(tn_isfinite(g[0]))), 16,
+           "infinity reaches the two weights that meet it");
+}
 
 static int print_hash(void)
 {
@@ -223,6 +244,7 @@ int main(int argc, char **argv)
         tn_scope_close(scope);
     }
     ok(good, "60 random shapes: as by columns");
+    infinity_stays_where_it_is();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
        "a mask of what is no extension is refused");
     ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");
