@@ -431,26 +431,54 @@ TN__GRADIENT(linalg_matrix_sqrth)
 /* ---- pseudo-inverse -------------------------------------------------------- */
 
 /* Golub and Pereyra's (4.12), for a rank that does not change. P: the
- * pseudo-inverse. */
-TN__GRADIENT(linalg_pinv)
+ * pseudo-inverse, g: what comes to it. */
+static tn_tensor *through_inverse(tn_tensor *a, tn_tensor *p, tn_tensor *g)
 {
-    tn_tensor *a = tn__node_input(node, 0), *p = tn__node_output(node, 0);
-    if (!a || !p)
-        return tn_error_code();
-    tn_tensor *gt = turned(g[0]), *pt = turned(p);
+    if (!a || !p || !g)
+        return NULL;
+    tn_tensor *gt = turned(g), *pt = turned(p);
     if (last(a, 2) <= last(a, 1)) {
         tn_tensor *k = tn_matmul(gt, p), *kpt = tn_matmul(k, pt);
         tn_tensor *ga = tn_neg(turned(tn_matmul(p, k)));
         ga = tn_add(ga, kpt);
         ga = tn_sub(ga, tn_matmul(tn_matmul(a, p), kpt));
-        return give(out, tn_add(ga, tn_matmul(tn_matmul(pt, p),
-                                              tn_sub(gt, tn_matmul(k, a)))));
+        return tn_add(ga, tn_matmul(tn_matmul(pt, p),
+                                    tn_sub(gt, tn_matmul(k, a))));
     }
     tn_tensor *k = tn_matmul(p, gt), *ptk = tn_matmul(pt, k);
     tn_tensor *ga = tn_neg(turned(tn_matmul(k, p)));
     ga = tn_add(ga, tn_matmul(tn_matmul(tn_sub(gt, tn_matmul(a, k)), p), pt));
     ga = tn_add(ga, ptk);
-    return give(out, tn_sub(ga, tn_matmul(tn_matmul(ptk, p), a)));
+    return tn_sub(ga, tn_matmul(tn_matmul(ptk, p), a));
+}
+
+TN__GRADIENT(linalg_pinv)
+{
+    return give(out, through_inverse(tn__node_input(node, 0),
+                                     tn__node_output(node, 0), g[0]));
+}
+
+/* X = P B */
+TN__GRADIENT(lstsq_batch)
+{
+    tn_tensor *a = tn__node_input(node, 0);
+    if (!g[0])
+        return TN_OK;
+    if (!a)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(a), tn__value_float(0),
+                              *tn__node_value(node, 2)};
+    tn_tensor *p =
+        tn__op_run1(&tn__op_table[TN__OP_ID_LINALG_PINV_BY], value, 3);
+    tn_status status = TN_OK;
+    if (tn__node_wants(node, 1))
+        status = give(&out[1], left_turned(p, g[0]));
+    if (status >= 0 && tn__node_wants(node, 0)) {
+        tn_tensor *b = tn__node_input(node, 1);
+        status = give(out, b ? through_inverse(a, p, right_turned(g[0], b))
+                             : NULL);
+    }
+    return status;
 }
 
 /* ---- determinants ------------------------------------------------------------- */

@@ -38,6 +38,7 @@ const tn__saves tn__saves_table[] = {
     {"cholesky_inverse", {{P0, P0}, NOTHING, NOTHING}},
     {"solve_square", {{P0, P0}, {P0, 0}, NOTHING}},
     {"solve_triangle", {{P0, P0}, {P0, 0}, NOTHING}},
+    {"lstsq_batch", {{P0 | P1, 0}, {P0, 0}, NOTHING}},
     {"linalg_lu_factor_ex", {{0, P0 | P1}, NOTHING, NOTHING}},
     {"linalg_qr", {{0, P0 | P1}, NOTHING, NOTHING}},
     {"linalg_eigh", {{0, P0 | P1}, NOTHING, NOTHING}},

@@ -1,6 +1,7 @@
 /* factor.c: the `host` rows: one routine of LAPACK each, for every matrix of a
  * batch in turn. What else linear algebra has is written with them. */
 #include <base/memory.h>
+#include <float.h>
 #include <ops/lapack.h>
 
 /* What the rows share: staged matrices, room to work in, one info a matrix. */
@@ -45,6 +46,20 @@ static void end(job *j)
 static tn_status give(tn__call *call, const tn__staged *s)
 {
     return tn__give(call, tn__unstage(s, false));
+}
+
+/* Of each matrix no more than these rows. */
+static tn_status give_rows(tn__call *call, const tn__staged *s, int64_t rows)
+{
+    if (rows == s->rows)
+        return give(call, s);
+    tn_tensor *whole = tn__unstage(s, false);
+    tn_scope *scope = whole ? tn_scope_open() : NULL;
+    tn_tensor *part =
+        scope ? tn__ref(tn_clone(tn_narrow(whole, -2, 0, rows))) : NULL;
+    tn_scope_close(scope);
+    tn__unref(whole);
+    return tn__give(call, part);
 }
 
 static tn_status give_ints(tn__call *call, const job *j, const int *number,
@@ -469,15 +484,6 @@ static void qr(job *j, int64_t at, int room)
                              &j->info[at]);
 }
 
-static tn_tensor *first_rows(tn_tensor *x, int64_t rows)
-{
-    tn_scope *scope = x ? tn_scope_open() : NULL;
-    tn_tensor *out =
-        scope ? tn__ref(tn_clone(tn_narrow(x, -2, 0, rows))) : NULL;
-    tn_scope_close(scope);
-    return out;
-}
-
 tn_status tn__run_linalg_qr(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_QR_A);
@@ -505,13 +511,81 @@ tn_status tn__run_linalg_qr(tn__call *call)
                                            (const int64_t[]){0}, j.name))
                       : give(call, &j.b);
     }
-    if (status >= 0 && k < m && (none || reduced)) {
-        tn_tensor *r = tn__unstage(&j.a, false);
-        status = tn__give(call, first_rows(r, k));
-        tn__unref(r);
-    } else if (status >= 0) {
-        status = give(call, &j.a);
+    if (status >= 0)
+        status = give_rows(call, &j.a, none || reduced ? k : m);
+    end(&j);
+    return status;
+}
+
+/* ---- least squares ------------------------------------------------------------ */
+
+/* Zeros below what is there. */
+static tn_status lengthen(tn__staged *s, int64_t rows)
+{
+    tn__staged longer;
+    tn_status status = tn__stage_new(&longer, s, rows, s->columns);
+    size_t from = (size_t)s->rows * s->element;
+    size_t to = (size_t)rows * s->element;
+    int64_t lines = s->tensor->numel ? s->batch * s->columns : 0;
+    for (int64_t k = 0; k < lines && status >= 0; k++)
+        memcpy(longer.data + (size_t)k * to, s->data + (size_t)k * from, from);
+    tn__staged_free(s);
+    *s = longer;
+    return status;
+}
+
+static double step_of(const tn__staged *s)
+{
+    return s->single ? FLT_EPSILON : DBL_EPSILON;
+}
+
+/* b, which begins as B with as many rows as A or X has, becomes X. */
+static tn_status lstsq_all(job *j, double rcond, int *rank)
+{
+    int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;
+    int ldb = j->b.rows;
+    float single = (float)rcond;
+    const void *by = j->a.single ? (const void *)&single : (const void *)&rcond;
+    double asked[2] = {0};
+    tn_status status = new_ints(&j->pivots, n);
+    if (status < 0 || !m || !n || !sides || !j->a.batch)
+        return status;
+    j->lapack->gelsy[j->a.single](&m, &n, &sides, NULL, &m, NULL, &ldb,
+                                  j->pivots, by, rank, asked, &room, j->info);
+    room = tn__lapack_room(asked, j->a.single);
+    status = new_room(&j->work, j, room);
+    for (int64_t k = 0; k < j->a.batch && status >= 0; k++) {
+        memset(j->pivots, 0, (size_t)n * sizeof *j->pivots);
+        j->lapack->gelsy[j->a.single](
+            &m, &n, &sides, tn__staged_at(&j->a, k), &m,
+            tn__staged_at(&j->b, k), &ldb, j->pivots, by, &rank[k], j->work,
+            &room, &j->info[k]);
     }
+    return status;
+}
+
+tn_status tn__run_lstsq_batch(tn__call *call)
+{
+    double rcond = tn__call_float(call, TN__ARG_LSTSQ_BATCH_RCOND);
+    job j;
+    tn_status status =
+        begin(call, &j, TN__ARG_LSTSQ_BATCH_A, TN__STAGE);
+    int m = j.a.rows, n = j.a.columns;
+    if (status >= 0)
+        status = stage_sides(&j, call, TN__ARG_LSTSQ_BATCH_B, true,
+                             TN__STAGE);
+    if (status >= 0 && n > m)
+        status = lengthen(&j.b, n);
+    if (status >= 0)
+        status = new_ints(&j.iwork, j.a.batch);
+    if (status >= 0 && rcond < 0)
+        rcond = step_of(&j.a) * (m > n ? m : n);
+    if (status >= 0)
+        status = lstsq_all(&j, rcond, j.iwork);
+    if (status >= 0)
+        status = give_rows(call, &j.b, n);
+    if (status >= 0)
+        status = give_ints(call, &j, j.iwork, -1);
     end(&j);
     return status;
 }

@@ -477,6 +477,94 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_LDL_SOLVE_BATCH, value, 3));
 }
 
+/* ---- least squares ---------------------------------------------------------- */
+
+/* Which of PyTorch's results a driver gives; spectral: by singular values, the
+ * others by QR with pivoting, which is several times faster. */
+static const struct driver {
+    const char *name;
+    bool residuals, rank, spectral;
+} drivers[] = {{"gelsy", false, true, false},
+               {"gels", true, false, false},
+               {"gelsd", true, true, true},
+               {"gelss", true, true, true}};
+
+static tn_tensor *nothing(const tn_tensor *x, tn_dtype dtype)
+{
+    return tn_empty(tn_dims(0), .dtype = dtype, .device = x->storage->device);
+}
+
+/* Squared distances of each column, where all matrices have full rank. */
+static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
+                            tn_tensor *rank)
+{
+    int64_t n = last(a, 1);
+    if (!rank || last(a, 2) <= n || rank->numel == 0 ||
+        tn_item_int(tn_min(rank)) < n)
+        return nothing(a, a->dtype);
+    return tn_sum(tn_square(tn_sub(tn_matmul(a, x), b)), .dim = tn_dims(-2));
+}
+
+/* out: solution, rank. */
+static tn_status least_squares(tn_tensor *a, tn_tensor *b, tn_value rcond,
+                               bool spectral, tn_tensor *out[2])
+{
+    if (spectral) {
+        const tn_value value[] = {tn__value_tensor(a), tn__value_float(0),
+                                  rcond, tn__value_bool(false)};
+        out[0] = tn_matmul(tn__row(TN__OP_ID_LINALG_PINV_BY, value, 4), b);
+        out[1] = tn__row(TN__OP_ID_LINALG_MATRIX_RANK_BY, value, 4);
+        return out[0] && out[1] ? TN_OK : tn_error_code();
+    }
+    if (broadcast_batches("linalg_lstsq", &a, 2, &b, 2) < 0)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b), rcond};
+    int count =
+        tn__op_run(&tn__op_table[TN__OP_ID_LSTSQ_BATCH], value, 3, out, 2);
+    return count < 0 ? count : TN_OK;
+}
+
+tn_status tn__run_linalg_lstsq(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_LINALG_LSTSQ_A), *out[2];
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_LINALG_LSTSQ_B);
+    const tn_value *text = &call->value[TN__ARG_LINALG_LSTSQ_DRIVER];
+    const char *name = text->kind == TN_VALUE_STRING ? text->of.string
+                                                     : drivers[0].name;
+    const struct driver *driver = NULL;
+    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
+    for (size_t k = 0; k < sizeof drivers / sizeof *drivers; k++)
+        if (strcmp(drivers[k].name, name) == 0)
+            driver = &drivers[k];
+    if (!driver)
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_lstsq: driver \"%s\" is none "
+                        "of gelsy, gels, gelsd, gelss", name);
+    bool vectors = b->ndim == 1 || b->ndim == a->ndim - 1;
+    int rows_at = vectors ? 1 : 2;
+    if (a->ndim < 2 || b->ndim < rows_at || last(b, rows_at) != last(a, 2))
+        return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: A %s and B %s differ in "
+                        "their rows", tn__shape_text(s, a->ndim, a->shape),
+                        tn__shape_text(t, b->ndim, b->shape));
+    if (vectors && !(b = tn_unsqueeze(b, -1)))
+        return tn_error_code();
+    if (least_squares(a, b, call->value[TN__ARG_LINALG_LSTSQ_RCOND],
+                      driver->spectral, out) < 0)
+        return tn_error_code();
+    tn_tensor *x = out[0], *rank = out[1];
+    tn_status status =
+        tn__give(call, vectors ? tn_squeeze(x, .dim = tn_dims(-1)) : x);
+    if (status >= 0)
+        status = tn__give(call, driver->residuals ? residuals(a, x, b, rank)
+                                                  : nothing(a, a->dtype));
+    if (status >= 0)
+        status = tn__give(call, driver->rank ? tn_to_dtype(rank, TN_I64)
+                                             : nothing(a, TN_I64));
+    if (status >= 0)
+        status = tn__give(call, driver->spectral ? tn_linalg_svdvals(a)
+                                                 : nothing(a, a->dtype));
+    return status;
+}
+
 /* ---- tensors as maps -------------------------------------------------------- */
 
 static tn_dims_list sizes_from(const tn_tensor *x, int first, int end,

@@ -4,6 +4,7 @@
 #include <tap.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
+#include <tenon/random.h>
 
 static void refused(const void *got, tn_status code, const char *want)
 {
@@ -134,9 +135,70 @@ static void check_shapes(void)
        "a full SVD has all of U, orthogonal");
 }
 
+static double distance(tn_tensor *a, tn_tensor *b)
+{
+    return tn_item(tn_max(tn_abs(tn_sub(a, b))));
+}
+
+/* By QR with pivoting what singular values give, for matrices of any shape and
+ * rank; the gradient too. */
+static void check_least_squares(void)
+{
+    static const struct {
+        int64_t m, n, rank;
+    } shape[] = {{6, 3, 3}, {3, 6, 3}, {6, 4, 2}, {4, 6, 2}, {4, 4, 1}};
+    tn_manual_seed(5);
+    int64_t runs = tn_host_runs();
+    tn_linalg_lstsq(matrix(1, 2, 3, 5), matrix(1, 0, 0, 1), NULL, NULL, NULL);
+    is_int(tn_host_runs(), runs + 1, "least squares are one run on the host");
+    for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
+        int64_t m = shape[k].m, n = shape[k].n, r = shape[k].rank;
+        tn_tensor *a = tn_matmul(
+            tn_randn(tn_dims(2, m, r), .dtype = TN_F64),
+            tn_randn(tn_dims(2, r, n), .dtype = TN_F64));
+        tn_tensor *b = tn_randn(tn_dims(2, m, 2), .dtype = TN_F64);
+        tn_tensor *x[2], *rank[2], *ga[2], *gb[2];
+        for (int i = 0; i < 2; i++) {
+            tn_tensor *left = tn_requires_grad(tn_clone(a));
+            tn_tensor *right = tn_requires_grad(tn_clone(b));
+            x[i] = tn_linalg_lstsq(left, right, NULL, &rank[i], NULL, .rcond =
+                                   1e-10, .driver = i ? "gelsd" : "gelsy");
+            tn_backward(tn_sum(tn_square(x[i])));
+            ga[i] = tn_tensor_grad(left);
+            gb[i] = tn_tensor_grad(right);
+        }
+        ok(distance(x[0], x[1]) < 1e-10 && distance(ga[0], ga[1]) < 1e-8 &&
+               distance(gb[0], gb[1]) < 1e-8,
+           "%dx%d of rank %d: as by singular values", (int)m, (int)n, (int)r);
+        is_int(tn_item_int(tn_min(rank[0])), r, "and the rank is told");
+    }
+}
+
+/* A triangle that lies by columns is read as it lies. */
+static void check_triangles(void)
+{
+    tn_tensor *a = tn_add(tn_rand(tn_dims(3, 5, 5), .dtype = TN_F64),
+                          tn_mul_scalar(tn_eye(5, .dtype = TN_F64),
+                                        tn_num(5)));
+    tn_tensor *lying = tn_transpose(tn_contiguous(tn_transpose(a, 1, 2)), 1, 2);
+    for (int left = 0; left < 2; left++)
+        for (int upper = 0; upper < 2; upper++) {
+            tn_tensor *t = upper ? tn_triu(a) : tn_tril(a);
+            tn_tensor *b = left ? tn_rand(tn_dims(3, 5, 2), .dtype = TN_F64)
+                                : tn_rand(tn_dims(3, 2, 5), .dtype = TN_F64);
+            tn_tensor *x = tn_linalg_solve_triangular(
+                lying, b, .upper = upper, .no_left = !left);
+            ok(distance(left ? tn_matmul(t, x) : tn_matmul(x, t), b) < 1e-13,
+               "%s triangle on the %s", upper ? "upper" : "lower",
+               left ? "left" : "right");
+        }
+}
+
 int main(void)
 {
     plan_later();
+    check_least_squares();
+    check_triangles();
     check_host_runs();
     check_mistakes();
     check_singular();
