@@ -391,33 +391,75 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
     return tn__give(call, power && out == a ? tn_clone(a) : out);
 }
 
-/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series up to
- * A^18, whose rest is below the dtype's step for norms up to `reach`: Bader,
- * Blanes and Casas, "Computing the matrix exponential with an optimized Taylor
- * polynomial approximation" (2019), table 1. Each matrix has its own s. */
+/* 1, A, A^2, A^3 by the factors of Taylor's series from 1 / first! on, and `rest`
+ * by the last one. */
+static tn_tensor *four_terms(tn_tensor *const power[4], int first,
+                             tn_tensor *rest, double last)
+{
+    static tn__formula formula = TN__FORMULA(
+        "four_terms(a, b, c, d, rest; p, q, r, s, t) ="
+        "t * rest + s * d + r * c + q * b + p * a");
+    tn_tensor *input[5], *out = NULL;
+    tn_dtype dtype[5];
+    tn_number factor[5];
+    double by = 1 / tgamma(first + 1);
+    for (int k = 0; k < 5; k++, by /= first + k) {
+        input[k] = k < 4 ? power[k] : rest;
+        if (!input[k])
+            return NULL;
+        dtype[k] = input[k]->dtype;
+        factor[k].f = k < 4 ? by : last;
+    }
+    const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
+    return kernel && tn__apply_kernel(kernel, input, factor, NULL, 0,
+                                      "linalg_matrix_exp", &out) >= 0
+               ? out
+               : NULL;
+}
+
+/* Taylor's series up to A^16 by six products: Paterson and Stockmeyer, "On the
+ * number of nonscalar multiplications necessary to evaluate polynomials"
+ * (1973). */
+static tn_tensor *series(tn_tensor *a)
+{
+    tn_tensor *a2 = tn_matmul(a, a), *a3 = tn_matmul(a2, a);
+    tn_tensor *a4 = tn_matmul(a2, a2), *sum = a4;
+    tn_tensor *const power[] = {
+        tn_eye(last(a, 1), .dtype = a->dtype, .device = a->storage->device),
+        a, a2, a3};
+    for (int first = 12; first >= 0 && sum; first -= 4)
+        sum = four_terms(power, first, first < 12 ? tn_matmul(a4, sum) : a4,
+                         first < 12 ? 1 : 1 / tgamma(17));
+    return sum;
+}
+
+/* Scaling and squaring: e^A = (e^(A / 2^s))^(2^s), with Taylor's series, whose
+ * rest is below half the dtype's step for norms up to `reach`: the greatest x
+ * for which log(e^-x times the series) without signs stays below x times that
+ * (Bader, Blanes and Casas, "Computing the matrix exponential with an optimized
+ * Taylor polynomial approximation", 2019, have it for other lengths). Each
+ * matrix has its own s. */
 static tn_tensor *exponential(tn_tensor *a)
 {
-    enum { TERMS = 18 };
-    const double reach = a->dtype == TN_F64 ? 1.09 : 3.01;
+    const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
     tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = tn_dims(-2)),
                               .dim = tn_dims(-1)); /* the greatest column */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;
+    tn_tensor *least = times ? tn_min(times) : NULL;
     tn_tensor *most = times ? tn_max(times) : NULL;
-    double squarings = most ? tn_item(most) : 0;
-    if (!most)
+    if (!least || !most)
         return NULL;
+    double all = tn_item(least), squarings = tn_item(most);
     if (!(squarings < 1100)) /* not finite: the sum will say so */
         squarings = 0;
-    tn_tensor *x = tn_mul(a, tn_exp2(tn_neg(times)));
-    tn_tensor *one = tn_eye(last(a, 1), .dtype = a->dtype,
-                            .device = a->storage->device);
-    tn_tensor *sum = tn_add(tn_div_scalar(x, (double)TERMS), one); /* Horner */
-    for (int k = TERMS - 1; k >= 1 && sum; k--)
-        sum = tn_add(tn_div_scalar(tn_matmul(x, sum), (double)k), one);
-    for (int k = 0; k < squarings && sum; k++)
-        sum = tn_where(tn_gt_scalar(times, k), tn_matmul(sum, sum), sum);
+    tn_tensor *sum = series(tn_mul(a, tn_exp2(tn_neg(times))));
+    for (int k = 0; k < squarings && sum; k++) {
+        tn_tensor *square = tn_matmul(sum, sum);
+        sum = k < all ? square
+                      : tn_where(tn_gt_scalar(times, k), square, sum);
+    }
     return sum;
 }
 

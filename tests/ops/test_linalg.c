@@ -1,5 +1,6 @@
 /* Linear algebra: host runs are counted and refused, matrices that cannot be
  * factored are told, and what the golden samples do not hold. */
+#include <float.h>
 #include <math.h>
 #include <tap.h>
 #include <tenon/autograd.h>
@@ -194,9 +195,33 @@ static void check_triangles(void)
         }
 }
 
+/* e^(t J) for J = [[0, -1], [1, 0]] turns by t; the matrices of a batch are
+ * scaled each by its own norm. */
+static void check_exponential(void)
+{
+    const double turn[] = {0, 1e-3, 0.7, 3, 40};
+    double number[5 * 4] = {0};
+    for (int k = 0; k < 5; k++) {
+        number[4 * k + 1] = -turn[k];
+        number[4 * k + 2] = turn[k];
+    }
+    tn_tensor *e = tn_linalg_matrix_exp(
+        tn_tensor_from_array(number, TN_F64, tn_dims(5, 2, 2)));
+    for (int k = 0; k < 5; k++) {
+        tn_tensor *one = tn_select(e, 0, k);
+        double far = fabs(at(one, 0, 0) - cos(turn[k])) +
+                     fabs(at(one, 1, 0) - sin(turn[k])) +
+                     fabs(at(one, 0, 1) + sin(turn[k]));
+        /* each squaring doubles the rounding of the one before */
+        ok(far <= 4 * DBL_EPSILON * turn[k], "a turn by %g: %g off", turn[k],
+           far);
+    }
+}
+
 int main(void)
 {
     plan_later();
+    check_exponential();
     check_least_squares();
     check_triangles();
     check_host_runs();
