@@ -11,6 +11,28 @@
 #include "base/memory.h"
 #include "kernel/print_c.h"
 
+static bool has_f64(const tn_kernel_fn *fn)
+{
+    for (uint32_t i = 0; i < fn->ins_count; i++)
+        if (fn->ins[i].dtype == TN_F64)
+            return true;
+    return false;
+}
+
+/* Of the functions that are not rare, those with float64 inside or without. */
+static void print_rows(const char *name, int count, bool wide)
+{
+    printf("#define %s \\\n", name);
+    for (int i = 0; i < count; i++) {
+        const tn_kernel_fn *fn = tn__math_fn_at(i);
+        if (tn__math_fn_is_rare(i) || has_f64(fn) != wide)
+            continue;
+        printf("    {UINT64_C(0x%016" PRIx64 "), \"%s\", run_%s}, \\\n",
+               fn->hash, fn->name, fn->name);
+    }
+    puts("");
+}
+
 int main(void)
 {
     puts("/* Made by build-aux/print_math.c from lib/kernel/math. */\n");
@@ -28,14 +50,7 @@ int main(void)
         fprintf(stderr, "print_math: %s\n", tn_error());
         return 1;
     }
-    puts("#define TN_CPU_MATH_ROWS \\");
-    for (int i = 0; i < count; i++) {
-        const tn_kernel_fn *fn = tn__math_fn_at(i);
-        if (tn__math_fn_is_rare(i))
-            continue;
-        printf("    {UINT64_C(0x%016" PRIx64 "), \"%s\", run_%s}, \\\n",
-               fn->hash, fn->name, fn->name);
-    }
-    puts("");
+    print_rows("TN_CPU_MATH_F32_ROWS", count, false);
+    print_rows("TN_CPU_MATH_F64_ROWS", count, true);
     return fflush(stdout) || ferror(stdout);
 }

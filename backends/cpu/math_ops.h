@@ -12,6 +12,8 @@
 
 /* Inlined for sure: a call would keep the loop around it from vectors. */
 #define FN static inline __attribute__((always_inline, unused))
+/* A loop that the table may leave out. */
+#define RUN static __attribute__((unused))
 
 /* Every NaN gives the bits of the one positive quiet NaN. */
 FN int32_t bitcast_i32(float x)

@@ -459,7 +459,7 @@ static void print_run(printer *p, bool looped)
 {
     const tn_kernel_fn *fn = p->fn;
     tn__text_add(&p->text,
-                 "static void run_%s(void *out, const void *a, const void *b,\n"
+                 "RUN void run_%s(void *out, const void *a, const void *b,\n"
                  "    const void *c, int64_t n)\n{\n    %s *o = out;\n",
                  fn->name, c_type(fn->dtype));
     for (uint32_t i = 0; i < 3; i++) {

@@ -1,6 +1,7 @@
 /* The printed mathematical functions of the cpu plugin, against the bodies
  * that they were printed from: there is one for each function that is not
- * rare, and for every instruction set it gives the interpreter's bits. */
+ * rare (for generic beside other sets, for each without float64 inside), and for
+ * every instruction set it gives the interpreter's bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -114,6 +115,14 @@ static bool interpret(const tn_kernel_fn *fn, double (*in)[COUNT], void *out)
     return tn__interpret(program, &launch, memory, &fault) == TN_OK;
 }
 
+static bool has_f64(const tn_kernel_fn *fn)
+{
+    for (uint32_t i = 0; i < fn->ins_count; i++)
+        if (fn->ins[i].dtype == TN_F64)
+            return true;
+    return false;
+}
+
 static const tn_cpu_math_entry *find(const struct set *set, uint64_t hash)
 {
     for (uint32_t i = 0; i < *set->count; i++)
@@ -135,6 +144,10 @@ static void test_function(const tn_kernel_fn *fn,
     }
     for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
         const tn_cpu_math_entry *entry = find(&sets[s], fn->hash);
+        if (s == 0 && sizeof sets > sizeof *sets && has_f64(fn)) {
+            ok(!entry, "%s is left out of generic", fn->name);
+            continue;
+        }
         if (!ok(entry && !strcmp(entry->name, fn->name),
                 "%s is printed for %s", fn->name, sets[s].name))
             continue;
