@@ -1,5 +1,6 @@
 /* The special functions of the language at chosen arguments, beside values made
- * with 40 digits: special_values.def. In float32 they are float64's, rounded. */
+ * with 40 digits: special_values.def. In float32 they are float64's, rounded,
+ * at random arguments too, and where float64's are infinite or NaN. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 
@@ -14,34 +15,45 @@ static const struct value {
 #undef VALUE
 };
 
-static bool run(const struct value *v, tn_dtype type, double *out)
+enum { MANY = 4000 };
+
+/* out[i] = name(x[i]) or, with y, name(x[i], y[i]) in float32 or float64, for
+ * count numbers that float32 holds. */
+static bool run(const char *name, tn_dtype type, const double *x,
+                const double *y, double *out, int64_t count)
 {
-    static const int64_t stride[1] = {1}, extent[1] = {1};
-    bool two = v->y != 0;
+    static double wide[3][MANY];
+    static float narrow[3][MANY];
+    static const int64_t stride[1] = {1};
+    const double *in[2] = {x, y};
     char text[64];
-    snprintf(text, sizeof text, two ? "f(x, y) = %s(x, y)" : "f(x) = %s(x)",
-             v->name);
+    snprintf(text, sizeof text, y ? "f(x, y) = %s(x, y)" : "f(x) = %s(x)",
+             name);
     const tn_dtype dtype[2] = {type, type};
-    tn__def *def = tn__def_parse(text, v->name);
+    tn__def *def = tn__def_parse(text, name);
     const tn__kernel *kernel = def ? tn__def_kernel(def, dtype) : NULL;
     const tn_program *program = kernel ? tn__kernel_program(kernel) : NULL;
     if (!program)
         return false;
-    double wide[3] = {v->x, v->y, 0};
-    float narrow[3] = {(float)v->x, (float)v->y, 0};
     void *memory[3];
-    for (int i = 0; i < 3; i++) {
-        int at = !two && i == 1 ? 2 : i;
-        memory[i] = type == TN_F64 ? (void *)&wide[at] : (void *)&narrow[at];
+    int operands = 0;
+    for (int k = 0; k < 2 && in[k]; k++, operands++) {
+        for (int64_t i = 0; i < count; i++) {
+            wide[k][i] = in[k][i];
+            narrow[k][i] = (float)in[k][i];
+        }
+        memory[k] = type == TN_F64 ? (void *)wide[k] : (void *)narrow[k];
     }
+    memory[operands] = type == TN_F64 ? (void *)wide[2] : (void *)narrow[2];
     tn_launch_operand operand[3] = {
         {.stride = stride}, {.stride = stride}, {.stride = stride}};
     tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
-                        .extent = extent, .operand = operand};
+                        .extent = &count, .operand = operand};
     tn_fault fault = {.size = sizeof fault};
     if (tn__interpret(program, &launch, memory, &fault) != TN_OK)
         return false;
-    *out = type == TN_F64 ? wide[2] : (double)narrow[2];
+    for (int64_t i = 0; i < count; i++)
+        out[i] = type == TN_F64 ? wide[2][i] : (double)narrow[2][i];
     return true;
 }
 
@@ -53,18 +65,119 @@ static double distance(double got, double want, int digits)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
+/* least, most: of the arguments; floor: a result below counts as this large,
+ * as terms cancel at zeros that lie between numbers. */
+static const struct range {
+    const char *name;
+    double least, most, least_y, most_y, floor;
+} ranges[] = {
+    {"lgamma", 0, 4, 0, 0, 0},       {"lgamma", 0.99, 1.01, 0, 0, 0},
+    {"lgamma", 1.99, 2.01, 0, 0, 0}, {"lgamma", 2, 1e6, 0, 0, 0},
+    {"lgamma", -40, 0, 0, 0, 1},     {"digamma", 0, 4, 0, 0, 0},
+    {"digamma", 2, 1e6, 0, 0, 0},    {"digamma", -40, 0, 0, 0, 1},
+    {"trigamma", 0, 4, 0, 0, 0},     {"trigamma", 2, 1e6, 0, 0, 0},
+    {"trigamma", -40, 0, 0, 0, 0},   {"erfinv", -1, 1, 0, 0, 0},
+    {"erfinv", 0.999, 1, 0, 0, 0},   {"erfinv", 0, 1e-4, 0, 0, 0},
+    {"i0", -40, 40, 0, 0, 0},        {"i1", -40, 40, 0, 0, 0},
+    {"i0e", -40, 40, 0, 0, 0},       {"i1e", -40, 40, 0, 0, 0},
+    {"i0e", 0, 1e5, 0, 0, 0},        {"i1e", 0, 1e5, 0, 0, 0},
+    {"igamma", 0, 10, 0, 10, 0},     {"igammac", 0, 10, 0, 10, 0},
+    {"igamma", 0, 0.1, 0, 0.1, 0},   {"igammac", 0, 0.1, 0, 0.1, 0},
+    {"igamma", 0, 80, 0, 12, 0},     {"igammac", 0, 80, 0, 12, 0},
+};
+
+static double random_from(double least, double most)
+{
+    static uint64_t state = 20261122;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    double unit = (double)(state * 0x2545f4914f6cdd1dull >> 11) * 0x1p-53;
+    return (double)(float)(least + unit * (most - least));
+}
+
+static void test_range(const struct range *r)
+{
+    static double x[MANY], y[MANY], wide[MANY], narrow[MANY];
+    bool two = r->most_y > 0;
+    for (int i = 0; i < MANY; i++) {
+        x[i] = random_from(r->least, r->most);
+        y[i] = random_from(r->least_y, r->most_y);
+    }
+    bool ran = run(r->name, TN_F64, x, two ? y : NULL, wide, MANY) &&
+               run(r->name, TN_F32, x, two ? y : NULL, narrow, MANY);
+    double worst = 0;
+    int at = 0;
+    for (int i = 0; i < MANY; i++) {
+        double want = fabs(wide[i]);
+        if (isnan(want) || want > 3.4e38 || want < 0x1p-126)
+            continue;
+        want = want > r->floor ? want : r->floor;
+        double far = distance(narrow[i] - wide[i] + want, want, 24);
+        if (!(far <= worst)) {
+            worst = far;
+            at = i;
+        }
+    }
+    ok(ran && worst <= 0.51,
+       "%s from %g to %g in float32 is float64's, rounded: %.3f at %a, %a",
+       r->name, r->least, r->most, worst, x[at], y[at]);
+}
+
+/* Infinities, NaN and zeros are float64's. */
+static void test_edges(const char *name, bool two)
+{
+    static const double edge[] = {0, -0.0, 1, -1, 2, -2, -3, 8, 64, 100,
+                                  INFINITY, -INFINITY, NAN, 0x1p-149,
+                                  -0x1p-149, 0x1.fffffep127, -0x1p100};
+    enum { EDGES = sizeof edge / sizeof *edge };
+    static double x[EDGES * EDGES], y[EDGES * EDGES], wide[EDGES * EDGES],
+        narrow[EDGES * EDGES];
+    int count = two ? EDGES * EDGES : EDGES, wrong = -1;
+    for (int i = 0; i < count; i++) {
+        x[i] = edge[i % EDGES];
+        y[i] = edge[i / EDGES];
+    }
+    bool ran = run(name, TN_F64, x, two ? y : NULL, wide, count) &&
+               run(name, TN_F32, x, two ? y : NULL, narrow, count);
+    for (int i = 0; i < count; i++) {
+        float want = (float)wide[i], got = (float)narrow[i];
+        bool same = isnan(want) ? isnan(got)
+                    : isinf(want) || want == 0
+                        ? want == got && !signbit(want) == !signbit(got)
+                        : fabs(got - wide[i]) <=
+                              1.2e-7 * fabs(wide[i]) + 0.51 * 0x1p-149;
+        if (!same && wrong < 0)
+            wrong = i;
+    }
+    ok(ran && wrong < 0, "%s has float64's edges in float32", name);
+    if (wrong >= 0)
+        note("at %a, %a: %a for %a", x[wrong], y[wrong], narrow[wrong],
+             wide[wrong]);
+}
+
 int main(void)
 {
     plan_later();
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         const struct value *v = &values[i];
         double wide = NAN, narrow = NAN;
-        bool ran = run(v, TN_F64, &wide) && run(v, TN_F32, &narrow);
+        const double *y = v->y != 0 ? &v->y : NULL;
+        bool ran = run(v->name, TN_F64, &v->x, y, &wide, 1) &&
+                   run(v->name, TN_F32, &v->x, y, &narrow, 1);
         ok(ran && distance(wide, v->want, 53) <= v->limit,
            "%s(%g, %g) in float64 is within %g ulp: %.2f", v->name, v->x, v->y,
            v->limit, distance(wide, v->want, 53));
         ok(ran && distance(narrow, v->want, 24) <= 0.51,
            "in float32 rounded: %.2f", distance(narrow, v->want, 24));
     }
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        test_range(&ranges[i]);
+    static const char *const one[] = {"lgamma", "digamma", "trigamma", "erfinv",
+                                      "i0", "i1", "i0e", "i1e"};
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        test_edges(one[i], false);
+    test_edges("igamma", true);
+    test_edges("igammac", true);
     return done_testing();
 }
