@@ -89,6 +89,10 @@ int64_t tn__node_offset(const tn__node *node);
 /* g summed over the dimensions along which shape was broadcast to g's. */
 tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape);
 
+/* g in float32 where it is of a half type, for a gradient that adds parts of it
+ * up: they are rounded once, where the walk hands the sum on. */
+tn_tensor *tn__widened(tn_tensor *g);
+
 /* Zeros of this shape for a row that copies its input before it writes, as
  * scatter_add does: one element, expanded, so that only the copy takes memory
  * and time. */

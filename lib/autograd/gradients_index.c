@@ -6,11 +6,12 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-static tn_tensor *zeros_of(const tn__node *node, int port)
+/* Zeros like a port, to which elements of g are added. */
+static tn_tensor *zeros_of(const tn__node *node, int port, const tn_tensor *g)
 {
-    return tn__zeros_to_copy(tn__node_shape(node, port),
-                             tn__node_dtype(node, port),
-                             tn__node_device(node, port));
+    return g ? tn__zeros_to_copy(tn__node_shape(node, port), g->dtype,
+                                 tn__node_device(node, port))
+             : NULL;
 }
 
 /* Sets one result and says how it went. */
@@ -25,9 +26,10 @@ enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(gather)
 {
-    return give(out, tn_scatter_add(zeros_of(node, 0),
+    tn_tensor *wide = tn__widened(g[0]);
+    return give(out, tn_scatter_add(zeros_of(node, 0, wide),
                                     tn__node_value(node, DIM)->of.i,
-                                    tn__node_input(node, INDEX), g[0]));
+                                    tn__node_input(node, INDEX), wide));
 }
 
 TN__GRADIENT(scatter)
@@ -63,7 +65,8 @@ TN__GRADIENT(index_select)
 {
     int64_t dim = tn__node_value(node, DIM)->of.i;
     tn_tensor *index = tn__node_input(node, INDEX);
-    return give(out, tn_index_add(zeros_of(node, 0), dim, index, g[0]));
+    tn_tensor *wide = tn__widened(g[0]);
+    return give(out, tn_index_add(zeros_of(node, 0, wide), dim, index, wide));
 }
 
 /* Each of part (N, D) over how often its row is named by index (N). */
@@ -87,7 +90,7 @@ static tn_status embedding(const tn__node *node, int scale,
         return tn_error_code();
     int64_t rows = tn__node_size(node, 1, 0), width = tn__node_size(node, 1, 1);
     index = tn_reshape(index, tn_dims(index->numel));
-    tn_tensor *part = tn_reshape(g[0], tn_dims(index ? index->numel : 0,
+    tn_tensor *part = tn_reshape(tn__widened(g[0]), tn_dims(index ? index->numel : 0,
                                                width));
     const tn_value *padding = tn__node_value(node, 2);
     if (padding->kind != TN_VALUE_NONE) {
@@ -97,7 +100,8 @@ static tn_status embedding(const tn__node *node, int scale,
     }
     if (part && tn__node_value(node, scale)->of.i)
         part = over_counts(part, index, rows);
-    return give(&out[1], tn_index_add(zeros_of(node, 1), 0, index, part));
+    return give(&out[1], tn_index_add(zeros_of(node, 1, part), 0, index,
+                                       part));
 }
 
 TN__GRADIENT(embedding)
@@ -118,7 +122,7 @@ TN__GRADIENT(pick)
     tn_tensor *ignored = tn_eq_scalar(index, tn__node_value(node, 2)->of.i);
     index = tn_masked_fill_scalar(index, ignored, 0);
     tn_tensor *part = tn_masked_fill_scalar(g[0], ignored, 0);
-    return give(out, tn_scatter_add(zeros_of(node, 0), -1,
+    return give(out, tn_scatter_add(zeros_of(node, 0, part), -1,
                                     tn_unsqueeze(index, -1),
                                     tn_unsqueeze(part, -1)));
 }
@@ -129,9 +133,10 @@ TN__GRADIENT(pick)
 static tn_status back_to_places(const tn__node *node, tn_tensor *const *g,
                                 tn_tensor **out)
 {
-    return give(out, tn_scatter_add(zeros_of(node, 0),
+    tn_tensor *wide = tn__widened(g[0]);
+    return give(out, tn_scatter_add(zeros_of(node, 0, wide),
                                     tn__node_value(node, DIM)->of.i,
-                                    tn__node_output(node, 1), g[0]));
+                                    tn__node_output(node, 1), wide));
 }
 
 TN__GRADIENT(sort_first)

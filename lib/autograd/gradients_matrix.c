@@ -48,6 +48,18 @@ static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g, double scale)
     return product(matrix_transpose(a), g, scale);
 }
 
+/* Has whole more matrices than the port? Then the walk sums them to it, and
+ * those of half types are made in float32: the sum is rounded once. */
+static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
+{
+    int64_t matrices = 1, batch = 1;
+    for (int d = 0; d < tn__node_ndim(node, port) - 2; d++)
+        matrices *= tn__node_size(node, port, d);
+    for (int d = 0; d < whole->ndim - 2; d++)
+        batch *= whole->shape[d];
+    return batch > matrices;
+}
+
 static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                                   double scale, tn_tensor **out)
 {
@@ -56,7 +68,9 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
         return tn_error_code();
     if (tn__node_wants(node, 0)) {
         tn_tensor *b = as_matrix(tn__node_input(node, 1), false);
-        out[0] = product(whole, matrix_transpose(b), scale);
+        bool summed = is_summed(node, 0, whole);
+        out[0] = product(summed ? tn__widened(whole) : whole,
+                         matrix_transpose(summed ? tn__widened(b) : b), scale);
         if (!out[0])
             return tn_error_code();
     }
@@ -68,7 +82,10 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
             a->numel)
             out[1] = shared_right(a, whole, scale);
         else
-            out[1] = product(matrix_transpose(a), whole, scale);
+            out[1] = is_summed(node, 1, whole)
+                         ? product(matrix_transpose(tn__widened(a)),
+                                   tn__widened(whole), scale)
+                         : product(matrix_transpose(a), whole, scale);
         if (tn__node_ndim(node, 1) == 1) /* the column again */
             out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
         if (!out[1])

@@ -155,6 +155,10 @@ static tn_tensor *to_flat(tn_tensor *g, const struct place *place,
     tn_dims_list count = tn_dims(span.high - span.low + 1);
     if (fills(place, span))
         return tn_contiguous(tn_reshape(g, count));
+    if (repeats(place))
+        g = tn__widened(g);
+    if (!g)
+        return NULL;
     tn_tensor *none = zeros(count, g);
     return repeats(place) ? scatter_add(none, g, place, span)
                           : scatter(tn_contiguous(none), g, place, span);

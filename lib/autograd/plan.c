@@ -202,7 +202,8 @@ static bool is_cotangent(const tn__plan *plan, const tn__plan_port *port)
                plan->kernel->input_count + plan->kernel->output_count;
 }
 
-/* What a sum of the stored gradient would give, bit for bit. */
+/* What a sum of the stored gradient would give; of half types what it would
+ * give had they not been rounded before, in float32. */
 static const tn__kernel *summed(const tn__kernel *kernel)
 {
     static tn__formula sum = TN__FORMULA("sum(input) = rsum(input)");
@@ -211,7 +212,10 @@ static const tn__kernel *summed(const tn__kernel *kernel)
             return NULL; /* a row would number its elements otherwise */
     if (kernel->has_row && !(kernel = tn__kernel_without_rows(kernel)))
         return NULL;
-    const tn__kernel *over = tn__formula_kernel(&sum, &kernel->out[0].dtype);
+    tn_dtype dtype = kernel->out[0].dtype;
+    if (tn_dtype_bytes(dtype) == 2 && tn_dtype_is_floating(dtype))
+        dtype = TN_F32;
+    const tn__kernel *over = tn__formula_kernel(&sum, &dtype);
     return over ? tn__kernel_compose(over, 0, kernel, 0, NULL) : NULL;
 }
 

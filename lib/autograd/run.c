@@ -22,6 +22,11 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
     return tn_reshape(g, kept);
 }
 
+tn_tensor *tn__widened(tn_tensor *g)
+{
+    return g && tn_dtype_bytes(g->dtype) == 2 ? tn_to_dtype(g, TN_F32) : g;
+}
+
 tn_tensor *tn__zeros_to_copy(tn_dims_list shape, tn_dtype dtype,
                              tn_device *device)
 {

@@ -1,7 +1,8 @@
 /* compose.c: a producer's instructions where a consumer would load.
  *
  * A value of a half type is narrowed where its tensor would have been stored,
- * so that composing changes no bit. */
+ * so that composing changes no bit; but not for a consumer of what it is
+ * computed in. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +33,9 @@ static bool refuse(const tn__kernel *consumer, const tn__kernel *producer,
 static bool check(const tn__kernel *consumer, int at,
                   const tn__kernel *producer, int from)
 {
-    if (consumer->input[at].dtype != producer->out[from].dtype)
+    tn_dtype given = producer->out[from].dtype;
+    if (consumer->input[at].dtype != given &&
+        consumer->input[at].dtype != tn__register_type(given))
         return refuse(consumer, producer, "the dtypes differ");
     if (consumer->has_row && producer->has_row &&
         consumer->input[at].level != producer->out[from].level)
@@ -136,7 +139,7 @@ static const tn__kernel *compose(const tn__kernel *consumer, int at,
         tn__ssa_copy(&ssa, producer, i, producer_map,
                      place + consumer->input_count - 1, param[1]);
     uint32_t value = producer_map[producer->out[from].value];
-    tn_dtype dtype = producer->out[from].dtype;
+    tn_dtype dtype = consumer->input[at].dtype;
     if (dtype != TN_I8 && dtype != TN_I16 && dtype != TN_U8)
         value = tn__ssa_narrow(&ssa, value, dtype); /* integers are already */
     int input[TN__KERNEL_MAX_INPUTS];

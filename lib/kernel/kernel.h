@@ -120,7 +120,8 @@ int tn__def_gradient_used(const tn__def *gradient,
 /* ---- composition ------------------------------------------------------- */
 
 /* consumer with its input `at` replaced by output `from` of producer, rounded
- * as its tensor would have been. Inputs: the consumer's others, then the
+ * as its tensor would have been; as it was computed, in float32, where it is of
+ * a half type and the input is float32. Inputs: the consumer's others, then the
  * producer's; equal tensors are merged by same[] (pairs of numbers in that
  * list, ended by -1; NULL: none), which keeps the place of the first.
  * Parameters: the consumer's, then the producer's. Outputs: the consumer's.

@@ -219,18 +219,35 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     return b->ignored != NULL;
 }
 
+static tn_tensor *renormed(const tn__call *call, const bags *b,
+                           tn_tensor *weight)
+{
+    return tn_embedding_renorm(
+        b->index, weight,
+        .max_norm = tn__call_float(call, TN__ARG_EMBEDDING_BAG_MAX_NORM),
+        .norm_type = tn__call_float(call, TN__ARG_EMBEDDING_BAG_NORM_TYPE),
+        .scale_grad_by_freq =
+            tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
+}
+
+/* In float32 for half types: one rounding, at the end. */
 static tn_tensor *rows_of(const tn__call *call, const bags *b,
                           tn_tensor *weight)
 {
-    double max_norm = tn__call_float(call, TN__ARG_EMBEDDING_BAG_MAX_NORM);
-    bool scales =
-        tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ);
-    if (!(max_norm > 0))
-        return tn_embedding(b->index, weight, .scale_grad_by_freq = scales);
-    return tn_embedding_renorm(
-        b->index, weight, .max_norm = max_norm,
-        .norm_type = tn__call_float(call, TN__ARG_EMBEDDING_BAG_NORM_TYPE),
-        .scale_grad_by_freq = scales);
+    bool half = tn_dtype_bytes(weight->dtype) == 2;
+    tn_tensor *x, *exact = NULL;
+    if (tn__call_float(call, TN__ARG_EMBEDDING_BAG_MAX_NORM) > 0) {
+        if (half) /* weight's own rows are rounded when they are scaled */
+            exact = renormed(call, b, tn_to_dtype(tn_detach(weight), TN_F32));
+        x = renormed(call, b, weight);
+    } else {
+        x = tn_embedding(
+            b->index, weight,
+            .scale_grad_by_freq =
+                tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
+    }
+    x = half ? tn_to_dtype(x, TN_F32) : x;
+    return exact ? tn_add(x, tn_sub(exact, tn_detach(x))) : x;
 }
 
 static tn_status check_options(const tn__call *call, enum mode mode,
@@ -271,10 +288,8 @@ tn_status tn__run_embedding_bag(tn__call *call)
         return tn_error_code();
     tn_dtype dtype = weight->dtype;
     tn_tensor *x = rows_of(call, &b, weight);
-    if (tn_dtype_bytes(dtype) == 2) { /* one rounding, at the end */
-        x = tn_to_dtype(x, TN_F32);
-        scale = scale ? tn_to_dtype(scale, TN_F32) : NULL;
-    }
+    if (scale && tn_dtype_bytes(dtype) == 2)
+        scale = tn_to_dtype(scale, TN_F32);
     if (x && tn__call_has(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS))
         x = tn_mul(x, tn_unsqueeze(tn_reshape(scale, tn_dims(-1)), 1));
     tn_tensor *out = folded(&b, x, mode);

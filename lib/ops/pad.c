@@ -154,10 +154,15 @@ tn_status tn__run_pad(tn__call *call)
         return status;
     if (mode == CONSTANT)
         return tn__give(call, tn_constant_pad_nd(x, *pad, value));
+    /* Gradients of half types add up along one dimension after the other. */
+    bool half = tn_dtype_is_floating(x->dtype) && tn_dtype_bytes(x->dtype) == 2;
+    tn_dtype dtype = x->dtype;
+    x = half && pad->count > 2 ? tn_to_dtype(x, TN_F32) : x;
     for (int d = 0; x && d < x->ndim; d++) {
         int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
         if (low || high)
             x = padded_dim(x, mode, d, low, high);
     }
+    x = x && x->dtype != dtype ? tn_to_dtype(x, dtype) : x;
     return tn__give(call, x && x == tn__call_tensor(call, 0) ? tn_clone(x) : x);
 }

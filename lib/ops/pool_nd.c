@@ -258,7 +258,9 @@ static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
 {
     image_pass pass[2];
     int count = plan_passes(x, w, pass);
-    tn_tensor *y = x, *index = NULL;
+    /* Gradients of half types add up pass by pass. */
+    bool half = count > 1 && tn_dtype_bytes(x->dtype) < 4;
+    tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x, *index = NULL;
     for (int k = 0; k < count; k++) {
         tn_tensor *at;
         y = tn_max_pool2d_with_indices(
@@ -280,7 +282,7 @@ static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
             tn_div_scalar(at, slice, .rounding_mode = "floor");
         index = tn_add(inner, tn_mul_scalar(depth, w->in[1] * w->in[2]));
     }
-    *values = in_shape(y, x, w);
+    *values = in_shape(half ? tn_to_dtype(y, x->dtype) : y, x, w);
     if (indices)
         *indices = in_shape(index, x, w);
     return *values ? TN_OK : tn_error_code();

@@ -178,6 +178,35 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
+/* The dimensions from *d on so often, as many of them as fit, with one more
+ * for each, in TN_MAX_NDIM: they repeat at once, so that gradients are summed
+ * once. *d is then the first that is left. */
+static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
+{
+    tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
+    int spare = TN_MAX_NDIM - x->ndim, next = x->ndim;
+    if (spare == 0) {
+        tn__fail(TN_ERR_SHAPE, "repeat: input has %d dimensions; fewer are "
+                 "wanted", x->ndim);
+        return NULL;
+    }
+    for (int k = 0; k < x->ndim; k++) {
+        bool repeats = k >= *d && times->dim[k] != 1;
+        if (repeats && spare == 0 && next == x->ndim)
+            next = k;
+        if (repeats && spare > 0) {
+            spare--;
+            apart.dim[apart.count++] = 1;
+            wide.dim[wide.count++] = times->dim[k];
+            size.dim[k] = tn__size_mul(size.dim[k], times->dim[k]);
+        }
+        apart.dim[apart.count++] = x->shape[k];
+        wide.dim[wide.count++] = x->shape[k];
+    }
+    *d = next;
+    return tn_reshape(tn_expand(tn_reshape(x, apart), wide), size);
+}
+
 static tn_status repeat(tn__call *call, tn_tensor *x,
                         const tn_dims_list *times)
 {
@@ -197,10 +226,12 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
     }
     x = tn_reshape(x, size);
     bool copied = false;
-    for (int d = 0; d < times->count && x; d++) {
-        if (times->dim[d] == 1)
+    for (int d = 0; x && d < times->count;) {
+        if (times->dim[d] == 1) {
+            d++;
             continue;
-        x = repeated(x, d, times->dim[d], false);
+        }
+        x = repeated_from(x, &d, times);
         copied = true;
     }
     return tn__give(call, copied ? x : tn_clone(x));

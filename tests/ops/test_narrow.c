@@ -139,6 +139,125 @@ static void test_gradients(void)
          "cov of float64 by float32 weights");
 }
 
+/* Each element of x, of a half type, is that of wide, rounded once. */
+static void rounded_once(tn_tensor *x, tn_tensor *wide, const char *what)
+{
+    bool f16 = x && tn_tensor_dtype(x) == TN_F16;
+    wide = wide ? tn_detach(wide) : NULL;
+    x = x ? tn_to_dtype(tn_detach(x), TN_F64) : NULL;
+    tn_tensor *off = tn_div(tn_sub(x, wide), /* f16 has steps of 6e-8 */
+                            tn_add_scalar(tn_abs(wide), 1e-3));
+    near(tn_add_scalar(off, 1), off ? tn_ones_like(off) : NULL,
+         ldexp(1.01, f16 ? -11 : -8), what);
+}
+
+/* The gradient by half's numbers of what f makes of them. */
+static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
+                      const char *what)
+{
+    static const tn_dtype half[] = {TN_F16, TN_BF16};
+    for (int k = 0; k < 2; k++) {
+        tn_tensor *narrow = leaf(tn_to_dtype(x, half[k]));
+        tn_tensor *wide = leaf(tn_to_dtype(narrow, TN_F64));
+        tn_tensor *y = f(narrow), *z = f(wide);
+        /* the same cotangents, which have no more digits */
+        tn_tensor *g = tn_to_dtype(tn_randn_like(tn_detach(y)), half[k]);
+        bool both = tn_backward(tn_sum(tn_mul(y, g))) >= 0 &&
+                    tn_backward(tn_sum(tn_mul(z, tn_to_dtype(g, TN_F64)))) >= 0;
+        rounded_once(both ? tn_tensor_grad(narrow) : NULL,
+                     both ? tn_tensor_grad(wide) : NULL, what);
+    }
+}
+
+/* Of random numbers, as good as any. */
+static tn_tensor *waves(tn_dims_list shape, tn_dtype dtype)
+{
+    tn_tensor *x = tn_sin(tn_reshape(tn_arange(0, 4200, 1), shape));
+    return tn_to_dtype(tn_to_dtype(x, TN_BF16), dtype);
+}
+
+static tn_tensor *scaled(tn_tensor *x)
+{
+    return tn_mul(x, waves(tn_dims(600, 7), tn_tensor_dtype(x)));
+}
+
+static tn_tensor *gathered(tn_tensor *x)
+{
+    return tn_gather(x, 0, tn_to_dtype(tn_zeros(tn_dims(600)), TN_I64));
+}
+
+static tn_tensor *chosen(tn_tensor *x)
+{
+    return tn_index_select(x, 0, tn_to_dtype(tn_zeros(tn_dims(600)), TN_I64));
+}
+
+static tn_tensor *embedded(tn_tensor *x)
+{
+    return tn_embedding(tn_to_dtype(tn_zeros(tn_dims(600)), TN_I64),
+                        tn_reshape(x, tn_dims(-1, 7)));
+}
+
+static tn_tensor *seen_often(tn_tensor *x)
+{
+    return tn_as_strided(x, tn_dims(300, 2), tn_dims(0, 1));
+}
+
+static tn_tensor *tiled(tn_tensor *x)
+{
+    return tn_tile(tn_reshape(x, tn_dims(7, 43)), tn_dims(20, 3, 11));
+}
+
+static tn_tensor *mirrored(tn_tensor *x)
+{
+    return tn_pad(tn_reshape(tn_narrow(x, 0, 0, 300), tn_dims(1, 3, 10, 10)),
+                  tn_dims(9, 9, 9, 9), .mode = "reflect");
+}
+
+static tn_tensor *pooled(tn_tensor *x)
+{
+    return tn_max_pool3d(
+        tn_reshape(tn_narrow(x, 0, 0, 300), tn_dims(1, 1, 3, 10, 10)),
+        tn_dims(3, 9, 9), .strides = tn_dims(1, 1, 1),
+        .paddings = tn_dims(1, 4, 4));
+}
+
+/* A matrix for all of a batch, on the left. */
+static tn_tensor *multiplied(tn_tensor *x)
+{
+    return tn_matmul(tn_reshape(x, tn_dims(43, 7)),
+                     waves(tn_dims(100, 7, 6), tn_tensor_dtype(x)));
+}
+
+static void test_sums_of_halves(void)
+{
+    tn_manual_seed(5);
+    tn_tensor *x = tn_randn(tn_dims(301));
+    sums_once(scaled, tn_narrow(x, 0, 0, 7),
+              "mul: a broadcast factor's gradient rounds once");
+    sums_once(gathered, x, "gather, one element 600 times: likewise");
+    sums_once(chosen, x, "index_select, likewise");
+    sums_once(embedded, x, "embedding, likewise");
+    sums_once(seen_often, x, "as_strided over one place 300 times, likewise");
+    sums_once(tiled, x, "tile over three dimensions, likewise");
+    sums_once(mirrored, x, "pad by reflections of two dimensions, likewise");
+    sums_once(pooled, x, "max_pool3d, likewise");
+    sums_once(multiplied, x, "matmul of one matrix with 100, likewise");
+
+    tn_tensor *w = tn_reshape(NUMBERS(TN_BF16, 6.9375, 4.9375, 1.546875, -2.46875,
+                                      14.9375, -3.71875), tn_dims(2, 3));
+    tn_tensor *index = NUMBERS(TN_I64, 0, 1, 0);
+    tn_tensor *by = NUMBERS(TN_BF16, 7.0625, 5.25, -6);
+    tn_tensor *start = NUMBERS(TN_I64, 0);
+    rounded_once(
+        tn_embedding_bag(index, tn_clone(w), start, .max_norm = 1,
+                         .norm_type = 1, .mode = "sum",
+                         .per_sample_weights = by),
+        tn_embedding_bag(index, tn_to_dtype(w, TN_F64), start, .max_norm = 1,
+                         .norm_type = 1, .mode = "sum",
+                         .per_sample_weights = tn_to_dtype(by, TN_F64)),
+        "embedding_bag: scaled rows are not rounded before they are added");
+}
+
 /* Numbers that PyTorch 2.15 gives. */
 static void test_roundings(void)
 {
@@ -205,6 +324,7 @@ int main(void)
     test_corrections();
     test_losses();
     test_gradients();
+    test_sums_of_halves();
     test_roundings();
     test_arguments();
     tn_scope_close(scope);
