@@ -71,9 +71,11 @@ tolerance tolerance_for(const char *op, tn_dtype dtype);
 
 /* Are got and want, which PyTorch gave, both near wide, the float64 result of
  * the same inputs, whose greatest element is `greatest`? compare.c says what
- * that is. Else writes why into text. */
+ * that is; nudged (NULL among them: none) are float64 results of inputs that
+ * were moved by a rounding. Else writes why into text. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
-                   tn_tensor *wide, double greatest, char *text, size_t room);
+                   tn_tensor *wide, tn_tensor *const *nudged, int nudges,
+                   double greatest, char *text, size_t room);
 /* The greatest magnitude of x's finite elements. */
 double golden_greatest(tn_tensor *x);
 /* Is got, of a narrower type, the float64 result rounded, to two steps? */
