@@ -214,7 +214,7 @@ static void multiply(const convolution *c, const pixel_class *class,
             int64_t width = tn__cpu_min(c->panel, c->width - o);
             c->routines->tiles(pixels, width / c->routines->lanes,
                                tn__cpu_min(DEPTH, depth - p), x, at + p,
-                               panels + (o * depth + p * width) * bytes,
+                               panels + (o * depth + p * width) * bytes, width,
                                sums + o * bytes, c->width, p > 0);
         }
 }

@@ -73,8 +73,6 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
     if (!routines)
         snprintf(full.note, sizeof full.note,
                  "the instruction set asked for is not there");
-    else
-        tn__cpu_blas_note(full.note, sizeof full.note);
     full.size = info->size < sizeof full ? info->size : sizeof full;
     memcpy(info, &full, full.size);
     return TN_OK;

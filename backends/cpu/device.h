@@ -27,10 +27,6 @@ tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan);
 tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort);
 
-/* Says in note that products run without OpenBLAS, once that is known; does
- * not open it. */
-void tn__cpu_blas_note(char *note, size_t room);
-
 extern const tn_conv_extension tn__cpu_conv_extension;
 extern const tn_pool_extension tn__cpu_pool_extension;
 

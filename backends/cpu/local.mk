@@ -66,7 +66,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
 	backends/cpu/conv_weight.c \
 	backends/cpu/pool.c \
-	backends/cpu/blas.c backends/cpu/blas.h \
+	backends/cpu/product.c backends/cpu/product.h \
 	backends/cpu/scatter.c \
 	backends/cpu/scan.c \
 	backends/cpu/sort.c backends/cpu/sort_orders.inc

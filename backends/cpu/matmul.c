@@ -1,43 +1,39 @@
 /* matmul.c: batched matrix products.
  *
- * The product is cut into tiles of c by shape alone; each tile is computed by
- * one thread, by OpenBLAS (single-threaded) or, where it is small or of
- * integers, by the plugin's own loop. So bits do not depend on the number of
- * threads. What OpenBLAS cannot take as it lies (no unit stride, half types)
- * is first packed into f32 or f64 without gaps. */
-#include <limits.h>
+ * The product is cut into tiles of c; each tile is computed by one thread
+ * (product.c; integers by routines_gemm.c), every element's sum in an order
+ * that k alone decides. So bits do not depend on the number of threads. What
+ * has no unit stride, and half types, are first packed into f32 or f64. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "blas.h"
 #include "device.h"
+#include "product.h"
 
-#define SMALL_WORK 8192   /* m * n * k up to which a call of BLAS costs more */
-#define TILE_WORK 8388608 /* most m * n * k of a tile, about 80 us, unless its
+#define TILE_WORK 8388608 /* most m * n * k of a tile, about 50 us, unless its
                              sides would fall below the least */
-#define LARGE_WORK 134217728 /* products for which BLAS has to pack: 1024^3 in
-                                tiles of 64 x 64 took 26 ms, of 256 x 512 16,
-                                whole 15 (SkylakeX kernels, one thread) */
+#define LARGE_WORK 134217728 /* products of which the panels of a tile should
+                                serve many rows */
 #define TASK_WORK 262144  /* least of a task */
 
 /* An operand as the kernels see it. */
 typedef struct side {
-    char *memory;
+    tn_cpu_matrix of;
     int64_t batch_stride[TN_MAX_NDIM];
-    int64_t row, column; /* strides */
 } side;
 
 typedef struct product {
     const tn_matmul_args *m;
     const tn_cpu_routines *routines;
-    const tn_cpu_blas *blas; /* NULL: own loops */
     side a, b, c;
     unsigned type;     /* register type: of all that is computed */
     uint32_t dtype;    /* of storage */
     size_t bytes;      /* of an element as the kernels see it */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
-    uint64_t alpha, beta;
+    uint64_t alpha, beta; /* of integers */
+    atomic_bool failed;   /* out of memory */
 } product;
 
 static int64_t batch_offset(const product *p, const side *s, int64_t batch)
@@ -50,92 +46,45 @@ static int64_t batch_offset(const product *p, const side *s, int64_t batch)
     return offset;
 }
 
-/* Does BLAS take it as it lies? One stride 1, the other at least the width. */
-static bool fits_blas(int64_t row, int64_t column, int64_t rows,
-                      int64_t columns, int64_t *lead, int *transposed)
+static tn_cpu_matrix part(const product *p, const side *s, int64_t batch,
+                          int64_t row, int64_t column)
 {
-    if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
-        *lead = rows == 1 ? columns : row;
-        *transposed = BLAS_PLAIN;
-    } else if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) {
-        *lead = columns == 1 ? rows : column;
-        *transposed = BLAS_TRANSPOSED;
-    } else {
-        return false;
-    }
-    if (*lead < 1)
-        *lead = 1;
-    return *lead <= INT_MAX;
+    tn_cpu_matrix x = s->of;
+    x.memory += (batch_offset(p, s, batch) + row * x.row + column * x.column) *
+                (int64_t)p->bytes;
+    return x;
 }
 
-/* c = alpha a b + beta c of one tile, by BLAS. c is row-major or its
- * transpose is: then the product of the transposes is computed. */
-static bool tile_blas(const product *p, int64_t m, int64_t n, const char *a,
-                      const char *b, char *c)
+static bool is_float(const product *p)
 {
-    int64_t k = p->m->k, lda, ldb, ldc;
-    int ta, tb, tc;
-    if (m > INT_MAX || n > INT_MAX || k > INT_MAX ||
-        !fits_blas(p->a.row, p->a.column, m, k, &lda, &ta) ||
-        !fits_blas(p->b.row, p->b.column, k, n, &ldb, &tb) ||
-        !fits_blas(p->c.row, p->c.column, m, n, &ldc, &tc))
-        return false;
-    if (tc == BLAS_TRANSPOSED) {
-        int t = ta;
-        int64_t l = lda, size = m;
-        const char *swap = a;
-        ta = tb == BLAS_PLAIN ? BLAS_TRANSPOSED : BLAS_PLAIN;
-        tb = t == BLAS_PLAIN ? BLAS_TRANSPOSED : BLAS_PLAIN;
-        lda = ldb;
-        ldb = l;
-        a = b;
-        b = swap;
-        m = n;
-        n = size;
-    }
-    if (p->type == CPU_F32) {
-        float alpha, beta;
-        memcpy(&alpha, &p->alpha, sizeof alpha);
-        memcpy(&beta, &p->beta, sizeof beta);
-        p->blas->sgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, alpha,
-                       (const float *)a, (int)lda, (const float *)b, (int)ldb,
-                       beta, (float *)c, (int)ldc);
-    } else {
-        double alpha, beta;
-        memcpy(&alpha, &p->alpha, sizeof alpha);
-        memcpy(&beta, &p->beta, sizeof beta);
-        p->blas->dgemm(BLAS_ROW_MAJOR, ta, tb, (int)m, (int)n, (int)k, alpha,
-                       (const double *)a, (int)lda, (const double *)b,
-                       (int)ldb, beta, (double *)c, (int)ldc);
-    }
-    return true;
+    return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-static void run_tile(const product *p, int64_t i)
+static void run_tile(product *p, int64_t i)
 {
     int64_t column = i % p->tiles_n * p->tile_n;
     int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
     int64_t batch = i / p->tiles_n / p->tiles_m;
     int64_t m = tn__cpu_min(p->tile_m, p->m->m - row);
     int64_t n = tn__cpu_min(p->tile_n, p->m->n - column);
-    int64_t bytes = (int64_t)p->bytes;
-    const char *a = p->a.memory +
-                    (batch_offset(p, &p->a, batch) + row * p->a.row) * bytes;
-    const char *b =
-        p->b.memory +
-        (batch_offset(p, &p->b, batch) + column * p->b.column) * bytes;
-    char *c = p->c.memory + (batch_offset(p, &p->c, batch) + row * p->c.row +
-                             column * p->c.column) *
-                                bytes;
-    if (!p->blas || !tile_blas(p, m, n, a, b, c))
-        p->routines->gemm[p->type](m, n, p->m->k, a, p->a.row, p->a.column, b,
-                                   p->b.row, p->b.column, c, p->c.row,
-                                   p->c.column, &p->alpha, &p->beta);
+    tn_cpu_matrix a = part(p, &p->a, batch, row, 0);
+    tn_cpu_matrix b = part(p, &p->b, batch, 0, column);
+    tn_cpu_matrix c = part(p, &p->c, batch, row, column);
+    if (!is_float(p)) {
+        p->routines->gemm[p->type](m, n, p->m->k, a.memory, a.row, a.column,
+                                   b.memory, b.row, b.column, c.memory, c.row,
+                                   c.column, &p->alpha, &p->beta);
+        return;
+    }
+    tn_cpu_product floats = {p->routines, p->type, m, n, p->m->k,
+                             a, b, c, p->m->alpha, p->m->beta};
+    if (!tn__cpu_multiply(&floats))
+        atomic_store(&p->failed, true);
 }
 
 static void run_task(void *context, int64_t i)
 {
-    const product *p = context;
+    product *p = context;
     int64_t first = i * p->tiles_per_task;
     int64_t end = tn__cpu_min(first + p->tiles_per_task, p->tiles);
     unsigned fpu = tn__cpu_fpu_set();
@@ -144,7 +93,7 @@ static void run_task(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Tiles of about TILE_WORK, by shape alone; BLAS likes them wide. */
+/* Tiles of about TILE_WORK, rather wide than high. */
 static void cut_tiles(product *p)
 {
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
@@ -168,9 +117,6 @@ static void cut_tiles(product *p)
 
 static void run_tiles(product *p)
 {
-    double work = (double)p->m->m * (double)p->m->n * (double)p->m->k;
-    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
-    p->blas = is_float && work > SMALL_WORK ? tn__cpu_blas() : NULL;
     cut_tiles(p);
     int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
     if (tasks == 1)
@@ -227,24 +173,19 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
 {
     uint32_t nb = p->m->batch_ndim;
-    int64_t lead;
-    int transposed;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
-    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
-    s->row = view->stride[nb];
-    s->column = view->stride[nb + 1];
+    int64_t row = view->stride[nb], column = view->stride[nb + 1];
+    s->of = (tn_cpu_matrix){tn__cpu_at(view->buffer, view->offset, p->bytes),
+                            row, column};
     memcpy(s->batch_stride, view->stride, nb * sizeof *view->stride);
-    s->memory = tn__cpu_at(view->buffer, view->offset, p->bytes);
-    if (!converts && (!is_float || fits_blas(s->row, s->column, rows, columns,
-                                             &lead, &transposed)))
+    if (!converts && (!is_float(p) || row == 1 || column == 1 || rows == 1 ||
+                      columns == 1))
         return true;
     size_t count = (size_t)(p->batches * rows * columns);
     *owned = aligned_alloc(TN_CPU_ALIGN, (count * p->bytes + 63) & ~(size_t)63);
     if (!*owned)
         return false;
-    s->memory = *owned;
-    s->row = columns;
-    s->column = 1;
+    s->of = (tn_cpu_matrix){*owned, columns, 1};
     int64_t stride = rows * columns;
     for (uint32_t d = nb; d-- > 0; stride *= p->m->batch[d])
         s->batch_stride[d] = stride;
@@ -279,9 +220,8 @@ static bool set_up(product *p, const tn_matmul_args *m)
     }
     static const uint8_t bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
     p->bytes = bytes[p->type];
-    bool is_float = p->type == CPU_F32 || p->type == CPU_F64;
     tn_number alpha = {.f = m->alpha}, beta = {.f = m->beta};
-    if (!is_float) {
+    if (!is_float(p)) {
         alpha.i = (int64_t)m->alpha;
         beta.i = (int64_t)m->beta;
     }
@@ -310,10 +250,11 @@ tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *m)
     }
     for (int i = 0; i < 3; i++)
         free(owned[i]);
+    ready = ready && !atomic_load(&p.failed);
     return ready ? TN_OK
                  : tn__cpu_host->fail(TN_ERR_MEMORY,
-                                      "matmul: out of memory for a packed "
-                                      "copy of (%lld, %lld, %lld)",
+                                      "matmul: out of memory for packed "
+                                      "copies of (%lld, %lld, %lld)",
                                       (long long)m->m, (long long)m->n,
                                       (long long)m->k);
 }

@@ -74,16 +74,29 @@ typedef void tn_cpu_gemm(int64_t m, int64_t n, int64_t k, const void *a,
                          int64_t c_row, int64_t c_column, const void *alpha,
                          const void *beta);
 
+/* The loops of products of floats, of one type (product.c): tiles are those of
+ * convolution. Where beta is 0, c is not read. */
+typedef struct tn_cpu_product_routines {
+    /* c[j * c_step] = alpha * (sum over p < k of x[p] * rows[j * row + p]) +
+     * beta * c[j * c_step], for j < count */
+    void (*dots)(int64_t count, int64_t k, const void *x, const void *rows,
+                 int64_t row, void *c, int64_t c_step, double alpha,
+                 double beta);
+    /* c[i * c_row + j] = alpha * sums[i * sums_row + j] + beta * c[..] */
+    void (*settle)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
+                   int64_t rows, int64_t columns, double alpha, double beta);
+} tn_cpu_product_routines;
+
 /* The loops of convolution, of one type (conv.c says what they serve). Sums
  * and panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     int64_t strip; /* pixels of a tile with pixels as lanes */
     /* sums[i][..] (add: plus) the sum over p < depth of x[i][at[p]] * w[p][..]
-     * for i < count; sums_row is from row to row of sums, in elements. */
+     * for i < count; w_row and sums_row are from row to row, in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
-                  void *sums, int64_t sums_row, int add);
+                  int64_t w_row, void *sums, int64_t sums_row, int add);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for q <
      * count, a multiple of strip. */
@@ -149,7 +162,8 @@ typedef struct tn_cpu_routines {
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
-    tn_cpu_gemm *gemm[CPU_TYPE_COUNT];
+    tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
+    const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_math_entry *math;

@@ -1,6 +1,8 @@
 /* routines_conv.c: the loops of convolution (conv.c): tiles of a product whose
  * left side is read through offsets, by channels or by pixels, and what lays its
  * operands out. */
+#include <string.h>
+
 #include "routines.h"
 #include "vector_ops.h"
 

@@ -1,13 +1,14 @@
-/* routines_gemm.c: matrix products without OpenBLAS: of integers and bool
- * always, of floats where they are small or OpenBLAS is missing.
+/* routines_gemm.c: matrix products: of integers and bool whole, and what those
+ * of floats (product.c) need besides the tiles of convolution.
  *
- * b is packed into panels of PANEL columns and at most DEPTH rows, which stay
+ * Integers: b is packed into panels of PANEL columns and at most DEPTH rows, which stay
  * in L1; ROWS rows of a run along a panel, and their ROWS x PANEL sums stay in
  * registers. A deeper product adds panel after panel to c. */
 #include <string.h>
 
 #include "isa.h"
 #include "routines.h"
+#include "vector.h"
 
 enum { ROWS = 4, DEPTH = 256 };
 
@@ -82,15 +83,70 @@ enum { ROWS = 4, DEPTH = 256 };
             }                                                                 \
         }                                                                     \
     }
-GEMM(gemm_f32, float, 2 * TN_CPU_VECTOR / 4, PLUS, TIMES)
-GEMM(gemm_f64, double, 2 * TN_CPU_VECTOR / 8, PLUS, TIMES)
 GEMM(gemm_i32, uint32_t, 2 * TN_CPU_VECTOR / 4, PLUS, TIMES)
 GEMM(gemm_i64, uint64_t, 2 * TN_CPU_VECTOR / 8, PLUS, TIMES)
 GEMM(gemm_bool, uint8_t, TN_CPU_VECTOR, EITHER, BOTH)
 
+/* Floats. A row of c, of sums. */
+#define SETTLE(name, T)                                                       \
+    static void name(void *pc, int64_t c_row, const void *psums,              \
+                     int64_t sums_row, int64_t rows, int64_t columns,         \
+                     double alpha_, double beta_)                             \
+    {                                                                         \
+        T alpha = (T)alpha_, beta = (T)beta_;                                 \
+        for (int64_t i = 0; i < rows; i++) {                                  \
+            T *c = (T *)pc + i * c_row;                                       \
+            const T *sums = (const T *)psums + i * sums_row;                  \
+            if (beta == 0)                                                    \
+                EACH(j, columns)                                              \
+                    c[j] = alpha * sums[j];                                   \
+            else                                                              \
+                EACH(j, columns)                                              \
+                    c[j] = alpha * sums[j] + beta * c[j];                     \
+        }                                                                     \
+    }
+SETTLE(settle_f32, float)
+SETTLE(settle_f64, double)
+
+/* Dot products of one vector with row after row, as they lie in memory, four
+ * vectors of sums each; the rest of a row one by one. */
+#define DOTS(name, T, VEC, LOOSE, MADD, SUM)                                  \
+    static void name(int64_t count, int64_t k, const void *px,                \
+                     const void *prows, int64_t step, void *pc,               \
+                     int64_t c_step, double alpha, double beta)               \
+    {                                                                         \
+        enum { L = TN_CPU_VECTOR / sizeof(T) };                               \
+        const T *x = px, *row = prows;                                        \
+        T *c = pc;                                                            \
+        for (int64_t i = 0; i < count; i++, row += step, c += c_step) {       \
+            VEC s[4] = {0};                                                   \
+            int64_t p = 0;                                                    \
+            for (; p + 4 * L <= k; p += 4 * L)                                \
+                for (int v = 0; v < 4; v++)                                   \
+                    s[v] = MADD((VEC) * (const LOOSE *)(x + p + v * L),       \
+                                (VEC) * (const LOOSE *)(row + p + v * L),     \
+                                s[v]);                                        \
+            for (; p + L <= k; p += L)                                        \
+                s[0] = MADD((VEC) * (const LOOSE *)(x + p),                   \
+                            (VEC) * (const LOOSE *)(row + p), s[0]);          \
+            T sum = SUM((s[0] + s[1]) + (s[2] + s[3]));                       \
+            for (; p < k; p++)                                                \
+                sum += x[p] * row[p];                                         \
+            *c = (T)alpha * sum + (beta == 0 ? 0 : (T)beta * *c);             \
+        }                                                                     \
+    }
+DOTS(dots_f32, float, vec_f32, loose_f32, TN_CPU_FMA_F32,
+     TN_CPU_SUM_F32)
+DOTS(dots_f64, double, vec_f64, loose_f64, TN_CPU_FMA_F64,
+     TN_CPU_SUM_F64)
+
 void TN_CPU_NAME(tn__cpu_gemm)(tn_cpu_routines *table)
 {
-    tn_cpu_gemm *const gemm[] = {gemm_f32, gemm_f64, gemm_i32, gemm_i64,
-                                 gemm_bool};
-    memcpy(table->gemm, gemm, sizeof gemm);
+    static const tn_cpu_product_routines f32 = {dots_f32, settle_f32};
+    static const tn_cpu_product_routines f64 = {dots_f64, settle_f64};
+    table->gemm[CPU_I32] = gemm_i32;
+    table->gemm[CPU_I64] = gemm_i64;
+    table->gemm[CPU_BOOL] = gemm_bool;
+    table->product[CPU_F32] = &f32;
+    table->product[CPU_F64] = &f64;
 }

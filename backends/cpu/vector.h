@@ -35,6 +35,28 @@ typedef double loose_f64 __attribute__((vector_size(TN_CPU_VECTOR),
 #define TN_CPU_FMA_F64(x, y, z) ((x) * (y) + (z))
 #endif
 
+/* The sum of the lanes, in halves. */
+#if defined(__AVX512F__)
+#define TN_CPU_SUM_F32(x) _mm512_reduce_add_ps(x)
+#define TN_CPU_SUM_F64(x) _mm512_reduce_add_pd(x)
+#else
+#define TN_CPU_SUM(name, T, VEC)                                              \
+    static inline T name(VEC x)                                               \
+    {                                                                         \
+        T lane[TN_CPU_VECTOR / sizeof(T)];                                    \
+        __builtin_memcpy(lane, &x, sizeof x);                                 \
+        for (unsigned half = sizeof lane / sizeof *lane / 2; half > 0;        \
+             half /= 2)                                                       \
+            for (unsigned l = 0; l < half; l++)                               \
+                lane[l] += lane[l + half];                                    \
+        return lane[0];                                                       \
+    }
+TN_CPU_SUM(tn_cpu_sum_f32, float, vec_f32)
+TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
+#define TN_CPU_SUM_F32(x) tn_cpu_sum_f32(x)
+#define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
+#endif
+
 /* Rows of a tile whose sums, two vectors each, stay in registers. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TN_CPU_TILE_ROWS 8 /* of 32 registers */

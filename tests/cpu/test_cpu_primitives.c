@@ -80,7 +80,10 @@ static const product_case products[] = {
     {4, 31, 29, 30, 31, 1, 1},   {1, 1, 500, 300, 0, 1, 0},
     {1, 500, 1, 300, 2, 1, 0},   {1, 257, 1, 64, 3, 1, 1},
     {2, 5, 6, 0, 0, 1, 2},       {1, 0, 4, 3, 0, 1, 0},
-    {1, 400, 390, 50, 5, 1, 0}};
+    {1, 400, 390, 50, 5, 1, 0},  {1, 3, 70, 450, 0, 1, 0},
+    {1, 20, 300, 1100, 0, 1, 0}, {1, 1100, 290, 21, 1, 1, 1},
+    {1, 33, 270, 1100, 8, 1, 1}, {1, 5, 64, 64, 2, 1, 0},
+    {1, 200, 19, 33, 4, 1, 0},   {1, 1, 33, 130, 2, 2, 3}};
 
 static void lay_out(tn_strided *view, int64_t batch, int64_t rows,
                     int64_t columns, bool transposed, int layout,
@@ -175,6 +178,50 @@ static void test_products(const char *isa)
         ok(right, "%s: %s products, any strides, alpha, beta, batch", isa,
            dtypes[d].name);
     }
+}
+
+/* Random floats: a row's bits must not depend on the rows beside it, except
+ * that one row alone meets columns of neighbours by dot products. */
+static void test_product_rows(void)
+{
+    enum { M = 300, N = 133, K = 500 };
+    float *a, *b, *c, *all = malloc(M * N * 4);
+    tn_buffer *buffers[3] = {buffer_new(M * K * 4, &a),
+                             buffer_new(K * N * 4, &b),
+                             buffer_new(M * N * 4, &c)};
+    if (!all)
+        bail_out("out of memory");
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)random_below(1000) / 7;
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)random_below(1000) / 7;
+    for (int turned = 0; turned < 2; turned++) {
+        static const int64_t heights[] = {M, 64, 17, 7, 2, 1};
+        bool same = true;
+        for (int h = 0; h < 6 - turned; h++) {
+            const int64_t first = M - heights[h];
+            tn_matmul_args m = {.size = sizeof m, .m = heights[h], .n = N,
+                                .k = K, .alpha = 1};
+            m.a = (tn_strided){buffers[0], first * K, TN_F32, 2, {K, 1}};
+            m.b = (tn_strided){buffers[1], 0, TN_F32, 2, {N, 1}};
+            if (turned) {
+                m.b.stride[0] = 1;
+                m.b.stride[1] = K;
+            }
+            m.c = (tn_strided){buffers[2], 0, TN_F32, 2, {N, 1}};
+            if (cpu->matmul(queue, &m) != TN_OK)
+                bail_out("%s", failure);
+            if (h == 0)
+                memcpy(all, c, M * N * 4);
+            same = same && memcmp(all + first * N, c,
+                                  (size_t)(heights[h] * N) * 4) == 0;
+        }
+        ok(same, "rows have the same bits with 299 others and with none%s",
+           turned ? " (one), columns of neighbours" : "");
+    }
+    free(all);
+    for (int i = 0; i < 3; i++)
+        buffer_drop(buffers[i]);
 }
 
 /* Random floats: the bits must not depend on the threads. */
@@ -545,6 +592,7 @@ int main(void)
     }
     if (!plugin_open(NULL))
         bail_out("%s", failure);
+    test_product_rows();
     test_product_threads();
     test_copy();
     plugin_close();

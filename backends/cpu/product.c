@@ -1,0 +1,314 @@
+/* product.c: a product of floats on one thread.
+ *
+ * b goes through panels of two vectors of columns and DEPTH rows, which stay in
+ * L1; along one run the rows of a, in tiles whose sums stay in registers: the
+ * tiles of convolution (conv_loops.inc). a is read where it lies, unless many
+ * panels meet rows that lie pages apart. Every element is the sum of the sums
+ * of DEPTH products each, in rising order: its bits depend neither on where the
+ * product is cut nor on the other rows.
+ *
+ * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
+ * one for which less moves. A single row or column that meets rows of
+ * neighbours needs none: dot products, whose sums run along the lanes. */
+#include "product.h"
+
+#include <string.h>
+
+#include "device.h"
+#include "routines.h"
+
+enum {
+    LINE = 64,
+    PANEL = 2 * 64,     /* most bytes of a row of a panel */
+    DEPTH = 192,        /* of a panel: 24 KiB */
+    GROUP = 4,          /* panels that are packed at a time */
+    BLOCK = 64,         /* rows for which pointers and sums are kept at a time */
+    DIRECT_ROWS = 16,   /* up to which b is read where it lies; so is one that */
+    DIRECT_BYTES = 32768, /* stays in L1 */
+    FAR_BYTES = 4096,   /* from row to row of a, and */
+    FAR_COLUMNS = 256   /* columns of b, from which on a is packed too */
+};
+
+typedef struct job {
+    tn_cpu_product p;
+    const tn_cpu_conv_routines *tiles;
+    const tn_cpu_product_routines *loops;
+    tn_cpu_turn *turn;
+    int64_t bytes; /* of an element */
+    int64_t whole; /* columns of a panel */
+    int64_t first, depth; /* of k, that are added now */
+    char *a, *panels; /* packed, or NULL */
+    int64_t at[DEPTH];
+    const void *row[BLOCK];
+    _Alignas(64) char sums[PANEL * BLOCK], turned[PANEL * BLOCK];
+} job;
+
+static char *element(const job *g, const tn_cpu_matrix *x, int64_t i,
+                     int64_t j)
+{
+    return x->memory + (i * x->row + j * x->column) * g->bytes;
+}
+
+static int64_t vectors_of(const job *g, int64_t columns)
+{
+    return (columns + g->tiles->lanes - 1) / g->tiles->lanes;
+}
+
+static void copy(char *to, const char *from, int64_t bytes)
+{
+    int64_t i = 0;
+    for (; i + 32 <= bytes; i += 32)
+        memcpy(to + i, from + i, 32);
+    if (i < bytes)
+        memcpy(to + i, from + i, (size_t)(bytes - i));
+}
+
+/* A panel of `width` columns from j on, zeros to the end of its last vector. */
+static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
+{
+    const tn_cpu_matrix *b = &g->p.b;
+    int64_t row = vectors_of(g, width) * g->tiles->lanes;
+    int64_t line = row * g->bytes, step = b->row * g->bytes;
+    const char *from = element(g, b, g->first, j);
+    if (width < row)
+        memset(panel, 0, (size_t)(g->depth * line));
+    if (b->column == 1)
+        for (int64_t i = 0; i < g->depth; i++)
+            copy(panel + i * line, from + i * step, width * g->bytes);
+    else if (b->row == 1)
+        g->turn(panel, row, from, b->column, width, g->depth, 0);
+    else
+        for (int64_t i = 0; i < g->depth; i++) /* one column or row of b */
+            for (int64_t q = 0; q < width; q++)
+                memcpy(panel + i * line + q * g->bytes,
+                       element(g, b, g->first + i, j + q), (size_t)g->bytes);
+}
+
+/* GROUP panels, row by row: their rows lie together, those of b pages apart. */
+static void pack_group(const job *g, int64_t j, int64_t width)
+{
+    int64_t size = g->depth * g->whole * g->bytes;
+    if (g->p.b.column != 1 || width < GROUP * g->whole) {
+        for (int64_t q = 0; q < width; q += g->whole)
+            pack_panel(g, g->panels + q / g->whole * size, j + q,
+                       tn__cpu_min(g->whole, width - q));
+        return;
+    }
+    int64_t line = g->whole * g->bytes;
+    for (int64_t i = 0; i < g->depth; i++) {
+        const char *from = element(g, &g->p.b, g->first + i, j);
+        for (int64_t q = 0; q < GROUP; q++)
+            copy(g->panels + q * size + i * line, from + q * line, line);
+    }
+}
+
+/* a in strips of a line's rows: a line for each column. */
+static void pack_a(const job *g)
+{
+    const tn_cpu_matrix *a = &g->p.a;
+    int64_t strip = LINE / g->bytes;
+    for (int64_t i = 0; i < g->p.m; i += strip) {
+        int64_t rows = tn__cpu_min(strip, g->p.m - i);
+        char *to = g->a + i * g->depth * g->bytes;
+        const char *from = element(g, a, i, g->first);
+        if (a->column == 1)
+            g->turn(to, strip, from, a->row, rows, g->depth, 0);
+        else
+            for (int64_t q = 0; q < g->depth; q++)
+                copy(to + q * LINE, from + q * a->column * g->bytes,
+                     rows * g->bytes);
+    }
+}
+
+/* c of `rows` rows from i and `width` columns from j, of g->sums. */
+static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
+                   int64_t row, double beta)
+{
+    const tn_cpu_matrix *c = &g->p.c;
+    char *to = element(g, c, i, j);
+    if (c->column == 1) {
+        g->loops->settle(to, c->row, g->sums, row, rows, width, g->p.alpha,
+                         beta);
+    } else if (g->p.alpha == 1 && beta == 0) {
+        g->turn(to, c->column, g->sums, row, rows, width, 0);
+    } else {
+        g->turn(g->turned, BLOCK, g->sums, row, rows, width, 0);
+        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows,
+                         g->p.alpha, beta);
+    }
+}
+
+static void point_rows(job *g, int64_t i, int64_t rows)
+{
+    int64_t strip = LINE / g->bytes;
+    for (int64_t r = 0; r < rows; r++)
+        g->row[r] = g->a ? g->a + ((i + r) / strip * g->depth * LINE +
+                                   (i + r) % strip * g->bytes)
+                         : element(g, &g->p.a, i + r, g->first);
+}
+
+/* Rows [i, i + rows) of c, `width` columns of it from j on. */
+static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
+                      int64_t rows, int64_t j, int64_t width)
+{
+    int64_t vectors = vectors_of(g, width), row = vectors * g->tiles->lanes;
+    double beta = g->first > 0 ? 1 : g->p.beta;
+    point_rows(g, i, rows);
+    if (width == row && g->p.c.column == 1 && g->p.alpha == 1 &&
+        (beta == 0 || beta == 1)) {
+        g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
+                        panel_row, element(g, &g->p.c, i, j), g->p.c.row,
+                        beta != 0);
+    } else {
+        g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
+                        panel_row, g->sums, row, 0);
+        settle(g, i, j, rows, width, row, beta);
+    }
+}
+
+static void run_group(job *g, int64_t j, int64_t width)
+{
+    int64_t m = g->p.m, panels = (width + g->whole - 1) / g->whole;
+    if (g->panels)
+        pack_group(g, j, width);
+    for (int64_t q = 0; q < panels; q++) {
+        int64_t columns = tn__cpu_min(g->whole, width - q * g->whole);
+        const char *panel = g->panels + q * g->depth * g->whole * g->bytes;
+        int64_t row = vectors_of(g, columns) * g->tiles->lanes;
+        if (!g->panels) {
+            panel = element(g, &g->p.b, g->first, j + q * g->whole);
+            row = g->p.b.row;
+        }
+        for (int64_t i = 0; i < m; i += BLOCK)
+            run_block(g, panel, row, i, tn__cpu_min(BLOCK, m - i),
+                      j + q * g->whole, columns);
+    }
+}
+
+/* Can b, of n columns, be read where it lies? */
+static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m,
+                     int64_t n)
+{
+    return b->column == 1 && n % g->tiles->lanes == 0 &&
+           (m <= DIRECT_ROWS || g->p.k * b->row * g->bytes <= DIRECT_BYTES);
+}
+
+/* n runs that turn over into lanes: squares by vectors, the rest one by one. */
+static double turning(const job *g, int64_t n)
+{
+    int64_t rest = n % g->tiles->lanes;
+    return 2 * (double)(n - rest) + 6 * (double)rest;
+}
+
+/* What it costs, in quarters of a cycle, if the n columns of b become lanes:
+ * products, panels, and sums that have to turn over on their way to c. */
+static double cost(const job *g, const tn_cpu_matrix *b,
+                   const tn_cpu_matrix *c, int64_t m, int64_t n)
+{
+    double k = (double)g->p.k, height = (double)m, passes = 1;
+    double panels = turning(g, n), turns = 0;
+    if (b->column == 1)
+        panels = in_place(g, b, m, n) ? 0 : (double)n / 2;
+    if (c->column != 1)
+        turns = turning(g, n);
+    if (k > DEPTH)
+        passes = k / DEPTH;
+    return 2 * (double)vectors_of(g, n) * height * k + panels * k +
+           turns * height * passes;
+}
+
+static tn_cpu_matrix transpose(tn_cpu_matrix x)
+{
+    return (tn_cpu_matrix){x.memory, x.column, x.row};
+}
+
+/* A dimension of one element has any stride: the one that reads well. */
+static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
+{
+    if (columns == 1)
+        x->column = 1;
+    else if (rows == 1 && x->column != 1)
+        x->row = 1;
+}
+
+static bool dots(const job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    if (p->a.column != 1 || p->b.row != 1 || (p->m > 1 && p->n > 1) ||
+        p->k < g->whole)
+        return false;
+    if (p->m == 1)
+        g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
+                       p->c.memory, p->c.column, p->alpha, p->beta);
+    else
+        g->loops->dots(p->m, p->k, p->b.memory, p->a.memory, p->a.row,
+                       p->c.memory, p->c.row, p->alpha, p->beta);
+    return true;
+}
+
+static void transpose_all(job *g)
+{
+    tn_cpu_product *p = &g->p;
+    tn_cpu_matrix a = transpose(p->b), b = transpose(p->a);
+    int64_t m = p->n;
+    p->c = transpose(p->c);
+    p->a = a;
+    p->b = b;
+    p->n = p->m;
+    p->m = m;
+}
+
+/* Memory for what has to be packed. */
+static bool find_memory(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    int64_t depth = tn__cpu_min(p->k, DEPTH);
+    int64_t far = p->a.column == 1 ? p->a.row : p->a.column;
+    bool packs_a = p->n >= FAR_COLUMNS && far * g->bytes >= FAR_BYTES;
+    bool packs_b = !in_place(g, &p->b, p->m, p->n);
+    int64_t columns = tn__cpu_min(vectors_of(g, p->n) * g->tiles->lanes,
+                                  GROUP * g->whole);
+    size_t b_bytes = packs_b ? (size_t)(columns * depth * g->bytes) : 0;
+    size_t a_bytes = packs_a ? (size_t)((p->m + LINE) * depth * g->bytes) : 0;
+    b_bytes = (b_bytes + LINE - 1) / LINE * LINE;
+    g->a = g->panels = NULL;
+    if (a_bytes + b_bytes == 0)
+        return true;
+    char *memory = tn__cpu_scratch(a_bytes + b_bytes);
+    if (packs_b)
+        g->panels = memory;
+    if (packs_a && memory)
+        g->a = memory + b_bytes;
+    return memory != NULL;
+}
+
+bool tn__cpu_multiply(const tn_cpu_product *p)
+{
+    job g;
+    g.p = *p;
+    g.tiles = p->routines->conv[p->type];
+    g.loops = p->routines->product[p->type];
+    g.bytes = p->type == CPU_F32 ? 4 : 8;
+    g.turn = p->routines->turn[g.bytes];
+    g.whole = 2 * g.tiles->lanes;
+    plain_strides(&g.p.a, p->m, p->k);
+    plain_strides(&g.p.b, p->k, p->n);
+    plain_strides(&g.p.c, p->m, p->n);
+    if (dots(&g))
+        return true;
+    tn_cpu_matrix b = transpose(g.p.a), c = transpose(g.p.c);
+    if (cost(&g, &b, &c, p->n, p->m) < cost(&g, &g.p.b, &g.p.c, p->m, p->n))
+        transpose_all(&g);
+    if (!find_memory(&g))
+        return false;
+    for (int64_t q = 0; q < tn__cpu_min(p->k, DEPTH); q++)
+        g.at[q] = q * (g.a ? LINE / g.bytes : g.p.a.column);
+    for (g.first = 0; g.first == 0 || g.first < p->k; g.first += DEPTH) {
+        g.depth = tn__cpu_min(DEPTH, p->k - g.first);
+        if (g.a)
+            pack_a(&g);
+        for (int64_t j = 0; j < g.p.n; j += GROUP * g.whole)
+            run_group(&g, j, tn__cpu_min(GROUP * g.whole, g.p.n - j));
+    }
+    return true;
+}

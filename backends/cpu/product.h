@@ -1,0 +1,26 @@
+/* product.h: products of floats (product.c). */
+#ifndef TN_CPU_PRODUCT_H
+#define TN_CPU_PRODUCT_H
+
+#include "cpu.h"
+
+/* A matrix; strides in elements, of which one is 1 or belongs to a dimension
+ * of one element. */
+typedef struct tn_cpu_matrix {
+    char *memory;
+    int64_t row, column;
+} tn_cpu_matrix;
+
+/* c[m, n] = alpha * a[m, k] b[k, n] + beta * c; beta 0: c is not read. */
+typedef struct tn_cpu_product {
+    const tn_cpu_routines *routines;
+    unsigned type; /* CPU_F32 or CPU_F64, of all that follows */
+    int64_t m, n, k;
+    tn_cpu_matrix a, b, c;
+    double alpha, beta;
+} tn_cpu_product;
+
+/* False: out of memory for panels. */
+bool tn__cpu_multiply(const tn_cpu_product *p);
+
+#endif
