@@ -541,10 +541,6 @@ typedef struct tn_host {
                            void *context);
     void (*cache_write)(const void *key, uint64_t key_bytes, const void *value,
                         uint64_t value_bytes);
-    /* dlopen's handle of the OpenBLAS that the core uses too, opened at the
-     * first call with the kernels that suit the processor; it computes on the
-     * thread that calls it alone. NULL where there is none. Not to be closed. */
-    void *(*openblas)(void);
     /* Waits until no other thread of any process with the same cache holds
      * the key, and holds it until cache_release, which is given what
      * cache_hold returned (-1, where there is no cache). What is compiled

@@ -1,5 +1,5 @@
-/* openblas.h: OpenBLAS, opened when the first product or factorisation wants
- * it, for the core's LAPACK and for plugins (tn_host.openblas). */
+/* openblas.h: OpenBLAS, opened when the first factorisation wants it, for its
+ * LAPACK. */
 #ifndef TN_LIB_BASE_OPENBLAS_H
 #define TN_LIB_BASE_OPENBLAS_H
 

@@ -7,7 +7,6 @@
 #include "device/registry.h"
 
 #include "base/memory.h"
-#include "base/openblas.h"
 #include "base/platform.h"
 #include "base/thread.h"
 
@@ -139,7 +138,6 @@ void tn__host_fill(tn__plugin *plugin, int i)
         .extension = host_extension,
         .cache_read = tn__cache_read,
         .cache_write = tn__cache_write,
-        .openblas = tn__openblas,
         .cache_hold = tn__cache_hold,
         .cache_release = tn__cache_release,
     };

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "../tap.h"
-#include "base/openblas.h"
 #include "base/thread.h"
 #include <tenon/base.h>
 #include <tenon/plugin.h>
@@ -49,7 +48,6 @@ static const tn_host host = {
     .log = host_log,
     .parallel_for = tn__parallel_for,
     .option = host_option,
-    .openblas = tn__openblas,
 };
 
 static const tn_plugin *cpu; /* its table */
