@@ -160,6 +160,19 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
     return true;
 }
 
+/* A number of a channel, or of whatever else goes no further than this block. */
+static bool load_single(cpu_task *t, const cpu_op *op, const span *s,
+                        bool may_lend)
+{
+    char *one = may_lend ? tn__cpu_view_single(&s->view[op->index], s->at, s->n)
+                         : NULL;
+    if (!one)
+        return false;
+    t->step[op->out] = TN_CPU_ONE_VALUE;
+    t->slot[op->out] = one;
+    return true;
+}
+
 /* A value that later stages read is looked for where the whole group's are. */
 static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
                        bool may_lend)
@@ -211,6 +224,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             return;
         if ((op->flags & CPU_LENT) && t->by_rows &&
             load_row(t, op, view, may_lend))
+            return;
+        if ((op->flags & CPU_SINGLE) && load_single(t, op, s, may_lend))
             return;
         char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
         if (flat) {
@@ -264,17 +279,30 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
                            t->count / t->rows, t->rows, t->columns);
 }
 
-/* Row by row, with operands that have one value for each, or one row for
- * all. */
-static void run_by_rows(cpu_task *t, const cpu_op *op)
+/* Operands of an operation that are one value for the whole block. */
+static unsigned singles(const cpu_task *t, const cpu_op *op)
+{
+    const uint32_t slot[3] = {op->a, op->b, op->c};
+    unsigned bits = 0;
+    for (unsigned i = 0; op->lent && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[slot[i]] == TN_CPU_ONE_VALUE)
+            bits |= 1u << i;
+    return bits;
+}
+
+/* Row by row, with operands that have one value for each, or one row, or one
+ * value, for all. */
+static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
     const char *in[3];
     size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
-    int64_t length = t->count / t->rows;
-    unsigned scalar = op->scalar | op->row;
+    int64_t rows = t->by_rows ? t->rows : 1, length = t->count / rows;
+    unsigned row_bits = t->by_rows ? op->row : 0;
+    unsigned scalar = op->scalar | row_bits | single;
+    bool is_both = (scalar & 3) == 3; /* which no routine takes */
     for (unsigned i = 0; i < 3; i++) {
-        bool row = op->row >> i & 1;
+        bool row = row_bits >> i & 1;
         uint32_t slot = row ? op->narrow[i] : wide[i];
         in[i] = t->slot[slot];
         int64_t step = row                  ? 1
@@ -284,8 +312,14 @@ static void run_by_rows(cpu_task *t, const cpu_op *op)
         in_bytes[i] = (size_t)step * t->code->slot[slot].bytes;
     }
     char *out = t->slot[op->out];
-    for (int64_t r = 0; r < t->rows; r++) {
-        op->run(out, in[0], in[1], in[2], length, scalar);
+    unsigned type = t->code->slot[wide[0]].bytes == 8 ? CPU_F64 : CPU_F32;
+    for (int64_t r = 0; r < rows; r++) {
+        const char *a = in[0];
+        if (is_both) {
+            t->routines->fill[type](t->temporary, a, NULL, NULL, length, 0);
+            a = t->temporary;
+        }
+        op->run(out, a, in[1], in[2], length, is_both ? scalar & ~1u : scalar);
         out += (size_t)length * out_bytes;
         for (unsigned i = 0; i < 3; i++)
             in[i] += in_bytes[i];
@@ -435,14 +469,16 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
             continue;
         work_beside(t, AHEAD_BYTES);
         switch (op->code) {
-        case CPU_RUN:
-            if ((op->row | op->lent) && t->by_rows) {
-                run_by_rows(t, op);
+        case CPU_RUN: {
+            unsigned single = singles(t, op);
+            if (single || ((op->row | op->lent) && t->by_rows)) {
+                run_by_rows(t, op, single);
                 break;
             }
             op->run(slot[op->out], slot[op->a], slot[op->b], slot[op->c],
                     s.n, op->scalar);
             break;
+        }
         case CPU_MATH:
             run_math(t, op, s.n);
             break;

@@ -265,6 +265,7 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
     op->run = run;
     op->scalar = (uint8_t)scalar;
     op->row = (uint8_t)row;
+    op->allowed = (uint8_t)tn__cpu_scalar_allowed(ins->op);
     op->a = slot[0];
     op->b = slot[1];
     op->c = slot[2];
@@ -481,7 +482,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
  * that can go row by row, and tells those who read them. */
 static void mark_loads(compiler *c)
 {
-    enum { BY_FOLD = 1, BY_RUN = 2, BY_OTHER = 4 };
+    enum { BY_FOLD = 1, BY_RUN = 2, BY_OTHER = 4, AS_BLOCK = 8 };
     cpu_code *code = c->code;
     uint32_t *use = c->producer; /* of each slot: who reads it, then flags */
     if (code->slot_count > 0)
@@ -492,9 +493,10 @@ static void mark_loads(compiler *c)
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < 3; j++)
             if (read[j] != TN_CPU_NONE)
-                use[read[j]] |= op->code == CPU_REDUCE ? BY_FOLD
-                                : op->code == CPU_RUN  ? BY_RUN
-                                                       : BY_OTHER;
+                use[read[j]] |= op->code == CPU_REDUCE     ? BY_FOLD
+                                : op->code != CPU_RUN      ? BY_OTHER
+                                : op->allowed >> j & 1     ? BY_RUN
+                                                       : BY_RUN | AS_BLOCK;
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
@@ -502,10 +504,11 @@ static void mark_loads(compiler *c)
                     code->slot[op->out].space == CPU_ELEM;
         bool plain = elem && op->code == CPU_LOAD && op->a == TN_CPU_NONE &&
                      op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
-        unsigned flag = !plain                   ? 0
-                        : use[op->out] == BY_FOLD ? CPU_FOLDED
-                        : use[op->out] == BY_RUN  ? CPU_LENT
-                                                  : 0;
+        unsigned by = plain ? use[op->out] : 0;
+        unsigned flag = by == BY_FOLD                 ? CPU_FOLDED
+                        : by == BY_RUN                ? CPU_LENT | CPU_SINGLE
+                        : by == (BY_RUN | AS_BLOCK) ? CPU_LENT
+                                                      : 0;
         op->flags |= (uint8_t)flag;
         if (elem)
             use[op->out] = flag;

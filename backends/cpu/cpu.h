@@ -119,6 +119,9 @@ enum {
                          any step between elements */
     CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one
                          row of memory may serve all */
+    CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
+                         value: where it is one for all of a block, it is left
+                         in memory */
     CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
 };
 
@@ -130,6 +133,7 @@ typedef struct cpu_op {
     uint8_t row;    /* bits: of a, b, c the slot narrow[] has one value for
                        each row, to be taken where rows are long */
     uint8_t lent;   /* bits: a, b, c is from a LENT load */
+    uint8_t allowed; /* bits: a, b, c might be one value */
     bool early;     /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
     uint32_t where; /* LOAD of hoisted code: a slot for the offsets */
@@ -255,7 +259,13 @@ static inline bool tn__cpu_is_as_stored(unsigned dtype)
            dtype == TN_I64;
 }
 
+/* The one value that points [p, p + n) all are, as far as their strides tell;
+ * else NULL. */
+char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n);
+
 typedef struct cpu_plan cpu_plan;
+
+#define TN_CPU_ONE_VALUE INT64_MIN /* a step, of a slot that has one alone */
 
 /* What of an operation may be there already. */
 enum { CPU_KNOWN = 1 /* its values */, CPU_PLACED /* LOAD: its offsets */ };
@@ -289,7 +299,7 @@ typedef struct cpu_task {
                     memory without gaps */
     int64_t *step; /* of a slot from a FOLDED load: from an element to the
                       next of the same column; from a LENT one: from a row to
-                      the next */
+                      the next, or TN_CPU_ONE_VALUE */
     const cpu_view *view; /* of each operand, for elem parts */
     cpu_view *own_view;   /* the group's, for columns and tiles; else NULL */
     char *temporary;      /* 8 bytes for each element of a block */

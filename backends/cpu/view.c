@@ -104,6 +104,18 @@ char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n)
     return walk_run(&w, view, n) == n ? view->base + w.offset * bytes : NULL;
 }
 
+char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
+{
+    if (view->ndim == 0)
+        return view->base;
+    if (view->stride[view->ndim - 1] != 0)
+        return NULL;
+    walk w;
+    walk_begin(&w, view, p);
+    return walk_run(&w, view, n) == n ? view->base + w.offset * view->bytes
+                                      : NULL;
+}
+
 static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
                      int64_t offset, int64_t stride, int64_t n, char *out)
 {

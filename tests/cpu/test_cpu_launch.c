@@ -367,9 +367,10 @@ static void test_copies(const char *isa)
     }
 }
 
-/* x (rows, length) plus a row, plus a column: blocks end where rows do, if
- * those are long. */
-static void test_broadcast(const char *isa)
+/* A row less a column, plus x (rows, length): blocks end where rows do, if
+ * those are long, and a column is one number there. is_column: so is the row,
+ * and an operation has one number on either side. */
+static void test_broadcast(const char *isa, bool is_column)
 {
     static const int64_t lengths[] = {3, 511, 512, 513, 4100, 5001};
     builder b = {.program.size = 0};
@@ -378,8 +379,8 @@ static void test_broadcast(const char *isa)
                 TN_LEVEL_ELEM, 0);
     for (int k = 0; k < 3; k++)
         add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
-    add(&b, TN_K_ADD, TN_F32, 0, 1, 0, 0);
-    add(&b, TN_K_ADD, TN_F32, 3, 2, 0, 0);
+    add(&b, TN_K_SUB, TN_F32, 1, 2, 0, 0);
+    add(&b, TN_K_ADD, TN_F32, 3, 0, 0, 0);
     add(&b, TN_K_STORE, TN_F32, 4, NONE, 3, 0);
     stage(&b, (const int[]){0, 1, 2, 3, 4, 5, NONE}, (const int[]){NONE});
     tn_built *built;
@@ -390,16 +391,18 @@ static void test_broadcast(const char *isa)
         enum { ROWS = 70 };
         int64_t n = lengths[i], extent[2] = {ROWS, n};
         int64_t whole[2] = {n, 1}, row[2] = {0, 1}, column[2] = {1, 0};
+        int64_t size = is_column ? ROWS : n;
         float *x, *y, *z, *out;
         size_t bytes = ROWS * (size_t)n * sizeof *x;
         tn_buffer *buffer[4] = {
-            buffer_new(bytes, &x), buffer_new((size_t)n * sizeof *y, &y),
+            buffer_new(bytes, &x), buffer_new((size_t)size * sizeof *y, &y),
             buffer_new(ROWS * sizeof *z, &z), buffer_new(bytes, &out)};
         fill(x, TN_F32, ROWS * n);
-        fill(y, TN_F32, n);
+        fill(y, TN_F32, size);
         fill(z, TN_F32, ROWS);
         tn_launch_operand at[4] = {{.buffer = buffer[0], .stride = whole},
-                                   {.buffer = buffer[1], .stride = row},
+                                   {.buffer = buffer[1],
+                                    .stride = is_column ? column : row},
                                    {.buffer = buffer[2], .stride = column},
                                    {.buffer = buffer[3], .stride = whole}};
         tn_launch launch = {.size = sizeof launch, .outer_ndim = 2,
@@ -407,15 +410,16 @@ static void test_broadcast(const char *isa)
         if (cpu->launch(queue, built, &launch) != TN_OK)
             bail_out("%s", failure);
         for (int64_t k = 0; k < ROWS * n; k++) {
-            float sum = x[k] + y[k % n];
-            sum += z[k / n];
+            float sum = y[is_column ? k / n : k % n] - z[k / n];
+            sum += x[k];
             same = same && memcmp(&sum, &out[k], sizeof sum) == 0;
         }
         for (int k = 0; k < 4; k++)
             buffer_drop(buffer[k]);
     }
     cpu->program_free(device, built);
-    ok(same, "%s: a row and a column are added to a matrix", isa);
+    ok(same, "%s: a %s less a column, plus a matrix", isa,
+       is_column ? "column" : "row");
 }
 
 /* across: the index lies transposed in memory, as if each of its columns were
@@ -562,7 +566,8 @@ int main(void)
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_reductions(isas[i], i % 2 ? 1 : 3);
         test_copies(isas[i]);
-        test_broadcast(isas[i]);
+        test_broadcast(isas[i], false);
+        test_broadcast(isas[i], true);
         test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
