@@ -482,6 +482,11 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         case CPU_MATH:
             run_math(t, op, s.n);
             break;
+        case CPU_PAIR:
+            t->routines->philox_pair(slot[op->out], slot[op->where],
+                                     slot[op->a], slot[op->b], slot[op->c],
+                                     s.n);
+            break;
         case CPU_SPREAD:
             if (!t->by_rows || (op->flags & CPU_WANTED))
                 run_spread(t, op, s.n);

@@ -223,6 +223,34 @@ static tn_cpu_run *routine_for(const compiler *c, const frame *f,
     }
 }
 
+/* PHILOX of slot[0], which is one more than what an earlier one took: then
+ * that one gives both (a normal number takes two draws, of one counter). */
+static bool join_pair(compiler *c, frame *f, uint32_t number, tn_cpu_run *run,
+                      const uint32_t *slot)
+{
+    const tn_kernel_ins *add = &f->ins[f->ins[number].a];
+    if (add->op != TN_K_ADD || c->depth > 0 || c->code->hoisted)
+        return false;
+    const tn_kernel_ins *one = &f->ins[add->b];
+    if (one->op != TN_K_CONST || one->imm.i != 1)
+        return false;
+    uint32_t base = tn__cpu_value_slot(c, f, add->a);
+    for (uint32_t i = c->body.count; i-- > 0;) {
+        cpu_op *op = &c->body.op[i];
+        if (op->code == CPU_END)
+            return false;
+        if (op->code != CPU_RUN || op->run != run || op->scalar != 6 ||
+            op->row || op->a != base || op->b != slot[1] || op->c != slot[2])
+            continue;
+        uint32_t out = tn__cpu_slot_add(c, c->level, 4);
+        op->code = CPU_PAIR;
+        op->where = out;
+        tn__cpu_value_set(c, f, number, out);
+        return true;
+    }
+    return false;
+}
+
 static void compile_run(compiler *c, frame *f, uint32_t number)
 {
     const tn_kernel_ins *ins = &f->ins[number];
@@ -261,6 +289,9 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
         if (!(scalar >> i & 1))
             slot[i] = whole(c, slot[i], row >> i & 1);
     }
+    if (ins->op == TN_K_PHILOX && scalar == 6 && !row &&
+        join_pair(c, f, number, run, slot))
+        return;
     cpu_op *op = result_add(c, f, number, CPU_RUN);
     op->run = run;
     op->scalar = (uint8_t)scalar;

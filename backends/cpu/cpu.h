@@ -96,6 +96,7 @@ typedef struct cpu_slot {
 enum {
     CPU_RUN,    /* run(out, a, b, c) */
     CPU_MATH,   /* math(out, a, b, c): a printed function */
+    CPU_PAIR,   /* PHILOX of a to out and of a + 1 to where; b, c: one value */
     CPU_SPREAD, /* out (elem) = a (row) for each of its elements */
     CPU_FILL,   /* out = the one value of a */
     CPU_PARAM,  /* out = parameter index */
@@ -136,7 +137,7 @@ typedef struct cpu_op {
     uint8_t allowed; /* bits: a, b, c might be one value */
     bool early;     /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
-    uint32_t where; /* LOAD of hoisted code: a slot for the offsets */
+    uint32_t where; /* PAIR; LOAD of hoisted code: a slot for the offsets */
     uint32_t out, a, b, c; /* slots */
     uint32_t narrow[3];
     uint32_t index; /* operand, parameter, reduction, depth of the loop */

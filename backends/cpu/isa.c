@@ -8,7 +8,7 @@
 typedef struct set {
     const char *name, *needs;
     bool there;
-    void (*fill[7])(tn_cpu_routines *table);
+    void (*fill[8])(tn_cpu_routines *table);
     const tn_cpu_math_entry *math;
     const uint32_t *math_count;
     tn_cpu_routines table;
@@ -16,9 +16,9 @@ typedef struct set {
 
 #define SET(isa, needs)                                                       \
     {#isa, needs, false,                                                      \
-     {tn__cpu_arith__##isa, tn__cpu_convert__##isa, tn__cpu_move__##isa,      \
-      tn__cpu_reduce__##isa, tn__cpu_gemm__##isa, tn__cpu_conv__##isa,        \
-      tn__cpu_pool__##isa},                                                   \
+     {tn__cpu_arith__##isa, tn__cpu_random__##isa, tn__cpu_convert__##isa,    \
+      tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
+      tn__cpu_conv__##isa, tn__cpu_pool__##isa},                              \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 /* Plain to best: the last one there is taken. */
@@ -51,7 +51,7 @@ static void look(void)
         if (!sets[i].there)
             continue;
         sets[i].table.isa = sets[i].name;
-        for (int f = 0; f < 7; f++)
+        for (int f = 0; f < 8; f++)
             sets[i].fill[f](&sets[i].table);
         sets[i].table.math = sets[i].math;
         sets[i].table.math_count = *sets[i].math_count;

@@ -9,7 +9,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines.h backends/cpu/isa.h backends/cpu/vector_ops.h \
 	backends/cpu/scalar.h \
 	backends/cpu/math_table.h backends/cpu/math_ops.h \
-	backends/cpu/routines_arith.c \
+	backends/cpu/routines_arith.c backends/cpu/routines_random.c \
 	backends/cpu/routines_convert.c \
 	backends/cpu/routines_move.c \
 	backends/cpu/routines_reduce.c \
@@ -106,10 +106,14 @@ CPU_SETS = libtn_cpu_generic.la
 if HAVE_X86_64
 CPU_SETS += libtn_cpu_v3.la libtn_cpu_v4.la
 endif
-check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide
+check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide \
+	tests/cpu/test_cpu_random
 tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_math_LDADD = $(LDADD) $(CPU_SETS)
 tests_cpu_test_cpu_divide_SOURCES = tests/cpu/test_cpu_divide.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_divide_LDADD = $(LDADD) $(CPU_SETS)
+tests_cpu_test_cpu_random_SOURCES = tests/cpu/test_cpu_random.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_random_LDADD = $(LDADD) $(CPU_SETS)

@@ -153,6 +153,7 @@ tn_status tn__cpu_place_slots(cpu_code *code)
             see(code, lives, op->b, i);
             see(code, lives, op->c, i);
             see(code, lives, op->out, i);
+            see(code, lives, op->where, i);
         }
         extend_over_loops(code, lives);
         for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {

@@ -23,6 +23,10 @@ typedef void tn_cpu_run(void *out, const void *a, const void *b,
 typedef void tn_cpu_math(void *out, const void *a, const void *b,
                          const void *c, int64_t n);
 
+/* PHILOX of a, and of a + 1 to next; b and c are one value each. */
+typedef void tn_cpu_pair(void *out, void *next, const void *a, const void *b,
+                         const void *c, int64_t n);
+
 /* Between a register block and memory with a stride, in elements. */
 typedef void tn_cpu_load(void *out, const void *memory, int64_t stride,
                          int64_t n);
@@ -147,6 +151,7 @@ typedef struct tn_cpu_routines {
     const char *isa;
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
     tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* from, to */
+    tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
     tn_cpu_run *fill[CPU_TYPE_COUNT]; /* out[i] = *a */
     tn_cpu_load *load[TN_DTYPE_END];
@@ -173,6 +178,7 @@ typedef struct tn_cpu_routines {
 /* Each fills its part of the table. */
 #define TN_CPU_ISA(isa)                                                       \
     void tn__cpu_arith__##isa(tn_cpu_routines *table);                        \
+    void tn__cpu_random__##isa(tn_cpu_routines *table);                       \
     void tn__cpu_convert__##isa(tn_cpu_routines *table);                      \
     void tn__cpu_move__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_reduce__##isa(tn_cpu_routines *table);                       \

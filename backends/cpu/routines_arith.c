@@ -38,39 +38,6 @@
 INTEGER_FUNCTIONS(i32, int32_t, uint32_t, 32)
 INTEGER_FUNCTIONS(i64, int64_t, uint64_t, 64)
 
-/* Philox4x32-10 (Salmon et al., SC 2011, doi:10.1145/2063384.2063405): four
- * words for one counter. */
-static inline __attribute__((always_inline)) void
-philox_words(uint64_t counter, int64_t b, int64_t c, uint32_t word[4])
-{
-    uint32_t x0 = (uint32_t)counter, x1 = (uint32_t)(counter >> 32);
-    uint32_t x2 = (uint32_t)(uint64_t)c, x3 = (uint32_t)((uint64_t)c >> 32);
-    uint32_t k0 = (uint32_t)(uint64_t)b, k1 = (uint32_t)((uint64_t)b >> 32);
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) {
-        uint64_t p = (uint64_t)0xD2511F53u * x0;
-        uint64_t q = (uint64_t)0xCD9E8D57u * x2;
-        x0 = (uint32_t)(q >> 32) ^ x1 ^ k0;
-        x1 = (uint32_t)q;
-        x2 = (uint32_t)(p >> 32) ^ x3 ^ k1;
-        x3 = (uint32_t)p;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    word[0] = x0;
-    word[1] = x1;
-    word[2] = x2;
-    word[3] = x3;
-}
-
-static inline int32_t philox(int64_t a, int64_t b, int64_t c)
-{
-    uint32_t word[4];
-    philox_words((uint64_t)a >> 2, b, c, word);
-    uint32_t low = a & 1 ? word[1] : word[0], high = a & 1 ? word[3] : word[2];
-    return (int32_t)(a & 2 ? high : low);
-}
-
 /* ---- tables of loops --------------------------------------------------- */
 
 #define UNUSED_BC (void)pb, (void)pc, (void)scalar
@@ -265,66 +232,6 @@ COMPARES(bool, uint8_t)
 TERNARY(select_1, uint8_t, uint8_t, uint8_t, x ? y : z)
 TERNARY(select_4, uint8_t, uint32_t, uint32_t, x ? y : z)
 TERNARY(select_8, uint8_t, uint64_t, uint64_t, x ? y : z)
-TERNARY(philox_each, int64_t, int64_t, int32_t, philox(x, y, z))
-
-/* One counter has the words of four neighbouring numbers, or of two where
- * every other is asked for: then a run of them shares its counters. Returns
- * how many were done. */
-static int64_t philox_run(int32_t *out, const uint64_t *a, int64_t key,
-                          int64_t call, int64_t n)
-{
-    enum { COUNTERS = 16 };
-    uint64_t step = n > 1 ? a[1] - a[0] : 0, phase = a[0] & 3, gaps = 0;
-    int64_t run = COUNTERS * 4 / (step == 2 ? 2 : 1);
-    if ((step != 1 && step != 2) || phase >= step || n < run)
-        return 0;
-    for (int64_t k = 0; k < run; k++)
-        gaps |= a[k] - a[0] - (uint64_t)k * step;
-    if (gaps != 0)
-        return 0;
-    uint64_t first = a[0] >> 2;
-    uint32_t word[4][COUNTERS];
-    EACH(k, COUNTERS)
-    {
-        uint32_t four[4];
-        philox_words(first + (uint64_t)k, key, call, four);
-        word[0][k] = four[0];
-        word[1][k] = four[1];
-        word[2][k] = four[2];
-        word[3][k] = four[3];
-    }
-    for (int k = 0; step == 1 && k < COUNTERS; k++)
-        for (int w = 0; w < 4; w++)
-            out[4 * k + w] = (int32_t)word[w][k];
-    for (int k = 0; step == 2 && k < COUNTERS; k++) {
-        out[2 * k] = (int32_t)word[phase][k];
-        out[2 * k + 1] = (int32_t)word[phase + 2][k];
-    }
-    return run;
-}
-
-static void philox_i64(void *out, const void *pa, const void *pb,
-                       const void *pc, int64_t n, unsigned scalar)
-{
-    const uint64_t *a = pa;
-    const int64_t *b = pb, *c = pc;
-    int32_t *o = out;
-    if (scalar != 6) {
-        philox_each(out, pa, pb, pc, n, scalar);
-        return;
-    }
-    for (int64_t i = 0, done; i < n; i += done) {
-        done = philox_run(o + i, a + i, *b, *c, n - i);
-        if (done > 0)
-            continue;
-        /* One, to meet the next counter, or some that are no run. */
-        done = i + 1 < n && a[i + 1] - a[i] - 1 < 2 && n - i >= 64
-                   ? 1
-                   : n - i;
-        done = done < 64 ? done : 64;
-        philox_each(o + i, a + i, pb, pc, done, scalar);
-    }
-}
 
 /* A NaN's bits read as those of the one positive quiet NaN: which NaN an
  * operation makes differs from processor to processor. */
@@ -388,7 +295,6 @@ void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
     SET(SHR, NULL, NULL, right_i32, right_i64, NULL)
     SET(SHRL, NULL, NULL, logical_i32, logical_i64, NULL)
     SET(MULHI, NULL, NULL, mulhi_i32, NULL, NULL)
-    SET(PHILOX, NULL, NULL, NULL, philox_i64, NULL)
     SET(SELECT, select_4, select_8, select_4, select_8, select_1)
     SET(BITCAST, bits_of_f32, bits_of_f64, copy_4, copy_8, NULL)
 #undef SET
