@@ -141,42 +141,11 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
 
 /* ---- LU -------------------------------------------------------------------------- */
 
-/* Gaussian elimination without exchanging rows, which LAPACK has not. */
-#define ELIMINATE(real)                                                       \
-    static int eliminate_##real(int m, int n, real *a)                        \
-    {                                                                         \
-        int info = 0, steps = m < n ? m : n;                                  \
-        for (int k = 0; k < steps; k++) {                                     \
-            real pivot = a[(size_t)k * (size_t)m + (size_t)k];                \
-            if (pivot == 0 && !info)                                          \
-                info = k + 1;                                                 \
-            for (int i = k + 1; i < m && pivot != 0; i++)                     \
-                a[(size_t)k * (size_t)m + (size_t)i] /= pivot;                \
-            for (int j = k + 1; j < n; j++)                                   \
-                for (int i = k + 1; i < m; i++)                               \
-                    a[(size_t)j * (size_t)m + (size_t)i] -=                   \
-                        a[(size_t)k * (size_t)m + (size_t)i] *                \
-                        a[(size_t)j * (size_t)m + (size_t)k];                 \
-        }                                                                     \
-        return info;                                                          \
-    }
-ELIMINATE(float)
-ELIMINATE(double)
-
 static void lu(job *j, int64_t k, bool pivot, int *pivots)
 {
-    int m = j->a.rows, n = j->a.columns, lda = m ? m : 1;
-    void *a = tn__staged_at(&j->a, k);
-    if (m == 0 || n == 0)
-        return;
-    if (pivot) {
-        j->lapack->getrf[j->a.single](&m, &n, a, &lda, pivots, &j->info[k]);
-        return;
-    }
-    j->info[k] = j->a.single ? eliminate_float(m, n, a)
-                             : eliminate_double(m, n, a);
-    for (int i = 0; i < least(&j->a); i++)
-        pivots[i] = i + 1;
+    if (j->a.rows && j->a.columns)
+        j->info[k] = tn__lu(j->lapack, j->a.single, pivot, j->a.rows,
+                            j->a.columns, tn__staged_at(&j->a, k), pivots);
 }
 
 tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
@@ -264,8 +233,7 @@ tn_status tn__run_lu_order(tn__call *call)
 /* ---- linear systems ---------------------------------------------------------- */
 
 /* Right sides beside a: batches of one size, as many rows (columns for sides on
- * the right) as a has. Turned: a row of X belongs to a row of A's inverse, and
- * X^T A^T = B^T is what LAPACK solves, from memory as it lies. */
+ * the right) as a has. A X = B is solved as X^T A^T = B^T, from turned ones. */
 static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left,
                              tn__staging how)
 {
@@ -285,18 +253,12 @@ static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left,
     return TN_OK;
 }
 
-/* b becomes X with op(A) X = B (side "L") or X op(A) = B ("R"), A the triangle
- * `uplo` of a: matrix k of both. */
-static void solve_with(job *j, int64_t k, const char *side, const char *uplo,
-                       const char *op, const char *diagonal)
+/* b becomes X with X T = B, T of a: matrix k of both. */
+static void solve_right(job *j, int64_t k, tn__triangle t)
 {
-    static const float one_single = 1;
-    static const double one = 1;
-    int n = j->a.rows, m = j->b.rows, sides = j->b.columns;
-    j->lapack->trsm[j->a.single](
-        side, uplo, op, diagonal, &m, &sides,
-        j->a.single ? (const void *)&one_single : (const void *)&one,
-        tn__staged_at(&j->a, k), &n, tn__staged_at(&j->b, k), &m, 1, 1, 1, 1);
+    t.lda = j->a.rows;
+    tn__solve_right(j->lapack, j->a.single, &t, j->b.rows, j->b.columns,
+                    tn__staged_at(&j->a, k), tn__staged_at(&j->b, k));
 }
 
 /* Columns of matrix k of b exchanged, the last pivot first. */
@@ -334,8 +296,8 @@ tn_status tn__run_solve_square(tn__call *call)
         lu(&j, k, true, j.pivots);
         if (j.info[k] || !j.b.rows)
             continue;
-        solve_with(&j, k, "R", "U", "N", "N");
-        solve_with(&j, k, "R", "L", "N", "U");
+        solve_right(&j, k, (tn__triangle){.upper = true});
+        solve_right(&j, k, (tn__triangle){.unit = true});
         put_back(&j, k, j.pivots);
     }
     if (status >= 0 && check)
@@ -361,11 +323,11 @@ tn_status tn__run_solve_triangle(tn__call *call)
         status = square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
-                             TN__STAGE_TURNED);
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && j.b.rows &&
-                        j.b.columns; k++)
-        solve_with(&j, k, left ? "R" : "L", upper != j.a.turned ? "U" : "L",
-                   j.a.turned ? "N" : "T", unit ? "U" : "N");
+                             left ? TN__STAGE_TURNED : TN__STAGE);
+    const tn__triangle t = {.upper = left != upper, .unit = unit,
+                            .turned = left != j.a.turned};
+    for (int64_t k = 0; k < j.a.batch && status >= 0; k++)
+        solve_right(&j, k, t);
     if (status >= 0)
         status = give(call, &j.b);
     end(&j);

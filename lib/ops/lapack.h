@@ -66,6 +66,23 @@ tn_tensor *tn__unstage(const tn__staged *s, bool as_vector);
 tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
                             int64_t width, const char *what);
 
+/* A triangle T, column-major, of n columns: of the matrix at hand, or (turned)
+ * of its transpose. unit: of ones on its diagonal. */
+typedef struct tn__triangle {
+    bool upper, unit, turned;
+    int lda;
+} tn__triangle;
+
+/* X T = B: X in the place of b's m rows and n columns, which lie without gaps. */
+void tn__solve_right(const tn__lapack *lapack, bool single,
+                     const tn__triangle *t, int m, int n, const void *a,
+                     void *b);
+/* As LAPACK's getrf, in place of a's m rows and n columns without gaps (neither
+ * is 0): which row each was exchanged with, from 1 (not pivot: none was).
+ * Returns 0, or which pivot is 0, from 1. */
+int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
+           void *a, int *pivots);
+
 /* The first number of a workspace query. */
 int tn__lapack_room(const void *work, bool single);
 

@@ -141,6 +141,46 @@ static double distance(tn_tensor *a, tn_tensor *b)
     return tn_item(tn_max(tn_abs(tn_sub(a, b))));
 }
 
+/* P L U is A for shapes around the four columns at which halving ends, and the
+ * inverse is one. */
+static void check_elimination(void)
+{
+    static const int64_t sizes[] = {1, 3, 4, 5, 8, 13, 70};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    for (int single = 0; single < 2; single++) {
+        tn_dtype dtype = single ? TN_F32 : TN_F64;
+        double far = 0, off = 0, step = single ? FLT_EPSILON : DBL_EPSILON;
+        tn_manual_seed(9);
+        for (int k = 0; k < COUNT * COUNT; k++) {
+            int64_t m = sizes[k / COUNT], n = sizes[k % COUNT];
+            tn_tensor *l, *u;
+            tn_tensor *a = tn_randn(tn_dims(2, m, n), .dtype = dtype);
+            tn_tensor *p = tn_linalg_lu(a, &l, &u);
+            far = fmax(far, distance(tn_matmul(p, tn_matmul(l, u)), a));
+            if (m != n)
+                continue;
+            a = tn_add(a, tn_mul_scalar(tn_eye(n, .dtype = dtype),
+                                        tn_num(8 * sqrt((double)n))));
+            off = fmax(off, distance(tn_matmul(tn_linalg_inv(a), a),
+                                     tn_eye(n, .dtype = dtype)));
+        }
+        ok(far < 64 * step && off < 16 * step,
+           "%s: L and U make up A (%g), an inverse 1 (%g)",
+           tn_dtype_name(dtype), far, off);
+    }
+
+    tn_tensor *info, *pivots;
+    tn_tensor *a = tn_cat(((tn_tensor *[]){tn_ones(tn_dims(6, 2)),
+                                           tn_eye(6, .m = tn_dims(4))}),
+                          2, 1);
+    tn_linalg_lu_factor_ex(a, &pivots, &info);
+    is_int(tn_item_int(info), 2, "the first pivot that is 0 is told");
+    tn_tensor *tiny = tn_mul_scalar(tn_eye(2), tn_num(1e-40));
+    tn_tensor *one = tn_add(tiny, tn_flip(tiny, tn_dims(0)));
+    tn_tensor *lu = tn_linalg_lu_factor_ex(one, &pivots, &info);
+    ok(at(lu, 1, 0) == 1, "subnormal numbers are divided by");
+}
+
 /* By QR with pivoting what singular values give, for matrices of any shape and
  * rank; the gradient too. */
 static void check_least_squares(void)
@@ -221,6 +261,7 @@ static void check_exponential(void)
 int main(void)
 {
     plan_later();
+    check_elimination();
     check_exponential();
     check_least_squares();
     check_triangles();
