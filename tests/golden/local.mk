@@ -2,6 +2,7 @@
 
 # Operators' samples: read, called, compared.
 golden_ops = tests/golden/golden.h tests/golden/op_file.c \
+	tests/golden/sample.h tests/golden/bind.c \
 	tests/golden/each.c \
 	tests/golden/undefined.c tests/golden/undefined.def \
 	tests/golden/align.c tests/golden/free.def \
