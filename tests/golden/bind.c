@@ -161,6 +161,30 @@ static bool bind_number(const json_t *value, const tn_op_arg *arg, bound *b,
     return true;
 }
 
+/* PyTorch makes a tensor without dimensions of a number where div, add and some
+ * others want one first: of the dtype of the other's category. */
+static bool bind_first(const sample *s, const json_t *value, bound *b)
+{
+    bool real = is_float(value);
+    tn_dtype dtype = real                     ? TN_F32
+                     : json_is_boolean(value) ? TN_BOOL
+                                              : TN_I64;
+    for (int k = 0; k < s->count; k++) {
+        tn_dtype other = tn_tensor_dtype(s->tensor[k]);
+        if (other != TN_BOOL && dtype != TN_BOOL &&
+            tn_dtype_is_floating(other) == real)
+            dtype = other;
+    }
+    b->value[0].kind = TN_VALUE_TENSOR;
+    b->value[0].of.tensor =
+        tn_scalar_tensor(real ? float_of(value)
+                         : json_is_boolean(value)
+                             ? (double)json_is_true(value)
+                             : (double)json_integer_value(value),
+                         .dtype = dtype);
+    return b->value[0].of.tensor != NULL;
+}
+
 /* Binds one JSON value to argument i; false if the row cannot take it. */
 static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
                  bound *b, int i)
@@ -188,7 +212,9 @@ static bool bind(const sample *s, const json_t *value, const tn_op_arg *arg,
         out->of.i = tn_dtype_from_name(json_string_value(dtype));
         return takes(arg, TN_VALUE_DTYPE) && out->of.i;
     }
-    return bind_number(value, arg, b, i);
+    return bind_number(value, arg, b, i) ||
+           (i == 0 && takes(arg, TN_VALUE_TENSOR) &&
+            bind_first(s, value, b));
 }
 
 /* meshgrid(x, y) and meshgrid([x, y]) are the same call: tensors that stand
