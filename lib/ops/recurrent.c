@@ -1,7 +1,8 @@
 /* recurrent.c: recurrent cells and layers, written with other rows.
  *
  * A layer multiplies the whole sequence by the input's weights at once; what
- * remains for a step is the product with the hidden state and one kernel. Cuts
+ * remains for a step is the product with the hidden state, to which it is
+ * added, and one kernel. Cuts
  * along time and along gates are one call (apart) each, whose gradient is one
  * cat: a gradient for each part would write the whole each time. */
 #include <base/memory.h>
@@ -61,14 +62,28 @@ typedef struct state {
     tn_tensor *h, *c;
 } state;
 
-/* x: input times its weights, (batch, gates hidden). */
+/* h times its weights plus addend, which may be NULL: one call where nothing is
+ * to be converted. */
+static tn_tensor *plus_hidden(tn_tensor *h, tn_tensor *w_hh, tn_tensor *addend)
+{
+    if (!addend || tn__here.autocast || h->dtype != addend->dtype) {
+        h = tn_linear(h, w_hh, NULL);
+        return addend ? tn_add(addend, h) : h;
+    }
+    const tn_value value[] = {tn__value_tensor(h),
+                              tn__value_tensor(tn_t(w_hh)),
+                              tn__value_tensor(addend)};
+    return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
+}
+
+/* x: input times its weights, (batch, gates hidden); of all but GRU, whose
+ * gates tell them apart, with both biases. */
 static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
                  tn_tensor *b_hh, tn_tensor *w_hr, state *s)
 {
     tn_tensor *part[7] = {NULL}, *more[3] = {NULL};
-    tn_tensor *h = tn_linear(s->h, w_hh, b_hh);
+    tn_tensor *h = plus_hidden(s->h, w_hh, kind == GRU ? b_hh : x);
     if (kind == TANH || kind == RELU) {
-        h = tn_add(x, h);
         s->h = kind == TANH ? tn_tanh(h) : tn_relu(h);
         return s->h != NULL;
     }
@@ -85,7 +100,7 @@ static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
         s->h = tn__row(TN__OP_ID_GRU_GATES, value, 7);
         return s->h != NULL;
     }
-    if (apart(tn_add(x, h), 1, hidden, part) != 4)
+    if (apart(h, 1, hidden, part) != 4)
         return false;
     part[4] = s->c;
     for (int i = 0; i < 5; i++)
@@ -96,6 +111,15 @@ static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
     s->h = w_hr ? tn_linear(out[0], w_hr, NULL) : out[0];
     s->c = out[1];
     return s->h != NULL;
+}
+
+/* The input times its weights, with the biases that step wants there. */
+static tn_tensor *weigh(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
+                        tn_tensor *b_ih, tn_tensor *b_hh)
+{
+    if (kind != GRU && b_hh)
+        b_ih = b_ih ? tn_add(b_ih, b_hh) : b_hh;
+    return tn_linear(x, w_ih, b_ih);
 }
 
 /* ---- what callers get wrong ------------------------------------------------------ */
@@ -176,7 +200,7 @@ static tn_status run_cell(tn__call *call, enum cell kind)
     if (status < 0)
         return status;
     state s = a.start;
-    tn_tensor *x = tn_linear(a.x, a.w_ih, a.b_ih);
+    tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
     if (!x || !step(kind, x, a.w_hh, a.b_hh, NULL, &s))
         return tn_error_code();
     tn__give(call, s.h);
@@ -277,7 +301,7 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
         return tn__fail(TN_ERR_SHAPE, "%s: input has no time steps",
                         call->op->name);
     state s = a.start;
-    tn_tensor *x = tn_linear(a.x, a.w_ih, a.b_ih);
+    tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
     tn_tensor *out = x ? run_blocks(&a, x, tn__call_int(call, reverse_arg), &s)
                        : NULL;
     if (!out)
