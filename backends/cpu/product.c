@@ -26,7 +26,8 @@ enum {
     DIRECT_ROWS = 16,   /* up to which b is read where it lies; so is one that */
     DIRECT_BYTES = 32768, /* stays in L1 */
     FAR_BYTES = 4096,   /* from row to row of a, and */
-    FAR_COLUMNS = 256   /* columns of b, from which on a is packed too */
+    FAR_COLUMNS = 256   /* columns of b, from which on a is packed too; and one */
+                        /* of which neighbours lie in a column, if too far for L1 */
 };
 
 typedef struct job {
@@ -54,11 +55,11 @@ static int64_t vectors_of(const job *g, int64_t columns)
     return (columns + g->tiles->lanes - 1) / g->tiles->lanes;
 }
 
-static void copy(char *to, const char *from, int64_t bytes)
+static inline void copy(char *to, const char *from, int64_t bytes)
 {
     int64_t i = 0;
-    for (; i + 32 <= bytes; i += 32)
-        memcpy(to + i, from + i, 32);
+    for (; i + LINE <= bytes; i += LINE)
+        memcpy(to + i, from + i, LINE);
     if (i < bytes)
         memcpy(to + i, from + i, (size_t)(bytes - i));
 }
@@ -263,8 +264,10 @@ static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
     int64_t depth = tn__cpu_min(p->k, DEPTH);
-    int64_t far = p->a.column == 1 ? p->a.row : p->a.column;
-    bool packs_a = p->n >= FAR_COLUMNS && far * g->bytes >= FAR_BYTES;
+    bool packs_a =
+        p->a.column == 1
+            ? p->n >= FAR_COLUMNS && p->a.row * g->bytes >= FAR_BYTES
+            : p->n > g->whole && depth * p->a.column * g->bytes > DIRECT_BYTES;
     bool packs_b = !in_place(g, &p->b, p->m, p->n);
     int64_t columns = tn__cpu_min(vectors_of(g, p->n) * g->tiles->lanes,
                                   GROUP * g->whole);
