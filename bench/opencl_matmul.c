@@ -32,10 +32,10 @@ static const product products[] = {
 };
 enum {
     PRODUCTS = sizeof products / sizeof *products,
-    ROUNDS = 3,
-    LEAST = 5 /* runs of a product, and LONG seconds of them */
+    ROUNDS = 10,
+    LEAST = 3 /* runs of a product, and LONG seconds of them */
 };
-static const double LONG = 0.3;
+static const double LONG = 0.08;
 
 static tn_dtype dtype;
 static double best[PRODUCTS]; /* seconds; 0: it cannot */
