@@ -113,7 +113,7 @@ dist_check_SCRIPTS += tests/ops/test_generate.sh
 # Every row, misused.
 check_PROGRAMS += tests/ops/test_misuse
 tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
-	tests/ops/misuse.h
+	tests/ops/misuse.h tests/ops/work.c tests/ops/work.h
 tests_ops_test_pool_SOURCES = tests/ops/test_pool.c
 check_PROGRAMS += tests/ops/test_attention
 tests_ops_test_attention_SOURCES = tests/ops/test_attention.c

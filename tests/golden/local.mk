@@ -29,7 +29,8 @@ EXTRA_DIST += tests/golden/README.md
 check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
 	tests/golden/autocast tests/golden/misuse
 tests_golden_misuse_SOURCES = tests/golden/misuse.c $(golden_ops) \
-	tests/ops/misuse.c tests/ops/misuse.h
+	tests/ops/misuse.c tests/ops/misuse.h \
+	tests/ops/work.c tests/ops/work.h
 tests_golden_misuse_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm
 tests_golden_autocast_SOURCES = tests/golden/autocast.c $(golden_ops)
 tests_golden_autocast_LDADD = libtenon-test.la $(JANSSON_LIBS) -lm

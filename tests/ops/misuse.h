@@ -11,7 +11,8 @@
  *   that stand for faults of the library;
  * - a result is a tensor whose elements lie in its memory, and no error is
  *   pending;
- * - it is over within five seconds of computing.
+ * - the device did no more work (work.h) than going over its memory eight
+ *   times.
  *
  * That nothing crashes, and no sanitizer speaks, is seen by the program's going
  * on to its end. */
@@ -25,9 +26,9 @@ extern struct misuse_counts {
     long calls, refused, done, wrong;
 } misuse_counts;
 
-/* Limits memory, so that what is absurdly large is refused, and the time of a
- * call: one that does not end is told and ends the program. Returns false,
- * with the reason told, where there is no device. */
+/* Limits memory, so that what is absurdly large is refused, and counts work; a
+ * call that is not over in a minute is told and ends the program. Returns
+ * false, with the reason told, where there is no device. */
 bool misuse_begin(void);
 /* For the calls until the next of this: new values of all kinds, owned by the
  * open scope. NULL with the error recorded. */
