@@ -55,13 +55,8 @@ static void subtract(const work *w, const char *op, int m, int n, int k,
                      const void *a, int lda, const void *b, int ldb, void *c,
                      int ldc)
 {
-    static const float single[] = {1, -1};
-    static const double wide[] = {1, -1};
-    w->lapack->gemm[w->single](
-        "N", op, &m, &n, &k,
-        w->single ? (const void *)&single[1] : (const void *)&wide[1], a, &lda,
-        b, &ldb, w->single ? (const void *)single : (const void *)wide, c,
-        &ldc, 1, 1);
+    tn__gemm(w->lapack, w->single, "N", op, m, n, k, -1, a, lda, b, ldb, 1, c,
+             ldc);
 }
 
 /* X T = B, X in the place of B. */

@@ -412,38 +412,17 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 
 /* ---- QR ------------------------------------------------------------------------ */
 
-/* Room for both routines; q has as many columns as Q will have. */
-static tn_status qr_room(job *j, int columns, int *room)
+/* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
+static tn_status qr(job *j, int64_t at)
 {
-    int m = j->a.rows, n = j->a.columns, k = least(&j->a), ask = -1, info = 0;
-    int lda = m ? m : 1;
-    double asked[2] = {0}, more[2] = {0};
-    j->lapack->geqrf[j->a.single](&m, &n, NULL, &lda, NULL, asked, &ask,
-                                  &info);
-    j->lapack->orgqr[j->a.single](&m, &columns, &k, NULL, &lda, NULL, more,
-                                  &ask, &info);
-    int a = tn__lapack_room(asked, j->a.single);
-    int b = tn__lapack_room(more, j->a.single);
-    *room = a > b ? a : b;
-    tn_status status = new_room(&j->work, j, *room);
-    return status < 0 ? status : new_room(&j->extra, j, k);
-}
-
-/* a becomes R above its diagonal; b, with m rows, becomes Q. */
-static void qr(job *j, int64_t at, int room)
-{
-    int m = j->a.rows, n = j->a.columns, k = least(&j->a);
-    int columns = j->b.columns, shared = columns < n ? columns : n;
-    bool single = j->a.single;
-    void *a = tn__staged_at(&j->a, at), *q = tn__staged_at(&j->b, at);
-    j->lapack->geqrf[single](&m, &n, a, &m, j->extra, j->work, &room,
-                             &j->info[at]);
-    if (columns == 0)
-        return;
-    memset(q, 0, (size_t)m * (size_t)columns * j->a.element);
-    memcpy(q, a, (size_t)m * (size_t)shared * j->a.element);
-    j->lapack->orgqr[single](&m, &columns, &k, q, &m, j->extra, j->work, &room,
-                             &j->info[at]);
+    int m = j->a.rows, k = least(&j->a);
+    void *a = tn__staged_at(&j->a, at);
+    tn_status status =
+        tn__qr(j->lapack, j->a.single, m, j->a.columns, a, j->extra);
+    if (status < 0 || j->b.columns == 0)
+        return status;
+    return tn__reflect(j->lapack, j->a.single, m, k, a, m, j->extra,
+                       j->b.columns, tn__staged_at(&j->b, at), m, true);
 }
 
 tn_status tn__run_linalg_qr(tn__call *call)
@@ -456,16 +435,16 @@ tn_status tn__run_linalg_qr(tn__call *call)
                         "reduced, complete, r", mode);
     job j;
     tn_status status = begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
-    int m = j.a.rows, k = least(&j.a), room = 0;
+    int m = j.a.rows, k = least(&j.a);
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
     if (status >= 0)
         tn__staged_eye(&j.b);
     if (status >= 0 && k)
-        status = qr_room(&j, columns, &room);
+        status = new_room(&j.extra, &j, k);
     for (int64_t at = 0; at < j.a.batch && status >= 0 && k; at++)
-        qr(&j, at, room);
+        status = qr(&j, at);
     if (status >= 0) {
         tn__staged_clear(&j.a, true);
         status = none ? tn__give(call, tn__tensor_new(

@@ -83,6 +83,31 @@ void tn__solve_right(const tn__lapack *lapack, bool single,
 int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
+/* As LAPACK's geqrf, in place of a's m rows and n columns without gaps. */
+tn_status tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
+                 void *tau);
+/* Q c in the place of c, of m rows, for the product Q of `count` reflections as
+ * geqrf leaves them in a. from_unit: c is the first columns of the identity,
+ * Q itself is wanted. */
+tn_status tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
+                      const void *a, int lda, const void *tau, int columns,
+                      void *c, int ldc, bool from_unit);
+
+/* c = alpha op(a) op(b) + beta c: of BLAS, but for one call of both types. */
+static inline void tn__gemm(const tn__lapack *lapack, bool single,
+                            const char *op_a, const char *op_b, int m, int n,
+                            int k, double alpha, const void *a, int lda,
+                            const void *b, int ldb, double beta, void *c,
+                            int ldc)
+{
+    const float by[] = {(float)alpha, (float)beta};
+    lapack->gemm[single](op_a, op_b, &m, &n, &k,
+                         single ? (const void *)&by[0] : (const void *)&alpha,
+                         a, &lda, b, &ldb,
+                         single ? (const void *)&by[1] : (const void *)&beta, c,
+                         &ldc, 1, 1);
+}
+
 /* The first number of a workspace query. */
 int tn__lapack_room(const void *work, bool single);
 

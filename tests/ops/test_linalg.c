@@ -235,6 +235,31 @@ static void check_triangles(void)
         }
 }
 
+/* Shapes around the sixteen reflections that go together. */
+static void check_reflections(void)
+{
+    static const int64_t sizes[] = {1, 7, 16, 17, 33, 70};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    for (int single = 0; single < 2; single++) {
+        tn_dtype dtype = single ? TN_F32 : TN_F64;
+        double far = 0, off = 0, step = single ? FLT_EPSILON : DBL_EPSILON;
+        tn_manual_seed(10);
+        for (int k = 0; k < 2 * COUNT * COUNT; k++) {
+            int64_t m = sizes[k / 2 / COUNT], n = sizes[k / 2 % COUNT];
+            tn_tensor *r, *a = tn_randn(tn_dims(2, m, n), .dtype = dtype);
+            tn_tensor *q = tn_linalg_qr(a, &r, .mode = k % 2 ? "complete"
+                                                             : "reduced");
+            far = fmax(far, distance(tn_matmul(q, r), a));
+            off = fmax(off, distance(tn_matmul(tn_transpose(q, 1, 2), q),
+                                     tn_eye(tn_tensor_size(q, 2),
+                                            .dtype = dtype)));
+            off = fmax(off, distance(r, tn_triu(r)));
+        }
+        ok(far < 64 * step && off < 32 * step,
+           "%s: Q R is A (%g), Q^T Q 1 (%g)", tn_dtype_name(dtype), far, off);
+    }
+}
+
 /* e^(t J) for J = [[0, -1], [1, 0]] turns by t; the matrices of a batch are
  * scaled each by its own norm. */
 static void check_exponential(void)
@@ -262,6 +287,7 @@ int main(void)
 {
     plan_later();
     check_elimination();
+    check_reflections();
     check_exponential();
     check_least_squares();
     check_triangles();
