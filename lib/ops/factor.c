@@ -324,8 +324,9 @@ tn_status tn__run_solve_triangle(tn__call *call)
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
                              left ? TN__STAGE_TURNED : TN__STAGE);
+    /* of A^T, which a holds, or from the right of A */
     const tn__triangle t = {.upper = left != upper, .unit = unit,
-                            .turned = left != j.a.turned};
+                            .turned = !left};
     for (int64_t k = 0; k < j.a.batch && status >= 0; k++)
         solve_right(&j, k, t);
     if (status >= 0)

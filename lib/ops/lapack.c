@@ -132,8 +132,7 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
     tn_scope *scope = tn_scope_open();
     tn_tensor *other = scope ? tn_transpose(x, -1, -2) : NULL;
     if (other) {
-        s->turned = how == TN__STAGE_TURNED ||
-                    (how == TN__STAGE_READ && !other->contiguous);
+        s->turned = how != TN__STAGE;
         tn_tensor *from = s->turned ? x : other;
         s->tensor = tn__ref(how == TN__STAGE_READ ? tn_contiguous(from)
                                                   : tn_clone(from));

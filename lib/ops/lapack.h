@@ -37,7 +37,7 @@ typedef struct tn__staged {
 typedef enum tn__staging {
     TN__STAGE,        /* a copy, to be written over */
     TN__STAGE_TURNED, /* a copy of the transposes, likewise */
-    TN__STAGE_READ    /* whichever lies there, only to be read */
+    TN__STAGE_READ    /* the transposes, only to be read: no copy, most often */
 } tn__staging;
 
 /* The matrices of x, (..., rows, columns) of float32 or float64; refuses others

@@ -215,7 +215,7 @@ static void check_least_squares(void)
     }
 }
 
-/* A triangle that lies by columns is read as it lies. */
+/* Of triangles that lie by columns, on either side. */
 static void check_triangles(void)
 {
     tn_tensor *a = tn_add(tn_rand(tn_dims(3, 5, 5), .dtype = TN_F64),
