@@ -1,113 +1,9 @@
-/* factor.c: the `host` rows: one routine of LAPACK each, for every matrix of a
- * batch in turn. What else linear algebra has is written with them. */
+/* factor.c: the `host` rows that factor matrices and solve with them: one routine
+ * for every matrix of a batch in turn. What else linear algebra has is written
+ * with them. */
 #include <base/memory.h>
 #include <float.h>
-#include <ops/lapack.h>
-
-/* What the rows share: staged matrices, room to work in, one info a matrix. */
-typedef struct job {
-    const tn__lapack *lapack;
-    const char *name;
-    tn__staged a, b;
-    int *info, *pivots, *iwork;
-    void *work, *extra;
-} job;
-
-static tn_status begin(const tn__call *call, job *j, int arg,
-                       tn__staging how)
-{
-    *j = (job){.name = tn__op_outer(call->op->name)};
-    j->lapack = tn__lapack_open(j->name);
-    if (!j->lapack)
-        return tn_error_code();
-    tn_status status = tn__stage(&j->a, tn__call_tensor(call, arg), how,
-                                 j->name, call->op->arg[arg].name);
-    if (status < 0)
-        return status;
-    j->info = tn__alloc((size_t)(j->a.batch + 1) * sizeof *j->info);
-    if (!j->info)
-        return TN_ERR_MEMORY;
-    memset(j->info, 0, (size_t)(j->a.batch + 1) * sizeof *j->info);
-    return TN_OK;
-}
-
-static void end(job *j)
-{
-    tn__staged_free(&j->a);
-    tn__staged_free(&j->b);
-    tn__free(j->info);
-    tn__free(j->pivots);
-    tn__free(j->iwork);
-    tn__free(j->work);
-    tn__free(j->extra);
-}
-
-/* Hands an output on. */
-static tn_status give(tn__call *call, const tn__staged *s)
-{
-    return tn__give(call, tn__unstage(s, false));
-}
-
-/* Of each matrix no more than these rows. */
-static tn_status give_rows(tn__call *call, const tn__staged *s, int64_t rows)
-{
-    if (rows == s->rows)
-        return give(call, s);
-    tn_tensor *whole = tn__unstage(s, false);
-    tn_scope *scope = whole ? tn_scope_open() : NULL;
-    tn_tensor *part =
-        scope ? tn__ref(tn_clone(tn_narrow(whole, -2, 0, rows))) : NULL;
-    tn_scope_close(scope);
-    tn__unref(whole);
-    return tn__give(call, part);
-}
-
-static tn_status give_ints(tn__call *call, const job *j, const int *number,
-                           int64_t width)
-{
-    return tn__give(call, tn__unstage_ints(number, &j->a, width, j->name));
-}
-
-static tn_status square(const job *j, const tn_tensor *x, const char *argument)
-{
-    char text[TN__SHAPE_TEXT];
-    if (j->a.rows == j->a.columns)
-        return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s: square matrices are wanted",
-                    j->name, argument,
-                    tn__shape_text(text, x->ndim, x->shape));
-}
-
-static tn_status new_ints(int **list, int64_t count)
-{
-    *list = tn__alloc((size_t)(count + 1) * sizeof **list);
-    if (!*list)
-        return TN_ERR_MEMORY;
-    memset(*list, 0, (size_t)(count + 1) * sizeof **list);
-    return TN_OK;
-}
-
-static tn_status new_room(void **room, const job *j, int64_t count)
-{
-    *room = tn__alloc((size_t)(count + 1) * j->a.element);
-    return *room ? TN_OK : TN_ERR_MEMORY;
-}
-
-static int least(const tn__staged *s)
-{
-    return s->rows < s->columns ? s->rows : s->columns;
-}
-
-/* The first matrix that LAPACK could not do, as an error. */
-static tn_status refuse(const job *j, const char *why)
-{
-    for (int64_t k = 0; k < j->a.batch; k++)
-        if (j->info[k] > 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: matrix %lld of the batch %s "
-                            "(LAPACK's info is %d)", j->name, (long long)k,
-                            why, j->info[k]);
-    return TN_OK;
-}
+#include <ops/job.h>
 
 /* ---- Cholesky ------------------------------------------------------------------ */
 
@@ -116,11 +12,11 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_CHOLESKY_EX_A);
     bool upper = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
     bool check = tn__call_int(call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A,
-                             TN__STAGE_TURNED);
+    tn__job j;
+    tn_status status =
+        tn__job_begin(call, &j, TN__ARG_LINALG_CHOLESKY_EX_A, TN__STAGE_TURNED);
     if (status >= 0)
-        status = square(&j, x, "A");
+        status = tn__job_square(&j, x, "A");
     if (status >= 0) {
         int n = j.a.rows, lda = n ? n : 1;
         for (int64_t k = 0; k < j.a.batch && n; k++)
@@ -129,19 +25,19 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
                                         &j.info[k], 1);
         tn__staged_clear(&j.a, !upper);
         if (check)
-            status = refuse(&j, "is not positive-definite");
+            status = tn__job_refuse(&j, "is not positive-definite");
     }
     if (status >= 0)
-        status = give(call, &j.a);
+        status = tn__job_give(call, &j.a);
     if (status >= 0)
-        status = give_ints(call, &j, j.info, -1);
-    end(&j);
+        status = tn__job_give_ints(call, &j, j.info, -1);
+    tn__job_end(&j);
     return status;
 }
 
 /* ---- LU -------------------------------------------------------------------------- */
 
-static void lu(job *j, int64_t k, bool pivot, int *pivots)
+static void lu(tn__job *j, int64_t k, bool pivot, int *pivots)
 {
     if (j->a.rows && j->a.columns)
         j->info[k] = tn__lu(j->lapack, j->a.single, pivot, j->a.rows,
@@ -152,25 +48,26 @@ tn_status tn__run_linalg_lu_factor_ex(tn__call *call)
 {
     bool pivot = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_PIVOT);
     bool check = tn__call_int(call, TN__ARG_LINALG_LU_FACTOR_EX_CHECK_ERRORS);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A,
-                             TN__STAGE);
-    int width = least(&j.a);
+    tn__job j;
+    tn_status status =
+        tn__job_begin(call, &j, TN__ARG_LINALG_LU_FACTOR_EX_A, TN__STAGE);
+    int width = tn__staged_least(&j.a);
     if (status >= 0)
-        status = new_ints(&j.pivots, j.a.batch * width);
+        status = tn__job_ints(&j.pivots, j.a.batch * width);
     if (status >= 0) {
         for (int64_t k = 0; k < j.a.batch; k++)
             lu(&j, k, pivot, j.pivots + k * width);
         if (check)
-            status = refuse(&j, "is singular: U has a 0 on its diagonal");
+            status =
+                tn__job_refuse(&j, "is singular: U has a 0 on its diagonal");
     }
     if (status >= 0)
-        status = give(call, &j.a);
+        status = tn__job_give(call, &j.a);
     if (status >= 0)
-        status = give_ints(call, &j, j.pivots, width);
+        status = tn__job_give_ints(call, &j, j.pivots, width);
     if (status >= 0)
-        status = give_ints(call, &j, j.info, -1);
-    end(&j);
+        status = tn__job_give_ints(call, &j, j.info, -1);
+    tn__job_end(&j);
     return status;
 }
 
@@ -234,8 +131,8 @@ tn_status tn__run_lu_order(tn__call *call)
 
 /* Right sides beside a: batches of one size, as many rows (columns for sides on
  * the right) as a has. A X = B is solved as X^T A^T = B^T, from turned ones. */
-static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left,
-                             tn__staging how)
+static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
+                             bool left, tn__staging how)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
     char text[TN__SHAPE_TEXT];
@@ -254,7 +151,7 @@ static tn_status stage_sides(job *j, const tn__call *call, int arg, bool left,
 }
 
 /* b becomes X with X T = B, T of a: matrix k of both. */
-static void solve_right(job *j, int64_t k, tn__triangle t)
+static void solve_right(tn__job *j, int64_t k, tn__triangle t)
 {
     t.lda = j->a.rows;
     tn__solve_right(j->lapack, j->a.single, &t, j->b.rows, j->b.columns,
@@ -262,7 +159,7 @@ static void solve_right(job *j, int64_t k, tn__triangle t)
 }
 
 /* Columns of matrix k of b exchanged, the last pivot first. */
-static void put_back(job *j, int64_t k, const int *pivots)
+static void put_back(tn__job *j, int64_t k, const int *pivots)
 {
     size_t bytes = (size_t)j->b.rows * j->b.element;
     char *b = tn__staged_at(&j->b, k);
@@ -280,18 +177,18 @@ tn_status tn__run_solve_square(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SOLVE_SQUARE_A);
     bool check = tn__call_int(call, TN__ARG_SOLVE_SQUARE_CHECK_ERRORS);
-    job j;
+    tn__job j;
     tn_status status =
-        begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TURNED);
+        tn__job_begin(call, &j, TN__ARG_SOLVE_SQUARE_A, TN__STAGE_TURNED);
     if (status >= 0)
-        status = square(&j, x, "A");
+        status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_SQUARE_B, true,
                              TN__STAGE_TURNED);
     if (status >= 0)
-        status = new_ints(&j.pivots, j.a.rows);
+        status = tn__job_ints(&j.pivots, j.a.rows);
     if (status >= 0)
-        status = new_room(&j.work, &j, j.b.rows);
+        status = tn__job_room(&j.work, &j, j.b.rows);
     for (int64_t k = 0; k < j.a.batch && status >= 0 && j.a.rows; k++) {
         lu(&j, k, true, j.pivots);
         if (j.info[k] || !j.b.rows)
@@ -301,12 +198,12 @@ tn_status tn__run_solve_square(tn__call *call)
         put_back(&j, k, j.pivots);
     }
     if (status >= 0 && check)
-        status = refuse(&j, "is singular");
+        status = tn__job_refuse(&j, "is singular");
     if (status >= 0)
-        status = give(call, &j.b);
+        status = tn__job_give(call, &j.b);
     if (status >= 0)
-        status = give_ints(call, &j, j.info, -1);
-    end(&j);
+        status = tn__job_give_ints(call, &j, j.info, -1);
+    tn__job_end(&j);
     return status;
 }
 
@@ -316,11 +213,11 @@ tn_status tn__run_solve_triangle(tn__call *call)
     bool upper = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UPPER);
     bool left = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_LEFT);
     bool unit = tn__call_int(call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
-    job j;
+    tn__job j;
     tn_status status =
-        begin(call, &j, TN__ARG_SOLVE_TRIANGLE_A, TN__STAGE_READ);
+        tn__job_begin(call, &j, TN__ARG_SOLVE_TRIANGLE_A, TN__STAGE_READ);
     if (status >= 0)
-        status = square(&j, x, "A");
+        status = tn__job_square(&j, x, "A");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_SOLVE_TRIANGLE_B, left,
                              left ? TN__STAGE_TURNED : TN__STAGE);
@@ -330,8 +227,8 @@ tn_status tn__run_solve_triangle(tn__call *call)
     for (int64_t k = 0; k < j.a.batch && status >= 0; k++)
         solve_right(&j, k, t);
     if (status >= 0)
-        status = give(call, &j.b);
-    end(&j);
+        status = tn__job_give(call, &j.b);
+    tn__job_end(&j);
     return status;
 }
 
@@ -341,35 +238,35 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_LDL_FACTOR_EX_A);
     bool check = tn__call_int(call, TN__ARG_LINALG_LDL_FACTOR_EX_CHECK_ERRORS);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_LDL_FACTOR_EX_A,
-                             TN__STAGE);
+    tn__job j;
+    tn_status status =
+        tn__job_begin(call, &j, TN__ARG_LINALG_LDL_FACTOR_EX_A, TN__STAGE);
     if (status >= 0)
-        status = square(&j, x, "A");
+        status = tn__job_square(&j, x, "A");
     int n = j.a.rows, lda = n ? n : 1, room = -1;
     if (status >= 0)
-        status = new_ints(&j.pivots, j.a.batch * n);
+        status = tn__job_ints(&j.pivots, j.a.batch * n);
     if (status >= 0 && n && j.a.batch) {
         double asked[2] = {0};
         j.lapack->sytrf[j.a.single]("L", &n, NULL, &lda, j.pivots, asked,
                                     &room, &j.info[0], 1);
         room = tn__lapack_room(asked, j.a.single);
-        status = new_room(&j.work, &j, room);
+        status = tn__job_room(&j.work, &j, room);
     }
     for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++)
         j.lapack->sytrf[j.a.single]("L", &n, tn__staged_at(&j.a, k), &lda,
                                     j.pivots + k * n, j.work, &room,
                                     &j.info[k], 1);
     if (status >= 0 && check)
-        status = refuse(&j, "is singular: D has a 0 block");
+        status = tn__job_refuse(&j, "is singular: D has a 0 block");
     tn__staged_clear(&j.a, false);
     if (status >= 0)
-        status = give(call, &j.a);
+        status = tn__job_give(call, &j.a);
     if (status >= 0)
-        status = give_ints(call, &j, j.pivots, n);
+        status = tn__job_give_ints(call, &j, j.pivots, n);
     if (status >= 0)
-        status = give_ints(call, &j, j.info, -1);
-    end(&j);
+        status = tn__job_give_ints(call, &j, j.info, -1);
+    tn__job_end(&j);
     return status;
 }
 
@@ -377,16 +274,17 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_LD);
     tn_tensor *pivots = tn__call_tensor(call, TN__ARG_LDL_SOLVE_BATCH_PIVOTS);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LDL_SOLVE_BATCH_LD, TN__STAGE);
+    tn__job j;
+    tn_status status =
+        tn__job_begin(call, &j, TN__ARG_LDL_SOLVE_BATCH_LD, TN__STAGE);
     if (status >= 0)
-        status = square(&j, x, "LD");
+        status = tn__job_square(&j, x, "LD");
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_LDL_SOLVE_BATCH_B, true,
                              TN__STAGE);
     int n = j.a.rows, sides = j.b.columns, lda = n ? n : 1;
     if (status >= 0)
-        status = new_ints(&j.pivots, j.a.batch * n);
+        status = tn__job_ints(&j.pivots, j.a.batch * n);
     if (status >= 0 &&
         (pivots->dtype != TN_I32 || pivots->numel != j.a.batch * n))
         status = tn__fail(TN_ERR_SHAPE, "%s: pivots are no int32 list for "
@@ -406,17 +304,17 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                                     tn__staged_at(&j.b, k), &lda, &j.info[k],
                                     1);
     if (status >= 0)
-        status = give(call, &j.b);
-    end(&j);
+        status = tn__job_give(call, &j.b);
+    tn__job_end(&j);
     return status;
 }
 
 /* ---- QR ------------------------------------------------------------------------ */
 
 /* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
-static tn_status qr(job *j, int64_t at)
+static tn_status qr(tn__job *j, int64_t at)
 {
-    int m = j->a.rows, k = least(&j->a);
+    int m = j->a.rows, k = tn__staged_least(&j->a);
     void *a = tn__staged_at(&j->a, at);
     tn_status status =
         tn__qr(j->lapack, j->a.single, m, j->a.columns, a, j->extra);
@@ -434,16 +332,16 @@ tn_status tn__run_linalg_qr(tn__call *call)
     if (!reduced && !none && strcmp(mode, "complete") != 0)
         return tn__fail(TN_ERR_ARGUMENT, "linalg_qr: mode \"%s\" is none of "
                         "reduced, complete, r", mode);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
-    int m = j.a.rows, k = least(&j.a);
+    tn__job j;
+    tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
+    int m = j.a.rows, k = tn__staged_least(&j.a);
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
     if (status >= 0)
         tn__staged_eye(&j.b);
     if (status >= 0 && k)
-        status = new_room(&j.extra, &j, k);
+        status = tn__job_room(&j.extra, &j, k);
     for (int64_t at = 0; at < j.a.batch && status >= 0 && k; at++)
         status = qr(&j, at);
     if (status >= 0) {
@@ -451,11 +349,11 @@ tn_status tn__run_linalg_qr(tn__call *call)
         status = none ? tn__give(call, tn__tensor_new(
                                            x->storage->device, x->dtype, 1,
                                            (const int64_t[]){0}, j.name))
-                      : give(call, &j.b);
+                      : tn__job_give(call, &j.b);
     }
     if (status >= 0)
-        status = give_rows(call, &j.a, none || reduced ? k : m);
-    end(&j);
+        status = tn__job_give_rows(call, &j.a, none || reduced ? k : m);
+    tn__job_end(&j);
     return status;
 }
 
@@ -482,20 +380,20 @@ static double step_of(const tn__staged *s)
 }
 
 /* b, which begins as B with as many rows as A or X has, becomes X. */
-static tn_status lstsq_all(job *j, double rcond, int *rank)
+static tn_status lstsq_all(tn__job *j, double rcond, int *rank)
 {
     int m = j->a.rows, n = j->a.columns, sides = j->b.columns, room = -1;
     int ldb = j->b.rows;
     float single = (float)rcond;
     const void *by = j->a.single ? (const void *)&single : (const void *)&rcond;
     double asked[2] = {0};
-    tn_status status = new_ints(&j->pivots, n);
+    tn_status status = tn__job_ints(&j->pivots, n);
     if (status < 0 || !m || !n || !sides || !j->a.batch)
         return status;
     j->lapack->gelsy[j->a.single](&m, &n, &sides, NULL, &m, NULL, &ldb,
                                   j->pivots, by, rank, asked, &room, j->info);
     room = tn__lapack_room(asked, j->a.single);
-    status = new_room(&j->work, j, room);
+    status = tn__job_room(&j->work, j, room);
     for (int64_t k = 0; k < j->a.batch && status >= 0; k++) {
         memset(j->pivots, 0, (size_t)n * sizeof *j->pivots);
         j->lapack->gelsy[j->a.single](
@@ -509,9 +407,9 @@ static tn_status lstsq_all(job *j, double rcond, int *rank)
 tn_status tn__run_lstsq_batch(tn__call *call)
 {
     double rcond = tn__call_float(call, TN__ARG_LSTSQ_BATCH_RCOND);
-    job j;
+    tn__job j;
     tn_status status =
-        begin(call, &j, TN__ARG_LSTSQ_BATCH_A, TN__STAGE);
+        tn__job_begin(call, &j, TN__ARG_LSTSQ_BATCH_A, TN__STAGE);
     int m = j.a.rows, n = j.a.columns;
     if (status >= 0)
         status = stage_sides(&j, call, TN__ARG_LSTSQ_BATCH_B, true,
@@ -519,152 +417,15 @@ tn_status tn__run_lstsq_batch(tn__call *call)
     if (status >= 0 && n > m)
         status = lengthen(&j.b, n);
     if (status >= 0)
-        status = new_ints(&j.iwork, j.a.batch);
+        status = tn__job_ints(&j.iwork, j.a.batch);
     if (status >= 0 && rcond < 0)
         rcond = step_of(&j.a) * (m > n ? m : n);
     if (status >= 0)
         status = lstsq_all(&j, rcond, j.iwork);
     if (status >= 0)
-        status = give_rows(call, &j.b, n);
+        status = tn__job_give_rows(call, &j.b, n);
     if (status >= 0)
-        status = give_ints(call, &j, j.iwork, -1);
-    end(&j);
+        status = tn__job_give_ints(call, &j, j.iwork, -1);
+    tn__job_end(&j);
     return status;
-}
-
-/* ---- eigenvalues of symmetric matrices --------------------------------------- */
-
-static tn_status eigh(tn__call *call, bool vectors)
-{
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_EIGH_A);
-    const char *uplo = call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
-    const char *job_text = vectors ? "V" : "N";
-    if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: UPLO \"%s\" is neither \"L\" nor "
-                        "\"U\"", call->op->name, uplo);
-    job j;
-    tn_status status = begin(call, &j, TN__ARG_LINALG_EIGH_A, TN__STAGE);
-    if (status >= 0)
-        status = square(&j, x, "A");
-    int n = j.a.rows, room = -1, ints = -1, asked_ints = 0;
-    if (status >= 0)
-        status = tn__stage_new(&j.b, &j.a, n, 1);
-    if (status >= 0 && n && j.a.batch) {
-        double asked[2] = {0};
-        j.lapack->syevd[j.a.single](job_text, uplo, &n, NULL, &n, NULL, asked,
-                                    &room, &asked_ints, &ints, &j.info[0], 1,
-                                    1);
-        room = tn__lapack_room(asked, j.a.single);
-        ints = asked_ints > 1 ? asked_ints : 1;
-        status = new_room(&j.work, &j, room);
-        if (status >= 0)
-            status = new_ints(&j.iwork, ints);
-    }
-    for (int64_t k = 0; k < j.a.batch && status >= 0 && n; k++)
-        j.lapack->syevd[j.a.single](job_text, uplo, &n, tn__staged_at(&j.a, k),
-                                    &n, tn__staged_at(&j.b, k), j.work, &room,
-                                    j.iwork, &ints, &j.info[k], 1, 1);
-    if (status >= 0)
-        status = refuse(&j, "has eigenvalues that do not converge");
-    if (status >= 0)
-        status = tn__give(call, tn__unstage(&j.b, true));
-    if (status >= 0 && vectors)
-        status = give(call, &j.a);
-    end(&j);
-    return status;
-}
-
-tn_status tn__run_linalg_eigh(tn__call *call)
-{
-    return eigh(call, true);
-}
-
-tn_status tn__run_linalg_eigvalsh(tn__call *call)
-{
-    return eigh(call, false);
-}
-
-/* ---- singular values ----------------------------------------------------------- */
-
-/* Is there anything that is not a finite number? LAPACK may not come back then. */
-static bool is_finite(const tn__staged *s)
-{
-    size_t count = (size_t)s->batch * (size_t)s->rows * (size_t)s->columns;
-    for (size_t i = 0; i < count; i++) {
-        double x = s->single ? (double)((const float *)(void *)s->data)[i]
-                             : ((const double *)(void *)s->data)[i];
-        if (x - x != 0)
-            return false;
-    }
-    return true;
-}
-
-/* u and vt with `columns` of the one and `rows` of the other. */
-static tn_status svd_all(job *j, const char *text, tn__staged *s, tn__staged *u,
-                         tn__staged *vt)
-{
-    int m = j->a.rows, n = j->a.columns, k = least(&j->a), room = -1;
-    int ldvt = vt->rows ? vt->rows : 1;
-    bool single = j->a.single;
-    double asked[2] = {0};
-    tn_status status = new_ints(&j->iwork, 8 * (int64_t)k);
-    if (status < 0 || k == 0 || j->a.batch == 0)
-        return status;
-    j->lapack->gesdd[single](text, &m, &n, NULL, &m, NULL, NULL, &m, NULL,
-                             &ldvt, asked, &room, j->iwork, &j->info[0], 1);
-    room = tn__lapack_room(asked, single);
-    status = new_room(&j->work, j, room);
-    for (int64_t i = 0; i < j->a.batch && status >= 0; i++)
-        j->lapack->gesdd[single](text, &m, &n, tn__staged_at(&j->a, i), &m,
-                                 tn__staged_at(s, i), tn__staged_at(u, i), &m,
-                                 tn__staged_at(vt, i), &ldvt, j->work, &room,
-                                 j->iwork, &j->info[i], 1);
-    return status < 0 ? status
-                      : refuse(j, "has singular values that do not converge");
-}
-
-static tn_status svd(tn__call *call, bool vectors, bool full)
-{
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_SVD_A);
-    job j;
-    tn__staged s = {0}, u = {0}, vt = {0};
-    char text[TN__SHAPE_TEXT];
-    tn_status status = begin(call, &j, TN__ARG_LINALG_SVD_A, TN__STAGE);
-    int m = j.a.rows, n = j.a.columns, k = least(&j.a);
-    if (status >= 0 && !is_finite(&j.a))
-        status = tn__fail(TN_ERR_ARGUMENT, "%s: A %s holds NaN or infinities",
-                          j.name, tn__shape_text(text, x->ndim, x->shape));
-    if (status >= 0)
-        status = tn__stage_new(&s, &j.a, k, 1);
-    if (status >= 0)
-        status = tn__stage_new(&u, &j.a, m, !vectors ? 0 : full ? m : k);
-    if (status >= 0)
-        status = tn__stage_new(&vt, &j.a, !vectors ? 0 : full ? n : k, n);
-    if (status >= 0) {
-        tn__staged_eye(&u);
-        tn__staged_eye(&vt);
-        status = svd_all(&j, !vectors ? "N" : full ? "A" : "S", &s, &u, &vt);
-    }
-    if (status >= 0 && vectors)
-        status = give(call, &u);
-    if (status >= 0)
-        status = tn__give(call, tn__unstage(&s, true));
-    if (status >= 0 && vectors)
-        status = give(call, &vt);
-    tn__staged_free(&s);
-    tn__staged_free(&u);
-    tn__staged_free(&vt);
-    end(&j);
-    return status;
-}
-
-tn_status tn__run_linalg_svd(tn__call *call)
-{
-    return svd(call, true,
-               tn__call_int(call, TN__ARG_LINALG_SVD_FULL_MATRICES));
-}
-
-tn_status tn__run_linalg_svdvals(tn__call *call)
-{
-    return svd(call, false, false);
 }

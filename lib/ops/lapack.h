@@ -53,6 +53,10 @@ static inline void *tn__staged_at(const tn__staged *s, int64_t k)
     return s->data + (size_t)k * (size_t)s->rows * (size_t)s->columns *
                          s->element;
 }
+static inline int tn__staged_least(const tn__staged *s)
+{
+    return s->rows < s->columns ? s->rows : s->columns;
+}
 /* Ones on the diagonal of every matrix. */
 void tn__staged_eye(tn__staged *s);
 /* Zeros below (or above) the diagonal. */
