@@ -1,11 +1,14 @@
 /* compare.c: Tenon, PyTorch eager and the machine's limit, side by side.
  *
  *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--quick]
+ *                   [--trace FOLDER]
  *
  * Each workload is run in rounds, and in each round by all of them, one after
  * the other: what disturbs the machine disturbs all alike, and ratios hold
  * where times do not. A round has as many calls as fill some milliseconds.
  * Printed are medians over the rounds, with the quartiles' distance from them.
+ * --trace writes a timeline of some calls more of each workload, warm as it is
+ * then: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
  * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs
  * twice: as installed, and "tuned", with a malloc that keeps its memory. With
@@ -93,6 +96,19 @@ static bool rest(void)
     return true;
 }
 
+enum { TRACED = 4 /* calls */ };
+
+static void trace(const char *folder, const char *group,
+                  const bench_work *work, bench_state *state)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s.%s-%lld.json", folder, group,
+             work->name, (long long)work->size[0]);
+    tn_trace_start(path);
+    sample(work, state, TRACED);
+    tn_trace_stop();
+}
+
 /* The limits are the processor's, by kernels in C. */
 static bool on_cpu(void)
 {
@@ -101,7 +117,7 @@ static bool on_cpu(void)
 
 static bool measure(bench_report *report, const bench_group *of,
                     const bench_work *work, const bench_pace *pace,
-                    bench_peer *const peer[2])
+                    bench_peer *const peer[2], const char *traces)
 {
     bench_line line = {.group = of->name, .work = work};
     bench_state state = {.size = work->size};
@@ -137,6 +153,8 @@ static bool measure(bench_report *report, const bench_group *of,
             }
     }
     bench_limit_close(limit);
+    if (traces && !tn_error())
+        trace(traces, of->name, work, &state);
     tn_scope_close(scope);
     if (tn_error())
         return false;
@@ -172,7 +190,7 @@ static const char script[] = BENCH_FOLDER "/compare.py";
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
-                    "[--quick]\n"
+                    "[--quick] [--trace FOLDER]\n"
                     "groups:");
     for (int g = 0; g < GROUPS; g++)
         fprintf(stderr, " %s", group[g]->name);
@@ -182,7 +200,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    const char *json = NULL, *only = NULL;
+    const char *json = NULL, *only = NULL, *traces = NULL;
     const bench_pace *pace = &calm;
     bench_program = argv[0];
     for (int i = 1; i < argc; i++) {
@@ -194,6 +212,8 @@ int main(int argc, char **argv)
             json = argv[++i];
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
+        else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
+            traces = argv[++i];
         else
             return usage();
     }
@@ -223,7 +243,7 @@ int main(int argc, char **argv)
     for (int g = 0; g < GROUPS && good; g++)
         for (const bench_work *w = group[g]->work; good && w->name; w++)
             if (wanted(only, group[g]->name, w->name))
-                good = measure(&report, group[g], w, pace, peer);
+                good = measure(&report, group[g], w, pace, peer, traces);
     good = bench_report_end(&report) && good;
     for (int i = 0; i < 2; i++)
         bench_peer_stop(peer[i]);
