@@ -215,7 +215,7 @@ static void multiply(const convolution *c, const pixel_class *class,
             c->routines->tiles(pixels, width / c->routines->lanes,
                                tn__cpu_min(DEPTH, depth - p), x, at + p,
                                panels + (o * depth + p * width) * bytes, width,
-                               sums + o * bytes, c->width, p > 0);
+                               sums + o * bytes, c->width, 1, p > 0);
         }
 }
 

@@ -128,14 +128,12 @@ static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
     const tn_cpu_matrix *c = &g->p.c;
     char *to = element(g, c, i, j);
     if (c->column == 1) {
-        g->loops->settle(to, c->row, g->sums, row, rows, width, g->p.alpha,
-                         beta);
-    } else if (g->p.alpha == 1 && beta == 0) {
+        g->loops->settle(to, c->row, g->sums, row, rows, width, beta);
+    } else if (beta == 0) {
         g->turn(to, c->column, g->sums, row, rows, width, 0);
     } else {
         g->turn(g->turned, BLOCK, g->sums, row, rows, width, 0);
-        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows,
-                         g->p.alpha, beta);
+        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows, beta);
     }
 }
 
@@ -155,14 +153,13 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     int64_t vectors = vectors_of(g, width), row = vectors * g->tiles->lanes;
     double beta = g->first > 0 ? 1 : g->p.beta;
     point_rows(g, i, rows);
-    if (width == row && g->p.c.column == 1 && g->p.alpha == 1 &&
-        (beta == 0 || beta == 1)) {
+    if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, element(g, &g->p.c, i, j), g->p.c.row,
-                        beta != 0);
+                        g->p.alpha, beta != 0);
     } else {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
-                        panel_row, g->sums, row, 0);
+                        panel_row, g->sums, row, g->p.alpha, 0);
         settle(g, i, j, rows, width, row, beta);
     }
 }

@@ -86,9 +86,9 @@ typedef struct tn_cpu_product_routines {
     void (*dots)(int64_t count, int64_t k, const void *x, const void *rows,
                  int64_t row, void *c, int64_t c_step, double alpha,
                  double beta);
-    /* c[i * c_row + j] = alpha * sums[i * sums_row + j] + beta * c[..] */
+    /* c[i * c_row + j] = sums[i * sums_row + j] + beta * c[..] */
     void (*settle)(void *c, int64_t c_row, const void *sums, int64_t sums_row,
-                   int64_t rows, int64_t columns, double alpha, double beta);
+                   int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
 /* The loops of convolution, of one type (conv.c says what they serve). Sums
@@ -96,11 +96,12 @@ typedef struct tn_cpu_product_routines {
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     int64_t strip; /* pixels of a tile with pixels as lanes */
-    /* sums[i][..] (add: plus) the sum over p < depth of x[i][at[p]] * w[p][..]
-     * for i < count; w_row and sums_row are from row to row, in elements. */
+    /* sums[i][..] (add: plus) alpha times the sum over p < depth of
+     * x[i][at[p]] * w[p][..] for i < count; w_row and sums_row are from row to row, in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
-                  int64_t w_row, void *sums, int64_t sums_row, int add);
+                  int64_t w_row, void *sums, int64_t sums_row, double alpha,
+                  int add);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for q <
      * count, a multiple of strip. */

@@ -91,18 +91,17 @@ GEMM(gemm_bool, uint8_t, TN_CPU_VECTOR, EITHER, BOTH)
 #define SETTLE(name, T)                                                       \
     static void name(void *pc, int64_t c_row, const void *psums,              \
                      int64_t sums_row, int64_t rows, int64_t columns,         \
-                     double alpha_, double beta_)                             \
+                     double beta_)                                            \
     {                                                                         \
-        T alpha = (T)alpha_, beta = (T)beta_;                                 \
+        T beta = (T)beta_;                                                    \
         for (int64_t i = 0; i < rows; i++) {                                  \
             T *c = (T *)pc + i * c_row;                                       \
             const T *sums = (const T *)psums + i * sums_row;                  \
             if (beta == 0)                                                    \
-                EACH(j, columns)                                              \
-                    c[j] = alpha * sums[j];                                   \
+                memcpy(c, sums, (size_t)columns * sizeof *c);                 \
             else                                                              \
                 EACH(j, columns)                                              \
-                    c[j] = alpha * sums[j] + beta * c[j];                     \
+                    c[j] = sums[j] + beta * c[j];                             \
         }                                                                     \
     }
 SETTLE(settle_f32, float)
