@@ -1,0 +1,276 @@
+/* test_places.c: what counts, orders and sums along a dimension, beside plain
+ * loops in float64 over every size up to some tens: the halves of odd sizes,
+ * edges of bins, windows that hang over, elements that lie apart. */
+#include <math.h>
+#include <string.h>
+#include <tap.h>
+#include <tenon/tenon.h>
+
+enum { MOST = 2048 };
+
+static int64_t read(tn_tensor *x, double *value)
+{
+    size_t bytes = x ? (size_t)tn_tensor_numel(x) * sizeof *value : 0;
+    if (!x || tn_tensor_numel(x) > MOST ||
+        tn_tensor_to_array(tn_to_dtype(tn_detach(x), TN_F64), value, bytes) < 0)
+        return -1;
+    return tn_tensor_numel(x);
+}
+
+/* Where x differs from want, by more than within of it; -1 where nowhere. */
+static int64_t differs(tn_tensor *x, const double *want, int64_t count,
+                       double within)
+{
+    static double got[MOST];
+    if (read(x, got) != count)
+        return count;
+    for (int64_t i = 0; i < count; i++)
+        if (!(got[i] == want[i] || (isnan(got[i]) && isnan(want[i])) ||
+              fabs(got[i] - want[i]) <= within * fabs(want[i])))
+            return i;
+    return -1;
+}
+
+static double some(int64_t i)
+{
+    return (double)(i * 7919 % 1009) / 37 - 12;
+}
+
+static tn_tensor *numbers(int64_t count, double step, tn_dtype dtype)
+{
+    double value[MOST];
+    for (int64_t i = 0; i < count; i++)
+        value[i] = some(i) + step * (double)i;
+    return tn_to_dtype(tn_tensor_from_array(value, TN_F64, tn_dims(count)),
+                       dtype);
+}
+
+/* ---- running sums of exponentials ----------------------------------------- */
+
+static double log_add(double a, double b)
+{
+    double most = fmax(a, b);
+    return isinf(most) ? most : most + log1p(exp(-fabs(a - b)));
+}
+
+/* step: how much a row rises an element; at 50 e to its range overflows. */
+static void test_logcumsumexp(tn_dtype dtype, double step, double within)
+{
+    int64_t wrong = 0;
+    for (int64_t size = 1; size <= 67; size++)
+        for (int dim = 0; dim < 2; dim++) {
+            double x[MOST], want[MOST];
+            tn_tensor *rows = tn_reshape(numbers(3 * size, step, dtype),
+                                         tn_dims(3, size));
+            read(rows, x);
+            for (int64_t i = 0; i < 3 * size; i++)
+                want[i] = i % size ? log_add(want[i - 1], x[i]) : x[i];
+            tn_tensor *y = dim ? tn_logcumsumexp(rows, 1)
+                               : tn_t(tn_logcumsumexp(tn_t(rows), 0));
+            wrong += differs(y, want, 3 * size, within) >= 0;
+        }
+    ok(wrong == 0, "logcumsumexp in %s, rising by %g: sizes 1 to 67",
+       tn_dtype_name(dtype), step);
+}
+
+/* ---- places of what is true ------------------------------------------------ */
+
+static void test_nonzero(tn_dtype dtype)
+{
+    int64_t wrong = 0;
+    for (int64_t rows = 0; rows <= 9; rows++)
+        for (int64_t columns = 1; columns <= 9; columns++) {
+            double want[MOST] = {0};
+            int64_t count = 0, all = rows * columns;
+            tn_tensor *x = tn_to_dtype(
+                tn_lt_scalar(tn_reshape(numbers(all, 0, TN_F32),
+                                        tn_dims(rows, columns)), 2), dtype);
+            for (int64_t j = 0; j < columns; j++)
+                for (int64_t i = 0; i < rows; i++)
+                    if (some(i * columns + j) < 2) {
+                        want[count++] = (double)j;
+                        want[count++] = (double)i;
+                    }
+            wrong += differs(tn_argwhere(tn_t(x)), want, count, 0) >= 0;
+            /* as many rows as are asked for */
+            int64_t some_rows = count / 4, more = count / 2 + 2;
+            wrong += differs(tn_nonzero_static(tn_t(x), some_rows), want,
+                             2 * some_rows, 0) >= 0;
+            for (int64_t i = count; i < 2 * more; i++)
+                want[i] = -7;
+            wrong += differs(tn_nonzero_static(tn_t(x), more, .fill_value = -7),
+                             want, 2 * more, 0) >= 0;
+        }
+    ok(wrong == 0, "nonzero of turned matrices of %s, whole and in part",
+       tn_dtype_name(dtype));
+}
+
+/* ---- bins ---------------------------------------------------------------------- */
+
+static void test_histc(tn_dtype dtype)
+{
+    static const double value[] = {-4, -1, -.75, -.5, 0, .25, .5, .75, 1.5, 2,
+                                   2.25, 2.9999, 3, 3.0001, 99, INFINITY,
+                                   -INFINITY, NAN};
+    int64_t wrong = 0, count = sizeof value / sizeof *value;
+    tn_tensor *x = tn_to_dtype(
+        tn_tensor_from_array(value, TN_F64, tn_dims(count)), dtype);
+    double v[MOST];
+    read(x, v);
+    for (int64_t bins = 1; bins <= 40; bins++) {
+        double want[MOST] = {0};
+        for (int64_t i = 0; i < count; i++) {
+            if (!(v[i] >= -1 && v[i] <= 3))
+                continue;
+            /* in the dtype: the edge of a bin belongs to the bin above */
+            double at = dtype == TN_F32
+                            ? (double)((float)((float)v[i] + 1) * (float)bins / 4)
+                            : (v[i] + 1) * (double)bins / 4;
+            int64_t bin = (int64_t)at;
+            want[bin < bins ? bin : bins - 1]++;
+        }
+        wrong += differs(tn_histc(x, .bins = bins, .min = -1, .max = 3), want,
+                         bins, 0) >= 0;
+    }
+    ok(wrong == 0, "histc of %s: 1 to 40 bins, edges and what is outside",
+       tn_dtype_name(dtype));
+}
+
+/* ---- windows along a line --------------------------------------------------------- */
+
+static int64_t windows_of(int64_t size, int64_t kernel, int64_t stride,
+                          int64_t pad, int64_t dilation, bool up)
+{
+    int64_t room = size + 2 * pad - dilation * (kernel - 1) - 1;
+    int64_t count = (room + (up ? stride - 1 : 0)) / stride + 1;
+    return count - (up && (count - 1) * stride >= size + pad);
+}
+
+/* unseen: one more where a window shows no element, of which nothing is the
+ * greatest. */
+static bool pools(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
+                  int64_t dilation, bool up, int64_t *unseen)
+{
+    double x[MOST], want[MOST], at[MOST], back[MOST] = {0};
+    tn_tensor *line = tn_requires_grad(tn_detach(
+        tn_reshape(numbers(2 * size, 0, TN_F32), tn_dims(1, 2, size))));
+    read(line, x);
+    int64_t count = windows_of(size, kernel, stride, pad, dilation, up);
+    for (int64_t i = 0; i < 2 * count; i++) {
+        int64_t row = i / count, first = i % count * stride - pad;
+        want[i] = -INFINITY;
+        for (int64_t k = first; k <= first + (kernel - 1) * dilation;
+             k += dilation)
+            if (k >= 0 && k < size && x[row * size + k] > want[i]) {
+                want[i] = x[row * size + k];
+                at[i] = (double)k;
+            }
+        if (isinf(want[i])) {
+            (*unseen)++;
+            return true;
+        }
+        back[row * size + (int64_t)at[i]] += (double)(i + 1);
+    }
+    tn_tensor *index = NULL;
+    tn_tensor *y = tn_max_pool1d_with_indices(
+        line, tn_dims(kernel), &index, .stride = stride, .padding = pad,
+        .dilation = dilation, .ceil_mode = up);
+    tn_tensor *g = NULL;
+    if (y)
+        tn_grad(y, &line, 1, &g,
+                .gradient = tn_reshape_as(
+                    tn_arange(1, (double)(2 * count + 1), 1), y));
+    return differs(y, want, 2 * count, 0) < 0 &&
+           differs(index, at, 2 * count, 0) < 0 &&
+           differs(g, back, 2 * size, 0) < 0;
+}
+
+static void test_max_pool1d(void)
+{
+    int64_t wrong = 0, calls = 0, unseen = 0;
+    for (int64_t size = 1; size <= 23; size++)
+        for (int64_t kernel = 1; kernel <= 5; kernel++)
+            for (int64_t stride = 1; stride <= 3; stride++)
+                for (int64_t pad = 0; pad <= kernel / 2; pad++)
+                    for (int64_t dilation = 1; dilation <= 2; dilation++) {
+                        if (dilation * (kernel - 1) + 1 > size + 2 * pad)
+                            continue;
+                        tn_scope *scope = tn_scope_open();
+                        wrong += !pools(size, kernel, stride, pad, dilation,
+                                        calls % 2, &unseen);
+                        calls++;
+                        tn_error_clear();
+                        tn_scope_close(scope);
+                    }
+    note("%lld ways with a window of padding alone are not compared",
+         (long long)unseen);
+    ok(wrong == 0 && calls > 500 && unseen < 10,
+       "max_pool1d, where each stands and its gradient: %lld ways",
+       (long long)(calls - unseen));
+}
+
+/* ---- elements that lie apart ------------------------------------------------------ */
+
+static void test_strides(tn_dtype dtype)
+{
+    size_t element = tn_dtype_bytes(dtype);
+    unsigned char bytes[64 * 8], got[64 * 8], want[64 * 8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(dtype == TN_BOOL ? i % 3 == 0 : i * 37 + 1);
+    tn_tensor *flat = tn_tensor_from_array(bytes, dtype, tn_dims(64));
+    const int64_t shape[] = {3, 2, 4}, stride[] = {2, 29, 7};
+    tn_tensor *view = tn_as_strided(flat, tn_dims(3, 2, 4), tn_dims(2, 29, 7),
+                                    .storage_offset = tn_dims(5));
+    unsigned char *to = want;
+    for (int64_t i = 0; i < shape[0]; i++)
+        for (int64_t j = 0; j < shape[1]; j++)
+            for (int64_t k = 0; k < shape[2]; k++, to += element)
+                memcpy(to, bytes + element * (size_t)(5 + i * stride[0] +
+                                                      j * stride[1] +
+                                                      k * stride[2]), element);
+    bool same = tn_tensor_to_array(view, got, 24 * element) >= 0 &&
+                memcmp(got, want, 24 * element) == 0;
+    /* written back turned round, and read again */
+    for (size_t i = 0; i < 24; i++)
+        memcpy(got + i * element, want + (23 - i) * element, element);
+    same = same && tn_tensor_set_array(view, got, 24 * element) >= 0 &&
+           tn_tensor_to_array(view, want, 24 * element) >= 0 &&
+           memcmp(got, want, 24 * element) == 0;
+    /* what the view does not see is as it was */
+    unsigned char after[64 * 8];
+    same = same && tn_tensor_to_array(flat, after, 64 * element) >= 0;
+    for (int64_t i = 0; i < 64 && same; i++) {
+        bool seen = false;
+        for (int64_t k = 0; k < 24; k++)
+            seen = seen || i == 5 + k / 8 * 2 + k / 4 % 2 * 29 + k % 4 * 7;
+        same = seen || memcmp(after + (size_t)i * element,
+                              bytes + (size_t)i * element, element) == 0;
+    }
+    ok(same, "elements of %s that lie apart, read and written",
+       tn_dtype_name(dtype));
+}
+
+int main(void)
+{
+    plan_later();
+    tn_scope *scope = tn_scope_open();
+    test_logcumsumexp(TN_F64, 0, 1e-13);
+    test_logcumsumexp(TN_F64, 50, 1e-13);
+    test_logcumsumexp(TN_F32, 0, 6e-8);
+    test_logcumsumexp(TN_F32, 50, 6e-8);
+    test_logcumsumexp(TN_BF16, 3, 1.0 / 256);
+    test_nonzero(TN_BOOL);
+    test_nonzero(TN_F32);
+    test_nonzero(TN_I64);
+    test_histc(TN_F32);
+    test_histc(TN_F64);
+    test_max_pool1d();
+    static const tn_dtype sizes[] = {TN_BOOL, TN_U8, TN_I16, TN_BF16,
+                                     TN_F32,  TN_I32, TN_F64, TN_I64};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        test_strides(sizes[i]);
+    if (tn_error())
+        note("%s", tn_error());
+    tn_scope_close(scope);
+    return done_testing();
+}
