@@ -300,7 +300,8 @@ static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
     int64_t rows = t->by_rows ? t->rows : 1, length = t->count / rows;
     unsigned row_bits = t->by_rows ? op->row : 0;
     unsigned scalar = op->scalar | row_bits | single;
-    bool is_both = (scalar & 3) == 3; /* which no routine takes */
+    /* No routine takes both, but those that take all. */
+    bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
         uint32_t slot = row ? op->narrow[i] : wide[i];
@@ -467,7 +468,7 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         const cpu_op *op = &ops[i];
         if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
             continue;
-        work_beside(t, AHEAD_BYTES);
+        work_beside(t, op->allowed == 7 ? 2 * AHEAD_BYTES : AHEAD_BYTES);
         switch (op->code) {
         case CPU_RUN: {
             unsigned single = singles(t, op);

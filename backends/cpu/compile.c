@@ -509,6 +509,12 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
     return part;
 }
 
+/* Those that are read: of two, the third is any. */
+static int operands(const cpu_op *op)
+{
+    return op->code == CPU_RUN && op->allowed == 3 ? 2 : 3;
+}
+
 /* Finds the loads whose values are for reductions alone, or for operations
  * that can go row by row, and tells those who read them. */
 static void mark_loads(compiler *c)
@@ -522,7 +528,7 @@ static void mark_loads(compiler *c)
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
-        for (int j = 0; j < 3; j++)
+        for (int j = 0; j < operands(op); j++)
             if (read[j] != TN_CPU_NONE)
                 use[read[j]] |= op->code == CPU_REDUCE     ? BY_FOLD
                                 : op->code != CPU_RUN      ? BY_OTHER
@@ -546,7 +552,7 @@ static void mark_loads(compiler *c)
         if (elem && flag != CPU_FOLDED)
             code->folds_loads = false;
         const uint32_t read[3] = {op->a, op->b, op->c};
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < operands(op); j++) {
             if (read[j] == TN_CPU_NONE ||
                 code->slot[read[j]].space != CPU_ELEM)
                 continue;
@@ -618,6 +624,8 @@ tn_status tn__cpu_compile(const tn_program *program,
             out->row = compile_part(&c, CPU_ROW, stage->row_first,
                                     stage->row_count);
         }
+        if (c.status == TN_OK)
+            c.status = tn__cpu_fuse(routines, code);
         if (c.status == TN_OK) {
             mark_loads(&c);
             if (hoisted && !mark_early(&c))

@@ -108,7 +108,8 @@ enum {
     CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
-    CPU_END     /* the next round of the loop jump operations back */
+    CPU_END,    /* the next round of the loop jump operations back */
+    CPU_NOTHING /* in no code that is done */
 };
 
 enum {
@@ -220,6 +221,8 @@ tn_status tn__cpu_compile(const tn_program *program,
 void tn__cpu_code_release(cpu_code *code);
 /* A number as the first bytes of a register of type (8 are written). */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
+/* Makes one operation of two where that saves a pass (fuse.c). */
+tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
 /* Gives each ELEM slot its place, so that slots whose lives do not meet share
  * one; those that a later part reads become GROUP slots (registers.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);

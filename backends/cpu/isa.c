@@ -5,10 +5,12 @@
 #include "cpu.h"
 #include "math_table.h"
 
+enum { FILLS = 9 }; /* files of routines */
+
 typedef struct set {
     const char *name, *needs;
     bool there;
-    void (*fill[8])(tn_cpu_routines *table);
+    void (*fill[FILLS])(tn_cpu_routines *table);
     const tn_cpu_math_entry *math;
     const uint32_t *math_count;
     tn_cpu_routines table;
@@ -18,7 +20,7 @@ typedef struct set {
     {#isa, needs, false,                                                      \
      {tn__cpu_arith__##isa, tn__cpu_random__##isa, tn__cpu_convert__##isa,    \
       tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
-      tn__cpu_conv__##isa, tn__cpu_pool__##isa},                              \
+      tn__cpu_conv__##isa, tn__cpu_pool__##isa, tn__cpu_pair__##isa},         \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 /* Plain to best: the last one there is taken. */
@@ -51,7 +53,7 @@ static void look(void)
         if (!sets[i].there)
             continue;
         sets[i].table.isa = sets[i].name;
-        for (int f = 0; f < 8; f++)
+        for (int f = 0; f < FILLS; f++)
             sets[i].fill[f](&sets[i].table);
         sets[i].table.math = sets[i].math;
         sets[i].table.math_count = *sets[i].math_count;

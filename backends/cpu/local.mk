@@ -16,6 +16,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_gemm.c \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
+	backends/cpu/routines_pair.c \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
 
@@ -50,7 +51,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/isa.c \
 	backends/cpu/build.c \
 	backends/cpu/compile.c backends/cpu/compile.h \
-	backends/cpu/loops.c \
+	backends/cpu/loops.c backends/cpu/fuse.c \
 	backends/cpu/registers.c \
 	backends/cpu/launch.c backends/cpu/task.h \
 	backends/cpu/direct.c \

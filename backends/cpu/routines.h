@@ -151,6 +151,9 @@ typedef struct tn_cpu_math_entry {
 typedef struct tn_cpu_routines {
     const char *isa;
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
+    /* [F32, F64][a + b, a - b, a * b][that + c, - c, c - that, * c]; each of
+     * the three may be one value. */
+    tn_cpu_run *const (*pair[2])[4];
     tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* from, to */
     tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
@@ -185,7 +188,8 @@ typedef struct tn_cpu_routines {
     void tn__cpu_reduce__##isa(tn_cpu_routines *table);                       \
     void tn__cpu_gemm__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
-    void tn__cpu_pool__##isa(tn_cpu_routines *table);
+    void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_pair__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)
