@@ -1,7 +1,8 @@
 # operators.awk: the operator reference, docs/operators.md, from the operator
-# table and the list of wider tolerances.
+# table, the list of wider tolerances and that of what runs on the host.
 #
-#   awk -f operators.awk tests/golden/looser.def lib/ops/table/*.def
+#   awk -f operators.awk tests/golden/looser.def tests/golden/host.def \
+#       lib/ops/table/*.def
 
 function trim(s)
 {
@@ -83,11 +84,33 @@ function gradient()
     return "a rule in C (lib/autograd)"
 }
 
+# LOOSER("names" "more names", dtype, relative, absolute, reason): of some lines.
+function wider(text,    names, rest, part, name, n, i)
+{
+    sub(/^LOOSER\(/, "", text)
+    while (match(text, /^ *"[^"]*"/)) {
+        names = names substr(text, RSTART, RLENGTH)
+        text = substr(text, RLENGTH + 1)
+    }
+    gsub(/"/, "", names)
+    split(text, part, /, */)
+    n = split(names, name, " ")
+    for (i = 1; i <= n; i++)
+        looser[name[i]] = looser[name[i]] "; " tolower(substr(part[2], 4)) \
+            ": relative " part[3] ", absolute " part[4]
+}
 FILENAME ~ /looser\.def$/ {
-    if (match($0, /^LOOSER\("[^"]*", TN_[A-Z0-9]+, [^,]*, [^,]*,/)) {
-        split($0, part, /[",]+ */)
-        looser[part[2]] = looser[part[2]] "; " tolower(substr(part[3], 4)) \
-            ": relative " part[4] ", absolute " part[5]
+    if (/^[A-Z]/)
+        entry = ""
+    entry = entry " " trim($0)
+    if (/\)$/ && trim(entry) ~ /^LOOSER/)
+        wider(trim(entry))
+    next
+}
+FILENAME ~ /host\.def$/ {
+    if (/^HOST/) {
+        split($0, part, "\"")
+        host = host "- `" part[2] "`\n"
     }
     next
 }
@@ -130,9 +153,13 @@ END {
         " has its reason in tests/golden/looser.def.\n"
     for (i = 1; i <= families; i++)
         print "- [" title[i] "](#" title[i] ")"
-    print ""
+    print "- [on the host](#on-the-host)\n- [inner rows](#inner-rows)\n"
     for (i = 1; i <= families; i++)
         printf "## %s\n\n%s\n%s", title[i], intro[i], family[i]
+    print "## On the host\n\nPyTorch's names of what runs in the core, on a" \
+        " staged copy, as a whole or in part,\nwhatever the device: the" \
+        " operators marked **host** and those made of them. For all\nothers" \
+        " `tn_host_runs()` stays 0.\n\n" host
     print "## Inner rows\n\nParts of the operators above: in traces and" \
         " messages, not in C.\n\n" inner
 }

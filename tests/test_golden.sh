@@ -31,6 +31,21 @@ for device in cpu reference; do
     sed 's/^/# /' "$scratch/output"
 done
 
+# What runs on the host is what host.def and so the manual names: no more, which
+# the runner sees to, and no less.
+sed -n 's/^HOST("\(.*\)")$/\1/p' "$top_srcdir/tests/golden/host.def" |
+    sort >"$scratch/named"
+for device in cpu reference; do
+    sed -n 's/^# \(.*\): [0-9]* runs on the host$/\1/p' "$scratch/$device" |
+        sort >"$scratch/ran"
+    is_empty "$(diff "$scratch/named" "$scratch/ran")" \
+        "$device: host.def names the $(wc -l <"$scratch/ran") operators that run on the host"
+done
+manual=docs/operators.md
+[ -f $manual ] || manual=$top_srcdir/$manual
+sed -n '/^## On the host/,/^## /s/^- `\(.*\)`$/\1/p' $manual | sort >"$scratch/manual"
+is_empty "$(diff "$scratch/named" "$scratch/manual")" "and so does the manual"
+
 # OpenCL compiles every program that it meets, which takes PoCL some 300 ms:
 # each operator's first sample, held to the reference's bits. All of them:
 # make check-opencl-full.

@@ -90,9 +90,10 @@ lib/ops/table.c: $(ops_tables) lib/ops/generate.awk
 dist_doc_DATA += docs/operators.md
 MAINTAINERCLEANFILES += docs/operators.md
 EXTRA_DIST += build-aux/operators.awk
-docs/operators.md: tests/golden/looser.def $(ops_tables) build-aux/operators.awk
+docs/operators.md: tests/golden/looser.def tests/golden/host.def $(ops_tables) \
+		build-aux/operators.awk
 	$(AM_V_GEN)$(MKDIR_P) docs && files= && \
-	for f in tests/golden/looser.def $(ops_tables); do \
+	for f in tests/golden/looser.def tests/golden/host.def $(ops_tables); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/build-aux/operators.awk $$files \
 	  >$@.part && mv $@.part $@

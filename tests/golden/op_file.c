@@ -495,6 +495,8 @@ verdict op_file_run(tn_safetensors *file)
         tn_scope_close(scope);
     }
     on_host = tn_host_runs() - on_host;
+    if (on_host)
+        printf("# %s: %lld runs on the host\n", name, (long long)on_host);
     if (on_host && !runs_on_host(name))
         verdict_fail(&v, "%lld runs on the host, which host.def does not know",
                      (long long)on_host);
