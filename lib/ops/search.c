@@ -185,11 +185,14 @@ static tn_tensor *count_places(tn_tensor *place, tn_tensor *weight,
 {
     if (!place)
         return NULL;
+    tn_device *device = place->storage->device;
     tn_tensor *each =
         weight ? tn_to_dtype(tn_reshape(weight, tn_dims(-1)), dtype)
-               : tn_ones_like(place, .dtype = dtype);
+               : tn_expand(tn_ones(tn_dims(1), .dtype = dtype,
+                                   .device = device),
+                           tn_dims(place->numel));
     tn_tensor *none = tn_zeros(tn_dims(size), .dtype = dtype,
-                               .device = place->storage->device);
+                               .device = device);
     return tn_scatter_add(none, 0, place, each);
 }
 
@@ -212,8 +215,9 @@ tn_status tn__run_bincount(tn__call *call)
     if (least < 0)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: minlength is %lld",
                         (long long)least);
-    int64_t low = x->numel ? tn_item_int(tn_min(x)) : 0;
-    int64_t size = x->numel ? tn_item_int(tn_max(x)) + 1 : 0;
+    tn_tensor *greatest = NULL;
+    int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
+    int64_t size = x->numel ? tn_item_int(greatest) + 1 : 0;
     if (low < 0)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: input has %lld; only "
                         "numbers from 0 on are counted", (long long)low);
@@ -237,13 +241,10 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
                     "range", tn__op_outer("histogram"), *low, *high);
 }
 
-/* How many (or what weight) are in each bin; what is in none is left out. */
+/* How many (or what weight) are in each bin; what is in none has place bins. */
 static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                              tn_dtype dtype)
 {
-    tn_tensor *outside = tn_logical_or(tn_lt_scalar(place, 0),
-                                       tn_ge_scalar(place, bins));
-    place = tn_masked_fill_scalar(place, outside, bins);
     return tn_narrow(count_places(place, weight, dtype,
                                   tn__size_add(bins, 1)), 0, 0, bins);
 }
@@ -259,11 +260,13 @@ static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
     tn_tensor *place = tn_sub_scalar(search_rows(edges, x, true), 1);
     tn_tensor *top = tn_eq(x, tn_select(edges, 0, -1));
     place = tn_masked_fill_scalar(place, top, bins - 1);
-    return count_bins(place, bins, weight, edges->dtype);
+    tn_tensor *outside = tn_logical_or(tn_lt_scalar(place, 0),
+                                       tn_ge_scalar(place, bins));
+    return count_bins(tn_masked_fill_scalar(place, outside, bins), bins,
+                      weight, edges->dtype);
 }
 
-/* By PyTorch's formula and in its steps, each rounded to x's dtype, the range
- * too: near the edge of a bin the place hangs on them. */
+/* The range too is rounded to x's dtype. */
 static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                                int64_t bins)
 {
@@ -273,12 +276,11 @@ static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
                               .device = device);
     tn_tensor *to = tn_full((tn_dims_list){0}, high, .dtype = x->dtype,
                             .device = device);
-    tn_tensor *steps = tn_div(tn_mul_scalar(tn_sub(x, from), bins),
-                              tn_sub(to, from));
     const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(from),
-                              tn__value_tensor(to), tn__value_tensor(steps),
-                              tn__value_int(bins)};
-    tn_tensor *place = steps ? tn__row(TN__OP_ID_BIN_BETWEEN, value, 5) : NULL;
+                              tn__value_tensor(to), tn__value_int(bins)};
+    tn_tensor *place = x && from && to
+                           ? tn__row(TN__OP_ID_BIN_BETWEEN, value, 4)
+                           : NULL;
     return count_bins(place, bins, NULL, x ? x->dtype : TN_F32);
 }
 
