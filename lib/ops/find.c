@@ -233,16 +233,30 @@ static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
 }
 
 /* The order of rows by their first, then their second element ..., by stable
- * sorts from the last column on. */
-static tn_tensor *order_of_rows(tn_tensor *rows)
+ * sorts from the last column on; the rows in that order. */
+static tn_tensor *order_of_rows(tn_tensor **rows)
 {
-    tn_tensor *order = whole_numbers(rows->shape[0], rows);
-    for (int64_t c = rows->shape[1] - 1; c >= 0; c--) {
-        tn_tensor *key = tn_select(rows, 1, c);
-        order = tn_index_select(
-            order, 0, tn_argsort(tn_index_select(key, 0, order), 0, false));
+    int64_t count = (*rows)->shape[0], columns = (*rows)->shape[1];
+    tn_tensor *order = NULL;
+    if (columns == 1) { /* one sort gives both */
+        *rows = tn_sort(tn_select(*rows, 1, 0), 0, false, &order);
+        *rows = tn_reshape(*rows, tn_dims(count, 1));
+        return *rows ? order : NULL;
     }
-    return order;
+    if (columns == 0)
+        order = whole_numbers(count, *rows);
+    for (int64_t c = columns - 1; c >= 0; c--) {
+        tn_tensor *key = tn_select(*rows, 1, c);
+        if (!key || (c < columns - 1 && !order))
+            return NULL;
+        order = !order ? tn_argsort(key, 0, false)
+                       : tn_index_select(
+                             order, 0,
+                             tn_argsort(tn_index_select(key, 0, order), 0,
+                                        false));
+    }
+    *rows = tn_index_select(*rows, 0, order);
+    return *rows ? order : NULL;
 }
 
 /* Does each row differ from the one before? The first one does. */
@@ -253,7 +267,8 @@ static tn_tensor *row_starts(tn_tensor *rows)
                               tn_narrow(rows, 0, 0, count - 1));
     tn_tensor *const parts[] = {
         tn_ones(tn_dims(1), .dtype = TN_BOOL, .device = rows->storage->device),
-        tn_any(differ, .dim = tn_dims(1))};
+        rows->shape[1] == 1 ? tn_select(differ, 1, 0)
+                            : tn_any(differ, .dim = tn_dims(1))};
     return tn_cat(parts, 2, 0);
 }
 
@@ -295,10 +310,8 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
     int64_t count = rows->shape[0];
     if (count == 0)
         return give_empty(call, x, u);
-    tn_tensor *order = in_order ? order_of_rows(rows) : NULL;
-    if (order)
-        rows = tn_index_select(rows, 0, order);
-    else if (in_order)
+    tn_tensor *order = in_order ? order_of_rows(&rows) : NULL;
+    if (in_order && !order)
         return tn_error_code();
     tn_tensor *starts = rows ? row_starts(rows) : NULL;
     tn_tensor *first = true_numbers(starts);
