@@ -3,9 +3,10 @@
  * Values become unsigned keys in the order asked for (NaN greatest, -0 as +0,
  * all bits flipped for a descending order), each with its position: in one
  * word where both have 32 bits. Positions break ties, which is what stable
- * means. Many items are sorted by the digits
- * of their keys, few by merging; where only the first few of the order are
- * wanted, a heap of them is enough. */
+ * means. Wide keys of many numbers that lie close together count from the least.
+ * Many items are sorted by the digits of their keys, few by merging; where only
+ * the first few of the order are wanted, a heap of them is enough, and one alone
+ * is looked for by its digits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ typedef struct work {
     const tn_sort_args *s;
     const tn_cpu_routines *routines;
     unsigned type, key_bits;
-    bool narrow; /* key and place are one word */
+    bool narrow; /* key and place are one word; else looked at for a line */
     int64_t lines, lines_per_task;
     atomic_int failed;
 } work;
@@ -63,34 +64,70 @@ static uint64_t key_at(unsigned type, const void *block, int64_t i)
     }
 }
 
-static void read_keys(const work *w, const char *in, void *items)
+/* A line's keys as they are read, a block at a time. */
+typedef struct reader {
+    const work *w;
+    const char *in;
+    int64_t count, stride, bytes;
+    uint64_t flip;
+} reader;
+
+static int64_t read_block(const reader *r, int64_t k, void *block)
 {
-    wide_item *wide = items;
-    uint64_t *narrow = items;
-    const tn_sort_args *s = w->s;
-    uint32_t last = s->ndim - 1;
-    int64_t count = s->extent[last], stride = s->in.stride[last];
-    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype], block[BLOCK];
-    uint64_t all = w->key_bits == 64 ? UINT64_MAX
-                                     : ((uint64_t)1 << w->key_bits) - 1;
-    uint64_t flip = s->flags & TN_SORT_DESCENDING ? all : 0;
-    for (int64_t k = 0; k < count; k += BLOCK) {
-        int64_t n = tn__cpu_min(BLOCK, count - k);
-        w->routines->load[s->in.dtype](block, in + k * stride * bytes, stride,
-                                       n);
-        if (w->narrow && w->type == CPU_F32)
+    int64_t n = tn__cpu_min(BLOCK, r->count - k);
+    r->w->routines->load[r->w->s->in.dtype](
+        block, r->in + k * r->stride * r->bytes, r->stride, n);
+    return n;
+}
+
+/* Do all keys lie within 32 bits of the least? Then that is it, and the bits
+ * that they have from there on. */
+static bool find_range(const reader *r, uint64_t *least, unsigned *bits)
+{
+    uint64_t greatest = 0;
+    int64_t block[BLOCK];
+    *least = UINT64_MAX;
+    for (int64_t k = 0, n; k < r->count; k += n) {
+        n = read_block(r, k, block);
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t key = key_at(r->w->type, block, i) ^ r->flip;
+            *least = key < *least ? key : *least;
+            greatest = key > greatest ? key : greatest;
+        }
+        if (greatest - *least > UINT32_MAX)
+            return false;
+    }
+    for (*bits = 1; (greatest - *least) >> *bits; ++*bits)
+        ;
+    return true;
+}
+
+static void read_narrow(const reader *r, uint64_t least, uint64_t *items)
+{
+    int64_t block[BLOCK];
+    for (int64_t k = 0, n; k < r->count; k += n) {
+        n = read_block(r, k, block);
+        if (r->w->type == CPU_F32)
             for (int64_t i = 0; i < n; i++)
-                narrow[k + i] =
-                    (key_f32(((const float *)block)[i]) ^ flip) << 32 |
+                items[k + i] =
+                    (key_f32(((const float *)block)[i]) ^ r->flip) << 32 |
                     (uint64_t)(k + i);
-        else if (w->narrow)
-            for (int64_t i = 0; i < n; i++)
-                narrow[k + i] = (key_at(w->type, block, i) ^ flip) << 32 |
-                                (uint64_t)(k + i);
         else
             for (int64_t i = 0; i < n; i++)
-                wide[k + i] =
-                    (wide_item){key_at(w->type, block, i) ^ flip, k + i};
+                items[k + i] =
+                    ((key_at(r->w->type, block, i) ^ r->flip) - least) << 32 |
+                    (uint64_t)(k + i);
+    }
+}
+
+static void read_wide(const reader *r, wide_item *items)
+{
+    int64_t block[BLOCK];
+    for (int64_t k = 0, n; k < r->count; k += n) {
+        n = read_block(r, k, block);
+        for (int64_t i = 0; i < n; i++)
+            items[k + i] = (wide_item){
+                key_at(r->w->type, block, i) ^ r->flip, k + i};
     }
 }
 
@@ -137,6 +174,22 @@ static void copy_value(char *to, const char *from, int64_t bytes)
     }
 }
 
+/* One item of the order where a line's outputs are. */
+typedef struct writer {
+    const char *in;
+    char *out;       /* or NULL */
+    int64_t *places; /* or NULL */
+    int64_t bytes, from, to, to_place; /* strides: in bytes; elements */
+} writer;
+
+static void write_item(const writer *o, int64_t i, int64_t place)
+{
+    if (o->places)
+        o->places[i * o->to_place] = place;
+    if (o->out)
+        copy_value(o->out + i * o->to, o->in + place * o->from, o->bytes);
+}
+
 #define PLACE(i)                                                              \
     (narrow ? (int64_t)(narrow[i] & UINT32_MAX) : wide[i].place)
 
@@ -146,32 +199,54 @@ static void run_line(const work *w, int64_t line, void *items)
     uint32_t last = s->ndim - 1;
     int64_t count = s->extent[last], keep = tn__cpu_min(s->keep, count);
     int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
-    const char *in =
-        s->in.buffer->memory + line_offset(s, &s->in, line) * bytes;
+    const writer o = {
+        .in = s->in.buffer->memory + line_offset(s, &s->in, line) * bytes,
+        .out = s->out.buffer ? s->out.buffer->memory +
+                                   line_offset(s, &s->out, line) * bytes
+                             : NULL,
+        .places = s->out_index.buffer
+                      ? (int64_t *)s->out_index.buffer->memory +
+                            line_offset(s, &s->out_index, line)
+                      : NULL,
+        .bytes = bytes,
+        .from = s->in.stride[last] * bytes,
+        .to = s->out.stride[last] * bytes,
+        .to_place = s->out_index.stride[last],
+    };
     const uint64_t *narrow = NULL;
     const wide_item *wide = NULL;
-    read_keys(w, in, items);
-    if (w->narrow)
-        narrow = order_narrow(items, count, keep, w->key_bits);
-    else
-        wide = order_wide(items, count, keep, w->key_bits);
-    char *out = s->out.buffer ? s->out.buffer->memory +
-                                    line_offset(s, &s->out, line) * bytes
-                              : NULL;
-    int64_t *places = s->out_index.buffer
-                          ? (int64_t *)s->out_index.buffer->memory +
-                                line_offset(s, &s->out_index, line)
-                          : NULL;
-    int64_t from = s->in.stride[last] * bytes;
-    int64_t to = s->out.stride[last] * bytes;
-    for (int64_t i = 0; places && i < keep; i++)
-        places[i * s->out_index.stride[last]] = PLACE(i);
+    uint64_t least = 0, all = UINT64_MAX >> (64 - w->key_bits);
+    unsigned bits = w->key_bits;
+    const reader r = {.w = w, .in = o.in, .count = count,
+                      .stride = s->in.stride[last], .bytes = bytes,
+                      .flip = s->flags & TN_SORT_DESCENDING ? all : 0};
+    bool one = s->flags & TN_SORT_LAST;
+    if (w->narrow || (count >= RADIX_FROM && count <= UINT32_MAX &&
+                      find_range(&r, &least, &bits))) {
+        read_narrow(&r, least, items);
+        if (one) {
+            uint64_t item = at_rank_narrow(items, count, keep - 1, bits);
+            write_item(&o, keep - 1, (int64_t)(item & UINT32_MAX));
+            return;
+        }
+        narrow = order_narrow(items, count, keep, bits);
+    } else {
+        read_wide(&r, items);
+        if (one) {
+            write_item(&o, keep - 1,
+                       at_rank_wide(items, count, keep - 1, bits).place);
+            return;
+        }
+        wide = order_wide(items, count, keep, bits);
+    }
+    for (int64_t i = 0; o.places && i < keep; i++)
+        o.places[i * o.to_place] = PLACE(i);
     if (bytes == 4)
-        for (int64_t i = 0; out && i < keep; i++)
-            memcpy(out + i * to, in + PLACE(i) * from, 4);
+        for (int64_t i = 0; o.out && i < keep; i++)
+            memcpy(o.out + i * o.to, o.in + PLACE(i) * o.from, 4);
     else
-        for (int64_t i = 0; out && i < keep; i++)
-            copy_value(out + i * to, in + PLACE(i) * from, bytes);
+        for (int64_t i = 0; o.out && i < keep; i++)
+            copy_value(o.out + i * o.to, o.in + PLACE(i) * o.from, bytes);
 }
 
 static void run_lines(void *context, int64_t i)

@@ -333,8 +333,10 @@ typedef struct tn_scan_args {
 
 /* Stable sort along the last dimension; NaN is greatest, -0 equals +0.
  * keep < extent of the last dimension: only the first keep of the order are
- * written (top-k). out_index (I64) holds positions in the input. */
-enum { TN_SORT_DESCENDING = 1 };
+ * written (top-k). out_index (I64) holds positions in the input.
+ * TN_SORT_LAST: of the keep, the last one alone is looked at; the others may be
+ * anything, so a device need not sort them. */
+enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;
     int64_t extent[TN_MAX_NDIM];

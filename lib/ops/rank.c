@@ -32,9 +32,14 @@ static tn_status fail_empty(const char *name, int dim)
 
 static tn_tensor *index_of_rank(tn_tensor *x, int64_t rank, int dim)
 {
-    tn_tensor *indices = NULL;
-    tn_drop(tn_topk(tn_detach(x), rank + 1, dim, false, true, &indices));
-    return tn_narrow(indices, dim, rank, 1);
+    tn_tensor *fixed = tn_detach(x), *out[2];
+    const tn_value value[] = {tn__value_tensor(fixed), tn__value_int(dim),
+                              tn__value_bool(false), tn__value_int(rank + 1),
+                              tn__value_bool(true)};
+    if (!fixed ||
+        tn__op_run(&tn__op_table[TN__OP_ID_SORT_FIRST], value, 5, out, 2) < 0)
+        return NULL;
+    return tn_narrow(out[1], dim, rank, 1);
 }
 
 tn_status tn__run_kthvalue(tn__call *call)

@@ -139,8 +139,10 @@ tn_status tn__run_sort_first(tn__call *call)
     if (x->numel == 0 || keep == 0)
         return TN_OK;
     bool down = tn__call_int(call, TN__ARG_SORT_FIRST_DESCENDING) != 0;
+    bool last = tn__call_int(call, TN__ARG_SORT_FIRST_LAST) != 0;
     tn_sort_args args = {.size = sizeof args, .keep = keep,
-                         .flags = down ? TN_SORT_DESCENDING : 0,
+                         .flags = (down ? TN_SORT_DESCENDING : 0u) |
+                                  (last ? TN_SORT_LAST : 0u),
                          .in = dim_last(x, dim), .out = dim_last(out, dim),
                          .out_index = dim_last(index, dim)};
     args.ndim = extents(x, dim, args.extent);
@@ -153,8 +155,8 @@ static tn_status first_of(tn_tensor *x, int64_t dim, bool descending,
 {
     const tn_value value[] = {tn__value_tensor(x), tn__value_int(dim),
                               tn__value_bool(descending),
-                              tn__value_int(keep)};
-    int count = tn__op_run(&tn__op_table[TN__OP_ID_SORT_FIRST], value, 4, out,
+                              tn__value_int(keep), tn__value_bool(false)};
+    int count = tn__op_run(&tn__op_table[TN__OP_ID_SORT_FIRST], value, 5, out,
                            2);
     return count < 0 ? count : TN_OK;
 }

@@ -531,7 +531,64 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     ok(ordered && stable && values,
        "%lld of %lld in %s order: values and places, equals as they came",
        (long long)keep, (long long)count, descending ? "falling" : "rising");
+    s.flags |= TN_SORT_LAST;
+    int64_t last = keep - 1, want[LINES] = {place[last], place[count + last]};
+    place[last] = place[count + last] = -1;
+    out[last] = out[count + last] = 0.125f;
+    if (cpu->sort(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    bool same = true;
+    for (int64_t l = 0; l < LINES; l++)
+        same = same && place[l * count + last] == want[l] &&
+               memcmp(&out[l * count + last], &in[l * count + want[l]], 4) == 0;
+    ok(same, "the last of them alone");
     free(seen);
+    buffer_drop(s.in.buffer);
+    buffer_drop(s.out.buffer);
+    buffer_drop(s.out_index.buffer);
+}
+
+/* Numbers of 64 bits that lie within 32 bits of each other, or do not. */
+static void test_sort_i64(int64_t count, uint64_t range, bool descending)
+{
+    int64_t *in, *out, *place;
+    size_t all = (size_t)count;
+    tn_sort_args s = {.size = sizeof s, .ndim = 1,
+                      .flags = descending ? TN_SORT_DESCENDING : 0,
+                      .extent = {count}, .keep = count};
+    s.in = (tn_strided){buffer_new(all * 8, &in), 0, TN_I64, 1, {1}};
+    s.out = (tn_strided){buffer_new(all * 8, &out), 0, TN_I64, 1, {1}};
+    s.out_index = (tn_strided){buffer_new(all * 8, &place), 0, TN_I64, 1, {1}};
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = (uint64_t)random_below(1 << 30) << 34 |
+                        (uint64_t)random_below(1 << 30) << 4;
+        in[i] = (int64_t)(bits % range) - 1000;
+    }
+    in[count / 2] = (int64_t)(range - 1001); /* the whole range occurs */
+    in[count / 3] = -1000;
+    if (cpu->sort(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    bool right = true;
+    for (int64_t k = 0; k < count; k++) {
+        right = right && out[k] == in[place[k]];
+        if (k > 0)
+            right = right && (out[k - 1] == out[k]
+                                  ? place[k - 1] < place[k]
+                                  : (out[k - 1] > out[k]) == descending);
+    }
+    ok(right, "%lld numbers of 64 bits within %llx in %s order",
+       (long long)count, (unsigned long long)range,
+       descending ? "falling" : "rising");
+    for (int64_t k = 1; k <= count; k += count / 5) {
+        int64_t want = place[k - 1];
+        s.flags |= TN_SORT_LAST;
+        s.keep = k;
+        place[k - 1] = out[k - 1] = -5000;
+        if (cpu->sort(queue, &s) != TN_OK)
+            bail_out("%s", failure);
+        right = right && place[k - 1] == want && out[k - 1] == in[want];
+    }
+    ok(right, "some of them alone");
     buffer_drop(s.in.buffer);
     buffer_drop(s.out.buffer);
     buffer_drop(s.out_index.buffer);
@@ -586,6 +643,13 @@ int main(void)
         test_sort(5000, 5000, false);
         test_sort(5000, 5000, true);
         test_sort(20000, 20000, false);
+        for (int k = 0; k < 4; k++) {
+            test_sort_i64(k & 1 ? 20000 : 700, 1000, k & 2);
+            test_sort_i64(k & 1 ? 20000 : 700, (uint64_t)1 << 32, k & 2);
+            test_sort_i64(k & 1 ? 20000 : 700, ((uint64_t)1 << 32) + 1, k & 2);
+            test_sort_i64(k & 1 ? 20000 : 700, (uint64_t)1 << 62, k & 2);
+        }
+        test_sort(20000, 9000, true);
         test_sort(3000, 7, true);
         test_sort(3000, 100, false);
         plugin_close();
