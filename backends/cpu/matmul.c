@@ -11,7 +11,7 @@
 #include "device.h"
 #include "product.h"
 
-#define TILE_WORK 8388608 /* most m * n * k of a tile, about 50 us, unless its
+#define TILE_WORK 4194304 /* most m * n * k of a tile, about 30 us, unless its
                              sides would fall below the least */
 #define MIDDLE_WORK 33554432 /* products of which the panels of a tile should
                                 serve more rows, and */
@@ -106,7 +106,7 @@ static void cut_tiles(product *p)
     p->tile_n = n;
     while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
            (p->tile_m > least_m || p->tile_n > least_n)) {
-        if (p->tile_m * least_n >= p->tile_n * least_m)
+        if (p->tile_m * least_n > p->tile_n * least_m)
             p->tile_m = (p->tile_m / 2 + 15) & ~(int64_t)15;
         else
             p->tile_n = (p->tile_n / 2 + 31) & ~(int64_t)31;
