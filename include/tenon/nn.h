@@ -234,7 +234,8 @@ typedef struct tn_nn_conv2d_options {
                                        given, these hold instead */
     bool no_bias;
     bool padding_same; /* as much padding as keeps the size; stride 1 alone */
-    bool reflect;      /* pads with the image mirrored at its edges, not 0 */
+    const char *padding_mode; /* "zeros", or as tn_pad's: "reflect",
+                               * "replicate", "circular" */
 } tn_nn_conv2d_options;
 /* (N, in, H, W) to (N, out, H', W'). Source: torch.nn.Conv2d. */
 TN_API tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,

@@ -11,12 +11,13 @@
 extern "C" {
 #endif
 
-/* ReLU, Tanh, Sigmoid, GELU (exact), SiLU, Mish, SELU, ReLU6, Hardswish,
+/* ReLU, Tanh, Sigmoid, GELU (exact, or by tanh), SiLU, Mish, SELU, ReLU6, Hardswish,
  * Hardsigmoid, LogSigmoid, Softsign, Tanhshrink. */
 TN_API tn_module *tn_nn_relu(void);
 TN_API tn_module *tn_nn_tanh(void);
 TN_API tn_module *tn_nn_sigmoid(void);
 TN_API tn_module *tn_nn_gelu(void);
+TN_API tn_module *tn_nn_gelu_tanh(void);
 TN_API tn_module *tn_nn_silu(void);
 TN_API tn_module *tn_nn_mish(void);
 TN_API tn_module *tn_nn_selu(void);

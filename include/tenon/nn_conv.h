@@ -13,13 +13,15 @@ extern "C" {
 #endif
 
 /* Parameters: weight (out, in / groups, kernel), or, transposed, (in, out /
- * groups, kernel...); bias (out). The 2d one has its numbers for both axes. */
+ * groups, kernel...); bias (out). A number holds for each axis, but where a list
+ * with one for each is given. */
 typedef struct tn_nn_conv_options {
     size_t size;
     int64_t stride, padding, dilation; /* 1, 0, 1 */
     int64_t groups;                    /* 1 */
     int64_t output_padding;            /* transposed ones alone: 0 */
     bool no_bias;
+    tn_dims_list kernel_sizes, strides, paddings, dilations, output_paddings;
 } tn_nn_conv_options;
 /* (N, in, L) to (N, out, L'). */
 TN_API tn_module *tn_nn_conv1d_with(int64_t in_channels, int64_t out_channels,

@@ -26,6 +26,12 @@ static void describe_gelu(const tn_module *self, char *text, size_t room)
     snprintf(text, room, "approximate='none'");
 }
 
+static void describe_gelu_tanh(const tn_module *self, char *text, size_t room)
+{
+    (void)self;
+    snprintf(text, room, "approximate='tanh'");
+}
+
 static void describe_flatten(const tn_module *self, char *text, size_t room)
 {
     (void)self;
@@ -36,6 +42,8 @@ ACTIVATION(relu, "ReLU", tn_relu(input), NULL)
 ACTIVATION(tanh, "Tanh", tn_tanh(input), NULL)
 ACTIVATION(sigmoid, "Sigmoid", tn_sigmoid(input), NULL)
 ACTIVATION(gelu, "GELU", tn_gelu(input), describe_gelu)
+ACTIVATION(gelu_tanh, "GELU", tn_gelu(input, .approximate = "tanh"),
+           describe_gelu_tanh)
 ACTIVATION(silu, "SiLU", tn_silu(input), NULL)
 ACTIVATION(mish, "Mish", tn_mish(input), NULL)
 ACTIVATION(selu, "SELU", tn_selu(input), NULL)

@@ -14,37 +14,18 @@ typedef struct conv2d {
     int64_t in_channels, out_channels, groups;
     int64_t kernel[2], stride[2], dilation[2];
     int64_t padding[2], after[2]; /* before and behind each axis */
-    bool reflect;
+    const char *mode; /* of padding; NULL: zeros */
 } conv2d;
-
-/* x with its elements along dim mirrored at the edges: the one at k is that at
- * (n - 1) - |(n - 1) - |k||. */
-static tn_tensor *mirror(tn_tensor *x, int dim, int64_t before, int64_t after)
-{
-    int64_t last = tn_tensor_size(x, dim) - 1;
-    if (before > last || after > last) {
-        char text[TN__NN_SHAPE_TEXT];
-        tn_error_refuse(TN_ERR_SHAPE, "Conv2d", &(tn_given){"input", x}, 1,
-                        "padding of %" PRId64 " mirrors dim %d of input %s: "
-                        "less than its size is wanted",
-                        before > after ? before : after, dim,
-                        tn__nn_shape_text(text, x));
-        return NULL;
-    }
-    tn_tensor *k = tn_arange(-before, last + 1 + after, 1,
-                             .device = tn_tensor_device(x));
-    k = tn_sub_scalar(tn_abs(tn_sub_scalar(tn_abs(k), last)), last);
-    return tn_index_select(x, dim, tn_neg(k));
-}
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     conv2d *c = (conv2d *)self;
     tn_dims_list paddings = tn_dims(c->padding[0], c->padding[1]);
     bool even = c->padding[0] == c->after[0] && c->padding[1] == c->after[1];
-    if (c->reflect) {
-        input = mirror(input, -2, c->padding[0], c->after[0]);
-        input = input ? mirror(input, -1, c->padding[1], c->after[1]) : NULL;
+    if (c->mode) {
+        input = tn_pad(input, tn_dims(c->padding[1], c->after[1],
+                                      c->padding[0], c->after[0]),
+                       .mode = c->mode);
         paddings = tn_dims(0, 0);
     } else if (!even) {
         return tn_conv2d(input, c->weight, c->bias, .padding_rule = "same",
@@ -76,33 +57,40 @@ static void describe(const tn_module *self, char *text, size_t room)
     at = strlen(text);
     if (!c->bias && at < room)
         snprintf(text + at, room - at, ", bias=False");
+    at = strlen(text);
+    if (c->mode && at < room)
+        snprintf(text + at, room - at, ", padding_mode=%s", c->mode);
 }
 
 static const tn_module_class conv2d_class = {
     sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
 
-/* One number for both axes, or two. False, and an error, for anything else. */
 static bool pair(int64_t to[2], int64_t single, const tn_dims_list *list,
                  int64_t least, const char *name)
 {
-    if (list->count != 0 && list->count != 2) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_conv2d: %s has %d numbers; two are wanted, for height "
-                     "and width",
-                     name, (int)list->count);
+    tn_dims_list both;
+    if (!tn__nn_take_axes(&both, 2, single, list, least, "nn_conv2d", name))
         return false;
-    }
-    for (int i = 0; i < 2; i++) {
-        to[i] = list->count ? list->dim[i] : single;
-        if (to[i] < least) {
-            tn_error_set(TN_ERR_ARGUMENT,
-                         "nn_conv2d: %s is %" PRId64 "; at least %" PRId64
-                         " is wanted",
-                         name, to[i], least);
-            return false;
-        }
-    }
+    to[0] = both.dim[0];
+    to[1] = both.dim[1];
     return true;
+}
+
+/* The library's own copy of the name; NULL is zeros. False, and an error, for a
+ * name that is none. */
+static bool take_mode(const char **to, const char *name)
+{
+    static const char *const modes[] = {"reflect", "replicate", "circular"};
+    *to = NULL;
+    if (!name || strcmp(name, "zeros") == 0)
+        return true;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(modes[i], name) == 0)
+            return *to = modes[i], true;
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "nn_conv2d: padding_mode \"%s\" is none of zeros, reflect, "
+                 "replicate, circular", name);
+    return false;
 }
 
 static bool configure(conv2d *c, int64_t kernel_size,
@@ -122,9 +110,9 @@ static bool configure(conv2d *c, int64_t kernel_size,
               "stride") ||
         !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||
         !pair(c->dilation, o->dilation ? o->dilation : 1, &o->dilations, 1,
-              "dilation"))
+              "dilation") ||
+        !take_mode(&c->mode, o->padding_mode))
         return false;
-    c->reflect = o->reflect;
     if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_conv2d: padding_same with a stride of %" PRId64

@@ -8,83 +8,90 @@
 typedef struct conv {
     tn_module base;
     tn_tensor *weight, *bias; /* bias may be NULL */
-    int64_t in_channels, out_channels, kernel;
-    tn_nn_conv_options o;     /* with its defaults filled in */
+    int64_t in_channels, out_channels, groups;
+    tn_dims_list kernel, stride, padding, output_padding, dilation;
 } conv;
 
-static tn_tensor *conv1d_forward(tn_module *self, tn_tensor *input)
-{
-    conv *c = (conv *)self;
-    return tn_conv1d(input, c->weight, c->bias, .stride = c->o.stride,
-                     .padding = c->o.padding, .dilation = c->o.dilation,
-                     .groups = c->o.groups);
-}
+#define FORWARD(function, ...)                                                \
+    static tn_tensor *function##_forward(tn_module *self, tn_tensor *input)   \
+    {                                                                         \
+        conv *c = (conv *)self;                                               \
+        return tn_##function(input, c->weight, c->bias,                       \
+                             .strides = c->stride, .paddings = c->padding,    \
+                             .dilations = c->dilation, __VA_ARGS__);          \
+    }
+FORWARD(conv1d, .groups = c->groups)
+FORWARD(conv3d, .groups = c->groups)
+FORWARD(conv_transpose1d, .groups = c->groups,
+        .output_paddings = c->output_padding)
+FORWARD(conv_transpose2d, .groups = c->groups,
+        .output_paddings = c->output_padding)
+FORWARD(conv_transpose3d, .groups = c->groups,
+        .output_paddings = c->output_padding)
 
-static tn_tensor *conv3d_forward(tn_module *self, tn_tensor *input)
+/* ", name=(1, 2)" */
+static size_t add_list(char *text, size_t room, size_t at, const char *name,
+                       const tn_dims_list *list)
 {
-    conv *c = (conv *)self;
-    return tn_conv3d(input, c->weight, c->bias, .stride = c->o.stride,
-                     .padding = c->o.padding, .dilation = c->o.dilation,
-                     .groups = c->o.groups);
-}
-
-static tn_tensor *transpose1d_forward(tn_module *self, tn_tensor *input)
-{
-    conv *c = (conv *)self;
-    return tn_conv_transpose1d(input, c->weight, c->bias,
-                               .stride = c->o.stride, .padding = c->o.padding,
-                               .output_padding = c->o.output_padding,
-                               .dilation = c->o.dilation,
-                               .groups = c->o.groups);
-}
-
-static tn_tensor *transpose2d_forward(tn_module *self, tn_tensor *input)
-{
-    conv *c = (conv *)self;
-    return tn_conv_transpose2d(input, c->weight, c->bias,
-                               .stride = c->o.stride, .padding = c->o.padding,
-                               .output_padding = c->o.output_padding,
-                               .dilation = c->o.dilation,
-                               .groups = c->o.groups);
-}
-
-static tn_tensor *transpose3d_forward(tn_module *self, tn_tensor *input)
-{
-    conv *c = (conv *)self;
-    return tn_conv_transpose3d(input, c->weight, c->bias,
-                               .stride = c->o.stride, .padding = c->o.padding,
-                               .output_padding = c->o.output_padding,
-                               .dilation = c->o.dilation,
-                               .groups = c->o.groups);
+    for (int i = 0; i < list->count && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s%s%" PRId64,
+                               i ? ", " : ", ", i ? "" : name,
+                               i ? "" : "=(", list->dim[i]);
+    return at < room ? at + (size_t)snprintf(text + at, room - at, "%s",
+                                             list->count > 1 ? ")" : ",)")
+                     : at;
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
 {
     const conv *c = (const conv *)self;
-    snprintf(text, room,
-             "%" PRId64 ", %" PRId64 ", kernel_size=%" PRId64
-             ", stride=%" PRId64 ", padding=%" PRId64 ", groups=%" PRId64,
-             c->in_channels, c->out_channels, c->kernel, c->o.stride,
-             c->o.padding, c->o.groups);
+    size_t at = (size_t)snprintf(text, room, "%" PRId64 ", %" PRId64,
+                                 c->in_channels, c->out_channels);
+    at = add_list(text, room, at, "kernel_size", &c->kernel);
+    at = add_list(text, room, at, "stride", &c->stride);
+    at = add_list(text, room, at, "padding", &c->padding);
+    if (at < room && c->groups != 1)
+        snprintf(text + at, room - at, ", groups=%" PRId64, c->groups);
 }
 
-static bool check(const conv *c, const char *name)
+static bool take_options(conv *c, const char *name, int axes,
+                         int64_t kernel_size, const tn_nn_conv_options *o)
 {
-    const tn_nn_conv_options *o = &c->o;
-    if (c->in_channels > 0 && c->out_channels > 0 && c->kernel > 0 &&
-        o->stride > 0 && o->dilation > 0 && o->padding >= 0 &&
-        o->output_padding >= 0 && o->groups > 0 &&
-        c->in_channels % o->groups == 0 && c->out_channels % o->groups == 0)
-        return true;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: in_channels %" PRId64 ", out_channels %" PRId64
-                 ", kernel_size %" PRId64 ", stride %" PRId64
-                 ", padding %" PRId64 ", dilation %" PRId64
-                 ", groups %" PRId64 ": positive numbers are wanted, and "
-                 "channels that divide into the groups",
-                 name, c->in_channels, c->out_channels, c->kernel, o->stride,
-                 o->padding, o->dilation, o->groups);
-    return false;
+    c->groups = o->groups ? o->groups : 1;
+    if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
+        c->in_channels % c->groups || c->out_channels % c->groups) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: %" PRId64 " in_channels and %" PRId64
+                     " out_channels do not divide into %" PRId64 " groups",
+                     name, c->in_channels, c->out_channels, c->groups);
+        return false;
+    }
+    return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
+                            name, "kernel_size") &&
+           tn__nn_take_axes(&c->stride, axes, o->stride ? o->stride : 1,
+                            &o->strides, 1, name, "stride") &&
+           tn__nn_take_axes(&c->padding, axes, o->padding, &o->paddings, 0,
+                            name, "padding") &&
+           tn__nn_take_axes(&c->output_padding, axes, o->output_padding,
+                            &o->output_paddings, 0, name, "output_padding") &&
+           tn__nn_take_axes(&c->dilation, axes, o->dilation ? o->dilation : 1,
+                            &o->dilations, 1, name, "dilation");
+}
+
+static bool make_parameters(conv *c, bool transposed, bool no_bias)
+{
+    tn_dims_list shape =
+        transposed ? tn_dims(c->in_channels, c->out_channels / c->groups)
+                   : tn_dims(c->out_channels, c->in_channels / c->groups);
+    int64_t fan_in = shape.dim[1];
+    for (int i = 0; i < c->kernel.count; i++)
+        fan_in *= shape.dim[shape.count++] = c->kernel.dim[i];
+    c->weight = tn_module_add_parameter(c, "weight",
+                                        tn__nn_init_fan_in(shape, fan_in));
+    if (!no_bias)
+        c->bias = tn_module_add_parameter(
+            c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
+    return c->weight && (c->bias || no_bias);
 }
 
 static tn_module *make(const tn_module_class *type, const char *name,
@@ -92,37 +99,16 @@ static tn_module *make(const tn_module_class *type, const char *name,
                        int64_t out_channels, int64_t kernel_size,
                        const tn_nn_conv_options *options)
 {
+    tn_nn_conv_options o = {.size = sizeof o};
+    tn__nn_take_options(&o, sizeof o, options);
     tn_scope *scope = tn_scope_open();
     conv *c = tn_module_new(type);
-    bool made = false;
     if (c) {
-        c->o.size = sizeof c->o;
-        tn__nn_take_options(&c->o, sizeof c->o, options);
-        c->o.stride = c->o.stride ? c->o.stride : 1;
-        c->o.dilation = c->o.dilation ? c->o.dilation : 1;
-        c->o.groups = c->o.groups ? c->o.groups : 1;
         c->in_channels = in_channels;
         c->out_channels = out_channels;
-        c->kernel = kernel_size;
-        made = check(c, name);
     }
-    if (made) {
-        int64_t g = c->o.groups;
-        tn_dims_list shape = transposed
-                                 ? tn_dims(in_channels, out_channels / g)
-                                 : tn_dims(out_channels, in_channels / g);
-        int64_t fan_in = shape.dim[1];
-        for (int i = 0; i < axes; i++) {
-            shape.dim[shape.count++] = kernel_size;
-            fan_in *= kernel_size;
-        }
-        c->weight = tn_module_add_parameter(
-            c, "weight", tn__nn_init_fan_in(shape, fan_in));
-        if (!c->o.no_bias)
-            c->bias = tn_module_add_parameter(
-                c, "bias", tn__nn_init_fan_in(tn_dims(out_channels), fan_in));
-        made = c->weight && (c->bias || c->o.no_bias);
-    }
+    bool made = c && take_options(c, name, axes, kernel_size, &o) &&
+                make_parameters(c, transposed, o.no_bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
@@ -138,7 +124,7 @@ static tn_module *make(const tn_module_class *type, const char *name,
                     out_channels, kernel_size, options);                      \
     }
 CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
-CONV(conv_transpose1d, "ConvTranspose1d", 1, true, transpose1d_forward)
-CONV(conv_transpose2d, "ConvTranspose2d", 2, true, transpose2d_forward)
+CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)
+CONV(conv_transpose2d, "ConvTranspose2d", 2, true, conv_transpose2d_forward)
 CONV(conv3d, "Conv3d", 3, false, conv3d_forward)
-CONV(conv_transpose3d, "ConvTranspose3d", 3, true, transpose3d_forward)
+CONV(conv_transpose3d, "ConvTranspose3d", 3, true, conv_transpose3d_forward)

@@ -1,6 +1,7 @@
 /* init.c: initial values of parameters, as PyTorch's reset_parameters. */
 #include "init.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <tenon/autograd.h>
@@ -41,4 +42,28 @@ void tn__nn_take_options(void *own, size_t own_size, const void *theirs)
     size_t size;
     memcpy(&size, theirs, sizeof size);
     memcpy(own, theirs, size < own_size ? size : own_size);
+}
+
+bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
+                      const tn_dims_list *list, int64_t least,
+                      const char *layer, const char *option)
+{
+    if (list->count != 0 && list->count != axes) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: %s has %d numbers; one is wanted for each of %d axes",
+                     layer, option, (int)list->count, axes);
+        return false;
+    }
+    to->count = axes;
+    for (int i = 0; i < axes; i++) {
+        to->dim[i] = list->count ? list->dim[i] : single;
+        if (to->dim[i] < least) {
+            tn_error_set(TN_ERR_ARGUMENT,
+                         "%s: %s is %" PRId64 "; at least %" PRId64
+                         " is wanted",
+                         layer, option, to->dim[i], least);
+            return false;
+        }
+    }
+    return true;
 }

@@ -20,4 +20,11 @@ bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
  * is own_size bytes; theirs begins with its size. */
 void tn__nn_take_options(void *own, size_t own_size, const void *theirs);
 
+/* One number for each of so many axes: those of list, or single where it is
+ * empty. False, and an error that names the layer and the option, where there
+ * are others, or less than least. */
+bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
+                      const tn_dims_list *list, int64_t least,
+                      const char *layer, const char *option);
+
 #endif

@@ -68,7 +68,7 @@ PLAIN(flatten)
 static tn_module *make_gelu(const json_t *args)
 {
     const char *approximate = text(args, "approximate");
-    return approximate && strcmp(approximate, "none") != 0 ? NULL
+    return approximate && strcmp(approximate, "tanh") == 0 ? tn_nn_gelu_tanh()
                                                            : tn_nn_gelu();
 }
 
@@ -168,12 +168,9 @@ static tn_dims_list list_only(const json_t *args, const char *name)
 
 static tn_module *make_conv2d(const json_t *args)
 {
-    const char *rule = text(args, "padding"), *mode = text(args,
-                                                           "padding_mode");
+    const char *rule = text(args, "padding");
     bool same = rule && strcmp(rule, "same") == 0;
-    bool reflect = mode && strcmp(mode, "reflect") == 0;
-    if ((rule && !same && strcmp(rule, "valid") != 0) ||
-        (mode && !reflect && strcmp(mode, "zeros") != 0))
+    if (rule && !same && strcmp(rule, "valid") != 0)
         return NULL;
     return tn_nn_conv2d(
         whole(args, "in_channels", 0), whole(args, "out_channels", 0),
@@ -186,13 +183,13 @@ static tn_module *make_conv2d(const json_t *args)
         .paddings = list_only(args, "padding"),
         .dilations = list_only(args, "dilation"),
         .no_bias = !truth(args, "bias", true), .padding_same = same,
-        .reflect = reflect);
+        .padding_mode = text(args, "padding_mode"));
 }
 
 #define CONV(function)                                                        \
     static tn_module *make_##function(const json_t *args)                     \
     {                                                                         \
-        if (!plain_padding(args) || is_list(args, "kernel_size"))             \
+        if (!plain_padding(args))                                             \
             return NULL;                                                      \
         return tn_nn_##function(                                              \
             whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
@@ -202,6 +199,11 @@ static tn_module *make_conv2d(const json_t *args)
             .dilation = whole(args, "dilation", 0),                           \
             .groups = whole(args, "groups", 0),                               \
             .output_padding = whole(args, "output_padding", 0),               \
+            .kernel_sizes = list_only(args, "kernel_size"),                   \
+            .strides = list_only(args, "stride"),                             \
+            .paddings = list_only(args, "padding"),                           \
+            .dilations = list_only(args, "dilation"),                         \
+            .output_paddings = list_only(args, "output_padding"),             \
             .no_bias = !truth(args, "bias", true));                           \
     }
 CONV(conv1d)
