@@ -312,16 +312,16 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
 /* ---- QR ------------------------------------------------------------------------ */
 
 /* a becomes R above its diagonal; b, ones on the diagonal, Q's first columns. */
-static tn_status qr(tn__job *j, int64_t at)
+static void qr(tn__job *j, int64_t at)
 {
-    int m = j->a.rows, k = tn__staged_least(&j->a);
+    int m = j->a.rows;
+    bool single = j->a.single;
     void *a = tn__staged_at(&j->a, at);
-    tn_status status =
-        tn__qr(j->lapack, j->a.single, m, j->a.columns, a, j->extra);
-    if (status < 0 || j->b.columns == 0)
-        return status;
-    return tn__reflect(j->lapack, j->a.single, m, k, a, m, j->extra,
-                       j->b.columns, tn__staged_at(&j->b, at), m, true);
+    tn__qr(j->lapack, single, m, j->a.columns, a, j->extra, j->work);
+    if (j->b.columns)
+        tn__reflect(j->lapack, single, m, tn__staged_least(&j->a), a, m,
+                    j->extra, j->b.columns, tn__staged_at(&j->b, at), m, true,
+                    j->work);
 }
 
 tn_status tn__run_linalg_qr(tn__call *call)
@@ -334,7 +334,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
                         "reduced, complete, r", mode);
     tn__job j;
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);
-    int m = j.a.rows, k = tn__staged_least(&j.a);
+    int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
     int columns = none ? 0 : reduced ? k : m;
     if (status >= 0)
         status = tn__stage_new(&j.b, &j.a, m, columns);
@@ -342,8 +342,11 @@ tn_status tn__run_linalg_qr(tn__call *call)
         tn__staged_eye(&j.b);
     if (status >= 0 && k)
         status = tn__job_room(&j.extra, &j, k);
+    if (status >= 0 && k)
+        status = tn__job_room(&j.work, &j,
+                              tn__reflect_room(m, m > n ? m : n));
     for (int64_t at = 0; at < j.a.batch && status >= 0 && k; at++)
-        status = qr(&j, at);
+        qr(&j, at);
     if (status >= 0) {
         tn__staged_clear(&j.a, true);
         status = none ? tn__give(call, tn__tensor_new(

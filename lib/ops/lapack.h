@@ -87,15 +87,17 @@ void tn__solve_right(const tn__lapack *lapack, bool single,
 int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
+/* Numbers of room for the two below. */
+int64_t tn__reflect_room(int m, int columns);
 /* As LAPACK's geqrf, in place of a's m rows and n columns without gaps. */
-tn_status tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
-                 void *tau);
+void tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
+            void *tau, void *room);
 /* Q c in the place of c, of m rows, for the product Q of `count` reflections as
  * geqrf leaves them in a. from_unit: c is the first columns of the identity,
  * Q itself is wanted. */
-tn_status tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
-                      const void *a, int lda, const void *tau, int columns,
-                      void *c, int ldc, bool from_unit);
+void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
+                 const void *a, int lda, const void *tau, int columns, void *c,
+                 int ldc, bool from_unit, void *room);
 
 /* c = alpha op(a) op(b) + beta c: of BLAS, but for one call of both types. */
 static inline void tn__gemm(const tn__lapack *lapack, bool single,

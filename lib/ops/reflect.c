@@ -4,7 +4,6 @@
  * are products by BLAS. LAPACK's own take the last 128 columns one by one, and
  * OpenBLAS 0.3.21 is slow in what they call for the others: Q of 256 x 256 took
  * 0.71 ms. */
-#include <base/memory.h>
 #include <ops/lapack.h>
 
 enum { BLOCK = 16 };
@@ -20,23 +19,25 @@ typedef struct work {
     const tn__lapack *lapack;
     bool single;
     size_t element;
-    char *v, *t, *dots, *w, *tw; /* owned by v */
+    char *v, *t, *dots, *w, *tw; /* lent */
 } work;
 
-static tn_status begin(work *k, const tn__lapack *lapack, bool single, int m,
-                       int columns)
+int64_t tn__reflect_room(int m, int columns)
 {
-    *k = (work){.lapack = lapack, .single = single,
-                .element = single ? sizeof(float) : sizeof(double)};
-    size_t line = BLOCK * k->element, wide = (size_t)columns + 1;
-    k->v = tn__alloc(((size_t)m + 2 * BLOCK + 2 * wide) * line);
-    if (!k->v)
-        return TN_ERR_MEMORY;
-    k->t = k->v + (size_t)m * line;
-    k->dots = k->t + BLOCK * line;
-    k->w = k->dots + BLOCK * line;
-    k->tw = k->w + wide * line;
-    return TN_OK;
+    return BLOCK * ((int64_t)m + 2 * BLOCK + 2 * ((int64_t)columns + 1));
+}
+
+static work begin(const tn__lapack *lapack, bool single, int m, int columns,
+                  void *room)
+{
+    work k = {.lapack = lapack, .single = single,
+              .element = single ? sizeof(float) : sizeof(double), .v = room};
+    size_t line = BLOCK * k.element;
+    k.t = k.v + (size_t)m * line;
+    k.dots = k.t + BLOCK * line;
+    k.w = k.dots + BLOCK * line;
+    k.tw = k.w + ((size_t)columns + 1) * line;
+    return k;
 }
 
 static double get(const work *k, const void *list, int i)
@@ -68,17 +69,17 @@ static void form(const work *k, int m, int count, const void *a, int lda,
     }
     tn__gemm(k->lapack, k->single, "T", "N", count, count, m, 1, k->v, m, k->v,
              m, 0, k->dots, BLOCK);
+    double t[BLOCK][BLOCK] = {{0}}; /* by columns */
     for (int j = 0; j < count; j++) {
         double by = get(k, tau, j);
-        set(k, k->t, j * BLOCK + j, by);
-        for (int i = 0; i < count; i++) {
-            double sum = 0;
-            for (int p = i; p < j; p++)
-                sum += get(k, k->t, p * BLOCK + i) *
-                       get(k, k->dots, j * BLOCK + p);
-            if (i != j)
-                set(k, k->t, j * BLOCK + i, i < j ? -by * sum : 0);
+        for (int p = 0; p < j; p++) {
+            double dot = -by * get(k, k->dots, j * BLOCK + p);
+            for (int i = 0; i <= p; i++)
+                t[j][i] += t[p][i] * dot;
         }
+        t[j][j] = by;
+        for (int i = 0; i < count; i++)
+            set(k, k->t, j * BLOCK + i, t[j][i]);
     }
 }
 
@@ -105,14 +106,13 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-tn_status tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
-                      const void *a, int lda, const void *tau, int columns,
-                      void *c, int ldc, bool from_unit)
+void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
+                 const void *a, int lda, const void *tau, int columns, void *c,
+                 int ldc, bool from_unit, void *room)
 {
-    work k;
-    tn_status status = begin(&k, lapack, single, m, columns);
+    const work k = begin(lapack, single, m, columns, room);
     int block = width_of(count), last = (count + block - 1) / block - 1;
-    for (int i = last; i >= 0 && status >= 0; i--) {
+    for (int i = last; i >= 0; i--) {
         int first = i * block, rows = m - first;
         int width = least(block, count - first);
         /* columns of 1 that no reflection has met yet stay as they are */
@@ -122,22 +122,19 @@ tn_status tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
         apply(&k, "N", rows, width, columns - skip,
               at(&k, c, ldc, first, skip), ldc);
     }
-    tn__free(k.v);
-    return status;
 }
 
-tn_status tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
-                 void *tau)
+void tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
+            void *tau, void *room)
 {
-    work k;
-    int count = least(m, n), block = width_of(count), room = BLOCK, info = 0;
-    tn_status status = begin(&k, lapack, single, m, n);
-    for (int first = 0; first < count && status >= 0; first += block) {
+    const work k = begin(lapack, single, m, n, room);
+    int count = least(m, n), block = width_of(count), panel = BLOCK, info = 0;
+    for (int first = 0; first < count; first += block) {
         int width = least(block, count - first), rows = m - first;
         int rest = n - first - width;
         void *corner = at(&k, a, m, first, first);
         void *by = at(&k, tau, 1, first, 0);
-        lapack->geqrf[single](&rows, &width, corner, &m, by, k.tw, &room,
+        lapack->geqrf[single](&rows, &width, corner, &m, by, k.tw, &panel,
                               &info);
         if (rest == 0)
             break;
@@ -145,6 +142,4 @@ tn_status tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
         apply(&k, "T", rows, width, rest, at(&k, a, m, first, first + width),
               m);
     }
-    tn__free(k.v);
-    return status;
 }

@@ -260,6 +260,30 @@ static void check_reflections(void)
     }
 }
 
+/* Of either triangle, and of numbers whose squares are none. */
+static void check_eigenvectors(void)
+{
+    static const int64_t sizes[] = {1, 2, 17, 40};
+    static const double sizes_of[] = {1, 1e-160, 1e160};
+    for (int k = 0; k < 24; k++) {
+        int64_t n = sizes[k % 4];
+        double by = sizes_of[k / 4 % 3];
+        bool upper = k >= 12;
+        tn_tensor *v, *x = tn_randn(tn_dims(2, n, n), .dtype = TN_F64);
+        tn_tensor *a = tn_add(x, tn_transpose(x, 1, 2));
+        tn_tensor *half = upper ? tn_triu(a) : tn_tril(a);
+        tn_tensor *w = tn_linalg_eigh(tn_mul_scalar(half, tn_num(by)), &v,
+                                      .UPLO = upper ? "U" : "L");
+        w = tn_mul_scalar(w, tn_num(1 / by));
+        tn_tensor *one = tn_eye(n, .dtype = TN_F64);
+        double far = distance(tn_matmul(a, v), tn_mul(v, tn_unsqueeze(w, 1)));
+        double off = distance(tn_matmul(tn_transpose(v, 1, 2), v), one);
+        ok(far < 1e-13 && off < 1e-14,
+           "%d eigenvectors, %s triangle, times %g (%g, %g)", (int)n,
+           upper ? "upper" : "lower", by, far, off);
+    }
+}
+
 /* e^(t J) for J = [[0, -1], [1, 0]] turns by t; the matrices of a batch are
  * scaled each by its own norm. */
 static void check_exponential(void)
@@ -288,6 +312,7 @@ int main(void)
     plan_later();
     check_elimination();
     check_reflections();
+    check_eigenvectors();
     check_exponential();
     check_least_squares();
     check_triangles();
