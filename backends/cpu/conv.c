@@ -51,7 +51,7 @@ typedef struct convolution {
     const char *bias;
     int64_t bias_stride;
     bool by_pixels; /* vectors are */
-    int64_t panel;  /* channels: two vectors; by pixels, two */
+    int64_t panel;  /* channels: two vectors; by pixels, four */
     int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
     int64_t class_count, tasks;
     pixel_class class[MAX_CLASSES];
@@ -359,9 +359,9 @@ static tn_status run_images(const tn_conv_args *args,
         c.bias_stride = args->bias.stride[0];
     }
     c.by_pixels = conv_by_pixels(c.to_channels, routines);
-    int64_t lanes = c.by_pixels ? 1 : routines->lanes;
-    c.panel = 2 * lanes;
-    c.width = conv_round_up(c.to_channels, lanes);
+    c.panel = c.by_pixels ? 4 : 2 * routines->lanes;
+    c.width = c.by_pixels ? c.to_channels
+                          : conv_round_up(c.to_channels, routines->lanes);
     cut(&c);
 
     int64_t room = 0;

@@ -103,8 +103,8 @@ typedef struct tn_cpu_conv_routines {
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int add);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
-     * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for q <
-     * count, a multiple of strip. */
+     * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for v <
+     * vectors, at most 4, and q < count, a multiple of strip. */
     void (*slide)(int64_t count, int64_t vectors, int64_t depth, const void *x,
                   const int64_t *at, const void *w, void *sums, int64_t next,
                   const void *bias, int64_t bias_step);
