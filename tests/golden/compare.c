@@ -328,3 +328,36 @@ bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
     free(exact);
     return near;
 }
+
+bool golden_is_narrow(const tn_tensor *x)
+{
+    return tn_dtype_is_floating(tn_tensor_dtype(x)) &&
+           tn_tensor_dtype(x) != TN_F64;
+}
+
+tn_tensor *golden_widened(tn_tensor *x)
+{
+    return golden_is_narrow(x) ? tn_to_dtype(tn_detach(x), TN_F64) : x;
+}
+
+tn_tensor *golden_nudged(tn_tensor *x)
+{
+    static uint64_t state = 1;
+    if (!golden_is_narrow(x))
+        return x;
+    tn_dtype dtype = tn_tensor_dtype(x);
+    double by = ldexp(1, dtype == TN_F16 ? -11 : dtype == TN_BF16 ? -8 : -24);
+    double *value = values(tn_detach(x), TN_F64);
+    if (!value)
+        return NULL;
+    for (int64_t i = 0; i < tn_tensor_numel(x); i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        value[i] *= state >> 63 ? 1 + by : 1 - by;
+    }
+    tn_dims_list shape = {tn_tensor_ndim(x), {0}};
+    for (int d = 0; d < shape.count; d++)
+        shape.dim[d] = tn_tensor_shape(x)[d];
+    tn_tensor *out = tn_tensor_from_array(value, TN_F64, shape);
+    free(value);
+    return out;
+}

@@ -76,6 +76,14 @@ tolerance tolerance_for(const char *op, tn_dtype dtype);
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room);
+/* Of a floating dtype with fewer digits than float64? */
+bool golden_is_narrow(const tn_tensor *x);
+/* x in float64 where it is narrow. */
+tn_tensor *golden_widened(tn_tensor *x);
+/* The same, each element up or down by what rounding it would have moved it at
+ * most: anew at each call, of which GOLDEN_NUDGES tell how much that matters. */
+tn_tensor *golden_nudged(tn_tensor *x);
+enum { GOLDEN_NUDGES = 3 };
 /* The greatest magnitude of x's finite elements. */
 double golden_greatest(tn_tensor *x);
 /* Is got, of a narrower type, the float64 result rounded, to two steps? */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUDGES = 3 };
-
 /* ---- one sample ------------------------------------------------------------ */
 
 static void mark_gradients(const sample *s)
@@ -230,44 +228,6 @@ static int call_sample(sample *s, const char *name, tn_tensor **out,
     return call_row(s, name, out, text, room);
 }
 
-static bool is_narrow(const tn_tensor *x)
-{
-    return tn_dtype_is_floating(tn_tensor_dtype(x)) &&
-           tn_tensor_dtype(x) != TN_F64;
-}
-
-static tn_tensor *widened(tn_tensor *x)
-{
-    return is_narrow(x) ? tn_to_dtype(x, TN_F64) : x;
-}
-
-/* widened, each element up or down by what rounding it would have moved it at
- * most: anew at each call. */
-static tn_tensor *nudged(tn_tensor *x)
-{
-    static uint64_t state = 1;
-    if (!is_narrow(x))
-        return x;
-    tn_dtype dtype = tn_tensor_dtype(x);
-    double by = ldexp(1, dtype == TN_F16 ? -11 : dtype == TN_BF16 ? -8 : -24);
-    int64_t count = tn_tensor_numel(x);
-    size_t bytes = (size_t)count * sizeof(double);
-    double *value = malloc(bytes + 1);
-    tn_tensor *out = NULL;
-    if (value && tn_tensor_to_array(tn_to_dtype(x, TN_F64), value, bytes) >= 0) {
-        for (int64_t i = 0; i < count; i++) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            value[i] *= state >> 63 ? 1 + by : 1 - by;
-        }
-        tn_dims_list shape = {tn_tensor_ndim(x), {0}};
-        for (int d = 0; d < shape.count; d++)
-            shape.dim[d] = tn_tensor_shape(x)[d];
-        out = tn_tensor_from_array(value, TN_F64, shape);
-    }
-    free(value);
-    return out;
-}
-
 /* A sample's results and, on its inputs, gradients. */
 typedef struct answer {
     sample of;
@@ -293,9 +253,9 @@ static bool answer_to(const sample *s, const char *name,
 
 /* Output i, or the gradient by input i, of each answer but the first two. */
 static void others_of(const answer *a, bool gradient, size_t i,
-                      tn_tensor *other[NUDGES])
+                      tn_tensor *other[GOLDEN_NUDGES])
 {
-    for (int k = 0; k < NUDGES; k++)
+    for (int k = 0; k < GOLDEN_NUDGES; k++)
         other[k] = a[2 + k].count <= 0 ? NULL
                    : gradient          ? tn_tensor_grad(a[2 + k].of.tensor[i])
                                        : a[2 + k].out[i];
@@ -306,7 +266,7 @@ static bool check_beside(const sample *s, const char *name, const answer *a,
 {
     const json_t *outs = json_object_get(s->json, "outs"), *entry;
     const json_t *grads = json_object_get(s->json, "grads");
-    tn_tensor *other[NUDGES];
+    tn_tensor *other[GOLDEN_NUDGES];
     double greatest = 0;
     for (int i = 0; i < s->count; i++)
         if (tn_dtype_is_floating(tn_tensor_dtype(s->tensor[i])))
@@ -320,7 +280,7 @@ static bool check_beside(const sample *s, const char *name, const answer *a,
               golden_beside(name, got,
                             tn_safetensors_tensor(s->file,
                                                   json_string_value(entry)),
-                            a[1].out[i], other, NUDGES, greatest, text, room)))
+                            a[1].out[i], other, GOLDEN_NUDGES, greatest, text, room)))
             return false;
     }
     json_array_foreach(grads, i, entry) {
@@ -334,7 +294,7 @@ static bool check_beside(const sample *s, const char *name, const answer *a,
                                                         a[0].out[0]),
                           text, room) &&
             !golden_beside(name, got, want,
-                           tn_tensor_grad(a[1].of.tensor[at]), other, NUDGES,
+                           tn_tensor_grad(a[1].of.tensor[at]), other, GOLDEN_NUDGES,
                            greatest, text, room))
             return false;
     }
@@ -347,12 +307,12 @@ static bool check_beside(const sample *s, const char *name, const answer *a,
 static bool check_by_float64(const sample *s, const char *name, char *text,
                              size_t room)
 {
-    answer *a = calloc(2 + NUDGES, sizeof *a);
+    answer *a = calloc(2 + GOLDEN_NUDGES, sizeof *a);
     bool fine = a && answer_to(s, name, NULL, &a[0], text, room) &&
-                answer_to(s, name, widened, &a[1], text, room) &&
+                answer_to(s, name, golden_widened, &a[1], text, room) &&
                 a[1].count == a[0].count;
-    for (int k = 0; fine && k < NUDGES; k++)
-        if (!answer_to(s, name, nudged, &a[2 + k], text, room)) {
+    for (int k = 0; fine && k < GOLDEN_NUDGES; k++)
+        if (!answer_to(s, name, golden_nudged, &a[2 + k], text, room)) {
             a[2 + k].count = 0; /* no longer in the operator's range */
             tn_error_clear();
         }
@@ -378,7 +338,7 @@ static ending run_sample(tn_safetensors *file, const json_t *json,
         return PASSED;
     bool narrow = false;
     for (int i = 0; i < s.count; i++)
-        narrow = narrow || is_narrow(s.tensor[i]);
+        narrow = narrow || golden_is_narrow(s.tensor[i]);
     if (!narrow ||
         count < (int)json_array_size(json_object_get(json, "outs")))
         return FAILED;
