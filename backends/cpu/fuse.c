@@ -6,7 +6,7 @@
 
 #include "compile.h"
 
-enum { MORE = UINT32_MAX }; /* readers than one */
+#define MORE UINT32_MAX /* readers than one */
 
 /* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
  * not of arithmetic. */
