@@ -422,6 +422,8 @@ static tn_tensor *four_terms(tn_tensor *const power[4], int first,
  * (1973). */
 static tn_tensor *series(tn_tensor *a)
 {
+    if (!a)
+        return NULL;
     tn_tensor *a2 = tn_matmul(a, a), *a3 = tn_matmul(a2, a);
     tn_tensor *a4 = tn_matmul(a2, a2), *sum = a4;
     tn_tensor *const power[] = {

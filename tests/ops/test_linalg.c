@@ -1,5 +1,6 @@
 /* Linear algebra: host runs are counted and refused, matrices that cannot be
  * factored are told, and what the golden samples do not hold. */
+#include <base/memory.h>
 #include <float.h>
 #include <math.h>
 #include <tap.h>
@@ -307,9 +308,61 @@ static void check_exponential(void)
     }
 }
 
+static tn_tensor *one_of_each(tn_tensor *a)
+{
+    tn_tensor *out[3], *v, *x = tn_linalg_solve(a, a);
+    x = tn_add(x, tn_linalg_qr(a, &v));
+    tn_linalg_eigh(a, &v);
+    x = tn_add(x, v);
+    x = tn_add(x, tn_linalg_svd(a, &out[0], &out[1]));
+    x = tn_add(x, tn_linalg_lu_factor(a, &v));
+    x = tn_add(x, tn_linalg_solve_triangular(a, a, .upper = true));
+    x = tn_add(x, tn_linalg_lstsq(a, a, &out[0], &out[1], &out[2]));
+    return tn_add(x, tn_linalg_matrix_exp(a));
+}
+
+/* Every allocation fails in turn, of `count` that a run makes: how often that
+ * was an error, or -1 if one was not told. */
+static int fail_each(tn_tensor *a, int64_t count)
+{
+    int failures = 0, untold = 0;
+    for (int64_t n = 1; n <= count; n++) {
+        tn_scope *scope = tn_scope_open();
+        tn__memory_fail_at(n);
+        bool done = one_of_each(a) != NULL;
+        tn__memory_fail_at(0);
+        failures += !done;
+        untold += !done && tn_error_code() != TN_ERR_MEMORY;
+        tn_error_clear();
+        tn_scope_close(scope);
+    }
+    return untold ? -1 : failures;
+}
+
+static void check_memory(void)
+{
+    tn_tensor *a = tn_add(tn_rand(tn_dims(2, 20, 20)),
+                          tn_mul_scalar(tn_eye(20), tn_num(20)));
+    int64_t count = 0, live = 0;
+    for (int k = 0; k < 2; k++) {
+        tn_scope *warm = tn_scope_open();
+        count = -tn__memory_count();
+        one_of_each(a);
+        count += tn__memory_count();
+        tn_scope_close(warm);
+    }
+    int first = fail_each(a, count);
+    live = tn__memory_live();
+    int second = fail_each(a, count);
+    ok(first > 10 && second > 10, "%d of %d failing allocations are errors",
+       first, (int)count);
+    is_int(tn__memory_live(), live, "and nothing is left behind");
+}
+
 int main(void)
 {
     plan_later();
+    check_memory();
     check_elimination();
     check_reflections();
     check_eigenvectors();
