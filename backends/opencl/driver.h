@@ -14,6 +14,7 @@
     X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer)           \
     X(EnqueueReadBufferRect) X(EnqueueWriteBufferRect)                        \
     X(EnqueueCopyBufferRect) X(EnqueueFillBuffer)                             \
+    X(EnqueueMapBuffer) X(EnqueueUnmapMemObject)                              \
     X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList)                \
     X(GetEventInfo) X(ReleaseEvent)                                           \
     X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram)     \

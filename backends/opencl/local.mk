@@ -11,6 +11,7 @@ tn_opencl_la_SOURCES = \
 	backends/opencl/driver.c backends/opencl/driver.h \
 	backends/opencl/device.c \
 	backends/opencl/memory.c \
+	backends/opencl/host.c \
 	backends/opencl/queue.c \
 	backends/opencl/compile.c \
 	backends/opencl/launch.c \

@@ -42,6 +42,8 @@ typedef struct tn_opencl_kernel {
     cl_kernel kernel;   /* owned */
 } tn_opencl_kernel;
 
+typedef struct tn_opencl_mapped tn_opencl_mapped; /* host.c */
+
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
     cl_context context;
@@ -65,6 +67,7 @@ struct tn_plugin_device {
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: open addressing by key, room of them */
     size_t kernel_count, kernel_room;
+    tn_opencl_mapped *mapped; /* owned: memory of the host that is lent */
 };
 
 struct tn_buffer {
@@ -169,6 +172,11 @@ tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                   tn_buffer **buffer);
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *copy);
+
+/* host.c */
+tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
+                                void **memory);
+void tn__opencl_host_free(tn_plugin_device *device, void *memory);
 
 /* queue.c */
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **queue);

@@ -38,6 +38,9 @@ IN_DEFAULT_STATE(device_open, (uint32_t i, tn_plugin_device **device),
 IN_DEFAULT_STATE(buffer_alloc,
                  (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
                  (device, bytes, out))
+IN_DEFAULT_STATE(host_alloc,
+                 (tn_plugin_device *device, uint64_t bytes, void **memory),
+                 (device, bytes, memory))
 IN_DEFAULT_STATE(queue_sync, (tn_queue *queue, tn_fault *fault),
                  (queue, fault))
 IN_DEFAULT_STATE(copy, (tn_queue *queue, const tn_copy_args *args),
@@ -57,6 +60,13 @@ IN_DEFAULT_STATE(event_record, (tn_queue *queue, tn_event *event),
                  (queue, event))
 IN_DEFAULT_STATE(queue_wait, (tn_queue *queue, tn_event *event),
                  (queue, event))
+
+static void host_free(tn_plugin_device *device, void *memory)
+{
+    fenv_t before = default_state();
+    tn__opencl_host_free(device, memory);
+    fesetenv(&before);
+}
 
 static void queue_close(tn_queue *queue)
 {
@@ -95,6 +105,8 @@ static const tn_plugin plugin = {
     .event_record = event_record,
     .event_query = tn__opencl_event_query,
     .queue_wait = queue_wait,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
 };
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)

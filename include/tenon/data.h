@@ -178,11 +178,11 @@ typedef struct tn_loader_options {
     bool drop_uneven;       /* all have as many by leaving out the last ones;
                                else by having the first ones again */
     tn_device *device;      /* batches come to this device: tn_to of each field.
-                               With workers, and a device that can (CUDA), they
-                               are copied while it works on the batch before,
-                               from page-locked memory; a field that is kept
-                               stays as it is. NULL: they stay where they are
-                               made */
+                               With workers, and a device that can (CUDA,
+                               OpenCL), they are copied while it works on the
+                               batch before, from page-locked memory; a field
+                               that is kept stays as it is. NULL: they stay
+                               where they are made */
 } tn_loader_options;
 
 /* Keeps set. NULL: TN_ERR_ARGUMENT for options that contradict each other or

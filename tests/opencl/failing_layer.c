@@ -61,6 +61,11 @@ MAKES(cl_mem, CreateBuffer,
       (cl_context context, cl_mem_flags flags, size_t bytes, void *host,
        cl_int *out),
       (context, flags, bytes, host, out))
+MAKES(void *, EnqueueMapBuffer,
+      (cl_command_queue queue, cl_mem memory, cl_bool wait, cl_map_flags flags,
+       size_t offset, size_t bytes, cl_uint count, const cl_event *events,
+       cl_event *event, cl_int *out),
+      (queue, memory, wait, flags, offset, bytes, count, events, event, out))
 MAKES(cl_program, CreateProgramWithBinary,
       (cl_context context, cl_uint count, const cl_device_id *devices,
        const size_t *bytes, const unsigned char **binaries, cl_int *states,
@@ -95,6 +100,7 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries,
     table.clEnqueueNDRangeKernel = failing_EnqueueNDRangeKernel;
     table.clCreateContext = failing_CreateContext;
     table.clCreateBuffer = failing_CreateBuffer;
+    table.clEnqueueMapBuffer = failing_EnqueueMapBuffer;
     table.clCreateProgramWithBinary = failing_CreateProgramWithBinary;
     *out_entries = sizeof table / sizeof table.clGetPlatformIDs;
     *out_table = &table;

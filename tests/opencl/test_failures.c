@@ -96,6 +96,27 @@ static void print_memory(void)
     printf("; then %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
 }
 
+/* Batches need memory of the host that the driver maps. */
+static void print_batches(void)
+{
+    tn_tensor *x = tn_arange(0.0, 24.0, 1.0);
+    ready();
+    tn_loader *loader = tn_loader_new(
+        tn_dataset_from_tensors(tn_reshape(x, tn_dims(8, 3)), NULL),
+        .batch_size = 2, .workers = 1, .device = tn_device_open("opencl"));
+    fail_from_now_on();
+    int batches = 0;
+    TN_EACH_BATCH(batch, loader)
+        batches++;
+    printf("%d: ", batches);
+    print_error();
+    fail_no_more();
+    double sum = 0;
+    TN_EACH_BATCH(batch, loader)
+        sum += tn_item(tn_sum(batch.x));
+    printf("; then %.0f", sum);
+}
+
 static void print_compiled(void)
 {
     fail_from_now_on();
@@ -122,6 +143,21 @@ static void test_opening(void)
     ok(strstr(text, "device_open: opencl: ") &&
            strstr(text, ": clCreateContext: CL_OUT_OF_HOST_MEMORY"),
        "a device that gives no context: %s", text);
+}
+
+static void test_batches(void)
+{
+    static const char *const what[][2] = {
+        {"clCreateBuffer -4", "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+        {"clEnqueueMapBuffer -12", "CL_MAP_FAILURE"},
+    };
+    for (int i = 0; i < 2; i++) {
+        const char *text = scene(what[i][0], print_batches);
+        ok(strncmp(text, "0: ", 3) == 0 && strstr(text, what[i][1]) &&
+               strstr(text, "; then 276"),
+           "a batch that finds no memory is an error, and the next epoch comes: "
+           "%s", text);
+    }
 }
 
 static void test_work(void)
@@ -196,6 +232,7 @@ int main(void)
         bail_out("mkdtemp");
     test_opening();
     test_work();
+    test_batches();
     setenv("TENON_CACHE_DIR", scratch, 1);
     test_binaries();
     snprintf(command, sizeof command, "rm -rf '%s'", scratch);

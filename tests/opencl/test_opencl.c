@@ -252,6 +252,40 @@ static void print_memory(void)
     printf("|%.0f", tn_item(tn_sum(tn_ones(tn_dims(3)))));
 }
 
+/* Two epochs; one field of each batch is kept. */
+static double sum_of_batches(tn_device *device)
+{
+    double sum = 0;
+    tn_tensor *x = tn_reshape(tn_arange(0.0, 4000.0, 1.0), tn_dims(40, 100));
+    tn_tensor *y = tn_arange(0.0, 40.0, 1.0);
+    tn_loader *loader =
+        tn_loader_new(tn_dataset_from_tensors(x, y), .batch_size = 7,
+                      .shuffle = true, .seed = 3, .workers = 2,
+                      .device = device);
+    tn_tensor *kept[12];
+    int count = 0;
+    for (int epoch = 0; epoch < 2; epoch++)
+        TN_EACH_BATCH(batch, loader) {
+            sum = 0.5 * sum + tn_item(tn_sum(tn_sin(batch.x)));
+            kept[count] = tn_keep(batch.y);
+            count++;
+        }
+    for (int i = 0; i < count; i++) {
+        sum = 0.5 * sum + tn_item(tn_sum(kept[i]));
+        tn_drop(kept[i]);
+    }
+    tn_drop(loader);
+    return tn_error() ? -1 : sum;
+}
+
+static void print_batches(void)
+{
+    double want = sum_of_batches(tn_device_open("cpu"));
+    double got = sum_of_batches(tn_device_open("opencl"));
+    printf("%s: %.9g %.9g %s", want == got ? "the same" : "other", want, got,
+           tn_error() ? tn_error() : "");
+}
+
 static void test_failures(void)
 {
     is_str(in_child(print_fault),
@@ -267,6 +301,9 @@ static void test_failures(void)
     ok(strstr(in_child(print_fault), "at once|embedding: "),
        "TENON_OPENCL_BLOCKING=1 tells it at once: %s", in_child(print_fault));
     unsetenv("TENON_OPENCL_BLOCKING");
+    const char *batches = in_child(print_batches);
+    ok(strncmp(batches, "the same: ", 10) == 0,
+       "batches that come by memory which the driver maps: %s", batches);
     is_str(in_child(print_memory),
            "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
            "liv|3",
