@@ -3,10 +3,10 @@
  * Values become unsigned keys in the order asked for (NaN greatest, -0 as +0,
  * all bits flipped for a descending order), each with its position: in one
  * word where both have 32 bits. Positions break ties, which is what stable
- * means. Wide keys of many numbers that lie close together count from the least.
- * Many items are sorted by the digits of their keys, few by merging; where only
- * the first few of the order are wanted, a heap of them is enough, and one alone
- * is looked for by its digits. */
+ * means. Wide keys of many numbers that lie close together count from the
+ * least. Many items are sorted by the digits of their keys, few by merging;
+ * where only the first few of the order are wanted, a heap of them is enough,
+ * and one alone is looked for by its digits. */
 #include <stdlib.h>
 #include <string.h>
 
