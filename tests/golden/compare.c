@@ -279,8 +279,9 @@ double golden_greatest(tn_tensor *x)
  * is then some steps of the greatest element that went in or came out away from
  * that of float64, and elements of ours that are not by the rule are held
  * against the latter: halves are it, rounded, to two steps, by the rule of
- * float32 from it, or no farther than PyTorch's farthest and than rounded inputs
- * move it (`moved`); in float32 (and in float64, where another input is narrower) they are by the rule from it, or no
+ * float32 from it, or no farther than PyTorch's farthest and than four times what
+ * rounded inputs move it (`moved`), and where a term was too large for float16
+ * neither is finite; in float32 (and in float64, where another input is narrower) they are by the rule from it, or no
  * more than twice as far as PyTorch's farthest is, or than four times what the
  * result moves by where the inputs were rounded once more: a sum of some terms does not know its own better. What PyTorch has more than 64 steps
  * and 16 times `moved` away is no rounding, and fails, but for what looser.def
@@ -314,8 +315,9 @@ bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
     double allowed = fmax(2 * theirs, fmin(4 * moved, most_steps));
     for (int64_t i = 0; near && i < count; i++) {
         near = values_equal(g[i], w[i], within) ||
+               (dtype == TN_F16 && !isfinite(g[i]) && !isfinite(w[i])) ||
                is_beside(g[i], exact[i], dtype, within, allowed,
-                         fmin(theirs, moved), most);
+                         fmin(theirs, 4 * moved), most);
         if (!near)
             snprintf(text, room,
                      "element %lld is %.9g, in float64 %.9g, from which "
