@@ -1,11 +1,14 @@
 /* take.c: programs that store what they load by one index: gathers, selected
  * rows, embeddings. Where the index is the same along a row that lies without
- * gaps, a row is one copy. */
+ * gaps, a row is one copy; where all rows have one list of indices that mostly
+ * follow each other, as padding has, a row is a copy for each run of them. */
 #include <string.h>
 
 #include "task.h"
 
 #define TASK_ELEMENTS 32768
+#define MAX_RUNS 32
+#define LEAST_RUN 8 /* elements, on average: shorter ones blocks take faster */
 
 void tn__cpu_take_init(tn_built *built, const tn_program *program)
 {
@@ -43,6 +46,10 @@ typedef struct dimension {
     int64_t extent, in, index, out; /* strides in elements */
 } dimension;
 
+typedef struct run {
+    int64_t in, out, count; /* elements from the beginning of the row */
+} run;
+
 typedef struct take {
     const tn_built *built;
     const tn_launch *launch;
@@ -55,6 +62,8 @@ typedef struct take {
     int64_t blocks, block;   /* along the last dimension */
     int64_t pieces, per_task; /* rows x blocks */
     bool by_rows, stream;
+    uint32_t runs; /* 0: not by them */
+    run run[MAX_RUNS];
     atomic_flag lock;
     tn_fault fault;
 } take;
@@ -98,6 +107,20 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
+static void take_runs(const take *t, place p)
+{
+    const int64_t bytes = t->bytes;
+    for (uint32_t r = 0; r < t->runs; r++) {
+        char *to = t->out + (p.out + t->run[r].out) * bytes;
+        const char *from = t->in + (p.in + t->run[r].in) * bytes;
+        const int64_t size = t->run[r].count * bytes;
+        if (size == 4)
+            memcpy(to, from, 4);
+        else
+            memcpy(to, from, (size_t)size);
+    }
+}
+
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -138,6 +161,8 @@ static void take_piece(take *t, int64_t piece)
     }
     if (t->by_rows)
         take_row(t, p, n);
+    else if (t->runs)
+        take_runs(t, p);
     else if (t->bytes == 4)
         take_4(t, p, n);
     else if (t->bytes == 8)
@@ -185,14 +210,48 @@ static int64_t take_dimensions(take *t)
     return total;
 }
 
-/* The same indices for each of many rows: blocks that share their offsets are
- * faster (hoist.c), for each index is looked at once. */
-static bool shares_indices(const take *t, int64_t total)
+/* How many different elements of the index there are. */
+static int64_t own_indices(const take *t)
 {
     int64_t own = 1;
     for (uint32_t d = 0; d < t->ndim; d++)
         own *= t->dim[d].index != 0 ? t->dim[d].extent : 1;
-    return t->dim[t->ndim - 1].index != 0 && total / own >= 16;
+    return own;
+}
+
+/* The runs of the index, the same for every row. None where an index is out of
+ * range: who goes element by element finds which. */
+static void find_runs(take *t)
+{
+    const dimension *last = &t->dim[t->ndim - 1];
+    if (t->step != 1 || last->in != 0 || last->out != 1 ||
+        last->extent > TASK_ELEMENTS || own_indices(t) != last->extent)
+        return;
+    for (int64_t i = 0; i < last->extent; i++) {
+        int64_t at = t->index[i * last->index];
+        run *r = &t->run[t->runs ? t->runs - 1 : 0];
+        if ((uint64_t)at >= (uint64_t)t->extent) {
+            t->runs = 0;
+            return;
+        }
+        if (t->runs && at == r->in + r->count) {
+            r->count++;
+        } else if (t->runs == MAX_RUNS) {
+            t->runs = 0;
+            return;
+        } else {
+            t->run[t->runs++] = (run){at, i, 1};
+        }
+    }
+    if (t->runs * LEAST_RUN > last->extent)
+        t->runs = 0;
+}
+
+/* The same indices for each of many rows: blocks that share their offsets are
+ * faster (hoist.c), for each index is looked at once. */
+static bool shares_indices(const take *t, int64_t total)
+{
+    return t->dim[t->ndim - 1].index != 0 && total / own_indices(t) >= 16;
 }
 
 bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
@@ -206,8 +265,6 @@ bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
     *status = TN_OK;
     if (total == 0)
         return true;
-    if (shares_indices(&t, total))
-        return false;
     const dimension *last = &t.dim[t.ndim - 1];
     t.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
     t.in = tn__cpu_at(from->buffer, from->offset, (size_t)t.bytes);
@@ -215,6 +272,9 @@ bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
     t.out = tn__cpu_at(to->buffer, to->offset, (size_t)t.bytes);
     t.step = from->index_stride[0];
     t.extent = from->index_extent[0];
+    find_runs(&t);
+    if (!t.runs && shares_indices(&t, total))
+        return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
     t.stream = t.by_rows && total * t.bytes >= built->stream_bytes;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);

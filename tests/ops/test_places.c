@@ -247,6 +247,58 @@ static void test_strides(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
+/* ---- indices that follow each other ---------------------------------------- */
+
+/* Rows of x by one list of indices: long runs and short ones in turns, every
+ * length of both; of rows as they lie, of every second element, of rows
+ * backwards. */
+static void test_runs(tn_dtype dtype)
+{
+    enum { ROWS = 17, WIDTH = 60 };
+    int64_t wrong = 0;
+    tn_tensor *flat = tn_reshape(numbers(ROWS * WIDTH, 0, dtype),
+                                 tn_dims(ROWS, WIDTH));
+    tn_tensor *const from[] = {
+        flat, tn_slice(flat, 1, 0, WIDTH, 2),
+        tn_flip(tn_narrow(flat, 1, 3, 50), tn_dims(1))};
+    static double all[MOST];
+    for (int k = 0; k < 3; k++) {
+        const int64_t width = tn_tensor_shape(from[k])[1];
+        if (read(tn_contiguous(from[k]), all) != ROWS * width)
+            wrong++;
+        for (int64_t length = 1; length <= width; length++) {
+            int64_t index[100], count = 0;
+            for (int64_t at = 0; count < 90; at = (at * 31 + 17) % width) {
+                index[count++] = at;
+                for (int64_t i = 0; i < length && count < 90 && i < width; i++)
+                    index[count++] = i;
+            }
+            double want[ROWS * 100];
+            for (int64_t i = 0; i < ROWS * count; i++)
+                want[i] = all[i / count * width + index[i % count]];
+            tn_tensor *at = tn_tensor_from_array(index, TN_I64, tn_dims(count));
+            wrong += differs(tn_index_select(from[k], 1, at), want,
+                             ROWS * count, 0) >= 0;
+        }
+    }
+    ok(wrong == 0, "rows of %s by one list of indices: %d wrong",
+       tn_dtype_name(dtype), (int)wrong);
+}
+
+static void test_runs_outside(void)
+{
+    int64_t index[40];
+    tn_tensor *x = tn_ones(tn_dims(17, 40));
+    for (int64_t i = 0; i < 40; i++)
+        index[i] = i;
+    index[39] = 40;
+    tn_index_select(x, 1, tn_tensor_from_array(index, TN_I64, tn_dims(40)));
+    const char *error = tn_error() ? tn_error() : "no error";
+    ok(strstr(error, "40") && strstr(error, "index"),
+       "an index behind the last one, after a run: %s", error);
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -268,6 +320,10 @@ int main(void)
                                      TN_F32,  TN_I32, TN_F64, TN_I64};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         test_strides(sizes[i]);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] != TN_U8)
+            test_runs(sizes[i]);
+    test_runs_outside();
     if (tn_error())
         note("%s", tn_error());
     tn_scope_close(scope);
