@@ -278,14 +278,16 @@ double golden_greatest(tn_tensor *x)
 /* PyTorch computes in the narrow type, with a rounding at each step: its result
  * is then some steps of the greatest element that went in or came out away from
  * that of float64, and elements of ours that are not by the rule are held
- * against the latter: halves are it, rounded, to two steps, by the rule of
- * float32 from it, or no farther than PyTorch's farthest and than four times what
- * rounded inputs move it (`moved`), and where a term was too large for float16
- * neither is finite; in float32 (and in float64, where another input is narrower) they are by the rule from it, or no
- * more than twice as far as PyTorch's farthest is, or than four times what the
- * result moves by where the inputs were rounded once more: a sum of some terms does not know its own better. What PyTorch has more than 64 steps
- * and 16 times `moved` away is no rounding, and fails, but for what looser.def
- * lists. */
+ * against the latter. `moved` is how far float64's result goes where its inputs
+ * are rounded once more. Ours may be
+ *   halves: float64's, rounded, to two steps; by the rule of float32 from it; no
+ *     farther than PyTorch's farthest and than four times `moved`; and where a
+ *     term was too large for float16 neither is finite;
+ *   float32, and float64 where another input is narrower: by the rule from it,
+ *     no more than twice as far as PyTorch's farthest, or than four times
+ *     `moved`: a sum of some terms does not know its own better.
+ * What PyTorch has more than 64 steps and 16 times `moved` away is no rounding,
+ * and fails, but for what looser.def lists. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room)
