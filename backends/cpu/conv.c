@@ -58,7 +58,7 @@ typedef struct convolution {
     atomic_int failed;
 } convolution;
 
-/* ---- what is to be done ----------------------------------------------------------- */
+/* ---- what is to be done ------------------------------------------------- */
 
 static void take_forward(convolution *c, const tn_conv_args *args,
                          conv_tap *tap)
@@ -151,7 +151,7 @@ static void cut(convolution *c)
     }
 }
 
-/* ---- weights ------------------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------ */
 
 static int64_t panels_bytes(const convolution *c, const pixel_class *class)
 {
@@ -183,7 +183,7 @@ static void pack_panel(void *context, int64_t i)
     }
 }
 
-/* ---- blocks ------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------- */
 
 typedef struct spreading {
     const convolution *c;
@@ -326,7 +326,7 @@ static void run_all(int64_t count, void (*body)(void *, int64_t),
         tn__cpu_host->parallel_for(count, body, context);
 }
 
-/* ---- the call ------------------------------------------------------------------------ */
+/* ---- the call ----------------------------------------------------------- */
 
 static tn_status out_of_memory(const tn_conv_args *args)
 {

@@ -101,7 +101,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_runs(&block, &out, origin, step, w->bytes, gather_run,
                           &g);
         w->routines->tiles(rows, width / w->routines->lanes, block.pixels, x,
-                           at, panel, width, sums + o * bytes, w->width, 1, add);
+                           at, panel, width, sums + o * bytes, w->width, 1,
+                           add);
     }
     return true;
 }

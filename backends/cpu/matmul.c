@@ -2,8 +2,11 @@
  *
  * The product is cut into tiles of c; each tile is computed by one thread
  * (product.c; integers by routines_gemm.c), every element's sum in an order
- * that k alone decides. So bits do not depend on the number of threads. What
- * has no unit stride, and half types, are first packed into f32 or f64. */
+ * that k and the strides alone decide. So bits depend neither on the number of
+ * threads nor on the rows and columns beside (but for one row or column alone:
+ * product.c). k is not cut: what has few rows and columns has few threads.
+ * Floats without a unit stride, and half types, are first packed into f32 or
+ * f64. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +15,13 @@
 #include "product.h"
 
 #define TILE_WORK 4194304 /* most m * n * k of a tile, about 30 us, unless its
-                             sides would fall below the least */
-#define MIDDLE_WORK 33554432 /* products of which the panels of a tile should
-                                serve more rows, and */
-#define LARGE_WORK 134217728 /* many: 1024^3 in tiles of 64 x 64 took 26 ms, of
-                                256 x 512 16 (OpenBLAS, one thread) */
-#define TASK_WORK 262144  /* least of a task */
+                             sides would fall below the least before */
+/* What is packed for a tile should serve many rows and columns: in products of
+ * more than this, tiles have 128 and 256 of them at least, else 64. */
+#define MIDDLE_WORK 33554432
+#define LARGE_WORK 134217728
+#define TASK_WORK 262144 /* least of a task */
+#define PACK_ELEMENTS 16384 /* least of one, too */
 
 /* An operand as the kernels see it. */
 typedef struct side {
@@ -79,7 +83,8 @@ static void run_tile(product *p, int64_t i)
         return;
     }
     tn_cpu_product floats = {p->routines, p->type, m, n, p->m->k,
-                             a, b, c, p->m->alpha, p->m->beta};
+                             a, b, c, p->m->alpha, p->m->beta,
+                             p->m->m == 1 || p->m->n == 1};
     if (!tn__cpu_multiply(&floats))
         atomic_store(&p->failed, true);
 }
@@ -101,15 +106,15 @@ static void cut_tiles(product *p)
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
     double work = (double)m * (double)n * (double)k;
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
-    int64_t least_n = work > LARGE_WORK ? 512 : least_m;
+    int64_t least_n = least_m;
     p->tile_m = m;
     p->tile_n = n;
     while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
            (p->tile_m > least_m || p->tile_n > least_n)) {
         if (p->tile_m * least_n > p->tile_n * least_m)
-            p->tile_m = (p->tile_m / 2 + 15) & ~(int64_t)15;
+            p->tile_m = ((p->tile_m + 1) / 2 + 15) & ~(int64_t)15;
         else
-            p->tile_n = (p->tile_n / 2 + 31) & ~(int64_t)31;
+            p->tile_n = ((p->tile_n + 1) / 2 + 31) & ~(int64_t)31;
     }
     p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
     p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
@@ -130,54 +135,82 @@ static void run_tiles(product *p)
 
 /* ---- packing ----------------------------------------------------------- */
 
+/* A view's matrices, run after run: rows, or columns where neighbours lie in
+ * those. */
 typedef struct packing {
     const product *p;
     const tn_strided *view;
-    int64_t rows, columns;
-    char *memory; /* batches x rows x columns, without gaps */
+    int64_t runs, run; /* of a matrix; elements */
+    int64_t next, step; /* strides of the view: from run to run, within one */
+    int64_t per_task;
+    char *memory; /* batches x runs x run, without gaps */
     bool back;    /* from memory to the view */
 } packing;
 
-static void pack_row(void *context, int64_t i)
+static void pack_run(const packing *k, int64_t i)
 {
-    const packing *k = context;
     const product *p = k->p;
     const tn_strided *view = k->view;
-    uint32_t d = p->m->batch_ndim;
-    int64_t bytes = tn__cpu_dtype_bytes[view->dtype], batch = i / k->rows;
-    int64_t offset = view->offset + i % k->rows * view->stride[d];
-    while (d-- > 0) {
+    int64_t bytes = tn__cpu_dtype_bytes[view->dtype], batch = i / k->runs;
+    int64_t offset = view->offset + i % k->runs * k->next;
+    for (uint32_t d = p->m->batch_ndim; d-- > 0;) {
         offset += batch % p->m->batch[d] * view->stride[d];
         batch /= p->m->batch[d];
     }
-    int64_t stride = view->stride[p->m->batch_ndim + 1];
     char *outside = view->buffer->memory + offset * bytes;
-    char *inside = k->memory + i * k->columns * (int64_t)p->bytes;
-    unsigned fpu = tn__cpu_fpu_set();
+    char *inside = k->memory + i * k->run * (int64_t)p->bytes;
     if (k->back)
-        p->routines->store[view->dtype](outside, inside, stride, k->columns);
+        p->routines->store[view->dtype](outside, inside, k->step, k->run);
     else
-        p->routines->load[view->dtype](inside, outside, stride, k->columns);
+        p->routines->load[view->dtype](inside, outside, k->step, k->run);
+}
+
+static void pack_task(void *context, int64_t task)
+{
+    const packing *k = context;
+    int64_t count = k->p->batches * k->runs, first = task * k->per_task;
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t i = first; i < count && i < first + k->per_task; i++)
+        pack_run(k, i);
     tn__cpu_fpu_restore(fpu);
 }
 
-static void pack(packing *k)
+static bool by_columns(const product *p, const tn_strided *view)
 {
-    int64_t count = k->p->batches * k->rows;
-    if (count * k->columns <= 16384)
-        for (int64_t i = 0; i < count; i++)
-            pack_row(k, i);
+    return llabs(view->stride[p->m->batch_ndim]) <
+           llabs(view->stride[p->m->batch_ndim + 1]);
+}
+
+static void pack(const product *p, const tn_strided *view, int64_t rows,
+                 int64_t columns, char *memory, bool back)
+{
+    const int64_t *stride = view->stride + p->m->batch_ndim;
+    bool turned = by_columns(p, view);
+    packing k = {p, view, .memory = memory, .back = back};
+    k.runs = turned ? columns : rows;
+    k.run = turned ? rows : columns;
+    k.next = stride[turned];
+    k.step = stride[!turned];
+    k.per_task = PACK_ELEMENTS / (k.run + 1) + 1;
+    int64_t tasks = (p->batches * k.runs + k.per_task - 1) / k.per_task;
+    if (tasks == 1)
+        pack_task(&k, 0);
     else
-        tn__cpu_host->parallel_for(count, pack_row, k);
+        tn__cpu_host->parallel_for(tasks, pack_task, &k);
 }
 
 /* Points s at the view, or at a packed copy of it in *owned. */
 static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
                     int64_t columns, bool load, char **owned)
 {
+    static char nothing;
     uint32_t nb = p->m->batch_ndim;
     bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
     int64_t row = view->stride[nb], column = view->stride[nb + 1];
+    if (rows == 0 || columns == 0) { /* k is: there may be no memory */
+        *s = (side){{&nothing, 0, 0}, {0}};
+        return true;
+    }
     s->of = (tn_cpu_matrix){tn__cpu_at(view->buffer, view->offset, p->bytes),
                             row, column};
     memcpy(s->batch_stride, view->stride, nb * sizeof *view->stride);
@@ -188,14 +221,13 @@ static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
     *owned = aligned_alloc(TN_CPU_ALIGN, (count * p->bytes + 63) & ~(size_t)63);
     if (!*owned)
         return false;
-    s->of = (tn_cpu_matrix){*owned, columns, 1};
+    s->of = by_columns(p, view) ? (tn_cpu_matrix){*owned, 1, rows}
+                                : (tn_cpu_matrix){*owned, columns, 1};
     int64_t stride = rows * columns;
     for (uint32_t d = nb; d-- > 0; stride *= p->m->batch[d])
         s->batch_stride[d] = stride;
-    if (load) {
-        packing k = {p, view, rows, columns, *owned, false};
-        pack(&k);
-    }
+    if (load)
+        pack(p, view, rows, columns, *owned, false);
     return true;
 }
 
@@ -234,26 +266,49 @@ static bool set_up(product *p, const tn_matmul_args *m)
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *m)
+/* Batches that meet the same b, one behind the other: their rows are the rows of
+ * one matrix. */
+static void join_batches(tn_matmul_args *m)
 {
+    while (m->batch_ndim > 0) {
+        const uint32_t d = m->batch_ndim - 1;
+        int64_t *a = m->a.stride + d, *b = m->b.stride + d;
+        int64_t *c = m->c.stride + d;
+        if (m->batch[d] != 1 &&
+            (b[0] != 0 ||
+             (m->m != 1 && (a[0] != m->m * a[1] || c[0] != m->m * c[1]))))
+            return;
+        if (m->batch[d] != 1 && m->m == 1) {
+            a[1] = a[0];
+            c[1] = c[0];
+        }
+        m->m *= m->batch[d];
+        memmove(a, a + 1, 2 * sizeof *a);
+        memmove(b, b + 1, 2 * sizeof *b);
+        memmove(c, c + 1, 2 * sizeof *c);
+        m->batch_ndim--;
+    }
+}
+
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+{
+    tn_matmul_args joined = *args, *m = &joined;
     product p = {.m = m, .routines = queue->routines};
     char *owned[3] = {NULL, NULL, NULL};
+    join_batches(m);
     if (!set_up(&p, m))
         return TN_OK;
     bool ready =
         prepare(&p, &p.a, &m->a, m->m, m->k, true, &owned[0]) &&
         prepare(&p, &p.b, &m->b, m->k, m->n, true, &owned[1]) &&
         prepare(&p, &p.c, &m->c, m->m, m->n, m->beta != 0, &owned[2]);
-    if (ready) {
+    if (ready)
         run_tiles(&p);
-        if (owned[2]) {
-            packing back = {&p, &m->c, m->m, m->n, owned[2], true};
-            pack(&back);
-        }
-    }
+    ready = ready && !atomic_load(&p.failed);
+    if (ready && owned[2])
+        pack(&p, &m->c, m->m, m->n, owned[2], true);
     for (int i = 0; i < 3; i++)
         free(owned[i]);
-    ready = ready && !atomic_load(&p.failed);
     return ready ? TN_OK
                  : tn__cpu_host->fail(TN_ERR_MEMORY,
                                       "matmul: out of memory for packed "

@@ -5,11 +5,12 @@
  * tiles of convolution (conv_loops.inc). a is read where it lies, unless many
  * panels meet rows that lie pages apart. Every element is the sum of the sums
  * of DEPTH products each, in rising order: its bits depend neither on where the
- * product is cut nor on the other rows.
+ * product is cut nor on the other rows and columns.
  *
  * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
- * one for which less moves. A single row or column that meets rows of
- * neighbours needs none: dot products, whose sums run along the lanes. */
+ * one for which less moves. A product of one row or column that meets rows of
+ * neighbours needs none: dot products, whose sums run along the lanes, and whose
+ * bits are others. */
 #include "product.h"
 
 #include <string.h>
@@ -19,15 +20,16 @@
 
 enum {
     LINE = 64,
-    PANEL = 2 * 64,     /* most bytes of a row of a panel */
-    DEPTH = 192,        /* of a panel: 24 KiB */
-    GROUP = 4,          /* panels that are packed at a time */
-    BLOCK = 64,         /* rows for which pointers and sums are kept at a time */
-    DIRECT_ROWS = 16,   /* up to which b is read where it lies; so is one that */
-    DIRECT_BYTES = 32768, /* stays in L1 */
-    FAR_BYTES = 4096,   /* from row to row of a, and */
-    FAR_COLUMNS = 256   /* columns of b, from which on a is packed too; and one */
-                        /* of which neighbours lie in a column, if too far for L1 */
+    PANEL = 2 * 64,       /* most bytes of a row of a panel */
+    DEPTH = 192,          /* of a panel: 24 KiB */
+    GROUP = 4,            /* panels that are packed at a time */
+    BLOCK = 64,           /* rows for which pointers and sums are kept */
+    DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
+    DIRECT_BYTES = 32768, /* that stays in L1 */
+    /* a is packed, too, where its rows lie this many bytes apart and this many
+     * columns of b meet them, or neighbours lie in a column too far for L1. */
+    FAR_BYTES = 4096,
+    FAR_COLUMNS = 256
 };
 
 typedef struct job {
@@ -39,6 +41,7 @@ typedef struct job {
     int64_t whole; /* columns of a panel */
     int64_t first, depth; /* of k, that are added now */
     char *a, *panels; /* packed, or NULL */
+    bool in_place;    /* b: but for a panel whose last vector is not whole */
     int64_t at[DEPTH];
     const void *row[BLOCK];
     _Alignas(64) char sums[PANEL * BLOCK], turned[PANEL * BLOCK];
@@ -76,13 +79,8 @@ static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
     if (b->column == 1)
         for (int64_t i = 0; i < g->depth; i++)
             copy(panel + i * line, from + i * step, width * g->bytes);
-    else if (b->row == 1)
-        g->turn(panel, row, from, b->column, width, g->depth, 0);
     else
-        for (int64_t i = 0; i < g->depth; i++) /* one column or row of b */
-            for (int64_t q = 0; q < width; q++)
-                memcpy(panel + i * line + q * g->bytes,
-                       element(g, b, g->first + i, j + q), (size_t)g->bytes);
+        g->turn(panel, row, from, b->column, width, g->depth, 0);
 }
 
 /* GROUP panels, row by row: their rows lie together, those of b pages apart. */
@@ -166,28 +164,31 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
 
 static void run_group(job *g, int64_t j, int64_t width)
 {
-    int64_t m = g->p.m, panels = (width + g->whole - 1) / g->whole;
-    if (g->panels)
+    const int64_t size = g->depth * g->whole * g->bytes;
+    if (!g->in_place)
         pack_group(g, j, width);
-    for (int64_t q = 0; q < panels; q++) {
-        int64_t columns = tn__cpu_min(g->whole, width - q * g->whole);
-        const char *panel = g->panels + q * g->depth * g->whole * g->bytes;
+    for (int64_t q = 0; q < width; q += g->whole) {
+        int64_t columns = tn__cpu_min(g->whole, width - q);
         int64_t row = vectors_of(g, columns) * g->tiles->lanes;
-        if (!g->panels) {
-            panel = element(g, &g->p.b, g->first, j + q * g->whole);
+        const char *panel = g->panels;
+        if (!g->in_place) {
+            panel += q / g->whole * size;
+        } else if (columns < row) {
+            pack_panel(g, g->panels, j + q, columns);
+        } else {
+            panel = element(g, &g->p.b, g->first, j + q);
             row = g->p.b.row;
         }
-        for (int64_t i = 0; i < m; i += BLOCK)
-            run_block(g, panel, row, i, tn__cpu_min(BLOCK, m - i),
-                      j + q * g->whole, columns);
+        for (int64_t i = 0; i < g->p.m; i += BLOCK)
+            run_block(g, panel, row, i, tn__cpu_min(BLOCK, g->p.m - i), j + q,
+                      columns);
     }
 }
 
-/* Can b, of n columns, be read where it lies? */
-static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m,
-                     int64_t n)
+/* Is b read where it lies? */
+static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
-    return b->column == 1 && n % g->tiles->lanes == 0 &&
+    return b->column == 1 &&
            (m <= DIRECT_ROWS || g->p.k * b->row * g->bytes <= DIRECT_BYTES);
 }
 
@@ -206,7 +207,7 @@ static double cost(const job *g, const tn_cpu_matrix *b,
     double k = (double)g->p.k, height = (double)m, passes = 1;
     double panels = turning(g, n), turns = 0;
     if (b->column == 1)
-        panels = in_place(g, b, m, n) ? 0 : (double)n / 2;
+        panels = in_place(g, b, m) ? 0 : (double)n / 2;
     if (c->column != 1)
         turns = turning(g, n);
     if (k > DEPTH)
@@ -232,8 +233,7 @@ static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
 static bool dots(const job *g)
 {
     const tn_cpu_product *p = &g->p;
-    if (p->a.column != 1 || p->b.row != 1 || (p->m > 1 && p->n > 1) ||
-        p->k < g->whole)
+    if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole)
         return false;
     if (p->m == 1)
         g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
@@ -260,26 +260,26 @@ static void transpose_all(job *g)
 static bool find_memory(job *g)
 {
     const tn_cpu_product *p = &g->p;
-    int64_t depth = tn__cpu_min(p->k, DEPTH);
+    const int64_t depth = tn__cpu_min(p->k, DEPTH), lanes = g->tiles->lanes;
     bool packs_a =
         p->a.column == 1
             ? p->n >= FAR_COLUMNS && p->a.row * g->bytes >= FAR_BYTES
             : p->n > g->whole && depth * p->a.column * g->bytes > DIRECT_BYTES;
-    bool packs_b = !in_place(g, &p->b, p->m, p->n);
-    int64_t columns = tn__cpu_min(vectors_of(g, p->n) * g->tiles->lanes,
+    g->in_place = in_place(g, &p->b, p->m);
+    int64_t columns = tn__cpu_min(vectors_of(g, p->n) * lanes,
                                   GROUP * g->whole);
-    size_t b_bytes = packs_b ? (size_t)(columns * depth * g->bytes) : 0;
-    size_t a_bytes = packs_a ? (size_t)((p->m + LINE) * depth * g->bytes) : 0;
-    b_bytes = (b_bytes + LINE - 1) / LINE * LINE;
+    if (g->in_place)
+        columns = p->n % lanes ? g->whole : 0;
+    int64_t b_bytes = (columns * depth * g->bytes + LINE - 1) / LINE * LINE;
+    int64_t a_bytes =
+        packs_a ? (p->m + LINE / g->bytes) * depth * g->bytes : 0;
     g->a = g->panels = NULL;
     if (a_bytes + b_bytes == 0)
         return true;
-    char *memory = tn__cpu_scratch(a_bytes + b_bytes);
-    if (packs_b)
-        g->panels = memory;
-    if (packs_a && memory)
-        g->a = memory + b_bytes;
-    return memory != NULL;
+    g->panels = tn__cpu_scratch((size_t)(a_bytes + b_bytes));
+    if (packs_a && g->panels)
+        g->a = g->panels + b_bytes;
+    return g->panels != NULL;
 }
 
 bool tn__cpu_multiply(const tn_cpu_product *p)
@@ -291,6 +291,10 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     g.bytes = p->type == CPU_F32 ? 4 : 8;
     g.turn = p->routines->turn[g.bytes];
     g.whole = 2 * g.tiles->lanes;
+    if (p->type == CPU_F32) {
+        g.p.alpha = (float)p->alpha;
+        g.p.beta = (float)p->beta;
+    }
     plain_strides(&g.p.a, p->m, p->k);
     plain_strides(&g.p.b, p->k, p->n);
     plain_strides(&g.p.c, p->m, p->n);

@@ -18,6 +18,7 @@ typedef struct tn_cpu_product {
     int64_t m, n, k;
     tn_cpu_matrix a, b, c;
     double alpha, beta;
+    bool alone; /* part of a product of one row or one column */
 } tn_cpu_product;
 
 /* False: out of memory for panels. */

@@ -1,7 +1,8 @@
 /* routines.h: the loops over blocks, once for each instruction set.
  *
  * All are compiled from the same sources (routines_*.c) with other flags and
- * give the same bits. Names that leave such a file end in two underscores and
+ * give the same bits, but for products and convolutions, whose sums are by fma
+ * where there is one. Names that leave such a file end in two underscores and
  * the set: tn__cpu_arith__v3. Blocks may be written where an operand lies
  * (element for element), unless said otherwise. */
 #ifndef TN_CPU_ROUTINES_H
@@ -97,7 +98,8 @@ typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     int64_t strip; /* pixels of a tile with pixels as lanes */
     /* sums[i][..] (add: plus) alpha times the sum over p < depth of
-     * x[i][at[p]] * w[p][..] for i < count; w_row and sums_row are from row to row, in elements. */
+     * x[i][at[p]] * w[p][..] for i < count; w_row and sums_row are from row to
+     * row, in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,

@@ -67,7 +67,7 @@ struct tn_plugin_device {
     pthread_mutex_t lock;
     tn_opencl_kernel *kernels; /* owned: open addressing by key, room of them */
     size_t kernel_count, kernel_room;
-    tn_opencl_mapped *mapped; /* owned: memory of the host that is lent */
+    tn_opencl_mapped *mapped; /* memory of the host that is lent */
 };
 
 struct tn_buffer {

@@ -224,6 +224,118 @@ static void test_product_rows(void)
         buffer_drop(buffers[i]);
 }
 
+/* Equal rows of a, and equal columns of b, give equal ones wherever they stand
+ * and wherever the product is cut. */
+static void test_product_cuts(void)
+{
+    static const int64_t sizes[][3] = {{129, 300, 600}, {257, 300, 600},
+                                       {300, 129, 600}, {300, 257, 600},
+                                       {97, 161, 2000}, {2, 2, 600}};
+    for (int turned = 0; turned < 2; turned++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            float *a, *b, *c;
+            tn_matmul_args args = {.size = sizeof args, .m = m, .n = n, .k = k,
+                                   .alpha = 1};
+            args.a = (tn_strided){buffer_new((size_t)(m * k) * 4, &a), 0,
+                                  TN_F32, 2, {k, 1}};
+            args.b = (tn_strided){buffer_new((size_t)(k * n) * 4, &b), 0,
+                                  TN_F32, 2, {n, 1}};
+            args.c = (tn_strided){buffer_new((size_t)(m * n) * 4, &c), 0,
+                                  TN_F32, 2, {n, 1}};
+            if (turned) {
+                args.b.stride[0] = 1;
+                args.b.stride[1] = k;
+            }
+            for (int64_t p = 0; p < k; p++) {
+                float x = (float)random_below(1000) / 7;
+                float y = (float)random_below(1000) / 7;
+                for (int64_t i = 0; i < m; i++)
+                    a[i * k + p] = x;
+                for (int64_t j = 0; j < n; j++)
+                    b[p * args.b.stride[0] + j * args.b.stride[1]] = y;
+            }
+            if (cpu->matmul(queue, &args) != TN_OK)
+                bail_out("%s", failure);
+            int64_t others = 0;
+            for (int64_t i = 0; i < m * n; i++)
+                others += c[i] != c[0];
+            ok(others == 0, "(%d, %d, %d)%s of equal rows and columns: %d "
+               "others", (int)m, (int)n, (int)k,
+               turned ? ", columns of neighbours" : "", (int)others);
+            buffer_drop(args.a.buffer);
+            buffer_drop(args.b.buffer);
+            buffer_drop(args.c.buffer);
+        }
+}
+
+/* Strides of any sign, 0, and batches that share an operand; c holds NaN before,
+ * which beta 0 does not read. */
+static void test_product_strides(const char *isa)
+{
+    enum { ROOM = 1 << 18, MIDDLE = ROOM / 2 };
+    float *memory[3];
+    tn_buffer *buffers[3];
+    int wrong = 0;
+    for (int v = 0; v < 3; v++)
+        buffers[v] = buffer_new(ROOM * 4, &memory[v]);
+    for (int i = 0; i < ROOM; i++)
+        for (int v = 0; v < 2; v++)
+            memory[v][i] = (float)random_below(5) - 2;
+    for (int round = 0; round < 300; round++) {
+        static const int64_t depths[] = {1, 3, 40, 191, 192, 193, 400};
+        const int64_t size[3] = {1 + random_below(20), 1 + random_below(70),
+                                 depths[random_below(7)]};
+        const int64_t rows[2] = {size[0], size[2]};
+        const int64_t columns[2] = {size[2], size[1]};
+        tn_matmul_args m = {.size = sizeof m, .batch_ndim = 2,
+                            .batch = {1 + random_below(2), 1 + random_below(3)},
+                            .m = size[0], .n = size[1], .k = size[2],
+                            .alpha = (double)(1 + random_below(2))};
+        tn_strided *views[2] = {&m.a, &m.b};
+        for (int v = 0; v < 2; v++) {
+            const int64_t sign = random_below(3) ? 1 : -1;
+            const bool turned = random_below(2);
+            int64_t inner = random_below(8) ? sign : 0;
+            int64_t outer = random_below(8)
+                                ? sign * (turned ? rows[v] : columns[v])
+                                : 0;
+            *views[v] = (tn_strided){buffers[v], MIDDLE, TN_F32, 4, {0}};
+            views[v]->stride[0] = random_below(2) * 7;
+            views[v]->stride[1] = random_below(3) * rows[v] * columns[v] / 2;
+            views[v]->stride[2] = turned ? inner : outer;
+            views[v]->stride[3] = turned ? outer : inner;
+        }
+        const int64_t matrix = size[0] * size[1], all = m.batch[1] * matrix;
+        const bool turned = random_below(2);
+        m.c = (tn_strided){buffers[2], 0, TN_F32, 4,
+                           {all, matrix, turned ? 1 : size[1],
+                            turned ? size[0] : 1}};
+        for (int64_t i = 0; i < m.batch[0] * all; i++)
+            memory[2][i] = NAN;
+        if (cpu->matmul(queue, &m) != TN_OK)
+            bail_out("%s", failure);
+        for (int64_t e = 0; e < m.batch[0] * all; e++) {
+            const int64_t at[4] = {e / all, e / matrix % m.batch[1],
+                                   e / size[1] % size[0], e % size[1]};
+            const float *a = memory[0] + MIDDLE + at[0] * m.a.stride[0] +
+                             at[1] * m.a.stride[1] + at[2] * m.a.stride[2];
+            const float *b = memory[1] + MIDDLE + at[0] * m.b.stride[0] +
+                             at[1] * m.b.stride[1] + at[3] * m.b.stride[3];
+            double sum = 0;
+            for (int64_t p = 0; p < size[2]; p++)
+                sum += (double)(a[p * m.a.stride[3]] * b[p * m.b.stride[2]]);
+            wrong += memory[2][at[0] * all + at[1] * matrix +
+                               at[2] * m.c.stride[2] +
+                               at[3] * m.c.stride[3]] != m.alpha * sum;
+        }
+    }
+    ok(wrong == 0, "%s: 300 products of any strides: %d elements wrong", isa,
+       wrong);
+    for (int v = 0; v < 3; v++)
+        buffer_drop(buffers[v]);
+}
+
 /* Random floats: the bits must not depend on the threads. */
 static void test_product_threads(void)
 {
@@ -629,6 +741,7 @@ int main(void)
         }
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_products(isas[i]);
+        test_product_strides(isas[i]);
         test_scatter(0, TN_F32);
         test_scatter(1, TN_F32);
         test_scatter(0, TN_I64);
@@ -657,6 +770,7 @@ int main(void)
     if (!plugin_open(NULL))
         bail_out("%s", failure);
     test_product_rows();
+    test_product_cuts();
     test_product_threads();
     test_copy();
     plugin_close();
