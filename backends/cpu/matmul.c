@@ -17,7 +17,8 @@
 #define TILE_WORK 4194304 /* most m * n * k of a tile, about 30 us, unless its
                              sides would fall below the least before */
 /* What is packed for a tile should serve many rows and columns: in products of
- * more than this, tiles have 128 and 256 of them at least, else 64. */
+ * more than this, tiles have 128 and 256 of them at least, else 64; and where
+ * there are tiles enough, 512 columns. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
 #define TASK_WORK 262144 /* least of a task */
@@ -106,7 +107,7 @@ static void cut_tiles(product *p)
     int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
     double work = (double)m * (double)n * (double)k;
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
-    int64_t least_n = least_m;
+    int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
     p->tile_n = n;
     while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
@@ -266,8 +267,8 @@ static bool set_up(product *p, const tn_matmul_args *m)
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
 
-/* Batches that meet the same b, one behind the other: their rows are the rows of
- * one matrix. */
+/* Batches that meet the same b, one behind the other: their rows are the rows
+ * of one matrix. */
 static void join_batches(tn_matmul_args *m)
 {
     while (m->batch_ndim > 0) {

@@ -9,8 +9,8 @@
  *
  * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
  * one for which less moves. A product of one row or column that meets rows of
- * neighbours needs none: dot products, whose sums run along the lanes, and whose
- * bits are others. */
+ * neighbours needs none: dot products, whose sums run along the lanes, and
+ * whose bits are others. */
 #include "product.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* routines_gemm.c: matrix products: of integers and bool whole, and what those
  * of floats (product.c) need besides the tiles of convolution.
  *
- * Integers: b is packed into panels of PANEL columns and at most DEPTH rows, which stay
- * in L1; ROWS rows of a run along a panel, and their ROWS x PANEL sums stay in
- * registers. A deeper product adds panel after panel to c. */
+ * Integers: b is packed into panels of PANEL columns and at most DEPTH rows,
+ * which stay in L1; ROWS rows of a run along a panel, and their ROWS x PANEL
+ * sums stay in registers. A deeper product adds panel after panel to c. */
 #include <string.h>
 
 #include "isa.h"
