@@ -34,7 +34,7 @@ static void test_line(void)
            "    float v2 = fmaf(v0, v1, v0);\n"
            "    return v2;\n"
            "}\n\n"
-           "static void run_f_f32(void *out, const void *a, const void *b,\n"
+           "RUN void run_f_f32(void *out, const void *a, const void *b,\n"
            "    const void *c, int64_t n)\n"
            "{\n"
            "    float *o = out;\n"
