@@ -246,37 +246,48 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
             ins[i].imm.i = position(number, fn_count, (uint32_t)ins[i].imm.i);
 }
 
-static void mark_calls(const tn_kernel_ins *ins, size_t count, bool *used)
+typedef struct calls {
+    bool *seen;       /* by number of the function */
+    uint32_t *number; /* of those that are called (NULL: only counted), */
+    uint32_t count;   /*   so many */
+} calls;
+
+static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (ins[i].op == TN_K_CALL)
-            used[ins[i].imm.i] = true;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t n = (uint32_t)ins[i].imm.i;
+        if (ins[i].op != TN_K_CALL || c->seen[n])
+            continue;
+        const tn_kernel_fn *fn = tn__math_fn_at((int)n);
+        c->seen[n] = true;
+        follow_calls(c, fn->ins, fn->ins_count);
+        if (c->number)
+            c->number[c->count] = n;
+        c->count++;
+    }
 }
 
-/* The functions that are called, by rising number: what they call themselves
- * comes before them. */
+/* The functions that are called, in the order of the calls: what they call
+ * themselves comes before them. Their own numbers tell when the process first
+ * met them, and texts that depended on that would find nothing in the cache of
+ * another process. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
-    int all = tn__math_fn_typed();
-    bool *used = tn__arena_take(&box->arena, (size_t)all + 1);
-    if (!used)
+    size_t all = (size_t)tn__math_fn_typed() + 1;
+    calls c = {.seen = tn__arena_take(&box->arena, all)};
+    if (!c.seen)
         return false;
-    mark_calls(ssa->ins, ssa->count, used);
-    uint32_t count = 0;
-    for (int i = all; i-- > 0;)
-        if (used[i]) {
-            const tn_kernel_fn *fn = tn__math_fn_at(i);
-            mark_calls(fn->ins, fn->ins_count, used);
-            count++;
-        }
-    tn_kernel_fn *fn = tn__arena_take(&box->arena, (count + 1) * sizeof *fn);
+    follow_calls(&c, ssa->ins, ssa->count);
+    const uint32_t count = c.count;
     uint32_t *number =
         tn__arena_take(&box->arena, (count + 1) * sizeof *number);
+    tn_kernel_fn *fn = tn__arena_take(&box->arena, (count + 1) * sizeof *fn);
     if (!fn || !number)
         return false;
-    for (int i = 0, n = 0; i < all; i++)
-        if (used[i])
-            number[n++] = (uint32_t)i;
+    memset(c.seen, 0, all);
+    c.number = number;
+    c.count = 0;
+    follow_calls(&c, ssa->ins, ssa->count);
     for (uint32_t i = 0; i < count; i++) {
         fn[i] = *tn__math_fn_at((int)number[i]);
         size_t bytes = fn[i].ins_count * sizeof *fn[i].ins;
