@@ -135,6 +135,17 @@ static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
     }
 }
 
+/* c of no products: there is no a, nor b. */
+static void settle_nothing(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    memset(g->sums, 0, sizeof g->sums);
+    for (int64_t i = 0; i < p->m; i += BLOCK)
+        for (int64_t j = 0; j < p->n; j += g->whole)
+            settle(g, i, j, tn__cpu_min(BLOCK, p->m - i),
+                   tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
+}
+
 static void point_rows(job *g, int64_t i, int64_t rows)
 {
     int64_t strip = LINE / g->bytes;
@@ -298,6 +309,10 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
     plain_strides(&g.p.a, p->m, p->k);
     plain_strides(&g.p.b, p->k, p->n);
     plain_strides(&g.p.c, p->m, p->n);
+    if (p->k == 0) {
+        settle_nothing(&g);
+        return true;
+    }
     if (dots(&g))
         return true;
     tn_cpu_matrix b = transpose(g.p.a), c = transpose(g.p.c);

@@ -50,8 +50,8 @@ tn_status tn__stage_new(tn__staged *s, const tn__staged *like, int64_t rows,
 void tn__staged_free(tn__staged *s);
 static inline void *tn__staged_at(const tn__staged *s, int64_t k)
 {
-    return s->data + (size_t)k * (size_t)s->rows * (size_t)s->columns *
-                         s->element;
+    size_t at = (size_t)k * (size_t)s->rows * (size_t)s->columns * s->element;
+    return at ? s->data + at : s->data; /* NULL where there is nothing */
 }
 static inline int tn__staged_least(const tn__staged *s)
 {
