@@ -231,10 +231,39 @@ static void test_results(void)
     is_double_near(out[4], x[4], 0, "no round keeps the first value");
 }
 
+/* ---- functions ------------------------------------------------------------ */
+
+static int place_of(const tn_program *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->fn_count; i++)
+        if (!strcmp(p->fn[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+/* Their order is the program's, whatever the process has met before: else two
+ * processes would have two texts, and the cache an entry for each. */
+static void test_functions(void)
+{
+    const tn_program *one =
+        tn__kernel_program(kernel_of("f(x) = erf(x) + tan(x)"));
+    const tn_program *other =
+        tn__kernel_program(kernel_of("f(x) = tan(x) + erf(x)"));
+    if (!one || !other)
+        bail_out("%s", tn_error());
+    ok(place_of(one, "erf_f64") >= 0 &&
+           place_of(one, "erf_f64") < place_of(one, "tan_f64"),
+       "what is called first stands first");
+    ok(place_of(other, "tan_f64") >= 0 &&
+           place_of(other, "tan_f64") < place_of(other, "erf_f64"),
+       "in the other order, too");
+}
+
 int main(void)
 {
     plan_later();
     test_programs();
+    test_functions();
     test_layout();
     test_results();
     return done_testing();
