@@ -65,7 +65,7 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 /* Of a, a + 4, a + 8 and so on. */
 static inline vec_u64 counters_from(uint64_t a)
 {
-    vec_u64 number;
+    vec_u64 number = {0};
     for (int k = 0; k < LANES; k++)
         number[k] = a + 4 * (uint64_t)k;
     return number >> 2;
