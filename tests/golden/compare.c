@@ -281,11 +281,10 @@ double golden_greatest(tn_tensor *x)
  * against the latter. `moved` is how far float64's result goes where its inputs
  * are rounded once more. Ours may be
  *   halves: float64's, rounded, to two steps; by the rule of float32 from it; no
- *     farther than PyTorch's farthest and than four times `moved`; and where a
- *     term was too large for float16 neither is finite;
+ *     farther than PyTorch's farthest and than `moved`;
  *   float32, and float64 where another input is narrower: by the rule from it,
- *     no more than twice as far as PyTorch's farthest, or than four times
- *     `moved`: a sum of some terms does not know its own better.
+ *     no more than twice as far as PyTorch's farthest, or than `moved`: a sum
+ *     of some terms does not know its own better.
  * What PyTorch has more than 64 steps and 16 times `moved` away is no rounding,
  * and fails, but for what looser.def lists. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
@@ -314,12 +313,11 @@ bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                  "it by %.3g", theirs, most, moved);
         near = false;
     }
-    double allowed = fmax(2 * theirs, fmin(4 * moved, most_steps));
+    double allowed = fmax(2 * theirs, fmin(moved, most_steps));
     for (int64_t i = 0; near && i < count; i++) {
         near = values_equal(g[i], w[i], within) ||
-               (dtype == TN_F16 && !isfinite(g[i]) && !isfinite(w[i])) ||
                is_beside(g[i], exact[i], dtype, within, allowed,
-                         fmin(theirs, 4 * moved), most);
+                         fmin(theirs, moved), most);
         if (!near)
             snprintf(text, room,
                      "element %lld is %.9g, in float64 %.9g, from which "
