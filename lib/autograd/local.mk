@@ -30,7 +30,8 @@ EXTRA_DIST += lib/autograd/README.md
 
 check_PROGRAMS += tests/autograd/test_backward \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
-	tests/autograd/test_recompute tests/autograd/test_register \
+	tests/autograd/test_halves tests/autograd/test_recompute \
+	tests/autograd/test_register \
 	tests/autograd/test_gradients \
 	tests/autograd/test_anomaly
 tests_autograd_test_in_place_SOURCES = tests/autograd/test_in_place.c
@@ -38,6 +39,7 @@ tests_autograd_test_hooks_SOURCES = tests/autograd/test_hooks.c
 tests_autograd_test_register_SOURCES = tests/autograd/test_register.c
 check_PROGRAMS += tests/autograd/test_autocast
 tests_autograd_test_autocast_SOURCES = tests/autograd/test_autocast.c
+tests_autograd_test_halves_SOURCES = tests/autograd/test_halves.c
 tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
 tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
 tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c

@@ -24,7 +24,6 @@ typedef struct derivation {
     tn__ssa ssa;
     bool *active;     /* the gradient by wrt flows through this value */
     uint32_t *value;  /* of the forward kernel, for what computes on */
-    uint32_t *result; /* the same, for rules: may be read from a half output */
     uint32_t *cotangent;
 } derivation;
 
@@ -36,11 +35,10 @@ static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
     d->wrt = wrt;
     tn__ssa_init(&d->ssa);
     d->active = tn__calloc(count, sizeof *d->active);
-    d->value = tn__calloc(3 * count, sizeof *d->value);
+    d->value = tn__calloc(2 * count, sizeof *d->value);
     if (!d->active || !d->value)
         return false;
-    d->result = d->value + count;
-    d->cotangent = d->result + count;
+    d->cotangent = d->value + count;
     memset(d->cotangent, 0xff, count * sizeof *d->cotangent);
     return true;
 }
@@ -128,7 +126,9 @@ static uint32_t load(tn__ssa *ssa, int input)
                                             .imm.i = input});
 }
 
-/* The values of output o come from its tensor, if it keeps all of them. */
+/* The values of output o come from its tensor, if it keeps all of them. A half
+ * type does not: its gradients would be up to 50 units off (a / b by b, where
+ * they cancel), or infinite where the result alone is too great. */
 static void read_output(derivation *d, int o)
 {
     const tn__kernel *kernel = d->kernel;
@@ -137,15 +137,10 @@ static void read_output(derivation *d, int o)
     if (ins->level != kernel->out[o].level || ins->op == TN_K_LOAD ||
         ins->op == TN_K_OFFSET)
         return;
-    bool rounded = tn__is_float(kernel->out[o].dtype) &&
-                   kernel->out[o].dtype != ins->dtype;
-    /* the greatest is found by being equal to it: not once rounded */
-    if (rounded && ins->op == TN_K_REDUCE)
+    if (tn__is_float(kernel->out[o].dtype) &&
+        kernel->out[o].dtype != ins->dtype)
         return;
-    uint32_t read = load(&d->ssa, kernel->input_count + o);
-    d->result[v] = read;
-    if (!rounded)
-        d->value[v] = read;
+    d->value[v] = load(&d->ssa, kernel->input_count + o);
 }
 
 static void copy_forward(derivation *d)
@@ -158,7 +153,6 @@ static void copy_forward(derivation *d)
     for (uint32_t i = 0; i < kernel->ins_count; i++) {
         const tn_kernel_ins *ins = &kernel->ins[i];
         tn__ssa_copy(&d->ssa, kernel, i, d->value, same, same);
-        d->result[i] = d->value[i];
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
             continue; /* inside, a carried value is that of the round */
@@ -220,7 +214,7 @@ static bool pass_on(derivation *d, uint32_t i)
         if (u == TN_NONE || !d->active[u] ||
             !tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
             continue;
-        if (!tn__derivative(&d->ssa, &called, k, a, d->result[i],
+        if (!tn__derivative(&d->ssa, &called, k, a, d->value[i],
                             d->cotangent[i], &part))
             return false;
         if (part != TN_NONE)
