@@ -200,6 +200,21 @@ static void find_places(cpu_task *t, const cpu_op *op, const span *s,
             add_index(t, op, s, d, (const int64_t *)t->slot[index[d]], where);
 }
 
+/* An index that moves nothing is there to ask whether an element may be read.
+ * Where all may, which is a glance at the index, it is a load without one. */
+static bool load_unmoved(cpu_task *t, const cpu_op *op, const span *s)
+{
+    const tn_launch_operand *operand = &t->plan->launch->operand[op->index];
+    if (operand->index_stride[0] != 0 || op->b != TN_CPU_NONE ||
+        op->where != TN_CPU_NONE ||
+        t->routines->outside((const int64_t *)t->slot[op->a],
+                             operand->index_extent[0], s->n))
+        return false;
+    tn__cpu_view_load(&s->view[op->index], t->routines, s->at, s->n,
+                      t->slot[op->out]);
+    return true;
+}
+
 static void run_load(cpu_task *t, const cpu_op *op, const span *s)
 {
     const cpu_view *view = &s->view[op->index];
@@ -236,6 +251,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         }
         return;
     }
+    if (load_unmoved(t, op, s))
+        return;
     int64_t *where = (int64_t *)(op->where == TN_CPU_NONE
                                      ? t->temporary
                                      : t->slot[op->where]);

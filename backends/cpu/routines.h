@@ -165,6 +165,8 @@ typedef struct tn_cpu_routines {
     tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: go run by run */
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
+    /* Is any of n indices none of [0, extent)? */
+    int (*outside)(const int64_t *index, int64_t extent, int64_t n);
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);

@@ -317,9 +317,18 @@ static int place(int64_t *where, const int64_t *index, int64_t stride,
     return any != 0;
 }
 
+static int outside(const int64_t *index, int64_t extent, int64_t n)
+{
+    uint64_t any = 0;
+    EACH(i, n)
+        any |= (uint64_t)index[i] >= (uint64_t)extent;
+    return any != 0;
+}
+
 void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
 {
     table->place = place;
+    table->outside = outside;
 #define SET(dtype, name)                                                      \
     table->load[TN_##dtype] = load_##name;                                    \
     table->store[TN_##dtype] = store_##name;                                  \
