@@ -39,6 +39,29 @@ TN__GRADIENT(constant_pad_nd)
     return give(out, tn_constant_pad_nd(g[0], back, 0));
 }
 
+/* Half types are rounded once, when all is added. */
+TN__GRADIENT(pad_edges)
+{
+    tn_dtype dtype = tn_tensor_dtype(g[0]);
+    bool half = tn_dtype_bytes(dtype) == 2;
+    tn_tensor *whole = half ? tn_to_dtype(g[0], TN_F32) : g[0];
+    if (!whole)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(whole), *tn__node_value(node, 1),
+                              *tn__node_value(node, 2)};
+    tn_tensor *back =
+        tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES_BACKWARD], value, 3);
+    return give(out, half ? tn_to_dtype(back, dtype) : back);
+}
+
+TN__GRADIENT(pad_edges_backward)
+{
+    const tn_value value[] = {tn__value_tensor(g[0]), *tn__node_value(node, 1),
+                              *tn__node_value(node, 2)};
+    return give(out,
+                tn__op_run1(&tn__op_table[TN__OP_ID_PAD_EDGES], value, 3));
+}
+
 TN__GRADIENT(windows)
 {
     int ndim = tn__node_ndim(node, 0);

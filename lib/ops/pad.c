@@ -1,5 +1,4 @@
 /* pad.c: more elements before and after, by a number or by input's own. */
-#include <base/memory.h>
 #include <ops/native.h>
 
 /* pad lists (before, after) for the last dimension, then the one before it. */
@@ -55,8 +54,32 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     part->dtype = x->dtype;
     part->ndim = x->ndim;
     part->offset = x->offset;
-    for (int d = 0; d < x->ndim; d++)
+    for (int d = 0; d < x->ndim; d++) {
+        part->shape[d] = x->shape[d];
         part->stride[d] = x->stride[d];
+    }
+}
+
+/* Into out, the whole result, x itself and value where it does not reach. */
+static tn_status put_within(tn_tensor *out, const tn_tensor *x,
+                            const tn_dims_list *pad, double value,
+                            const char *name)
+{
+    tn_tensor from, to;
+    same_view(&from, x);
+    same_view(&to, out);
+    bool whole = true, empty = false;
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
+        int64_t size =
+            x->shape[d] + (low < 0 ? low : 0) + (high < 0 ? high : 0);
+        cut(&from, x, d, -low, size);
+        cut(&to, out, d, low, size);
+        whole = whole && low <= 0 && high <= 0;
+        empty = empty || size <= 0;
+    }
+    tn_status status = whole ? TN_OK : tn__fill(out, value, name);
+    return status < 0 || empty ? status : tn__copy_into(&to, &from, name);
 }
 
 tn_status tn__run_constant_pad_nd(tn__call *call)
@@ -74,31 +97,32 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
-    tn_tensor from, to;
-    same_view(&from, x);
-    same_view(&to, out);
-    bool whole = true, empty = false;
-    for (int d = 0; d < x->ndim; d++) {
-        int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
-        int64_t size =
-            x->shape[d] + (low < 0 ? low : 0) + (high < 0 ? high : 0);
-        cut(&from, x, d, -low, size);
-        cut(&to, out, d, low, size);
-        whole = whole && low <= 0 && high <= 0;
-        empty = empty || size <= 0;
-    }
-    if (!whole)
-        status = tn__fill(out,
-                          tn__call_float(call, TN__ARG_CONSTANT_PAD_ND_VALUE),
-                          name);
-    return status < 0 || empty ? status : tn__copy_into(&to, &from, name);
+    return put_within(out, x, pad,
+                      tn__call_float(call, TN__ARG_CONSTANT_PAD_ND_VALUE),
+                      name);
 }
 
-/* ---- input's own elements ------------------------------------------------- */
+/* ---- input's own elements -------------------------------------------------
+ *
+ * The result is input and, around it, parts of input: one for each choice of
+ * before, within and after in every dimension, as a view with the steps 1, -1
+ * or 0. So each element is moved once. (A dimension after the other, by indices,
+ * moved all elements for each.) */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR, MODES };
 static const char *const mode_names[MODES] = {"constant", "reflect",
                                               "replicate", "circular"};
+
+static int find_mode(const char *text)
+{
+    int mode = CONSTANT;
+    while (mode < MODES && strcmp(mode_names[mode], text) != 0)
+        mode++;
+    if (mode == MODES)
+        tn__fail(TN_ERR_ARGUMENT, "pad: mode \"%s\" is none of "
+                 "constant, reflect, replicate, circular", text);
+    return mode;
+}
 
 /* Which of n elements stands at place i, counted from element 0. Circular goes
  * round what is left of them where pad is negative, as PyTorch does. */
@@ -114,55 +138,213 @@ static int64_t source(int mode, int64_t i, int64_t n, int64_t low,
     return first + ((i - first) % left + left) % left;
 }
 
-static tn_tensor *padded_dim(tn_tensor *x, int mode, int d, int64_t low,
-                             int64_t high)
+typedef struct edges edges;
+typedef tn_status edges_part(const edges *e, tn_tensor *inner,
+                             tn_tensor *outer, bool is_input);
+
+/* A tensor and the padded one, which goes part by part to or from it. */
+struct edges {
+    int mode;
+    const tn_dims_list *pad;
+    const tn_tensor *inner, *outer;
+    edges_part *part;
+};
+
+/* Places from `at` on whose sources are `step` apart. */
+typedef struct run {
+    int64_t from, count, step;
+    bool is_input; /* neither before nor after it */
+} run;
+
+static run run_at(const edges *e, int d, int64_t at)
 {
-    int64_t n = x->shape[d], size = n + low + high;
-    int64_t least = mode == REFLECT ? n - 1 : mode == CIRCULAR ? n : INT64_MAX;
-    if (low > least || high > least || (n < 1 && size > 0)) {
-        tn__fail(TN_ERR_SHAPE, "pad: (%lld, %lld) of mode %s is more than "
-                 "dimension %d of size %lld has", (long long)low,
-                 (long long)high, mode_names[mode], d, (long long)n);
-        return NULL;
+    int64_t n = e->inner->shape[d], low = before(e->pad, e->inner->ndim, d),
+            high = after(e->pad, e->inner->ndim, d), i = at - low,
+            end = e->outer->shape[d] - low;
+    bool is_input = i >= 0 && i < n;
+    int64_t bound = i < 0 ? 0 : is_input ? n : end;
+    end = end < bound ? end : bound;
+    if (is_input)
+        return (run){i, end - i, 1, true};
+    run r = {source(e->mode, i, n, low, high), 1, 1, false};
+    for (int64_t last = r.from; i + r.count < end; r.count++) {
+        int64_t next = source(e->mode, i + r.count, n, low, high);
+        int64_t step = next - last;
+        if (r.count == 1 ? step < -1 || step > 1 : step != r.step)
+            break;
+        r.step = step;
+        last = next;
     }
-    int64_t *from = tn__alloc((size_t)(size + 1) * sizeof *from);
-    if (!from)
-        return NULL;
-    for (int64_t i = 0; i < size; i++)
-        from[i] = source(mode, i - low, n, low, high);
-    tn_tensor *index = tn_to(
-        tn_tensor_from_array(from, TN_I64, tn_dims(size)), x->storage->device);
-    tn__free(from);
-    return index ? tn_index_select(x, d, index) : NULL;
+    return r;
+}
+
+/* From dimension d on; inner and outer are cut to the parts of those before. */
+static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                           int d, bool is_input)
+{
+    if (d == e->inner->ndim)
+        return e->part(e, inner, outer, is_input);
+    tn_status status = TN_OK;
+    int64_t inner_at = inner->offset, outer_at = outer->offset;
+    run r;
+    for (int64_t at = 0; at < e->outer->shape[d] && status >= 0;
+         at += r.count) {
+        r = run_at(e, d, at);
+        inner->shape[d] = outer->shape[d] = r.count;
+        inner->stride[d] = e->inner->stride[d] * r.step;
+        inner->offset = inner_at + r.from * e->inner->stride[d];
+        outer->offset = outer_at + at * e->outer->stride[d];
+        status = each_part(e, inner, outer, d + 1, is_input && r.is_input);
+    }
+    inner->offset = inner_at;
+    outer->offset = outer_at;
+    return status;
+}
+
+static tn_status run_edges(const edges *e)
+{
+    tn_tensor inner, outer;
+    same_view(&inner, e->inner);
+    same_view(&outer, e->outer);
+    return each_part(e, &inner, &outer, 0, true);
+}
+
+static tn_status check_edges(const tn__call *call, const tn_tensor *x,
+                             const tn_dims_list *pad, int mode,
+                             tn__shape *shape)
+{
+    tn_status status = check_pad(call, x, pad, shape);
+    for (int d = 0; d < x->ndim && status >= 0; d++) {
+        int64_t n = x->shape[d], low = before(pad, x->ndim, d),
+                high = after(pad, x->ndim, d);
+        int64_t least =
+            mode == REFLECT ? n - 1 : mode == CIRCULAR ? n : INT64_MAX;
+        int64_t left = n + (low < 0 ? low : 0) + (high < 0 ? high : 0);
+        bool lacks = n < 1 || (mode == CIRCULAR && left < 1);
+        if ((low || high) &&
+            (low > least || high > least || (lacks && shape->dim[d] > 0)))
+            status = tn__fail(TN_ERR_SHAPE, "pad: (%lld, %lld) of mode %s is "
+                              "more than dimension %d of size %lld has",
+                              (long long)low, (long long)high,
+                              mode_names[mode], d, (long long)n);
+    }
+    return status;
+}
+
+static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                           bool is_input)
+{
+    (void)e, (void)is_input;
+    return tn__copy_into(outer, inner, "pad");
+}
+
+tn_status tn__run_pad_edges(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PAD_EDGES_INPUT);
+    const tn_dims_list *pad = call->value[TN__ARG_PAD_EDGES_PAD].of.dims;
+    int mode = find_mode(call->value[TN__ARG_PAD_EDGES_MODE].of.string);
+    if (mode == MODES)
+        return TN_ERR_ARGUMENT;
+    tn__shape shape;
+    tn_status status = check_edges(call, x, pad, mode, &shape);
+    if (status < 0)
+        return status;
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, shape.ndim,
+                                    shape.dim, "pad");
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    return run_edges(&(edges){mode, pad, x, out, copy_part});
+}
+
+static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
+                            uint32_t rows, tn_tensor *out)
+{
+    tn_dtype dtype[2] = {a->dtype, a->dtype};
+    const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = a->ndim};
+    for (int d = 0; d < a->ndim; d++)
+        shape.dim[d] = a->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, rows, rows != 0);
+    tn__space_add(&space, &shape, rows, a);
+    if (b)
+        tn__space_add(&space, &shape, rows, b);
+    tn__space_add_out(&space, &shape, rows, rows != 0, true, out);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL,
+                             "pad");
+}
+
+/* Adds a part to where it came from; first the places of one element. */
+static tn_status add_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                          bool is_input)
+{
+    static tn__formula fold = TN__FORMULA("fold(x) = like(rsum(x), x)");
+    static tn__formula add = TN__FORMULA("add(x, y) = x + y");
+    (void)e;
+    if (is_input)
+        return TN_OK;
+    uint32_t rows = 0;
+    tn_tensor to, *sum = NULL;
+    same_view(&to, inner);
+    for (int d = 0; d < inner->ndim; d++)
+        if (inner->shape[d] > 1 && inner->stride[d] == 0) {
+            rows |= 1u << d;
+            to.shape[d] = 1;
+        }
+    tn_status status = TN_OK;
+    if (rows) {
+        sum = tn__tensor_new(outer->storage->device, outer->dtype, to.ndim,
+                             to.shape, "pad");
+        status = sum ? launch_sum(&fold, outer, NULL, rows, sum)
+                     : tn_error_code();
+    }
+    if (status >= 0)
+        status = launch_sum(&add, &to, sum ? sum : outer, 0, &to);
+    tn__unref(sum);
+    return status;
+}
+
+tn_status tn__run_pad_edges_backward(tn__call *call)
+{
+    tn_tensor *g = tn__call_tensor(call, TN__ARG_PAD_EDGES_BACKWARD_INPUT);
+    const tn_dims_list *pad =
+        call->value[TN__ARG_PAD_EDGES_BACKWARD_PAD].of.dims;
+    int mode =
+        find_mode(call->value[TN__ARG_PAD_EDGES_BACKWARD_MODE].of.string);
+    if (mode == MODES)
+        return TN_ERR_ARGUMENT;
+    tn_dims_list back = *pad;
+    for (int k = 0; k < back.count; k++)
+        back.dim[k] = tn__size_mul(back.dim[k], -1);
+    tn__shape size, shape;
+    tn_status status = check_pad(call, g, &back, &size);
+    if (status < 0)
+        return status;
+    tn_tensor *out = tn__tensor_new(g->storage->device, g->dtype, size.ndim,
+                                    size.dim, "pad");
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    status = check_edges(call, out, pad, mode, &shape);
+    if (status >= 0)
+        status = put_within(out, g, &back, 0, "pad");
+    return status < 0
+               ? status
+               : run_edges(&(edges){mode, pad, out, g, add_part});
 }
 
 tn_status tn__run_pad(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_PAD_INPUT);
-    const tn_dims_list *pad = call->value[TN__ARG_PAD_PAD].of.dims;
-    const char *text = call->value[TN__ARG_PAD_MODE].of.string;
-    double value = tn__call_float(call, TN__ARG_PAD_VALUE);
-    int mode = CONSTANT;
-    while (mode < MODES && strcmp(mode_names[mode], text) != 0)
-        mode++;
+    int mode = find_mode(call->value[TN__ARG_PAD_MODE].of.string);
     if (mode == MODES)
-        return tn__fail(TN_ERR_ARGUMENT, "pad: mode \"%s\" is none of "
-                        "constant, reflect, replicate, circular", text);
-    tn__shape shape;
-    tn_status status = check_pad(call, x, pad, &shape);
-    if (status < 0)
-        return status;
+        return TN_ERR_ARGUMENT;
     if (mode == CONSTANT)
-        return tn__give(call, tn_constant_pad_nd(x, *pad, value));
-    /* Gradients of half types add up along one dimension after the other. */
-    bool half = tn_dtype_is_floating(x->dtype) && tn_dtype_bytes(x->dtype) == 2;
-    tn_dtype dtype = x->dtype;
-    x = half && pad->count > 2 ? tn_to_dtype(x, TN_F32) : x;
-    for (int d = 0; x && d < x->ndim; d++) {
-        int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
-        if (low || high)
-            x = padded_dim(x, mode, d, low, high);
-    }
-    x = x && x->dtype != dtype ? tn_to_dtype(x, dtype) : x;
-    return tn__give(call, x && x == tn__call_tensor(call, 0) ? tn_clone(x) : x);
+        return tn__give(call, tn_constant_pad_nd(
+                                  x, *call->value[TN__ARG_PAD_PAD].of.dims,
+                                  tn__call_float(call, TN__ARG_PAD_VALUE)));
+    return tn__give(call, tn__row(TN__OP_ID_PAD_EDGES, call->value, 3));
 }

@@ -29,6 +29,9 @@ int main(void)
     refused(tn_pad(seq, tn_dims(6, 0), .mode = "reflect"), TN_ERR_SHAPE,
             "pad: (6, 0) of mode reflect is more than dimension 2 of size 6 "
             "has");
+    refused(tn_pad(seq, tn_dims(-6, 3), .mode = "circular"), TN_ERR_SHAPE,
+            "pad: (-6, 3) of mode circular is more than dimension 2 of size 6 "
+            "has");
     refused(tn_pad(seq, tn_dims(1, 1), .mode = "wrap"), TN_ERR_ARGUMENT,
             "pad: mode \"wrap\" is none of constant, reflect, replicate, "
             "circular");
