@@ -73,7 +73,7 @@ make_check() {
 }
 
 # each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree
-# under a command; each is one result
+# under a command; each is one result, in 25 minutes
 each_test() {
     folder=$1 command=
     shift
@@ -85,7 +85,7 @@ each_test() {
     for test do
         if (cd "$folder" && top_srcdir=$root top_builddir=$PWD \
             TENON_PLUGIN_PATH=$PWD/tenon-1 TENON_DEVICE=cpu \
-            $command "$test") \
+            timeout 1500 $command "$test") \
             >"$folder/each.log" 2>&1
         then
             echo "   ok $test"

@@ -316,6 +316,7 @@ tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
     cl_int error;
     device->listed = l;
     device->blocking = option_is("blocking", "1");
+    pthread_mutex_init(&device->turn, NULL);
     pthread_mutex_init(&device->lock, NULL);
     target_fill(device);
     tn__opencl_tune_init(device);
@@ -345,5 +346,6 @@ void tn__opencl_device_close(tn_plugin_device *device)
     if (device->context)
         cl.ReleaseContext(device->context);
     pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->turn);
     free(device);
 }

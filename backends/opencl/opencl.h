@@ -62,6 +62,8 @@ struct tn_plugin_device {
      * lock (clblast.c). */
     uint32_t clblast_warm, clblast_lacks;
 
+    pthread_mutex_t turn; /* held by calls, on a CPU (plugin.c) */
+
     /* Guards what follows, and the arguments of the kernels, which are part
      * of them until a launch has taken them. */
     pthread_mutex_t lock;

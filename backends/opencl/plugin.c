@@ -5,74 +5,86 @@
 
 const tn_host *tn__opencl_host;
 
-/* ---- the floating-point state --------------------------------------- */
+/* ---- calls that reach a driver ---------------------------------------- */
 
-/* A driver of CPUs may compute within a call, in its caller's rounding mode,
- * and threads that it starts keep the mode of the call that started them. So
- * slots that reach a driver run in the state that programs are defined for,
- * and the caller's is put back. */
-static fenv_t default_state(void)
-{
+/* A driver of CPUs may compute within a call. Then it does so in its
+ * caller's rounding mode, and threads that it starts keep the mode of the call
+ * that started them: so the slots below run in the state that programs are
+ * defined for, and the caller's is put back. And the calls of two threads are
+ * of each other's work: PoCL's `basic` device (3.1) waits for itself for ever
+ * when a command of one thread depends on another that is just being run by
+ * the other's call. So on CPUs calls take turns. */
+typedef struct call {
     fenv_t before;
-    fegetenv(&before);
+    pthread_mutex_t *turn; /* NULL: none */
+} call;
+
+static call call_begin(tn_plugin_device *device)
+{
+    call call = {.turn = NULL};
+    if (device && device->listed->info.kind == TN_KIND_CPU)
+        pthread_mutex_lock(call.turn = &device->turn);
+    fegetenv(&call.before);
     fesetenv(FE_DFL_ENV);
-    return before;
+    return call;
 }
 
-static tn_status put_back(const fenv_t *before, tn_status status)
+static tn_status call_end(const call *call, tn_status status)
 {
-    fesetenv(before);
+    fesetenv(&call->before);
+    if (call->turn)
+        pthread_mutex_unlock(call->turn);
     return status;
 }
 
-/* `slot` in the default state: tn__opencl_<slot> */
-#define IN_DEFAULT_STATE(slot, declared, passed)                              \
+/* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
+#define AS_CALL(slot, device, declared, passed)                               \
     static tn_status slot declared                                            \
     {                                                                         \
-        fenv_t before = default_state();                                      \
-        return put_back(&before, tn__opencl_##slot passed);                   \
+        call call = call_begin(device);                                       \
+        return call_end(&call, tn__opencl_##slot passed);                     \
     }
-IN_DEFAULT_STATE(device_count, (uint32_t *count), (count))
-IN_DEFAULT_STATE(device_open, (uint32_t i, tn_plugin_device **device),
-                 (i, device))
-IN_DEFAULT_STATE(buffer_alloc,
-                 (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
-                 (device, bytes, out))
-IN_DEFAULT_STATE(host_alloc,
-                 (tn_plugin_device *device, uint64_t bytes, void **memory),
-                 (device, bytes, memory))
-IN_DEFAULT_STATE(queue_sync, (tn_queue *queue, tn_fault *fault),
-                 (queue, fault))
-IN_DEFAULT_STATE(copy, (tn_queue *queue, const tn_copy_args *args),
-                 (queue, args))
-IN_DEFAULT_STATE(launch,
-                 (tn_queue *queue, tn_built *built, const tn_launch *args),
-                 (queue, built, args))
-IN_DEFAULT_STATE(matmul, (tn_queue *queue, const tn_matmul_args *args),
-                 (queue, args))
-IN_DEFAULT_STATE(scatter, (tn_queue *queue, const tn_scatter_args *args),
-                 (queue, args))
-IN_DEFAULT_STATE(scan, (tn_queue *queue, const tn_scan_args *args),
-                 (queue, args))
-IN_DEFAULT_STATE(sort, (tn_queue *queue, const tn_sort_args *args),
-                 (queue, args))
-IN_DEFAULT_STATE(event_record, (tn_queue *queue, tn_event *event),
-                 (queue, event))
-IN_DEFAULT_STATE(queue_wait, (tn_queue *queue, tn_event *event),
-                 (queue, event))
+AS_CALL(device_count, NULL, (uint32_t *count), (count))
+AS_CALL(device_open, NULL, (uint32_t i, tn_plugin_device **device),
+        (i, device))
+AS_CALL(buffer_alloc, device,
+        (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
+        (device, bytes, out))
+AS_CALL(host_alloc, device,
+        (tn_plugin_device *device, uint64_t bytes, void **memory),
+        (device, bytes, memory))
+AS_CALL(queue_sync, queue->device, (tn_queue *queue, tn_fault *fault),
+        (queue, fault))
+AS_CALL(copy, queue->device, (tn_queue *queue, const tn_copy_args *args),
+        (queue, args))
+AS_CALL(launch, queue->device,
+        (tn_queue *queue, tn_built *built, const tn_launch *args),
+        (queue, built, args))
+AS_CALL(matmul, queue->device, (tn_queue *queue, const tn_matmul_args *args),
+        (queue, args))
+AS_CALL(scatter, queue->device, (tn_queue *queue, const tn_scatter_args *args),
+        (queue, args))
+AS_CALL(scan, queue->device, (tn_queue *queue, const tn_scan_args *args),
+        (queue, args))
+AS_CALL(sort, queue->device, (tn_queue *queue, const tn_sort_args *args),
+        (queue, args))
+AS_CALL(event_record, queue->device, (tn_queue *queue, tn_event *event),
+        (queue, event))
+AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
+        (queue, event))
 
 static void host_free(tn_plugin_device *device, void *memory)
 {
-    fenv_t before = default_state();
+    call call = call_begin(device);
     tn__opencl_host_free(device, memory);
-    fesetenv(&before);
+    call_end(&call, TN_OK);
 }
 
 static void queue_close(tn_queue *queue)
 {
-    fenv_t before = default_state();
+    call call = call_begin(queue->device);
     tn__opencl_queue_close(queue);
-    fesetenv(&before);
+    call_end(&call, TN_OK);
 }
 
 /* ---- the table ------------------------------------------------------ */

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <tenon/tenon.h>
 
 static char scratch[512];
@@ -286,6 +287,37 @@ static void print_batches(void)
            tn_error() ? tn_error() : "");
 }
 
+/* Works as three threads do that know nothing of each other; NULL if it was
+ * right. */
+static void *work_alone(void *device)
+{
+    tn_device_set(device);
+    bool right = true;
+    for (int i = 0; i < 200; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *x = tn_ones(tn_dims(1000 + 100 * i));
+        right &= tn_item(tn_sum(tn_add(x, x))) == 2 * (1000 + 100 * i);
+        tn_scope_close(scope);
+    }
+    return right && !tn_error() ? NULL : "wrong";
+}
+
+static void print_threads(void)
+{
+    tn_device *device = tn_device_open("opencl");
+    pthread_t threads[3];
+    int good = 0;
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&threads[i], NULL, work_alone, device))
+            bail_out("pthread_create");
+    for (int i = 0; i < 3; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        good += !result;
+    }
+    printf("%d", good);
+}
+
 static void test_failures(void)
 {
     is_str(in_child(print_fault),
@@ -304,6 +336,7 @@ static void test_failures(void)
     const char *batches = in_child(print_batches);
     ok(strncmp(batches, "the same: ", 10) == 0,
        "batches that come by memory which the driver maps: %s", batches);
+    is_str(in_child(print_threads), "3", "three threads on one device");
     is_str(in_child(print_memory),
            "empty: out of memory on opencl:0: 256.00 TiB asked for, 0 bytes in "
            "liv|3",
