@@ -200,42 +200,96 @@ static void fold_lanes(const pooling *p, char *lane, int64_t lanes,
     }
 }
 
+/* Windows side by side whose width is a part of the lanes: a line of the image,
+ * as it lies, has for each window that many lanes next to each other; and the
+ * line so many further the same ones. Lines left to right are what vectors want:
+ * an element of all windows at a time has steps between them. */
+static bool by_lines(const tn_pool_args *args)
+{
+    int64_t width = args->kernel[1];
+    return TN_LANES % width == 0 && args->stride[1] == width &&
+           args->pad[1] == 0 &&
+           args->out_size[1] * width <= args->in_size[1] &&
+           args->kernel[0] * width > TN_LANES;
+}
+
 static int64_t lane_count(const tn_pool_args *args)
 {
     return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
 }
 
+/* Sums of the windows in rows [low, high), as lanes. */
+static void sum_elements(const pooling *p, const char *in, char *lane,
+                         int64_t low, int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
+    int64_t bytes = p->bytes, numel = (high - low) * columns;
+    int64_t i0, i1, j0, j1, r, c;
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+                continue;
+            int64_t number = k * args->kernel[1] + l;
+            int64_t y = i0 * args->stride[0] + r;
+            int64_t x = j0 * args->stride[1] + c;
+            p->routines->copy(
+                lane + (number % TN_LANES * numel + (i0 - low) * columns +
+                        j0) * bytes,
+                columns, 1, in + (y * in_row + x) * bytes,
+                args->stride[0] * in_row, args->stride[1], i1 - i0, j1 - j0,
+                number >= TN_LANES);
+        }
+    }
+}
+
+/* The same where by_lines: line holds the lanes of a line of each window, from
+ * lane 0 on, then those of the next line. Folds them into the first and leaves
+ * these as lanes; returns how many. */
+static int64_t sum_lines(const pooling *p, const char *in, char *line,
+                         char *lane, int64_t low, int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    int64_t columns = args->out_size[1], in_row = args->in.stride[2];
+    int64_t width = args->kernel[1], lines = TN_LANES / width;
+    int64_t row = columns * width, rows = high - low, i0, i1, r;
+    for (int64_t k = 0; k < args->kernel[0]; k++)
+        if (windows_with(args, 0, k, low, high, &i0, &i1, &r))
+            p->routines->copy(
+                line + (k % lines * rows + i0 - low) * row * p->bytes, row, 1,
+                in + (i0 * args->stride[0] + r) * in_row * p->bytes,
+                args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
+    fold_lanes(p, line, lines, rows * row);
+    for (int64_t l = 0; l < width; l++)
+        p->routines->copy(lane + l * rows * columns * p->bytes, columns, 1,
+                          line + l * p->bytes, row, width, rows, columns, 0);
+    return width;
+}
+
 static bool avg_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
-    int64_t columns = args->out_size[1], lanes = lane_count(args);
-    int64_t bytes = p->bytes, in_row = args->in.stride[2], i0, i1, j0, j1, r, c;
+    int64_t columns = args->out_size[1], bytes = p->bytes;
+    bool lines = by_lines(args);
+    int64_t most = lines ? args->kernel[1] : lane_count(args);
     const char *in = plane_of(p, &args->in, plane, bytes);
     char *out = plane_of(p, &args->out, plane, bytes);
-    char *lane = tn__cpu_scratch((size_t)(lanes * p->band * columns * bytes));
+    int64_t all = (most + (lines ? TN_LANES : 0)) * p->band * columns * bytes;
+    char *lane = tn__cpu_scratch((size_t)all);
     if (!lane)
         return false;
     for (int64_t low = 0; low < args->out_size[0]; low += p->band) {
         int64_t high = tn__cpu_min(low + p->band, args->out_size[0]);
-        int64_t numel = (high - low) * columns;
-        memset(lane, 0, (size_t)(lanes * numel * bytes));
-        for (int64_t k = 0; k < args->kernel[0]; k++) {
-            if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
-                continue;
-            for (int64_t l = 0; l < args->kernel[1]; l++) {
-                if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
-                    continue;
-                int64_t number = k * args->kernel[1] + l;
-                int64_t y = i0 * args->stride[0] + r;
-                int64_t x = j0 * args->stride[1] + c;
-                p->routines->copy(
-                    lane + (number % TN_LANES * numel + (i0 - low) * columns +
-                            j0) * bytes,
-                    columns, 1, in + (y * in_row + x) * bytes,
-                    args->stride[0] * in_row, args->stride[1], i1 - i0,
-                    j1 - j0, number >= TN_LANES);
-            }
-        }
+        int64_t numel = (high - low) * columns, lanes = most;
+        char *line = lane + most * numel * bytes;
+        memset(lines ? line : lane, 0,
+               (size_t)((lines ? TN_LANES : most) * numel * bytes));
+        if (lines)
+            lanes = sum_lines(p, in, line, lane, low, high);
+        else
+            sum_elements(p, in, lane, low, high);
         fold_lanes(p, lane, lanes, numel);
         p->routines->divide(out + low * columns * bytes, columns, lane,
                             columns, high - low, columns, p->count[0] + low,

@@ -154,5 +154,16 @@ int main(void)
                   false, false, true, false, TN_F32};
     ok(agrees(&wide, 1, true), "greatest of 3 x 3 in several tasks and bands");
     ok(agrees(&wide, 1, false), "means of 3 x 3 in several tasks and bands");
+    static const int64_t kernels[][2] = {{8, 8}, {9, 4}, {20, 1}, {5, 16}};
+    bool good = true;
+    for (int i = 0; i < 8 && good; i++) {
+        const int64_t *k = kernels[i / 2];
+        shape lines = {.count = 2, .channels = 3, .size = {57, 70},
+                       .kernel = {k[0], k[1]}, .stride = {k[0] - i % 2, k[1]},
+                       .pad = {i % 2 * k[0] / 2, 0}, .dilation = {1, 1},
+                       .special = true, .dtype = i % 3 ? TN_F32 : TN_F64};
+        good = agrees(&lines, (uint64_t)i, false);
+    }
+    ok(good, "means of windows side by side, a line at a time");
     return done_testing();
 }
