@@ -21,19 +21,19 @@ typedef struct call {
 
 static call call_begin(tn_plugin_device *device)
 {
-    call call = {.turn = NULL};
+    call made = {.turn = NULL};
     if (device && device->listed->info.kind == TN_KIND_CPU)
-        pthread_mutex_lock(call.turn = &device->turn);
-    fegetenv(&call.before);
+        pthread_mutex_lock(made.turn = &device->turn);
+    fegetenv(&made.before);
     fesetenv(FE_DFL_ENV);
-    return call;
+    return made;
 }
 
-static tn_status call_end(const call *call, tn_status status)
+static tn_status call_end(const call *made, tn_status status)
 {
-    fesetenv(&call->before);
-    if (call->turn)
-        pthread_mutex_unlock(call->turn);
+    fesetenv(&made->before);
+    if (made->turn)
+        pthread_mutex_unlock(made->turn);
     return status;
 }
 
@@ -41,8 +41,8 @@ static tn_status call_end(const call *call, tn_status status)
 #define AS_CALL(slot, device, declared, passed)                               \
     static tn_status slot declared                                            \
     {                                                                         \
-        call call = call_begin(device);                                       \
-        return call_end(&call, tn__opencl_##slot passed);                     \
+        call made = call_begin(device);                                       \
+        return call_end(&made, tn__opencl_##slot passed);                     \
     }
 AS_CALL(device_count, NULL, (uint32_t *count), (count))
 AS_CALL(device_open, NULL, (uint32_t i, tn_plugin_device **device),
@@ -75,16 +75,16 @@ AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
 
 static void host_free(tn_plugin_device *device, void *memory)
 {
-    call call = call_begin(device);
+    call made = call_begin(device);
     tn__opencl_host_free(device, memory);
-    call_end(&call, TN_OK);
+    call_end(&made, TN_OK);
 }
 
 static void queue_close(tn_queue *queue)
 {
-    call call = call_begin(queue->device);
+    call made = call_begin(queue->device);
     tn__opencl_queue_close(queue);
-    call_end(&call, TN_OK);
+    call_end(&made, TN_OK);
 }
 
 /* ---- the table ------------------------------------------------------ */
