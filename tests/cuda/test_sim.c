@@ -2,6 +2,8 @@
  * its manual. */
 #include "calls.h"
 
+#include <math.h>
+
 static tn_cu_stream stream;
 
 /* Runs a body; what the stream ends with. */
@@ -92,6 +94,8 @@ static void test_instructions(void)
          f32(-0x1.000004p0f), f32(0x1p-46f)},
         {"div.rn.f32 %d, %a, %b;", f32(1.f), f32(3.f), 0, 0x3eaaaaabu},
         {"sqrt.rn.f32 %d, %a;", f32(2.f), 0, 0, 0x3fb504f3u},
+        {"ex2.approx.f32 %d, %a;", f32(-3.f), 0, 0, f32(0.125f)},
+        {"ex2.approx.f32 %d, %a;", f32(-HUGE_VALF), 0, 0, 0},
         {"mul.rn.f32 %d, %a, %b;", 0x00800000u, f32(0.5f), 0, 0x00400000u},
         {"cvt.rzi.s32.f32 %d, %a;", f32(3e9f), 0, 0, 0x7fffffffu},
         {"cvt.rzi.s32.f32 %d, %a;", QUIET, 0, 0, 0},
