@@ -11,6 +11,7 @@ check_primitive_sources = \
 	tools/check/primitives.c tools/check/primitives.h \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
+	tools/check/attention.c tools/check/attention.h \
 	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
@@ -32,6 +33,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/primitives.c tools/check/primitives.h \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
+	tools/check/attention.c tools/check/attention.h \
 	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

@@ -131,6 +131,10 @@ tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
 tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
                                     uint64_t bytes, tn_cu_pointer *out);
 
+/* ---- attention (launch.c) ------------------------------------------------ */
+
+extern const tn_attention_extension tn__cuda_attention;
+
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 
 /* device.c */

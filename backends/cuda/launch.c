@@ -176,6 +176,38 @@ PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
 
+/* ---- attention ---------------------------------------------------------- */
+
+static tn_status plan_attention(const tn_target *target,
+                                const tn_program *program, const void *args,
+                                tn_plan *plan)
+{
+    (void)program;
+    return tn__cuda_host->plan_attention(target, args, plan);
+}
+
+static tn_status attention_fits(tn_plugin_device *device,
+                                const tn_attention_args *args)
+{
+    tn_plan plan;
+    plan.size = sizeof plan;
+    plan.step = 0;
+    return plan_attention(&device->target, NULL, args, &plan);
+}
+
+static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
+{
+    return run_steps(queue, plan_attention, NULL, args, args->tag);
+}
+
+const tn_attention_extension tn__cuda_attention = {
+    .size = sizeof tn__cuda_attention,
+    .fits = attention_fits,
+    .run = attention_run,
+};
+
+/* ---- matrix products ---------------------------------------------------- */
+
 static tn_status plan_matmul(const tn_target *target,
                              const tn_program *program, const void *args,
                              tn_plan *plan)

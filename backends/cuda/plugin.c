@@ -7,8 +7,14 @@ const tn_host *tn__cuda_host;
 
 static const void *extension(const char *name, uint32_t version)
 {
-    return version == 1 && strcmp(name, "graph-replay") == 0
-               ? &tn__cuda_graph_replay
+    if (version != 1)
+        return NULL;
+    if (strcmp(name, "graph-replay") == 0)
+        return &tn__cuda_graph_replay;
+    return strcmp(name, "attention") == 0 &&
+                   TN_HAS(tn_host, tn__cuda_host, plan_attention) &&
+                   tn__cuda_host->plan_attention
+               ? &tn__cuda_attention
                : NULL;
 }
 

@@ -483,6 +483,8 @@ typedef struct tn_device_info {
     char note[128]; /* why unusable, or why not bit-exact */
 } tn_device_info;
 
+struct tn_attention_args;
+
 /* What the core gives to a plugin; alive as long as the process. */
 typedef struct tn_host {
     uint32_t size, abi_major, abi_minor, reserved;
@@ -550,6 +552,11 @@ typedef struct tn_host {
      * meet no other at the same text. A thread holds one key at most. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
+    /* Steps of the extension "attention" as source, as those of primitives.
+     * TN_ERR_UNSUPPORTED, with the reason: there is no kernel for that. */
+    tn_status (*plan_attention)(const tn_target *target,
+                                const struct tn_attention_args *attention,
+                                tn_plan *plan);
 } tn_host;
 
 typedef struct tn_plugin {
@@ -618,7 +625,8 @@ typedef struct tn_plugin {
 
 /* All there are: as an identifier, and the name. Version 1 of each. */
 #define TN_EXTENSION_MAP(X)                                                   \
-    X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")
+    X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
+    X(attention, "attention")
 
 /* "conv", version 1: the cross-correlation of images with filters,
  *
@@ -705,6 +713,48 @@ typedef struct tn_graph_replay_extension {
     /* No run of it is under way. */
     void (*release)(tn_plugin_device *device, tn_recorded *recorded);
 } tn_graph_replay_extension;
+
+/* "attention", version 1: with head t of k and v for head h of q, t = h /
+ * (heads / kv_heads), and for each of the batch
+ *
+ *     s[i, j] = scale * sum over e of q[i, e] * k[j, e], + mask[i, j]
+ *     lse[i]  = log of the sum over j of exp(s[i, j])
+ *     w[i, j] = exp(s[i, j] - lse[i]), 0 for all j where lse[i] is -inf
+ *     out[i, e] = sum over j of d(w[i, j]) * v[j, e]
+ *
+ * s is -inf where mask is a BOOL that is false, and, with TN_ATTENTION_CAUSAL,
+ * where j > i. d(x) is 0 where a random number is below dropout, else x / (1 -
+ * dropout). The number is that of element ((b * heads + h) * queries + i) * keys
+ * + j: (PHILOX(element, seed, call) >> 8, logically) / 2^24.
+ *
+ * FORWARD writes out and lse; BACKWARD reads them and g, the gradient of out,
+ * and writes dq, dk and dv, those of q, k and v. All have one floating dtype but
+ * lse, which is F32, contiguous, (batch, heads, queries), and mask, which is
+ * BOOL, F32 or of that dtype. Sums, exp and log are F32 for half types. The
+ * order of sums is the device's, the same every time. */
+enum { TN_ATTENTION_FORWARD, TN_ATTENTION_BACKWARD };
+enum { TN_ATTENTION_CAUSAL = 1 };
+typedef struct tn_attention_args {
+    uint32_t size, kind;      /* TN_ATTENTION_... */
+    uint32_t flags, reserved; /* TN_ATTENTION_CAUSAL */
+    int64_t batch, heads, kv_heads, queries, keys;
+    int64_t features, values; /* of a row of q and k; of v and out */
+    double scale, dropout;
+    int64_t seed, call;
+    tn_strided q, k, v; /* (batch, heads or kv_heads, length, features) */
+    tn_strided mask;    /* (batch, heads, queries, keys); buffer NULL: none */
+    tn_strided out, lse;
+    tn_strided g, dq, dk, dv; /* BACKWARD alone; as out, q, k, v */
+    uint64_t tag;
+} tn_attention_args;
+
+typedef struct tn_attention_extension {
+    uint32_t size, reserved;
+    /* TN_OK: the device does this, forward and backward; nothing runs. Buffers
+     * are not looked at. */
+    tn_status (*fits)(tn_plugin_device *device, const tn_attention_args *args);
+    tn_status (*run)(tn_queue *queue, const tn_attention_args *args);
+} tn_attention_extension;
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 

@@ -29,6 +29,7 @@ struct tn_device {
     _Atomic(const void *) conv; /* tn_conv_extension */
     _Atomic(const void *) pool; /* tn_pool_extension */
     _Atomic(const void *) graph_replay; /* tn_graph_replay_extension */
+    _Atomic(const void *) attention; /* tn_attention_extension */
 };
 
 /* Most devices that can be open at once; tn_device.id is below it. */
@@ -98,6 +99,12 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
                           const char *what);
 tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
                           const char *what);
+
+tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
+                               const char *what);
+/* Whether that would run: it does then, but for failures. */
+bool tn__device_attention_fits(tn_device *device,
+                               const tn_attention_args *attention);
 
 /* A copy on the device, once more; and what the device recorded itself. */
 tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,

@@ -410,6 +410,41 @@ tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
     return recorded(device, TN__PIECE_POOL, pool, sizeof *pool, what, status);
 }
 
+bool tn__device_attention_fits(tn_device *device,
+                               const tn_attention_args *attention)
+{
+    const tn_attention_extension *extension =
+        atomic_load_explicit(&device->attention, memory_order_acquire);
+    if (!extension)
+        return false;
+    bool was_pending = tn__error_pending();
+    tn_status status = extension->fits(device->handle, attention);
+    if (status)
+        tn__extension_declined(device, "scaled_dot_product_attention",
+                               was_pending);
+    return !status;
+}
+
+tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
+                               const char *what)
+{
+    const tn_attention_extension *extension =
+        atomic_load_explicit(&device->attention, memory_order_acquire);
+    if (!extension)
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "%s: %s has not the extension attention, or no more",
+                        what, device->name);
+    bool was_pending = tn__error_pending();
+    attention->tag = enter(device, what);
+    tn_status status = extension->run(device->queue, attention);
+    if (tn__timeline_is_live())
+        tn__tally_attention(device, attention);
+    status = finish(device, what, status, was_pending, NULL);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_ATTENTION, attention, sizeof *attention,
+                    what, status);
+}
+
 tn_status tn_synchronize(tn_device *device)
 {
     if (!device)

@@ -18,7 +18,7 @@ struct tn__piece {
     const char *what;
     int kind;
     /* Number of the draw, from 1 on, whose seed and call are its parameters
-     * draw_at and the next; 0: none. */
+     * draw_at and the next, or those of an attention; 0: none. */
     size_t draw;
     uint32_t draw_at;
     const tn_program *program; /* of a launch, as the rest of this line */
@@ -31,6 +31,7 @@ struct tn__piece {
         tn_sort_args sort;
         tn_conv_args conv;
         tn_pool_args pool;
+        tn_attention_args attention;
         tn_copy_args copy;
     } args;
 };
@@ -115,6 +116,17 @@ static void piece_put(tn__piece *piece)
     record->count++;
 }
 
+/* Number of the latest draw of this seed and call, from 1 on; 0: none. */
+static size_t draw_latest(int64_t seed, int64_t call)
+{
+    const tn__record *record = tn__recording;
+    for (size_t d = record->draw_count; d > 0; d--)
+        if ((uint64_t)seed == record->draws[d - 1].seed &&
+            (uint64_t)call == record->draws[d - 1].call)
+            return d;
+    return 0;
+}
+
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what)
 {
@@ -122,6 +134,9 @@ tn_status tn__record_work(tn_device *device, int kind, const void *args,
     if (!piece)
         return tn_error_code();
     memcpy(&piece->args, args, bytes);
+    if (kind == TN__PIECE_ATTENTION && piece->args.attention.dropout > 0)
+        piece->draw = draw_latest(piece->args.attention.seed,
+                                  piece->args.attention.call);
     piece_put(piece);
     return TN_OK;
 }
@@ -211,6 +226,8 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
 static tn_status hand_over(tn_device *device, const tn__piece *piece)
 {
     const tn_plugin *plugin = device->plugin;
+    const tn_attention_extension *attention =
+        atomic_load_explicit(&device->attention, memory_order_acquire);
     tn__piece p = *piece;
     p.args.launch.tag = 0;
     switch (piece->kind) {
@@ -226,7 +243,10 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
         return plugin->sort(device->queue, &p.args.sort);
     case TN__PIECE_COPY:
         return plugin->copy(device->queue, &p.args.copy);
-    default: /* an extension's: it has no place in a recording */
+    case TN__PIECE_ATTENTION:
+        return attention ? attention->run(device->queue, &p.args.attention)
+                         : TN_ERR_UNSUPPORTED;
+    default: /* a convolution's or a window's: it has no place in a recording */
         return TN_ERR_UNSUPPORTED;
     }
 }
@@ -377,6 +397,14 @@ static tn_status piece_run(const tn__record *record, tn__piece *piece)
     case TN__PIECE_POOL:
         status = tn__device_pool(device, &piece->args.pool, piece->what);
         break;
+    case TN__PIECE_ATTENTION:
+        if (piece->draw) {
+            const struct tn__draw *draw = &record->draws[piece->draw - 1];
+            piece->args.attention.seed = (int64_t)draw->seed_now;
+            piece->args.attention.call = (int64_t)draw->call_now;
+        }
+        return tn__device_attention(device, &piece->args.attention,
+                                    piece->what);
     default:
         return tn__device_copy_again(device, &piece->args.copy, piece->what);
     }

@@ -189,3 +189,19 @@ void tn__tally_pool(tn_device *device, const tn_pool_args *args)
         bytes += out * bytes_of(args->index.dtype);
     tn__timeline_count(device, bytes, out * product(args->kernel, 2));
 }
+
+/* Two products of (queries, keys), five backward, as if nothing were masked. */
+void tn__tally_attention(tn_device *device, const tn_attention_args *args)
+{
+    double pairs = (double)args->queries * (double)args->keys *
+                   (double)args->batch * (double)args->heads;
+    double q = (double)args->batch * (double)args->heads *
+               (double)args->queries;
+    double k = (double)args->batch * (double)args->kv_heads *
+               (double)args->keys;
+    double size = (double)(args->features + args->values);
+    bool back = args->kind == TN_ATTENTION_BACKWARD;
+    tn__timeline_count(device, (back ? 2 : 1) * (q + k) * size *
+                       bytes_of(args->q.dtype) + 4 * q,
+                       (back ? 5 : 2) * pairs * size);
+}

@@ -42,7 +42,8 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/elements.c \
 	lib/kernel/device/plan.c lib/kernel/device/print.c \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
-	lib/kernel/device/primitive.c lib/kernel/device/source.c \
+	lib/kernel/device/primitive.c lib/kernel/device/attention.c \
+	lib/kernel/device/source.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
 	lib/kernel/device/text.c lib/kernel/device/text.h
 kernel_device = $(srcdir)/lib/kernel/device/*.cl
@@ -53,7 +54,10 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/storage.cl lib/kernel/device/fault.cl \
 	lib/kernel/device/rows.cl lib/kernel/device/primitive.cl \
 	lib/kernel/device/matmul.cl lib/kernel/device/scatter.cl \
-	lib/kernel/device/scan.cl lib/kernel/device/sort.cl
+	lib/kernel/device/scan.cl lib/kernel/device/sort.cl \
+	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \
+	lib/kernel/device/attention_query.cl \
+	lib/kernel/device/attention_key.cl
 lib/kernel/device/text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/kernel/device && LC_ALL=C $(AWK) \
 	    -v list=tn__device_text -v header=kernel/device/text.h \

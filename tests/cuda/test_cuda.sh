@@ -74,6 +74,7 @@ note <"$scratch/output"
 succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
+    env TENON_MASK=attention \
     tests/golden/bits cuda tests/golden/samples 100000
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
     "in matrix products and convolutions, too"
@@ -87,7 +88,8 @@ unset TENON_CUDA_MATMUL
 succeeds "primitives are right in random cases" tests/device/test_primitives
 files=
 for name in ops/addmm ops/baddbmm ops/bmm ops/matmul ops/mm \
-    ops/nn.functional.linear ops/nn.functional.conv2d modules/linear \
+    ops/nn.functional.linear ops/nn.functional.conv2d \
+    ops/nn.functional.scaled_dot_product_attention modules/linear \
     modules/linear_nobias_3d modules/bilinear modules/conv2d modules/lstm \
     modules/multihead_attention
 do

@@ -260,8 +260,41 @@ static void add_primitives(printed_list *list, const tn_target *target,
         }
 }
 
+/* Forward and both steps backward; each way to mask and each length of rows in
+ * local memory once. */
+static void add_attention(printed_list *list, const tn_target *target,
+                          tn_dtype dtype)
+{
+    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
+    static const tn_dtype masks[] = {TN_DTYPE_NONE, TN_BOOL, TN_F32, TN_BF16};
+    static const int64_t sizes[] = {16, 32, 64, 128};
+    for (int i = 0; i < 4; i++)
+        for (int step = -1; step < 2; step++) {
+            tn_attention_args a = {
+                .size = sizeof a,
+                .kind = step < 0 ? TN_ATTENTION_FORWARD
+                                 : TN_ATTENTION_BACKWARD,
+                .flags = i % 2 ? 0 : TN_ATTENTION_CAUSAL,
+                .batch = 1, .heads = 1, .kv_heads = 1, .queries = 100,
+                .keys = 100, .features = sizes[i], .values = sizes[3 - i],
+                .dropout = i < 2 ? 0.5 : 0, .q = {.dtype = dtype}};
+            if (masks[i])
+                a.mask = (tn_strided){.buffer = buffer, .dtype = masks[i]};
+            tn_plan plan = {.size = sizeof plan,
+                            .step = step < 0 ? 0 : (uint32_t)step};
+            char what[64];
+            snprintf(what, sizeof what, "attention %d of %s", step,
+                     tn_dtype_name(dtype));
+            add(list, target, NULL, &plan,
+                tn__plan_attention(target, &a, &plan), what);
+        }
+}
+
 void printed_primitives(printed_list *list, const tn_target *target)
 {
+    static const tn_dtype floats[] = {TN_F32, TN_F16, TN_BF16};
+    for (int i = 0; i < 3 && !(target->flags & TN_TARGET_CHUNKED); i++)
+        add_attention(list, target, floats[i]);
     for (tn_dtype dtype = TN_DTYPE_NONE + 1; dtype < TN_DTYPE_END; dtype++)
         if (dtype != TN_F64 || target->flags & TN_TARGET_F64)
             add_primitives(list, target, dtype);

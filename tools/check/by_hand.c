@@ -1,6 +1,8 @@
 /* by_hand.c: see by_hand.h. */
 #include "by_hand.h"
 
+#include <tenon/error.h>
+
 #include <dlfcn.h>
 #include <fenv.h>
 #include <stdarg.h>
@@ -64,6 +66,19 @@ static const void *host_extension(const char *name, uint32_t version)
     return NULL;
 }
 
+/* The core's reason is its error; a plugin's is what host_fail is told. */
+static tn_status host_plan_attention(const tn_target *target,
+                                     const tn_attention_args *attention,
+                                     tn_plan *plan)
+{
+    tn_status status = tn__plan_attention(target, attention, plan);
+    if (!status)
+        return TN_OK;
+    host_fail(status, "%s", tn_error());
+    tn_error_clear();
+    return status;
+}
+
 /* Room behind it: a plugin may be told that the table is longer. */
 static struct {
     tn_host table;
@@ -82,6 +97,7 @@ static struct {
             .plan_scatter = tn__plan_scatter,
             .plan_scan = tn__plan_scan,
             .plan_sort = tn__plan_sort,
+            .plan_attention = host_plan_attention,
             .print = tn__print,
             .print_free = tn__print_free,
             .fault_read = tn__fault_read,

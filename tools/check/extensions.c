@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention.h"
 #include "operand.h"
 #include "windows.h"
 
@@ -258,6 +259,119 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     if (!status)
         graph->release(now.device->device, recorded);
     return false;
+}
+
+/* ---- attention ---------------------------------------------------------- */
+
+static void any_attention(tn_attention_args *args, int64_t extent[4][4])
+{
+    static const int64_t most[] = {8, 40, 130};
+    do {
+        *args = (tn_attention_args){
+            .size = sizeof *args,
+            .kind = random_below(&now.source, 2),
+            .flags = random_below(&now.source, 2),
+            .batch = random_between(&now.source, 1, 2),
+            .kv_heads = random_between(&now.source, 1, 2),
+            .queries = random_between(&now.source, 1, 70),
+            .keys = random_between(&now.source, 1, 70),
+            .features = random_between(&now.source, 1,
+                                       most[random_below(&now.source, 3)]),
+            .values = random_between(&now.source, 1,
+                                     most[random_below(&now.source, 3)]),
+            .scale = (double)random_between(&now.source, 1, 8) / 8,
+            .dropout = random_below(&now.source, 3) / 8.0,
+            .seed = random_between(&now.source, 0, 1000),
+            .call = random_between(&now.source, 0, 1000)};
+        args->heads = args->kv_heads * random_between(&now.source, 1, 2);
+        const int64_t all[4][4] = {
+            {args->batch, args->heads, args->queries, args->features},
+            {args->batch, args->kv_heads, args->keys, args->features},
+            {args->batch, args->kv_heads, args->keys, args->values},
+            {args->batch, args->heads, args->queries, args->values}};
+        memcpy(extent, all, sizeof all);
+    } while (!fits(extent[0]) || !fits(extent[1]) || !fits(extent[2]) ||
+             !fits(extent[3]) ||
+             args->batch * args->heads * args->queries * args->keys >
+                 OPERAND_POINTS);
+}
+
+/* Numbers in [-1, 1]: rounding shows, and no score is far above the others. */
+static void fill_small(operand *o)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        operand_store(o, operand_offset(o, i),
+                      (tn_number){
+                          .f = (double)random_between(&now.source, -999, 999) /
+                               1000});
+    operand_read(o);
+}
+
+static int case_attention(const void *table, int64_t *wrong)
+{
+    static operand made[ATTENTION_OPERANDS];
+    const tn_attention_extension *attention = table;
+    operand *all[ATTENTION_OPERANDS];
+    tn_attention_args args;
+    int64_t extent[4][4];
+    any_attention(&args, extent);
+    const bool back = args.kind == TN_ATTENTION_BACKWARD;
+    /* Which shape each operand has; -1: that of mask, -2: that of lse. */
+    static const int shape[] = {0, 1, 2, -1, 3, -2, 3, 0, 1, 2};
+    tn_strided *const view[] = {&args.q,   &args.k,   &args.v, &args.mask,
+                                &args.out, &args.lse, &args.g, &args.dq,
+                                &args.dk,  &args.dv};
+    const int64_t scores[] = {args.batch, args.heads, args.queries, args.keys};
+    tn_dtype dtype = any_float();
+    tn_dtype mask_dtype = random_chance(&now.source, 50) ? TN_BOOL
+                          : random_chance(&now.source, 50) ? TN_F32
+                                                           : dtype;
+    bool dense = random_chance(&now.source, 70);
+    bool masked = random_chance(&now.source, 50);
+    for (int o = 0; o < ATTENTION_OPERANDS; o++) {
+        bool writes = back ? o >= ATTENTION_DQ
+                           : o == ATTENTION_OUT || o == ATTENTION_LSE;
+        all[o] = &made[o];
+        lay_out(all[o],
+                o == ATTENTION_MASK  ? mask_dtype
+                : o == ATTENTION_LSE ? TN_F32
+                                     : dtype,
+                o == ATTENTION_LSE ? 3 : 4,
+                shape[o] < 0 ? scores : extent[shape[o]],
+                dense || o == ATTENTION_LSE, writes);
+        if (o != ATTENTION_MASK || mask_dtype != TN_BOOL)
+            fill_small(all[o]);
+    }
+    if (!masked)
+        all[ATTENTION_MASK] = NULL;
+    if (back) /* of what was done before */
+        attention_forward(&args, all);
+    for (int o = ATTENTION_OUT; back && o <= ATTENTION_LSE; o++) {
+        for (int64_t i = 0; i < all[o]->count; i++)
+            operand_store(all[o], operand_offset(all[o], i),
+                          all[o]->value[i]);
+        operand_read(all[o]);
+        memset(all[o]->tolerance, 0, sizeof all[o]->tolerance);
+    }
+    for (int o = 0; o < ATTENTION_OPERANDS; o++)
+        if (all[o]) {
+            operand_send(all[o]);
+            *view[o] = all[o]->view;
+        }
+    operand_enter();
+    tn_status status = attention->fits(now.device->device, &args);
+    if (!status)
+        status = attention->run(now.device->queue, &args);
+    operand_leave();
+    bool leaves = declined(status, "attention");
+    if (!leaves && back)
+        attention_backward(&args, all);
+    else if (!leaves)
+        attention_forward(&args, all);
+    for (int o = 0; o < ATTENTION_OPERANDS; o++)
+        *wrong += all[o] ? operand_receive(all[o]) : 0;
+    in.view.dtype = dtype; /* for what is said */
+    return leaves;
 }
 
 /* ---- a case ------------------------------------------------------------- */

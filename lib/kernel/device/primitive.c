@@ -503,6 +503,8 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     static const char *const part[] = {"matmul.cl", "scatter.cl", "scan.cl",
                                        "sort.cl"};
     variant v = unpack(plan->variant);
+    if (v.primitive == TN__PLAN_ATTENTION)
+        return tn__print_attention(target, plan, source);
     const char *stored = tn__device_dtype(v.dtype);
     const char *type = tn__device_dtype(register_type(v.dtype));
     tn__text text = {.data = NULL};

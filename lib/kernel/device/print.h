@@ -35,6 +35,11 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
+/* attention.c: the same for plans whose variant has this primitive. */
+#define TN__PLAN_ATTENTION 15
+tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
+                              tn_source *source);
+
 /* order[first .. end) as statements (order NULL: a function's own). Operand
  * k's place is a variable at<k>. */
 void tn__device_list(tn__device_printer *p, const uint32_t *order,

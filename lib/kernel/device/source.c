@@ -23,4 +23,5 @@ const tn_host tn__device_source = {
     .print = tn__print,
     .print_free = tn__print_free,
     .fault_read = tn__fault_read,
+    .plan_attention = tn__plan_attention,
 };

@@ -1,0 +1,140 @@
+/* attention.cl: what the kernels of attention share. Before it stand
+ *   TK_STORED, TK_FROM, TK_TO  the dtype of all but mask and lse
+ *   TK_SIZE, TK_VALUES  length of a row of q and k, of v, padded with zeros
+ *   TK_ROWS, TK_KEYS    rows of a tile of queries, of keys
+ *   TK_SIDE             TK_SIDE * TK_SIDE work-items are a group
+ *   TK_MASKED           the dtype of mask, and TK_HIDES(m) or TK_ADDS(m)
+ *   TK_CAUSAL, TK_DROPS where they hold
+ * Scores are in units of log 2, for exp2. Work-item (y, x) has of a tile of
+ * numbers those in rows y + TK_SIDE i and columns x + TK_SIDE j. */
+#define TK_TILES ((tk_idx)TK_WORD(0))
+#define TK_HEADS ((tk_idx)TK_WORD(1))
+#define TK_SHARERS ((tk_idx)TK_WORD(2)) /* heads of q that one of k has */
+#define TK_QUERY_COUNT ((tk_idx)TK_WORD(3))
+#define TK_KEY_COUNT ((tk_idx)TK_WORD(4))
+#define TK_FEATURE_COUNT ((tk_i32)TK_WORD(5))
+#define TK_VALUE_COUNT ((tk_i32)TK_WORD(6))
+#define TK_SCALE tk_of_bits_f32(TK_WORD(7))
+#define TK_DROPOUT tk_of_bits_f32(TK_WORD(8))
+#define TK_SEED TK_WORD(9)
+#define TK_CALL TK_WORD(10)
+/* of operand o: offset; stride d */
+#define TK_OFFSET(o) ((tk_idx)TK_WORD(11 + 5 * (o)))
+#define TK_STRIDE(o, d) ((tk_idx)TK_WORD(12 + 5 * (o) + (d)))
+#define TK_BASE(o, b, h)                                                      \
+    (TK_OFFSET(o) + (b) * TK_STRIDE(o, 0) + (h) * TK_STRIDE(o, 1))
+#define TK_Q 0
+#define TK_K 1
+#define TK_V 2
+#define TK_MASK 3
+#define TK_OUT 4
+#define TK_LSE 5
+#define TK_GRADIENT 6
+#define TK_DQ 7
+#define TK_DK 8
+#define TK_DV 9
+
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+#define tk_attention_exp2(x) exp2(x)
+#define tk_attention_log(x) log(x)
+#else
+#define tk_attention_exp2(x) exp2f(x)
+#define tk_attention_log(x) logf(x)
+#endif
+
+#define TK_LOG2E 1.44269504f
+#define TK_LN2 0.693147181f
+#define TK_NOTHING (-tk_infinity())
+TK_FN tk_f32 tk_infinity(void)
+{
+    return tk_of_bits_f32(0x7f800000);
+}
+
+/* Rows have one more element in local memory, so that neighbours of a column
+ * lie in different banks. */
+#define TK_LONG(size) ((size) + 1)
+
+/* Rows [first, first + rows) of operand o, from place base on, as `to`: zeros
+ * behind `count` rows and `size` elements. */
+#define TK_FETCH(to, from, o, base, first, rows, count, padded, size)         \
+    for (tk_i32 at = TK_LOCAL; at < (rows) * (padded);                        \
+         at += TK_SIDE * TK_SIDE) {                                           \
+        const tk_i32 i = at / (padded), e = at % (padded);                    \
+        to[i * TK_LONG(padded) + e] =                                         \
+            (first) + i < (count) && e < (size)                               \
+                ? TK_FROM(from[(base) + ((first) + i) * TK_STRIDE(o, 2) +     \
+                               e * TK_STRIDE(o, 3)])                          \
+                : 0.0f;                                                       \
+    }
+
+/* sum[i][j] += the products of rows of a and rows of b, of so many elements. */
+#define TK_DOTS(sum, many_i, many_j, a, b, padded)                            \
+    for (tk_i32 e = 0; e < (padded); e++)                                     \
+        for (tk_i32 i = 0; i < (many_i); i++)                                 \
+            for (tk_i32 j = 0; j < (many_j); j++)                             \
+                sum[i][j] = tk_fma_f32(                                       \
+                    a[(y + TK_SIDE * i) * TK_LONG(padded) + e],               \
+                    b[(x + TK_SIDE * j) * TK_LONG(padded) + e], sum[i][j]);
+
+/* sum[i][j] += the product of weights (turned: their columns) with rows of b. */
+#define TK_BLEND(sum, many_i, many_j, a, step_i, step_k, many_k, b, padded)   \
+    for (tk_i32 k = 0; k < (many_k); k++)                                     \
+        for (tk_i32 i = 0; i < (many_i); i++)                                 \
+            for (tk_i32 j = 0; j < (many_j); j++)                             \
+                sum[i][j] = tk_fma_f32(                                       \
+                    a[(y + TK_SIDE * i) * (step_i) + k * (step_k)],           \
+                    b[k * TK_LONG(padded) + x + TK_SIDE * j], sum[i][j]);
+
+#define TK_ZERO(sum, many_i, many_j)                                          \
+    for (tk_i32 i = 0; i < (many_i); i++)                                     \
+        for (tk_i32 j = 0; j < (many_j); j++)                                 \
+            sum[i][j] = 0.0f;
+
+/* The score of a dot product: query i, key j. */
+TK_FN tk_f32 tk_score(tk_f32 dot, tk_f32 scale, TK_G const TK_MASKED *mask,
+                      tk_idx at, tk_idx i, tk_idx j, tk_idx queries,
+                      tk_idx keys)
+{
+    tk_f32 score = tk_mul_f32(dot, scale);
+    tk_bool seen = i < queries && j < keys;
+#ifdef TK_CAUSAL
+    seen = seen && j <= i;
+#endif
+#if defined TK_HIDES
+    seen = seen && !TK_HIDES(mask[seen ? at : 0]);
+#elif defined TK_ADDS
+    if (seen)
+        score = tk_fma_f32(TK_ADDS(mask[at]), TK_LOG2E, score);
+#else
+    (void)mask;
+    (void)at;
+#endif
+    return seen ? score : TK_NOTHING;
+}
+#define TK_SCORE(dot, i, j)                                                   \
+    tk_score((dot), scale, mask,                                              \
+             at_mask + (i) * TK_STRIDE(TK_MASK, 2) +                          \
+                 (j) * TK_STRIDE(TK_MASK, 3),                                 \
+             (i), (j), TK_QUERY_COUNT, TK_KEY_COUNT)
+
+/* x, or 0 where it is dropped; lines: rows of queries before this head. */
+#ifdef TK_DROPS
+#define TK_DROP(x, lines, i, j)                                               \
+    ((tk_f32)((tk_u32)tk_philox_i32(                                          \
+                  ((tk_i64)(lines) + (i)) * TK_WORD(4) + (j), TK_SEED,        \
+                  TK_CALL) >>                                                 \
+              8) * 0x1p-24f <                                                 \
+             TK_DROPOUT                                                       \
+         ? 0.0f                                                               \
+         : (x) / (1.0f - TK_DROPOUT))
+#else
+#define TK_DROP(x, lines, i, j) (x)
+#endif
+
+/* A row's logsumexp, to be taken from its scores; what looks nowhere, and rows
+ * behind the last, have no weight. */
+#define TK_WHOLE(lines, row)                                                  \
+    ((row) < TK_QUERY_COUNT && lse[TK_OFFSET(TK_LSE) + (lines) + (row)] !=    \
+                                   TK_NOTHING                                 \
+         ? tk_mul_f32(lse[TK_OFFSET(TK_LSE) + (lines) + (row)], TK_LOG2E)     \
+         : tk_infinity())
