@@ -17,6 +17,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/backward.c \
 	lib/autograd/anomaly.c \
 	lib/autograd/gradcheck.c \
+	lib/autograd/gradients_attention.c \
 	lib/autograd/gradients_shape.c \
 	lib/autograd/gradients_index.c \
 	lib/autograd/gradients_strided.c \

@@ -1,5 +1,6 @@
 /* attention.c: scaled dot-product attention as two matrix products around a
  * softmax: Vaswani and others, arXiv:1706.03762. */
+#include <ops/attention.h>
 #include <ops/native.h>
 
 #include <math.h>
@@ -231,7 +232,15 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
     if (causal_too && mask)
         return tn__fail(TN_ERR_ARGUMENT, "scaled_dot_product_attention: "
                         "attn_mask and is_causal: one of them is wanted");
-    if (tn__call_int(call, enable_gqa)) {
+    double p = tn__call_float(call, dropout_p);
+    double by = tn__call_float(call, scale);
+    const tn__attention way = {
+        .mask = mask, .dropout = p, .is_causal = causal_too,
+        .scale = by != 0 ? by : 1 / sqrt((double)q->shape[q->ndim - 1]),
+        .shares_heads = tn__call_int(call, enable_gqa)};
+    if (tn__attention_fits(&way, q, k, v))
+        return tn__give(call, tn__attention_run(&way, q, k, v));
+    if (way.shares_heads) {
         k = share_heads(call, k, q);
         v = k ? share_heads(call, v, q) : NULL;
         if (!v)
@@ -253,8 +262,6 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         if (!q || !k || !v)
             return tn_error_code();
     }
-    double p = tn__call_float(call, dropout_p);
-    double by = tn__call_float(call, scale);
     tn_tensor *y =
         p > 0 ? tn_matmul(tn_dropout(weights(q, k, mask, causal_too, 0, by), p,
                                      true),

@@ -30,7 +30,8 @@ libtenon_la_SOURCES += \
 	lib/ops/grid.c lib/ops/einsum.c \
 	lib/ops/pad.c lib/ops/unfold.c lib/ops/conv3d.c \
 	lib/ops/activation.c lib/ops/norm.c lib/ops/recurrent.c \
-	lib/ops/attention.c lib/ops/image.c lib/ops/sample.c lib/ops/pairs.c \
+	lib/ops/attention.c lib/ops/attention.h lib/ops/attention_device.c \
+	lib/ops/image.c lib/ops/sample.c lib/ops/pairs.c \
 	lib/ops/rank.c lib/ops/calculus.c lib/ops/find.c lib/ops/search.c \
 	lib/ops/put.c lib/ops/gamma.c
 EXTRA_DIST += lib/ops/README.md

@@ -1,0 +1,103 @@
+/* gradients_attention.c: attention that the device did: by the device again; in
+ * terms of operators where the gradient is itself to have one. */
+#include <autograd/autograd.h>
+#include <device/device.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+enum { QUERY, KEY, VALUE, MASK, DROPOUT, CAUSAL, SCALE, SEED, CALL };
+
+/* Each head of x beside itself, so that there are as many as of like. */
+static tn_tensor *shared(tn_tensor *x, const tn_tensor *like)
+{
+    if (like->ndim < 3 ||
+        x->shape[x->ndim - 3] == like->shape[like->ndim - 3])
+        return x;
+    return tn_repeat_interleave(x,
+                                like->shape[like->ndim - 3] /
+                                    x->shape[x->ndim - 3],
+                                .dim = tn_dims(-3));
+}
+
+/* The gradients of heads that stand beside each other summed. */
+static tn_tensor *gathered(tn_tensor *g, tn_dims_list shape)
+{
+    int heads = shape.count - 3;
+    if (!g || heads < 0 || g->shape[heads] == shape.dim[heads])
+        return g;
+    tn_dims_list wide = {shape.count + 1, {0}};
+    for (int d = 0; d < shape.count; d++)
+        wide.dim[d + (d > heads)] = shape.dim[d];
+    wide.dim[heads + 1] = g->shape[heads] / shape.dim[heads];
+    return tn_sum(tn_reshape(g, wide), .dim = tn_dims(heads + 1));
+}
+
+/* Dropout of x by the numbers of the forward call. */
+static tn_tensor *dropped(const tn__node *node, tn_tensor *x)
+{
+    double p = tn__node_value(node, DROPOUT)->of.f;
+    if (p <= 0 || !x)
+        return x;
+    const tn_value value[] = {
+        tn__value_tensor(x), tn__value_float(p),
+        tn__value_int(tn__node_value(node, SEED)->of.i),
+        tn__value_int(tn__node_value(node, CALL)->of.i)};
+    return tn__op_run1(&tn__op_table[TN__OP_ID_DROPOUT_AGAIN], value, 4);
+}
+
+static tn_status by_operators(const tn__node *node, tn_tensor *g,
+                              tn_tensor *const *in, tn_tensor **out)
+{
+    double scale = tn__node_value(node, SCALE)->of.f;
+    tn_tensor *q = in[QUERY], *k = shared(in[KEY], q);
+    tn_tensor *v = shared(in[VALUE], q);
+    if (!k || !v)
+        return tn_error_code();
+    const tn_value value[] = {
+        tn__value_tensor(q), tn__value_tensor(k), tn__value_optional(in[MASK]),
+        tn__value_int(tn__node_value(node, CAUSAL)->of.i),
+        tn__value_float(scale)};
+    tn_tensor *p =
+        tn__op_run1(&tn__op_table[TN__OP_ID_ATTENTION_WEIGHTS], value, 5);
+    tn_tensor *by_p = dropped(node, tn_matmul(g, tn_transpose(v, -2, -1)));
+    tn_tensor *mean = tn_sum(tn_mul(p, by_p), .dim = tn_dims(-1),
+                             .keepdim = true);
+    tn_tensor *flow = tn_mul_scalar(tn_mul(p, tn_sub(by_p, mean)), scale);
+    out[QUERY] = tn_matmul(flow, k);
+    out[KEY] = gathered(tn_matmul(tn_transpose(flow, -2, -1), q),
+                        tn__node_shape(node, KEY));
+    out[VALUE] = gathered(tn_matmul(tn_transpose(dropped(node, p), -2, -1), g),
+                          tn__node_shape(node, VALUE));
+    return out[QUERY] && out[KEY] && out[VALUE] ? TN_OK : tn_error_code();
+}
+
+TN__GRADIENT(attention_forward)
+{
+    tn_tensor *in[4] = {NULL}, *made = tn__node_output(node, 0);
+    tn_tensor *lse = tn__node_output(node, 1);
+    /* or where the device does it no more (tn_device_mask) */
+    bool again = tn__tensor_tracks(g[0]) ||
+                 !atomic_load(&tn__node_device(node, QUERY)->attention);
+    for (int i = QUERY; i <= MASK; i++) {
+        if (tn__node_ndim(node, i) < 0)
+            continue;
+        in[i] = tn__node_input(node, i);
+        if (!in[i])
+            return tn_error_code();
+        again = again || tn__tensor_tracks(in[i]);
+    }
+    if (!made || !lse)
+        return tn_error_code();
+    if (again)
+        return by_operators(node, g[0], in, out);
+    tn_value value[12] = {tn__value_tensor(g[0]), tn__value_tensor(in[QUERY]),
+                          tn__value_tensor(in[KEY]),
+                          tn__value_tensor(in[VALUE]), tn__value_tensor(made),
+                          tn__value_tensor(lse), tn__value_optional(in[MASK])};
+    for (int i = DROPOUT; i <= CALL; i++)
+        value[i + 3] = *tn__node_value(node, i);
+    tn_tensor **others[] = {&out[KEY], &out[VALUE]};
+    out[QUERY] = tn__op_run_outputs(
+        &tn__op_table[TN__OP_ID_ATTENTION_BACKWARD], value, 12, others, 2);
+    return out[QUERY] ? TN_OK : tn_error_code();
+}

@@ -1,0 +1,165 @@
+/* attention_device.c: scaled dot-product attention and its gradient by the
+ * device (the extension `attention`): scores are never in memory as a whole. */
+#include <ops/attention.h>
+
+#include <ops/native.h>
+#include <ops/random.h>
+
+/* As of (batch, heads, length, size). */
+static tn_strided four(const tn_tensor *x)
+{
+    tn_strided view = {.buffer = tn__tensor_buffer(x),
+                       .offset = tn__tensor_buffer_offset(x),
+                       .dtype = x->dtype, .ndim = 4};
+    for (int d = 0; d < x->ndim; d++)
+        view.stride[4 - x->ndim + d] = x->stride[d];
+    return view;
+}
+
+/* Size of x along dim, counted from behind: 1 where it has no such. */
+static int64_t size_of(const tn_tensor *x, int dim)
+{
+    return x->ndim + dim >= 0 ? x->shape[x->ndim + dim] : 1;
+}
+
+static tn_attention_args describe(const tn_tensor *q, const tn_tensor *k,
+                                  const tn_tensor *v, const tn_tensor *mask)
+{
+    tn_attention_args args = {
+        .size = sizeof args, .batch = size_of(q, -4), .heads = size_of(q, -3),
+        .kv_heads = size_of(k, -3), .queries = size_of(q, -2),
+        .keys = size_of(k, -2), .features = size_of(q, -1),
+        .values = size_of(v, -1), .q = four(q), .k = four(k), .v = four(v)};
+    if (mask) {
+        args.mask = four(mask);
+        for (int d = 0; d < mask->ndim; d++)
+            if (mask->shape[d] == 1)
+                args.mask.stride[4 - mask->ndim + d] = 0;
+    }
+    return args;
+}
+
+/* Does mask broadcast to the scores? */
+static bool mask_fits(const tn_attention_args *args, const tn_tensor *mask,
+                      int ndim)
+{
+    const int64_t shape[] = {args->batch, args->heads, args->queries,
+                             args->keys};
+    if (mask->ndim > ndim || tn__tensor_tracks(mask) ||
+        (mask->dtype != TN_BOOL && mask->dtype != TN_F32 &&
+         mask->dtype != args->q.dtype))
+        return false;
+    for (int d = -mask->ndim; d < 0; d++)
+        if (size_of(mask, d) != 1 && size_of(mask, d) != shape[4 + d])
+            return false;
+    return true;
+}
+
+bool tn__attention_fits(const tn__attention *a, const tn_tensor *q,
+                        const tn_tensor *k, const tn_tensor *v)
+{
+    tn_device *device = q->storage->device;
+    if (!atomic_load_explicit(&device->attention, memory_order_acquire))
+        return false;
+    if (q->dtype != k->dtype || q->dtype != v->dtype || q->ndim > 4 ||
+        q->ndim != k->ndim || q->ndim != v->ndim || v->ndim < 2 ||
+        q->numel == 0 || k->numel == 0 || v->numel == 0)
+        return false;
+    tn_attention_args args = describe(q, k, v, a->mask);
+    bool shared = a->shares_heads ? args.heads % args.kv_heads == 0
+                                  : args.heads == args.kv_heads;
+    if (!shared || size_of(k, -4) != args.batch ||
+        size_of(v, -4) != args.batch || size_of(v, -3) != args.kv_heads ||
+        size_of(v, -2) != args.keys || size_of(k, -1) != args.features ||
+        a->dropout < 0 || a->dropout > 1 ||
+        (a->mask && !mask_fits(&args, a->mask, q->ndim)))
+        return false;
+    args.dropout = a->dropout;
+    args.flags = a->is_causal ? TN_ATTENTION_CAUSAL : 0;
+    return tn__device_attention_fits(device, &args);
+}
+
+tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
+                             tn_tensor *k, tn_tensor *v)
+{
+    tn_rng_state drawn = {0, 0};
+    if (a->dropout > 0)
+        drawn = tn__random_draw();
+    const tn_value value[] = {
+        tn__value_tensor(q),
+        tn__value_tensor(k),
+        tn__value_tensor(v),
+        tn__value_optional(a->mask),
+        tn__value_float(a->dropout),
+        tn__value_bool(a->is_causal),
+        tn__value_float(a->scale),
+        tn__value_int((int64_t)drawn.seed),
+        tn__value_int((int64_t)drawn.call)};
+    return tn__op_run_outputs(&tn__op_table[TN__OP_ID_ATTENTION_FORWARD],
+                              value, 9, NULL, 0);
+}
+
+/* The arguments from number `at` on, which both rows have. */
+static void take_numbers(const tn__call *call, int at, tn_attention_args *args)
+{
+    args->dropout = tn__call_float(call, at);
+    args->flags = tn__call_int(call, at + 1) ? TN_ATTENTION_CAUSAL : 0;
+    args->scale = tn__call_float(call, at + 2);
+    args->seed = tn__call_int(call, at + 3);
+    args->call = tn__call_int(call, at + 4);
+}
+
+tn_status tn__run_attention_forward(tn__call *call)
+{
+    const tn_tensor *q = tn__call_tensor(call, 0);
+    const tn_tensor *v = tn__call_tensor(call, 2);
+    tn_attention_args args = describe(q, tn__call_tensor(call, 1), v,
+                                      tn__call_tensor(call, 3));
+    int64_t shape[4];
+    for (int d = 0; d < q->ndim; d++)
+        shape[d] = d == q->ndim - 1 ? args.values : q->shape[d];
+    tn_device *device = q->storage->device;
+    tn_tensor *out =
+        tn__tensor_new(device, q->dtype, q->ndim, shape, call->op->name);
+    if (tn__give(call, out) < 0)
+        return tn_error_code();
+    tn_tensor *lse =
+        tn__tensor_new(device, TN_F32, q->ndim - 1, shape, call->op->name);
+    if (tn__give(call, lse) < 0)
+        return tn_error_code();
+    args.kind = TN_ATTENTION_FORWARD;
+    args.out = four(out);
+    args.lse = (tn_strided){.buffer = tn__tensor_buffer(lse),
+                            .offset = tn__tensor_buffer_offset(lse),
+                            .dtype = TN_F32};
+    take_numbers(call, 4, &args);
+    return tn__device_attention(device, &args, "scaled_dot_product_attention");
+}
+
+/* Arguments: g, query, key, value, out, logsumexp, attn_mask, numbers. */
+tn_status tn__run_attention_backward(tn__call *call)
+{
+    tn_tensor *in[7];
+    for (int i = 0; i < 7; i++)
+        in[i] = tn__call_tensor(call, i);
+    tn_attention_args args = describe(in[1], in[2], in[3], in[6]);
+    tn_strided *const made[] = {&args.dq, &args.dk, &args.dv};
+    tn_device *device = in[0]->storage->device;
+    for (int i = 0; i < 3; i++) {
+        tn_tensor *x = in[1 + i];
+        tn_tensor *out = tn__tensor_new(device, x->dtype, x->ndim, x->shape,
+                                        call->op->name);
+        if (tn__give(call, out) < 0)
+            return tn_error_code();
+        *made[i] = four(out);
+    }
+    args.kind = TN_ATTENTION_BACKWARD;
+    args.g = four(in[0]);
+    args.out = four(in[4]);
+    args.lse = (tn_strided){.buffer = tn__tensor_buffer(in[5]),
+                            .offset = tn__tensor_buffer_offset(in[5]),
+                            .dtype = TN_F32};
+    take_numbers(call, 7, &args);
+    return tn__device_attention(device, &args,
+                                "scaled_dot_product_attention");
+}
