@@ -316,6 +316,20 @@ static void test_arguments(void)
          "remainder's gradient: the quotient that was taken off");
 }
 
+/* What subtracting in float32 leaves nothing, or rounding alone, of. */
+static void test_small_results(void)
+{
+    double pi = acos(-1), x = ldexp(1, -7), s = x * x, r = ldexp(1, -11);
+    near(tn_sinc(NUMBERS(TN_F32, 1, -3, 6, 1000)), NUMBERS(TN_F64, 0, 0, 0, 0),
+         0, "sinc of whole numbers is 0");
+    near(tn_sinc(NUMBERS(TN_F32, 9 + r)),
+         NUMBERS(TN_F64, -sin(pi * r) / (pi * (9 + r))), 2e-7,
+         "sinc beside one");
+    near(tn_tanhshrink(NUMBERS(TN_F32, x)),
+         NUMBERS(TN_F64, x * s * (1. / 3 - s * (2. / 15 - s * 17. / 315))),
+         2e-7, "tanhshrink near 0");
+}
+
 int main(void)
 {
     plan_later();
@@ -327,6 +341,7 @@ int main(void)
     test_sums_of_halves();
     test_roundings();
     test_arguments();
+    test_small_results();
     tn_scope_close(scope);
     return done_testing();
 }
