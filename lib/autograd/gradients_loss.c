@@ -160,3 +160,25 @@ TN__GRADIENT(bag_max)
                             tn_masked_fill_scalar(g[0], none, 0));
     return out[0] ? TN_OK : tn_error_code();
 }
+
+/* ---- multi_margin_loss -------------------------------------------------------- */
+
+TN__GRADIENT(margin_rows)
+{
+    enum { INPUT, TARGET, MARGIN, P };
+    tn_tensor *x = tn__node_input(node, INPUT);
+    tn_tensor *target = tn__node_input(node, TARGET);
+    if (!x || !target)
+        return tn_error_code();
+    tn_tensor *at = tn_unsqueeze(target, 1);
+    tn_tensor *own = tn_gather(x, 1, at), *each = tn_unsqueeze(g[0], 1);
+    if (!own || !each)
+        return tn_error_code();
+    const tn_value value[] = {
+        tn__value_tensor(x),          tn__value_tensor(own),
+        tn__value_tensor(at),         tn__value_tensor(each),
+        tn__value_int(1),             *tn__node_value(node, MARGIN),
+        *tn__node_value(node, P)};
+    out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_MARGIN_BACK], value, 7);
+    return out[0] ? TN_OK : tn_error_code();
+}

@@ -54,6 +54,7 @@ const tn__saves tn__saves_table[] = {
     {"linalg_det", {{P0, P0}, NOTHING, NOTHING}},
     {"linalg_slogdet", {{P0, 0}, NOTHING, NOTHING}},
     {"linalg_matrix_exp", {{P0, 0}, NOTHING, NOTHING}},
+    {"margin_rows", {{P0 | P1, 0}, NOTHING, NOTHING}},
     {"resample", {{P1 | P2 | P3 | P4, 0}, NOTHING, NOTHING}},
     {"tap_sum", {{P1 | P2, 0}, NOTHING, {P0 | P1, 0}}},
     {"tap_dots", {{P1 | P2, 0}, NOTHING, {P0 | P1, 0}}},

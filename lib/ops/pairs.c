@@ -169,11 +169,27 @@ static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                     tn__shape_text(t, target->ndim, target->shape), wanted);
 }
 
-/* max(0, what) to the power p, which is 1 or 2. */
-static tn_tensor *hinge(tn_tensor *what, int64_t p)
+tn_status tn__run_margin_rows(tn__call *call)
 {
-    tn_tensor *z = tn_clamp_min_scalar(what, 0);
-    return p == 2 ? tn_square(z) : z;
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_MARGIN_ROWS_INPUT);
+    tn_tensor *target = tn__call_tensor(call, TN__ARG_MARGIN_ROWS_TARGET);
+    if (x->ndim != 2 || target->ndim != 1 || target->shape[0] != x->shape[0])
+        return fail_classes(call, x, target, "(N, C) and (N)");
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *at = scope ? tn_unsqueeze(target, 1) : NULL;
+    tn_tensor *own = at ? tn_gather(x, 1, at) : NULL;
+    tn_status status = tn_error_code();
+    if (own) {
+        const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(own),
+                                  tn__value_tensor(at), tn__value_int(1),
+                                  call->value[TN__ARG_MARGIN_ROWS_MARGIN]};
+        int row = tn__call_int(call, TN__ARG_MARGIN_ROWS_P) == 2
+                      ? TN__OP_ID_MARGIN_SQUARES
+                      : TN__OP_ID_MARGIN_SUM;
+        status = tn__give(call, tn__ref(tn__row(row, value, 5)));
+    }
+    tn_scope_close(scope);
+    return status;
 }
 
 tn_status tn__run_multi_margin_loss(tn__call *call)
@@ -198,17 +214,17 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
                         "multi_margin_loss: weight has %lld elements, not one "
                         "for each of %lld classes",
                         (long long)weight->numel, (long long)classes);
-    tn_tensor *rows = tn_reshape(x, tn_dims(count, classes));
-    tn_tensor *at = tn_reshape(target, tn_dims(count, 1));
-    tn_tensor *own = tn_gather(rows, 1, at);
-    tn_tensor *z = hinge(tn_add_scalar(tn_sub(rows, own),
-                                       tn__call_float(call, MARGIN)), p);
-    if (weight)
-        z = tn_mul(z, tn_reshape(tn_take(weight, target), tn_dims(count, 1)));
-    tn_tensor *others = tn_ne(
-        at, tn_arange(0, classes, 1, .device = x->storage->device));
+    const tn_value value[] = {
+        tn__value_tensor(tn_reshape(x, tn_dims(count, classes))),
+        tn__value_tensor(tn_reshape(target, tn_dims(count))),
+        call->value[MARGIN], call->value[P]};
+    if (!value[0].of.tensor || !value[1].of.tensor)
+        return tn_error_code();
     tn_tensor *loss = tn_div_scalar(
-        tn_sum(tn_mul(z, others), .dim = tn_dims(1)), (double)classes);
+        tn__row(TN__OP_ID_MARGIN_ROWS, value, 4), (double)classes);
+    if (weight)
+        loss = tn_mul(loss,
+                      tn_reshape(tn_take(weight, target), tn_dims(count)));
     if (x->ndim < 2) /* one sample: shaped as target */
         loss = tn_reshape(loss, (tn_dims_list){target->ndim, {1}});
     return tn__give(call, tn__reduce(loss, reduction));
@@ -239,8 +255,8 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
         tn_scatter_add(tn_zeros_like(valid), 1, at, valid), 0);
     /* [n, j, i]: how far class i comes within 1 of the j-th target */
     tn_tensor *own = tn_unsqueeze(tn_gather(rows, 1, at), 2);
-    tn_tensor *z = hinge(
-        tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 1);
+    tn_tensor *z = tn_clamp_min_scalar(
+        tn_add_scalar(tn_sub(tn_unsqueeze(rows, 1), own), 1), 0);
     tn_tensor *counts = tn_logical_and(
         tn_unsqueeze(tn_gt_scalar(valid, 0), 2),
         tn_unsqueeze(tn_logical_not(is_target), 1));
