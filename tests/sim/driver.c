@@ -346,11 +346,14 @@ tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
 {
     static const int values[][2] = {{TN_CU_MAX_THREADS_PER_BLOCK, 1024},
                                     {TN_CU_SHARED_PER_BLOCK, 49152},
-                                    {TN_CU_MULTIPROCESSORS, 2},
-                                    {TN_CU_MAJOR, 7},
-                                    {TN_CU_MINOR, 5}};
+                                    {TN_CU_MULTIPROCESSORS, 2}};
+    const char *arch = getenv("TENON_SIM_ARCH");
+    const int capability = arch ? atoi(arch) : 75;
     ENTER(false);
-    *value = attribute == TN_CU_PCI_BUS ? device : 0;
+    *value = attribute == TN_CU_PCI_BUS  ? device
+             : attribute == TN_CU_MAJOR ? capability / 10
+             : attribute == TN_CU_MINOR ? capability % 10
+                                        : 0;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i][0] == attribute)
             *value = values[i][1];

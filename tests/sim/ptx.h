@@ -29,6 +29,15 @@ enum {
     PTX_ATOM, /* d from [a + imm], which takes kind(b, c) */
     PTX_PACK, /* d = a | b << imm */
     PTX_UNPACK, /* d = a >> imm, the lower `bytes` of it */
+    PTX_MMA,    /* m16n8k16 of halves into f32: d, a, b, c = the four of D; the
+                 * next three, PTX_MORE, have those of A, B and C. kind: BF16 */
+    PTX_MORE,
+    PTX_LDMATRIX, /* x4, d, b, c, e from [a + imm]; kind: turned */
+    PTX_SHUFFLE,  /* bfly: d = b of the lane whose number is the own ^ imm */
+    PTX_COPY,     /* cp.async: bytes from [b] to shared [a], at PTX_WAIT; of
+                   * them as many as slot c says, the rest zeros */
+    PTX_COMMIT,
+    PTX_WAIT,     /* until at most imm committed groups are under way */
     PTX_TABLE
 };
 enum { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM };

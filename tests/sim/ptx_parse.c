@@ -504,6 +504,80 @@ static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
     }
 }
 
+/* mma.sync: D, A, B, C as vectors of 4, 4, 2 and 4. */
+static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    static const int parts[] = {4, 4, 2, 4};
+    i->kind = has(name, "bf16");
+    if (strcmp(name, i->kind
+                         ? "mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32"
+                         : "mma.sync.m16n8k16.row.col.f32.f16.f16.f32"))
+        fail(p, "a shape of mma that the simulator does not know, before");
+    for (int v = 0; v < 4; v++) {
+        if (o[v].part_count != parts[v])
+            fail(p, "not as many registers as mma has, before");
+        i->op = v ? PTX_MORE : PTX_MMA;
+        i->d = o[v].part[0];
+        i->a = o[v].part[1];
+        i->b = o[v].part[2];
+        i->c = o[v].part[3];
+        ins_new(p, i);
+    }
+}
+
+static void ldmatrix(parser *p, ptx_ins *i, const char *name,
+                     const operand *o)
+{
+    i->op = PTX_LDMATRIX;
+    i->kind = has(name, "trans");
+    i->space = PTX_SHARED;
+    i->bytes = i->align = 16;
+    if (!has(name, "x4") || o[0].part_count != 4)
+        fail(p, "an ldmatrix that is not of four, before");
+    i->d = o[0].part[0];
+    i->b = o[0].part[1];
+    i->c = o[0].part[2];
+    i->e = o[0].part[3];
+    i->a = o[1].slot;
+    i->imm = o[1].offset;
+    ins_new(p, i);
+}
+
+/* The instructions of a warp, and copies that are waited for; false: no such. */
+static bool of_warp(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    if (strncmp(name, "mma.", 4) == 0) {
+        mma(p, i, name, o);
+    } else if (strncmp(name, "ldmatrix.", 9) == 0) {
+        ldmatrix(p, i, name, o);
+    } else if (strcmp(name, "shfl.sync.bfly.b32") == 0) {
+        /* d, a, lane mask, 31, all threads */
+        i->op = PTX_SHUFFLE;
+        i->d = o[0].slot;
+        i->b = o[1].slot;
+        i->c = o[2].slot;
+        ins_new(p, i);
+    } else if (strcmp(name, "cp.async.cg.shared.global") == 0) {
+        i->op = PTX_COPY;
+        i->space = PTX_SHARED;
+        i->bytes = i->align = 16;
+        i->a = o[0].slot;
+        i->b = o[1].slot;
+        i->c = o[3].slot;
+        ins_new(p, i);
+    } else if (strcmp(name, "cp.async.commit_group") == 0) {
+        i->op = PTX_COMMIT;
+        ins_new(p, i);
+    } else if (strcmp(name, "cp.async.wait_group") == 0) {
+        i->op = PTX_WAIT;
+        i->a = o[0].slot;
+        ins_new(p, i);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void instruction(parser *p)
 {
     ptx_ins i = {.guard = -1, .line = p->line};
@@ -554,7 +628,7 @@ static void instruction(parser *p)
     } else if (strncmp(name, "mov.", 4) == 0 &&
                (o[0].part_count || o[1].part_count)) {
         halves(p, &i, name, o);
-    } else {
+    } else if (!of_warp(p, &i, name, o)) {
         int row = ptx_row(name);
         snprintf(p->token, sizeof p->token, "%s", given);
         if (row < 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../lib/kernel/halves.h"
 #include "ptx.h"
 
 /* ---- what rows of the table use ----------------------------------------- */
@@ -71,6 +72,12 @@ static int64_t ptx_to_s64(double x)
     return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
+static uint32_t ptx_halves(tn_dtype dtype, float high, float low)
+{
+    return tn__narrow_encode(dtype, high) << 16 |
+           tn__narrow_encode(dtype, low);
+}
+
 int ptx_row(const char *name)
 {
     static const char *const names[] = {
@@ -85,7 +92,16 @@ int ptx_row(const char *name)
 
 /* ---- threads ------------------------------------------------------------ */
 
-enum { RUNS, WAITS, ENDED, FAILED };
+/* MEETS: stands at an instruction of its whole warp. */
+enum { RUNS, WAITS, MEETS, ENDED, FAILED };
+enum { WARP = 32, MOST_COPIES = 64 };
+
+/* A cp.async, in the group of so many commits before it. */
+typedef struct copy {
+    uint64_t from, to;
+    uint32_t bytes, group;
+    const ptx_ins *ins;
+} copy;
 
 typedef struct thread {
     ptx_slot *slot;
@@ -93,6 +109,8 @@ typedef struct thread {
     unsigned char *local_written; /* 1: that byte */
     int32_t at;       /* the next instruction */
     int state;
+    uint32_t copy_count, commits;
+    copy copy[MOST_COPIES]; /* under way */
 } thread;
 
 /* Who reached a byte of shared memory last, and in which epoch: a barrier
@@ -140,6 +158,10 @@ static bool touch_shared(group *g, const thread *t, const ptx_ins *i,
                     (unsigned long long)b);
             return false;
         }
+        if (i->op == PTX_COPY) { /* it is written when it is waited for */
+            s->wrote_in = 0;
+            continue;
+        }
         if (i->op != PTX_ST && !written) {
             sim_say("a read of byte %llu of shared memory, which nothing has "
                     "written", (unsigned long long)b);
@@ -184,11 +206,11 @@ static void *reach_global(group *g, const ptx_ins *i, uint64_t at)
 }
 
 /* Where an access reaches; NULL if it may not. */
-static void *reach(group *g, const thread *t, const ptx_ins *i)
+static void *reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
 {
     const ptx_kernel *k = g->launch->kernel;
-    uint64_t at = t->slot[i->a].u64 + (uint64_t)i->imm;
-    const char *what = i->op == PTX_ST ? "a write" : "a read";
+    const char *what =
+        i->op == PTX_ST || i->op == PTX_COPY ? "a write" : "a read";
     static const char *const name[] = {"", "shared", "local", "parameter"};
     const size_t size[] = {0, k->shared_bytes, k->local_bytes,
                            k->parameter_bytes};
@@ -246,6 +268,156 @@ static void atomic(ptx_slot *r, void *at, const ptx_ins *i)
     r[i->d].u64 = old;
 }
 
+/* ---- copies that are waited for ------------------------------------------ */
+
+static bool copy_begin(group *g, thread *t, const ptx_ins *i)
+{
+    const ptx_slot *r = t->slot;
+    if (t->copy_count == MOST_COPIES) {
+        sim_say("more copies under way than the simulator knows");
+        g->error = TN_CU_LAUNCH_FAILED;
+        return false;
+    }
+    t->copy[t->copy_count++] = (copy){r[i->b].u64, r[i->a].u32, r[i->c].u32,
+                                      t->commits, i};
+    return reach(g, t, i, r[i->a].u32) != NULL;
+}
+
+/* All that were committed but for the last `left` groups. */
+static bool copies_end(group *g, thread *t, uint32_t left)
+{
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < t->copy_count; n++) {
+        const copy *c = &t->copy[n];
+        if (c->group + left >= t->commits) {
+            t->copy[kept++] = *c;
+            continue;
+        }
+        ptx_ins store = *c->ins, load = store;
+        store.op = PTX_ST;
+        load.op = PTX_LD;
+        load.space = PTX_GLOBAL;
+        load.bytes = (uint8_t)c->bytes;
+        const void *from = c->bytes ? reach(g, t, &load, c->from) : NULL;
+        void *to = c->bytes && !from ? NULL : reach(g, t, &store, c->to);
+        if (!to)
+            return false;
+        memset(to, 0, c->ins->bytes);
+        if (from)
+            memcpy(to, from, c->bytes);
+    }
+    t->copy_count = kept;
+    return true;
+}
+
+/* ---- instructions of a warp --------------------------------------------- */
+
+static float half_of(const ptx_ins *i, uint32_t code)
+{
+    return tn__narrow_decode(i->kind ? TN_BF16 : TN_F16, code & 0xffff);
+}
+
+/* Which lane has what: PTX ISA, "Matrix Fragments for mma.m16n8k16 with
+ * floating point type". Sums are taken in rising k. */
+static void mma(thread *warp, const ptx_ins *i)
+{
+    float a[16][16], b[16][8], c[16][8];
+    const int32_t of_a[] = {i[1].d, i[1].a, i[1].b, i[1].c};
+    const int32_t of_b[] = {i[2].d, i[2].a};
+    const int32_t of_c[] = {i[3].d, i[3].a, i[3].b, i[3].c};
+    const int32_t of_d[] = {i->d, i->a, i->b, i->c};
+    for (int lane = 0; lane < WARP; lane++) {
+        const ptx_slot *r = warp[lane].slot;
+        const int row = lane / 4, column = lane % 4 * 2;
+        for (int n = 0; n < 8; n++)
+            a[row + n / 2 % 2 * 8][column + n / 4 * 8 + n % 2] =
+                half_of(i, r[of_a[n / 2]].u32 >> n % 2 * 16);
+        for (int n = 0; n < 4; n++) {
+            b[column + n / 2 * 8 + n % 2][row] =
+                half_of(i, r[of_b[n / 2]].u32 >> n % 2 * 16);
+            c[row + n / 2 * 8][column + n % 2] = r[of_c[n]].f32;
+        }
+    }
+    for (int lane = 0; lane < WARP; lane++)
+        for (int n = 0; n < 4; n++) {
+            const int row = lane / 4 + n / 2 * 8;
+            const int column = lane % 4 * 2 + n % 2;
+            float sum = c[row][column];
+            for (int k = 0; k < 16; k++)
+                sum = fmaf(a[row][k], b[k][column], sum);
+            warp[lane].slot[of_d[n]].f32 = sum;
+        }
+}
+
+/* Each lane says where one row of one of four 8 x 8 matrices lies. */
+static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
+{
+    uint16_t half[WARP][8];
+    const int32_t of_d[] = {i->d, i->b, i->c, i->e};
+    ptx_ins load = *i;
+    load.op = PTX_LD;
+    for (int lane = 0; lane < WARP; lane++) {
+        const void *at = reach(g, &warp[lane], &load,
+                               warp[lane].slot[i->a].u32 + (uint64_t)i->imm);
+        if (!at)
+            return false;
+        memcpy(half[lane], at, sizeof half[lane]);
+    }
+    for (int lane = 0; lane < WARP; lane++)
+        for (int m = 0; m < 4; m++) {
+            const int row = lane / 4, pair = lane % 4 * 2;
+            const uint32_t low = i->kind ? half[8 * m + pair][row]
+                                         : half[8 * m + row][pair];
+            const uint32_t high = i->kind ? half[8 * m + pair + 1][row]
+                                          : half[8 * m + row][pair + 1];
+            warp[lane].slot[of_d[m]].u32 = high << 16 | low;
+        }
+    return true;
+}
+
+static void shuffle(thread *warp, const ptx_ins *i)
+{
+    uint32_t value[WARP];
+    for (int lane = 0; lane < WARP; lane++)
+        value[lane] = warp[lane].slot[i->b].u32;
+    for (int lane = 0; lane < WARP; lane++) {
+        ptx_slot *r = warp[lane].slot;
+        r[i->d].u32 = value[lane ^ (r[i->c].u32 & 31)];
+    }
+}
+
+/* What all of a warp's threads stand at; true: they go on. */
+static bool warp_meets(group *g, thread *warp, unsigned count)
+{
+    const thread *meets = NULL, *other = NULL;
+    for (unsigned n = 0; n < count; n++)
+        if (warp[n].state == MEETS)
+            meets = &warp[n];
+    if (!meets || g->error)
+        return false;
+    for (unsigned n = 0; n < count; n++)
+        if (warp[n].state != MEETS || warp[n].at != meets->at)
+            other = &warp[n];
+    const ptx_ins *i = &g->launch->kernel->ins[meets->at];
+    if (other || count != WARP) {
+        sim_say("an instruction of a warp that not all its threads reach");
+        where(g, meets, i);
+        g->error = TN_CU_LAUNCH_FAILED;
+        return false;
+    }
+    if (i->op == PTX_MMA)
+        mma(warp, i);
+    else if (i->op == PTX_SHUFFLE)
+        shuffle(warp, i);
+    else if (!ldmatrix(g, warp, i))
+        return false;
+    for (unsigned n = 0; n < count; n++) {
+        warp[n].at += i->op == PTX_MMA ? 4 : 1;
+        warp[n].state = RUNS;
+    }
+    return true;
+}
+
 /* Runs until the thread waits, ends or fails. */
 static void run_thread(group *g, thread *t)
 {
@@ -265,11 +437,33 @@ static void run_thread(group *g, thread *t)
             return;
         case PTX_RET:
             t->state = ENDED;
+            if (t->copy_count) {
+                sim_say("a copy that nothing waits for");
+                where(g, t, t->copy[0].ins);
+                g->error = SIM_FOUND;
+            }
             return;
+        case PTX_MMA:
+        case PTX_LDMATRIX:
+        case PTX_SHUFFLE:
+            t->at--; /* until it is done for all */
+            t->state = MEETS;
+            return;
+        case PTX_COPY:
+        case PTX_WAIT:
+            if (i->op == PTX_COPY ? copy_begin(g, t, i)
+                                  : copies_end(g, t, r[i->a].u32))
+                break;
+            t->state = FAILED;
+            return;
+        case PTX_COMMIT:
+            t->commits++;
+            break;
         case PTX_LD:
         case PTX_ST:
         case PTX_ATOM:
-            if (!(at = reach(g, t, i))) {
+            if (!(at = reach(g, t, i,
+                             r[i->a].u64 + (uint64_t)i->imm))) {
                 t->state = FAILED;
                 return;
             }
@@ -335,6 +529,7 @@ static void thread_begin(const group *g, thread *t)
     unsigned tid = (unsigned)(t - g->thread);
     t->at = 0;
     t->state = RUNS;
+    t->copy_count = t->commits = 0;
     memset(t->slot, 0xa5, (size_t)k->slot_count * sizeof *t->slot);
     memset(t->local, 0xa5, k->local_bytes);
     memset(t->local_written, 0, k->local_bytes);
@@ -352,6 +547,26 @@ static void thread_begin(const group *g, thread *t)
     }
 }
 
+/* The threads of a warp, from one of them on, until each waits or has ended;
+ * how many wait. */
+static unsigned run_warp(group *g, thread *warp, unsigned count, unsigned from)
+{
+    unsigned live = 0;
+    for (unsigned n = 0; n < count; n++)
+        if (warp[n].state != ENDED)
+            warp[n].state = RUNS;
+    do {
+        for (unsigned n = 0; n < count && !g->error; n++) {
+            thread *t = &warp[(from + n) % count];
+            if (t->state == RUNS)
+                run_thread(g, t);
+        }
+    } while (warp_meets(g, warp, count));
+    for (unsigned n = 0; n < count; n++)
+        live += warp[n].state == WAITS;
+    return live;
+}
+
 static void run_group(group *g)
 {
     const unsigned count = g->launch->block;
@@ -361,15 +576,12 @@ static void run_group(group *g)
     for (unsigned i = 0; i < count; i++)
         thread_begin(g, &g->thread[i]);
     while (live && !g->error) {
-        const unsigned from = sim_random(count);
+        const unsigned from = sim_random(count), warps = (count + 31) / WARP;
         live = 0;
-        for (unsigned i = 0; i < count && !g->error; i++) {
-            thread *t = &g->thread[(from + i) % count];
-            if (t->state == ENDED)
-                continue;
-            t->state = RUNS;
-            run_thread(g, t);
-            live += t->state == WAITS;
+        for (unsigned i = 0; i < warps && !g->error; i++) {
+            const unsigned at = (from / WARP + i) % warps * WARP;
+            const unsigned size = count - at < WARP ? count - at : WARP;
+            live += run_warp(g, &g->thread[at], size, from % size);
         }
         if (!g->error && live && !barrier_is_whole(g))
             return;
