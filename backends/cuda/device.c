@@ -140,7 +140,8 @@ static void target_fill(tn_plugin_device *device)
     tn_cu_device id = device->listed->device;
     device->target = (tn_target){
         .size = sizeof device->target,
-        .flags = TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE,
+        .flags = TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE |
+                 (device->listed->major >= 8 ? TN_TARGET_MMA : 0),
         .units = (uint32_t)attribute(id, TN_CU_MULTIPROCESSORS),
         .group_limit = (uint32_t)attribute(id, TN_CU_MAX_THREADS_PER_BLOCK),
         .argument_room = 4096,

@@ -410,12 +410,14 @@ enum {
                                * whole rows (CPUs, where a group of work-items
                                * is a loop); else neighbouring work-items take
                                * neighbouring elements, and a group a row */
-    TN_TARGET_EXACT_DIVIDE = 4 /* f32 division and square root are correctly
+    TN_TARGET_EXACT_DIVIDE = 4, /* f32 division and square root are correctly
                                 * rounded: always so in CUDA C built with
                                 * --prec-div=true --prec-sqrt=true, in OpenCL C
                                 * with -cl-fp32-correctly-rounded-divide-sqrt
                                 * where the device knows that. Without it they
                                 * are computed in double or in integers */
+    TN_TARGET_MMA = 8          /* CUDA C for compute capability 8.0 and later:
+                                * mma.sync multiplies half types */
 };
 
 /* What texts and launches are made for. A device's flags never change. */

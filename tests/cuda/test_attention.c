@@ -19,6 +19,9 @@ static const sizes all[] = {
     {TN_F32, 1, 1, 1, 34, 50, 100, 128, true, 0, 0.5},
     {TN_F16, 1, 2, 2, 66, 70, 32, 32, true, 0, 0},
     {TN_BF16, 1, 4, 2, 20, 70, 64, 64, false, 1, 0.25},
+    {TN_F16, 1, 1, 1, 70, 150, 128, 128, false, 2, 0},
+    {TN_BF16, 1, 2, 2, 130, 130, 64, 16, true, 0, 0.5},
+    {TN_F16, 1, 2, 1, 70, 66, 20, 12, true, 0, 0},
 };
 
 static tn_tensor *some(const sizes *s, int64_t heads, int64_t length,

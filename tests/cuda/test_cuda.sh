@@ -99,6 +99,16 @@ succeeds "samples of products, layers and convolutions pass" \
     tests/golden/run $files
 note <"$scratch/output"
 
+# Half types by tensor cores; above, without them.
+for seed in "" 1; do
+    succeeds "attention by tensor cores${seed:+ (order $seed)}" \
+        env TENON_SIM_ARCH=80 ${seed:+TENON_SIM_SEED=$seed} \
+        tests/cuda/test_attention
+    note <"$scratch/output"
+done
+succeeds "the kit's attention, by tensor cores" env TENON_SIM_ARCH=80 \
+    tools/tenon-plugin-check --only attention --timeout 600 tenon-1/tn_cuda.so
+
 # Steps that are recorded and replayed, as CUDA graphs.
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"

@@ -20,6 +20,9 @@ typedef struct variant {
     unsigned part, dtype, mask;
     unsigned size, values; /* of a row in local memory: a power of two */
     bool causal, drops, is_wide, in_buffer;
+    bool mma;     /* by tensor cores */
+    bool aligned; /*   and rows of q, k, v and out are whole pieces of 16 bytes
+                   *   that begin at multiples of 16 */
 } variant;
 
 static uint64_t pack(const variant *v)
@@ -28,7 +31,8 @@ static uint64_t pack(const variant *v)
            (uint64_t)v->dtype << 6 | (uint64_t)v->mask << 10 |
            (uint64_t)v->causal << 12 | (uint64_t)v->drops << 13 |
            (uint64_t)v->is_wide << 14 | (uint64_t)v->in_buffer << 15 |
-           (uint64_t)v->size << 16 | (uint64_t)v->values << 24;
+           (uint64_t)v->size << 16 | (uint64_t)v->values << 24 |
+           (uint64_t)v->mma << 32 | (uint64_t)v->aligned << 33;
 }
 
 static variant unpack(uint64_t word)
@@ -41,24 +45,31 @@ static variant unpack(uint64_t word)
                      .is_wide = word >> 14 & 1,
                      .in_buffer = word >> 15 & 1,
                      .size = word >> 16 & 255,
-                     .values = word >> 24 & 255};
+                     .values = word >> 24 & 255,
+                     .mma = word >> 32 & 1,
+                     .aligned = word >> 33 & 1};
 }
 
 /* ---- tiles ---------------------------------------------------------------- */
 
 #define SIDE 16 /* a group is SIDE x SIDE work-items */
+#define MMA_GROUP 128 /* see attention_mma.cl */
 #define LONGEST 128
 
 /* Rows of a tile of queries, and of one of keys: as many as 48 KiB hold. */
 static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
+    if (v->mma)
+        return 64;
     return v->part == FORWARD ? (is_long ? 32 : 64) : is_long ? 16 : 32;
 }
 
 static int64_t tile_keys(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
+    if (v->mma)
+        return 64;
     return v->part == FORWARD || !is_long ? 32 : 16;
 }
 
@@ -135,6 +146,13 @@ static bool put_operands(const tn_attention_args *a, uint64_t *word)
     return narrow;
 }
 
+static bool is_aligned(const tn_strided *s, int64_t size)
+{
+    return s->stride[3] == 1 && size % 8 == 0 && s->offset % 8 == 0 &&
+           s->stride[0] % 8 == 0 && s->stride[1] % 8 == 0 &&
+           s->stride[2] % 8 == 0;
+}
+
 tn_status tn__plan_attention(const tn_target *target,
                              const tn_attention_args *a, tn_plan *plan)
 {
@@ -149,6 +167,12 @@ tn_status tn__plan_attention(const tn_target *target,
                  .values = padded(a->values),
                  .causal = a->flags & TN_ATTENTION_CAUSAL,
                  .drops = a->dropout > 0};
+    v.mma = v.part == FORWARD && a->q.dtype != TN_F32 &&
+            target->flags & TN_TARGET_MMA;
+    v.aligned = v.mma && is_aligned(&a->q, a->features) &&
+                is_aligned(&a->k, a->features) &&
+                is_aligned(&a->v, a->values) &&
+                is_aligned(&a->out, a->values);
     tn_buffer *const buffer[] = {a->q.buffer,   a->k.buffer,  a->v.buffer,
                                  a->mask.buffer, a->out.buffer, a->lse.buffer,
                                  a->g.buffer,   a->dq.buffer, a->dk.buffer,
@@ -178,7 +202,7 @@ tn_status tn__plan_attention(const tn_target *target,
     plan->scratch_bytes =
         back ? 4 * (uint64_t)(a->batch * a->heads * a->queries) : 0;
     plan->group_count = (uint64_t)tn__device_least(tiles, INT32_MAX);
-    plan->group_size = SIDE * SIDE;
+    plan->group_size = v.mma ? MMA_GROUP : SIDE * SIDE;
     plan->variant = pack(&v);
     plan->key[0] = 0x6174746e; /* no program's, and no primitive's */
     plan->key[1] = 0;
@@ -222,8 +246,12 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
         tn__text_add(&text, "#define TK_CAUSAL 1\n");
     if (v.drops)
         tn__text_add(&text, "#define TK_DROPS 1\n");
+    if (v.aligned)
+        tn__text_add(&text, "#define TK_ALIGNED 1\n");
+    if (v.dtype == TN_BF16)
+        tn__text_add(&text, "#define TK_BF16 1\n");
     tn__text_add(&text, "%s%s", tn__device_part("attention.cl"),
-                 tn__device_part(part[v.part]));
+                 tn__device_part(v.mma ? "attention_mma.cl" : part[v.part]));
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     source->kernel = "tn_attention";
