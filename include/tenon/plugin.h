@@ -628,7 +628,7 @@ typedef struct tn_plugin {
 /* All there are: as an identifier, and the name. Version 1 of each. */
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
-    X(attention, "attention")
+    X(attention, "attention") X(product, "product")
 
 /* "conv", version 1: the cross-correlation of images with filters,
  *
@@ -757,6 +757,62 @@ typedef struct tn_attention_extension {
     tn_status (*fits)(tn_plugin_device *device, const tn_attention_args *args);
     tn_status (*run)(tn_queue *queue, const tn_attention_args *args);
 } tn_attention_extension;
+
+/* "product", version 1: the product of `matmul`, and in the same call what
+ * stands around it. With
+ *
+ *     s[b.., m, n] = alpha * scale_a * scale_b *
+ *                    sum over k of a[b.., m, k] * b[b.., k, n]
+ *
+ * c is s, or what these words of `epilogue` make of it:
+ *   BIAS  s + bias[n], then the activation, if there is one
+ *   RELU, GELU, GELU_TANH  one of them at most: max(s, 0); s times the normal
+ *         distribution's function of s; its approximation by tanh
+ *         (arXiv:1606.08415)
+ *   KEEP  with an activation: aux is written, what its derivative needs
+ *   BACK  with an activation, without BIAS: c = s times the derivative of the
+ *         activation where KEEP has written aux
+ *   SUMS  without any of these: bias is written, bias[m] = sum over k of
+ *         a[m, k]; there are no batch dimensions
+ * aux of both GELU is what they are applied to, (b.., m, n), in c's dtype. That
+ * of RELU is U8 and the device's own: rows of TN_PRODUCT_MASK bytes, one for
+ * each row of c, of which the core only knows that BACK of this device reads
+ * what its KEEP has written.
+ *
+ * a and b have one of the dtypes F64 F32 F16 BF16, which c and bias share; or
+ * each is one of F8E4M3 and F8E5M2, and c and bias are F32, F16 or BF16. What
+ * is narrower sums in F32 and rounds once, after the epilogue. The scales are
+ * one F32 each in the device's memory, for f8 alone; buffer NULL: 1. The order
+ * of sums is the device's. c, aux and sums do not overlap the others. */
+enum {
+    TN_PRODUCT_BIAS = 1,
+    TN_PRODUCT_RELU = 2,
+    TN_PRODUCT_GELU = 4,
+    TN_PRODUCT_GELU_TANH = 8,
+    TN_PRODUCT_KEEP = 16,
+    TN_PRODUCT_BACK = 32,
+    TN_PRODUCT_SUMS = 64
+};
+/* Bytes of a row of RELU's aux: a bit for each of n columns, 16 bytes wise. */
+#define TN_PRODUCT_MASK(n) (((n) + 127) / 128 * 16)
+
+typedef struct tn_product_args {
+    uint32_t size, epilogue; /* TN_PRODUCT_... */
+    uint32_t batch_ndim, reserved;
+    int64_t batch[TN_MAX_NDIM];
+    int64_t m, n, k;
+    tn_strided a, b, c;            /* strides as those of matmul */
+    tn_strided bias;               /* one dimension */
+    tn_strided aux;                /* as c */
+    tn_strided scale_a, scale_b;   /* no dimension */
+    double alpha;
+    uint64_t tag;
+} tn_product_args;
+
+typedef struct tn_product_extension {
+    uint32_t size, reserved;
+    tn_status (*run)(tn_queue *queue, const tn_product_args *args);
+} tn_product_extension;
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 

@@ -28,6 +28,7 @@ struct tn_device {
     /* Extensions: a table of the plugin's, or NULL; extension.c fills them. */
     _Atomic(const void *) conv; /* tn_conv_extension */
     _Atomic(const void *) pool; /* tn_pool_extension */
+    _Atomic(const void *) product; /* tn_product_extension */
     _Atomic(const void *) graph_replay; /* tn_graph_replay_extension */
     _Atomic(const void *) attention; /* tn_attention_extension */
 };
@@ -99,6 +100,8 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
                           const char *what);
 tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
                           const char *what);
+tn_status tn__device_product(tn_device *device, tn_product_args *product,
+                             const char *what);
 
 tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
                                const char *what);

@@ -74,6 +74,15 @@ tn_status tn__extensions_open(tn_device *device)
     return status;
 }
 
+bool tn_device_has_extension(const tn_device *device, const char *name)
+{
+    for (int i = 0; device && name && i < KNOWN; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return atomic_load((const _Atomic(const void *) *)(const void *)(
+                       (const char *)device + known[i].table)) != NULL;
+    return false;
+}
+
 tn_status tn_device_mask(tn_device *device, const char *names)
 {
     if (!device)

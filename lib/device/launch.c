@@ -445,6 +445,26 @@ tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
                     what, status);
 }
 
+tn_status tn__device_product(tn_device *device, tn_product_args *product,
+                             const char *what)
+{
+    const tn_product_extension *extension =
+        atomic_load_explicit(&device->product, memory_order_acquire);
+    if (!extension)
+        return TN_ERR_UNSUPPORTED;
+    bool was_pending = tn__error_pending();
+    product->tag = enter(device, what);
+    tn_status status = extension->run(device->queue, product);
+    if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
+        tn__tally_product(device, product);
+    status = status == TN_ERR_UNSUPPORTED
+                 ? tn__extension_declined(device, what, was_pending)
+                 : finish(device, what, status, was_pending, NULL);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_PRODUCT, product, sizeof *product, what,
+                    status);
+}
+
 tn_status tn_synchronize(tn_device *device)
 {
     if (!device)

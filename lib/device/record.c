@@ -32,6 +32,7 @@ struct tn__piece {
         tn_conv_args conv;
         tn_pool_args pool;
         tn_attention_args attention;
+        tn_product_args product;
         tn_copy_args copy;
     } args;
 };
@@ -228,6 +229,8 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
     const tn_plugin *plugin = device->plugin;
     const tn_attention_extension *attention =
         atomic_load_explicit(&device->attention, memory_order_acquire);
+    const tn_product_extension *product =
+        atomic_load_explicit(&device->product, memory_order_acquire);
     tn__piece p = *piece;
     p.args.launch.tag = 0;
     switch (piece->kind) {
@@ -246,7 +249,10 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
     case TN__PIECE_ATTENTION:
         return attention ? attention->run(device->queue, &p.args.attention)
                          : TN_ERR_UNSUPPORTED;
-    default: /* a convolution's or a window's: it has no place in a recording */
+    case TN__PIECE_PRODUCT:
+        return product ? product->run(device->queue, &p.args.product)
+                       : TN_ERR_UNSUPPORTED;
+    default: /* conv and pool: they have no place in a recording */
         return TN_ERR_UNSUPPORTED;
     }
 }
@@ -405,6 +411,9 @@ static tn_status piece_run(const tn__record *record, tn__piece *piece)
         }
         return tn__device_attention(device, &piece->args.attention,
                                     piece->what);
+    case TN__PIECE_PRODUCT:
+        status = tn__device_product(device, &piece->args.product, piece->what);
+        break;
     default:
         return tn__device_copy_again(device, &piece->args.copy, piece->what);
     }

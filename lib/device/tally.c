@@ -117,6 +117,17 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
 
 /* ---- the other primitives ---------------------------------------------------- */
 
+void tn__tally_product(tn_device *device, const tn_product_args *args)
+{
+    double batch = product(args->batch, args->batch_ndim);
+    double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    double in = batch * (m + n) * k * bytes_of(args->a.dtype);
+    double out = batch * m * n * bytes_of(args->c.dtype);
+    if (args->aux.buffer)
+        out += args->aux.dtype == TN_U8 ? out / 8 : out;
+    tn__timeline_count(device, in + out, 2 * batch * m * n * k);
+}
+
 void tn__tally_matmul(tn_device *device, const tn_matmul_args *args)
 {
     double batch = product(args->batch, args->batch_ndim);

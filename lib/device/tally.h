@@ -8,6 +8,7 @@
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
+void tn__tally_product(tn_device *device, const tn_product_args *args);
 void tn__tally_matmul(tn_device *device, const tn_matmul_args *args);
 void tn__tally_scatter(tn_device *device, const tn_scatter_args *args);
 void tn__tally_scan(tn_device *device, const tn_scan_args *args);

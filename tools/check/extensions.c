@@ -2,6 +2,7 @@
 #include "extensions.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -206,6 +207,152 @@ static int case_pool(const void *table, int64_t *wrong)
     if (!leaves)
         windows_pool(&args, &in, &out, &index_of);
     *wrong = receive_all(all, 3);
+    return leaves;
+}
+
+/* ---- product ------------------------------------------------------------ */
+
+static operand left, right, around, scales[2];
+
+/* As a new tensor lies, its beginning included. */
+static void lay_out_new(operand *o, tn_dtype dtype, uint32_t ndim,
+                        const int64_t *extent)
+{
+    const int64_t more = 16 - 3; /* elements before the first one */
+    operand_init_dense(o, dtype, ndim, extent);
+    o->view.offset += more;
+    o->bytes += (size_t)more * random_dtype_bytes(dtype);
+    memset(o->memory, 0x11, o->bytes);
+    operand_fill(o, true);
+}
+
+/* An activation of s, or its derivative. */
+static double bent(uint32_t words, double s, bool derivative)
+{
+    const double inner = 0.7978845608028654 * (s + 0.044715 * s * s * s);
+    const double phi = words & TN_PRODUCT_GELU ? erf(s * 0.7071067811865476)
+                                               : tanh(inner);
+    const double slope =
+        words & TN_PRODUCT_GELU
+            ? 0.7978845608028654 * exp(-0.5 * s * s)
+            : (1 - phi * phi) * 0.7978845608028654 * (1 + 0.134145 * s * s);
+    if (!(words & (TN_PRODUCT_GELU | TN_PRODUCT_GELU_TANH)))
+        return !(words & TN_PRODUCT_RELU) ? derivative ? 1 : s
+               : derivative               ? s > 0
+               : s > 0                    ? s
+                                          : 0;
+    return derivative ? 0.5 * (1 + phi + s * slope) : 0.5 * s * (1 + phi);
+}
+
+/* What out should hold; how far from it: the sums' rounding, and that of
+ * numbers as large as the sum when they are stored. */
+static void product_plain(const tn_product_args *args, double scale)
+{
+    const tn_dtype dtype = out.view.dtype;
+    const double each = dtype == TN_F64 ? 0x1p-50 : 0x1p-21;
+    const double stored = dtype == TN_F16    ? 0x1p-8
+                          : dtype == TN_BF16 ? 0x1p-5
+                                             : 0;
+    for (int64_t i = 0; i < out.count; i++) {
+        const int64_t row = i / args->n, column = i % args->n;
+        double s = 0, size = 1;
+        for (int64_t q = 0; q < args->k; q++) {
+            double x = left.value[row * args->k + q].f *
+                       right.value[q * args->n + column].f * scale;
+            s += x;
+            size += fabs(x);
+        }
+        if (args->epilogue & TN_PRODUCT_BIAS)
+            s += bias.value[column].f;
+        double x = args->epilogue & TN_PRODUCT_BACK
+                       ? s * bent(args->epilogue, s, true)
+                       : bent(args->epilogue, s, false);
+        out.value[i] = operand_rounded(dtype, (tn_number){.f = x});
+        out.tolerance[i] =
+            (double)(args->k + 8) * size * each + (1 + fabs(s)) * stored;
+    }
+    for (int64_t i = 0; i < bias.count && args->epilogue & TN_PRODUCT_SUMS;
+         i++) {
+        double s = 0;
+        for (int64_t q = 0; q < args->k; q++)
+            s += left.value[i * args->k + q].f;
+        bias.value[i] = operand_rounded(dtype, (tn_number){.f = s});
+        bias.tolerance[i] = 0x1p10 * each + (1 + fabs(s)) * stored;
+    }
+}
+
+static bool stores(tn_dtype dtype)
+{
+    return now.device->info.storage_types >> dtype & 1;
+}
+
+/* Lays out the operands of one; returns the product of the scales. */
+static double any_product(tn_product_args *args)
+{
+    static const uint32_t bends[] = {0, TN_PRODUCT_RELU, TN_PRODUCT_GELU,
+                                     TN_PRODUCT_GELU_TANH};
+    tn_dtype dtype = any_float(), of[2] = {dtype, dtype};
+    const uint32_t bend = bends[random_below(&now.source, 4)];
+    const bool f8 = stores(TN_F8E4M3) && stores(TN_F8E5M2) &&
+                    dtype != TN_F64 && random_chance(&now.source, 30);
+    int64_t at = 16;
+    *args = (tn_product_args){.size = sizeof *args, .epilogue = bend,
+                              .m = 8 * random_between(&now.source, 1, 5),
+                              .n = 8 * random_between(&now.source, 1, 5),
+                              .k = 8 * random_between(&now.source, 1, 4),
+                              .alpha = 1};
+    if (bend && random_chance(&now.source, 50))
+        args->epilogue |= TN_PRODUCT_KEEP;
+    else if (!bend && random_chance(&now.source, 40))
+        args->epilogue = TN_PRODUCT_SUMS;
+    else if (random_chance(&now.source, 60))
+        args->epilogue |= TN_PRODUCT_BIAS;
+    for (int i = 0; i < 2 && f8; i++)
+        of[i] = random_chance(&now.source, 70) ? TN_F8E4M3 : TN_F8E5M2;
+    lay_out_new(&left, of[0], 2, (int64_t[]){args->m, args->k});
+    lay_out_new(&right, of[1], 2, (int64_t[]){args->k, args->n});
+    lay_out_new(&out, dtype, 2, (int64_t[]){args->m, args->n});
+    lay_out_new(&bias, dtype, 1,
+                args->epilogue & TN_PRODUCT_SUMS ? &args->m : &args->n);
+    const bool mask = bend == TN_PRODUCT_RELU;
+    lay_out_new(&around, mask ? TN_U8 : dtype, 2,
+                (int64_t[]){args->m,
+                            mask ? TN_PRODUCT_MASK(args->n) : args->n});
+    for (int i = 0; i < 2; i++)
+        lay_out_new(&scales[i], TN_F32, 0, &at);
+    args->a = left.view, args->b = right.view, args->c = out.view;
+    return f8 ? scales[0].value[0].f * scales[1].value[0].f : 1;
+}
+
+/* With KEEP, BACK follows on the same sums. */
+static int case_product(const void *table, int64_t *wrong)
+{
+    const tn_product_extension *product = table;
+    operand *const all[] = {&left, &right, &out, &bias, &scales[0], &scales[1]};
+    tn_product_args args;
+    const double scale = any_product(&args);
+    for (int o = 0; o < 6; o++)
+        operand_send(all[o]);
+    operand_send(&around);
+    args.a = left.view, args.b = right.view, args.c = out.view;
+    args.bias = bias.view, args.aux = around.view;
+    if (random_dtype_bytes(left.view.dtype) == 1)
+        args.scale_a = scales[0].view, args.scale_b = scales[1].view;
+    bool leaves = false;
+    for (int back = 0; back < 2 && !leaves; back++) {
+        operand_enter();
+        tn_status status = product->run(now.device->queue, &args);
+        operand_leave();
+        leaves = declined(status, "product");
+        if (back || !(args.epilogue & TN_PRODUCT_KEEP) || leaves)
+            break;
+        args.epilogue ^= TN_PRODUCT_KEEP | TN_PRODUCT_BACK;
+    }
+    if (!leaves)
+        product_plain(&args, scale);
+    *wrong = receive_all(all, 6);
+    if (leaves)
+        *wrong += operand_receive(&around);
     return leaves;
 }
 
