@@ -31,15 +31,19 @@ enum { TN_LT_NOT_INITIALIZED = 1, TN_LT_ALLOC_FAILED = 3,
        TN_LT_INVALID_VALUE = 7, TN_LT_NOT_SUPPORTED = 15 };
 
 /* cudaDataType */
-enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14 };
+enum { TN_LT_R_32F = 0, TN_LT_R_64F = 1, TN_LT_R_16F = 2, TN_LT_R_16BF = 14,
+       TN_LT_R_E4M3 = 28, TN_LT_R_E5M2 = 29 };
 
 /* cublasComputeType_t: f32 is exact to f32, TF32 is asked for */
 enum { TN_LT_COMPUTE_32F = 68, TN_LT_COMPUTE_64F = 70,
        TN_LT_COMPUTE_TF32 = 77 };
 
-/* Attributes: of an operation (int32_t), a layout (int32_t, int64_t), a
- * preference (uint64_t; the others uint32_t); cublasOperation_t. */
-enum { TN_LT_TURN_A = 3, TN_LT_TURN_B = 4 };
+/* Attributes: of an operation (int32_t, but uint32_t for EPILOGUE, int64_t for
+ * AUX_LD, the device's pointers), a layout (int32_t, int64_t), a preference
+ * (uint64_t; the others uint32_t); cublasOperation_t. */
+enum { TN_LT_TURN_A = 3, TN_LT_TURN_B = 4, TN_LT_EPILOGUE = 7,
+       TN_LT_BIAS_POINTER = 8, TN_LT_AUX_POINTER = 11, TN_LT_AUX_LD = 12,
+       TN_LT_SCALE_A = 17, TN_LT_SCALE_B = 18 };
 enum { TN_LT_BATCH_COUNT = 5, TN_LT_BATCH_STRIDE = 6 };
 enum { TN_LT_MAX_WORKSPACE = 1, TN_LT_REDUCTIONS = 3, TN_LT_ALIGN_A = 5,
        TN_LT_ALIGN_B = 6, TN_LT_ALIGN_C = 7, TN_LT_ALIGN_D = 8 };
@@ -48,6 +52,12 @@ enum { TN_LT_PLAIN = 0, TN_LT_TURNED = 1 };
 /* CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE: parts of a sum over k meet in f32,
  * never in the type of the output. */
 enum { TN_LT_REDUCE_WIDE = 2 };
+
+/* cublasLtEpilogue_t. BIAS, RELU or GELU, and KEEP may be or-ed: the bias has a
+ * number for each row (a column, as the core counts). GELU is that by tanh. */
+enum { TN_LT_EPILOGUE_NONE = 1, TN_LT_RELU = 2, TN_LT_BIAS = 4,
+       TN_LT_GELU = 32, TN_LT_KEEP = 128, TN_LT_RELU_BACK = 8 | 128,
+       TN_LT_GELU_BACK = 64 | 128, TN_LT_SUMS_A = 256, TN_LT_SUMS_B = 512 };
 
 /* name of the field, symbol, parameters */
 #define TN_LT_MAP(X)                                                          \

@@ -111,6 +111,7 @@ void tn__cuda_kernels_release(tn_plugin_device *device);
 
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
+extern const tn_product_extension tn__cuda_product_extension;
 /* Why there is no cuBLASLt; NULL: there is, or nobody has asked yet. */
 const char *tn__cuda_product_note(void);
 void tn__cuda_product_close(tn_plugin_device *device);

@@ -11,6 +11,8 @@ static const void *extension(const char *name, uint32_t version)
         return NULL;
     if (strcmp(name, "graph-replay") == 0)
         return &tn__cuda_graph_replay;
+    if (strcmp(name, "product") == 0)
+        return &tn__cuda_product_extension;
     return strcmp(name, "attention") == 0 &&
                    TN_HAS(tn_host, tn__cuda_host, plan_attention) &&
                    tn__cuda_host->plan_attention

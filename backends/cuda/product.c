@@ -1,6 +1,7 @@
-/* product.c: matrix products by cuBLASLt. What it cannot have (integers, f8,
- * matrices without neighbouring elements, no sum at all) goes the core's way,
- * as everything does where the library is missing.
+/* product.c: matrix products by cuBLASLt, with what stands around them (the
+ * extension "product"). What it cannot have (integers, matrices without
+ * neighbouring elements, no sum at all) goes the core's way, as everything does
+ * where the library is missing.
  *
  * cuBLASLt counts columns: a matrix whose rows lie together is the transpose of
  * one whose columns do. So c' = b' a' is computed, and a, b and c are handed
@@ -21,6 +22,7 @@
 #define WORKSPACE (32u << 20)
 #define CHOICES 512 /* a power of two */
 #define NEAR 4      /* places at which a shape may be */
+#define ALIGN 16    /* of bias and aux */
 
 enum { A, B, C };
 
@@ -28,9 +30,12 @@ enum { A, B, C };
 typedef struct shape {
     int64_t m, n, k;              /* of c' */
     int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
+    int64_t aux_ld;               /* in elements; bits of a mask */
     int32_t count;                /* of matrices */
-    uint8_t dtype, turned[3];     /* turned[C] is 0 */
-    uint16_t align[3], unused;
+    uint8_t dtype[3], turned[3];  /* turned[C] is 0 */
+    uint16_t align[3], near[2];   /* near: of bias and aux */
+    uint16_t epilogue;            /* cuBLASLt's number; 0: no words about it */
+    uint8_t scaled[2];
 } shape;
 
 /* What was chosen for a shape. */
@@ -92,9 +97,25 @@ void tn__cuda_product_close(tn_plugin_device *device)
 typedef struct product {
     shape shape;
     const tn_strided *view[3]; /* by A, B, C of c' */
-    size_t bytes;              /* of an element */
+    const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
     uint32_t looped;           /* of the batch dimensions, the first ones */
+    bool by_column;            /* c itself is computed */
 } product;
+
+static const struct {
+    uint8_t bytes, type;
+} kinds[TN_DTYPE_END] = {
+    [TN_F64] = {8, TN_LT_R_64F},     [TN_F32] = {4, TN_LT_R_32F},
+    [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
+    [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
+
+static uint64_t address(const tn_strided *x, int64_t element)
+{
+    return x->buffer->pointer +
+           (uint64_t)(x->offset + element) * (x->dtype == TN_U8
+                                                  ? 1
+                                                  : kinds[x->dtype].bytes);
+}
 
 /* x' as columns, or the turned one of such. rows and columns are x's. */
 static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
@@ -137,34 +158,43 @@ static void take_batch(const tn_matmul_args *mm, product *p)
     p->shape.count = (int32_t)count;
 }
 
-/* The greatest power of two, 256 at most, of which every matrix's place is a
- * multiple but for the strides that cuBLASLt sees itself. */
-static uint16_t align_of(const product *p, int i)
+/* The greatest power of two, 256 at most, of which every place of x is a
+ * multiple, but for the strides that cuBLASLt sees itself. */
+static uint16_t align_of(const product *p, const tn_strided *x)
 {
-    const tn_strided *x = p->view[i];
-    uint64_t places =
-        256 | (x->buffer->pointer + (uint64_t)x->offset * p->bytes);
+    uint64_t places = 256 | address(x, 0);
     for (uint32_t d = 0; d < p->looped; d++)
-        places |= (uint64_t)x->stride[d] * p->bytes;
+        places |= (uint64_t)x->stride[d] * kinds[x->dtype].bytes;
     return (uint16_t)(places & (0 - places));
+}
+
+static bool is_f8(uint32_t dtype)
+{
+    return kinds[dtype].bytes == 1;
+}
+
+/* f8 is multiplied with its scales alone, and to something wider. */
+static bool dtypes_go(const tn_matmul_args *mm, const tn_product_args *with)
+{
+    uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
+    if (!kinds[c].bytes || is_f8(c))
+        return false;
+    return is_f8(a) ? with && is_f8(b) && c != TN_F64 : a == c && b == c;
 }
 
 static bool product_of(const tn_matmul_args *mm, product *p)
 {
-    static const uint8_t bytes[TN_DTYPE_END] = {
-        [TN_F64] = 8, [TN_F32] = 4, [TN_F16] = 2, [TN_BF16] = 2};
     shape *s = &p->shape;
     int64_t ld;
     uint8_t by_column;
-    p->bytes = bytes[mm->c.dtype];
-    if (!p->bytes || mm->m > INT32_MAX || mm->n > INT32_MAX ||
+    if (mm->m > INT32_MAX || mm->n > INT32_MAX ||
         mm->k > INT32_MAX || mm->m < 1 || mm->n < 1 || mm->k < 1 ||
         !lies(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
         return false;
     memset(s, 0, sizeof *s);
     s->ld[C] = ld;
     s->k = mm->k;
-    s->dtype = (uint8_t)mm->c.dtype;
+    p->by_column = by_column;
     /* Rows of c are columns of c'; else c itself is what has columns. */
     p->view[A] = by_column ? &mm->a : &mm->b;
     p->view[B] = by_column ? &mm->b : &mm->a;
@@ -176,9 +206,68 @@ static bool product_of(const tn_matmul_args *mm, product *p)
         !lies(mm, p->view[B], by_column, s->n, s->k, &s->ld[B], &s->turned[B]))
         return false;
     take_batch(mm, p);
-    for (int i = A; i <= C; i++)
-        s->align[i] = align_of(p, i);
+    for (int i = A; i <= C; i++) {
+        s->align[i] = align_of(p, p->view[i]);
+        s->dtype[i] = (uint8_t)p->view[i]->dtype;
+    }
     return true;
+}
+
+/* cuBLASLt's number for words of TN_PRODUCT_...; 0: it has none. */
+static uint16_t epilogue_of(uint32_t words, bool by_column)
+{
+    const bool relu = words & TN_PRODUCT_RELU;
+    if (!words)
+        return TN_LT_EPILOGUE_NONE;
+    if (words & TN_PRODUCT_SUMS)
+        return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
+    /* The bias would be one for each row; its gelu is that by tanh. */
+    if (by_column || words & TN_PRODUCT_GELU)
+        return 0;
+    if (words & TN_PRODUCT_BACK)
+        return relu ? TN_LT_RELU_BACK : TN_LT_GELU_BACK;
+    return (uint16_t)((words & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
+                      (relu                           ? TN_LT_RELU
+                       : words & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
+                                                      : 0) |
+                      (words & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
+}
+
+/* What stands around the product; why it cannot be had, or NULL. */
+static const char *take_around(product *p, const tn_product_args *with)
+{
+    shape *s = &p->shape;
+    const uint32_t words = with->epilogue;
+    const bool a_is_a = p->view[A] == &with->a;
+    s->epilogue = epilogue_of(words, p->by_column);
+    if (!s->epilogue)
+        return "cuBLASLt has no such epilogue";
+    if (words && (s->count != 1 || p->looped))
+        return "an epilogue of several matrices";
+    if (words & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
+        p->bias = &with->bias;
+        s->near[0] = align_of(p, p->bias);
+        if (with->bias.stride[0] != 1 || s->near[0] < ALIGN)
+            return "a bias that lies apart, or not at 16 bytes";
+    }
+    if (words & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
+        const int64_t *stride = with->aux.stride + with->batch_ndim;
+        const bool mask = words & TN_PRODUCT_RELU;
+        p->aux = &with->aux;
+        s->near[1] = align_of(p, p->aux);
+        s->aux_ld = stride[0] * (mask ? 8 : 1);
+        if (stride[1] != 1 || s->aux_ld < s->m ||
+            s->aux_ld % (mask ? 128 : 8) || s->near[1] < ALIGN)
+            return "an aux whose rows do not begin at 16 bytes";
+    }
+    p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
+    p->scale[B] = a_is_a ? &with->scale_b : &with->scale_a;
+    for (int i = A; i <= B; i++) {
+        s->scaled[i] = p->scale[i]->buffer != NULL;
+        if (!s->scaled[i])
+            p->scale[i] = NULL;
+    }
+    return NULL;
 }
 
 /* ---- algorithms --------------------------------------------------------- */
@@ -246,17 +335,43 @@ static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
     return e ? e : count ? c->found.state : TN_LT_NOT_SUPPORTED;
 }
 
+/* Tells the operation where bias, aux and scales lie now. */
+static tn_lt_status point(const choice *c, const product *p)
+{
+    static const int attribute[] = {TN_LT_BIAS_POINTER, TN_LT_AUX_POINTER,
+                                    TN_LT_SCALE_A, TN_LT_SCALE_B};
+    const tn_strided *const at[] = {p->bias, p->aux, p->scale[A], p->scale[B]};
+    tn_lt_status e = 0;
+    for (int i = 0; i < 4 && !e; i++) {
+        const void *pointer = NULL;
+        if (!at[i])
+            continue;
+        pointer = (const void *)(uintptr_t)address(at[i], 0);
+        e = tn__lt.operation_set(c->operation, attribute[i], &pointer,
+                                 sizeof pointer);
+    }
+    return e;
+}
+
+static tn_lt_status epilogue_set(const choice *c, const product *p)
+{
+    const uint32_t epilogue = c->of.epilogue;
+    tn_lt_status e = tn__lt.operation_set(c->operation, TN_LT_EPILOGUE,
+                                          &epilogue, sizeof epilogue);
+    if (!e && p->aux)
+        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->of.aux_ld,
+                                 sizeof c->of.aux_ld);
+    return e ? e : point(c, p);
+}
+
 /* NULL: no memory. */
 static choice *choice_make(const tn_plugin_device *device,
-                           tn_lt_handle handle, const shape *s)
+                           tn_lt_handle handle, const product *p)
 {
-    static const int types[TN_DTYPE_END] = {[TN_F64] = TN_LT_R_64F,
-                                            [TN_F32] = TN_LT_R_32F,
-                                            [TN_F16] = TN_LT_R_16F,
-                                            [TN_BF16] = TN_LT_R_16BF};
-    const bool wide = s->dtype == TN_F64;
+    const shape *s = &p->shape;
+    const bool wide = s->dtype[C] == TN_F64;
     const int compute = wide ? TN_LT_COMPUTE_64F
-                        : device->tf32 && s->dtype == TN_F32
+                        : device->tf32 && s->dtype[A] == TN_F32
                             ? TN_LT_COMPUTE_TF32
                             : TN_LT_COMPUTE_32F;
     choice *c = calloc(1, sizeof *c);
@@ -272,14 +387,16 @@ static choice *choice_make(const tn_plugin_device *device,
                                  &turn, sizeof turn);
     }
     for (int i = A; i <= C && !e; i++)
-        e = layout_make(s, i, types[s->dtype], &c->layout[i]);
+        e = layout_make(s, i, kinds[s->dtype[i]].type, &c->layout[i]);
+    if (!e && s->epilogue)
+        e = epilogue_set(c, p);
     if (!e)
         e = algorithm_find(handle, c);
     c->usable = !e;
-    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them "
-                       "(status %d)", e ? "has no" : "takes",
+    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
+                       "epilogue %d (status %d)", e ? "has no" : "takes",
                        (long long)s->m, (long long)s->n, (long long)s->k,
-                       (int)s->count, e);
+                       (int)s->count, s->epilogue, e);
     return c;
 }
 
@@ -297,8 +414,9 @@ static size_t hash_of(const shape *s)
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
 static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
-                               const shape *s)
+                               const product *p)
 {
+    const shape *s = &p->shape;
     if (!queue->choices)
         queue->choices = calloc(1, sizeof *queue->choices);
     if (!queue->choices)
@@ -315,17 +433,16 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
         }
     }
     choice_free(*slot);
-    *slot = choice_make(queue->device, handle, s);
+    *slot = choice_make(queue->device, handle, p);
     return *slot && (*slot)->usable ? *slot : NULL;
 }
 
 /* ---- a product ---------------------------------------------------------- */
 
-static void *place(const tn_strided *x, int64_t element, size_t bytes)
+/* A device's address: the host never looks there. */
+static void *place(const tn_strided *x, int64_t element)
 {
-    /* A device's address: the host never looks there. */
-    return (void *)(uintptr_t)(x->buffer->pointer +
-                               (uint64_t)(x->offset + element) * bytes);
+    return (void *)(uintptr_t)address(x, element);
 }
 
 /* The calls of a product, one for each point of the looped dimensions. */
@@ -334,18 +451,17 @@ static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const choice *c)
 {
     const float alpha32 = (float)mm->alpha, beta32 = (float)mm->beta;
-    const bool wide = p->shape.dtype == TN_F64;
+    const bool wide = p->shape.dtype[C] == TN_F64;
     const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
     const void *beta = wide ? (const void *)&mm->beta : &beta32;
     int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
     uint32_t d;
     do {
-        void *out = place(p->view[C], element[C], p->bytes);
+        void *out = place(p->view[C], element[C]);
         tn_lt_status e = tn__lt.matmul(
-            handle, c->operation, alpha,
-            place(p->view[A], element[A], p->bytes), c->layout[A],
-            place(p->view[B], element[B], p->bytes), c->layout[B], beta, out,
-            c->layout[C], out, c->layout[C], &c->found.algorithm,
+            handle, c->operation, alpha, place(p->view[A], element[A]),
+            c->layout[A], place(p->view[B], element[B]), c->layout[B], beta,
+            out, c->layout[C], out, c->layout[C], &c->found.algorithm,
             (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
             queue->stream);
         if (e)
@@ -371,30 +487,65 @@ static bool has_points(const tn_matmul_args *mm)
     return true;
 }
 
-tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
+/* with: NULL where there is the product alone. *why is set where it is not for
+ * cuBLASLt, TN_ERR_UNSUPPORTED. */
+static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
+                          const tn_product_args *with, const char **why)
 {
     tn_plugin_device *device = queue->device;
-    product p;
-    if (device->own_products || !has_points(mm) || !product_of(mm, &p))
+    product p = {.bias = NULL};
+    *why = "matrices that are not cuBLASLt's";
+    if (device->own_products || !has_points(mm) || !dtypes_go(mm, with) ||
+        !product_of(mm, &p) || (with && (*why = take_around(&p, with))))
         return TN_ERR_UNSUPPORTED;
     tn_cu_result error = tn__cuda_enter(device);
     if (error)
         return tn__cuda_fail(device, "cuCtxSetCurrent", error);
     tn_lt_handle handle = handle_of(device);
-    if (!handle)
+    if (!handle) {
+        *why = atomic_load(&missing);
         return device->lt_wanted
                    ? tn__cuda_host->fail(TN_ERR_NO_DEVICE,
                                          "TENON_CUDA_MATMUL=cublaslt: %s",
-                                         atomic_load(&missing))
+                                         *why)
                    : TN_ERR_UNSUPPORTED;
-    const choice *c = choice_of(queue, handle, &p.shape);
+    }
+    const choice *c = choice_of(queue, handle, &p);
+    *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
     /* Without room for its workspace the own kernel, which has none, serves. */
     if (!c || tn__cuda_scratch(queue, c->found.workspace_bytes))
         return TN_ERR_UNSUPPORTED;
-    tn_lt_status e = call(queue, handle, mm, &p, c);
+    tn_lt_status e = point(c, &p);
+    if (!e)
+        e = call(queue, handle, mm, &p, c);
     if (e)
         return tn__cuda_host->fail(
             e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
             "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
     return tn__cuda_queue_given(queue, mm->tag);
 }
+
+tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
+{
+    const char *why;
+    return multiply(queue, mm, NULL, &why);
+}
+
+/* ---- the extension "product" -------------------------------------------- */
+
+static tn_status run(tn_queue *queue, const tn_product_args *args)
+{
+    const char *why;
+    tn_matmul_args mm = {.size = sizeof mm, .batch_ndim = args->batch_ndim,
+                         .m = args->m, .n = args->n, .k = args->k,
+                         .a = args->a, .b = args->b, .c = args->c,
+                         .alpha = args->alpha, .tag = args->tag};
+    memcpy(mm.batch, args->batch, sizeof mm.batch);
+    tn_status status = multiply(queue, &mm, args, &why);
+    return status == TN_ERR_UNSUPPORTED
+               ? tn__cuda_host->fail(status, "%s", why)
+               : status;
+}
+
+const tn_product_extension tn__cuda_product_extension = {
+    .size = sizeof(tn_product_extension), .run = run};

@@ -65,6 +65,35 @@ static bool copies_work(const by_hand *h)
  * memory and, for products, cuBLASLt. */
 enum { LONG = 3000 };
 
+/* relu(30 + 1), and bits that say it is greater than 0: cuBLASLt again. */
+static bool layer_works(const by_hand *h, tn_buffer *from, tn_buffer *to,
+                        float *out)
+{
+    const tn_plugin *p = h->plugin;
+    const tn_product_extension *product = p->extension("product", 1);
+    const tn_strided a = {from, 0, TN_F32, 2, {30, 1}};
+    const tn_product_args args = {
+        .size = sizeof args,
+        .epilogue = TN_PRODUCT_BIAS | TN_PRODUCT_RELU | TN_PRODUCT_KEEP,
+        .m = 50,
+        .n = 50,
+        .k = 30,
+        .a = a,
+        .b = a,
+        .c = {to, 0, TN_F32, 2, {50, 1}},
+        .bias = {from, 0, TN_F32, 1, {1}},
+        .aux = {to, 10240, TN_U8, 2, {TN_PRODUCT_MASK(50), 1}},
+        .alpha = 1};
+    tn_status status = product ? product->run(h->queue, &args) : 1;
+    tn_fault fault = {.size = sizeof fault};
+    bool works = (status == 0 || status == TN_ERR_UNSUPPORTED) &&
+                 p->queue_sync(h->queue, &fault) == 0 &&
+                 by_hand_copy(h, to, 0, out, sizeof(float) * LONG, false) == 0;
+    for (int i = 0; i < 50 * 50 && works && !status; i++)
+        works = out[i] == 31;
+    return works;
+}
+
 static bool kernels_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
@@ -103,6 +132,7 @@ static bool kernels_work(const by_hand *h)
             by_hand_copy(h, to, 0, out, sizeof out, false) == 0;
     for (int i = 0; i < 50 * 50 && works; i++)
         works = out[i] == 30;
+    works = works && layer_works(h, from, to, out);
     if (from)
         p->buffer_free(h->device, from);
     if (to)

@@ -4,6 +4,7 @@
  * places aligned as was promised, a workspace as large as was said, memory that
  * is there. Halves are multiplied in float and rounded once. */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,12 @@ struct cublasLtContext {
 };
 
 /* An operation, a layout or a preference, as it was set. */
+enum { BIAS, AUX, SCALE_A, SCALE_B, POINTERS };
 struct tn_lt_opaque {
     int compute, turned[2];                   /* of an operation */
+    uint32_t epilogue;
+    int64_t aux_ld;
+    tn_cu_pointer at[POINTERS];
     int type, count;                          /* of a layout */
     int64_t rows, columns, ld, stride;
     uint64_t workspace;                       /* of a preference */
@@ -33,9 +38,10 @@ struct tn_lt_opaque {
 typedef struct tn_lt_opaque opaque;
 
 typedef struct product {
-    int type, turned[2], count;
-    int64_t m, n, k, ld[3], stride[3];
-    tn_cu_pointer a, b, c, d, workspace;
+    int type, in[2], turned[2], count; /* type: of c */
+    int64_t m, n, k, ld[3], stride[3], aux_ld;
+    uint32_t epilogue;
+    tn_cu_pointer a, b, c, d, workspace, at[POINTERS];
     double alpha, beta;
 } product;
 
@@ -125,35 +131,120 @@ static uint16_t narrowed(float f, int type)
     return (uint16_t)(sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13);
 }
 
+static bool is_f8(int type)
+{
+    return type == TN_LT_R_E4M3 || type == TN_LT_R_E5M2;
+}
+
+static float widened_f8(unsigned f8, int type)
+{
+    const int digits = type == TN_LT_R_E4M3 ? 3 : 2;
+    const int bias = type == TN_LT_R_E4M3 ? 7 : 15;
+    const int part = (int)f8 & ((1 << digits) - 1);
+    const int exponent = (int)(f8 & 0x7f) >> digits;
+    float f = exponent ? ldexpf((float)(part + (1 << digits)),
+                                exponent - bias - digits)
+                       : ldexpf((float)part, 1 - bias - digits);
+    if (type == TN_LT_R_E4M3 ? (f8 & 0x7f) == 0x7f : exponent == 31)
+        f = type == TN_LT_R_E5M2 && part == 0 ? HUGE_VALF : NAN;
+    return f8 & 0x80 ? -f : f;
+}
+
 /* ---- a product, when its stream runs ------------------------------------ */
 
 static size_t bytes_of(int type)
 {
-    return type == TN_LT_R_64F ? 8 : type == TN_LT_R_32F ? 4 : 2;
+    return type == TN_LT_R_64F ? 8 : type == TN_LT_R_32F ? 4 : is_f8(type) ? 1
+                                                                           : 2;
+}
+
+/* Element i of a matrix of floats, of whatever type. */
+static float load(const char *at, int64_t i, int type)
+{
+    float f;
+    uint16_t half;
+    if (type == TN_LT_R_32F)
+        return memcpy(&f, at + i * 4, 4), f;
+    if (is_f8(type))
+        return widened_f8((unsigned char)at[i], type);
+    return memcpy(&half, at + i * 2, 2), widened(half, type);
+}
+
+static void store(char *at, int64_t i, int type, float f)
+{
+    uint16_t half = narrowed(f, type);
+    if (type == TN_LT_R_32F)
+        memcpy(at + i * 4, &f, 4);
+    else
+        memcpy(at + i * 2, &half, 2);
 }
 
 /* A matrix's floats: where it lies, or converted into *owned. */
-static const float *floats(const product *p, const char *at, int64_t count,
+static const float *floats(int type, const char *at, int64_t count,
                            float **owned)
 {
-    if (p->type == TN_LT_R_32F)
+    if (type == TN_LT_R_32F)
         return (const float *)(const void *)at;
     *owned = malloc((size_t)count * sizeof **owned);
-    for (int64_t i = 0; *owned && i < count; i++) {
-        uint16_t half;
-        memcpy(&half, at + i * 2, 2);
-        (*owned)[i] = widened(half, p->type);
-    }
+    for (int64_t i = 0; *owned && i < count; i++)
+        (*owned)[i] = load(at, i, type);
     return *owned;
 }
 
+/* ---- what follows it ---- */
+
+static float gelu(float x, bool derivative)
+{
+    const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
+    const float t = tanhf(inner);
+    if (!derivative)
+        return 0.5f * x * (1 + t);
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f *
+                                (1 + 3 * 0.044715f * x * x);
+}
+
+/* Element (i, j) of d, from its sum. aux is written with KEEP, read with BACK. */
+static float finished(const product *p, float s, int64_t i, int64_t j,
+                      const char *bias, char *aux)
+{
+    const uint32_t e = p->epilogue;
+    const int64_t at = j * p->aux_ld + i;
+    const bool relu = e & TN_LT_RELU || e == TN_LT_RELU_BACK;
+    const char bit = (char)(1 << at % 8);
+    if (e == TN_LT_RELU_BACK)
+        return aux[at / 8] & bit ? s : 0;
+    if (e == TN_LT_GELU_BACK)
+        return s * gelu(load(aux, at, p->type), true);
+    if (e & TN_LT_BIAS)
+        s += load(bias, i, p->type);
+    if (e & TN_LT_KEEP && relu)
+        aux[at / 8] = (char)(s > 0 ? aux[at / 8] | bit : aux[at / 8] & ~bit);
+    else if (e & TN_LT_KEEP)
+        store(aux, at, p->type, s);
+    return relu ? s < 0 ? 0 : s : e & TN_LT_GELU ? gelu(s, false) : s;
+}
+
+/* The sums of op(a)'s rows or op(b)'s columns, which are k long. */
+static void sums(const product *p, const float *x, char *bias)
+{
+    const int b = p->epilogue == TN_LT_SUMS_B;
+    const int64_t along = (b ? p->turned[1] : !p->turned[0]) ? p->ld[b] : 1;
+    const int64_t across = along == 1 ? p->ld[b] : 1;
+    for (int64_t i = 0; i < (b ? p->n : p->m); i++) {
+        float sum = 0;
+        for (int64_t q = 0; q < p->k; q++)
+            sum += x[i * across + q * along];
+        store(bias, i, p->type, sum);
+    }
+}
+
 static void one_single(const product *p, const int64_t span[3], const char *a,
-                       const char *b, char *d)
+                       const char *b, char *d, char *const around[2])
 {
     float *owned[3] = {NULL, NULL, NULL};
-    const float *x = floats(p, a, span[0], &owned[0]);
-    const float *y = floats(p, b, span[1], &owned[1]);
-    const float *z = floats(p, d, span[2], &owned[2]);
+    const float *x = floats(p->in[0], a, span[0], &owned[0]);
+    const float *y = floats(p->in[1], b, span[1], &owned[1]);
+    const float *z = floats(p->type, d, span[2], &owned[2]);
     float *out = p->type == TN_LT_R_32F ? (float *)(void *)d : owned[2];
     if (!x || !y || !z)
         abort();
@@ -161,19 +252,57 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
               p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n, (int)p->k,
               (float)p->alpha, x, (int)p->ld[0], y, (int)p->ld[1],
               (float)p->beta, out, (int)p->ld[2]);
-    for (int64_t j = 0; owned[2] && j < p->n; j++)
+    if (p->epilogue >= TN_LT_SUMS_A)
+        sums(p, p->epilogue == TN_LT_SUMS_A ? x : y, around[BIAS]);
+    for (int64_t j = 0; j < p->n; j++)
         for (int64_t i = 0; i < p->m; i++) {
-            uint16_t half = narrowed(out[j * p->ld[2] + i], p->type);
-            memcpy(d + (j * p->ld[2] + i) * 2, &half, 2);
+            float *at = &out[j * p->ld[2] + i];
+            if (p->epilogue > TN_LT_EPILOGUE_NONE &&
+                p->epilogue < TN_LT_SUMS_A)
+                *at = finished(p, *at, i, j, around[BIAS], around[AUX]);
+            if (owned[2])
+                store(d, j * p->ld[2] + i, p->type, *at);
         }
     for (int i = 0; i < 3; i++)
         free(owned[i]);
 }
 
+/* Bias or sums, aux, and the scales, which go into alpha. */
+static tn_cu_result reach_around(product *p, const sim_actor *actor,
+                                 char *around[2])
+{
+    tn_cu_result error = 0;
+    const uint32_t e = p->epilogue;
+    const bool mask = e & TN_LT_RELU || e == TN_LT_RELU_BACK;
+    const int64_t bytes = (int64_t)bytes_of(p->type);
+    const int64_t count = e == TN_LT_SUMS_B ? p->n : p->m;
+    if (e & (TN_LT_BIAS | TN_LT_SUMS_A | TN_LT_SUMS_B))
+        around[BIAS] = use.reach(actor, e & TN_LT_BIAS ? SIM_READ : SIM_WRITE,
+                                 "cublasLtMatmul's bias", p->at[BIAS],
+                                 (size_t)(count * bytes), &error);
+    if (!error && e & TN_LT_KEEP) /* BACK has this bit, too */
+        around[AUX] = use.reach(
+            actor, e & (8 | 64) ? SIM_CARRY : SIM_WRITE,
+            "cublasLtMatmul's aux", p->at[AUX],
+            (size_t)(mask ? p->n * p->aux_ld / 8
+                          : ((p->n - 1) * p->aux_ld + p->m) * bytes),
+            &error);
+    for (int i = SCALE_A; i <= SCALE_B && !error; i++) {
+        const char *scale =
+            p->at[i] ? use.reach(actor, SIM_READ, "cublasLtMatmul's scale",
+                                 p->at[i], 4, &error)
+                     : NULL;
+        p->alpha *= scale ? (double)load(scale, 0, TN_LT_R_32F) : 1;
+    }
+    return error;
+}
+
 static tn_cu_result run(void *context, const sim_actor *actor)
 {
-    const product *p = context;
-    const int64_t bytes = (int64_t)bytes_of(p->type);
+    product *p = context;
+    const int64_t each[3] = {(int64_t)bytes_of(p->in[0]),
+                             (int64_t)bytes_of(p->in[1]),
+                             (int64_t)bytes_of(p->type)};
     const int64_t rows[3] = {p->turned[0] ? p->k : p->m,
                              p->turned[1] ? p->n : p->k, p->m};
     const int64_t columns[3] = {p->turned[0] ? p->m : p->k,
@@ -182,9 +311,11 @@ static tn_cu_result run(void *context, const sim_actor *actor)
     static const char *const what[3] = {"cublasLtMatmul's read of A",
                                         "cublasLtMatmul's read of B",
                                         "cublasLtMatmul's write"};
-    char *reached[3];
+    char *reached[3], *around[2] = {NULL, NULL};
     int64_t span[3];
-    tn_cu_result error = 0;
+    tn_cu_result error = reach_around(p, actor, around);
+    if (error)
+        return error;
     for (int i = 0; i < 3; i++) {
         span[i] = (columns[i] - 1) * p->ld[i] + rows[i];
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
@@ -193,7 +324,7 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         reached[i] = use.reach(actor, i == 2   ? SIM_WRITE
                                       : whole ? SIM_READ
                                               : SIM_CARRY,
-                               what[i], at[i], (size_t)(all * bytes), &error);
+                               what[i], at[i], (size_t)(all * each[i]), &error);
         if (!reached[i])
             return error;
     }
@@ -203,11 +334,11 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         return error;
     memset(workspace, 0x5a, WORKSPACE);
     for (int64_t i = 0; i < p->count; i++) {
-        const char *a = reached[0] + i * p->stride[0] * bytes;
-        const char *b = reached[1] + i * p->stride[1] * bytes;
-        char *d = reached[2] + i * p->stride[2] * bytes;
+        const char *a = reached[0] + i * p->stride[0] * each[0];
+        const char *b = reached[1] + i * p->stride[1] * each[1];
+        char *d = reached[2] + i * p->stride[2] * each[2];
         if (p->type != TN_LT_R_64F)
-            one_single(p, span, a, b, d);
+            one_single(p, span, a, b, d, around);
         else
             use.dgemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,
                       p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n,
@@ -227,16 +358,47 @@ static bool refuse(const char *why)
     return false;
 }
 
+/* What stands around it, as cublasLt.h and its manual ask for it. */
+static bool fits_around(const opaque *operation, const opaque *a,
+                        const opaque *b, const product *p)
+{
+    const uint32_t e = operation->epilogue;
+    const bool mask = e & TN_LT_RELU || e == TN_LT_RELU_BACK;
+    const bool known = e == TN_LT_EPILOGUE_NONE || e == TN_LT_RELU_BACK ||
+                       e == TN_LT_GELU_BACK || e == TN_LT_SUMS_A ||
+                       e == TN_LT_SUMS_B ||
+                       !(e & ~(uint32_t)(TN_LT_RELU | TN_LT_BIAS | TN_LT_GELU |
+                                         TN_LT_KEEP));
+    const bool f8 = is_f8(a->type);
+    if (!known || (e != TN_LT_EPILOGUE_NONE && p->type == TN_LT_R_64F))
+        return refuse("cuBLASLt: no such epilogue");
+    if (e & (TN_LT_BIAS | TN_LT_SUMS_A | TN_LT_SUMS_B) && !operation->at[BIAS])
+        return refuse("cuBLASLt: no bias");
+    if (e & TN_LT_KEEP &&
+        (!operation->at[AUX] || operation->aux_ld < p->m ||
+         operation->aux_ld % (mask ? 128 : 8)))
+        return refuse("cuBLASLt: an aux that cannot be");
+    if (f8 && (!p->turned[0] || p->turned[1] || p->m % 16 || p->n % 16 ||
+               p->k % 16 || (a->type == TN_LT_R_E5M2 && a->type == b->type)))
+        return refuse("cuBLASLt: f8 is multiplied by rows, sixteen wise");
+    return f8 || (!operation->at[SCALE_A] && !operation->at[SCALE_B]) ||
+           refuse("cuBLASLt: scales are for f8");
+}
+
 static bool fill(const opaque *operation, const opaque *a, const opaque *b,
                  const opaque *c, product *p)
 {
     const opaque *each[3] = {a, b, c};
-    *p = (product){.type = c->type, .count = c->count,
+    *p = (product){.type = c->type, .in = {a->type, b->type},
+                   .count = c->count, .epilogue = operation->epilogue,
+                   .aux_ld = operation->aux_ld,
                    .turned = {operation->turned[0], operation->turned[1]},
                    .m = c->rows, .n = c->columns,
                    .k = operation->turned[0] ? a->rows : a->columns};
     int wide = c->type == TN_LT_R_64F;
-    if (a->type != c->type || b->type != c->type ||
+    memcpy(p->at, operation->at, sizeof p->at);
+    if ((is_f8(a->type) ? !is_f8(b->type) || is_f8(c->type)
+                        : a->type != c->type || b->type != c->type) ||
         wide != (operation->compute == TN_LT_COMPUTE_64F))
         return refuse("cuBLASLt: types that do not go together");
     if ((p->turned[0] ? a->columns : a->rows) != p->m ||
@@ -250,7 +412,7 @@ static bool fill(const opaque *operation, const opaque *a, const opaque *b,
         p->ld[i] = each[i]->ld;
         p->stride[i] = each[i]->stride;
     }
-    return true;
+    return fits_around(operation, a, b, p);
 }
 
 /* ---- the library --------------------------------------------------------- */
@@ -296,14 +458,27 @@ tn_lt_status cublasLtMatmulDescCreate(tn_lt_operation *operation, int compute,
 {
     if (scale != (compute == TN_LT_COMPUTE_64F ? TN_LT_R_64F : TN_LT_R_32F))
         return TN_LT_NOT_SUPPORTED;
-    return make(operation, (opaque){.compute = compute});
+    return make(operation, (opaque){.compute = compute,
+                                     .epilogue = TN_LT_EPILOGUE_NONE});
 }
 
 tn_lt_status cublasLtMatmulDescSetAttribute(tn_lt_operation operation,
                                             int attribute, const void *value,
                                             size_t bytes)
 {
+    static const int pointers[POINTERS] = {TN_LT_BIAS_POINTER,
+                                           TN_LT_AUX_POINTER, TN_LT_SCALE_A,
+                                           TN_LT_SCALE_B};
     bool known = attribute == TN_LT_TURN_A || attribute == TN_LT_TURN_B;
+    for (int i = 0; i < POINTERS; i++)
+        if (attribute == pointers[i])
+            return set(&operation->at[i], sizeof operation->at[i], value,
+                       bytes);
+    if (attribute == TN_LT_EPILOGUE)
+        return set(&operation->epilogue, sizeof operation->epilogue, value,
+                   bytes);
+    if (attribute == TN_LT_AUX_LD)
+        return set(&operation->aux_ld, sizeof operation->aux_ld, value, bytes);
     return set(known ? &operation->turned[attribute == TN_LT_TURN_B] : NULL,
                sizeof(int32_t), value, bytes);
 }
@@ -362,6 +537,12 @@ tn_lt_status cublasLtMatmulPreferenceDestroy(tn_lt_preference preference)
     return drop(preference);
 }
 
+/* As much as is known of where a pointer points, to 256. */
+static uint64_t lowest(tn_cu_pointer at)
+{
+    return (256 | at) & (0 - (256 | at));
+}
+
 /* The algorithm found remembers what it may count on. */
 tn_lt_status cublasLtMatmulAlgoGetHeuristic(
     tn_lt_handle handle, tn_lt_operation operation, tn_lt_layout a,
@@ -382,6 +563,7 @@ tn_lt_status cublasLtMatmulAlgoGetHeuristic(
     found->algorithm.data[4] = (uint64_t)p.m;
     found->algorithm.data[5] = (uint64_t)p.n;
     found->algorithm.data[6] = (uint64_t)p.k;
+    found->algorithm.data[7] = lowest(p.at[BIAS]) | lowest(p.at[AUX]) << 16;
     *count = 1;
     return 0;
 }
@@ -393,6 +575,9 @@ static bool keeps_promises(const product *p, const tn_lt_algorithm *algorithm,
     for (int i = 0; i < 4; i++)
         if (at[i] % algorithm->data[i])
             return refuse("cuBLASLt: a matrix is less aligned than promised");
+    if (p->at[BIAS] % (algorithm->data[7] & 0xffff) ||
+        p->at[AUX] % (algorithm->data[7] >> 16))
+        return refuse("cuBLASLt: a bias or aux less aligned than promised");
     if (algorithm->data[4] != (uint64_t)p->m ||
         algorithm->data[5] != (uint64_t)p->n ||
         algorithm->data[6] != (uint64_t)p->k)
