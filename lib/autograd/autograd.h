@@ -30,7 +30,7 @@ typedef struct tn__node tn__node;
  * flows (never for all of them). Sets out[p] for each port p that is wanted;
  * NULL stays where the gradient is zero. Results belong to the open scope; the
  * walk opens one around each call. A result may have the shape that the port
- * broadcasts to: the walk sums it. */
+ * broadcasts to: the walk sums it. out[port count] is gradients_linear.c's. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                                      tn_tensor **out);
 #define TN__GRADIENT(name)                                                    \

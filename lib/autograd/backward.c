@@ -30,6 +30,13 @@ struct job {
     size_t leaf_count, leaf_room;
 };
 
+static _Thread_local bool captures;
+
+bool tn__walk_captures(void)
+{
+    return captures;
+}
+
 /* ---- adding up ---------------------------------------------------------- */
 
 /* May x be written? Nobody else holds it or its memory. */
@@ -80,25 +87,29 @@ static bool any_needed(const struct job *job, const tn__node *node)
     return false;
 }
 
+/* Hands g on to the maker of a port's tensor, for this output of it. */
+static tn_status hand_on(struct job *job, const tn__port *port,
+                         uint32_t index, tn_tensor *g)
+{
+    if (!g || !port->node || !is_needed(job, port->node))
+        return TN_OK;
+    g = fit(port, g);
+    if (!g)
+        return tn_error_code();
+    tn__slot *slot = tn__walk_slot(&job->walk, port->node);
+    return slot ? add_to(job, &slot->g[index], g) : TN_ERR_MEMORY;
+}
+
 /* Hands the results of a node on to those of its inputs. */
 static tn_status deliver(struct job *job, const tn__node *node,
                          tn_tensor *const *out)
 {
-    for (int p = 0; p < node->port_count; p++) {
-        const tn__port *port = &node->port[p];
-        if (!out[p] || !port->node || !is_needed(job, port->node))
-            continue;
-        tn_tensor *g = fit(port, out[p]);
-        if (!g)
-            return tn_error_code();
-        tn__slot *slot = tn__walk_slot(&job->walk, port->node);
-        if (!slot)
-            return TN_ERR_MEMORY;
-        tn_status status = add_to(job, &slot->g[port->index], g);
-        if (status < 0)
-            return status;
-    }
-    return TN_OK;
+    tn_status status = TN_OK;
+    for (int p = 0; p < node->port_count && status >= 0; p++)
+        status = hand_on(job, &node->port[p], node->port[p].index, out[p]);
+    if (status >= 0 && TN__UNLIKELY(out[node->port_count] != NULL))
+        status = hand_on(job, &node->port[0], 1, out[node->port_count]);
+    return status;
 }
 
 /* ---- one node ----------------------------------------------------------- */
@@ -121,9 +132,9 @@ static void tell(const tn__node *node)
 static tn_status run(struct job *job, tn__slot *slot)
 {
     tn__node *node = slot->node;
-    tn_tensor *few[FEW_PORTS] = {NULL}, **out = few;
+    tn_tensor *few[FEW_PORTS + 1] = {NULL}, **out = few;
     if (node->port_count > FEW_PORTS) {
-        out = tn__calloc(node->port_count, sizeof(tn_tensor *));
+        out = tn__calloc(node->port_count + 1u, sizeof(tn_tensor *));
         if (!out)
             return TN_ERR_MEMORY;
     }
@@ -400,7 +411,8 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    bool mode = tn_grad_mode_set(job->create);
+    bool mode = tn_grad_mode_set(job->create), captured = captures;
+    captures = job->input_count > 0;
     /* Gradients have the dtypes of the calls. What was stored of parameters
      * has nodes that this walk may use up. */
     tn_dtype autocast = tn__autocast_swap(TN_DTYPE_NONE);
@@ -417,6 +429,7 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     if (status >= 0 && !job->input_count)
         status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);
+    captures = captured;
     tn__autocast_swap(autocast);
     tn__anomaly_end(watched);
     tn__walk_release(&job->walk);

@@ -19,6 +19,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/gradcheck.c \
 	lib/autograd/gradients_attention.c \
 	lib/autograd/gradients_shape.c \
+	lib/autograd/gradients_linear.c \
 	lib/autograd/gradients_index.c \
 	lib/autograd/gradients_strided.c \
 	lib/autograd/gradients_matrix.c \

@@ -196,7 +196,7 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
 bool tn__anomaly_begin(void);
 void tn__anomaly_end(bool was_watched);
 
-/* Runs node's gradient: out has room for port_count. */
+/* Runs node's gradient: out has room for port_count, and one more. */
 tn_status tn__node_run(const tn__node *node, tn_tensor *const *g,
                        tn_tensor **out);
 

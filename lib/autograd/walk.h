@@ -34,6 +34,9 @@ void tn__slot_free(tn__slot *slot);
 /* Frees all that is still pending. */
 void tn__walk_release(tn__walk *walk);
 
+/* Does this thread walk for tn_grad, which hands out what reaches a node? */
+bool tn__walk_captures(void);
+
 /* A set of nodes, for the ways that lead to an input of tn_grad. */
 typedef struct tn__node_set {
     const tn__node **node;

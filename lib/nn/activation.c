@@ -1,4 +1,6 @@
 /* activation.c: layers of one operator: activations, flatten, dropout. */
+#include "tree.h"
+
 #include <inttypes.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
@@ -55,6 +57,16 @@ ACTIVATION(softsign, "Softsign", tn_softsign(input), NULL)
 ACTIVATION(tanhshrink, "Tanhshrink", tn_tanhshrink(input), NULL)
 ACTIVATION(flatten, "Flatten", tn_flatten(input, .start_dim = 1),
            describe_flatten)
+
+const char *tn__nn_activation_of(const tn_module *module)
+{
+    if (module->tree->hook || module->tree->recompute)
+        return NULL;
+    return module->type == &relu_class        ? "relu"
+           : module->type == &gelu_class      ? "gelu"
+           : module->type == &gelu_tanh_class ? "gelu_tanh"
+                                              : NULL;
+}
 
 /* ---- with one number or two ------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* linear.c: y = x weight^T + bias. */
 #include "init.h"
+#include "tree.h"
 
 #include <inttypes.h>
 #include <tenon/nn.h>
@@ -28,6 +29,25 @@ static void describe(const tn_module *self, char *text, size_t room)
 
 static const tn_module_class linear_class = {
     sizeof linear_class, "Linear", sizeof(linear), forward, describe, NULL};
+
+bool tn__nn_linear_can_activate(const tn_module *module,
+                                const tn_tensor *input)
+{
+    return input && module->type == &linear_class && !module->tree->hook &&
+           !module->tree->recompute &&
+           tn_device_has_extension(tn_tensor_device(input), "product");
+}
+
+tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
+                                  const char *activation)
+{
+    const linear *l = (linear *)module;
+    tn_module_call call = tn_module_begin(module, &input, 1);
+    tn_tensor *output = tn_linear_activation(input, l->weight, l->bias,
+                                             .activation = activation);
+    tn_module_end(module, &call, &output, 1);
+    return output;
+}
 
 tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                              const tn_nn_linear_options *options)

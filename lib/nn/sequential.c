@@ -1,7 +1,11 @@
 /* sequential.c: modules one after another.
  *
  * Each activation goes as soon as the next one is there, unless a gradient
- * needs it: fifty layers without gradients hold two at a time. */
+ * needs it: fifty layers without gradients hold two at a time. A linear layer
+ * and an activation behind it are one operator, where no hook stands between and
+ * the device gains by it. */
+#include "tree.h"
+
 #include <stdio.h>
 #include <tenon/nn.h>
 
@@ -11,24 +15,33 @@ typedef struct sequential {
     tn_module *module[]; /* lent: the tree keeps them */
 } sequential;
 
+/* What the module at *i, and maybe the next one, make of x; *i moves on. */
+static tn_tensor *advance(const sequential *s, int *i, tn_tensor *x)
+{
+    tn_module *module = s->module[(*i)++];
+    const char *next = *i < s->count && tn__nn_linear_can_activate(module, x)
+                           ? tn__nn_activation_of(s->module[*i])
+                           : NULL;
+    if (!next)
+        return tn_forward(module, x);
+    (*i)++;
+    return tn__nn_linear_activate(module, x, next);
+}
+
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     sequential *s = (sequential *)self;
     if (s->count == 0)
         return input;
     tn_tensor *x = tn_keep(input);
-    for (int i = 0; x && i + 1 < s->count; i++) {
+    for (int i = 0; x && i < s->count;) {
         tn_scope *scope = tn_scope_open();
-        tn_tensor *y = tn_keep(tn_forward(s->module[i], x));
+        tn_tensor *y = tn_keep(advance(s, &i, x));
         tn_scope_close(scope);
         tn_drop(x);
         x = y;
     }
-    tn_tensor *y = x ? tn_forward(s->module[s->count - 1], x) : NULL;
-    if (y == x) /* the last layer did nothing */
-        return tn_scope_adopt(x);
-    tn_drop(x);
-    return y;
+    return tn_scope_adopt(x);
 }
 
 tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)

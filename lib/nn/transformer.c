@@ -43,8 +43,13 @@ static tn_tensor *drop(const block *b, tn_tensor *x)
 
 static tn_tensor *feed(const block *b, tn_tensor *x)
 {
-    x = tn_forward(b->linear1, x);
-    x = drop(b, b->gelu ? tn_gelu(x) : tn_relu(x));
+    if (tn__nn_linear_can_activate(b->linear1, x)) {
+        x = tn__nn_linear_activate(b->linear1, x, b->gelu ? "gelu" : "relu");
+    } else {
+        x = tn_forward(b->linear1, x);
+        x = b->gelu ? tn_gelu(x) : tn_relu(x);
+    }
+    x = drop(b, x);
     return drop(b, tn_forward(b->linear2, x));
 }
 

@@ -33,6 +33,17 @@ struct tn_module_tree {
 /* The module's forward, recomputed if it is set so. */
 tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
 
+/* "relu", "gelu", "gelu_tanh", or NULL: what a layer does to each element, if
+ * that may be done elsewhere: it has no hooks and is not recomputed
+ * (activation.c). */
+const char *tn__nn_activation_of(const tn_module *module);
+/* Would the device of input do what this layer does, and such an activation, in
+ * one pass (linear.c)? Then how, as the layer's forward. */
+bool tn__nn_linear_can_activate(const tn_module *module,
+                                const tn_tensor *input);
+tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
+                                  const char *activation);
+
 /* Hooks of a module that has some (hooks.c): before its forward, on inputs[0]
  * and where that stands again; false where one failed. After it, on its first
  * output: returns that or what takes its place, NULL where one failed. */

@@ -172,35 +172,3 @@ tn_status tn__run_bmm(tn__call *call)
                            "two batches of as many matrices are wanted");
     return tn__give(call, tn_matmul(a, b));
 }
-
-static tn_status fail_bias(const tn_tensor *bias, const tn_tensor *weight)
-{
-    char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "linear: bias %s has not one number for each "
-                    "row of weight %s",
-                    tn__shape_text(first, bias->ndim, bias->shape),
-                    tn__shape_text(second, weight->ndim, weight->shape));
-}
-
-tn_status tn__run_linear(tn__call *call)
-{
-    tn_tensor *x = tn__call_tensor(call, TN__ARG_LINEAR_INPUT);
-    tn_tensor *w = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT);
-    tn_tensor *b = tn__call_tensor(call, TN__ARG_LINEAR_BIAS);
-    if (w->ndim < 1 || w->ndim > 2 || x->ndim < 1 ||
-        x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
-        return fail_shapes("linear", x, w, "weight",
-                           "the last sizes differ");
-    int64_t biases = b && b->ndim ? b->shape[b->ndim - 1] : 1;
-    if (w->ndim == 2 && biases != 1 && biases != w->shape[0])
-        return fail_bias(b, w);
-    if (b && b->dtype == x->dtype && tn_dtype_bytes(b->dtype) == 2 &&
-        tn_dtype_is_floating(b->dtype)) {
-        const tn_value value[] = {tn__value_tensor(x),
-                                  tn__value_tensor(tn_t(w)),
-                                  tn__value_tensor(b)};
-        return tn__give(call, tn__row(TN__OP_ID_MATMUL_ADD, value, 3));
-    }
-    tn_tensor *y = tn_matmul(x, tn_t(w));
-    return tn__give(call, b ? tn_add(y, b) : y);
-}

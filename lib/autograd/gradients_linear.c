@@ -1,0 +1,136 @@
+/* gradients_linear.c: linear and its activation, by a device with the extension
+ * "product".
+ *
+ * Where the input of a layer was made by a layer with an activation, and nobody
+ * else asks for that input's gradient by name, the product that makes it also
+ * multiplies by the activation's derivative: out[port_count], which the walk
+ * takes to the maker's output 1, what went into the activation. */
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+#include "walk.h"
+
+static tn_tensor *row(int id, const tn_value *value, int count)
+{
+    return tn__op_run1(&tn__op_table[id], value, count);
+}
+
+/* Which activation a node's call ended with: TN_PRODUCT_..., 0: none. */
+static uint32_t activation_of(const tn__node *node)
+{
+    if (node->op == &tn__op_table[TN__OP_ID_LINEAR_RELU])
+        return TN_PRODUCT_RELU;
+    if (node->op != &tn__op_table[TN__OP_ID_LINEAR_GELU])
+        return 0;
+    return tn__node_value(node, TN__ARG_LINEAR_GELU_TANH)->of.i
+               ? TN_PRODUCT_GELU_TANH
+               : TN_PRODUCT_GELU;
+}
+
+/* The cotangent of what went into the activation. */
+static tn_tensor *before_activation(const tn__node *node, tn_tensor *const *g)
+{
+    const uint32_t words = activation_of(node);
+    tn_tensor *dz = g[0];
+    if (dz && words) {
+        tn_tensor *kept = tn__node_output(node, words != TN_PRODUCT_RELU);
+        const tn_value value[] = {tn__value_tensor(dz),
+                                  tn__value_tensor(kept)};
+        dz = kept ? row(words == TN_PRODUCT_RELU   ? TN__OP_ID_RELU_BACK
+                        : words == TN_PRODUCT_GELU ? TN__OP_ID_GELU_BACK
+                                                   : TN__OP_ID_GELU_TANH_BACK,
+                        value, 2)
+                  : NULL;
+        if (!dz)
+            return NULL;
+    }
+    tn_tensor *other = node->out_count > 1 ? g[1] : NULL;
+    return dz && other ? tn_add(dz, other) : other ? other : dz;
+}
+
+/* May the gradient of port 0 be that of what went into the activation of the
+ * call that made it? Not where it is to be seen itself, or differentiated. */
+static const tn__node *skipped(const tn__node *node)
+{
+    const tn__port *port = &node->port[0];
+    const tn__node *maker = port->node;
+    return maker && maker->op && maker->out_count == 2 && port->index == 0 &&
+                   activation_of(maker) && !maker->hook && !tn_grad_mode() &&
+                   !tn__walk_captures()
+               ? maker
+               : NULL;
+}
+
+static tn_status input_gradient(const tn__node *node, tn_tensor *dz,
+                                tn_tensor **out)
+{
+    tn_tensor *w = tn__node_input(node, 1);
+    const tn__node *maker = skipped(node);
+    if (!w)
+        return tn_error_code();
+    if (!maker) {
+        out[0] = tn_matmul(dz, w);
+        return out[0] ? TN_OK : tn_error_code();
+    }
+    const uint32_t words = activation_of(maker);
+    tn_tensor *aux = tn__node_output(maker, 1);
+    tn_tensor *kept = words == TN_PRODUCT_RELU ? tn__node_output(maker, 0)
+                                               : aux;
+    const tn_value value[] = {tn__value_tensor(dz), tn__value_tensor(w),
+                              tn__value_tensor(aux), tn__value_tensor(kept),
+                              tn__value_int(words)};
+    if (!aux || !kept)
+        return tn_error_code();
+    tn_tensor **skip = &out[node->port_count];
+    *skip = row(TN__OP_ID_LINEAR_BACK, value, 5);
+    return *skip ? TN_OK : tn_error_code();
+}
+
+static tn_status weight_gradient(const tn__node *node, tn_tensor *dz,
+                                 tn_tensor **out)
+{
+    tn_tensor *x = tn__node_input(node, 0);
+    if (!x)
+        return tn_error_code();
+    if (tn__node_wants(node, 2) && !tn_grad_mode()) {
+        const tn_value value[] = {tn__value_tensor(dz), tn__value_tensor(x)};
+        return tn__op_run(&tn__op_table[TN__OP_ID_LINEAR_WEIGHT], value, 2,
+                          &out[1], 2) < 0
+                   ? tn_error_code()
+                   : TN_OK;
+    }
+    x = tn_reshape(x, tn_dims(-1, x->shape[x->ndim - 1]));
+    tn_tensor *rows = tn_reshape(dz, tn_dims(-1, dz->shape[dz->ndim - 1]));
+    out[1] = tn_matmul(tn_t(rows), x);
+    out[2] = tn__node_wants(node, 2) ? dz : NULL;
+    return out[1] ? TN_OK : tn_error_code();
+}
+
+static tn_status linear_gradient(const tn__node *node, tn_tensor *const *g,
+                                 tn_tensor **out)
+{
+    tn_tensor *dz = before_activation(node, g);
+    tn_status status = dz ? TN_OK : tn_error_code();
+    if (!status && tn__node_wants(node, 0))
+        status = input_gradient(node, dz, out);
+    if (!status && tn__node_wants(node, 1))
+        status = weight_gradient(node, dz, out);
+    else if (!status && tn__node_wants(node, 2))
+        out[2] = dz;
+    return status;
+}
+
+TN__GRADIENT(linear_product)
+{
+    return linear_gradient(node, g, out);
+}
+
+TN__GRADIENT(linear_relu)
+{
+    return linear_gradient(node, g, out);
+}
+
+TN__GRADIENT(linear_gelu)
+{
+    return linear_gradient(node, g, out);
+}

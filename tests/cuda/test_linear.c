@@ -1,0 +1,200 @@
+/* Layers whose bias, activation and gradients are done by the products
+ * themselves (the extension "product"), on the simulated cuBLASLt: which
+ * products it was asked for, and that the results are those of the operators
+ * one by one. */
+#include "on_sim.h"
+
+#include <math.h>
+
+static tn_dtype dtype;
+static const char *activation;
+static bool without_bias, seen; /* seen: what is between is looked at */
+static char asked[256];         /* epilogues in the order of their choice, once a
+                                 * shape; plain products have 0 */
+
+static void listen(int level, const char *line, void *context)
+{
+    const char *at = strstr(line, "epilogue ");
+    (void)level, (void)context;
+    if (at && strstr(line, "takes"))
+        snprintf(asked + strlen(asked), sizeof asked - strlen(asked), " %d",
+                 atoi(at + strlen("epilogue ")));
+}
+
+static tn_tensor *numbers(uint64_t salt, double scale, tn_dims_list shape)
+{
+    tn_manual_seed(salt);
+    return tn_requires_grad(tn_detach(tn_to_dtype(
+        tn_mul_scalar(tn_sub_scalar(tn_rand(shape), 0.5), scale), dtype)));
+}
+
+enum { RESULTS = 7 };
+
+/* Two layers, forward and back: the output and the gradients, on the cpu. */
+static void learn(tn_tensor *result[RESULTS])
+{
+    tn_tensor *leaf[] = {numbers(1, 4, tn_dims(5, 6, 16)),
+                         numbers(2, 1, tn_dims(24, 16)),
+                         numbers(3, 1, tn_dims(24)),
+                         numbers(4, 1, tn_dims(8, 24)),
+                         numbers(5, 1, tn_dims(8))};
+    tn_tensor *hidden = tn_linear_activation(
+        leaf[0], leaf[1], without_bias ? NULL : leaf[2],
+        .activation = activation);
+    if (seen)
+        tn_tensor_retain_grad(hidden);
+    tn_tensor *out = tn_linear(hidden, leaf[3], without_bias ? NULL : leaf[4]);
+    tn_backward(tn_sum(tn_mul(tn_to_dtype(out, TN_F32),
+                              tn_to_dtype(out, TN_F32))));
+    result[0] = out;
+    for (int i = 0; i < 5; i++)
+        result[1 + i] = tn_tensor_grad(leaf[i]);
+    result[6] = seen ? tn_tensor_grad(hidden) : NULL;
+    for (int i = 0; i < RESULTS; i++)
+        if (result[i])
+            result[i] = tn_keep(tn_to_dtype(
+                tn_to(tn_detach(result[i]), tn_device_open("cpu")), TN_F64));
+}
+
+static double apart(tn_tensor *x, tn_tensor *y)
+{
+    tn_scope *scope = tn_scope_open();
+    double size = tn_item(tn_max(tn_abs(y)));
+    double most = tn_item(tn_max(tn_abs(tn_sub(x, y))));
+    tn_scope_close(scope);
+    return most / (size + 1e-30);
+}
+
+/* "0 wrong; 134 4 136 512": what was asked for where the extension is there. */
+static void print_learned(void)
+{
+    const double tolerance = dtype == TN_F32   ? 1e-5
+                             : dtype == TN_F16 ? 4e-3
+                                               : 3e-2;
+    tn_tensor *plain[RESULTS], *fused[RESULTS];
+    int wrong = 0;
+    tn_set_log(listen, NULL);
+    tn_device *device = tn_device_open("cuda");
+    tn_device_set(device);
+    tn_device_mask(device, "product");
+    learn(plain);
+    if (strspn(asked, " 0") != strlen(asked))
+        note("masked, but asked for %s", asked);
+    *asked = '\0';
+    tn_device_mask(device, NULL);
+    learn(fused);
+    for (int i = 0; i < RESULTS; i++) {
+        bool bad = !fused[i] != !plain[i] ||
+                   (fused[i] && !(apart(fused[i], plain[i]) < tolerance));
+        if (bad)
+            note("result %d is %g apart", i,
+                 fused[i] && plain[i] ? apart(fused[i], plain[i]) : NAN);
+        wrong += bad;
+    }
+    printf("%d wrong;%s%s%s", wrong, asked, tn_error() ? "; " : "",
+           tn_error() ? tn_error() : "");
+}
+
+static void expect(const char *want, const char *text)
+{
+    is_str(in_child(print_learned), want, "%s, %s%s: %s", tn_dtype_name(dtype),
+           activation, without_bias ? ", no bias" : "", text);
+}
+
+/* The gradient of a hidden tensor asked for by name, and that of a gradient. */
+static void print_asked(void)
+{
+    double out[2][2];
+    for (int masked = 0; masked < 2; masked++) {
+        tn_scope *scope = tn_scope_open();
+        tn_device *device = tn_device_open("cuda");
+        tn_device_set(device);
+        tn_device_mask(device, masked ? "product" : NULL);
+        tn_tensor *x = numbers(1, 4, tn_dims(5, 16));
+        tn_tensor *w1 = numbers(2, 1, tn_dims(24, 16));
+        tn_tensor *w2 = numbers(4, 1, tn_dims(8, 24));
+        tn_tensor *hidden =
+            tn_linear_activation(x, w1, NULL, .activation = activation);
+        tn_tensor *loss = tn_sum(tn_pow_scalar(tn_linear(hidden, w2, NULL), 2));
+        tn_tensor *g[1], *gg[1];
+        tn_grad(loss, &hidden, 1, g, .retain_graph = true);
+        out[masked][0] = tn_item(tn_sum(tn_pow_scalar(g[0], 2)));
+        tn_grad(loss, &x, 1, g, .create_graph = true);
+        tn_grad(tn_sum(tn_pow_scalar(g[0], 2)), &w1, 1, gg);
+        out[masked][1] = tn_item(tn_sum(tn_pow_scalar(gg[0], 2)));
+        tn_scope_close(scope);
+    }
+    for (int i = 0; i < 2; i++)
+        printf("%s ", fabs(out[0][i] - out[1][i]) < 1e-4 * fabs(out[1][i])
+                          ? "same" : "other");
+    printf("%s", tn_error() ? tn_error() : "");
+}
+
+/* A network of modules takes the same way; a hook puts an end to it. */
+static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
+                       void *context)
+{
+    (void)module, (void)input, (void)output, (void)context;
+    return NULL;
+}
+
+static void print_modules(void)
+{
+    tn_set_log(listen, NULL);
+    tn_device_set(tn_device_open("cuda"));
+    tn_module *first = tn_nn_linear(16, 32), *bend = tn_nn_relu();
+    tn_module *net = tn_nn_sequential(first, bend, tn_nn_linear(32, 8),
+                                      tn_nn_gelu_tanh());
+    tn_tensor *x = tn_rand(tn_dims(4, 16));
+    TN_NO_GRAD
+        tn_forward(net, x);
+    printf("%s;", asked);
+    *asked = '\0';
+    tn_module_register_forward_hook(bend, look, NULL);
+    TN_NO_GRAD
+        tn_forward(net, x);
+    printf("%s%s", asked, tn_error() ? tn_error() : "");
+}
+
+static void print_not_a_number(void)
+{
+    tn_device_set(tn_device_open("cuda"));
+    tn_tensor *x = tn_full(tn_dims(16, 16), NAN), *w = tn_ones(tn_dims(16, 16));
+    tn_tensor *y = tn_linear_activation(x, w, NULL);
+    printf("%d", isnan(tn_item(tn_max(y))));
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = {"float32", "float16", "bfloat16"};
+    (void)argc;
+    plan_later();
+    on_sim(argv);
+    if (!on_sim_ready(in_child(on_sim_print_reason)))
+        return done_testing();
+    setenv("TENON_LOG", "3", 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dtype = tn_dtype_from_name(names[i]);
+        activation = "relu";
+        expect("0 wrong; 134 4 136 512 512", "one product each way and side");
+        activation = "gelu_tanh";
+        expect("0 wrong; 164 4 192 512 512", "one product each way and side");
+        activation = "gelu";
+        expect("0 wrong; 4 4 512 512", "cuBLASLt's is the other gelu");
+    }
+    dtype = TN_F32;
+    activation = "relu";
+    seen = true;
+    expect("0 wrong; 134 4 512 512", "a gradient between that is retained");
+    seen = false;
+    without_bias = true;
+    expect("0 wrong; 130 1 136 0 0", "without a bias");
+    is_str(in_child(print_asked), "same same ",
+           "gradients asked for by name, and gradients of gradients");
+    activation = "gelu_tanh";
+    is_str(in_child(print_asked), "same same ", "of gelu, too");
+    is_str(in_child(print_modules), " 6 36; 4",
+           "layers in a row are one product each, unless a hook is between");
+    is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
+    return done_testing();
+}
