@@ -57,6 +57,6 @@ dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 
 # Everything, which takes PoCL too long for `make check`.
 check-opencl-full:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh TEST_SECONDS=0
 endif
 .PHONY: check-opencl-full

@@ -42,6 +42,6 @@ dist_check_SCRIPTS += tests/cuda/test_cuda.sh
 
 # Everything, which takes too long for `make check`.
 check-cuda-full:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/cuda/full.sh
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/cuda/full.sh TEST_SECONDS=0
 endif
 .PHONY: check-cuda-full
