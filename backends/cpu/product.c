@@ -101,21 +101,32 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* a in strips of a line's rows: a line for each column. */
+/* Bytes of a strip of packed rows of a: a line for each column, and one that
+ * lets the same column of many strips lie in different places of L1. */
+static int64_t strip_bytes(int64_t depth)
+{
+    return (depth + 1) * LINE;
+}
+
+/* a in strips of a line's rows. Columns are read one after the other: lines out
+ * of memory should come in its order. */
 static void pack_a(const job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
-    int64_t strip = LINE / g->bytes;
-    for (int64_t i = 0; i < g->p.m; i += strip) {
-        int64_t rows = tn__cpu_min(strip, g->p.m - i);
-        char *to = g->a + i * g->depth * g->bytes;
-        const char *from = element(g, a, i, g->first);
-        if (a->column == 1)
-            g->turn(to, strip, from, a->row, rows, g->depth, 0);
-        else
-            for (int64_t q = 0; q < g->depth; q++)
-                copy(to + q * LINE, from + q * a->column * g->bytes,
-                     rows * g->bytes);
+    const int64_t strip = LINE / g->bytes, bytes = strip_bytes(g->depth);
+    const int64_t m = g->p.m;
+    if (a->column == 1) {
+        for (int64_t i = 0; i < m; i += strip)
+            g->turn(g->a + i / strip * bytes, strip,
+                    element(g, a, i, g->first), a->row,
+                    tn__cpu_min(strip, m - i), g->depth, 0);
+        return;
+    }
+    for (int64_t q = 0; q < g->depth; q++) {
+        const char *from = element(g, a, 0, g->first + q);
+        char *to = g->a + q * LINE;
+        for (int64_t i = 0; i < m; i += strip, to += bytes, from += LINE)
+            copy(to, from, tn__cpu_min(strip, m - i) * g->bytes);
     }
 }
 
@@ -150,7 +161,7 @@ static void point_rows(job *g, int64_t i, int64_t rows)
 {
     int64_t strip = LINE / g->bytes;
     for (int64_t r = 0; r < rows; r++)
-        g->row[r] = g->a ? g->a + ((i + r) / strip * g->depth * LINE +
+        g->row[r] = g->a ? g->a + ((i + r) / strip * strip_bytes(g->depth) +
                                    (i + r) % strip * g->bytes)
                          : element(g, &g->p.a, i + r, g->first);
 }
@@ -275,7 +286,7 @@ static bool find_memory(job *g)
     bool packs_a =
         p->a.column == 1
             ? p->n >= FAR_COLUMNS && p->a.row * g->bytes >= FAR_BYTES
-            : p->n > g->whole && depth * p->a.column * g->bytes > DIRECT_BYTES;
+            : p->n > lanes && depth * p->a.column * g->bytes > DIRECT_BYTES;
     g->in_place = in_place(g, &p->b, p->m);
     int64_t columns = tn__cpu_min(vectors_of(g, p->n) * lanes,
                                   GROUP * g->whole);
@@ -283,7 +294,7 @@ static bool find_memory(job *g)
         columns = p->n % lanes ? g->whole : 0;
     int64_t b_bytes = (columns * depth * g->bytes + LINE - 1) / LINE * LINE;
     int64_t a_bytes =
-        packs_a ? (p->m + LINE / g->bytes) * depth * g->bytes : 0;
+        packs_a ? (p->m * g->bytes / LINE + 1) * strip_bytes(depth) : 0;
     g->a = g->panels = NULL;
     if (a_bytes + b_bytes == 0)
         return true;
