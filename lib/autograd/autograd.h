@@ -30,7 +30,11 @@ typedef struct tn__node tn__node;
  * flows (never for all of them). Sets out[p] for each port p that is wanted;
  * NULL stays where the gradient is zero. Results belong to the open scope; the
  * walk opens one around each call. A result may have the shape that the port
- * broadcasts to: the walk sums it. out[port count] is gradients_linear.c's. */
+ * broadcasts to: the walk sums it. out[port count] is gradients_linear.c's.
+ *
+ * For a row marked so in saves.c out[p] may hold what came from other calls, of
+ * the port's shape and dtype, to be written by nobody else: the function adds to
+ * it and leaves it there, or puts in its place a result to be added. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
                                      tn_tensor **out);
 #define TN__GRADIENT(name)                                                    \
@@ -52,8 +56,9 @@ typedef struct tn__saves {
         uint8_t inputs, outputs;
     } by[3];
 } tn__saves;
-/* In place of an input's bit: where input 0 lay in memory. */
-enum { TN__SAVES_LAYOUT = 0x80 };
+/* In place of an input's bit, of port 0: where input 0 lay in memory; and that the
+ * function adds to sums, as above. */
+enum { TN__SAVES_LAYOUT = 0x80, TN__SAVES_ADDS = 0x40 };
 extern const tn__saves tn__saves_table[];
 
 /* Ports: one for each argument that may be a tensor, in order, left out or

@@ -100,13 +100,45 @@ static tn_status hand_on(struct job *job, const tn__port *port,
     return slot ? add_to(job, &slot->g[index], g) : TN_ERR_MEMORY;
 }
 
-/* Hands the results of a node on to those of its inputs. */
+/* What has come to a port's tensor; NULL: nothing, or it is not asked for. */
+static tn_tensor *sum_so_far(struct job *job, const tn__port *port)
+{
+    if (!port->node || !is_needed(job, port->node))
+        return NULL;
+    const tn__slot *slot = tn__walk_slot(&job->walk, port->node);
+    return slot ? slot->g[port->index] : NULL;
+}
+
+/* Puts into out, for a gradient that adds to it, what has come to the inputs of
+ * the node so far and may be written: a weight that many calls use would have as
+ * many gradients stored and read again. Tells for which. */
+static uint32_t offer_sums(struct job *job, const tn__node *node,
+                           tn_tensor **out)
+{
+    uint32_t offered = 0;
+    for (int p = 0; p < node->port_count; p++) {
+        const tn__port *port = &node->port[p];
+        tn_tensor *sum = sum_so_far(job, port);
+        if (!sum || !is_ours(sum) || sum->dtype != port->dtype ||
+            !tn__shape_equal(sum->ndim, sum->shape, port->ndim, port->shape))
+            continue;
+        out[p] = sum;
+        offered |= 1u << p;
+    }
+    return offered;
+}
+
+/* Hands the results of a node on to those of its inputs. offered: to the sums
+ * of which ports the results may already have been added. */
 static tn_status deliver(struct job *job, const tn__node *node,
-                         tn_tensor *const *out)
+                         tn_tensor *const *out, uint32_t offered)
 {
     tn_status status = TN_OK;
-    for (int p = 0; p < node->port_count && status >= 0; p++)
-        status = hand_on(job, &node->port[p], node->port[p].index, out[p]);
+    for (int p = 0; p < node->port_count && status >= 0; p++) {
+        const tn__port *port = &node->port[p];
+        if (!(offered >> p & 1) || out[p] != sum_so_far(job, port))
+            status = hand_on(job, port, port->index, out[p]);
+    }
     if (status >= 0 && TN__UNLIKELY(out[node->port_count] != NULL))
         status = hand_on(job, &node->port[0], 1, out[node->port_count]);
     return status;
@@ -144,11 +176,14 @@ static tn_status run(struct job *job, tn__slot *slot)
     tn__span_begin(&span);
     tn_scope *scope = tn_scope_open();
     if (scope) {
+        uint32_t offered = node->plan->adds && !job->create
+                               ? offer_sums(job, node, out)
+                               : 0;
         status = tn__node_run(node, slot->g, out);
         if (status >= 0)
             status = tn__anomaly_check(node, slot->g, out);
         if (status >= 0)
-            status = deliver(job, node, out);
+            status = deliver(job, node, out, offered);
         tn_scope_close(scope);
     }
     tn__span_end(&span, "backward", tn__node_name(node), NULL);

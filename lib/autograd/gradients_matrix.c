@@ -6,11 +6,18 @@
 /* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G; of s A B, those
  * times s. */
 
-/* scale a b */
-static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale)
+/* scale a b, added to sum unless that is NULL */
+static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
+                          tn_tensor *sum)
 {
     if (!a || !b)
         return NULL;
+    if (sum) {
+        const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
+                                  tn__value_tensor(sum),
+                                  tn__value_float(scale)};
+        return tn__op_run1(&tn__op_table[TN__OP_ID_MATMUL_INTO], value, 4);
+    }
     const tn_value value[] = {tn__value_tensor(a), tn__value_tensor(b),
                               tn__value_float(scale)};
     return scale == 1 ? tn_matmul(a, b)
@@ -41,11 +48,12 @@ static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
 
 /* The product A^T G for a B that is one matrix for the whole batch: the batch
  * becomes rows of one product, instead of many products and a sum. */
-static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g, double scale)
+static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g, double scale,
+                               tn_tensor *sum)
 {
     a = tn_reshape(a, tn_dims(-1, a->shape[a->ndim - 1]));
     g = tn_reshape(g, tn_dims(-1, g->shape[g->ndim - 1]));
-    return product(matrix_transpose(a), g, scale);
+    return product(matrix_transpose(a), g, scale, sum);
 }
 
 /* Has whole more matrices than the port? Then the walk sums them to it, and
@@ -60,17 +68,30 @@ static bool is_summed(const tn__node *node, int port, const tn_tensor *whole)
     return batch > matrices;
 }
 
+/* The sum that came so far, if products with whole can be added to it. */
+static tn_tensor *sum_of_products(tn_tensor *sum, const tn_tensor *whole)
+{
+    bool fits = sum && sum->ndim == whole->ndim;
+    for (int d = 0; fits && d < whole->ndim - 2; d++)
+        fits = sum->shape[d] == whole->shape[d];
+    return fits ? sum : NULL;
+}
+
 static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                                   double scale, tn_tensor **out)
 {
     tn_tensor *whole = whole_cotangent(node, g[0]);
+    tn_tensor *sum[2] = {out[0], out[1]};
+    out[0] = out[1] = NULL;
     if (!whole)
         return tn_error_code();
     if (tn__node_wants(node, 0)) {
         tn_tensor *b = as_matrix(tn__node_input(node, 1), false);
-        bool summed = is_summed(node, 0, whole);
-        out[0] = product(summed ? tn__widened(whole) : whole,
-                         matrix_transpose(summed ? tn__widened(b) : b), scale);
+        out[0] = is_summed(node, 0, whole)
+                     ? product(tn__widened(whole),
+                               matrix_transpose(tn__widened(b)), scale, NULL)
+                     : product(whole, matrix_transpose(b), scale,
+                               sum_of_products(sum[0], whole));
         if (!out[0])
             return tn_error_code();
     }
@@ -80,12 +101,15 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
             return tn_error_code();
         if (tn__node_ndim(node, 1) <= 2 && a->ndim > 2 && whole->numel &&
             a->numel)
-            out[1] = shared_right(a, whole, scale);
+            out[1] = shared_right(
+                a, whole, scale,
+                tn__node_ndim(node, 1) == 2 ? sum[1] : NULL);
         else
             out[1] = is_summed(node, 1, whole)
                          ? product(matrix_transpose(tn__widened(a)),
-                                   tn__widened(whole), scale)
-                         : product(matrix_transpose(a), whole, scale);
+                                   tn__widened(whole), scale, NULL)
+                         : product(matrix_transpose(a), whole, scale,
+                                   sum_of_products(sum[1], whole));
         if (tn__node_ndim(node, 1) == 1) /* the column again */
             out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
         if (!out[1])

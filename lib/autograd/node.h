@@ -32,6 +32,7 @@ typedef struct tn__plan {
     tn__gradient_fn gradient;
     const tn__saves *saves;      /* of gradient; NULL: needs no values */
     bool saves_layout;           /*   where input 0 lay */
+    bool adds;                   /*   it adds to sums that are given to it */
     int port_count;              /* lists count as one */
     uint8_t port_arg[TN__PLAN_PORTS];   /* which argument feeds it */
     uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* kernel's input -> port */

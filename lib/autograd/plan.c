@@ -73,8 +73,10 @@ static tn__plan *make(const tn_op *op, const tn__kernel *kernel)
         plan->gradient = tn__registered_gradient;
     if (plan->gradient)
         plan->saves = find_saves(op->name);
-    if (plan->saves)
+    if (plan->saves) {
         plan->saves_layout = plan->saves->by[0].inputs & TN__SAVES_LAYOUT;
+        plan->adds = plan->saves->by[0].inputs & TN__SAVES_ADDS;
+    }
     uint32_t tensors = 1u << TN_VALUE_TENSOR | 1u << TN_VALUE_TENSORS;
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].kinds & tensors && plan->port_count < TN__PLAN_PORTS)
@@ -290,7 +292,7 @@ tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
                 *inputs |= saves->by[p].inputs;
                 *outputs |= saves->by[p].outputs;
             }
-        *inputs &= ~(uint32_t)TN__SAVES_LAYOUT;
+        *inputs &= ~(uint32_t)(TN__SAVES_LAYOUT | TN__SAVES_ADDS);
         return TN_OK;
     }
     for (int p = 0; p < plan->port_count; p++) {

@@ -3,13 +3,14 @@
 #include <autograd/autograd.h>
 
 #define NOTHING {0, 0}
-enum { P0 = 1, P1 = 2, P2 = 4, P3 = 8, P4 = 16, LAYOUT = TN__SAVES_LAYOUT };
+enum { P0 = 1, P1 = 2, P2 = 4, P3 = 8, P4 = 16, LAYOUT = TN__SAVES_LAYOUT,
+       ADDS = TN__SAVES_ADDS };
 
 const tn__saves tn__saves_table[] = {
     /* row                      {inputs, outputs} if port 0, 1, 2 is wanted */
-    {"matmul", {{P1, 0}, {P0, 0}, NOTHING}},
-    {"matmul_add", {{P1, 0}, {P0, 0}, NOTHING}},
-    {"matmul_scaled", {{P1, 0}, {P0, 0}, NOTHING}},
+    {"matmul", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
+    {"matmul_add", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
+    {"matmul_scaled", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
     {"linear_product", {{P1, 0}, {P0, 0}, NOTHING}},
     {"linear_relu", {{P1, P0 | P1}, {P0, P0 | P1}, {0, P0 | P1}}},
     {"linear_gelu", {{P1, P1}, {P0, P1}, {0, P1}}},

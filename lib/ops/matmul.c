@@ -87,30 +87,42 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     return tn__copy_into(out, addend, name);
 }
 
+/* x and y as matrices, and the shape of their products. */
+static tn_status lay_out(const char *name, const tn_tensor *x,
+                         const tn_tensor *y, tn_tensor *a, tn_tensor *b,
+                         tn__shape *shape)
+{
+    if (x->ndim == 0 || y->ndim == 0)
+        return fail_shapes(name, x, y, "other", "an operand has no dimension");
+    tn_status status = tn__check_same_dtype(name, x, "input", y, "other");
+    if (status < 0)
+        return status;
+    as_matrix(a, x, true);
+    as_matrix(b, y, false);
+    if (a->shape[a->ndim - 1] != b->shape[b->ndim - 2])
+        return fail_shapes(name, x, y, "other", "inner sizes differ");
+    shape->ndim = a->ndim - 2;
+    for (int d = 0; d < a->ndim - 2; d++)
+        shape->dim[d] = a->shape[d];
+    if (!tn__shape_broadcast(shape, b->ndim - 2, b->shape))
+        return fail_shapes(name, x, y, "other", "batches do not broadcast");
+    shape->dim[shape->ndim++] = a->shape[a->ndim - 2];
+    shape->dim[shape->ndim++] = b->shape[b->ndim - 1];
+    return TN_OK;
+}
+
 /* scale x y, plus addend unless that is NULL. */
 static tn_status give_product(tn__call *call, const tn_tensor *x,
                               const tn_tensor *y, double scale,
                               tn_tensor *addend)
 {
     const char *name = tn__op_outer("matmul");
-    if (x->ndim == 0 || y->ndim == 0)
-        return fail_shapes(name, x, y, "other", "an operand has no dimension");
-    tn_status status = tn__check_same_dtype(name, x, "input", y, "other");
+    tn_tensor a, b;
+    tn__shape shape;
+    tn_status status = lay_out(name, x, y, &a, &b, &shape);
     if (status < 0)
         return status;
-    tn_tensor a, b;
-    as_matrix(&a, x, true);
-    as_matrix(&b, y, false);
-    if (a.shape[a.ndim - 1] != b.shape[b.ndim - 2])
-        return fail_shapes(name, x, y, "other", "inner sizes differ");
-    tn__shape shape = {.ndim = a.ndim - 2};
-    for (int d = 0; d < a.ndim - 2; d++)
-        shape.dim[d] = a.shape[d];
-    if (!tn__shape_broadcast(&shape, b.ndim - 2, b.shape))
-        return fail_shapes(name, x, y, "other", "batches do not broadcast");
-    int batch = shape.ndim;
-    shape.dim[batch] = a.shape[a.ndim - 2];
-    shape.dim[batch + 1] = b.shape[b.ndim - 1];
+    int batch = shape.ndim - 2;
 
     /* The result as matrices; then without the axes of 1-d operands. */
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, batch + 2,
@@ -152,6 +164,31 @@ tn_status tn__run_matmul_scaled(tn__call *call)
         call, tn__call_tensor(call, TN__ARG_MATMUL_SCALED_INPUT),
         tn__call_tensor(call, TN__ARG_MATMUL_SCALED_OTHER),
         tn__call_float(call, TN__ARG_MATMUL_SCALED_SCALE), NULL);
+}
+
+tn_status tn__run_matmul_into(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_MATMUL_INTO_INPUT);
+    tn_tensor *y = tn__call_tensor(call, TN__ARG_MATMUL_INTO_OTHER);
+    tn_tensor *sum = tn__call_tensor(call, TN__ARG_MATMUL_INTO_SUM);
+    const char *name = tn__op_outer("matmul");
+    tn_tensor a, b;
+    tn__shape shape;
+    tn_status status = lay_out(name, x, y, &a, &b, &shape);
+    if (status >= 0)
+        status = tn__check_same_dtype(name, x, "input", sum, "sum");
+    if (status < 0)
+        return status;
+    char text[2][TN__SHAPE_TEXT];
+    if (!tn__shape_equal(shape.ndim, shape.dim, sum->ndim, sum->shape))
+        return tn__fail(TN_ERR_SHAPE, "%s: sum %s has not the product's shape "
+                        "%s", name,
+                        tn__shape_text(text[0], sum->ndim, sum->shape),
+                        tn__shape_text(text[1], shape.ndim, shape.dim));
+    status = matmul_into(
+        &a, &b, sum, tn__call_float(call, TN__ARG_MATMUL_INTO_SCALE), 1, name);
+    tn__tensor_changed(sum);
+    return status < 0 ? status : tn__give(call, tn__ref(sum));
 }
 
 tn_status tn__run_mm(tn__call *call)

@@ -24,6 +24,10 @@ static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
+/* Parts of x along dim (from the front) of at most so much, TN__OP_MAX_OUTPUTS
+ * of them at most, whose gradient is one cat; how many, 0 on failure. */
+int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part);
+
 /* Several tensors must share a dtype: "matmul: dtypes differ: input float32,
  * other float64; convert one with tn_to_dtype". */
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,

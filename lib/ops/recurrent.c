@@ -36,8 +36,7 @@ tn_status tn__run_apart(tn__call *call)
     return TN_OK;
 }
 
-/* Parts of x, at most TN__OP_MAX_OUTPUTS; how many, 0 on failure. */
-static int apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
+int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
 {
     if (!x)
         return 0;
@@ -62,35 +61,47 @@ typedef struct state {
     tn_tensor *h, *c;
 } state;
 
+/* Arguments of a row, by what they are: rows without a cell state have the
+ * others one place earlier. */
+typedef struct arguments {
+    tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
+    tn_tensor *turned; /* w_hh transposed, once for all steps */
+    state start;
+    enum cell kind;
+    int at; /* of w_ih */
+} arguments;
+
 /* h times its weights plus addend, which may be NULL: one call where nothing is
  * to be converted. */
-static tn_tensor *plus_hidden(tn_tensor *h, tn_tensor *w_hh, tn_tensor *addend)
+static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
+                              tn_tensor *addend)
 {
     if (!addend || tn__here.autocast || h->dtype != addend->dtype) {
-        h = tn_linear(h, w_hh, NULL);
+        h = tn_linear(h, a->w_hh, NULL);
         return addend ? tn_add(addend, h) : h;
     }
     const tn_value value[] = {tn__value_tensor(h),
-                              tn__value_tensor(tn_t(w_hh)),
+                              tn__value_tensor(a->turned),
                               tn__value_tensor(addend)};
     return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
 }
 
 /* x: input times its weights, (batch, gates hidden); of all but GRU, whose
  * gates tell them apart, with both biases. */
-static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
-                 tn_tensor *b_hh, tn_tensor *w_hr, state *s)
+static bool step(const arguments *a, tn_tensor *x, state *s)
 {
+    const enum cell kind = a->kind;
     tn_tensor *part[7] = {NULL}, *more[3] = {NULL};
-    tn_tensor *h = plus_hidden(s->h, w_hh, kind == GRU ? b_hh : x);
+    tn_tensor *h = plus_hidden(a, s->h, kind == GRU ? a->b_hh : x);
     if (kind == TANH || kind == RELU) {
         s->h = kind == TANH ? tn_tanh(h) : tn_relu(h);
         return s->h != NULL;
     }
-    int64_t hidden = w_hh->shape[0] / gates_of(kind);
+    int64_t hidden = a->w_hh->shape[0] / gates_of(kind);
     tn_value value[7];
     if (kind == GRU) {
-        if (apart(x, 1, hidden, part) != 3 || apart(h, 1, hidden, more) != 3)
+        if (tn__apart(x, 1, hidden, part) != 3 ||
+            tn__apart(h, 1, hidden, more) != 3)
             return false;
         for (int i = 0; i < 3; i++)
             part[3 + i] = more[i];
@@ -100,7 +111,7 @@ static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
         s->h = tn__row(TN__OP_ID_GRU_GATES, value, 7);
         return s->h != NULL;
     }
-    if (apart(h, 1, hidden, part) != 4)
+    if (tn__apart(h, 1, hidden, part) != 4)
         return false;
     part[4] = s->c;
     for (int i = 0; i < 5; i++)
@@ -108,7 +119,7 @@ static bool step(enum cell kind, tn_tensor *x, tn_tensor *w_hh,
     tn_tensor *out[2] = {NULL};
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES], value, 5, out, 2) < 0)
         return false;
-    s->h = w_hr ? tn_linear(out[0], w_hr, NULL) : out[0];
+    s->h = a->w_hr ? tn_linear(out[0], a->w_hr, NULL) : out[0];
     s->c = out[1];
     return s->h != NULL;
 }
@@ -123,15 +134,6 @@ static tn_tensor *weigh(enum cell kind, tn_tensor *x, tn_tensor *w_ih,
 }
 
 /* ---- what callers get wrong ------------------------------------------------------ */
-
-/* Arguments of a row, by what they are: rows without a cell state have the
- * others one place earlier. */
-typedef struct arguments {
-    tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
-    state start;
-    enum cell kind;
-    int at; /* of w_ih */
-} arguments;
 
 static arguments take(const tn__call *call, enum cell kind)
 {
@@ -201,7 +203,8 @@ static tn_status run_cell(tn__call *call, enum cell kind)
         return status;
     state s = a.start;
     tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
-    if (!x || !step(kind, x, a.w_hh, a.b_hh, NULL, &s))
+    a.turned = tn_t(a.w_hh);
+    if (!x || !step(&a, x, &s))
         return tn_error_code();
     tn__give(call, s.h);
     return kind == LSTM ? tn__give(call, s.c) : TN_OK;
@@ -239,8 +242,7 @@ static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
         tn_scope *scope = tn_scope_open();
         state next = *s;
         bool fine =
-            scope && step(a->kind, tn_squeeze(x[t], .dim = tn_dims(0)),
-                          a->w_hh, a->b_hh, a->w_hr, &next);
+            scope && step(a, tn_squeeze(x[t], .dim = tn_dims(0)), &next);
         out[t] = fine ? tn_unsqueeze(next.h, 0) : NULL;
         if (out[t]) {
             tn_keep(next.h);
@@ -272,13 +274,13 @@ static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
     enum { MOST = TN__OP_MAX_OUTPUTS };
     tn_tensor *block[MOST], *part[MOST], *out[MOST], *done[MOST];
     int64_t size = (x->shape[0] + MOST - 1) / MOST;
-    int blocks = apart(x, 0, size > MOST ? size : MOST, block);
+    int blocks = tn__apart(x, 0, size > MOST ? size : MOST, block);
     for (int i = 0; i < blocks; i++) {
         int b = reverse ? blocks - 1 - i : i;
         if (block[b]->shape[0] > MOST) {
             done[b] = run_blocks(a, block[b], reverse, s);
         } else {
-            int count = apart(block[b], 0, 1, part);
+            int count = tn__apart(block[b], 0, 1, part);
             done[b] = count && run_steps(a, part, count, reverse, s, out)
                           ? join(out, count)
                           : NULL;
@@ -300,6 +302,7 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
     if (a.x->shape[0] == 0)
         return tn__fail(TN_ERR_SHAPE, "%s: input has no time steps",
                         call->op->name);
+    a.turned = tn_t(a.w_hh);
     state s = a.start;
     tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
     tn_tensor *out = x ? run_blocks(&a, x, tn__call_int(call, reverse_arg), &s)

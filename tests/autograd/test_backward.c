@@ -76,6 +76,58 @@ static void test_accumulation(void)
                    "a leaf is a root with gradient 1");
 }
 
+/* What a product gives is added to the sum of those before, where that lies. */
+static void test_sums(void)
+{
+    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
+    tn_tensor *y = tn_matmul(tn_matmul(w, w), w);
+    tn_backward(tn_sum(y));
+    is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
+                   "d sum(w w w) / dw, w all ones");
+    /* A cotangent that two inputs hold stays what it was. */
+    tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
+    tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
+    tn_tensor *in[] = {b, c}, *out[2];
+    tn_tensor *sum = tn_add(tn_add(b, c), tn_matmul(b, w));
+    is_int(tn_grad(tn_sum(sum), in, 2, out), TN_OK, "two share a cotangent");
+    is_pair(tn_reshape(out[0], tn_dims(4)), 3, 3, "to one a product adds");
+    is_pair(tn_reshape(out[1], tn_dims(4)), 1, 1, "the other has it alone");
+    /* Nor is one written into that the program gave. */
+    tn_tensor *g = tn_ones(tn_dims(2, 2), .dtype = TN_F64);
+    tn_backward(tn_add(a, tn_matmul(a, w)), .gradient = g);
+    is_pair(tn_reshape(g, tn_dims(4)), 1, 1, "what backward is given stays");
+    is_pair(tn_reshape(tn_tensor_grad(a), tn_dims(4)), 3, 3, "and is added");
+
+    /* Nor does a product for each of no matrices fit one for one. */
+    tn_tensor *one = tn_requires_grad(tn_ones(tn_dims(1, 2, 2)));
+    tn_tensor *none = tn_zeros(tn_dims(0, 2, 2));
+    tn_tensor *mixed[] = {tn_matmul(none, one), tn_matmul(one, one)};
+    is_int(tn_backward(tn_sum(tn_cat(mixed, 2, 0))), TN_OK,
+           "none of the matrices use it, and one does");
+    is_double_near(tn_item(tn_sum(tn_tensor_grad(one))), 16, 0,
+                   "its gradient");
+
+    enum { SIDE = 256 };
+    tn_device *device = tn_device_current();
+    tn_tensor *big = tn_requires_grad(tn_ones(tn_dims(SIDE, SIDE)));
+    tn_tensor *x = tn_ones(tn_dims(1, SIDE)), *all = NULL;
+    for (int i = 0; i < 4; i++) {
+        tn_tensor *row = tn_matmul(x, big);
+        all = all ? tn_add(all, row) : row;
+    }
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    tn_backward(tn_sum(all));
+    tn_memory(device, &after);
+    int64_t more = after.peak_bytes - before.peak_bytes;
+    ok(more < 3 * SIDE * SIDE * 4 / 2,
+       "four gradients of one weight take the room of one: %lld bytes",
+       (long long)more);
+    is_double_near(tn_item(tn_sum(tn_tensor_grad(big))), 4 * SIDE * SIDE, 0,
+                   "their sum");
+}
+
 static void test_modes(void)
 {
     tn_tensor *x = leaf(2, 3), *y = NULL;
@@ -430,6 +482,7 @@ int main(void)
     if (!tn_device_current())
         bail_out("%s", tn_error());
     test_accumulation();
+    test_sums();
     test_modes();
     test_grad();
     test_retain();
