@@ -72,17 +72,16 @@ static tn_tensor *masked(tn_tensor *scores, tn_tensor *mask)
                                   : tn_add(scores, mask);
 }
 
-/* scale 0: 1 over the root of the features. first: the place of the first
- * query. */
-static tn_tensor *weights(tn_tensor *q, tn_tensor *k, tn_tensor *mask,
+/* turned: the keys, transposed. scale 0: 1 over the root of the features.
+ * first: the place of the first query. */
+static tn_tensor *weights(tn_tensor *q, tn_tensor *turned, tn_tensor *mask,
                           bool is_causal, int64_t first, double scale)
 {
+    if (!turned)
+        return NULL;
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape[q->ndim - 1]);
     /* Rounded q would tell in scores of some tens, which exp makes factors. */
-    tn_tensor *turned = tn_transpose(k, -2, -1);
-    if (!turned)
-        return NULL;
     const tn_value product[] = {tn__value_tensor(q), tn__value_tensor(turned),
                                 tn__value_float(scale)};
     tn_tensor *scores = tn__row(TN__OP_ID_MATMUL_SCALED, product, 3);
@@ -117,7 +116,7 @@ tn_status tn__run_attention_weights(tn__call *call)
         return status;
     return tn__give(
         call,
-        weights(q, k, mask,
+        weights(q, tn_transpose(k, -2, -1), mask,
                 tn__call_int(call, TN__ARG_ATTENTION_WEIGHTS_IS_CAUSAL), 0,
                 tn__call_float(call, TN__ARG_ATTENTION_WEIGHTS_SCALE)));
 }
@@ -164,49 +163,101 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
 }
 
-/* Queries [first, first + count) of all that are looked up. */
-static tn_tensor *attend(tn_tensor *q, tn_tensor *k, tn_tensor *v,
-                         tn_tensor *mask, bool is_causal, double scale,
-                         int64_t first, int64_t count)
+/* What is looked up: queries, keys transposed, values, and a mask or NULL. */
+enum { QUERY, TURNED, VALUE, MASK, PARTS };
+typedef struct lookup {
+    tn_tensor *x[PARTS];
+    bool is_causal;
+    double scale;
+} lookup;
+
+/* first: the place of the first query. */
+static tn_tensor *attend(const lookup *a, int64_t first)
 {
-    int64_t keys = k->shape[k->ndim - 2];
-    if (count < q->shape[q->ndim - 2]) {
-        q = tn_narrow(q, -2, first, count);
-        if (mask && mask->ndim >= 2 && mask->shape[mask->ndim - 2] > 1)
-            mask = tn_narrow(mask, -2, first, count);
-        if (!q || (tn_error() && !mask))
-            return NULL;
+    tn_tensor *q = a->x[QUERY], *turned = a->x[TURNED], *v = a->x[VALUE];
+    int64_t end = first + q->shape[q->ndim - 2];
+    if (a->is_causal && end < turned->shape[turned->ndim - 1]) {
+        turned = tn_narrow(turned, -1, 0, end); /* none looks behind */
+        v = tn_narrow(v, -2, 0, end);
     }
-    if (is_causal && first + count < keys) { /* none looks behind */
-        k = tn_narrow(k, -2, 0, first + count);
-        v = tn_narrow(v, -2, 0, first + count);
-    }
-    return k ? tn_matmul(weights(q, k, mask, is_causal, first, scale), v)
-             : NULL;
+    return tn_matmul(
+        weights(q, turned, a->x[MASK], a->is_causal, first, a->scale), v);
 }
 
-/* Blocks of queries: their scores are used up while they lie in the cache, and
- * where is_causal, keys behind a block are left out. */
-static tn_tensor *attend_in_blocks(tn_tensor *q, tn_tensor *k, tn_tensor *v,
-                                   tn_tensor *mask, bool is_causal,
-                                   double scale)
+static int64_t size_from_end(const tn_tensor *x, int dim)
 {
-    enum { BLOCK = 128, MOST = 64 };
-    tn_tensor *part[MOST];
-    int64_t queries = q->shape[q->ndim - 2], size = BLOCK;
-    while (queries > size * MOST)
-        size *= 2;
-    int count = 0;
-    for (int64_t first = 0; first < queries; first += size) {
-        int64_t rest = queries - first;
+    return x && x->ndim >= dim ? x->shape[x->ndim - dim] : 1;
+}
+
+/* The dimension, counted from the end, along which a should be cut into parts
+ * of *size; 0: none. Scores are used up while they lie in the cache: those of
+ * QUERIES queries, and where a device computes when it is called, of so few
+ * heads that they stay in a second cache. Where calls are queued a part is a
+ * launch, and a cut costs more. */
+static int find_cut(const lookup *a, int64_t *size)
+{
+    enum { QUERIES = 128, SCORES = 131072 };
+    const tn_tensor *q = a->x[QUERY];
+    int64_t queries = q->shape[q->ndim - 2];
+    double scores = (double)size_from_end(a->x[TURNED], 1) *
+                    (double)(queries < QUERIES ? queries : QUERIES);
+    for (int d = 0; d < q->ndim - 2; d++)
+        scores *= (double)q->shape[d];
+    for (int d = 0; d < q->ndim - 2 && scores > SCORES &&
+                    q->storage->device->synchronous;
+         d++) {
+        int64_t heads = q->shape[d], own = size_from_end(a->x[VALUE],
+                                                         q->ndim - d);
+        double parts = ceil(scores / SCORES);
+        if (heads == 1 || (own != 1 && own != heads))
+            continue;
+        if (parts > TN__OP_MAX_OUTPUTS)
+            parts = TN__OP_MAX_OUTPUTS;
+        *size = (int64_t)ceil((double)heads / parts);
+        return q->ndim - d;
+    }
+    for (*size = QUERIES; queries > *size * TN__OP_MAX_OUTPUTS;)
+        *size *= 2;
+    return queries > *size ? 2 : 0;
+}
+
+/* Those of a's tensors that have this dimension, in parts of size. */
+static int cut(const lookup *a, int dim, int64_t size,
+               tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
+{
+    int64_t whole = size_from_end(a->x[QUERY], dim);
+    int count = (int)((whole + size - 1) / size);
+    for (int i = 0; i < PARTS; i++) {
+        tn_tensor *x = a->x[i];
+        bool has = size_from_end(x, dim) > 1 &&
+                   (dim > 2 || i == QUERY || i == MASK);
+        if (has && tn__apart(x, x->ndim - dim, size, part[i]) != count)
+            return 0;
+        for (int p = 0; !has && p < count; p++)
+            part[i][p] = x;
+    }
+    return count;
+}
+
+static tn_tensor *attend_in_parts(const lookup *a)
+{
+    tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS], *done[TN__OP_MAX_OUTPUTS];
+    int64_t size;
+    int dim = find_cut(a, &size);
+    if (dim == 0)
+        return attend(a, 0);
+    int count = cut(a, dim, size, part);
+    for (int p = 0; p < count; p++) {
+        lookup one = *a;
+        for (int i = 0; i < PARTS; i++)
+            one.x[i] = part[i][p];
         tn_scope *scope = tn_scope_open();
-        part[count] = tn_scope_result(
-            scope, attend(q, k, v, mask, is_causal, scale, first,
-                          rest < size ? rest : size));
-        if (!part[count++])
+        done[p] = tn_scope_result(scope, dim == 2 ? attend(&one, p * size)
+                                                  : attend_in_parts(&one));
+        if (!done[p])
             return NULL;
     }
-    return count == 1 ? part[0] : tn_cat(part, count, -2);
+    return count ? tn_cat(done, count, -dim) : NULL;
 }
 
 tn_status tn__run_scaled_dot_product_attention(tn__call *call)
@@ -262,12 +313,15 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         if (!q || !k || !v)
             return tn_error_code();
     }
-    tn_tensor *y =
-        p > 0 ? tn_matmul(tn_dropout(weights(q, k, mask, causal_too, 0, by), p,
-                                     true),
-                          v)
-        : q->shape[q->ndim - 2] > 0
-            ? attend_in_blocks(q, k, v, mask, causal_too, by)
-            : attend(q, k, v, mask, causal_too, by, 0, 0);
+    tn_tensor *turned = tn_transpose(k, -2, -1);
+    lookup all = {{q, turned, v, mask}, causal_too, way.scale};
+    if (!turned)
+        return tn_error_code();
+    tn_tensor *y = p > 0 ? tn_matmul(tn_dropout(weights(q, turned, mask,
+                                                        causal_too, 0,
+                                                        way.scale),
+                                                p, true),
+                                     v)
+                         : attend_in_parts(&all);
     return tn__give(call, y && y->dtype != dtype ? tn_to_dtype(y, dtype) : y);
 }

@@ -1,5 +1,5 @@
 /* test_attention.c: scaled_dot_product_attention, which goes by blocks of
- * queries, beside its definition written out over all of them. */
+ * queries and heads, beside its definition written out over all of them. */
 #include <math.h>
 #include <tap.h>
 #include <tenon/tenon.h>
@@ -9,6 +9,7 @@ typedef struct sizes {
     bool causal;
     int64_t mask_rows; /* 0: no mask */
     bool mask_is_bool;
+    bool shared; /* keys by all of a batch, values without it, a mask by heads */
 } sizes;
 
 static tn_tensor *written_out(tn_tensor *q, tn_tensor *k, tn_tensor *v,
@@ -40,16 +41,25 @@ static void check(const sizes *s)
 {
     tn_scope *scope = tn_scope_open();
     tn_tensor *in[3], *got[3], *want[3], *mask = NULL;
-    for (int i = 0; i < 3; i++)
-        in[i] = tn_requires_grad(
-            tn_randn(tn_dims(2, 3, i ? s->keys : s->queries, i < 2 ? 4 : 5),
-                     .dtype = TN_F64));
+    for (int i = 0; i < 3; i++) {
+        tn_dims_list dims =
+            tn_dims(i && s->shared ? 1 : 2, 3, i ? s->keys : s->queries,
+                    i < 2 ? 4 : 5);
+        in[i] = tn_randn(dims, .dtype = TN_F64);
+        if (i == 2 && s->shared)
+            in[i] = tn_select(in[i], 0, 0);
+        in[i] = tn_requires_grad(tn_clone(in[i]));
+    }
     if (s->mask_rows && s->mask_is_bool) { /* each sees the first key */
         mask = tn_gt_scalar(tn_rand(tn_dims(s->mask_rows, s->keys)), 0.5);
         mask = tn_logical_or(
             mask, tn_eq_scalar(tn_arange(0, (double)s->keys, 1), 0));
     } else if (s->mask_rows) {
         mask = tn_randn(tn_dims(s->mask_rows, s->keys), .dtype = TN_F64);
+    }
+    if (mask && s->shared) {
+        tn_tensor *two[] = {mask, tn_flip(mask, tn_dims(-2))};
+        mask = tn_unsqueeze(tn_stack(two, 2, 0), 1);
     }
     tn_tensor *y = tn_scaled_dot_product_attention(in[0], in[1], in[2], mask,
                                                    .is_causal = s->causal);
@@ -86,12 +96,21 @@ static void check_memory(void)
 int main(void)
 {
     static const sizes all[] = {
-        {1, 1, true, 0, false},      {128, 128, true, 0, false},
-        {129, 129, true, 0, false},  {300, 300, true, 0, false},
-        {300, 140, true, 0, false},  {140, 300, true, 0, false},
-        {300, 70, false, 0, false},  {300, 70, false, 300, false},
-        {300, 70, false, 300, true}, {300, 70, false, 1, true},
-        {9000, 3, true, 0, false},
+        {1, 1, true, 0, false, false},
+        {128, 128, true, 0, false, false},
+        {129, 129, true, 0, false, false},
+        {300, 300, true, 0, false, false},
+        {300, 140, true, 0, false, false},
+        {140, 300, true, 0, false, false},
+        {300, 70, false, 0, false, false},
+        {300, 70, false, 300, false, false},
+        {300, 70, false, 300, true, false},
+        {300, 70, false, 1, true, false},
+        {9000, 3, true, 0, false, false},
+        {200, 500, false, 200, false, false},
+        {200, 500, true, 0, false, true},
+        {200, 500, false, 200, true, true},
+        {60, 900, false, 1, false, true},
     };
     plan_later();
     tn_manual_seed(1);
