@@ -58,7 +58,9 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \
 	lib/kernel/device/attention_query.cl \
 	lib/kernel/device/attention_key.cl \
-	lib/kernel/device/attention_mma.cl
+	lib/kernel/device/attention_tensor.cl \
+	lib/kernel/device/attention_mma.cl \
+	lib/kernel/device/attention_mma_back.cl
 lib/kernel/device/text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/kernel/device && LC_ALL=C $(AWK) \
 	    -v list=tn__device_text -v header=kernel/device/text.h \

@@ -290,11 +290,18 @@ static void add_attention(printed_list *list, const tn_target *target,
         }
 }
 
+void printed_attention(printed_list *list, const tn_target *target)
+{
+    add_attention(list, target, TN_F16);
+    add_attention(list, target, TN_BF16);
+}
+
 void printed_primitives(printed_list *list, const tn_target *target)
 {
-    static const tn_dtype floats[] = {TN_F32, TN_F16, TN_BF16};
-    for (int i = 0; i < 3 && !(target->flags & TN_TARGET_CHUNKED); i++)
-        add_attention(list, target, floats[i]);
+    if (!(target->flags & TN_TARGET_CHUNKED)) {
+        add_attention(list, target, TN_F32);
+        printed_attention(list, target);
+    }
     for (tn_dtype dtype = TN_DTYPE_NONE + 1; dtype < TN_DTYPE_END; dtype++)
         if (dtype != TN_F64 || target->flags & TN_TARGET_F64)
             add_primitives(list, target, dtype);

@@ -26,6 +26,8 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows);
 void printed_random(printed_list *list, const tn_target *target,
                     uint64_t first_seed, int count);
 void printed_primitives(printed_list *list, const tn_target *target);
+/* Attention of half types: by tensor cores where the target has them. */
+void printed_attention(printed_list *list, const tn_target *target);
 void printed_release(printed_list *list);
 
 #endif

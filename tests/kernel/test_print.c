@@ -239,8 +239,16 @@ static void test_nvrtc(void)
                 " or among the system's libraries");
         return;
     }
+    printed_list tensor = {0};
+    const tn_target cores =
+        target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE | TN_TARGET_MMA);
+    printed_attention(&tensor, &cores);
     for (int a = 0; a < 5; a++) {
         int compiled = 0, bad = 0;
+        /* Tensor cores' from 8.0 on, a part of them for each. */
+        for (int i = a + 4 * part; a > 0 && i < tensor.count && bad < 3;
+             i += most < 1 ? 1 : 4 * parts, compiled++)
+            bad += !nvrtc_accepts(&n, &tensor.item[i], arch[a]);
         for (int i = first(); i < list.count && bad < 3; i += stride()) {
             if (!list.item[i].f64) /* CUDA devices have it */
                 continue;
@@ -249,8 +257,9 @@ static void test_nvrtc(void)
         }
         ok(compiled > 0 && bad == 0,
            "NVRTC, %s: PTX of %d of %d texts without a word", arch[a],
-           compiled, list.count);
+           compiled, list.count + tensor.count);
     }
+    printed_release(&tensor);
 }
 
 int main(void)

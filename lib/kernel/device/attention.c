@@ -61,7 +61,7 @@ static int64_t tile_queries(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
     if (v->mma)
-        return 64;
+        return v->part == BACK_KEY && is_long ? 32 : 64;
     return v->part == FORWARD ? (is_long ? 32 : 64) : is_long ? 16 : 32;
 }
 
@@ -69,7 +69,7 @@ static int64_t tile_keys(const variant *v)
 {
     bool is_long = v->size > 64 || v->values > 64;
     if (v->mma)
-        return 64;
+        return v->part == BACK_QUERY && is_long ? 32 : 64;
     return v->part == FORWARD || !is_long ? 32 : 16;
 }
 
@@ -167,12 +167,15 @@ tn_status tn__plan_attention(const tn_target *target,
                  .values = padded(a->values),
                  .causal = a->flags & TN_ATTENTION_CAUSAL,
                  .drops = a->dropout > 0};
-    v.mma = v.part == FORWARD && a->q.dtype != TN_F32 &&
-            target->flags & TN_TARGET_MMA;
+    v.mma = a->q.dtype != TN_F32 && target->flags & TN_TARGET_MMA;
     v.aligned = v.mma && is_aligned(&a->q, a->features) &&
                 is_aligned(&a->k, a->features) &&
                 is_aligned(&a->v, a->values) &&
-                is_aligned(&a->out, a->values);
+                is_aligned(&a->out, a->values) &&
+                (!back || (is_aligned(&a->g, a->values) &&
+                           is_aligned(&a->dq, a->features) &&
+                           is_aligned(&a->dk, a->features) &&
+                           is_aligned(&a->dv, a->values)));
     tn_buffer *const buffer[] = {a->q.buffer,   a->k.buffer,  a->v.buffer,
                                  a->mask.buffer, a->out.buffer, a->lse.buffer,
                                  a->g.buffer,   a->dq.buffer, a->dk.buffer,
@@ -250,8 +253,13 @@ tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
         tn__text_add(&text, "#define TK_ALIGNED 1\n");
     if (v.dtype == TN_BF16)
         tn__text_add(&text, "#define TK_BF16 1\n");
-    tn__text_add(&text, "%s%s", tn__device_part("attention.cl"),
-                 tn__device_part(v.mma ? "attention_mma.cl" : part[v.part]));
+    if (v.part == BACK_KEY)
+        tn__text_add(&text, "#define TK_BACK_KEY 1\n");
+    tn__text_add(&text, "%s%s%s", tn__device_part("attention.cl"),
+                 v.mma ? tn__device_part("attention_tensor.cl") : "",
+                 tn__device_part(!v.mma              ? part[v.part]
+                                 : v.part == FORWARD ? "attention_mma.cl"
+                                                     : "attention_mma_back.cl"));
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     source->kernel = "tn_attention";

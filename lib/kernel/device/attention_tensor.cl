@@ -1,0 +1,192 @@
+/* attention_tensor.cl: tensor cores: CUDA C, compute capability 8.0 and later,
+ * float16 and bfloat16 (TK_BF16). A warp has 16 rows of a tile of 64, and
+ * multiplies by mma.m16n8k16: what is a result of one product is an operand of
+ * the next as it lies, so scores stay in registers. Tiles come by cp.async.
+ *
+ * Lane t has of a 16 x 8 result rows t / 4 and t / 4 + 8, columns 2 (t % 4) and
+ * the next. In local memory a row of halves is cut into pieces of 16 bytes,
+ * which change places with the row's number so that those that ldmatrix reads at
+ * once lie in different banks. */
+#define TK_WARPS 4
+#define TK_PIECES(size) ((size) / 8)
+#define TK_FEW(size) (TK_PIECES(size) < 8 ? TK_PIECES(size) : 8)
+#define TK_PIECE(size, row, piece)                                            \
+    ((row) * TK_PIECES(size) +                                                \
+     ((piece) ^ ((row) / (8 / TK_FEW(size)) % TK_FEW(size))))
+
+TK_FN unsigned tk_shared_at(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+/* 16 bytes; zeros where it is not wanted */
+TK_FN void tk_copy_piece(uint4 *to, const void *from, bool wanted)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     tk_shared_at(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(wanted ? 16 : 0)
+                 : "memory");
+}
+
+TK_FN void tk_copies_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+TK_FN void tk_copies_wait(void)
+{
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+TK_FN void tk_load_four(unsigned r[4], const uint4 *piece)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
+                 "[%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(tk_shared_at(piece))
+                 : "memory");
+}
+
+TK_FN void tk_load_turned(unsigned r[4], const uint4 *piece)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, "
+                 "%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(tk_shared_at(piece))
+                 : "memory");
+}
+
+#ifdef TK_BF16
+#define TK_MMA_TYPE "bf16"
+#else
+#define TK_MMA_TYPE "f16"
+#endif
+
+/* sum += a b */
+TK_FN void tk_mma(float sum[4], const unsigned a[4], unsigned b0, unsigned b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." TK_MMA_TYPE "." TK_MMA_TYPE
+        ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+TK_FN unsigned tk_halves(float low, float high)
+{
+    unsigned both;
+    asm("cvt.rn." TK_MMA_TYPE "x2.f32 %0, %1, %2;"
+        : "=r"(both)
+        : "f"(high), "f"(low));
+    return both;
+}
+
+/* x of the lane whose number differs by `bit` */
+TK_FN float tk_other_lane(float x, int bit)
+{
+    unsigned y;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;"
+                 : "=r"(y)
+                 : "r"((unsigned)tk_bits_f32(x)), "r"(bit));
+    return tk_of_bits_f32(y);
+}
+
+/* Rows [first, first + rows) of operand o into local memory. */
+#ifdef TK_ALIGNED
+#define TK_TAKE(to, from, o, base, first, rows, count, padded, size)          \
+    _Pragma("unroll") for (int at = TK_LOCAL;                                 \
+                           at < (rows) * TK_PIECES(padded);                   \
+                           at += 32 * TK_WARPS)                               \
+    {                                                                         \
+        const int row = at / TK_PIECES(padded), piece = at % TK_PIECES(padded); \
+        const bool is = (first) + row < (count) && piece * 8 < (size);        \
+        tk_copy_piece(&to[TK_PIECE(padded, row, piece)],                      \
+                      &from[is ? (base) + ((first) + row) * TK_STRIDE(o, 2) + \
+                                     piece * 8                                \
+                               : (base)],                                     \
+                      is);                                                    \
+    }                                                                         \
+    tk_copies_commit();
+#else
+#define TK_TAKE(to, from, o, base, first, rows, count, padded, size)          \
+    for (int at = TK_LOCAL; at < (rows) * TK_PIECES(padded);                  \
+         at += 32 * TK_WARPS) {                                               \
+        const int row = at / TK_PIECES(padded), piece = at % TK_PIECES(padded); \
+        unsigned word[4];                                                     \
+        _Pragma("unroll") for (int e = 0; e < 8; e++)                         \
+        {                                                                     \
+            const int column = piece * 8 + e;                                 \
+            const unsigned half =                                             \
+                (first) + row < (count) && column < (size)                    \
+                    ? from[(base) + ((first) + row) * TK_STRIDE(o, 2) +       \
+                           column * TK_STRIDE(o, 3)]                          \
+                    : 0;                                                      \
+            word[e / 2] = e % 2 ? word[e / 2] | half << 16 : half;            \
+        }                                                                     \
+        to[TK_PIECE(padded, row, piece)] =                                    \
+            make_uint4(word[0], word[1], word[2], word[3]);                   \
+    }
+#endif
+
+/* Operands of a product from a tile: 16 rows as its left side; 16 as its
+ * columns; as its rows, of 16 columns. `piece`: the first of two. */
+#define TK_LEFT(a, tile, size, row, piece)                                    \
+    tk_load_four(a, &tile[TK_PIECE(size, (row) + lane % 16,                   \
+                                   (piece) + lane / 16)]);
+#define TK_COLUMNS(b, tile, size, row, piece)                                 \
+    tk_load_four(b, &tile[TK_PIECE(size, (row) + lane / 16 * 8 + lane % 8,    \
+                                   (piece) + lane / 8 % 2)]);
+#define TK_RIGHT(b, tile, size, row, piece)                                   \
+    tk_load_turned(b, &tile[TK_PIECE(size, (row) + lane % 16,                 \
+                                     (piece) + lane / 16)]);
+
+/* sum[many] += products of 16 own rows (TK_LEFT's, by `a`) and rows of a tile */
+#define TK_MULTIPLY_ROWS(sum, many, left, tile, size)                         \
+    _Pragma("unroll") for (int e = 0; e < (size) / 16; e++)                   \
+    {                                                                         \
+        unsigned a[4], b[4];                                                  \
+        TK_LEFT(a, left, size, 16 * warp, 2 * e)                              \
+        _Pragma("unroll") for (int n = 0; n < (many); n += 2)                 \
+        {                                                                     \
+            TK_COLUMNS(b, tile, size, 8 * n, 2 * e)                           \
+            tk_mma(sum[n], a, b[0], b[1]);                                    \
+            tk_mma(sum[n + 1], a, b[2], b[3]);                                \
+        }                                                                     \
+    }
+
+/* sum += weights, `many` of 8 columns, times the rows of a tile */
+#define TK_MULTIPLY_WEIGHTS(sum, weights, many, tile, size)                   \
+    _Pragma("unroll") for (int j = 0; j < (many) / 2; j++)                    \
+    {                                                                         \
+        const unsigned a[4] = {                                               \
+            tk_halves(weights[2 * j][0], weights[2 * j][1]),                  \
+            tk_halves(weights[2 * j][2], weights[2 * j][3]),                  \
+            tk_halves(weights[2 * j + 1][0], weights[2 * j + 1][1]),          \
+            tk_halves(weights[2 * j + 1][2], weights[2 * j + 1][3])};         \
+        _Pragma("unroll") for (int n = 0; n < (size) / 8; n += 2)             \
+        {                                                                     \
+            unsigned b[4];                                                    \
+            TK_RIGHT(b, tile, size, 16 * j, n)                                \
+            tk_mma(sum[n], a, b[0], b[1]);                                    \
+            tk_mma(sum[n + 1], a, b[2], b[3]);                                \
+        }                                                                     \
+    }
+
+#define TK_CLEAR(sum, many)                                                   \
+    _Pragma("unroll") for (int n = 0; n < (many); n++)                        \
+        _Pragma("unroll") for (int i = 0; i < 4; i++) sum[n][i] = 0.0f;
+
+/* The two halves at column e of a row of an operand. */
+#ifdef TK_ALIGNED
+#define TK_PUT(row_at, o, e, size, low, high)                                 \
+    if ((e) < (size))                                                         \
+        *(unsigned *)((row_at) + (e)) = tk_halves(low, high);
+#else
+#define TK_PUT(row_at, o, e, size, low, high)                                 \
+    {                                                                         \
+        const unsigned both = tk_halves(low, high);                           \
+        if ((e) < (size))                                                     \
+            (row_at)[(e) * TK_STRIDE(o, 3)] = (TK_STORED)both;                \
+        if ((e) + 1 < (size))                                                 \
+            (row_at)[((e) + 1) * TK_STRIDE(o, 3)] = (TK_STORED)(both >> 16);  \
+    }
+#endif
