@@ -1,6 +1,8 @@
-/* gradients_recurrent.c: what recurrent layers are cut with. */
+/* gradients_recurrent.c: the gates of recurrent layers, and what the layers are
+ * cut with. */
 #include <autograd/autograd.h>
 #include <base/memory.h>
+#include <ops/native.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
 
@@ -26,4 +28,49 @@ TN__GRADIENT(apart)
                               tn__value_int(dim)};
     out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_CAT], value, 2);
     return out[0] ? TN_OK : tn_error_code();
+}
+
+static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
+{
+    return g ? g : tn_zeros_like(like);
+}
+
+/* The cotangents of all gates and of the cell in one launch, which finds each
+ * function of a gate once; where nobody differentiates them, the gates' are
+ * written side by side. */
+TN__GRADIENT(lstm_gates)
+{
+    tn_tensor *gates = tn__node_input(node, TN__ARG_LSTM_GATES_GATES);
+    tn_tensor *cell = tn__node_input(node, TN__ARG_LSTM_GATES_CELL);
+    tn_tensor *c = tn__node_output(node, 1), *part[4], *to[5];
+    if (!gates || !cell || !c)
+        return tn_error_code();
+    int last = cell->ndim - 1;
+    tn_value value[8];
+    if (tn__apart(gates, last, cell->shape[last], part) != 4)
+        return tn_error_code();
+    for (int i = 0; i < 4; i++)
+        value[i] = tn__value_tensor(part[i]);
+    tn_tensor *const rest[] = {cell, c, or_zeros(g[0], c), or_zeros(g[1], c)};
+    for (int i = 0; i < 4; i++) {
+        if (!rest[i])
+            return tn_error_code();
+        value[4 + i] = tn__value_tensor(rest[i]);
+    }
+    const tn_op *back = &tn__op_table[TN__OP_ID_LSTM_GATES_BACK];
+    if (tn_grad_mode() || gates->dtype != cell->dtype) {
+        if (tn__op_run(back, value, 8, to, 5) < 0)
+            return tn_error_code();
+        out[0] = tn_cat(to, 4, last);
+        out[1] = to[4];
+        return out[0] ? TN_OK : tn_error_code();
+    }
+    out[0] = tn_empty(tn__node_shape(node, 0), .dtype = gates->dtype,
+                      .device = gates->storage->device);
+    out[1] = to[4] = tn_empty(tn__node_shape(node, 1), .dtype = cell->dtype,
+                              .device = cell->storage->device);
+    if (!out[0] || !out[1] ||
+        tn__apart(out[0], last, cell->shape[last], to) != 4)
+        return tn_error_code();
+    return tn__op_run_into(back, value, 8, to, 5);
 }

@@ -14,6 +14,7 @@ const tn__saves tn__saves_table[] = {
     {"linear_product", {{P1, 0}, {P0, 0}, NOTHING}},
     {"linear_relu", {{P1, P0 | P1}, {P0, P0 | P1}, {0, P0 | P1}}},
     {"linear_gelu", {{P1, P1}, {P0, P1}, {0, P1}}},
+    {"lstm_gates", {{P0 | P1, P1}, {P0 | P1, P1}, NOTHING}},
     {"conv2d", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d_out", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d_input", {{P1, 0}, {P0, 0}, NOTHING}},

@@ -47,6 +47,40 @@ int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part)
     return count > 0 ? count : 0;
 }
 
+tn_status tn__run_lstm_gates(tn__call *call)
+{
+    tn_tensor *gates = tn__call_tensor(call, TN__ARG_LSTM_GATES_GATES);
+    tn_tensor *cell = tn__call_tensor(call, TN__ARG_LSTM_GATES_CELL);
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    int last = cell->ndim - 1;
+    bool fits = last >= 0 && gates->ndim == cell->ndim &&
+                cell->shape[last] > 0 &&
+                gates->shape[last] == 4 * cell->shape[last] &&
+                tn__shape_equal(last, gates->shape, last, cell->shape);
+    if (!fits)
+        return tn__fail(TN_ERR_SHAPE, "lstm_gates: gates %s are not four of "
+                        "cell %s",
+                        tn__shape_text(a, gates->ndim, gates->shape),
+                        tn__shape_text(b, cell->ndim, cell->shape));
+    tn_tensor *part[4], *out[2];
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    tn_status status = TN_ERR_MEMORY;
+    if (tn__apart(gates, last, cell->shape[last], part) == 4) {
+        const tn_value value[] = {
+            tn__value_tensor(part[0]), tn__value_tensor(part[1]),
+            tn__value_tensor(part[2]), tn__value_tensor(part[3]),
+            tn__value_tensor(cell)};
+        status = tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES_APART], value,
+                            5, out, 2);
+    }
+    for (int i = 0; i < 2 && status >= 0; i++)
+        tn__give(call, tn__ref(out[i]));
+    tn_scope_close(scope);
+    return status < 0 ? tn_error_code() : TN_OK;
+}
+
 /* ---- one step --------------------------------------------------------------- */
 
 enum cell { TANH, RELU, GRU, LSTM };
@@ -111,13 +145,11 @@ static bool step(const arguments *a, tn_tensor *x, state *s)
         s->h = tn__row(TN__OP_ID_GRU_GATES, value, 7);
         return s->h != NULL;
     }
-    if (tn__apart(h, 1, hidden, part) != 4)
-        return false;
-    part[4] = s->c;
-    for (int i = 0; i < 5; i++)
-        value[i] = tn__value_tensor(part[i]);
+    value[0] = tn__value_tensor(h);
+    value[1] = tn__value_tensor(s->c);
     tn_tensor *out[2] = {NULL};
-    if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES], value, 5, out, 2) < 0)
+    if (!h || tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES], value, 2, out,
+                         2) < 0)
         return false;
     s->h = a->w_hr ? tn_linear(out[0], a->w_hr, NULL) : out[0];
     s->c = out[1];

@@ -69,6 +69,8 @@ static const struct sample {
     {"matmul_add", "t2,2,3 t3,4 t2,1,4"},
     {"matmul_add", "t2,3 t3 t1"},
     {"matmul_scaled", "t2,3 t3,4 f0.3"},
+    {"lstm_gates", "t2,12 t2,3"},
+    {"lstm_gates", "t2,1,4 t2,1,1"},
     {"matmul_scaled", "t2,2,3 t3 f-2.5"},
     {"mm", "t2,3 t3,4"},
     {"bmm", "t2,2,3 t2,3,2"},
