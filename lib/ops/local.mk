@@ -18,7 +18,7 @@ libtenon_la_SOURCES += \
 	lib/ops/scan.c \
 	lib/ops/composite.c lib/ops/loss.c lib/ops/ctc.c lib/ops/linear_loss.c lib/ops/bag.c \
 	lib/ops/transfer.c \
-	lib/ops/native.c lib/ops/native.h lib/ops/matmul.c lib/ops/linear.c lib/ops/index.c \
+	lib/ops/native.c lib/ops/native.h lib/ops/matmul.c lib/ops/linear.c lib/ops/scaled.c lib/ops/index.c \
 	lib/ops/window.c lib/ops/window.h lib/ops/columns.c lib/ops/conv.c \
 	lib/ops/pool.c lib/ops/pool_back.c \
 	lib/ops/lapack.c lib/ops/lapack.h lib/ops/lapack.def lib/ops/job.c lib/ops/job.h lib/ops/factor.c \

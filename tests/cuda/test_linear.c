@@ -156,6 +156,50 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
+/* float8 by scales that stay on the device, and what goes another way. */
+static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
+                        tn_dtype of)
+{
+    tn_tensor *x = tn_arange(0, rows * columns, 1);
+    x = tn_sub_scalar(tn_remainder_scalar(x, (double)turn), (double)(turn / 2));
+    return tn_to_dtype(tn_reshape(x, tn_dims(rows, columns)), of);
+}
+
+/* Is the product of the cpu's? */
+static int same_scaled(int64_t n, tn_dtype of, bool rows, bool biased,
+                       tn_dtype out)
+{
+    tn_tensor *at[2];
+    static const char *const devices[] = {"cpu", "cuda"};
+    for (int i = 0; i < 2; i++) {
+        tn_device_set(tn_device_open(devices[i]));
+        tn_tensor *a = codes(16, 32, 13, TN_F8E4M3);
+        tn_tensor *b = codes(n, 32, 7, of);
+        tn_tensor *bias = biased ? tn_to_dtype(tn_arange(0, n, 1), out)
+                                 : NULL;
+        b = rows ? tn_contiguous(tn_t(b)) : tn_t(b);
+        at[i] = tn_scaled_mm(a, b, tn_full(TN_SCALAR, 0.5),
+                             tn_full(TN_SCALAR, 3.0), bias, .out_dtype = out);
+        at[i] = tn_to_dtype(tn_to(at[i], tn_device_open("cpu")), TN_F32);
+    }
+    tn_device_set(tn_device_open("cpu"));
+    return tn_item(tn_max(tn_abs(tn_sub(at[0], at[1])))) == 0;
+}
+
+static void print_scaled(void)
+{
+    tn_set_log(listen, NULL);
+    int same = same_scaled(16, TN_F8E5M2, false, false, TN_F32);
+    same += same_scaled(16, TN_F8E4M3, false, true, TN_BF16);
+    same += same_scaled(16, TN_F8E4M3, false, true, TN_F16);
+    printf("%d same:%s", same, asked);
+    *asked = '\0';
+    same = same_scaled(16, TN_F8E5M2, true, false, TN_F32);
+    same += same_scaled(17, TN_F8E5M2, false, false, TN_F32);
+    same += same_scaled(16, TN_F8E5M2, false, false, TN_F8E4M3);
+    printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
+}
+
 static void print_not_a_number(void)
 {
     tn_device_set(tn_device_open("cuda"));
@@ -195,6 +239,9 @@ int main(int argc, char **argv)
     is_str(in_child(print_asked), "same same ", "of gelu, too");
     is_str(in_child(print_modules), " 6 36; 4",
            "layers in a row are one product each, unless a hook is between");
+    is_str(in_child(print_scaled), "3 same: 1 4 4; 3 same: 0 0",
+           "float8 with scales is cuBLASLt's where it lies in rows, sixteen "
+           "wise; else float32 is multiplied");
     is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
     return done_testing();
 }

@@ -201,6 +201,58 @@ static void check_mistakes(const format *f)
     tn_error_clear();
 }
 
+/* ---- products with scales ----------------------------------------------------- */
+
+/* (n, 32): k % turn - turn / 2 for the k-th element. */
+static tn_tensor *ramp(int64_t n, int turn, tn_dtype dtype)
+{
+    tn_tensor *x = tn_remainder_scalar(tn_arange(0, 32 * n, 1), turn);
+    x = tn_reshape(tn_sub_scalar(x, turn / 2), tn_dims(n, 32));
+    return tn_to_dtype(x, dtype);
+}
+
+static void is_row(tn_tensor *y, tn_dtype dtype, const char *want,
+                   const char *text)
+{
+    char got[128] = "";
+    for (int i = 0; i < 6 && y; i++)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%g ",
+                 tn_item(tn_to_dtype(tn_narrow(tn_narrow(y, 0, 0, 1), 1, i, 1),
+                                     TN_F32)));
+    is_str(got, want, "scaled_mm: %s", text);
+    ok(y && tn_tensor_dtype(y) == dtype, "  and its dtype");
+}
+
+/* Results are those of torch._scaled_mm, PyTorch 2.15. */
+static void test_scaled_mm(void)
+{
+    tn_tensor *a = ramp(16, 13, TN_F8E4M3), *b = tn_t(ramp(16, 7, TN_F8E5M2));
+    tn_tensor *half = tn_full(TN_SCALAR, 0.5), *three = tn_full(TN_SCALAR, 3.0);
+    static const char plain[] = "42 -84 115.5 -94.5 94.5 -52.5 ";
+    is_row(tn_scaled_mm(a, b, half, three, NULL, .out_dtype = TN_F32), TN_F32,
+           plain, "in float32");
+    is_row(tn_scaled_mm(a, b, half, three, NULL), TN_F8E4M3,
+           "40 -80 112 -96 96 -52 ", "in input's dtype");
+    is_row(tn_scaled_mm(a, b, tn_full(tn_dims(16, 1), 0.5),
+                        tn_full(tn_dims(1, 16), 3.0), NULL, .out_dtype = TN_BF16),
+           TN_BF16, plain, "a scale for each row and column");
+    is_row(tn_scaled_mm(a, b, half, three,
+                        tn_to_dtype(tn_arange(0, 16, 1), TN_BF16),
+                        .out_dtype = TN_BF16),
+           TN_BF16, "42 -83 117.5 -91.5 98.5 -47.5 ", "with a bias");
+    ok(!tn_scaled_mm(half, b, half, three, NULL), "no float8 is refused");
+    is_str(tn_error(), "scaled_mm: input is float32; float8 is wanted: for "
+                       "other dtypes there is tn_mm", "  in these words");
+    tn_error_clear();
+    ok(!tn_scaled_mm(a, a, half, three, NULL), "sizes that do not fit are");
+    tn_error_clear();
+    ok(!tn_scaled_mm(a, b, tn_full(tn_dims(1, 16), 1.0), three, NULL),
+       "and so is a scale for what is no row");
+    is_str(tn_error(), "scaled_mm: scale_a (1, 16) is neither one number nor "
+                       "(16, 1)", "  in these words");
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -222,6 +274,7 @@ int main(void)
             check_mistakes(&formats[k]);
             tn_scope_close(scope);
         }
+        test_scaled_mm();
     }
     return done_testing();
 }
