@@ -200,6 +200,22 @@ static void print_scaled(void)
     printf("; %d same:%s%s", same, asked, tn_error() ? tn_error() : "");
 }
 
+/* Biases that begin at 256 bytes, at 16, and between: what was chosen by the
+ * first is not right for the second, and the third is added by itself. */
+static void print_aligned(void)
+{
+    tn_set_log(listen, NULL);
+    tn_device_set(tn_device_open("cuda"));
+    tn_tensor *x = tn_ones(tn_dims(16, 16)), *w = tn_ones(tn_dims(16, 16));
+    tn_tensor *all = tn_ones(tn_dims(64));
+    const int64_t at[] = {0, 4, 1};
+    for (int i = 0; i < 3; i++) {
+        tn_tensor *y = tn_linear(x, w, tn_narrow(all, 0, at[i], 16));
+        printf("%g ", tn_item(tn_max(y)));
+    }
+    printf("%s%s", asked, tn_error() ? tn_error() : "");
+}
+
 static void print_not_a_number(void)
 {
     tn_device_set(tn_device_open("cuda"));
@@ -242,6 +258,8 @@ int main(int argc, char **argv)
     is_str(in_child(print_scaled), "3 same: 1 4 4; 3 same: 0 0",
            "float8 with scales is cuBLASLt's where it lies in rows, sixteen "
            "wise; else float32 is multiplied");
+    is_str(in_child(print_aligned), "17 17 17  4 4 0",
+           "a choice holds for biases that lie as well");
     is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
     return done_testing();
 }
