@@ -70,6 +70,7 @@ struct ptx_kernel {
     size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
     size_t shared_bytes, local_bytes;
     unsigned most_threads; /* .maxntid */
+    bool copies;           /* has a cp.async */
     ptx_ins *ins; /* owned */
     int32_t ins_count, slot_count;
     ptx_first *first; /* owned */

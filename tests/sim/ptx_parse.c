@@ -558,6 +558,7 @@ static bool of_warp(parser *p, ptx_ins *i, const char *name, const operand *o)
         i->c = o[2].slot;
         ins_new(p, i);
     } else if (strcmp(name, "cp.async.cg.shared.global") == 0) {
+        p->kernel->copies = true;
         i->op = PTX_COPY;
         i->space = PTX_SHARED;
         i->bytes = i->align = 16;

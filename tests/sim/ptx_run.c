@@ -110,7 +110,7 @@ typedef struct thread {
     int32_t at;       /* the next instruction */
     int state;
     uint32_t copy_count, commits;
-    copy copy[MOST_COPIES]; /* under way */
+    copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
 } thread;
 
 /* Who reached a byte of shared memory last, and in which epoch: a barrier
@@ -600,10 +600,13 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
     g.thread = calloc(threads, sizeof *g.thread);
     g.shared = malloc(k->shared_bytes + 1);
     g.touched = calloc(k->shared_bytes + 1, sizeof *g.touched);
-    if (!slot || !local || !g.thread || !g.shared || !g.touched)
+    copy *copies =
+        malloc((k->copies ? threads * MOST_COPIES : 1) * sizeof *copies);
+    if (!slot || !local || !g.thread || !g.shared || !g.touched || !copies)
         g.error = TN_CU_OUT_OF_MEMORY;
     for (size_t i = 0; i < threads && !g.error; i++) {
         g.thread[i].slot = slot + i * slots;
+        g.thread[i].copy = copies + (k->copies ? i * MOST_COPIES : 0);
         g.thread[i].local = local + 2 * i * k->local_bytes;
         g.thread[i].local_written = g.thread[i].local + k->local_bytes;
     }
@@ -616,5 +619,6 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
     free(g.thread);
     free(g.shared);
     free(g.touched);
+    free(copies);
     return g.error;
 }
