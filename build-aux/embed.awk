@@ -5,12 +5,35 @@
 #
 # gives tn__math_text[], which the header declares: a list of a file's name
 # (behind the folder's) and its text, ended by two NULL. Comments, from the
-# character to the line's end, are left out. Characters, not a string: compilers
+# character to the line's end, are left out; with comment=C those of C, and with
+# them blanks that say nothing. Characters, not a string: compilers
 # need not take a string longer than 4095 characters.
 
 function end_of_file() {
     if (count)
         print "    0};"
+}
+
+# The line without comments of C, blanks at its ends and all but one of those
+# that stand together. The texts have no strings in which there are several.
+function squeezed(line,    out, at) {
+    out = ""
+    while (line != "") {
+        if (in_comment) {
+            at = index(line, "*/")
+            line = at ? substr(line, at + 2) : ""
+            in_comment = !at
+        } else {
+            at = index(line, "/*")
+            out = out (at ? substr(line, 1, at - 1) " " : line)
+            line = at ? substr(line, at + 2) : ""
+            in_comment = at > 0
+        }
+    }
+    gsub(/[ \t]+/, " ", out)
+    sub(/^ /, "", out)
+    sub(/ $/, "", out)
+    return out
 }
 
 FNR == 1 {
@@ -26,7 +49,11 @@ FNR == 1 {
 }
 
 {
-    if (comment != "")
+    if (comment == "C") {
+        $0 = squeezed($0)
+        if ($0 == "")
+            next
+    } else if (comment != "")
         sub("[ \t]*" comment ".*$", "")
     line = "   "
     for (i = 1; i <= length($0); i++) {

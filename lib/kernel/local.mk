@@ -64,7 +64,7 @@ EXTRA_DIST += lib/kernel/device/README.md \
 lib/kernel/device/text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
 	$(AM_V_GEN)$(MKDIR_P) lib/kernel/device && LC_ALL=C $(AWK) \
 	    -v list=tn__device_text -v header=kernel/device/text.h \
-	    -v folder= \
+	    -v folder= -v comment=C \
 	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
 	    mv $@.part $@
 
