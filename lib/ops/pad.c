@@ -1,4 +1,5 @@
 /* pad.c: more elements before and after, by a number or by input's own. */
+#include <base/memory.h>
 #include <ops/native.h>
 
 /* pad lists (before, after) for the last dimension, then the one before it. */
@@ -107,7 +108,9 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
  * The result is input and, around it, parts of input: one for each choice of
  * before, within and after in every dimension, as a view with the steps 1, -1
  * or 0. So each element is moved once. (A dimension after the other, by indices,
- * moved all elements for each.) */
+ * moved all elements for each.) Lines are made whole, by the indices of the last
+ * dimension: columns at their ends, written apart, would bring all lines to the
+ * cache again. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR, MODES };
 static const char *const mode_names[MODES] = {"constant", "reflect",
@@ -148,6 +151,8 @@ struct edges {
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
+    tn_tensor *index; /* sources of the last dimension, whose parts go together;
+                         NULL: each by itself */
 };
 
 /* Places from `at` on whose sources are `step` apart. */
@@ -184,6 +189,11 @@ static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
 {
     if (d == e->inner->ndim)
         return e->part(e, inner, outer, is_input);
+    if (e->index && d == e->inner->ndim - 1) {
+        inner->shape[d] = e->inner->shape[d];
+        outer->shape[d] = e->outer->shape[d];
+        return e->part(e, inner, outer, is_input);
+    }
     tn_status status = TN_OK;
     int64_t inner_at = inner->offset, outer_at = outer->offset;
     run r;
@@ -234,8 +244,36 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
 static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            bool is_input)
 {
-    (void)e, (void)is_input;
-    return tn__copy_into(outer, inner, "pad");
+    (void)is_input;
+    if (!e->index)
+        return tn__copy_into(outer, inner, "pad");
+    int last = inner->ndim - 1;
+    int64_t stride[TN_MAX_NDIM], index_stride[TN_MAX_NDIM] = {0};
+    for (int d = 0; d < last; d++)
+        stride[d] = inner->stride[d];
+    stride[last] = 0;
+    index_stride[last] = 1;
+    return tn__take_into("pad", inner, stride, last, e->index, index_stride,
+                         outer);
+}
+
+/* The sources of the last dimension as a tensor of the open scope. */
+static tn_tensor *last_sources(const edges *e)
+{
+    int last = e->inner->ndim - 1;
+    int64_t n = e->inner->shape[last], size = e->outer->shape[last];
+    int64_t low = before(e->pad, last + 1, last),
+            high = after(e->pad, last + 1, last);
+    int64_t *from = tn__alloc((size_t)(size + 1) * sizeof *from);
+    if (!from)
+        return NULL;
+    for (int64_t i = 0; i < size; i++)
+        from[i] = source(e->mode, i - low, n, low, high);
+    tn_tensor *index = tn_to(
+        tn_tensor_from_array(from, TN_I64, tn_dims(size)),
+        e->inner->storage->device);
+    tn__free(from);
+    return index;
 }
 
 tn_status tn__run_pad_edges(tn__call *call)
@@ -254,7 +292,16 @@ tn_status tn__run_pad_edges(tn__call *call)
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
-    return run_edges(&(edges){mode, pad, x, out, copy_part});
+    if (out->numel == 0)
+        return TN_OK;
+    edges e = {mode, pad, x, out, copy_part, NULL};
+    bool by_index = pad->count > 0 && (pad->dim[0] || pad->dim[1]);
+    tn_scope *scope = tn_scope_open();
+    if (scope && by_index)
+        e.index = last_sources(&e);
+    status = scope && (e.index || !by_index) ? run_edges(&e) : tn_error_code();
+    tn_scope_close(scope);
+    return status;
 }
 
 static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
@@ -333,7 +380,7 @@ tn_status tn__run_pad_edges_backward(tn__call *call)
         status = put_within(out, g, &back, 0, "pad");
     return status < 0
                ? status
-               : run_edges(&(edges){mode, pad, out, g, add_part});
+               : run_edges(&(edges){mode, pad, out, g, add_part, NULL});
 }
 
 tn_status tn__run_pad(tn__call *call)
