@@ -44,5 +44,6 @@ tests_autograd_test_autocast_SOURCES = tests/autograd/test_autocast.c
 tests_autograd_test_halves_SOURCES = tests/autograd/test_halves.c
 tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
 tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
-tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c
+tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c \
+	tests/autograd/gradient_samples.def
 tests_autograd_test_anomaly_SOURCES = tests/autograd/test_anomaly.c
