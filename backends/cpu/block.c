@@ -3,8 +3,6 @@
 
 #include "cpu.h"
 
-#define AHEAD_BYTES 128 /* asked for before an operation, of each operand */
-
 /* A block of values for the operation's level. */
 typedef struct span {
     const cpu_view *view;
@@ -485,7 +483,7 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         const cpu_op *op = &ops[i];
         if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
             continue;
-        work_beside(t, op->allowed == 7 ? 2 * AHEAD_BYTES : AHEAD_BYTES);
+        work_beside(t, op->allowed == 7 ? 2 * t->plan->piece : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
             unsigned single = singles(t, op);

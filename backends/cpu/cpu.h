@@ -396,6 +396,7 @@ struct cpu_plan {
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */
     bool ahead;  /* more is read than lies in a cache near the core */
+    int64_t piece; /* bytes asked for before an operation, of each operand */
     uint32_t laters;    /* blocks that may be on their way past the caches, */
     int64_t later_bytes; /* of so many bytes */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so

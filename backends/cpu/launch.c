@@ -22,6 +22,13 @@
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define FOLD_BLOCK 32768  /* elements, where rows are folded as they lie */
 #define LEAST_RUN 512     /* points that are worth a block of their own */
+/* What is asked for before an operation. A program of one stage reads on and on,
+ * and the processor guesses what; while stages go over rows in L1 memory would
+ * be idle: with 384 in place of 128, layer_norm of 4096 x 1024 took 2.6 ms in
+ * place of 4.8, group_norm with its gradients 13.5 in place of 16, but adding a
+ * row to a matrix 1.8 in place of 1.4 (Sapphire Rapids). */
+#define PIECE_BYTES 128
+#define STAGED_BYTES 384
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
 #define LATER_BYTES 32768 /* of results on their way past the caches */
 
@@ -610,6 +617,7 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
         cut_rows(&plan);
     else
         cut_elements(&plan, &hoist);
+    plan.piece = plan.code->stage_count > 1 ? STAGED_BYTES : PIECE_BYTES;
     plan.laters = 0;
     plan.later_bytes = 0;
     if (plan.stream) {
