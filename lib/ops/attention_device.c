@@ -22,26 +22,8 @@ static int64_t size_of(const tn_tensor *x, int dim)
     return x->ndim + dim >= 0 ? x->shape[x->ndim + dim] : 1;
 }
 
-static tn_attention_args describe(const tn_tensor *q, const tn_tensor *k,
-                                  const tn_tensor *v, const tn_tensor *mask)
-{
-    tn_attention_args args = {
-        .size = sizeof args, .batch = size_of(q, -4), .heads = size_of(q, -3),
-        .kv_heads = size_of(k, -3), .queries = size_of(q, -2),
-        .keys = size_of(k, -2), .features = size_of(q, -1),
-        .values = size_of(v, -1), .q = four(q), .k = four(k), .v = four(v)};
-    if (mask) {
-        args.mask = four(mask);
-        for (int d = 0; d < mask->ndim; d++)
-            if (mask->shape[d] == 1)
-                args.mask.stride[4 - mask->ndim + d] = 0;
-    }
-    return args;
-}
-
-/* Does mask broadcast to the scores? */
-static bool mask_fits(const tn_attention_args *args, const tn_tensor *mask,
-                      int ndim)
+/* False if mask does not broadcast to the scores, or wants a gradient. */
+static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
 {
     const int64_t shape[] = {args->batch, args->heads, args->queries,
                              args->keys};
@@ -49,30 +31,53 @@ static bool mask_fits(const tn_attention_args *args, const tn_tensor *mask,
         (mask->dtype != TN_BOOL && mask->dtype != TN_F32 &&
          mask->dtype != args->q.dtype))
         return false;
-    for (int d = -mask->ndim; d < 0; d++)
-        if (size_of(mask, d) != 1 && size_of(mask, d) != shape[4 + d])
+    args->mask = four(mask);
+    for (int d = 0; d < mask->ndim; d++) {
+        const int at = 4 - mask->ndim + d;
+        if (mask->shape[d] != 1 && mask->shape[d] != shape[at])
             return false;
+        if (mask->shape[d] == 1)
+            args->mask.stride[at] = 0;
+    }
     return true;
+}
+
+/* Are these an attention, as far as shapes and dtypes tell? Fills args then,
+ * but for what is not of query, key, value and mask. */
+static bool describe(const tn_tensor *q, const tn_tensor *k,
+                     const tn_tensor *v, const tn_tensor *mask,
+                     tn_attention_args *args)
+{
+    if (q->dtype != k->dtype || q->dtype != v->dtype || q->ndim > 4 ||
+        q->ndim != k->ndim || q->ndim != v->ndim || q->ndim < 2 ||
+        q->numel == 0 || k->numel == 0 || v->numel == 0)
+        return false;
+    *args = (tn_attention_args){
+        .size = sizeof *args, .batch = size_of(q, -4), .heads = size_of(q, -3),
+        .kv_heads = size_of(k, -3), .queries = size_of(q, -2),
+        .keys = size_of(k, -2), .features = size_of(q, -1),
+        .values = size_of(v, -1), .q = four(q), .k = four(k), .v = four(v)};
+    if (args->heads % args->kv_heads || size_of(k, -4) != args->batch ||
+        size_of(v, -4) != args->batch || size_of(v, -3) != args->kv_heads ||
+        size_of(v, -2) != args->keys || size_of(k, -1) != args->features)
+        return false;
+    return !mask || take_mask(args, mask, q->ndim);
+}
+
+static tn_status refuse(const tn__call *call)
+{
+    return tn__fail(TN_ERR_SHAPE, "%s: shapes or dtypes that are no attention: "
+                    "call scaled_dot_product_attention", call->op->name);
 }
 
 bool tn__attention_fits(const tn__attention *a, const tn_tensor *q,
                         const tn_tensor *k, const tn_tensor *v)
 {
     tn_device *device = q->storage->device;
-    if (!atomic_load_explicit(&device->attention, memory_order_acquire))
-        return false;
-    if (q->dtype != k->dtype || q->dtype != v->dtype || q->ndim > 4 ||
-        q->ndim != k->ndim || q->ndim != v->ndim || v->ndim < 2 ||
-        q->numel == 0 || k->numel == 0 || v->numel == 0)
-        return false;
-    tn_attention_args args = describe(q, k, v, a->mask);
-    bool shared = a->shares_heads ? args.heads % args.kv_heads == 0
-                                  : args.heads == args.kv_heads;
-    if (!shared || size_of(k, -4) != args.batch ||
-        size_of(v, -4) != args.batch || size_of(v, -3) != args.kv_heads ||
-        size_of(v, -2) != args.keys || size_of(k, -1) != args.features ||
-        a->dropout < 0 || a->dropout > 1 ||
-        (a->mask && !mask_fits(&args, a->mask, q->ndim)))
+    tn_attention_args args;
+    if (!atomic_load_explicit(&device->attention, memory_order_acquire) ||
+        !describe(q, k, v, a->mask, &args) || a->dropout < 0 ||
+        a->dropout > 1 || (!a->shares_heads && args.heads != args.kv_heads))
         return false;
     args.dropout = a->dropout;
     args.flags = a->is_causal ? TN_ATTENTION_CAUSAL : 0;
@@ -112,10 +117,11 @@ static void take_numbers(const tn__call *call, int at, tn_attention_args *args)
 tn_status tn__run_attention_forward(tn__call *call)
 {
     const tn_tensor *q = tn__call_tensor(call, 0);
-    const tn_tensor *v = tn__call_tensor(call, 2);
-    tn_attention_args args = describe(q, tn__call_tensor(call, 1), v,
-                                      tn__call_tensor(call, 3));
+    tn_attention_args args;
     int64_t shape[4];
+    if (!describe(q, tn__call_tensor(call, 1), tn__call_tensor(call, 2),
+                  tn__call_tensor(call, 3), &args))
+        return refuse(call);
     for (int d = 0; d < q->ndim; d++)
         shape[d] = d == q->ndim - 1 ? args.values : q->shape[d];
     tn_device *device = q->storage->device;
@@ -136,13 +142,27 @@ tn_status tn__run_attention_forward(tn__call *call)
     return tn__device_attention(device, &args, "scaled_dot_product_attention");
 }
 
+/* Has x the shape and dtype of what query gives? */
+static bool is_result(const tn_attention_args *args, const tn_tensor *x,
+                      const tn_tensor *query)
+{
+    return x->dtype == query->dtype && x->ndim == query->ndim &&
+           size_of(x, -4) == args->batch && size_of(x, -3) == args->heads &&
+           size_of(x, -2) == args->queries && size_of(x, -1) == args->values;
+}
+
 /* Arguments: g, query, key, value, out, logsumexp, attn_mask, numbers. */
 tn_status tn__run_attention_backward(tn__call *call)
 {
     tn_tensor *in[7];
     for (int i = 0; i < 7; i++)
         in[i] = tn__call_tensor(call, i);
-    tn_attention_args args = describe(in[1], in[2], in[3], in[6]);
+    tn_attention_args args;
+    if (!describe(in[1], in[2], in[3], in[6], &args) ||
+        !is_result(&args, in[0], in[1]) || !is_result(&args, in[4], in[1]) ||
+        in[5]->dtype != TN_F32 || !tn_tensor_is_contiguous(in[5]) ||
+        in[5]->numel != args.batch * args.heads * args.queries)
+        return refuse(call);
     tn_strided *const made[] = {&args.dq, &args.dk, &args.dv};
     tn_device *device = in[0]->storage->device;
     for (int i = 0; i < 3; i++) {

@@ -121,6 +121,29 @@ static void check_masked_between(void)
     tn_scope_close(scope);
 }
 
+/* The rows behind it can be called by name. */
+static void check_by_name(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = tn_zeros(tn_dims(1, 1, 1, 1, 2, 3)), *out[3];
+    const tn_op *op = tn_op_find("attention_forward");
+    const tn_value value[] = {
+        {TN_VALUE_TENSOR, 0, {.tensor = x}},
+        {TN_VALUE_TENSOR, 0, {.tensor = x}},
+        {TN_VALUE_TENSOR, 0, {.tensor = x}},
+        {TN_VALUE_NONE, 0, {.i = 0}},
+        {TN_VALUE_FLOAT, 0, {.f = 0}},
+        {TN_VALUE_BOOL, 0, {.i = 0}},
+        {TN_VALUE_FLOAT, 0, {.f = 1}},
+        {TN_VALUE_INT, 0, {.i = 0}},
+        {TN_VALUE_INT, 0, {.i = 0}},
+    };
+    ok(op && tn_op_call(op, value, 9, out, 3) == TN_ERR_SHAPE,
+       "six dimensions are refused: %s", tn_error());
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
 /* Scores of 4 MiB would be seen; what is not laid out as a new tensor. */
 static void check_memory(void)
 {
@@ -194,6 +217,7 @@ int main(int argc, char **argv)
     check(&small, true);
     check(&causal, true);
     check_masked_between();
+    check_by_name();
     check_memory();
     check_replay();
     return done_testing();
