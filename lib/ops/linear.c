@@ -106,13 +106,15 @@ static bool has_product(const tn_tensor *x)
            (x->dtype == TN_F32 || is_half(x));
 }
 
+/* The rows of this file can be called by name: with anything. */
 static bool fits_product(const tn_tensor *x, const tn_tensor *w,
                          const tn_tensor *b)
 {
     tn_strided view;
     int64_t rows;
     return has_product(x) && w->ndim == 2 && w->dtype == x->dtype &&
-           x->numel && w->numel && as_rows(x, &view, &rows) &&
+           x->numel && w->numel && x->ndim > 0 &&
+           x->shape[x->ndim - 1] == w->shape[1] && as_rows(x, &view, &rows) &&
            (!b || (b->dtype == x->dtype && b->ndim == 1 &&
                    b->shape[0] == w->shape[0]));
 }
@@ -143,6 +145,8 @@ static tn_status by_device(tn__call *call, tn_tensor *x, tn_tensor *w,
                            tn_tensor *b, uint32_t words)
 {
     const char *name = tn__op_outer("linear");
+    if (!fits_product(x, w, b))
+        return TN_ERR_UNSUPPORTED;
     const int64_t n = w->shape[0];
     tn_product_args args = {.size = sizeof args, .epilogue = words, .n = n,
                             .k = w->shape[1], .alpha = 1};
@@ -226,13 +230,46 @@ tn_status tn__run_linear_gelu(tn__call *call)
 
 /* ---- gradients --------------------------------------------------------------------- */
 
+static tn_status refuse(const tn__call *call)
+{
+    return tn__fail(TN_ERR_SHAPE, "%s: shapes or dtypes that linear has not: "
+                    "call linear", call->op->name);
+}
+
+/* Is x in memory as the result of rows times (..., last)? */
+static bool is_result(const tn_tensor *x, const tn_tensor *rows, int64_t last)
+{
+    const int at = rows->ndim - 1;
+    return x->dtype == rows->dtype && x->ndim == rows->ndim &&
+           tn__shape_equal(at, x->shape, at, rows->shape) &&
+           x->shape[at] == last && tn_tensor_is_contiguous(x);
+}
+
+/* Is x what aux_for has made? */
+static bool is_aux(const tn_tensor *x, const tn_tensor *kept, uint32_t words)
+{
+    const int64_t n = kept->shape[kept->ndim - 1];
+    return words == TN_PRODUCT_RELU
+               ? x->dtype == TN_U8 && x->ndim == 2 &&
+                     x->shape[0] * n == kept->numel &&
+                     x->shape[1] == TN_PRODUCT_MASK(n) &&
+                     tn_tensor_is_contiguous(x)
+               : (words == TN_PRODUCT_GELU || words == TN_PRODUCT_GELU_TANH) &&
+                     is_result(x, kept, n);
+}
+
 /* g times weight, times the derivative of the activation that went before. */
 tn_status tn__run_linear_back(tn__call *call)
 {
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_BACK_G);
     tn_tensor *w = tn__call_tensor(call, TN__ARG_LINEAR_BACK_WEIGHT);
     tn_tensor *aux = tn__call_tensor(call, TN__ARG_LINEAR_BACK_AUX);
+    tn_tensor *kept = tn__call_tensor(call, TN__ARG_LINEAR_BACK_KEPT);
     uint32_t words = (uint32_t)tn__call_int(call, TN__ARG_LINEAR_BACK_WORDS);
+    if (g->ndim < 1 || w->ndim != 2 || g->dtype != w->dtype ||
+        g->shape[g->ndim - 1] != w->shape[0] ||
+        !is_result(kept, g, w->shape[1]) || !is_aux(aux, kept, words))
+        return refuse(call);
     const char *name = tn__op_outer("linear");
     tn_product_args args = {.size = sizeof args,
                             .epilogue = words | TN_PRODUCT_BACK,
@@ -251,9 +288,8 @@ tn_status tn__run_linear_back(tn__call *call)
     if (status != TN_ERR_UNSUPPORTED)
         return status;
     tn_scope *scope = tn_scope_open();
-    const tn_value value[] = {
-        tn__value_tensor(tn_matmul(g, w)),
-        tn__value_tensor(tn__call_tensor(call, TN__ARG_LINEAR_BACK_KEPT))};
+    const tn_value value[] = {tn__value_tensor(tn_matmul(g, w)),
+                              tn__value_tensor(kept)};
     tn_tensor *back = tn__row(words == TN_PRODUCT_RELU   ? TN__OP_ID_RELU_BACK
                               : words == TN_PRODUCT_GELU ? TN__OP_ID_GELU_BACK
                                                 : TN__OP_ID_GELU_TANH_BACK,
@@ -269,6 +305,9 @@ tn_status tn__run_linear_weight(tn__call *call)
     tn_tensor *g = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT_G);
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINEAR_WEIGHT_INPUT);
     const char *name = tn__op_outer("linear");
+    if (x->ndim < 1 || g->ndim != x->ndim || g->dtype != x->dtype ||
+        !tn__shape_equal(x->ndim - 1, g->shape, x->ndim - 1, x->shape))
+        return refuse(call);
     const int64_t shape[] = {g->shape[g->ndim - 1], x->shape[x->ndim - 1]};
     tn_product_args args = {.size = sizeof args, .epilogue = TN_PRODUCT_SUMS,
                             .m = shape[0], .n = shape[1], .alpha = 1};

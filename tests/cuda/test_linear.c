@@ -216,6 +216,56 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
+/* Can the row be called with g, weight, aux, kept and words? */
+static int takes_back(tn_tensor *const x[4], uint32_t words)
+{
+    tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};
+    tn_tensor *out;
+    for (int i = 0; i < 4; i++)
+        value[i] = (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x[i]}};
+    value[4] = (tn_value){TN_VALUE_INT, 0, {.i = words}};
+    int got = tn_op_call(tn_op_find("linear_back"), value, 5, &out, 1);
+    tn_error_clear();
+    return got == 1;
+}
+
+/* The rows behind it can be called by name: with fewer elements than the
+ * product would read. */
+static void print_by_name(void)
+{
+    enum { RELU = 2, GELU_TANH = 8 };
+    tn_device_set(tn_device_open("cuda"));
+    tn_tensor *number = tn_full(TN_SCALAR, 1.0);
+    tn_tensor *x = tn_ones(tn_dims(2, 16)), *few = tn_ones(tn_dims(1, 16));
+    tn_tensor *w = tn_ones(tn_dims(8, 16)), *long_w = tn_ones(tn_dims(8, 32));
+    tn_tensor *g = tn_ones(tn_dims(2, 8));
+    tn_tensor *mask = tn_zeros(tn_dims(2, 16), .dtype = TN_U8);
+    tn_tensor *row[][2] = {{x, w}, {x, long_w}, {number, w}};
+    for (int i = 0; i < 3; i++) {
+        printf("%d", tn_call("linear_product", row[i][0], row[i][1], NULL) !=
+                         NULL);
+        tn_error_clear();
+        printf("%d ", tn_call("linear_relu", row[i][0], row[i][1], NULL) !=
+                          NULL);
+        tn_error_clear();
+    }
+    tn_tensor *pair[][2] = {{g, x}, {g, few}, {number, x}, {g, number}};
+    for (int i = 0; i < 4; i++) {
+        printf("%d", tn_call("linear_weight", pair[i][0], pair[i][1]) != NULL);
+        tn_error_clear();
+    }
+    tn_tensor *back[][4] = {{g, w, x, x},       {g, w, few, x},
+                            {g, w, few, few},   {g, long_w, x, x},
+                            {number, w, x, x},  {g, number, x, x},
+                            {g, w, number, x}};
+    printf(" %d", takes_back((tn_tensor *[]){g, w, mask, x}, RELU));
+    for (size_t i = 0; i < sizeof back / sizeof *back; i++)
+        printf("%d%d", takes_back(back[i], GELU_TANH),
+               takes_back(back[i], RELU));
+    tn_synchronize(NULL);
+    printf("%s%s", tn_error() ? "; " : "", tn_error() ? tn_error() : "");
+}
+
 static void print_not_a_number(void)
 {
     tn_device_set(tn_device_open("cuda"));
@@ -260,6 +310,8 @@ int main(int argc, char **argv)
            "wise; else float32 is multiplied");
     is_str(in_child(print_aligned), "17 17 17  4 4 0",
            "a choice holds for biases that lie as well");
+    is_str(in_child(print_by_name), "11 00 00 1000 110000000000000",
+           "rows by name refuse what is no linear's");
     is_str(in_child(print_not_a_number), "1", "relu keeps NaN");
     return done_testing();
 }
