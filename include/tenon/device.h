@@ -62,7 +62,8 @@ TN_API bool tn_device_is_bit_exact(const tn_device *device);
 TN_API tn_status tn_device_mask(tn_device *device, const char *names);
 /* Does the device do this by an extension of its plugin that is not masked:
  * "conv", "pool", "attention", "product" (<tenon/plugin.h> tells what they are)?
- * Else by primitives. */
+ * Else by primitives. NULL as device is the current one; false with
+ * TN_ERR_ARGUMENT for a name that is none. */
 TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 
 /* The folders looked through, then a line for each plugin (name, file, outcome,

@@ -30,7 +30,7 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
-static tn_status check_names(const char *names)
+static tn_status check_names(const char *function, const char *names)
 {
     for (const char *at = names; *at;) {
         size_t part = strcspn(at, ",");
@@ -39,12 +39,12 @@ static tn_status check_names(const char *names)
             found = found || (strlen(known[i].name) == part &&
                               memcmp(at, known[i].name, part) == 0);
         if (!found)
-            return tn__fail(TN_ERR_ARGUMENT, "device_mask: \"%.*s\" is no "
-                            "extension that could be masked; there are:"
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "%s: \"%.*s\" is no extension; there are:"
 #define LISTED(id, text) " " text
                             TN_EXTENSION_MAP(LISTED),
 #undef LISTED
-                            (int)part, at);
+                            function, (int)part, at);
         at += part + (at[part] == ',');
     }
     return TN_OK;
@@ -68,7 +68,8 @@ tn_status tn__extensions_open(tn_device *device)
 {
     const char *mask = tn__env("TENON_MASK");
     tn_status status =
-        mask && strcmp(mask, "all") != 0 ? check_names(mask) : TN_OK;
+        mask && strcmp(mask, "all") != 0 ? check_names("TENON_MASK", mask)
+                                         : TN_OK;
     if (!status)
         look_up(device, mask);
     return status;
@@ -76,10 +77,16 @@ tn_status tn__extensions_open(tn_device *device)
 
 bool tn_device_has_extension(const tn_device *device, const char *name)
 {
+    if (!device)
+        device = tn_device_current();
     for (int i = 0; device && name && i < KNOWN; i++)
         if (strcmp(known[i].name, name) == 0)
             return atomic_load((const _Atomic(const void *) *)(const void *)(
                        (const char *)device + known[i].table)) != NULL;
+    if (device && !name)
+        tn__fail(TN_ERR_ARGUMENT, "device_has_extension: name is NULL");
+    else if (device)
+        check_names("device_has_extension", *name ? name : "(none)");
     return false;
 }
 
@@ -90,7 +97,8 @@ tn_status tn_device_mask(tn_device *device, const char *names)
     if (!device)
         return tn_error_code();
     tn_status status =
-        names && strcmp(names, "all") != 0 ? check_names(names) : TN_OK;
+        names && strcmp(names, "all") != 0 ? check_names("device_mask", names)
+                                           : TN_OK;
     if (!status)
         look_up(device, names);
     return status;
