@@ -1,5 +1,6 @@
 /* pad.c: more elements before and after, by a number or by input's own. */
 #include <base/memory.h>
+#include <device/record.h>
 #include <ops/native.h>
 
 /* pad lists (before, after) for the last dimension, then the one before it. */
@@ -110,7 +111,8 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
  * or 0. So each element is moved once. (A dimension after the other, by indices,
  * moved all elements for each.) Lines are made whole, by the indices of the last
  * dimension: columns at their ends, written apart, would bring all lines to the
- * cache again. */
+ * cache again. A graph that is recorded has the parts: those indices come from
+ * the host, whose work no replay does. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR, MODES };
 static const char *const mode_names[MODES] = {"constant", "reflect",
@@ -295,7 +297,8 @@ tn_status tn__run_pad_edges(tn__call *call)
     if (out->numel == 0)
         return TN_OK;
     edges e = {mode, pad, x, out, copy_part, NULL};
-    bool by_index = pad->count > 0 && (pad->dim[0] || pad->dim[1]);
+    bool by_index = !tn__recording && pad->count > 0 &&
+                    (pad->dim[0] || pad->dim[1]);
     tn_scope *scope = tn_scope_open();
     if (scope && by_index)
         e.index = last_sources(&e);

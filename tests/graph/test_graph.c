@@ -228,6 +228,46 @@ static void test_primitives(void)
     tn_scope_close(scope);
 }
 
+/* ---- padding by input's own elements ------------------------------------ */
+
+typedef struct padding {
+    tn_tensor *x, *out[3]; /* out: kept */
+} padding;
+
+static tn_status pad_three_ways(void *context)
+{
+    static const char *const mode[] = {"reflect", "replicate", "circular"};
+    padding *p = context;
+    for (int i = 0; i < 3; i++) {
+        tn_drop(p->out[i]);
+        p->out[i] = tn_keep(tn_pad(p->x, tn_dims(2, 1, 1, 3),
+                                   .mode = mode[i]));
+    }
+    return tn_error() ? tn_error_code() : TN_OK;
+}
+
+static void test_padding(void)
+{
+    tn_scope *scope = tn_scope_open();
+    padding p = {.x = tn_zeros(tn_dims(2, 4, 5))};
+    tn_graph *graph = tn_graph_record(pad_three_ways, &p);
+    uint64_t replayed = 1, called = 1;
+    tn_copy_(p.x, tn_randn(tn_dims(2, 4, 5)));
+    if (graph)
+        tn_graph_replay(graph);
+    for (int i = 0; graph && i < 3; i++)
+        replayed = bits_of(p.out[i], replayed);
+    pad_three_ways(&p);
+    for (int i = 0; i < 3; i++)
+        called = bits_of(p.out[i], called);
+    ok(graph && replayed == called, "padding by input's own elements: %s",
+       tn_error() ? tn_error() : "replayed as it is called");
+    tn_error_clear();
+    for (int i = 0; i < 3; i++)
+        tn_drop(p.out[i]);
+    tn_scope_close(scope);
+}
+
 /* ---- what is refused ---------------------------------------------------- */
 
 static tn_status reads(void *context)
@@ -336,6 +376,7 @@ int main(void)
     test_training();
     test_memory();
     test_primitives();
+    test_padding();
     test_refusals();
     test_index();
     return done_testing();
