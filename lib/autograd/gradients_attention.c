@@ -75,6 +75,9 @@ TN__GRADIENT(attention_forward)
 {
     tn_tensor *in[4] = {NULL}, *made = tn__node_output(node, 0);
     tn_tensor *lse = tn__node_output(node, 1);
+    if (g[1] || !g[0])
+        return tn__fail(TN_ERR_UNSUPPORTED, "attention_forward: logsumexp has "
+                        "no gradient; take tn_logsumexp of the scores");
     /* or where the device does it no more (tn_device_mask) */
     bool again = tn__tensor_tracks(g[0]) ||
                  !atomic_load(&tn__node_device(node, QUERY)->attention);

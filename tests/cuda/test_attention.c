@@ -127,7 +127,7 @@ static void check_by_name(void)
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_zeros(tn_dims(1, 1, 1, 1, 2, 3)), *out[3];
     const tn_op *op = tn_op_find("attention_forward");
-    const tn_value value[] = {
+    tn_value value[] = {
         {TN_VALUE_TENSOR, 0, {.tensor = x}},
         {TN_VALUE_TENSOR, 0, {.tensor = x}},
         {TN_VALUE_TENSOR, 0, {.tensor = x}},
@@ -139,7 +139,14 @@ static void check_by_name(void)
         {TN_VALUE_INT, 0, {.i = 0}},
     };
     ok(op && tn_op_call(op, value, 9, out, 3) == TN_ERR_SHAPE,
-       "six dimensions are refused: %s", tn_error());
+       "six dimensions are refused");
+    tn_error_clear();
+    x = tn_requires_grad(tn_zeros(tn_dims(2, 3)));
+    for (int i = 0; i < 3; i++)
+        value[i].of.tensor = x;
+    ok(op && tn_op_call(op, value, 9, out, 3) == 2 &&
+           tn_backward(tn_sum(out[1])) == TN_ERR_UNSUPPORTED,
+       "and a gradient of the logsumexp");
     tn_error_clear();
     tn_scope_close(scope);
 }
