@@ -158,6 +158,25 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
     return true;
 }
 
+/* Columns: a line across them is left where it lies, and so is what is one
+ * value for each line: the gradient of layer_norm's weight spent a third of its
+ * time copying x and its cotangent, and writing out mean and root. */
+static bool load_lines(cpu_task *t, const cpu_op *op, const span *s,
+                       bool may_lend)
+{
+    const cpu_view *view = &s->view[op->index];
+    if (!may_lend || view->ndim != 2 || view->extent[1] != t->rows)
+        return false;
+    bool is_each = view->stride[0] == 1 && view->stride[1] == 0 &&
+                   (op->flags & CPU_SINGLE);
+    if (!is_each && view->stride[1] != 1)
+        return false;
+    t->step[op->out] = is_each ? TN_CPU_ONE_EACH : view->stride[0];
+    t->slot[op->out] =
+        view->base + s->at / t->rows * view->stride[0] * view->bytes;
+    return true;
+}
+
 /* A number of a channel, or of whatever else goes no further than this block. */
 static bool load_single(cpu_task *t, const cpu_op *op, const span *s,
                         bool may_lend)
@@ -221,8 +240,9 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
     /* Set for each load, wherever its values come to lie. */
-    t->step[op->out] =
-        op->flags & CPU_LENT ? t->count / t->rows : t->rows;
+    t->step[op->out] = op->flags & CPU_LENT && !t->columns
+                           ? t->count / t->rows
+                           : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
             return;
@@ -237,6 +257,9 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             return;
         if ((op->flags & CPU_LENT) && t->by_rows &&
             load_row(t, op, view, may_lend))
+            return;
+        if ((op->flags & CPU_LENT) && t->by_lines &&
+            load_lines(t, op, s, may_lend))
             return;
         if ((op->flags & CPU_SINGLE) && load_single(t, op, s, may_lend))
             return;
@@ -305,23 +328,39 @@ static unsigned singles(const cpu_task *t, const cpu_op *op)
     return bits;
 }
 
+/* Does one of its operands lie otherwise than as a block of columns? */
+static bool reads_lines(const cpu_task *t, const cpu_op *op)
+{
+    const uint32_t slot[3] = {op->a, op->b, op->c};
+    for (unsigned i = 0; op->lent && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[slot[i]] != t->rows)
+            return true;
+    return false;
+}
+
 /* Row by row, with operands that have one value for each, or one row, or one
- * value, for all. */
+ * value, for all; of columns line by line. */
 static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
 {
     const uint32_t wide[3] = {op->a, op->b, op->c};
     const char *in[3];
     size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
-    int64_t rows = t->by_rows ? t->rows : 1, length = t->count / rows;
-    unsigned row_bits = t->by_rows ? op->row : 0;
-    unsigned scalar = op->scalar | row_bits | single;
+    int64_t rows = t->by_rows    ? t->rows
+                   : t->by_lines ? t->count / t->rows
+                                 : 1;
+    int64_t length = t->count / rows;
+    unsigned row_bits = t->by_rows ? op->row : 0, each = row_bits;
+    for (unsigned i = 0; t->by_lines && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
+            each |= 1u << i;
+    unsigned scalar = op->scalar | each | single;
     /* No routine takes both, but those that take all. */
     bool is_both = (scalar & 3) == 3 && op->allowed != 7;
     for (unsigned i = 0; i < 3; i++) {
         bool row = row_bits >> i & 1;
         uint32_t slot = row ? op->narrow[i] : wide[i];
         in[i] = t->slot[slot];
-        int64_t step = row                  ? 1
+        int64_t step = each >> i & 1        ? 1
                        : scalar >> i & 1    ? 0
                        : op->lent >> i & 1 ? t->step[slot]
                                             : length;
@@ -487,7 +526,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         switch (op->code) {
         case CPU_RUN: {
             unsigned single = singles(t, op);
-            if (single || ((op->row | op->lent) && t->by_rows)) {
+            if (single || ((op->row | op->lent) && t->by_rows) ||
+                (t->by_lines && reads_lines(t, op))) {
                 run_by_rows(t, op, single);
                 break;
             }

@@ -269,7 +269,9 @@ char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n);
 
 typedef struct cpu_plan cpu_plan;
 
-#define TN_CPU_ONE_VALUE INT64_MIN /* a step, of a slot that has one alone */
+/* Steps, of a slot that has one value alone, or one for each line of columns. */
+#define TN_CPU_ONE_VALUE INT64_MIN
+#define TN_CPU_ONE_EACH (INT64_MIN + 1)
 
 /* What of an operation may be there already. */
 enum { CPU_KNOWN = 1 /* its values */, CPU_PLACED /* LOAD: its offsets */ };
@@ -302,8 +304,8 @@ typedef struct cpu_task {
     char **base; /* where a GROUP slot's values of the group begin: home, or
                     memory without gaps */
     int64_t *step; /* of a slot from a FOLDED load: from an element to the
-                      next of the same column; from a LENT one: from a row to
-                      the next, or TN_CPU_ONE_VALUE */
+                      next of the same column; from a LENT one: from a row (of
+                      columns a line) to the next, or TN_CPU_ONE_... */
     const cpu_view *view; /* of each operand, for elem parts */
     cpu_view *own_view;   /* the group's, for columns and tiles; else NULL */
     char *temporary;      /* 8 bytes for each element of a block */
@@ -314,6 +316,7 @@ typedef struct cpu_task {
     int64_t group_at, group_count; /* first point of the group, points */
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
+    bool by_lines; /* there are many columns: it may go line by line */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
     int64_t box_outer, box_count; /* for which it is (hoist.c) */
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element

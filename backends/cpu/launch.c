@@ -421,6 +421,7 @@ void tn__cpu_task_group(cpu_task *task, int64_t group)
         (plan->column_extent + plan->group_rows - 1) / plan->group_rows;
     int64_t column = group % tiles * plan->group_rows;
     task->rows = tn__cpu_min(plan->group_rows, plan->column_extent - column);
+    task->by_lines = task->rows >= LONG_ROW;
     task->first_row = group / tiles * plan->column_extent + column;
     task->group_at = 0;
     task->group_count = task->rows * plan->row_length;

@@ -422,6 +422,68 @@ static void test_broadcast(const char *isa, bool is_column)
        is_column ? "column" : "row");
 }
 
+/* Columns whose lines are taken where they lie: out = sum((x - m) * g * r) over
+ * the first dimension, with x's lines apart, g's without a gap, and a number m
+ * and r for each line, next to each other or not. */
+static void test_lines(const char *isa)
+{
+    static const int64_t widths[] = {63, 64, 65, 255, 257, 600, 1025};
+    static const int64_t heights[] = {1, 17, 300, 2100};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 5; k++)
+        operand(&b, TN_F32, k < 4 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
+    for (int k = 0; k < 4; k++)
+        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 4, 2, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 5, 3, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 6, NONE, 0, TN_REDUCE_SUM);
+    add(&b, TN_K_STORE, TN_F32, 7, NONE, 4, 0);
+    b.ins[7].level = b.ins[8].level = TN_LEVEL_ROW;
+    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
+          (const int[]){8, NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    enum { WIDTHS = sizeof widths / sizeof *widths, HEIGHTS = 4 };
+    bool same = true;
+    for (int i = 0; i < WIDTHS * HEIGHTS; i++) {
+        int64_t w = widths[i % WIDTHS], h = heights[i / WIDTHS];
+        int64_t extent[2] = {w, h}, apart[2] = {1, w + 5}, flat[2] = {1, w};
+        int64_t each[2] = {0, 1}, sparse[2] = {0, 2}, result[2] = {1, 0};
+        const int64_t count[5] = {h * (w + 5), h, h * w, 2 * h, w};
+        const int64_t *const stride[5] = {apart, each, flat, sparse, result};
+        tn_launch_operand at[5] = {{.buffer = NULL}};
+        void *memory[5], *got = NULL;
+        for (int k = 0; k < 5; k++) {
+            at[k].buffer = buffer_new((size_t)count[k] * sizeof(float),
+                                      &memory[k]);
+            at[k].stride = stride[k];
+            fill(memory[k], TN_F32, count[k]);
+        }
+        tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                            .row_ndim = 1, .extent = extent, .operand = at};
+        tn_fault fault = {.size = sizeof fault};
+        if (cpu->launch(queue, built, &launch) != TN_OK)
+            bail_out("%s", failure);
+        got = memory[4];
+        if (!(memory[4] = malloc((size_t)w * sizeof(float))))
+            bail_out("out of memory");
+        if (tn__interpret(&b.program, &launch, memory, &fault) != TN_OK)
+            bail_out("the interpreter failed");
+        if (!same_bits(TN_F32, got, memory[4], w)) {
+            note("%lld lines of %lld differ", (long long)h, (long long)w);
+            same = false;
+        }
+        free(memory[4]);
+        for (int k = 0; k < 5; k++)
+            buffer_drop(at[k].buffer);
+    }
+    cpu->program_free(device, built);
+    ok(same, "%s: columns of lines that lie apart, less one number each", isa);
+}
+
 /* across: the index lies transposed in memory, as if each of its columns were
  * a row: such launches go by tiles. */
 static void test_faults(bool across, bool twice)
@@ -568,6 +630,7 @@ int main(void)
         test_copies(isas[i]);
         test_broadcast(isas[i], false);
         test_broadcast(isas[i], true);
+        test_lines(isas[i]);
         test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
