@@ -230,10 +230,16 @@ tn_status tn__run_linear_gelu(tn__call *call)
 
 /* ---- gradients --------------------------------------------------------------------- */
 
-static tn_status refuse(const tn__call *call)
+static tn_status refuse(const tn__call *call, const tn_tensor *g,
+                        const char *other, const tn_tensor *x)
 {
-    return tn__fail(TN_ERR_SHAPE, "%s: shapes or dtypes that linear has not: "
-                    "call linear", call->op->name);
+    char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
+    return tn__fail(TN_ERR_SHAPE, "%s: g %s %s and %s %s %s have not the shapes "
+                    "or dtypes that linear has: call linear", call->op->name,
+                    tn_dtype_name(g->dtype),
+                    tn__shape_text(first, g->ndim, g->shape), other,
+                    tn_dtype_name(x->dtype),
+                    tn__shape_text(second, x->ndim, x->shape));
 }
 
 /* Is x in memory as the result of rows times (..., last)? */
@@ -269,7 +275,7 @@ tn_status tn__run_linear_back(tn__call *call)
     if (g->ndim < 1 || w->ndim != 2 || g->dtype != w->dtype ||
         g->shape[g->ndim - 1] != w->shape[0] ||
         !is_result(kept, g, w->shape[1]) || !is_aux(aux, kept, words))
-        return refuse(call);
+        return refuse(call, g, "weight", w);
     const char *name = tn__op_outer("linear");
     tn_product_args args = {.size = sizeof args,
                             .epilogue = words | TN_PRODUCT_BACK,
@@ -307,7 +313,7 @@ tn_status tn__run_linear_weight(tn__call *call)
     const char *name = tn__op_outer("linear");
     if (x->ndim < 1 || g->ndim != x->ndim || g->dtype != x->dtype ||
         !tn__shape_equal(x->ndim - 1, g->shape, x->ndim - 1, x->shape))
-        return refuse(call);
+        return refuse(call, g, "input", x);
     const int64_t shape[] = {g->shape[g->ndim - 1], x->shape[x->ndim - 1]};
     tn_product_args args = {.size = sizeof args, .epilogue = TN_PRODUCT_SUMS,
                             .m = shape[0], .n = shape[1], .alpha = 1};
