@@ -109,6 +109,14 @@ static tn_tensor *sum_so_far(struct job *job, const tn__port *port)
     return slot ? slot->g[port->index] : NULL;
 }
 
+/* offered: a bit for each of a node's first ports, as many as it can name. */
+#define OFFERED_PORTS 32
+
+static bool was_offered(uint32_t offered, int port)
+{
+    return port < OFFERED_PORTS && offered >> port & 1;
+}
+
 /* Puts into out, for a gradient that adds to it, what has come to the inputs of
  * the node so far and may be written: a weight that many calls use would have as
  * many gradients stored and read again. Tells for which. */
@@ -116,7 +124,7 @@ static uint32_t offer_sums(struct job *job, const tn__node *node,
                            tn_tensor **out)
 {
     uint32_t offered = 0;
-    for (int p = 0; p < node->port_count; p++) {
+    for (int p = 0; p < node->port_count && p < OFFERED_PORTS; p++) {
         const tn__port *port = &node->port[p];
         tn_tensor *sum = sum_so_far(job, port);
         if (!sum || !is_ours(sum) || sum->dtype != port->dtype ||
@@ -136,7 +144,7 @@ static tn_status deliver(struct job *job, const tn__node *node,
     tn_status status = TN_OK;
     for (int p = 0; p < node->port_count && status >= 0; p++) {
         const tn__port *port = &node->port[p];
-        if (!(offered >> p & 1) || out[p] != sum_so_far(job, port))
+        if (!was_offered(offered, p) || out[p] != sum_so_far(job, port))
             status = hand_on(job, port, port->index, out[p]);
     }
     if (status >= 0 && TN__UNLIKELY(out[node->port_count] != NULL))
