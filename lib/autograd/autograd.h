@@ -77,6 +77,9 @@ tn_tensor *tn__node_output(const tn__node *node, int out);
 tn_dims_list tn__node_shape(const tn__node *node, int port);
 int tn__node_ndim(const tn__node *node, int port);
 int64_t tn__node_size(const tn__node *node, int port, int dim);
+/* Is it a transposed matrix, as weights of layers are? A gradient that lies so
+ * too arrives at the matrix itself as that lies. */
+bool tn__node_turned(const tn__node *node, int port);
 tn_dtype tn__node_dtype(const tn__node *node, int port);
 tn_device *tn__node_device(const tn__node *node, int port);
 int tn__node_port_count(const tn__node *node);

@@ -6,6 +6,11 @@
 /* d(A B) = dA B + A dB, so the cotangents are G B^T and A^T G; of s A B, those
  * times s. */
 
+static tn_tensor *matrix_transpose(tn_tensor *x)
+{
+    return tn_transpose(x, -1, -2);
+}
+
 /* scale a b, added to sum unless that is NULL */
 static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                           tn_tensor *sum)
@@ -25,9 +30,14 @@ static tn_tensor *product(tn_tensor *a, tn_tensor *b, double scale,
                                     3);
 }
 
-static tn_tensor *matrix_transpose(tn_tensor *x)
+/* The same for a port: where that is a transpose, so is the result. */
+static tn_tensor *product_for(const tn__node *node, int port, tn_tensor *a,
+                              tn_tensor *b, double scale, tn_tensor *sum)
 {
-    return tn_transpose(x, -1, -2);
+    return a && b && !sum && tn__node_turned(node, port)
+               ? matrix_transpose(product(matrix_transpose(b),
+                                          matrix_transpose(a), scale, NULL))
+               : product(a, b, scale, sum);
 }
 
 /* x with 1-d operands as matrices: a row on the left, a column on the right. */
@@ -48,12 +58,12 @@ static tn_tensor *whole_cotangent(const tn__node *node, tn_tensor *g)
 
 /* The product A^T G for a B that is one matrix for the whole batch: the batch
  * becomes rows of one product, instead of many products and a sum. */
-static tn_tensor *shared_right(tn_tensor *a, tn_tensor *g, double scale,
-                               tn_tensor *sum)
+static tn_tensor *shared_right(const tn__node *node, tn_tensor *a, tn_tensor *g,
+                               double scale, tn_tensor *sum)
 {
     a = tn_reshape(a, tn_dims(-1, a->shape[a->ndim - 1]));
     g = tn_reshape(g, tn_dims(-1, g->shape[g->ndim - 1]));
-    return product(matrix_transpose(a), g, scale, sum);
+    return product_for(node, 1, matrix_transpose(a), g, scale, sum);
 }
 
 /* Has whole more matrices than the port? Then the walk sums them to it, and
@@ -90,8 +100,8 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
         out[0] = is_summed(node, 0, whole)
                      ? product(tn__widened(whole),
                                matrix_transpose(tn__widened(b)), scale, NULL)
-                     : product(whole, matrix_transpose(b), scale,
-                               sum_of_products(sum[0], whole));
+                     : product_for(node, 0, whole, matrix_transpose(b), scale,
+                                   sum_of_products(sum[0], whole));
         if (!out[0])
             return tn_error_code();
     }
@@ -102,14 +112,14 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
         if (tn__node_ndim(node, 1) <= 2 && a->ndim > 2 && whole->numel &&
             a->numel)
             out[1] = shared_right(
-                a, whole, scale,
+                node, a, whole, scale,
                 tn__node_ndim(node, 1) == 2 ? sum[1] : NULL);
         else
             out[1] = is_summed(node, 1, whole)
                          ? product(matrix_transpose(tn__widened(a)),
                                    tn__widened(whole), scale, NULL)
-                         : product(matrix_transpose(a), whole, scale,
-                                   sum_of_products(sum[1], whole));
+                         : product_for(node, 1, matrix_transpose(a), whole,
+                                       scale, sum_of_products(sum[1], whole));
         if (tn__node_ndim(node, 1) == 1) /* the column again */
             out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
         if (!out[1])

@@ -214,6 +214,9 @@ static void describe(tn__port *port, const tn_tensor *x, char **at)
         return;
     port->ndim = (int8_t)x->ndim;
     port->dtype = x->dtype;
+    port->turned = !x->contiguous && x->ndim >= 2 &&
+                   x->stride[x->ndim - 2] == 1 &&
+                   x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
     port->device = x->storage->device;
     size_t bytes = x->ndim * sizeof(int64_t);
     port->shape = memcpy(carve(at, bytes), x->shape, bytes);
@@ -455,6 +458,11 @@ int tn__node_ndim(const tn__node *node, int port)
 int64_t tn__node_size(const tn__node *node, int port, int dim)
 {
     return node->port[port].shape[dim];
+}
+
+bool tn__node_turned(const tn__node *node, int port)
+{
+    return node->port[port].turned;
 }
 
 tn_dtype tn__node_dtype(const tn__node *node, int port)

@@ -88,6 +88,7 @@ typedef struct tn__port {
     int8_t output;     /* of a value that a program's forward saved: which
                           output it was, -1: none */
     uint8_t dtype;
+    bool turned;          /* its last two sizes lie as a transpose's do */
     const int64_t *shape; /* in the node's block */
     tn_device *device;
     tn__held saved;
