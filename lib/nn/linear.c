@@ -34,8 +34,7 @@ bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input)
 {
     return input && module->type == &linear_class && !module->tree->hook &&
-           !module->tree->recompute &&
-           tn_device_has_extension(tn_tensor_device(input), "product");
+           !module->tree->recompute;
 }
 
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,

@@ -37,8 +37,8 @@ tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
  * that may be done elsewhere: it has no hooks and is not recomputed
  * (activation.c). */
 const char *tn__nn_activation_of(const tn_module *module);
-/* Would the device of input do what this layer does, and such an activation, in
- * one pass (linear.c)? Then how, as the layer's forward. */
+/* May this layer and such an activation behind it be one operator (linear.c): is
+ * it a Linear whose own output nobody asked to see? Then that, as its forward. */
 bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input);
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,

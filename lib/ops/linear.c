@@ -65,6 +65,24 @@ static tn_tensor *activated(tn_tensor *x, uint32_t words)
                                       : x;
 }
 
+/* The bias and the activation are one program after the product, but for half
+ * types, whose product is rounded with its bias, and for gelu by tanh. */
+static tn_tensor *by_operators(tn_tensor *x, tn_tensor *w, tn_tensor *b,
+                               uint32_t words)
+{
+    int row = words == TN_PRODUCT_RELU   ? TN__OP_ID_ADD_RELU
+              : words == TN_PRODUCT_GELU ? TN__OP_ID_ADD_GELU
+                                         : -1;
+    bool together = row >= 0 && b && b->dtype == x->dtype && !is_half(b);
+    tn_tensor *z = plain(x, w, together ? NULL : b);
+    if (!z || !words)
+        return z;
+    const tn_value value[] = {tn__value_tensor(z), tn__value_tensor(b)};
+    tn_tensor *y = together ? tn__row(row, value, 2) : activated(z, words);
+    tn_drop(z);
+    return y;
+}
+
 /* ---- by the device ---------------------------------------------------------------- */
 
 static tn_strided matrix(const tn_tensor *x, int64_t down, int64_t across)
@@ -348,12 +366,8 @@ tn_status tn__run_linear_weight(tn__call *call)
 static tn_tensor *linear(tn_tensor *x, tn_tensor *w, tn_tensor *b,
                          uint32_t words)
 {
-    if (!fits_product(x, w, b)) {
-        tn_tensor *z = plain(x, w, b), *y = activated(z, words);
-        if (words)
-            tn_drop(z);
-        return y;
-    }
+    if (!fits_product(x, w, b))
+        return by_operators(x, w, b, words);
     const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(w),
                               b ? tn__value_tensor(b)
                                 : (tn_value){.kind = TN_VALUE_NONE},
