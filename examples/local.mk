@@ -34,5 +34,5 @@ examples_mnist_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/test_examples.sh
 
 # A plugin built outside this tree: tests/test_install.sh does.
-EXTRA_DIST += examples/plugin/README.md examples/plugin/new.sh \
+EXTRA_DIST += examples/README.md examples/plugin/README.md examples/plugin/new.sh \
 	examples/plugin/configure.ac examples/plugin/Makefile.am

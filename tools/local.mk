@@ -2,7 +2,7 @@
 bin_PROGRAMS += tools/tenon
 tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h
 tools_tenon_LDADD = libtenon.la $(JANSSON_LIBS)
-EXTRA_DIST += tools/README.md
+EXTRA_DIST += tools/README.md tools/check/README.md
 dist_check_SCRIPTS += tests/tools/test_tenon.sh
 
 # The conformance kit. Random programs and the primitives are the tests' too.

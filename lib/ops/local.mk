@@ -34,7 +34,7 @@ libtenon_la_SOURCES += \
 	lib/ops/image.c lib/ops/sample.c lib/ops/pairs.c \
 	lib/ops/rank.c lib/ops/calculus.c lib/ops/find.c lib/ops/search.c \
 	lib/ops/put.c lib/ops/gamma.c
-EXTRA_DIST += lib/ops/README.md
+EXTRA_DIST += lib/ops/README.md lib/ops/table/README.md
 
 # The operator table as C: one run of awk makes four files. table.c stands for
 # them all; the others only follow it, and make it anew where they are missing.
