@@ -65,7 +65,8 @@ extern const tn__saves tn__saves_table[];
  * not; a list has one for each of its tensors. So for leading tensors a port's
  * number is that of the argument. */
 
-/* Is the gradient of this port asked for? */
+/* Is the gradient of this port asked for: does its tensor require one, and, in a
+ * walk for some inputs alone (tn_grad), does the way to one of them lead there? */
 bool tn__node_wants(const tn__node *node, int port);
 /* A saved value: lent. NULL with TN_ERR_STATE recorded if the graph was freed
  * by an earlier backward or the value changed in place since. While the walk

@@ -187,7 +187,10 @@ static tn_status run(struct job *job, tn__slot *slot)
         uint32_t offered = node->plan->adds && !job->create
                                ? offer_sums(job, node, out)
                                : 0;
+        const tn__node_set *before = tn__walk_asked;
+        tn__walk_asked = job->input_count ? &job->needed : NULL;
         status = tn__node_run(node, slot->g, out);
+        tn__walk_asked = before;
         if (status >= 0)
             status = tn__anomaly_check(node, slot->g, out);
         if (status >= 0)

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "node.h"
+#include "walk.h"
 
 static tn__pool pools[] = {
     {"node 256", 256, 0},   {"node 384", 384, 0},   {"node 512", 512, 0},
@@ -397,7 +397,9 @@ void tn__grad_meta_release(tn__grad_meta *meta)
 
 bool tn__node_wants(const tn__node *node, int port)
 {
-    return port < node->port_count && node->port[port].node;
+    return port < node->port_count && node->port[port].node &&
+           (!tn__walk_asked ||
+            tn__node_set_has(tn__walk_asked, node->port[port].node));
 }
 
 /* A saved value as a tensor that the gradient may compute with. */

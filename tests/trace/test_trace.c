@@ -166,6 +166,21 @@ static void test_training(void)
     json_decref(all);
 }
 
+static void test_asked(void)
+{
+    tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(8, 16)));
+    tn_tensor *b = tn_requires_grad(tn_ones(tn_dims(16, 4)));
+    tn_tensor *loss = tn_sum(tn_matmul(tn_exp(a), b)), *g;
+    tn_trace_start(path);
+    is_int(tn_grad(loss, &b, 1, &g), TN_OK, "a gradient for one of two inputs");
+    tn_trace_stop();
+    json_t *all = events();
+    is_int(count_of(all, "op", "matmul"), 1, "is one product");
+    is_int(count_of(all, "backward", "exp"), 0,
+           "and nothing is done for the other");
+    json_decref(all);
+}
+
 static void *work(void *unused)
 {
     (void)unused;
@@ -297,6 +312,7 @@ int main(void)
     test_mistakes();
     test_operators();
     test_training();
+    test_asked();
     test_threads();
     test_ranges();
     test_names();
