@@ -143,10 +143,12 @@ part_programs() {
         "$(program tests/device/test_primitives)"
 }
 
-# The core's own products have the reference's bits; a library's do not.
+# The core's own products have the reference's bits; a library's do not, nor has
+# attention.
 part_bits() {
     [ -d $samples ] || left_out "no $samples" || return
-    TENON_CUDA_MATMUL=own "$(program tests/golden/bits)" cuda $samples
+    TENON_CUDA_MATMUL=own TENON_MASK=attention \
+        "$(program tests/golden/bits)" cuda $samples
 }
 
 part_golden() {

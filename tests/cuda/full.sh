@@ -22,8 +22,7 @@ fi
 
 # whole NAME COMMAND...: what it says is in the log, too
 whole() {
-    succeeds "$@"
-    grep -v '^ok ' "$scratch/output" | note
+    ! succeeds "$@" || grep -v '^ok ' "$scratch/output" | note
 }
 
 for seed in '' ${TENON_SIM_SEEDS:-1 2 3}; do
@@ -34,9 +33,14 @@ for seed in '' ${TENON_SIM_SEEDS:-1 2 3}; do
         tests/device/test_random_programs
     whole "primitives are right$chance" tests/device/test_primitives
     whole "every sample of every operator has the reference's bits$chance" \
-        env TENON_CUDA_MATMUL=own tests/golden/bits cuda tests/golden/samples
+        env TENON_CUDA_MATMUL=own TENON_MASK=attention \
+        tests/golden/bits cuda tests/golden/samples
     whole "products by cuBLASLt are right$chance" tests/cuda/test_products
     whole "training has the cpu's losses$chance" tests/cuda/test_devices
+    for arch in 75 80; do
+        whole "attention is right for sm_$arch$chance" \
+            env TENON_SIM_ARCH=$arch tests/cuda/test_attention
+    done
 done
 unset TENON_SIM_SEED
 
