@@ -109,6 +109,15 @@ done
 succeeds "the kit's attention, by tensor cores" env TENON_SIM_ARCH=80 \
     tools/tenon-plugin-check --only attention --timeout 600 tenon-1/tn_cuda.so
 
+# What ./quickstart runs, its first epoch: 45 steps. (What stops reading ends it
+# at the second.)
+first_epoch() {
+    examples/digits "$top_srcdir/data/digits.csv.gz" 2>&1 | sed -n '2 {p; q}' |
+        sed 's/ *(.*//' # the time
+}
+is_str "$(first_epoch)" "$(TENON_DEVICE=cpu first_epoch)" \
+    "the digits network learns with the cpu's loss"
+
 # Steps that are recorded and replayed, as CUDA graphs.
 succeeds "replayed steps have the bits of those that are run" tests/graph/test_graph
 note <"$scratch/output"
