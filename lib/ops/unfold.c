@@ -56,62 +56,104 @@ tn_status tn__run_unfold(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_WINDOWS, value, 5));
 }
 
-/* Element p of the dimension lies in window q at place k where p = q step + k
- * dilation: a row over k. */
-tn_status tn__run_windows_backward(tn__call *call)
+/* windows_backward along one dimension. */
+typedef struct sum_back {
+    tn_tensor *g, *out;
+    int dim;
+    int64_t step, dilation;
+    const char *name;
+} sum_back;
+
+/* Places [from, end) of the dimension, each a row over k of its windows. */
+static tn_status sum_places(const sum_back *s, tn__formula *formula,
+                            int64_t from, int64_t end, bool indexed)
 {
-    static tn__formula sum = TN__FORMULA(
+    const tn_dtype dtype[] = {s->g->dtype, 0};
+    const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
+    if (!kernel)
+        return tn_error_code();
+    const int ndim = s->out->ndim, dim = s->dim;
+    tn__space space = {.outer_ndim = ndim, .row_ndim = 1};
+    for (int d = 0; d < ndim; d++)
+        space.extent[d] = d == dim ? end - from : s->out->shape[d];
+    space.extent[ndim] = s->g->shape[ndim];
+    tn__operand *in = tn__space_add_bare(&space, s->g);
+    for (int d = 0; d <= ndim; d++)
+        in->stride[d] = s->g->stride[d];
+    if (indexed) {
+        in->stride[dim] = 0;
+        in->index_stride[0] = s->g->stride[dim];
+        in->index_extent[0] = s->g->shape[dim];
+        tn__operand *at = tn__space_add_bare(&space, NULL);
+        at->offset = from;
+        at->stride[dim] = 1;
+        at->stride[ndim] = -s->dilation;
+    } else {
+        in->offset = from * in->stride[dim];
+        in->stride[ndim] -= s->dilation * in->stride[dim];
+    }
+    tn__operand *to = tn__space_add_bare(&space, s->out);
+    to->offset = from * s->out->stride[dim];
+    for (int d = 0; d < ndim; d++)
+        to->stride[d] = s->out->stride[d];
+    const tn_number step = {.i = s->step};
+    return tn__kernel_launch(s->out->storage->device, kernel, &space,
+                             s->step != 1 ? &step : NULL, s->name);
+}
+
+/* Element p of the dimension lies in window q at place k where p = q step + k
+ * dilation. Where the step is 1, most lie in a window at every place: those
+ * are rows of g as it lies. */
+static tn_status sum_windows(const sum_back *s)
+{
+    static tn__formula steps = TN__FORMULA(
         "windows_backward(g, at: offset; step: i64) ="
         "let q = div(at, step);"
         "like(rsum(where((at >= 0) & (rem(at, step) == 0), g[q; 0], 0)), g)");
-    static tn__formula each = TN__FORMULA( /* a step of 1 */
+    static tn__formula each = TN__FORMULA(
         "windows_backward(g, at: offset) = like(rsum(g[at; 0]), g)");
+    static tn__formula whole =
+        TN__FORMULA("windows_backward(g) = like(rsum(g), g)");
+    int64_t length = s->out->shape[s->dim], windows = s->g->shape[s->dim];
+    int64_t size = s->g->shape[s->out->ndim];
+    int64_t first = size > 0 ? s->dilation * (size - 1) : 0;
+    if (s->step != 1)
+        return sum_places(s, &steps, 0, length, true);
+    if (first >= windows)
+        return sum_places(s, &each, 0, length, true);
+    tn_status status = first > 0 ? sum_places(s, &each, 0, first, true) : TN_OK;
+    if (status >= 0)
+        status = sum_places(s, &whole, first, windows, false);
+    return status < 0 || windows == length
+               ? status
+               : sum_places(s, &each, windows, length, true);
+}
+
+tn_status tn__run_windows_backward(tn__call *call)
+{
     tn_tensor *g = tn__call_tensor(call, TN__ARG_WINDOWS_BACKWARD_INPUT);
     int64_t length = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_LENGTH);
-    const char *name = tn__op_outer("unfold");
+    sum_back s = {
+        .g = g, .name = tn__op_outer("unfold"),
+        .step = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP),
+        .dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION)};
     if (g->ndim < 2 || length < 0 || g->shape[g->ndim - 1] > INT32_MAX)
         return tn__fail(TN_ERR_SHAPE, "%s: windows with %d dimensions, length "
-                        "%lld", name, g->ndim, (long long)length);
+                        "%lld", s.name, g->ndim, (long long)length);
     int ndim = g->ndim - 1;
-    int dim = tn__call_dim(call, TN__ARG_WINDOWS_BACKWARD_DIMENSION, ndim);
-    if (dim < 0)
+    s.dim = tn__call_dim(call, TN__ARG_WINDOWS_BACKWARD_DIMENSION, ndim);
+    if (s.dim < 0)
         return TN_ERR_ARGUMENT;
     int64_t shape[TN_MAX_NDIM];
     for (int d = 0; d < ndim; d++)
-        shape[d] = d == dim ? length : g->shape[d];
-    const tn_dtype dtype[] = {g->dtype, 0};
-    tn_number step = {.i = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP)};
-    bool steps = step.i != 1;
-    const tn__kernel *kernel =
-        tn__formula_kernel(steps ? &sum : &each, dtype);
-    tn_tensor *out = kernel ? tn__tensor_new(g->storage->device, g->dtype, ndim,
-                                             shape, name)
-                            : NULL;
-    if (!out)
+        shape[d] = d == s.dim ? length : g->shape[d];
+    s.out = tn__tensor_new(g->storage->device, g->dtype, ndim, shape, s.name);
+    if (!s.out)
         return tn_error_code();
-    call->out[call->out_count++] = out;
-    int64_t dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION);
-    tn_status status = check_windows(name, out, dim, g->shape[ndim], step.i,
-                                     dilation);
-    if (status < 0)
-        return status;
-    tn__space space = {.outer_ndim = ndim, .row_ndim = 1};
-    for (int d = 0; d < ndim; d++)
-        space.extent[d] = shape[d];
-    space.extent[ndim] = g->shape[ndim];
-    tn__operand *from = tn__space_add_bare(&space, g);
-    for (int d = 0; d <= ndim; d++)
-        from->stride[d] = d == dim ? 0 : g->stride[d];
-    from->index_stride[0] = g->stride[dim];
-    from->index_extent[0] = g->shape[dim];
-    tn__operand *at = tn__space_add_bare(&space, NULL);
-    at->stride[dim] = 1;
-    at->stride[ndim] = -dilation;
-    tn__operand *to = tn__space_add_bare(&space, out);
-    for (int d = 0; d < ndim; d++)
-        to->stride[d] = out->stride[d];
-    return tn__kernel_launch(out->storage->device, kernel, &space,
-                             steps ? &step : NULL, name);
+    call->out[call->out_count++] = s.out;
+    tn_status status = check_windows(s.name, s.out, s.dim, g->shape[ndim],
+                                     s.step, s.dilation);
+    return status < 0 ? status : sum_windows(&s);
 }
 
 /* ---- columns ---------------------------------------------------------------- */
