@@ -33,6 +33,18 @@ def one(operator, count, recorded=False):
     return ready
 
 
+def chain(count):
+    a, b = torch.rand(16, requires_grad=True), torch.rand(16)
+
+    def run():
+        y = a
+        for _ in range(count // 2):
+            y = y * b + b
+        a.grad = None
+        y.sum().backward()
+    return run
+
+
 def start():
     text = "import torch; a = torch.ones(1); assert (a + a).item() == 2"
     return lambda: subprocess.run([sys.executable, "-c", text], check=True)
@@ -131,6 +143,7 @@ WORK = {
     "dispatch.matmul": one(torch.matmul, 2),
     "dispatch.relu": one(torch.relu, 1),
     "dispatch.sum": one(torch.sum, 1),
+    "dispatch.chain": chain,
     "dispatch.start": start,
     "bandwidth.add": binary(torch.add),
     "bandwidth.mul": binary(torch.mul),

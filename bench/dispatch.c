@@ -39,6 +39,22 @@ static void sum(bench_state *s)
     tn_sum(s->a);
 }
 
+/* size[0] operators on 16 elements, forward and backward. */
+static void open_chain(bench_state *s)
+{
+    s->a = tn_requires_grad(tn_rand(tn_dims(16)));
+    s->b = tn_rand(tn_dims(16));
+}
+
+static void chain(bench_state *s)
+{
+    tn_tensor *y = s->a;
+    for (int64_t i = 0; i < s->size[0]; i += 2)
+        y = tn_add(tn_mul(y, s->b), s->b);
+    tn_tensor_set_grad(s->a, NULL);
+    tn_backward(tn_sum(y));
+}
+
 static void open_nothing(bench_state *s)
 {
     (void)s;
@@ -73,6 +89,7 @@ static const bench_work work[] = {
     ONE("matmul", open_one, matmul),
     ONE("relu", open_one, relu),
     ONE("sum", open_one, sum),
+    {"chain", {100}, open_chain, chain, BENCH_NO_BOUND, 0, 0},
     {"start", {0}, open_nothing, start, BENCH_NO_BOUND, 0, 0},
     {.name = NULL},
 };
