@@ -12,6 +12,7 @@ check_primitive_sources = \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
 	tools/check/attention.c tools/check/attention.h \
+	tools/check/lapack.c tools/check/lapack.h \
 	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
@@ -34,6 +35,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
 	tools/check/attention.c tools/check/attention.h \
+	tools/check/lapack.c tools/check/lapack.h \
 	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

@@ -61,8 +61,8 @@ TN_API bool tn_device_is_bit_exact(const tn_device *device);
  * comparisons and tests. TN_ERR_ARGUMENT for a name that is none. */
 TN_API tn_status tn_device_mask(tn_device *device, const char *names);
 /* Does the device do this by an extension of its plugin that is not masked:
- * "conv", "pool", "attention", "product" (<tenon/plugin.h> tells what they are)?
- * Else by primitives. NULL as device is the current one; false with
+ * "conv", "pool", "attention", "product", "lapack" (<tenon/plugin.h> tells what
+ * they are)? Else by primitives. NULL as device is the current one; false with
  * TN_ERR_ARGUMENT for a name that is none. */
 TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 
@@ -109,7 +109,8 @@ TN_API int64_t tn_programs_compiled(void);
 TN_API tn_status tn_set_cache_folder(const char *path);
 
 /* Operators that ran on the host because the table says so (`host` rows: matrix
- * factorisations, through LAPACK on a copy of their inputs). */
+ * factorisations, through LAPACK on a copy of their inputs), where the device
+ * has none of its own (the extension "lapack"). */
 TN_API int64_t tn_host_runs(void);
 /* Whether they may. TENON_HOST_OPS=error refuses them; this call wins. Cannot
  * fail. */

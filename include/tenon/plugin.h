@@ -628,7 +628,7 @@ typedef struct tn_plugin {
 /* All there are: as an identifier, and the name. Version 1 of each. */
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
-    X(attention, "attention") X(product, "product")
+    X(attention, "attention") X(product, "product") X(lapack, "lapack")
 
 /* "conv", version 1: the cross-correlation of images with filters,
  *
@@ -813,6 +813,66 @@ typedef struct tn_product_extension {
     uint32_t size, reserved;
     tn_status (*run)(tn_queue *queue, const tn_product_args *args);
 } tn_product_extension;
+
+/* "lapack", version 1: factorisations of each of `batch` matrices, in the place
+ * of what was there. Matrices lie as LAPACK has them, by columns: strides are
+ * (from matrix to matrix, from column to column, 1). a is m x n unless it is
+ * said otherwise; all but pivots and info have one dtype, F32 or F64.
+ *
+ *   CHOLESKY  a (n x n), of which the lower triangle is read (UPPER: the upper
+ *             one), becomes L with L L^T = a (UPPER: U, U^T U); the rest of it
+ *             is what was there
+ *   LU        a = P L U: L, without its diagonal of ones, and U; pivots, I32,
+ *             from 1: with which row each was exchanged in turn, min(m, n) of
+ *             them
+ *   SOLVE     a (n x n) and pivots from LU: b (n x sides) becomes X with a X =
+ *             b (TURNED: a^T X = b)
+ *   TRIANGLE  a (n x n), of which the lower triangle is read (UPPER: the upper
+ *             one; UNIT: with ones on its diagonal, which is not read): b
+ *             (sides x n) becomes X with X a = b (TURNED: X a^T = b)
+ *   QR        R stands in the upper triangle of a, below it is the device's
+ *             own; b (m x sides; 0, or from min(m, n) to m) is written: the
+ *             first columns of Q
+ *   EIGH      a (n x n), of which the lower triangle is read (UPPER: the upper
+ *             one): values (n), rising; VECTORS: a becomes the eigenvectors,
+ *             else it is lost
+ *   SVD       m >= n; values (n), falling, and, with VECTORS, b (m x sides, n
+ *             or m) the first columns of U and c (n x n) V^T; a is lost
+ *
+ * info, one I32 for each matrix, is written by all but SOLVE and TRIANGLE: 0,
+ * or what LAPACK's says: which leading minor is not positive, which pivot is 0,
+ * how much does not converge. No size is 0, but sides of QR. */
+enum {
+    TN_LAPACK_CHOLESKY,
+    TN_LAPACK_LU,
+    TN_LAPACK_SOLVE,
+    TN_LAPACK_TRIANGLE,
+    TN_LAPACK_QR,
+    TN_LAPACK_EIGH,
+    TN_LAPACK_SVD
+};
+enum {
+    TN_LAPACK_UPPER = 1,
+    TN_LAPACK_UNIT = 2,
+    TN_LAPACK_TURNED = 4,
+    TN_LAPACK_VECTORS = 8
+};
+typedef struct tn_lapack_args {
+    uint32_t size, kind; /* TN_LAPACK_... */
+    uint32_t flags, reserved;
+    int64_t batch, m, n, sides;
+    tn_strided a, b, c;
+    tn_strided values, pivots; /* (batch, n), (batch, min(m, n)) */
+    tn_strided info;           /* (batch) */
+    uint64_t tag;
+} tn_lapack_args;
+
+typedef struct tn_lapack_extension {
+    uint32_t size, reserved;
+    /* TN_OK: run does all of this, on each queue of the device. */
+    tn_status (*fits)(tn_plugin_device *device);
+    tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
+} tn_lapack_extension;
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 

@@ -31,6 +31,7 @@ struct tn_device {
     _Atomic(const void *) product; /* tn_product_extension */
     _Atomic(const void *) graph_replay; /* tn_graph_replay_extension */
     _Atomic(const void *) attention; /* tn_attention_extension */
+    _Atomic(const void *) lapack; /* tn_lapack_extension */
 };
 
 /* Most devices that can be open at once; tn_device.id is below it. */
@@ -108,6 +109,11 @@ tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
 /* Whether that would run: it does then, but for failures. */
 bool tn__device_attention_fits(tn_device *device,
                                const tn_attention_args *attention);
+
+/* Likewise of the extension "lapack". */
+tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
+                            const char *what);
+bool tn__device_lapack_fits(tn_device *device, const char *what);
 
 /* A copy on the device, once more; and what the device recorded itself. */
 tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,

@@ -465,6 +465,39 @@ tn_status tn__device_product(tn_device *device, tn_product_args *product,
                     status);
 }
 
+bool tn__device_lapack_fits(tn_device *device, const char *what)
+{
+    const tn_lapack_extension *extension =
+        atomic_load_explicit(&device->lapack, memory_order_acquire);
+    if (!extension)
+        return false;
+    bool was_pending = tn__error_pending();
+    tn_status status = extension->fits(device->handle);
+    if (status)
+        tn__extension_declined(device, what, was_pending);
+    return !status;
+}
+
+tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
+                            const char *what)
+{
+    const tn_lapack_extension *extension =
+        atomic_load_explicit(&device->lapack, memory_order_acquire);
+    if (!extension)
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "%s: %s has not the extension lapack, or no more",
+                        what, device->name);
+    bool was_pending = tn__error_pending();
+    lapack->tag = enter(device, what);
+    tn_status status = extension->run(device->queue, lapack);
+    if (tn__timeline_is_live())
+        tn__tally_lapack(device, lapack);
+    status = finish(device, what, status, was_pending, NULL);
+    status = leave_after(device, what, status);
+    return recorded(device, TN__PIECE_LAPACK, lapack, sizeof *lapack, what,
+                    status);
+}
+
 tn_status tn_synchronize(tn_device *device)
 {
     if (!device)

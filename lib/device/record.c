@@ -33,6 +33,7 @@ struct tn__piece {
         tn_pool_args pool;
         tn_attention_args attention;
         tn_product_args product;
+        tn_lapack_args lapack;
         tn_copy_args copy;
     } args;
 };
@@ -252,7 +253,7 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
     case TN__PIECE_PRODUCT:
         return product ? product->run(device->queue, &p.args.product)
                        : TN_ERR_UNSUPPORTED;
-    default: /* conv and pool: they have no place in a recording */
+    default: /* conv, pool, lapack: they have no place in a recording */
         return TN_ERR_UNSUPPORTED;
     }
 }
@@ -260,7 +261,7 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
 static bool can_be_handed(const tn__piece *piece)
 {
     return !piece->draw && piece->kind != TN__PIECE_CONV &&
-           piece->kind != TN__PIECE_POOL;
+           piece->kind != TN__PIECE_POOL && piece->kind != TN__PIECE_LAPACK;
 }
 
 /* The device records the pieces up to end; false: it does not. */
@@ -414,6 +415,8 @@ static tn_status piece_run(const tn__record *record, tn__piece *piece)
     case TN__PIECE_PRODUCT:
         status = tn__device_product(device, &piece->args.product, piece->what);
         break;
+    case TN__PIECE_LAPACK:
+        return tn__device_lapack(device, &piece->args.lapack, piece->what);
     default:
         return tn__device_copy_again(device, &piece->args.copy, piece->what);
     }

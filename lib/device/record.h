@@ -67,6 +67,7 @@ enum {
     TN__PIECE_POOL,
     TN__PIECE_ATTENTION,
     TN__PIECE_PRODUCT,
+    TN__PIECE_LAPACK,
     TN__PIECE_COPY
 };
 /* args of so many bytes, which hold no pointer but to buffers. */

@@ -216,3 +216,14 @@ void tn__tally_attention(tn_device *device, const tn_attention_args *args)
                        bytes_of(args->q.dtype) + 4 * q,
                        (back ? 5 : 2) * pairs * size);
 }
+
+/* Operations hang on the method; matrices are read and written. */
+void tn__tally_lapack(tn_device *device, const tn_lapack_args *args)
+{
+    double m = (double)args->m, n = (double)args->n;
+    double each = m * n + (double)args->sides * (m > n ? m : n);
+    tn__timeline_count(device,
+                       2 * (double)args->batch * each *
+                           bytes_of(args->a.dtype),
+                       0);
+}

@@ -17,5 +17,6 @@ void tn__tally_copy(tn_device *device, const tn_copy_args *args);
 void tn__tally_conv(tn_device *device, const tn_conv_args *args);
 void tn__tally_pool(tn_device *device, const tn_pool_args *args);
 void tn__tally_attention(tn_device *device, const tn_attention_args *args);
+void tn__tally_lapack(tn_device *device, const tn_lapack_args *args);
 
 #endif

@@ -9,6 +9,7 @@
 #include <base/platform.h>
 #include <base/timeline.h>
 #include <math.h>
+#include <ops/lapack.h>
 #include <ops/mistakes.h>
 #include <ops/table.h>
 #include <stdio.h>
@@ -246,11 +247,8 @@ static void set_apart(tn__call *call)
 static tn_status run_native(tn__call *call)
 {
     native_depth++;
-    tn_status status =
-        call->op->host ? tn__host_run_begin(tn__op_outer(call->op->name))
-                       : TN_OK;
-    if (status >= 0)
-        status = call->op->run(call);
+    tn_status status = call->op->host ? tn__run_host_row(call)
+                                      : call->op->run(call);
     native_depth--;
     if (native_depth == 0 && status >= 0)
         set_apart(call);

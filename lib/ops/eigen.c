@@ -196,12 +196,10 @@ static tn_status svd(tn__call *call, bool vectors, bool full)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_SVD_A);
     tn__job j;
     tn__staged s = {0}, u = {0}, vt = {0};
-    char text[TN__SHAPE_TEXT];
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_SVD_A, TN__STAGE);
     int m = j.a.rows, n = j.a.columns, k = tn__staged_least(&j.a);
     if (status >= 0 && !is_finite(&j.a))
-        status = tn__fail(TN_ERR_ARGUMENT, "%s: A %s holds NaN or infinities",
-                          j.name, tn__shape_text(text, x->ndim, x->shape));
+        status = tn__lapack_refuse_nan(j.name, x);
     if (status >= 0)
         status = tn__stage_new(&s, &j.a, k, 1);
     if (status >= 0)

@@ -85,8 +85,6 @@ tn_status tn__job_refuse(const tn__job *j, const char *why)
 {
     for (int64_t k = 0; k < j->a.batch; k++)
         if (j->info[k] > 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: matrix %lld of the batch %s "
-                            "(LAPACK's info is %d)", j->name, (long long)k,
-                            why, j->info[k]);
+            return tn__lapack_refuse(j->name, k, why, j->info[k]);
     return TN_OK;
 }

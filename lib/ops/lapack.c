@@ -60,6 +60,20 @@ int tn__lapack_room(const void *work, bool single)
     return room < 1 ? 1 : room >= INT_MAX ? INT_MAX : (int)room;
 }
 
+tn_status tn__lapack_refuse(const char *name, int64_t k, const char *why,
+                            int info)
+{
+    return tn__fail(TN_ERR_ARGUMENT, "%s: matrix %lld of the batch %s "
+                    "(LAPACK's info is %d)", name, (long long)k, why, info);
+}
+
+tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
+{
+    char text[TN__SHAPE_TEXT];
+    return tn__fail(TN_ERR_ARGUMENT, "%s: A %s holds NaN or infinities", name,
+                    tn__shape_text(text, x->ndim, x->shape));
+}
+
 /* ---- matrices ----------------------------------------------------------------- */
 
 /* The tensor's memory as the host sees it; load: with what is in it, else

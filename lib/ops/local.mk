@@ -22,7 +22,7 @@ libtenon_la_SOURCES += \
 	lib/ops/window.c lib/ops/window.h lib/ops/columns.c lib/ops/conv.c \
 	lib/ops/pool.c lib/ops/pool_back.c \
 	lib/ops/lapack.c lib/ops/lapack.h lib/ops/lapack.def lib/ops/job.c lib/ops/job.h lib/ops/factor.c \
-	lib/ops/eigen.c \
+	lib/ops/eigen.c lib/ops/lapack_device.c \
 	lib/ops/eliminate.c lib/ops/eliminate.inc lib/ops/reflect.c \
 	lib/ops/systems.c lib/ops/spectra.c lib/ops/matrix_norms.c \
 	lib/ops/taps.c lib/ops/taps.h lib/ops/pool_nd.c \

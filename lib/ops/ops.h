@@ -53,7 +53,7 @@ struct tn_op {
     uint8_t sort;       /* TN__OP_KERNEL ... */
     bool inplace;       /* its first argument is written (name ends in _) */
     bool view;          /* outputs share the input's storage */
-    bool host;          /* runs on the host, counted */
+    bool host;          /* a routine of LAPACK: lapack_device.c */
     bool differentiable;
     bool nonempty;      /* refuses rows without elements */
     bool floating;      /* integer and bool inputs are refused */

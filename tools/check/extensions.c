@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "lapack.h"
 #include "operand.h"
 #include "windows.h"
 
@@ -519,6 +520,14 @@ static int case_attention(const void *table, int64_t *wrong)
         *wrong += all[o] ? operand_receive(all[o]) : 0;
     in.view.dtype = dtype; /* for what is said */
     return leaves;
+}
+
+/* ---- lapack ------------------------------------------------------------- */
+
+static int case_lapack(const void *table, int64_t *wrong)
+{
+    in.view.dtype = TN_F32; /* for what is said */
+    return declined(lapack_case(table, wrong), "lapack");
 }
 
 /* ---- a case ------------------------------------------------------------- */
