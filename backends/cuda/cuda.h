@@ -52,6 +52,9 @@ struct tn_plugin_device {
     bool own_products, lt_wanted, tf32;
     _Atomic bool lt_failed; /* it was looked for in vain */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
+    /* Factorisations: owned, NULL until needed, used under build_lock. */
+    struct cusolverDnContext *solver;
+    struct cublasContext *blas;
     char arch[48];    /* "--gpu-architecture=sm_90" */
     int driver_version; /* 13000: 13.0 */
     pthread_mutex_t build_lock; /* each kernel is built once */
@@ -117,8 +120,14 @@ const char *tn__cuda_product_note(void);
 void tn__cuda_product_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
 
-/* The queue has a list of faults; its scratch memory has so many bytes
- * (launch.c). */
+/* ---- factorisations (factor.c) ------------------------------------------ */
+
+extern const tn_lapack_extension tn__cuda_lapack;
+void tn__cuda_factor_close(tn_plugin_device *device);
+
+/* ---- what launches need (launch.c) --------------------------------------- */
+
+/* The queue has a list of faults; its scratch memory has so many bytes. */
 tn_cu_result tn__cuda_faults(tn_queue *queue);
 tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
 

@@ -190,6 +190,7 @@ void tn__cuda_device_close(tn_plugin_device *device)
 {
     tn__cuda_enter(device);
     tn__cuda_product_close(device);
+    tn__cuda_factor_close(device);
     tn__cuda_kernels_release(device);
     tn__cu.context_set(NULL);
     tn__cu.context_release(device->listed->device);

@@ -1,5 +1,6 @@
-/* driver.c: libcuda.so.1, NVRTC and cuBLASLt, and names for what the driver
- * returns. Options `nvrtc` and `cublaslt` name the files of the latter two. */
+/* driver.c: libcuda.so.1, NVRTC, cuBLASLt and cuSOLVER, and names for what the
+ * driver returns. Options `nvrtc`, `cublaslt` and `cusolver` name the files of
+ * the latter three. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,10 +8,12 @@
 
 #include "cublaslt.h"
 #include "cuda.h"
+#include "cusolver.h"
 
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
 tn_lt tn__lt;
+tn_solver tn__solver;
 
 /* A function by its symbol. POSIX promises what ISO C does not: an object
  * pointer holds it. */
@@ -166,4 +169,48 @@ const char *tn__cuda_lt_open(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, lt_open);
     return no_lt[0] ? no_lt : NULL;
+}
+
+static char no_solver[512];
+
+/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
+static void solver_open(void)
+{
+    static const char *const files[] = {"libcusolver.so.12",
+                                        "libcusolver.so.11", "libcusolver.so"};
+    void *library = toolkit_library("cusolver", files, COUNT(files));
+    if (!library) {
+        char said[256];
+        why_dlopen(said, sizeof said, "libcusolver");
+        snprintf(no_solver, sizeof no_solver,
+                 "cuSOLVER is not found; install NVIDIA's libcusolver, or name "
+                 "the file: TENON_CUDA_CUSOLVER=FILE (%s)",
+                 said);
+        return;
+    }
+#define FIND(field, symbol, parameters)                                       \
+    if (!find(library, #symbol, &tn__solver.field)) {                         \
+        snprintf(no_solver, sizeof no_solver,                                 \
+                 "cuSOLVER has no " #symbol ": it is older than CUDA 11");    \
+        return;                                                               \
+    }
+    TN_SOLVER_MAP(FIND)
+#undef FIND
+#define FIND(field, before, behind, parameters)                               \
+    if (!find(library, #before "D" #behind, &tn__solver.field[0]) ||          \
+        !find(library, #before "S" #behind, &tn__solver.field[1])) {          \
+        snprintf(no_solver, sizeof no_solver,                                 \
+                 "cuSOLVER has no " #before "D" #behind                       \
+                 ": it is older than CUDA 11");                               \
+        return;                                                               \
+    }
+    TN_SOLVER_TYPED_MAP(FIND)
+#undef FIND
+}
+
+const char *tn__cuda_solver_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, solver_open);
+    return no_solver[0] ? no_solver : NULL;
 }

@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am. The driver,
-# NVRTC and cuBLASLt are opened at run time and declared in driver.h and
-# cublaslt.h: nothing of CUDA is needed here.
+# NVRTC, cuBLASLt and cuSOLVER are opened at run time and declared in driver.h,
+# cublaslt.h and cusolver.h: nothing of CUDA is needed here.
 
 EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA
@@ -16,7 +16,8 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/compile.c \
 	backends/cuda/launch.c \
 	backends/cuda/graph.c \
-	backends/cuda/product.c backends/cuda/cublaslt.h
+	backends/cuda/product.c backends/cuda/cublaslt.h \
+	backends/cuda/factor.c backends/cuda/cusolver.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_cuda_la_LIBADD = $(TN_LIBS)

@@ -1,10 +1,12 @@
 /* Compiled where a CUDA toolkit is: the plugin's own declarations of the
- * driver, of NVRTC and of cuBLASLt say what the toolkit's headers say. */
+ * driver, of NVRTC, cuBLASLt and cuSOLVER say what the toolkit's headers say. */
 #include <cublasLt.h>
 #include <cuda.h>
+#include <cusolverDn.h>
 #include <nvrtc.h>
 
 #include "../../backends/cuda/cublaslt.h"
+#include "../../backends/cuda/cusolver.h"
 #include "../../backends/cuda/driver.h"
 
 #define SAME(ours, theirs) _Static_assert((ours) == (int)(theirs), #theirs)
@@ -130,3 +132,50 @@ _Static_assert(offsetof(tn_lt_found, state) ==
 #define DECLARED(field, symbol, parameters)                                   \
     _Static_assert(sizeof(&symbol) == sizeof(tn__lt.field), #symbol);
 TN_LT_MAP(DECLARED)
+#undef DECLARED
+
+/* ---- cuSOLVER, and its cuBLAS -------------------------------------------- */
+
+SAME(TN_SOLVER_ALLOC_FAILED, CUSOLVER_STATUS_ALLOC_FAILED);
+SAME(TN_BLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
+SAME(TN_SOLVER_LOWER, CUBLAS_FILL_MODE_LOWER);
+SAME(TN_SOLVER_UPPER, CUBLAS_FILL_MODE_UPPER);
+SAME(TN_SOLVER_PLAIN, CUBLAS_OP_N);
+SAME(TN_SOLVER_TURNED, CUBLAS_OP_T);
+SAME(TN_SOLVER_LEFT, CUBLAS_SIDE_LEFT);
+SAME(TN_SOLVER_RIGHT, CUBLAS_SIDE_RIGHT);
+SAME(TN_SOLVER_ANY_DIAGONAL, CUBLAS_DIAG_NON_UNIT);
+SAME(TN_SOLVER_UNIT, CUBLAS_DIAG_UNIT);
+SAME(TN_SOLVER_VALUES, CUSOLVER_EIG_MODE_NOVECTOR);
+SAME(TN_SOLVER_VECTORS, CUSOLVER_EIG_MODE_VECTOR);
+_Static_assert(sizeof(cusolverStatus_t) == sizeof(int), "an int");
+
+/* Calls with arguments of our types: pointers to numbers are void there, so
+ * theirs take them, and a parameter more or less is an error. */
+#define CALLED(symbol, ...)                                                   \
+    _Static_assert(sizeof(symbol(__VA_ARGS__)) == sizeof(int), #symbol)
+static void *p;
+static int i;
+#define BOTH(before, behind, ...)                                              \
+    CALLED(before##D##behind, __VA_ARGS__);                                   \
+    CALLED(before##S##behind, __VA_ARGS__)
+CALLED(cusolverDnCreate, p);
+CALLED(cusolverDnDestroy, p);
+CALLED(cusolverDnSetStream, p, p);
+CALLED(cublasCreate_v2, p);
+CALLED(cublasDestroy_v2, p);
+CALLED(cublasSetStream_v2, p, p);
+BOTH(cusolverDn, potrf_bufferSize, p, i, i, p, i, p);
+BOTH(cusolverDn, potrf, p, i, i, p, i, p, i, p);
+BOTH(cusolverDn, getrf_bufferSize, p, i, i, p, i, p);
+BOTH(cusolverDn, getrf, p, i, i, p, i, p, p, p);
+BOTH(cusolverDn, getrs, p, i, i, i, p, i, p, p, i, p);
+BOTH(cusolverDn, geqrf_bufferSize, p, i, i, p, i, p);
+BOTH(cusolverDn, geqrf, p, i, i, p, i, p, p, i, p);
+BOTH(cusolverDn, orgqr_bufferSize, p, i, i, i, p, i, p, p);
+BOTH(cusolverDn, orgqr, p, i, i, i, p, i, p, p, i, p);
+BOTH(cusolverDn, syevd_bufferSize, p, i, i, i, p, i, p, p);
+BOTH(cusolverDn, syevd, p, i, i, i, p, i, p, p, i, p);
+BOTH(cusolverDn, gesvd_bufferSize, p, i, i, p);
+BOTH(cusolverDn, gesvd, p, i, i, i, i, p, i, p, p, i, p, i, p, i, p, p);
+BOTH(cublas, trsm_v2, p, i, i, i, i, i, i, p, p, i, p, i);

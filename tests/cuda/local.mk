@@ -26,6 +26,10 @@ check_PROGRAMS += tests/cuda/test_linear
 tests_cuda_test_linear_SOURCES = tests/cuda/test_linear.c \
 	tests/cuda/on_sim.h tests/plugins/folder.h
 tests_cuda_test_linear_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_lapack
+tests_cuda_test_lapack_SOURCES = tests/cuda/test_lapack.c \
+	tests/cuda/on_sim.h tests/plugins/folder.h
+tests_cuda_test_lapack_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_failures
 tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
 	tests/cuda/on_sim.h tests/plugins/folder.h

@@ -99,6 +99,14 @@ succeeds "samples of products, layers and convolutions pass" \
     tests/golden/run $files
 note <"$scratch/output"
 
+files=
+for name in cholesky_ex eigh inv lu_factor pinv qr solve solve_triangular svd
+do
+    files="$files tests/golden/samples/ops/linalg.$name.safetensors"
+done
+succeeds "samples of factorisations pass" tests/golden/run $files
+note <"$scratch/output"
+
 # Half types by tensor cores; above, without them.
 for seed in "" 1; do
     succeeds "attention by tensor cores${seed:+ (order $seed)}" \

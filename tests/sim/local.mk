@@ -24,13 +24,22 @@ cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/cublaslt.c
 cublaslt_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cublaslt_sim_la_LIBADD = $(TN_LIBS)
 
-check_DATA += tests/sim/driver/libcuda.so.1 tests/sim/driver/libcublasLt.so.13
+check_LTLIBRARIES += cusolver_sim.la
+cusolver_sim_la_SOURCES = tests/sim/sim.h tests/sim/cusolver.c
+cusolver_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+cusolver_sim_la_LIBADD = $(TN_LIBS)
+
+check_DATA += tests/sim/driver/libcuda.so.1 \
+	tests/sim/driver/libcublasLt.so.13 tests/sim/driver/libcusolver.so.12
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
 tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cublaslt_sim.so" $@
+tests/sim/driver/libcusolver.so.12: cusolver_sim.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
+	  $(LN_S) "$(abs_top_builddir)/.libs/cusolver_sim.so" $@
 endif
 
 clean-local: clean-sim

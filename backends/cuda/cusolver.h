@@ -1,0 +1,96 @@
+/* cusolver.h: cuSOLVER's dense part, opened at the first factorisation
+ * (driver.c), and, of the cuBLAS that it links, what solves by triangles. Types
+ * and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and later;
+ * tests/cuda/declarations.c holds them against a toolkit's own headers.
+ * Enumerations are ints there. */
+#ifndef TN_CUDA_CUSOLVER_H
+#define TN_CUDA_CUSOLVER_H
+
+#include "driver.h"
+
+typedef int tn_solver_status; /* cusolverStatus_t, cublasStatus_t; 0: success */
+typedef struct cusolverDnContext *tn_solver_handle;
+typedef struct cublasContext *tn_blas_handle;
+
+/* CUSOLVER_STATUS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED */
+enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
+
+/* cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cublasDiagType_t,
+ * cusolverEigMode_t */
+enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1 };
+enum { TN_SOLVER_PLAIN = 0, TN_SOLVER_TURNED = 1 };
+enum { TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1 };
+enum { TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1 };
+enum { TN_SOLVER_VALUES = 0, TN_SOLVER_VECTORS = 1 };
+
+/* name of the field, symbol, parameters */
+#define TN_SOLVER_MAP(X)                                                      \
+    X(create, cusolverDnCreate, (tn_solver_handle *handle))                   \
+    X(destroy, cusolverDnDestroy, (tn_solver_handle handle))                  \
+    X(stream_set, cusolverDnSetStream,                                        \
+      (tn_solver_handle handle, tn_cu_stream stream))                         \
+    X(blas_create, cublasCreate_v2, (tn_blas_handle *handle))                 \
+    X(blas_destroy, cublasDestroy_v2, (tn_blas_handle handle))                \
+    X(blas_stream_set, cublasSetStream_v2,                                    \
+      (tn_blas_handle handle, tn_cu_stream stream))
+
+/* name of the field, how the symbol begins and goes on behind the letter of its
+ * type (D, S), parameters. Rooms are elements of that type. */
+#define TN_SOLVER_TYPED_MAP(X)                                                \
+    X(potrf_room, cusolverDn, potrf_bufferSize,                               \
+      (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
+       int *room))                                                            \
+    X(potrf, cusolverDn, potrf,                                               \
+      (tn_solver_handle handle, int triangle, int n, void *a, int lda,        \
+       void *work, int room, int *info))                                      \
+    X(getrf_room, cusolverDn, getrf_bufferSize,                               \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, int *room))   \
+    X(getrf, cusolverDn, getrf,                                               \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, void *work,   \
+       int *pivots, int *info))                                               \
+    X(getrs, cusolverDn, getrs,                                               \
+      (tn_solver_handle handle, int turn, int n, int sides, const void *a,    \
+       int lda, const int *pivots, void *b, int ldb, int *info))              \
+    X(geqrf_room, cusolverDn, geqrf_bufferSize,                               \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, int *room))   \
+    X(geqrf, cusolverDn, geqrf,                                               \
+      (tn_solver_handle handle, int m, int n, void *a, int lda, void *tau,    \
+       void *work, int room, int *info))                                      \
+    X(orgqr_room, cusolverDn, orgqr_bufferSize,                               \
+      (tn_solver_handle handle, int m, int n, int k, const void *a, int lda,  \
+       const void *tau, int *room))                                           \
+    X(orgqr, cusolverDn, orgqr,                                               \
+      (tn_solver_handle handle, int m, int n, int k, void *a, int lda,        \
+       const void *tau, void *work, int room, int *info))                     \
+    X(syevd_room, cusolverDn, syevd_bufferSize,                               \
+      (tn_solver_handle handle, int vectors, int triangle, int n,             \
+       const void *a, int lda, const void *values, int *room))                \
+    X(syevd, cusolverDn, syevd,                                               \
+      (tn_solver_handle handle, int vectors, int triangle, int n, void *a,    \
+       int lda, void *values, void *work, int room, int *info))               \
+    X(gesvd_room, cusolverDn, gesvd_bufferSize,                               \
+      (tn_solver_handle handle, int m, int n, int *room))                     \
+    X(gesvd, cusolverDn, gesvd,                                               \
+      (tn_solver_handle handle, signed char u_job, signed char vt_job, int m, \
+       int n, void *a, int lda, void *values, void *u, int ldu, void *vt,     \
+       int ldvt, void *work, int room, void *beside, int *info))              \
+    X(trsm, cublas, trsm_v2,                                                  \
+      (tn_blas_handle handle, int side, int triangle, int turn, int diagonal, \
+       int m, int n, const void *alpha, const void *a, int lda, void *b,      \
+       int ldb))
+
+typedef struct tn_solver {
+#define TN_SOLVER_FIELD(field, symbol, parameters)                            \
+    tn_solver_status(*field) parameters;
+    TN_SOLVER_MAP(TN_SOLVER_FIELD)
+#define TN_SOLVER_TYPED_FIELD(field, before, behind, parameters)              \
+    tn_solver_status(*field[2]) parameters; /* of F64, of F32 */
+    TN_SOLVER_TYPED_MAP(TN_SOLVER_TYPED_FIELD)
+} tn_solver;
+
+extern tn_solver tn__solver;
+
+/* NULL once tn__solver is filled, else why that cannot be. */
+const char *tn__cuda_solver_open(void);
+
+#endif

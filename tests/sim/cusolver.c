@@ -1,0 +1,220 @@
+/* cusolver.c: a libcusolver.so.12 for the simulated driver: what backends/cuda
+ * calls of it, done by OpenBLAS's LAPACK when the stream runs, in the workspace
+ * that was given for it. Memory is checked as a kernel's is. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../backends/cuda/cusolver.h"
+#include "sim.h"
+
+#define DECLARE(field, symbol, parameters)                                    \
+    EXPORT tn_solver_status symbol parameters;
+TN_SOLVER_MAP(DECLARE)
+#undef DECLARE
+#define DECLARE(field, before, behind, parameters)                            \
+    EXPORT tn_solver_status before##D##behind parameters;                     \
+    EXPORT tn_solver_status before##S##behind parameters;
+TN_SOLVER_TYPED_MAP(DECLARE)
+#undef DECLARE
+
+struct cusolverDnContext {
+    tn_cu_stream stream;
+};
+struct cublasContext {
+    tn_cu_stream stream;
+};
+
+/* ---- a routine, when its stream runs ------------------------------------ */
+
+/* What it is given, by address: a letter, a number, or the device's memory. */
+typedef struct value {
+    char letter;
+    int64_t number; /* an int is its lower half */
+    const void *at;
+    size_t count; /* of numbers; 0: no memory */
+    int how, bytes; /* SIM_READ ...; 0: those of the type at hand */
+} value;
+
+/* `count` values are LAPACK's; the others are memory that it uses, too. */
+typedef struct task {
+    char name[8];
+    int single, count;
+    value v[16];
+} task;
+
+static void *routine(const task *t)
+{
+    char name[16];
+    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    snprintf(name, sizeof name, "%c%s_", t->single ? 's' : 'd', t->name);
+    return blas ? dlsym(blas, name) : NULL;
+}
+
+static void call(const void *found, int count, void **p)
+{
+#define P5 p[0], p[1], p[2], p[3], p[4]
+#define V5 void *, void *, void *, void *, void *
+    union {
+        const void *found;
+        void (*f5)(V5);
+        void (*f6)(V5, void *);
+        void (*f8)(V5, void *, void *, void *);
+        void (*f9)(V5, void *, void *, void *, void *);
+        void (*f11)(V5, V5, void *);
+        void (*f14)(V5, V5, void *, void *, void *, void *);
+    } u = {found};
+    switch (count) {
+    case 5: u.f5(P5); break;
+    case 6: u.f6(P5, p[5]); break;
+    case 8: u.f8(P5, p[5], p[6], p[7]); break;
+    case 9: u.f9(P5, p[5], p[6], p[7], p[8]); break;
+    case 11: u.f11(P5, p[5], p[6], p[7], p[8], p[9], p[10]); break;
+    default:
+        u.f14(P5, p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]);
+    }
+}
+
+static void *(*reach)(const sim_actor *actor, int how, const char *what,
+                      tn_cu_pointer at, size_t bytes, tn_cu_result *error);
+static tn_cu_result (*sim_give_call)(tn_cu_stream stream, sim_function *call,
+                                     const void *context, size_t bytes);
+
+static tn_cu_result go(void *context, const sim_actor *actor)
+{
+    task *t = context;
+    void *p[16];
+    tn_cu_result error = 0;
+    for (int i = 0; i < 16 && !error; i++) {
+        value *v = &t->v[i];
+        int bytes = v->bytes ? v->bytes : t->single ? 4 : 8;
+        p[i] = v->count    ? reach(actor, v->how, "cuSOLVER's operand",
+                                   (uintptr_t)v->at,
+                                   v->count * (size_t)bytes, &error)
+               : v->letter ? (void *)&v->letter
+                           : &v->number;
+    }
+    if (!error)
+        call(routine(t), t->count, p);
+    return error;
+}
+
+static tn_solver_status give(tn_cu_stream stream, task t)
+{
+    if (!routine(&t))
+        return 7; /* INTERNAL_ERROR; EXECUTION_FAILED */
+    return sim_give_call(stream, go, &t, sizeof t) ? 6 : 0;
+}
+
+/* ---- the library --------------------------------------------------------- */
+
+static void *make(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *a = driver ? dlsym(driver, "sim_call") : NULL;
+    void *b = driver ? dlsym(driver, "sim_reach") : NULL;
+    memcpy(&sim_give_call, &a, sizeof a);
+    memcpy(&reach, &b, sizeof b);
+    return a && b ? calloc(1, sizeof(struct cusolverDnContext)) : NULL;
+}
+
+#define HANDLE(type, create, destroy, set)                                    \
+    tn_solver_status create(type *h) { return (*h = make()) ? 0 : 1; }        \
+    tn_solver_status destroy(type h) { return free(h), 0; }                   \
+    tn_solver_status set(type h, tn_cu_stream s) { return h->stream = s, 0; }
+HANDLE(tn_solver_handle, cusolverDnCreate, cusolverDnDestroy,
+       cusolverDnSetStream)
+HANDLE(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2, cublasSetStream_v2)
+
+/* Both types' functions. */
+#define TYPED(before, behind, parameters, ...)                                \
+    tn_solver_status before##D##behind parameters                             \
+    { enum { single }; __VA_ARGS__ }                                          \
+    tn_solver_status before##S##behind parameters                             \
+    { enum { single = 1 }; __VA_ARGS__ }
+#define S tn_solver_handle h
+#define ROOM(elements) (void)h, (void)single, *room = (elements); return 0;
+#define ROOM_OF_TWO(name, elements)                                           \
+    TYPED(cusolverDn, name##_bufferSize,                                      \
+          (S, int m, int n, void *a, int ld, int *room),                      \
+          (void)m, (void)n, (void)a, (void)ld; ROOM(elements))
+ROOM_OF_TWO(potrf, n)
+ROOM_OF_TWO(getrf, m)
+ROOM_OF_TWO(geqrf, 32 * n)
+TYPED(cusolverDn, orgqr_bufferSize, (S, int m, int n, int k, const void *a,
+                                     int ld, const void *tau, int *room),
+      (void)m, (void)k, (void)a, (void)ld, (void)tau; ROOM(32 * n))
+#define SYEVD(n) (1 + 6 * (n) + 2 * (n) * (n)) /* and 3 + 5 n whole numbers */
+TYPED(cusolverDn, syevd_bufferSize, (S, int v, int u, int n, const void *a,
+                                     int ld, const void *w, int *room),
+      (void)v, (void)u, (void)a, (void)ld, (void)w; ROOM(SYEVD(n) + 3 + 5 * n))
+TYPED(cusolverDn, gesvd_bufferSize, (S, int m, int n, int *room),
+      ROOM(5 * (m + n)))
+
+#define LETTER(c) {c, 0, NULL, 0, 0, 0}
+#define UPLO(u) LETTER(u == TN_SOLVER_UPPER ? 'U' : 'L')
+#define NUMBER(n) {0, n, NULL, 0, 0, 0}
+#define LIST(x, n, how) {0, 0, x, (size_t)(n), how, 0}
+#define INTS(x, n, how) {0, 0, x, (size_t)(n), how, 4}
+#define MATRIX(x, m, n, ld, how)                                              \
+    LIST(x, (m) && (n) ? ((n) - 1) * (ld) + (m) : 0, how)
+#define INFO INTS(info, 1, SIM_WRITE)
+#define WORK LIST(work, room, SIM_WRITE)
+#define CALL(name, count, ...)                                                \
+    return give(h->stream, (task){name, single, count, {__VA_ARGS__}});
+TYPED(cusolverDn, potrf, (S, int u, int n, void *a, int ld, void *work,
+                          int room, int *info),
+      CALL("potrf", 5, UPLO(u), NUMBER(n), MATRIX(a, n, n, ld, SIM_READ),
+           NUMBER(ld), INFO, MATRIX(a, n, n, ld, SIM_WRITE), WORK))
+TYPED(cusolverDn, getrf, (S, int m, int n, void *a, int ld, void *work,
+                          int *pivots, int *info),
+      CALL("getrf", 6, NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
+           NUMBER(ld), INTS(pivots, m < n ? m : n, SIM_WRITE), INFO,
+           MATRIX(a, m, n, ld, SIM_WRITE), LIST(work, m, SIM_WRITE)))
+TYPED(cusolverDn, getrs, (S, int turn, int n, int sides, const void *a, int ld,
+                          const int *pivots, void *b, int ldb, int *info),
+      CALL("getrs", 9, LETTER(turn ? 'T' : 'N'), NUMBER(n), NUMBER(sides),
+           MATRIX(a, n, n, ld, SIM_READ), NUMBER(ld),
+           INTS(pivots, n, SIM_READ), MATRIX(b, n, sides, ldb, SIM_READ),
+           NUMBER(ldb), INFO, MATRIX(b, n, sides, ldb, SIM_WRITE)))
+TYPED(cusolverDn, geqrf, (S, int m, int n, void *a, int ld, void *tau,
+                          void *work, int room, int *info),
+      CALL("geqrf", 8, NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
+           NUMBER(ld), LIST(tau, m < n ? m : n, SIM_WRITE), WORK, NUMBER(room),
+           INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
+TYPED(cusolverDn, orgqr, (S, int m, int n, int k, void *a, int ld,
+                          const void *tau, void *work, int room, int *info),
+      CALL("orgqr", 9, NUMBER(m), NUMBER(n), NUMBER(k),
+           MATRIX(a, m, k, ld, SIM_READ), NUMBER(ld), LIST(tau, k, SIM_READ),
+           WORK, NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
+TYPED(cusolverDn, syevd, (S, int v, int u, int n, void *a, int ld, void *w,
+                          void *work, int room, int *info),
+      char *ints = (char *)work + SYEVD(n) * (single ? 4 : 8);
+      CALL("syevd", 11, LETTER(v ? 'V' : 'N'), UPLO(u), NUMBER(n),
+           MATRIX(a, n, n, ld, SIM_READ), NUMBER(ld), LIST(w, n, SIM_WRITE),
+           WORK, NUMBER(room - 3 - 5 * n), INTS(ints, 3 + 5 * n, SIM_WRITE),
+           NUMBER(3 + 5 * n), INFO, MATRIX(a, n, n, ld, SIM_WRITE)))
+TYPED(cusolverDn, gesvd, (S, signed char jobu, signed char jobvt, int m, int n,
+                          void *a, int ld, void *s, void *u, int ldu,
+                          void *vt, int ldvt, void *work, int room, void *rest,
+                          int *info),
+      const int columns = jobu == 'A' ? m : jobu == 'S' ? n : 0;
+      const int all = columns ? n : 0;
+      if (m < n || jobu != jobvt || !rest) return 3; /* INVALID_VALUE */
+      CALL("gesvd", 14, LETTER((char)jobu), LETTER((char)jobvt), NUMBER(m),
+           NUMBER(n), MATRIX(a, m, n, ld, SIM_READ), NUMBER(ld),
+           LIST(s, n, SIM_WRITE), MATRIX(u, m, columns, ldu, SIM_WRITE),
+           NUMBER(ldu), MATRIX(vt, n, all, ldvt, SIM_WRITE), NUMBER(ldvt), WORK,
+           NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
+TYPED(cublas, trsm_v2, (tn_blas_handle h, int side, int u, int turn, int unit,
+                        int m, int n, const void *alpha, const void *a, int ld,
+                        void *b, int ldb),
+      const int64_t one = single ? 0x3f800000 : 0x3ff0000000000000;
+      const int k = side ? n : m;
+      (void)alpha;
+      CALL("trsm", 11, LETTER(side ? 'R' : 'L'), UPLO(u),
+           LETTER(turn ? 'T' : 'N'), LETTER(unit ? 'U' : 'N'), NUMBER(m),
+           NUMBER(n), NUMBER(one), MATRIX(a, k, k, ld, SIM_READ), NUMBER(ld),
+           MATRIX(b, m, n, ldb, SIM_READ), NUMBER(ldb),
+           MATRIX(b, m, n, ldb, SIM_WRITE)))
