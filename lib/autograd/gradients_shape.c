@@ -75,11 +75,18 @@ TN__GRADIENT(to)
 
 /* ---- parts -------------------------------------------------------------- */
 
+/* Zeros of this size with g as a slice of them; or where sum is given, g added to
+ * that slice of it: parts of one tensor have one gradient together, which is
+ * cleared once. */
 static tn_tensor *slice_backward(tn_tensor *g, tn_dims_list size, int64_t dim,
-                                 int64_t start, int64_t step)
+                                 int64_t start, int64_t step, tn_tensor *sum)
 {
     if (!g)
         return NULL;
+    if (sum && g->numel) {
+        int64_t end = start + (g->shape[dim] - 1) * step + 1;
+        return tn_add_(tn_slice(sum, dim, start, end, step), g) ? sum : NULL;
+    }
     const tn_value value[] = {tn__value_tensor(g), tn__value_dims(&size),
                               tn__value_int(dim), tn__value_int(start),
                               tn__value_int(step)};
@@ -94,8 +101,8 @@ TN__GRADIENT(select)
     if (index < 0)
         index += size;
     return give(out, slice_backward(tn_unsqueeze(g[0], dim),
-                                       tn__node_shape(node, 0), dim, index,
-                                       1));
+                                    tn__node_shape(node, 0), dim, index, 1,
+                                    out[0]));
 }
 
 /* The parts along one dimension that start at `start`, counted from the end
@@ -112,7 +119,7 @@ static tn_status part(const tn__node *node, tn_tensor *g, int64_t start,
     if (start > size)
         start = size;
     return give(out, slice_backward(g, tn__node_shape(node, 0), dim, start,
-                                       step));
+                                    step, out[0]));
 }
 
 TN__GRADIENT(narrow)

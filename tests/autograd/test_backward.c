@@ -128,6 +128,53 @@ static void test_sums(void)
                    "their sum");
 }
 
+/* Likewise parts of one tensor: each adds itself where it was taken. */
+static void test_parts(void)
+{
+    tn_tensor *x = tn_requires_grad(tn_arange(0, 12, 1, .dtype = TN_F64));
+    tn_tensor *m = tn_reshape(x, tn_dims(3, 4));
+    tn_tensor *in[] = {tn_narrow(m, 1, 1, 2), tn_slice(m, 1, 0, 4, 3),
+                       tn_reshape(tn_slice(m, -1, -2, 4, 1), tn_dims(3, 2)),
+                       tn_narrow(m, 0, 3, 0)};
+    tn_tensor *sum = tn_sum(tn_select(m, 0, -1));
+    for (int i = 0; i < 4; i++)
+        sum = tn_add(sum, tn_mul_scalar(tn_sum(in[i]), 10 * (i + 1)));
+    is_int(tn_backward(sum), TN_OK, "parts that overlap, and an empty one");
+    const double wanted[] = {20, 10, 40, 50, 20, 10, 40, 50, 21, 11, 41, 51};
+    double got[12] = {0};
+    tn_tensor_to_array(tn_tensor_grad(x), got, sizeof got);
+    bool same = true;
+    for (int i = 0; i < 12; i++)
+        same = same && got[i] == wanted[i];
+    ok(same, "their gradients together");
+
+    tn_tensor *g = tn_requires_grad(tn_ones(tn_dims(4), .dtype = TN_F64));
+    tn_tensor *both = tn_add(tn_square(tn_narrow(g, 0, 0, 2)),
+                             tn_square(tn_narrow(g, 0, 2, 2)));
+    tn_tensor *first[1], *second[1];
+    tn_grad(tn_sum(both), &g, 1, first, .create_graph = true);
+    tn_grad(tn_sum(tn_square(first[0])), &g, 1, second);
+    is_double_near(at(second[0], 3), 8, 0, "and differentiated again");
+
+    enum { SIDE = 512, PARTS = 8 };
+    tn_device *device = tn_device_current();
+    tn_tensor *big = tn_requires_grad(tn_ones(tn_dims(SIDE, SIDE)));
+    tn_tensor *all = NULL;
+    for (int i = 0; i < PARTS; i++) {
+        tn_tensor *s = tn_sum(tn_narrow(big, 0, i * SIDE / PARTS, SIDE / PARTS));
+        all = all ? tn_add(all, s) : s;
+    }
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    tn_backward(all);
+    tn_memory(device, &after);
+    int64_t more = after.peak_bytes - before.peak_bytes;
+    ok(more < 3 * SIDE * SIDE * 4 / 2,
+       "gradients of eight parts take the room of one: %lld bytes",
+       (long long)more);
+}
+
 static void test_modes(void)
 {
     tn_tensor *x = leaf(2, 3), *y = NULL;
@@ -483,6 +530,7 @@ int main(void)
         bail_out("%s", tn_error());
     test_accumulation();
     test_sums();
+    test_parts();
     test_modes();
     test_grad();
     test_retain();
