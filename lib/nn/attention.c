@@ -106,8 +106,13 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
     tn_tensor *x[3];
     if (!project_all(a, in, x))
         return NULL;
-    tn_tensor *mask = merge(a, m, x[0], batch, tn_tensor_size(in[0], 1),
-                            tn_tensor_size(in[1], 1));
+    /* Order alone needs no mask to be made, stored and added. */
+    bool is_causal =
+        m->is_causal && !weights && !m->attn_mask && !m->key_padding_mask;
+    tn_tensor *mask = is_causal
+                          ? NULL
+                          : merge(a, m, x[0], batch, tn_tensor_size(in[0], 1),
+                                  tn_tensor_size(in[1], 1));
     if (tn_error())
         return NULL;
     double p = a->base.training ? a->dropout : 0;
@@ -120,7 +125,8 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
         *weights = tn_mean(w, .dim = tn_dims(1));
     } else {
         y = tn_scaled_dot_product_attention(x[0], x[1], x[2], mask,
-                                            .dropout_p = p);
+                                            .dropout_p = p,
+                                            .is_causal = is_causal);
     }
     if (!y)
         return NULL;

@@ -403,6 +403,35 @@ static void test_recompute(void)
        "and within, dropout included");
 }
 
+/* Order as an option and as a mask: one attention, whatever the lengths. */
+static void test_causal(void)
+{
+    enum { WIDTH = 16 };
+    const int64_t length[][2] = {{150, 150}, {5, 9}, {9, 5}, {1, 1}};
+    tn_module *m = tn_nn_multihead_attention(WIDTH, 4, .batch_first = true);
+    for (int i = 0; i < 4; i++) {
+        const int64_t queries = length[i][0], keys = length[i][1];
+        tn_tensor *y[2], *gx[2];
+        tn_tensor *x = tn_randn(tn_dims(2, queries, WIDTH));
+        tn_tensor *k = queries == keys ? x
+                                       : tn_randn(tn_dims(2, keys, WIDTH));
+        tn_tensor *later = tn_ne_scalar(
+            tn_triu(tn_ones(tn_dims(queries, keys)), .diagonal = 1), 0);
+        tn_requires_grad(x);
+        for (int way = 0; way < 2; way++) {
+            y[way] = way ? tn_nn_multihead_attention_forward(
+                               m, x, k, k, NULL, .is_causal = true)
+                         : tn_nn_multihead_attention_forward(
+                               m, x, k, k, NULL, .attn_mask = later);
+            tn_grad(tn_sum(tn_square(y[way])), &x, 1, &gx[way]);
+        }
+        ok(tn_allclose(y[0], y[1], .rtol = 1e-5, .atol = 1e-6) &&
+               tn_allclose(gx[0], gx[1], .rtol = 1e-4, .atol = 1e-6),
+           "%d queries look at none of %d keys behind them", (int)queries,
+           (int)keys);
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -415,6 +444,7 @@ int main(void)
     test_mistakes();
     test_layers();
     test_bags();
+    test_causal();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
     test_hooks();
