@@ -161,6 +161,14 @@ static tn_status by_extension(uint32_t kind, const tn__window *w,
 
 /* ---- by columns ----------------------------------------------------------------------- */
 
+/* How many of count images, whose columns are each so many elements. */
+static int64_t images_at_once(int64_t count, int64_t numel, tn_dtype dtype)
+{
+    int64_t bytes = numel * (int64_t)tn_dtype_bytes(dtype);
+    int64_t most = bytes ? COLUMNS_BYTES / bytes : count;
+    return most < 1 ? 1 : most < count ? most : count;
+}
+
 /* out's images [first, first + count) from columns (count, C kH kW, oH oW). */
 static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
                           int64_t first, int64_t count)
@@ -206,10 +214,8 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
 {
     int64_t rows = c->x.channels * c->w.kernel[0] * c->w.kernel[1];
     int64_t places = c->w.out[0] * c->w.out[1];
-    int64_t bytes =
-        rows * places * (int64_t)tn_dtype_bytes(c->x.tensor->dtype);
-    int64_t step = bytes ? COLUMNS_BYTES / bytes : c->x.count;
-    step = step < 1 ? 1 : step > c->x.count ? c->x.count : step;
+    int64_t step =
+        images_at_once(c->x.count, rows * places, c->x.tensor->dtype);
     const int64_t shape[] = {step, rows, places};
     tn_tensor *columns = tn__tensor_new(out->storage->device, out->dtype, 3,
                                         shape, "conv2d");
@@ -423,6 +429,46 @@ static tn_tensor *out_by_columns(const part *p)
     return out && (out->numel == 0 || run_conv(&c, out) >= 0) ? out : NULL;
 }
 
+/* Of some images after the others, so that there are never columns of all. */
+static tn_tensor *in_steps(const part *p, uint32_t kind)
+{
+    tn_tensor *(*const of)(const part *) =
+        kind == TN_CONV_INPUT ? input_by_columns : weight_by_columns;
+    const int64_t count = p->out->shape[0];
+    const int64_t channels =
+        p->input ? p->input->shape[1] : p->weight->shape[1] * p->groups;
+    const int64_t step = images_at_once(
+        count,
+        channels * p->w.kernel[0] * p->w.kernel[1] * p->w.out[0] * p->w.out[1],
+        p->out->dtype);
+    tn_tensor *whole = NULL;
+    if (step == count)
+        return of(p);
+    if (kind == TN_CONV_INPUT)
+        whole = tn_empty(tn_dims(count, channels, p->w.in[0], p->w.in[1]),
+                         .dtype = p->out->dtype,
+                         .device = p->out->storage->device);
+    for (int64_t at = 0; at < count && (whole || at == 0); at += step) {
+        const int64_t some = count - at < step ? count - at : step;
+        part few = *p;
+        tn_scope *scope = tn_scope_open();
+        few.out = tn_narrow(p->out, 0, at, some);
+        few.input = p->input ? tn_narrow(p->input, 0, at, some) : NULL;
+        tn_tensor *y = few.out && (few.input || !p->input) ? of(&few) : NULL;
+        tn_tensor *sum = kind == TN_CONV_INPUT
+                             ? tn_copy_(tn_narrow(whole, 0, at, some), y)
+                         : at ? tn_add_(whole, y)
+                              : y;
+        if (kind == TN_CONV_WEIGHT && at == 0)
+            whole = tn_scope_result(scope, sum);
+        else
+            tn_scope_close(scope);
+        if (!sum)
+            return NULL;
+    }
+    return whole;
+}
+
 static tn_tensor *by_columns(part *p, uint32_t kind)
 {
     tn_tensor **side[] = {&p->input, &p->weight, &p->out};
@@ -432,9 +478,8 @@ static tn_tensor *by_columns(part *p, uint32_t kind)
     for (int i = 0; i < 3 && half; i++)
         if (*side[i] && !(*side[i] = tn_to_dtype(*side[i], TN_F32)))
             return NULL;
-    tn_tensor *y = kind == TN_CONV_FORWARD ? out_by_columns(p)
-                   : kind == TN_CONV_INPUT ? input_by_columns(p)
-                                           : weight_by_columns(p);
+    tn_tensor *y =
+        kind == TN_CONV_FORWARD ? out_by_columns(p) : in_steps(p, kind);
     return half ? tn_to_dtype(y, dtype) : y;
 }
 

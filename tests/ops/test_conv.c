@@ -171,6 +171,29 @@ static void infinity_stays_where_it_is(void)
            "infinity reaches the two weights that meet it");
 }
 
+/* By columns, which are made for some images at a time: those of all six would be
+ * 6 x 27 MiB. */
+static void check_memory(void)
+{
+    const shape s = {6, 2, 48, 6, {128, 128}, {3, 3}, {1, 1}, {1, 1}, {1, 1},
+                     TN_F32, 0, 0};
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_device *device = tn_device_current();
+    tn_tensor *out[4];
+    ok(agrees(&s, 5), "columns of more than 32 MiB: as by the device");
+    tn_scope *scope = tn_scope_open();
+    tn_device_mask(NULL, "conv");
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    run(&s, 5, out);
+    tn_memory(device, &after);
+    tn_device_mask(NULL, NULL);
+    int64_t more = (after.peak_bytes - before.allocated_bytes) >> 20;
+    ok(more < 100, "in %d MiB: images, gradients and columns of some",
+       (int)more);
+    tn_scope_close(scope);
+}
+
 static int print_hash(void)
 {
     uint64_t hash = 14695981039346656037u;
@@ -245,6 +268,7 @@ int main(int argc, char **argv)
     }
     ok(good, "60 random shapes: as by columns");
     infinity_stays_where_it_is();
+    check_memory();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
        "a mask of what is no extension is refused");
     ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");

@@ -15,7 +15,6 @@
 
 #include "sim.h"
 
-#define REGION (1ull << 38)
 #define PAGE 4096ull
 #define GRAIN 16ull
 
@@ -34,6 +33,9 @@ typedef struct trace {
 #define WORK_BITS 27
 
 static int file = -1;
+/* Much, since no address is given out twice; less where a process may not map as
+ * much, as under valgrind. */
+static uint64_t region = 1ull << 38;
 static unsigned char *seen, *reached; /* by the process; by the driver */
 static unsigned char *written;        /* 1: that byte */
 static trace *traces;
@@ -50,25 +52,44 @@ static void *map(uint64_t bytes, int protection, int from)
                 from, 0);
 }
 
+static void unmap(void *at, uint64_t bytes)
+{
+    if (at != MAP_FAILED)
+        munmap(at, bytes);
+}
+
+static bool region_map(void)
+{
+    const uint64_t of_traces = region / GRAIN * sizeof *traces;
+    seen = map(region, PROT_NONE, file);
+    reached = map(region, PROT_READ | PROT_WRITE, file);
+    written = map(region, PROT_READ | PROT_WRITE, -1);
+    traces = map(of_traces, PROT_READ | PROT_WRITE, -1);
+    if (seen != MAP_FAILED && reached != MAP_FAILED && written != MAP_FAILED &&
+        traces != MAP_FAILED)
+        return ftruncate(file, (off_t)region) == 0;
+    unmap(seen, region);
+    unmap(reached, region);
+    unmap(written, region);
+    unmap(traces, of_traces);
+    return false;
+}
+
 static bool region_open(void)
 {
+    static bool is_open;
     if (file < 0) {
         const char *most = getenv("TENON_SIM_MEMORY");
         limit = most ? strtoull(most, NULL, 0) : 8ull << 30;
         file = memfd_create("simulated device", MFD_CLOEXEC);
-        seen = reached = written = MAP_FAILED;
-        traces = MAP_FAILED;
-        if (file < 0 || ftruncate(file, (off_t)REGION))
-            return false;
-        seen = map(REGION, PROT_NONE, file);
-        reached = map(REGION, PROT_READ | PROT_WRITE, file);
-        written = map(REGION, PROT_READ | PROT_WRITE, -1);
-        traces = map(REGION / GRAIN * sizeof *traces, PROT_READ | PROT_WRITE,
-                     -1);
+        is_open = file >= 0 && region_map();
+        if (file >= 0 && !is_open) {
+            region = 1ull << 32;
+            is_open = region_map();
+        }
         used = PAGE;
     }
-    return seen != MAP_FAILED && reached != MAP_FAILED &&
-           written != MAP_FAILED && traces != MAP_FAILED;
+    return is_open;
 }
 
 tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
@@ -79,7 +100,7 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
         return TN_CU_OUT_OF_MEMORY;
     uint64_t asked = ((uint64_t)bytes + 255) & ~255ull;
     uint64_t span = (asked + PAGE - 1) & ~(PAGE - 1);
-    if (span + 2 * PAGE > REGION - used)
+    if (span + 2 * PAGE > region - used)
         return TN_CU_OUT_OF_MEMORY;
     if (block_count == block_room) {
         size_t room = block_room ? 2 * block_room : 64;
