@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 struct misuse_counts misuse_counts;
@@ -261,6 +262,14 @@ static void tell_call(void)
     fflush(stdout);
 }
 
+/* Seconds of the processor, not of a clock: those hang on what else the machine
+ * does. 0: no limit. */
+static void limit_seconds(int seconds)
+{
+    const struct itimerval timer = {.it_value.tv_sec = seconds};
+    setitimer(ITIMER_PROF, &timer, NULL);
+}
+
 /* The program is lost: what it prints hurts no more. */
 static void too_long(int number)
 {
@@ -283,7 +292,7 @@ bool misuse_begin(void)
         printf("Bail out! %s\n", tn_error());
         return false;
     }
-    signal(SIGALRM, too_long);
+    signal(SIGPROF, too_long);
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(tell_call);
     work_watch(device);
@@ -371,11 +380,11 @@ int misuse_call(const tn_op *op, const tn_value *value, int count)
     doing.op = op;
     doing.value = value;
     doing.count = count;
-    alarm(60);
+    limit_seconds(60);
     work_take();
     int made = tn_op_call(op, value, count, out, TN__OP_MAX_OUTPUTS);
     double done = work_take();
-    alarm(0);
+    limit_seconds(0);
     if (done > most_work)
         wrong("did more than the memory it may take explains");
     if (made < 0) {
