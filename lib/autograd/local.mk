@@ -22,7 +22,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/gradients_linear.c \
 	lib/autograd/gradients_index.c \
 	lib/autograd/gradients_strided.c \
-	lib/autograd/gradients_matrix.c \
+	lib/autograd/gradients_matrix.c lib/autograd/gradients_norm.c \
 	lib/autograd/gradients_linalg.c \
 	lib/autograd/gradients_loss.c \
 	lib/autograd/gradients_recurrent.c \

@@ -130,7 +130,7 @@ FNR == 1 { finish_line() }
 function parse_argument(i, s,    at)
 {
     fallback[i] = ""
-    has_fallback[i] = optional[i] = 0
+    has_fallback[i] = optional[i] = row_input[i] = 0
     kinds[i] = "tensor"
     at = index(s, "=")
     if (at) {
@@ -143,6 +143,10 @@ function parse_argument(i, s,    at)
         kinds[i] = trim(substr(s, at + 1))
         gsub(/ /, "", kinds[i])
         s = trim(substr(s, 1, at - 1))
+    }
+    if (kinds[i] == "row") {
+        kinds[i] = "tensor"
+        row_input[i] = 1
     }
     if (s ~ /\?$/) {
         optional[i] = 1
@@ -674,6 +678,9 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     extra = (mentions(text, "element") ? "e" : "") \
         (mentions(text, "position") ? "p" : "") \
         (mentions(text, "seed") ? "r" : "")
+    row_inputs = 0
+    for (i = 1; i <= arg_count; i++)
+        row_inputs += row_input[i] * 2 ^ (i - 1)
     rows = keepdim = with_arg = -1
     if ("rows" in field)
         rows = argument_of(field["rows"], "rows") - 1
@@ -721,6 +728,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         (with_name == "" ? "NULL" : quote(with_text)) ", .with_arg = " \
         with_arg ",\n        .role = " quote(role) ", .extra = " \
         quote(extra) ", .rows = " rows ", .keepdim = " keepdim ",\n" \
+        (row_inputs ? "        .row_inputs = " row_inputs ",\n" : "") \
         "        .grad = " (any_grad ? "grad_" name : "NULL") \
         ", .cache = &cache[" id "],\n    },\n"
 

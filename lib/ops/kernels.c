@@ -93,7 +93,8 @@ static tn_status make_text(tn__text *text, const tn_op *op,
     for (int i = 0; i < op->arg_count; i++) {
         if (op->role[i] != TN__ROLE_OPERAND || value[i].kind != TN_VALUE_TENSOR)
             continue;
-        tn__text_add(text, "%s%s", inputs ? ", " : "", op->arg[i].name);
+        tn__text_add(text, "%s%s%s", inputs ? ", " : "", op->arg[i].name,
+                     op->row_inputs >> i & 1 ? ": row" : "");
         entry->input_arg[inputs++] = (int8_t)i;
     }
     bool feeds_none = inputs == 0;

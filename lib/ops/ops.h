@@ -82,6 +82,8 @@ struct tn_op {
                               call */
     int rows;              /* argument that names the row dimensions; -1 all */
     int keepdim;           /* argument that says whether they stay; -1: no */
+    uint32_t row_inputs;   /* a bit for each argument that is the same over a
+                              row's elements */
     const char *const *grad; /* per argument: kernel text, "none", or
                                 NULL: derived. KERNEL only */
     struct tn__op_cache *cache; /* kernels by dtypes; made on first use */

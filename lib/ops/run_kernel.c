@@ -292,6 +292,29 @@ static tn_tensor *output(tn__call *call, int o, tn_device *device,
     return tn__ref(x);
 }
 
+/* An input of which a row has one value must not change along a row. */
+static tn_status check_row_inputs(const tn__call *call,
+                                  const tn__op_entry *entry, int ndim,
+                                  uint32_t mask)
+{
+    for (int k = 0; k < entry->kernel->input_count; k++) {
+        int arg = entry->input_arg[k];
+        if (arg < 0 || entry->kernel->input[k].level == TN_LEVEL_ELEM)
+            continue;
+        const tn_tensor *x = call->value[arg].of.tensor;
+        for (int d = 0; d < x->ndim; d++) {
+            char text[TN__SHAPE_TEXT];
+            if (x->shape[d] == 1 || !(mask >> (ndim - x->ndim + d) & 1))
+                continue;
+            return tn__fail(TN_ERR_SHAPE, "%s: %s %s has several values for a "
+                            "row, along dim %d: one is wanted", call->op->name,
+                            call->op->arg[arg].name,
+                            tn__shape_text(text, x->ndim, x->shape), d);
+        }
+    }
+    return TN_OK;
+}
+
 static tn_status run_space(tn__call *call, const operands *of,
                            tn__op_entry *entry)
 {
@@ -304,6 +327,8 @@ static tn_status run_space(tn__call *call, const operands *of,
     uint32_t mask = 0;
     if (kernel->has_row || op->rows >= 0) {
         status = row_mask(call, shape->ndim, &mask);
+        if (status >= 0)
+            status = check_row_inputs(call, entry, shape->ndim, mask);
         if (status < 0)
             return status;
     }

@@ -203,6 +203,18 @@ static void check_own(void)
     same("rows are the last dimension", tn_op_apply(center, &x, NULL),
          tn_sub(x, tn_mean(x, .dim = tn_dims(1), .keepdim = true)));
     ok(tn_op_find("swish2") == op, "are found by name");
+    const tn_op *less = tn_op_find("less_of_row");
+    if (!less)
+        less = tn_op_define("less_of_row(x, m: row) = (x - m) * rlen()");
+    tn_tensor *mean = tn_mean(x, .dim = tn_dims(1), .keepdim = true);
+    same("an input of one number a row",
+         tn_op_apply(less, (tn_tensor *[]){x, mean}, NULL),
+         tn_mul_scalar(tn_sub(x, mean), (double)tn_tensor_size(x, 1)));
+    ok(!tn_op_apply(less, (tn_tensor *[]){x, x}, NULL) &&
+           strstr(tn_error(), "less_of_row: m (2, 3) has several values for a "
+                              "row, along dim 1"),
+       "more than one is refused: %s", tn_error());
+    tn_error_clear();
     const tn_op *taken = tn_op_find("taken");
     if (!taken)
         taken = tn_op_define("taken(xs, n: row offset, i) = xs[i] + f32(n)");
