@@ -506,10 +506,25 @@ tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
     return status;
 }
 
+/* Do elements of x share memory, as those of a gradient that was spread? */
+static bool is_spread(const tn_tensor *x)
+{
+    for (int d = 0; d < x->ndim; d++)
+        if (x->stride[d] == 0 && x->shape[d] > 1)
+            return true;
+    return false;
+}
+
 /* A result belongs to the open scope, and to it alone: what another scope or
- * the caller owns already is given as a second tensor over the same view. */
+ * the caller owns already is given as a second tensor over the same view. Each
+ * of its elements can be written. */
 static tn_tensor *hand_out(tn_tensor *result)
 {
+    if (is_spread(result)) {
+        tn_tensor *whole = tn_contiguous(result);
+        tn__unref(result);
+        return whole;
+    }
     if (!atomic_load(&result->object.owner))
         return tn__scope_own(result);
     tn_tensor *twin = tn__tensor_alias(result);

@@ -22,6 +22,8 @@ typedef struct tn__plan_port {
     bool is_cotangent; /* kernel only copies its one input, a cotangent */
     const tn__kernel *summed; /* kernel, then summed over a row: for an input
                                  that was broadcast. NULL: in two launches */
+    const tn__kernel *spread; /* kernel, once a row: all of a row's elements are
+                                 equal. NULL: they are not */
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16

@@ -244,6 +244,7 @@ static tn__plan_port *make_port(const tn__plan *plan, int p)
         note_needs(plan, port);
         port->is_cotangent = is_cotangent(plan, port);
         port->summed = summed(port->kernel);
+        port->spread = tn__kernel_once_a_row(port->kernel);
     }
     tn__error_put(&pending);
     return port;

@@ -104,7 +104,11 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     /* Without create_graph: the derivative of the sum would be found anew. */
     uint32_t broadcast = tn_grad_mode() ? 0 : broadcast_dims(node, p);
     bool sums = broadcast && port->summed;
-    const tn__kernel *kernel = sums ? port->summed : port->kernel;
+    /* Of a sum: one number a row, seen from all of its elements. */
+    bool spreads = !tn_grad_mode() && !broadcast && port->spread;
+    const tn__kernel *kernel = sums      ? port->summed
+                               : spreads ? port->spread
+                                         : port->kernel;
     tn_tensor *input[TN__KERNEL_MAX_INPUTS] = {NULL};
     for (int i = 0; i < kernel->input_count; i++) {
         if (!kernel->input[i].dtype) /* an offset operand: no tensor */
@@ -122,6 +126,8 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     tn_tensor *out = NULL;
     tn__apply_kernel(kernel, input, param, &shape,
                      sums ? broadcast : node->row_dims, node->op->name, &out);
+    if (out && spreads)
+        return tn_expand(out, tn__node_shape(node, p));
     return out && sums ? tn_reshape(out, tn__node_shape(node, p)) : out;
 }
 

@@ -168,17 +168,11 @@ done:
     return kernel;
 }
 
-const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel)
+/* kernel with all inputs and outputs of one level, and what follows from it. */
+static const tn__kernel *at_level(const tn__kernel *kernel, uint8_t level)
 {
     tn__ssa ssa;
     int place[TN__KERNEL_MAX_INPUTS], param[TN__KERNEL_MAX_PARAMS];
-    for (uint32_t i = 0; i < kernel->ins_count; i++)
-        if (kernel->ins[i].op == TN_K_REDUCE ||
-            kernel->ins[i].op == TN_K_ROWLEN)
-            return NULL;
-    for (int i = 0; i < kernel->output_count; i++)
-        if (kernel->out[i].level == TN_LEVEL_ROW)
-            return NULL;
     uint32_t *map = tn__alloc((kernel->ins_count + 1) * sizeof *map);
     if (!map)
         return NULL;
@@ -187,7 +181,7 @@ const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel)
         place[i] = ssa.input_count++;
         ssa.input[i].name = kernel->input[i].name;
         ssa.input[i].dtype = kernel->input[i].dtype;
-        ssa.input[i].level = TN_LEVEL_ELEM;
+        ssa.input[i].level = level;
     }
     add_params(&ssa, kernel, param);
     for (uint32_t i = 0; i < kernel->ins_count; i++)
@@ -195,13 +189,37 @@ const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel)
     ssa.output_count = kernel->output_count;
     for (int i = 0; i < kernel->output_count; i++) {
         ssa.out[i].dtype = kernel->out[i].dtype;
-        ssa.out[i].level = kernel->out[i].level;
+        ssa.out[i].level = level;
         ssa.out[i].value = map[kernel->out[i].value];
     }
     const tn__kernel *same = tn__ssa_finish(&ssa, kernel->name, NULL);
     tn__free(map);
     tn__ssa_release(&ssa);
     return same;
+}
+
+const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->ins_count; i++)
+        if (kernel->ins[i].op == TN_K_REDUCE ||
+            kernel->ins[i].op == TN_K_ROWLEN)
+            return NULL;
+    for (int i = 0; i < kernel->output_count; i++)
+        if (kernel->out[i].level == TN_LEVEL_ROW)
+            return NULL;
+    return at_level(kernel, TN_LEVEL_ELEM);
+}
+
+const tn__kernel *tn__kernel_once_a_row(const tn__kernel *kernel)
+{
+    for (int i = 0; i < kernel->input_count; i++)
+        if (kernel->input[i].level != TN_LEVEL_ROW || !kernel->input[i].dtype ||
+            kernel->input[i].index_count)
+            return NULL;
+    for (uint32_t i = 0; i < kernel->ins_count; i++)
+        if (kernel->ins[i].op == TN_K_REDUCE)
+            return NULL;
+    return kernel->has_row ? at_level(kernel, TN_LEVEL_ROW) : NULL;
 }
 
 static bool equal_lists(const int *x, const int *y)

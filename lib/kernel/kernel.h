@@ -141,6 +141,11 @@ const tn__kernel *tn__kernel_compose(const tn__kernel *consumer, int at,
  * error where it folds rows or has a result per row. */
 const tn__kernel *tn__kernel_without_rows(const tn__kernel *kernel);
 
+/* The same with one result a row, for a kernel that takes nothing but numbers of
+ * rows, so that all elements of a row are equal. As new; NULL without an error
+ * for any other. */
+const tn__kernel *tn__kernel_once_a_row(const tn__kernel *kernel);
+
 /* ---- execution and printing -------------------------------------------- */
 
 /* Runs a program over host memory, one scalar at a time: what every device is

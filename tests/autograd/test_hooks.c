@@ -114,6 +114,48 @@ static void test_in_place(void)
     ok(is(tn_tensor_grad(x), 60, 60), "and gets the gradient of that");
 }
 
+/* How the gradient lay that passed last. */
+static int64_t passed_stride;
+
+static tn_tensor *measure(tn_tensor *grad, void *unused)
+{
+    (void)unused;
+    passed_stride = tn_tensor_strides(grad)[0];
+    return NULL;
+}
+
+/* Of a sum all elements have one gradient: it is stored once while it passes. */
+static void test_spread(void)
+{
+    tn_tensor *x = leaf(1, 2), *y = tn_mul_scalar(x, 3), *asked[1];
+    tn_tensor *made[] = {tn_sum(y), tn_mean(y)};
+    const double want[] = {1, 0.5};
+    tn_tensor_register_hook(y, measure, NULL);
+    for (int i = 0; i < 2; i++) {
+        passed_stride = -1;
+        tn_grad(made[i], &y, 1, asked, .retain_graph = true);
+        is_int(passed_stride, 0, "a gradient passes as one number");
+        ok(tn_tensor_strides(asked[0])[0] == 1 && is(asked[0], want[i], want[i]),
+           "and is whole where it is asked for");
+    }
+    tn_tensor *z = leaf(1, 2);
+    tn_backward(tn_mean(z));
+    ok(tn_tensor_strides(tn_tensor_grad(z))[0] == 1 &&
+           is(tn_tensor_grad(z), 0.5, 0.5),
+       "or a leaf has it");
+    tn_backward(tn_add(tn_sum(z), tn_mean(z)));
+    ok(is(tn_tensor_grad(z), 2, 2), "where it adds up");
+    double numbers[] = {1, 2, 3, 4};
+    tn_tensor *m = tn_requires_grad(
+        tn_tensor_from_array(numbers, TN_F64, tn_dims(2, 2)));
+    tn_tensor *w = tn_tensor_from_array(numbers, TN_F64, tn_dims(2));
+    double got[4] = {0};
+    tn_backward(tn_sum(tn_mul(tn_mean(m, .dim = tn_dims(0)), w)));
+    tn_tensor_to_array(tn_tensor_grad(m), got, sizeof got);
+    ok(got[0] == 0.5 && got[1] == 1 && got[2] == 0.5 && got[3] == 1,
+       "of rows each has its own");
+}
+
 /* ---- hooks that are done when a leaf is ------------------------------------ */
 
 static tn_status descend(tn_tensor *x, void *rate)
@@ -406,6 +448,7 @@ int main(void)
     test_leaf_hooks();
     test_handles();
     test_in_place();
+    test_spread();
     test_accumulated();
     test_accumulated_order();
     test_optimizer_in_backward();
