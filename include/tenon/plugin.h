@@ -641,7 +641,8 @@ typedef struct tn_plugin {
  * outside of its extent. One of the three is written, the others are read:
  * FORWARD writes out; INPUT writes in, the sum over all (o, i, j, k, l) that
  * meet an element of products of out and weight; WEIGHT writes weight, the
- * sum over n, i, j of products of out and in. All have one floating dtype;
+ * sum over n, i, j of products of out and in. A device that declines a bias is
+ * asked once more without it, and it is added then. All have one floating dtype;
  * half types sum in f32 and round once. The order of sums is the device's,
  * the same for any number of threads. */
 enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };

@@ -239,11 +239,29 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-static tn_status forward(conv *c, tn_tensor *out)
+/* What takes no bias may take the rest: it is added then. */
+static tn_status forward_device(const conv *c, tn_tensor *out)
 {
     tn_status status =
         by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
                      c->weight, out, c->bias, "conv2d");
+    if (status != TN_ERR_UNSUPPORTED || !c->bias)
+        return status;
+    status = by_extension(TN_CONV_FORWARD, &c->w, c->groups, c->x.tensor,
+                          c->weight, out, NULL, "conv2d");
+    tn_scope *scope = status >= 0 ? tn_scope_open() : NULL;
+    if (scope && !tn_add_(out, tn_reshape(c->bias,
+                                          tn_dims(c->out_channels, 1, 1))))
+        status = tn_error_code();
+    else if (status >= 0 && !scope)
+        status = TN_ERR_MEMORY;
+    tn_scope_close(scope);
+    return status;
+}
+
+static tn_status forward(conv *c, tn_tensor *out)
+{
+    tn_status status = forward_device(c, out);
     if (status != TN_ERR_UNSUPPORTED)
         return status;
     /* The product wants each filter's weights in one run. */

@@ -3,6 +3,7 @@
  * gradients, over random shapes; the same bits for 1, 2 and 7 threads with
  * each instruction set (a device is opened once in a process, so each is a
  * process of its own: this program, asked for a hash). */
+#include <device/device.h>
 #include <tenon/tenon.h>
 
 #include <unistd.h>
@@ -247,6 +248,41 @@ static void same_for_any_threads(const char *self)
     }
 }
 
+/* ---- a device that takes no bias ------------------------------------------ */
+
+static const tn_conv_extension *conv_of_device;
+static int without_bias;
+
+static tn_status run_without_bias(tn_queue *queue, const tn_conv_args *args)
+{
+    if (args->bias.buffer)
+        return TN_ERR_UNSUPPORTED;
+    without_bias++;
+    return conv_of_device->run(queue, args);
+}
+
+static const tn_conv_extension biasless = {.size = sizeof biasless,
+                                           .run = run_without_bias};
+
+static void bias_is_added(void)
+{
+    tn_device *device = tn_device_current();
+    tn_manual_seed(11);
+    tn_tensor *x = tn_rand(tn_dims(2, 3, 9, 8));
+    tn_tensor *w = tn_rand(tn_dims(5, 3, 3, 3)), *b = tn_rand(tn_dims(5));
+    tn_tensor *want = tn_conv2d(x, w, b, .padding = 1);
+    conv_of_device = atomic_load(&device->conv);
+    atomic_store(&device->conv, &biasless);
+    tn_tensor *got = tn_conv2d(x, w, b, .padding = 1);
+    tn_tensor *one = tn_conv2d(tn_select(x, 0, 0), w, b,
+                               .padding = 1);
+    atomic_store(&device->conv, conv_of_device);
+    is_int(without_bias, 2, "a device that takes no bias does the rest");
+    ok(distance(got, want) < 1e-6 &&
+           distance(one, tn_select(want, 0, 0)) < 1e-6,
+       "and the bias is added then");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--hash") == 0)
@@ -269,6 +305,7 @@ int main(int argc, char **argv)
     ok(good, "60 random shapes: as by columns");
     infinity_stays_where_it_is();
     check_memory();
+    bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
        "a mask of what is no extension is refused");
     ok(strstr(tn_error(), "\"nothing\"") != NULL, "by its name");
