@@ -19,12 +19,8 @@ TN_SOLVER_MAP(DECLARE)
 TN_SOLVER_TYPED_MAP(DECLARE)
 #undef DECLARE
 
-struct cusolverDnContext {
-    tn_cu_stream stream;
-};
-struct cublasContext {
-    tn_cu_stream stream;
-};
+struct cusolverDnContext { tn_cu_stream stream; };
+struct cublasContext { tn_cu_stream stream; };
 
 /* ---- a routine, when its stream runs ------------------------------------ */
 
@@ -37,43 +33,22 @@ typedef struct value {
     int how, bytes; /* SIM_READ ...; 0: those of the type at hand */
 } value;
 
-/* `count` values are LAPACK's; the others are memory that it uses, too. */
+/* What follows the routine's own is memory that it uses, too. */
 typedef struct task {
     char name[8];
-    int single, count;
+    int single;
     value v[16];
 } task;
 
-static void *routine(const task *t)
+/* Fortran's: addresses, of which each routine takes as many as it has. */
+#define FIVE void *, void *, void *, void *, void *
+typedef void routine(FIVE, FIVE, FIVE);
+static void *blas;
+static bool find(void *library, const char *name, void *out)
 {
-    char name[16];
-    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    snprintf(name, sizeof name, "%c%s_", t->single ? 's' : 'd', t->name);
-    return blas ? dlsym(blas, name) : NULL;
-}
-
-static void call(const void *found, int count, void **p)
-{
-#define P5 p[0], p[1], p[2], p[3], p[4]
-#define V5 void *, void *, void *, void *, void *
-    union {
-        const void *found;
-        void (*f5)(V5);
-        void (*f6)(V5, void *);
-        void (*f8)(V5, void *, void *, void *);
-        void (*f9)(V5, void *, void *, void *, void *);
-        void (*f11)(V5, V5, void *);
-        void (*f14)(V5, V5, void *, void *, void *, void *);
-    } u = {found};
-    switch (count) {
-    case 5: u.f5(P5); break;
-    case 6: u.f6(P5, p[5]); break;
-    case 8: u.f8(P5, p[5], p[6], p[7]); break;
-    case 9: u.f9(P5, p[5], p[6], p[7], p[8]); break;
-    case 11: u.f11(P5, p[5], p[6], p[7], p[8], p[9], p[10]); break;
-    default:
-        u.f14(P5, p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]);
-    }
+    void *found = library ? dlsym(library, name) : NULL;
+    memcpy(out, &found, sizeof found);
+    return found != NULL;
 }
 
 static void *(*reach)(const sim_actor *actor, int how, const char *what,
@@ -85,6 +60,8 @@ static tn_cu_result go(void *context, const sim_actor *actor)
 {
     task *t = context;
     void *p[16];
+    char name[16];
+    routine *run;
     tn_cu_result error = 0;
     for (int i = 0; i < 16 && !error; i++) {
         value *v = &t->v[i];
@@ -95,16 +72,16 @@ static tn_cu_result go(void *context, const sim_actor *actor)
                : v->letter ? (void *)&v->letter
                            : &v->number;
     }
-    if (!error)
-        call(routine(t), t->count, p);
+    snprintf(name, sizeof name, "%c%s_", t->single ? 's' : 'd', t->name);
+    if (!error && find(blas, name, &run))
+        run(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10],
+            p[11], p[12], p[13], p[14]);
     return error;
 }
 
 static tn_solver_status give(tn_cu_stream stream, task t)
 {
-    if (!routine(&t))
-        return 7; /* INTERNAL_ERROR; EXECUTION_FAILED */
-    return sim_give_call(stream, go, &t, sizeof t) ? 6 : 0;
+    return sim_give_call(stream, go, &t, sizeof t) ? 6 : 0; /* it has failed */
 }
 
 /* ---- the library --------------------------------------------------------- */
@@ -112,11 +89,14 @@ static tn_solver_status give(tn_cu_stream stream, task t)
 static void *make(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *a = driver ? dlsym(driver, "sim_call") : NULL;
-    void *b = driver ? dlsym(driver, "sim_reach") : NULL;
-    memcpy(&sim_give_call, &a, sizeof a);
-    memcpy(&reach, &b, sizeof b);
-    return a && b ? calloc(1, sizeof(struct cusolverDnContext)) : NULL;
+    void (*threads)(int count);
+    blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!find(blas, "openblas_set_num_threads", &threads) ||
+        !find(driver, "sim_call", &sim_give_call) ||
+        !find(driver, "sim_reach", &reach))
+        return NULL;
+    threads(1);
+    return calloc(1, sizeof(struct cusolverDnContext));
 }
 
 #define HANDLE(type, create, destroy, set)                                    \
@@ -161,60 +141,57 @@ TYPED(cusolverDn, gesvd_bufferSize, (S, int m, int n, int *room),
     LIST(x, (m) && (n) ? ((n) - 1) * (ld) + (m) : 0, how)
 #define INFO INTS(info, 1, SIM_WRITE)
 #define WORK LIST(work, room, SIM_WRITE)
-#define CALL(name, count, ...)                                                \
-    return give(h->stream, (task){name, single, count, {__VA_ARGS__}});
+#define CALL(name, ...)                                                       \
+    return give(h->stream, (task){name, single, {__VA_ARGS__}});
 TYPED(cusolverDn, potrf, (S, int u, int n, void *a, int ld, void *work,
                           int room, int *info),
-      CALL("potrf", 5, UPLO(u), NUMBER(n), MATRIX(a, n, n, ld, SIM_READ),
+      CALL("potrf", UPLO(u), NUMBER(n), MATRIX(a, n, n, ld, SIM_READ),
            NUMBER(ld), INFO, MATRIX(a, n, n, ld, SIM_WRITE), WORK))
 TYPED(cusolverDn, getrf, (S, int m, int n, void *a, int ld, void *work,
                           int *pivots, int *info),
-      CALL("getrf", 6, NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
+      CALL("getrf", NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
            NUMBER(ld), INTS(pivots, m < n ? m : n, SIM_WRITE), INFO,
            MATRIX(a, m, n, ld, SIM_WRITE), LIST(work, m, SIM_WRITE)))
 TYPED(cusolverDn, getrs, (S, int turn, int n, int sides, const void *a, int ld,
                           const int *pivots, void *b, int ldb, int *info),
-      CALL("getrs", 9, LETTER(turn ? 'T' : 'N'), NUMBER(n), NUMBER(sides),
+      CALL("getrs", LETTER(turn ? 'T' : 'N'), NUMBER(n), NUMBER(sides),
            MATRIX(a, n, n, ld, SIM_READ), NUMBER(ld),
            INTS(pivots, n, SIM_READ), MATRIX(b, n, sides, ldb, SIM_READ),
            NUMBER(ldb), INFO, MATRIX(b, n, sides, ldb, SIM_WRITE)))
 TYPED(cusolverDn, geqrf, (S, int m, int n, void *a, int ld, void *tau,
                           void *work, int room, int *info),
-      CALL("geqrf", 8, NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
+      CALL("geqrf", NUMBER(m), NUMBER(n), MATRIX(a, m, n, ld, SIM_READ),
            NUMBER(ld), LIST(tau, m < n ? m : n, SIM_WRITE), WORK, NUMBER(room),
            INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
 TYPED(cusolverDn, orgqr, (S, int m, int n, int k, void *a, int ld,
                           const void *tau, void *work, int room, int *info),
-      CALL("orgqr", 9, NUMBER(m), NUMBER(n), NUMBER(k),
+      CALL("orgqr", NUMBER(m), NUMBER(n), NUMBER(k),
            MATRIX(a, m, k, ld, SIM_READ), NUMBER(ld), LIST(tau, k, SIM_READ),
            WORK, NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
 TYPED(cusolverDn, syevd, (S, int v, int u, int n, void *a, int ld, void *w,
                           void *work, int room, int *info),
       char *ints = (char *)work + SYEVD(n) * (single ? 4 : 8);
-      CALL("syevd", 11, LETTER(v ? 'V' : 'N'), UPLO(u), NUMBER(n),
+      CALL("syevd", LETTER(v ? 'V' : 'N'), UPLO(u), NUMBER(n),
            MATRIX(a, n, n, ld, SIM_READ), NUMBER(ld), LIST(w, n, SIM_WRITE),
            WORK, NUMBER(room - 3 - 5 * n), INTS(ints, 3 + 5 * n, SIM_WRITE),
            NUMBER(3 + 5 * n), INFO, MATRIX(a, n, n, ld, SIM_WRITE)))
-TYPED(cusolverDn, gesvd, (S, signed char jobu, signed char jobvt, int m, int n,
-                          void *a, int ld, void *s, void *u, int ldu,
-                          void *vt, int ldvt, void *work, int room, void *rest,
-                          int *info),
-      const int columns = jobu == 'A' ? m : jobu == 'S' ? n : 0;
-      const int all = columns ? n : 0;
-      if (m < n || jobu != jobvt || !rest) return 3; /* INVALID_VALUE */
-      CALL("gesvd", 14, LETTER((char)jobu), LETTER((char)jobvt), NUMBER(m),
-           NUMBER(n), MATRIX(a, m, n, ld, SIM_READ), NUMBER(ld),
-           LIST(s, n, SIM_WRITE), MATRIX(u, m, columns, ldu, SIM_WRITE),
-           NUMBER(ldu), MATRIX(vt, n, all, ldvt, SIM_WRITE), NUMBER(ldvt), WORK,
+TYPED(cusolverDn, gesvd, (S, signed char job, signed char jobvt, int m, int n,
+                          void *a, int ld, void *s, void *u, int ldu, void *vt,
+                          int ldvt, void *work, int room, void *z, int *info),
+      const int columns = job == 'A' ? m : job == 'S' ? n : 0;
+      if (m < n || job != jobvt || !z) return 3; /* INVALID_VALUE */
+      CALL("gesvd", LETTER((char)job), LETTER((char)job), NUMBER(m), NUMBER(n),
+           MATRIX(a, m, n, ld, SIM_READ), NUMBER(ld), LIST(s, n, SIM_WRITE),
+           MATRIX(u, m, columns, ldu, SIM_WRITE), NUMBER(ldu),
+           MATRIX(vt, n, columns ? n : 0, ldvt, SIM_WRITE), NUMBER(ldvt), WORK,
            NUMBER(room), INFO, MATRIX(a, m, n, ld, SIM_WRITE)))
 TYPED(cublas, trsm_v2, (tn_blas_handle h, int side, int u, int turn, int unit,
                         int m, int n, const void *alpha, const void *a, int ld,
                         void *b, int ldb),
       const int64_t one = single ? 0x3f800000 : 0x3ff0000000000000;
-      const int k = side ? n : m;
-      (void)alpha;
-      CALL("trsm", 11, LETTER(side ? 'R' : 'L'), UPLO(u),
-           LETTER(turn ? 'T' : 'N'), LETTER(unit ? 'U' : 'N'), NUMBER(m),
-           NUMBER(n), NUMBER(one), MATRIX(a, k, k, ld, SIM_READ), NUMBER(ld),
+      const int k = alpha && side ? n : m;
+      CALL("trsm", LETTER(side ? 'R' : 'L'), UPLO(u), LETTER(turn ? 'T' : 'N'),
+           LETTER(unit ? 'U' : 'N'), NUMBER(m), NUMBER(n), NUMBER(one),
+           MATRIX(a, k, k, ld, SIM_READ), NUMBER(ld),
            MATRIX(b, m, n, ldb, SIM_READ), NUMBER(ldb),
            MATRIX(b, m, n, ldb, SIM_WRITE)))
