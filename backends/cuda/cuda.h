@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <tenon/plugin.h>
 
 #include "driver.h"
@@ -38,8 +39,10 @@ typedef struct tn_cuda_table {
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
-/* What was chosen for a queue's matrix products (product.c). */
+/* What was chosen for a queue's matrix products (product.c), its convolutions
+ * (conv.c). */
 typedef struct tn_cuda_choices tn_cuda_choices;
+typedef struct tn_cuda_plans tn_cuda_plans;
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
@@ -78,6 +81,7 @@ struct tn_queue {
     uint64_t scratch_bytes;
     tn_recorded *capture; /* owned: what is recorded; NULL: work runs */
     tn_cuda_choices *choices; /* owned; NULL: none yet */
+    tn_cuda_plans *plans;     /* likewise */
     bool checked; /* a launch since the last sync may have found a fault */
     uint64_t last_tag, unsynced; /* of work since the last sync */
 };
@@ -119,6 +123,24 @@ extern const tn_product_extension tn__cuda_product_extension;
 const char *tn__cuda_product_note(void);
 void tn__cuda_product_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
+
+/* Of a shape: bytes, a multiple of eight. */
+static inline size_t tn__cuda_hash(const void *words, size_t bytes)
+{
+    const unsigned char *at = words;
+    uint64_t hash = 0, word;
+    for (size_t i = 0; i < bytes; i += sizeof word) {
+        memcpy(&word, at + i, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return (size_t)(hash >> 40);
+}
+
+/* ---- convolutions (conv.c) ---------------------------------------------- */
+
+extern const tn_conv_extension tn__cuda_conv;
+void tn__cuda_plans_free(tn_cuda_plans *plans);
 
 /* ---- factorisations (factor.c) ------------------------------------------ */
 

@@ -1,6 +1,6 @@
-/* driver.c: libcuda.so.1, NVRTC, cuBLASLt and cuSOLVER, and names for what the
- * driver returns. Options `nvrtc`, `cublaslt` and `cusolver` name the files of
- * the latter three. */
+/* driver.c: libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and names for
+ * what the driver returns. Options `nvrtc`, `cublaslt`, `cudnn` and `cusolver`
+ * name the files of the latter four. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,11 +8,13 @@
 
 #include "cublaslt.h"
 #include "cuda.h"
+#include "cudnn.h"
 #include "cusolver.h"
 
 tn_cuda_driver tn__cu;
 tn_nvrtc tn__nvrtc;
 tn_lt tn__lt;
+tn_dnn tn__dnn;
 tn_solver tn__solver;
 
 /* A function by its symbol. POSIX promises what ISO C does not: an object
@@ -169,6 +171,37 @@ const char *tn__cuda_lt_open(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, lt_open);
     return no_lt[0] ? no_lt : NULL;
+}
+
+static char no_dnn[512];
+
+static void dnn_open(void)
+{
+    static const char *const files[] = {"libcudnn.so.9"};
+    void *library = toolkit_library("cudnn", files, COUNT(files));
+    if (!library) {
+        char said[256];
+        why_dlopen(said, sizeof said, "libcudnn");
+        snprintf(no_dnn, sizeof no_dnn,
+                 "cuDNN is not found; install NVIDIA's libcudnn 9, or name the "
+                 "file: TENON_CUDA_CUDNN=FILE (%s)",
+                 said);
+        return;
+    }
+#define FIND(field, symbol, parameters)                                       \
+    if (!find(library, #symbol, &tn__dnn.field)) {                            \
+        snprintf(no_dnn, sizeof no_dnn, "cuDNN has no " #symbol);             \
+        return;                                                               \
+    }
+    TN_DNN_MAP(FIND)
+#undef FIND
+}
+
+const char *tn__cuda_dnn_open(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, dnn_open);
+    return no_dnn[0] ? no_dnn : NULL;
 }
 
 static char no_solver[512];

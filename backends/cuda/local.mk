@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am. The driver,
-# NVRTC, cuBLASLt and cuSOLVER are opened at run time and declared in driver.h,
-# cublaslt.h and cusolver.h: nothing of CUDA is needed here.
+# NVRTC, cuBLASLt, cuDNN and cuSOLVER are opened at run time and declared in
+# driver.h, cublaslt.h, cudnn.h and cusolver.h: nothing of CUDA is needed here.
 
 EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA
@@ -17,6 +17,7 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/launch.c \
 	backends/cuda/graph.c \
 	backends/cuda/product.c backends/cuda/cublaslt.h \
+	backends/cuda/conv.c backends/cuda/cudnn.h \
 	backends/cuda/factor.c backends/cuda/cusolver.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)

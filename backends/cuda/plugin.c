@@ -13,6 +13,8 @@ static const void *extension(const char *name, uint32_t version)
         return &tn__cuda_graph_replay;
     if (strcmp(name, "product") == 0)
         return &tn__cuda_product_extension;
+    if (strcmp(name, "conv") == 0)
+        return &tn__cuda_conv;
     if (strcmp(name, "lapack") == 0)
         return &tn__cuda_lapack;
     return strcmp(name, "attention") == 0 &&

@@ -400,17 +400,6 @@ static choice *choice_make(const tn_plugin_device *device,
     return c;
 }
 
-static size_t hash_of(const shape *s)
-{
-    const unsigned char *at = (const unsigned char *)s;
-    uint64_t hash = 0, word;
-    for (size_t i = 0; i < sizeof *s; i += sizeof word) {
-        memcpy(&word, at + i, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return (size_t)(hash >> 40) & (CHOICES - 1);
-}
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
 static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
@@ -421,7 +410,7 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
         queue->choices = calloc(1, sizeof *queue->choices);
     if (!queue->choices)
         return NULL;
-    const size_t first = hash_of(s);
+    const size_t first = tn__cuda_hash(s, sizeof *s) & (CHOICES - 1);
     choice **slot = &queue->choices->slot[first];
     for (size_t i = 0; i < NEAR; i++) {
         choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];

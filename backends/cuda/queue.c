@@ -84,6 +84,7 @@ void tn__cuda_queue_close(tn_queue *queue)
         release(&queue->scratch);
         release(&queue->words);
         tn__cuda_choices_free(queue->choices);
+        tn__cuda_plans_free(queue->plans);
         tn__cu.stream_destroy(queue->stream);
     }
     free(queue);

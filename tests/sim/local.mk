@@ -30,14 +30,16 @@ cusolver_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cusolver_sim_la_LIBADD = $(TN_LIBS)
 
 check_DATA += tests/sim/driver/libcuda.so.1 \
-	tests/sim/driver/libcublasLt.so.13 tests/sim/driver/libcusolver.so.12
+	tests/sim/driver/libcublasLt.so.13 \
+	tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
 tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cublaslt_sim.so" $@
-tests/sim/driver/libcusolver.so.12: cusolver_sim.la
+# cuDNN is not simulated: a library without its functions hides one of NVIDIA's.
+tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9: cusolver_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cusolver_sim.so" $@
 endif
