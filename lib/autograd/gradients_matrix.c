@@ -141,6 +141,14 @@ TN__GRADIENT(matmul_add)
     return product_gradient(node, g, 1, out);
 }
 
+/* As in PyTorch: of numbers that were rounded to a few digits. */
+TN__GRADIENT(scaled_mm)
+{
+    (void)node, (void)g, (void)out;
+    return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: it has no gradient; where "
+                    "one is needed use tn_linear or tn_matmul");
+}
+
 TN__GRADIENT(matmul_scaled)
 {
     const tn_value *scale = tn__node_value(node, TN__ARG_MATMUL_SCALED_SCALE);

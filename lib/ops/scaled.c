@@ -123,6 +123,10 @@ tn_status tn__run_scaled_mm(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "%s: bias %s is no (%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)shape[1]);
+    if (bias && (!tn_dtype_is_floating(bias->dtype) || bias->dtype == TN_F64))
+        return tn__fail(TN_ERR_DTYPE, "%s: bias is %s; convert it to float32 or "
+                        "out_dtype with tn_to_dtype", name,
+                        tn_dtype_name(bias->dtype));
     tn_tensor *out =
         tn__tensor_new(x[0]->storage->device, dtype, 2, shape, name);
     if (tn__give(call, out) < 0)

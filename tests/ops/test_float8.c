@@ -251,6 +251,19 @@ static void test_scaled_mm(void)
     is_str(tn_error(), "scaled_mm: scale_a (1, 16) is neither one number nor "
                        "(16, 1)", "  in these words");
     tn_error_clear();
+    ok(!tn_scaled_mm(a, b, half, three, tn_arange(0, 16, 1, .dtype = TN_I64),
+                     .out_dtype = TN_BF16), "a bias of whole numbers is");
+    is_str(tn_error(), "scaled_mm: bias is int64; convert it to float32 or "
+                       "out_dtype with tn_to_dtype", "  in these words");
+    tn_error_clear();
+    tn_tensor *bias = tn_requires_grad(tn_ones(tn_dims(16)));
+    tn_tensor *y = tn_scaled_mm(a, b, half, three, bias, .out_dtype = TN_F32);
+    is_int(tn_backward(tn_sum(y)), TN_ERR_UNSUPPORTED, "and its gradient");
+    is_str(tn_error(), "backward of scaled_mm: scaled_mm: it has no gradient; "
+                       "where one is needed use tn_linear or tn_matmul",
+           "  in these words");
+    ok(!tn_tensor_grad(bias), "  which it has not");
+    tn_error_clear();
 }
 
 int main(void)
