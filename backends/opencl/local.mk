@@ -43,6 +43,7 @@ tests_opencl_test_failures_LDADD = libtenon.la
 endif
 check_PROGRAMS += tests/opencl/test_opencl
 tests_opencl_test_opencl_SOURCES = tests/opencl/test_opencl.c \
+	tests/ops/outside.h \
 	tests/plugins/folder.h
 tests_opencl_test_opencl_LDADD = libtenon.la
 check_PROGRAMS += tests/opencl/test_classes

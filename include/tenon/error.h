@@ -86,8 +86,9 @@ typedef struct tn_error_details {
     int64_t index_bound;    /* or not below this */
     int32_t position_ndim;  /* of a tensor or list of indices, where in it: this
                                many coordinates; 0: it is an argument itself.
-                               Of what an asynchronous device tells later: 1,
-                               the number of the result's element */
+                               Of what an asynchronous device tells later, where
+                               argument is NULL, in the space of what it
+                               computed */
     int64_t position[TN_MAX_NDIM];
     const char *cause;      /* the operator inside of op in which it arose; NULL:
                                op itself */

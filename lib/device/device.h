@@ -3,6 +3,8 @@
 #ifndef TN_LIB_DEVICE_DEVICE_H
 #define TN_LIB_DEVICE_DEVICE_H
 
+#include "device/late.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <tenon/device.h>
@@ -82,14 +84,17 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program);
 /* On TN_ERR_INDEX *fault has the details and nothing is recorded (the caller
  * words the message: it knows the operator); other failures are recorded here.
  * fault->operand is TN_NONE if the details are lost: another thread, at fault
- * at the same time, has them. */
+ * at the same time, has them. late: how to word what an asynchronous device finds
+ * later; NULL: by the operator's name and the value alone. */
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, tn_fault *fault);
+                            const char *what, const tn__late *late,
+                            tn_fault *fault);
 tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
                             const char *what);
 tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
-                             const char *what, tn_fault *fault);
+                             const char *what, const tn__late *late,
+                             tn_fault *fault);
 tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
                           const char *what);
 tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,

@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How far back a late failure can be named. */
+/* How far back a late failure can be named; and told in full, counted in
+ * launches that can find an index outside. */
 #define NAMES 4096
+#define LATE 256
 
 /* Built programs: open addressing by the program's address. Readers take no
  * lock: an entry's `built` is there before its key. A table that is full is
@@ -39,6 +41,8 @@ struct tn__work {
     /* The rest is under the queue's lock. */
     uint64_t next_tag;
     const char *name[NAMES]; /* of launch tag % NAMES; lent for ever */
+    uint64_t late_count;
+    tn__late late_of[LATE];  /* the last of them, in turn */
     tn_status late;          /* a failure that nobody was told of yet, */
     tn_fault late_fault;
     tn__error late_error; /*   and the plugin's words */
@@ -182,6 +186,27 @@ static const char *name_of(tn_device *device, uint64_t tag)
     return work->name[tag % NAMES];
 }
 
+/* Within enter and leave. */
+static void remember(tn_device *device, uint64_t tag, const tn__late *late)
+{
+    struct tn__work *work = device->work;
+    if (TN__LIKELY(!late || !tag))
+        return;
+    tn__late *slot = &work->late_of[work->late_count++ % LATE];
+    *slot = *late;
+    slot->tag = tag;
+    slot->path = tn__here.path;
+}
+
+static const tn__late *late_of(tn_device *device, uint64_t tag)
+{
+    const struct tn__work *work = device->work;
+    for (int i = 0; tag && i < LATE; i++)
+        if (work->late_of[i].tag == tag)
+            return &work->late_of[i];
+    return NULL;
+}
+
 /* queue_sync, or what a sync before this one kept back. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
@@ -221,8 +246,18 @@ static tn_status wait_told(tn_device *device, const char *what)
     if (TN__LIKELY(!status))
         return TN_OK;
     const char *name = name_of(device, fault.tag);
+    const tn__late *late = late_of(device, fault.tag);
     if (status == TN_ERR_INDEX && fault.code == TN_ERR_INDEX && !was_pending) {
         tn_error_clear();
+        if (late) {
+            char told[160];
+            snprintf(told, sizeof told, " (told by %s when %s was waited for)",
+                     what, device->name);
+            const tn_path *here = tn_path_enter(late->path);
+            late->tell(late, &fault, name ? name : what, told);
+            tn_path_enter(here);
+            return was_of(name, tn_error_code());
+        }
         if (fault.extent == TN__GUARD_EXTENT)
             return was_of(name,
                           tn__fail(TN_ERR_ARGUMENT, "%s: %s at element %"
@@ -306,10 +341,12 @@ static tn_status recorded(tn_device *device, int kind, const void *args,
 
 tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
-                            const char *what, tn_fault *fault)
+                            const char *what, const tn__late *late,
+                            tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
     launch->tag = enter(device, what);
+    remember(device, launch->tag, late);
     tn_status status = device->plugin->launch(device->queue, built, launch);
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())
@@ -334,10 +371,12 @@ tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
 }
 
 tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
-                             const char *what, tn_fault *fault)
+                             const char *what, const tn__late *late,
+                             tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
     scatter->tag = enter(device, what);
+    remember(device, scatter->tag, late);
     tn_status status = device->plugin->scatter(device->queue, scatter);
     status = finish(device, what, status, was_pending, fault);
     if (tn__timeline_is_live())

@@ -1,6 +1,6 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/device/device.h lib/device/registry.h lib/device/cache.h \
+	lib/device/device.h lib/device/late.h lib/device/registry.h lib/device/cache.h \
 	lib/device/allocator.h \
 	lib/device/manifest.c lib/device/search.c lib/device/loader.c \
 	lib/device/host.c lib/device/spec.c lib/device/device.c \

@@ -386,13 +386,14 @@ static tn_status piece_run(const tn__record *record, tn__piece *piece)
             at[1].i = (int64_t)draw->call_now;
         }
         status = tn__device_launch(device, piece->program, piece->built,
-                                   &piece->args.launch, piece->what, &fault);
+                                   &piece->args.launch, piece->what, NULL,
+                                   &fault);
         break;
     case TN__PIECE_MATMUL:
         return tn__device_matmul(device, &piece->args.matmul, piece->what);
     case TN__PIECE_SCATTER:
         status = tn__device_scatter(device, &piece->args.scatter, piece->what,
-                                    &fault);
+                                    NULL, &fault);
         break;
     case TN__PIECE_SCAN:
         return tn__device_scan(device, &piece->args.scan, piece->what);

@@ -355,6 +355,13 @@ void tn__blame(const tn__call *call, const tn_value *value, int count)
         return;
     /* Not op's: another row may have taken the place of the one called. */
     const char *name = call->doing.name;
+    if (call->told >= 0) {
+        char what[120];
+        snprintf(what, sizeof what, "%s: %s", op->name,
+                 op->arg[call->told].name);
+        tn__tell_indices(call, what, value[call->told].of.tensor,
+                         call->told_low, call->told_bound);
+    }
     bool first = !facts->op, whole = first;
     if (first)
         describe(facts, op, value, count);

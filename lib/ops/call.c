@@ -516,6 +516,7 @@ static inline tn_status run(tn__call *call, int count, bool given,
 {
     call->doing.name = call->op->name;
     call->doing.outer = tn__here.doing;
+    call->told = -1;
     tn__here.doing = &call->doing;
     tn_status status =
         given ? check_given(call->op, call->value, count) : TN_OK;

@@ -165,25 +165,23 @@ tn_status tn__run_take(tn__call *call)
     tn_dims_list shape = {index->ndim, {0}};
     for (int d = 0; d < index->ndim; d++)
         shape.dim[d] = index->shape[d];
+    tn__call_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
     tn_tensor *list = tn_reshape(from_front(index, x->numel), tn_dims(-1));
     tn_tensor *flat = tn_reshape(x, tn_dims(-1));
-    tn_tensor *out = tn_reshape(tn_index_select(flat, 0, list), shape);
-    return out ? tn__give(call, out)
-               : tn__tell_indices(call, "take: index", index, -x->numel,
-                                  x->numel);
+    return tn__give(call, tn_reshape(tn_index_select(flat, 0, list), shape));
 }
 
 tn_status tn__run_take_along_dim(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INPUT);
     tn_tensor *index = tn__call_tensor(call, TN__ARG_TAKE_ALONG_DIM_INDICES);
-    const char *what = "take_along_dim: indices";
-    tn_tensor *out;
     if (!tn__call_has(call, TN__ARG_TAKE_ALONG_DIM_DIM)) {
-        out = tn_gather(tn_reshape(x, tn_dims(-1)), 0,
-                        tn_reshape(from_front(index, x->numel), tn_dims(-1)));
-        return out ? tn__give(call, out)
-                   : tn__tell_indices(call, what, index, -x->numel, x->numel);
+        tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -x->numel,
+                         x->numel);
+        return tn__give(
+            call, tn_gather(tn_reshape(x, tn_dims(-1)), 0,
+                            tn_reshape(from_front(index, x->numel),
+                                       tn_dims(-1))));
     }
     int dim = tn__call_dim(call, TN__ARG_TAKE_ALONG_DIM_DIM, x->ndim);
     if (dim < 0)
@@ -203,11 +201,11 @@ tn_status tn__run_take_along_dim(tn__call *call)
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
     int64_t size = x->ndim ? x->shape[dim] : 1;
-    out = tn_gather(tn_expand(x, own), dim,
-                    tn_expand(x->ndim ? from_front(index, size) : index,
-                              other));
-    return out ? tn__give(call, out)
-               : tn__tell_indices(call, what, index, -size, size);
+    tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
+    return tn__give(
+        call, tn_gather(tn_expand(x, own), dim,
+                        tn_expand(x->ndim ? from_front(index, size) : index,
+                                  other)));
 }
 
 tn_status tn__run_one_hot(tn__call *call)

@@ -1,6 +1,7 @@
 /* index.c: elements by their number: indexed loads, scatters, and what joins
  * tensors. An index operand takes the coordinate's place: the operand that it
  * points into has stride 0 there, and the index its stride. */
+#include <ops/late.h>
 #include <ops/native.h>
 
 static tn__shape shape_of(const tn_tensor *x)
@@ -342,7 +343,12 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
         for (int d = 0; d < index->ndim; d++)
             args.extent[d] = index->shape[d];
         tn_fault fault = {.size = sizeof fault};
-        status = tn__device_scatter(dst->storage->device, &args, name, &fault);
+        tn__late late;
+        tn_device *device = dst->storage->device;
+        status = tn__device_scatter(
+            device, &args, name,
+            device->synchronous ? NULL : tn__late_of_index(&late, index),
+            &fault);
         if (status == TN_ERR_INDEX)
             status = tn__fail_index(name, &fault, index->ndim, index->shape);
     }

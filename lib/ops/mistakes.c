@@ -187,7 +187,7 @@ tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
 
 tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const tn_fault *fault, int ndim,
-                         const int64_t *extent)
+                         const int64_t *extent, const char *told)
 {
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(0, 0, 0, fault->position, ndim,
@@ -196,10 +196,10 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                             ? kernel->input[fault->operand].name
                             : "an element";
     bool zero = fault->index == TN__GUARD_ZERO;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s%s is %s at position %s",
-                    tn__op_outer(name), zero ? "division by zero: " : "",
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s%s is %s at position %s%s",
+                    name, zero ? "division by zero: " : "",
                     input, zero ? "0" : "outside [0, 1]",
-                    tn__shape_text(text, ndim, at.position));
+                    tn__shape_text(text, ndim, at.position), told);
 }
 
 tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
@@ -209,7 +209,11 @@ tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
     if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))
         return tn_error_code();
     tn__error_take(&before);
-    if (!x || tn__check_indices(what, x, low, bound) != TN_ERR_INDEX)
+    tn_scope *scope = tn_scope_open();
+    tn_status status =
+        x && scope ? tn__check_indices(what, x, low, bound) : TN_OK;
+    tn_scope_close(scope);
+    if (status != TN_ERR_INDEX)
         tn__error_put(&before);
     return TN_ERR_INDEX;
 }

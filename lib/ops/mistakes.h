@@ -34,10 +34,11 @@ tn_status tn__fail_broadcast(const char *name, int count,
 /* An index fault, with the index's coordinates in the iteration space. */
 tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
                          const int64_t *extent);
-/* A kernel's guard that found an input's element bad: which, and where. */
+/* A kernel's guard that found an input's element bad: which, and where; the
+ * words end in `told`. */
 tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const tn_fault *fault, int ndim,
-                         const int64_t *extent);
+                         const int64_t *extent, const char *told);
 
 /* Are all elements of x, integers, in [low, bound)? Else the index error:
  * "what 7 at position (0, 1) is outside [0, 3)". Reads back. */

@@ -93,6 +93,8 @@ struct tn__call {
     tn__doing doing;         /* for errors and origins */
     const tn_op *op;
     const tn_value *value;   /* arg_count of them, defaults filled in */
+    int told;                /* the argument that indices are made of, which */
+    int64_t told_low, told_bound; /* are in this range; -1: not said */
     int out_count;
     tn_tensor **out;         /* room for TN__OP_MAX_OUTPUTS */
     tn_tensor *const *into;  /* given outputs (out=), or NULL; */
@@ -242,6 +244,16 @@ static inline tn_tensor *tn__call_tensor(const tn__call *call, int i)
 static inline int64_t tn__call_int(const tn__call *call, int i)
 {
     return call->value[i].of.i;
+}
+/* For composites that make other indices of argument i, whose own are in
+ * [low, bound), element for element: one that is found outside is told as it
+ * was given. */
+static inline void tn__call_indices(tn__call *call, int i, int64_t low,
+                                    int64_t bound)
+{
+    call->told = i;
+    call->told_low = low;
+    call->told_bound = bound;
 }
 /* The number as a double; ints convert. */
 double tn__call_float(const tn__call *call, int i);

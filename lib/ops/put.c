@@ -42,12 +42,11 @@ tn_status tn__run_put(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "put: %lld indices for %lld elements of "
                         "source", (long long)index->numel,
                         (long long)source->numel);
+    tn__call_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
     tn_tensor *out = scattered(as_list(x), as_list(from_front(index, x->numel)),
                                as_list(source),
                                tn__call_int(call, TN__ARG_PUT_ACCUMULATE));
-    return out ? tn__give(call, tn_reshape_as(out, x))
-               : tn__tell_indices(call, "put: index", index, -x->numel,
-                                  x->numel);
+    return tn__give(call, tn_reshape_as(out, x));
 }
 
 /* ---- by several indices ---- */
@@ -269,13 +268,12 @@ tn_status tn__run_index_fill(tn__call *call)
     if (!list)
         return tn_error_code();
     int64_t size = list->shape[dim];
+    tn__call_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
     tn_tensor *all = for_elements(from_front(index, size), list, dim);
     /* By a mask: an index that is given twice fills once, so that the value's
      * gradient counts each element once. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
     mask = tn_scatter_scalar(mask, dim, all, true);
-    if (!mask)
-        return tn__tell_indices(call, "index_fill: index", index, -size, size);
     const tn_value args[] = {tn__value_tensor(list), tn__value_tensor(mask),
                              call->value[TN__ARG_INDEX_FILL_VALUE]};
     tn_tensor *out = tn__row(TN__OP_ID_MASKED_FILL, args, 3);

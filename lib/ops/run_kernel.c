@@ -148,7 +148,7 @@ static tn_status run_flat(tn__call *call, const operands *of,
                         call->param, 0};
     tn_fault fault;
     return tn__device_launch(device, entry->program, built, &launch,
-                             call->op->name, &fault);
+                             call->op->name, NULL, &fault);
 }
 
 /* ---- over a space --------------------------------------------------------------- */

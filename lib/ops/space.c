@@ -4,6 +4,7 @@
  * before and after: a fault's position can be told in the caller's
  * coordinates, and a row keeps its order. */
 #include <base/guard.h>
+#include <ops/late.h>
 #include <ops/mistakes.h>
 #include <ops/space.h>
 #include <string.h>
@@ -284,12 +285,15 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
     tn_launch launch = {sizeof launch, (uint32_t)m.outer_ndim,
                         (uint32_t)m.row_ndim, 0, m.extent, operand, param, 0};
     tn_fault fault = {.size = sizeof fault};
-    tn_status status =
-        tn__device_launch(device, program, built, &launch, what, &fault);
+    tn__late late;
+    tn_status status = tn__device_launch(
+        device, program, built, &launch, what,
+        device->synchronous ? NULL : tn__late_of_kernel(&late, kernel, space),
+        &fault);
     if (status == TN_ERR_INDEX && fault.extent == TN__GUARD_EXTENT)
-        return tn__fail_guard(what, kernel, &fault,
+        return tn__fail_guard(tn__op_outer(what), kernel, &fault,
                               space->outer_ndim + space->row_ndim,
-                              space->extent);
+                              space->extent, "");
     if (status == TN_ERR_INDEX)
         return tn__fail_index(what, &fault, space->outer_ndim + space->row_ndim,
                               space->extent);

@@ -32,6 +32,7 @@ tests_cuda_test_lapack_SOURCES = tests/cuda/test_lapack.c \
 tests_cuda_test_lapack_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_failures
 tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
+	tests/ops/outside.h \
 	tests/cuda/on_sim.h tests/plugins/folder.h
 tests_cuda_test_failures_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_devices

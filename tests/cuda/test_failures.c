@@ -3,6 +3,7 @@
  * looked at. */
 #include <tenon/tenon.h>
 
+#include "../ops/outside.h"
 #include "on_sim.h"
 
 static void (*sim_fail)(const char *name, long n, int error);
@@ -242,6 +243,12 @@ static void test_memory(void)
     unsetenv("TENON_SIM_MEMORY");
 }
 
+static void print_late(void)
+{
+    tn_set_log(NULL, NULL);
+    late_print("cuda");
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -253,5 +260,8 @@ int main(int argc, char **argv)
     test_opening();
     test_work();
     test_memory();
+    is_str(in_child(print_late), "all",
+           "indices outside are told with argument, value, position, shape and "
+           "range as they were given");
     return done_testing();
 }

@@ -39,7 +39,7 @@ static tn_status launch(tn_device *device, int64_t what, const char *name,
     tn_launch l = {.size = sizeof l, .param = &param};
     return tn__device_launch(device, &program,
                              tn__device_built(device, &program), &l,
-                             name, fault);
+                             name, NULL, fault);
 }
 
 static void test_synchronous(tn_device *device)
@@ -71,7 +71,7 @@ static void test_synchronous(tn_device *device)
     is_error(TN_ERR_UNSUPPORTED, "linear: fake:0: the fake has no matmul",
              "a matmul");
     tn_scatter_args scatter = {.size = sizeof scatter};
-    tn__device_scatter(device, &scatter, "index_add", &fault);
+    tn__device_scatter(device, &scatter, "index_add", NULL, &fault);
     is_error(TN_ERR_UNSUPPORTED, "index_add: fake:0: the fake has no scatter",
              "a scatter");
     tn_scan_args scan = {.size = sizeof scan};

@@ -2,6 +2,7 @@
  * compiled programs, failures that are told late, two devices, and what is
  * said where something is missing. Each scene is a process of its own, whose
  * output is looked at. */
+#include "ops/outside.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -229,17 +230,9 @@ static void print_fault(void)
     printf("|%.0f", tn_item(tn_sum(table)));
 }
 
-/* One inside of a composite. */
-static void print_inner_fault(void)
+static void print_late(void)
 {
-    tn_device_set(tn_device_open("opencl"));
-    const int64_t index[] = {1, -9, 3};
-    tn_tensor *at = tn_tensor_from_array(index, TN_I64, tn_dims(3));
-    tn_take(tn_ones(tn_dims(4, 2)), at);
-    tn_synchronize(NULL);
-    const tn_error_details *e = tn_error_info();
-    printf("%s|%s", tn_error() ? tn_error() : "no error",
-           e && e->op ? e->op : "nobody");
+    late_print("opencl");
 }
 
 /* More than one buffer may have. */
@@ -321,14 +314,12 @@ static void print_threads(void)
 static void test_failures(void)
 {
     is_str(in_child(print_fault),
-           "late|embedding: index 4 is outside of [0, 4) (told by synchronize "
-           "when opencl:0 was waited for)|8",
+           "late|embedding: input 4 at position (1,) of (3,) is outside [0, 4) "
+           "(told by synchronize when opencl:0 was waited for)|8",
            "an index fault is told when the queue is waited for, by the "
            "operator's name");
-    is_str(in_child(print_inner_fault),
-           "take: index -1 is outside of [0, 8) (told by synchronize when "
-           "opencl:0 was waited for)|take",
-           "it is told of the operator that the program called");
+    is_str(in_child(print_late), "all",
+           "with argument, value, position, shape and range as it was given");
     setenv("TENON_OPENCL_BLOCKING", "1", 1);
     ok(strstr(in_child(print_fault), "at once|embedding: "),
        "TENON_OPENCL_BLOCKING=1 tells it at once: %s", in_child(print_fault));

@@ -15,19 +15,23 @@ static void refused(const tn_tensor *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* "NAME: division by zero: other", at a position; at the wait, of the row that
- * ran. */
-static void faulty(tn_tensor *got, const char *name)
+/* "NAME: division by zero: other", at a position; maybe at the wait. */
+static void faulty_at(tn_tensor *got, const char *name, const char *where)
 {
-    char want[64];
-    snprintf(want, sizeof want, "%s: division by zero: other is 0 ", name);
+    char want[96];
+    snprintf(want, sizeof want, "%s: division by zero: other is 0 %s", name,
+             where);
     if (got)
         tn_synchronize(tn_tensor_device(got));
     ok(tn_error() && tn_error_code() == TN_ERR_ARGUMENT &&
-           (got ? strstr(tn_error(), ": division by zero at element ") != NULL
-                : strncmp(tn_error(), want, strlen(want)) == 0),
+           strncmp(tn_error(), want, strlen(want)) == 0,
        "%s: %s", name, tn_error() ? tn_error() : "no error");
     tn_error_clear();
+}
+
+static void faulty(tn_tensor *got, const char *name)
+{
+    faulty_at(got, name, "at position ");
 }
 
 static tn_tensor *whole(tn_dtype dtype, int count, const int64_t *number)
@@ -80,12 +84,7 @@ static void check_position(void)
     tn_tensor *x = tn_ones(tn_dims(3, 4), .dtype = TN_I64);
     tn_tensor *y = tn_reshape(tn_arange(3, -1, -1, .dtype = TN_I64),
                               tn_dims(4));
-    tn_tensor *got = tn_remainder(x, y);
-    if (got)
-        faulty(got, "remainder");
-    else
-        refused(got, TN_ERR_ARGUMENT,
-                "remainder: division by zero: other is 0 at position (0, 3)");
+    faulty_at(tn_remainder(x, y), "remainder", "at position (0, 3)");
     tn_tensor *none = tn_ones(tn_dims(0), .dtype = TN_I64);
     is_int(tn_tensor_numel(tn_floor_divide_scalar(none, 0)), 0,
            "of no elements there is nothing to divide");
@@ -98,8 +97,7 @@ static void no_fraction(tn_tensor *x, const char *words)
     if (x)
         tn_synchronize(tn_tensor_device(x));
     ok(tn_error_code() == TN_ERR_ARGUMENT &&
-           strstr(tn_error(), x ? "a number outside [0, 1] at element 1 of"
-                                : words),
+           strncmp(tn_error(), words, strlen(words)) == 0,
        "%s", words);
     if (tn_error_code() != TN_ERR_ARGUMENT)
         note("%s", tn_error() ? tn_error() : "no error");
