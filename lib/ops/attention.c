@@ -289,6 +289,10 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         .mask = mask, .dropout = p, .is_causal = causal_too,
         .scale = by != 0 ? by : 1 / sqrt((double)q->shape[q->ndim - 1]),
         .shares_heads = tn__call_int(call, enable_gqa)};
+    k = tn__attention_widen(k, q, way.shares_heads);
+    v = k ? tn__attention_widen(v, q, way.shares_heads) : NULL;
+    if (!v)
+        return tn_error_code();
     if (tn__attention_fits(&way, q, k, v))
         return tn__give(call, tn__attention_run(&way, q, k, v));
     if (way.shares_heads) {

@@ -12,6 +12,11 @@ typedef struct tn__attention {
     bool is_causal, shares_heads; /* a head of key serves several of query */
 } tn__attention;
 
+/* x, which is key or value, as a view with the batch of q (without the heads,
+ * where they are shared), if that is x many times over and the device of q has
+ * attention; else x itself. NULL with the error recorded. */
+tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
+                               bool shares_heads);
 /* Does the device of q do this, forward and backward? */
 bool tn__attention_fits(const tn__attention *a, const tn_tensor *q,
                         const tn_tensor *k, const tn_tensor *v);

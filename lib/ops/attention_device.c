@@ -64,6 +64,26 @@ static bool describe(const tn_tensor *q, const tn_tensor *k,
     return !mask || take_mask(args, mask, q->ndim);
 }
 
+tn_tensor *tn__attention_widen(tn_tensor *x, const tn_tensor *q,
+                               bool shares_heads)
+{
+    tn_dims_list shape = {q->ndim, {0}};
+    const int more = q->ndim - x->ndim, batch = q->ndim - 2 - shares_heads;
+    bool differs = more > 0;
+    if (!atomic_load_explicit(&q->storage->device->attention,
+                              memory_order_acquire) ||
+        more < 0 || (more > 0 && x->ndim < 2 + shares_heads))
+        return x;
+    for (int d = 0; d < q->ndim; d++) {
+        int64_t own = d < more ? 1 : x->shape[d - more];
+        shape.dim[d] = d < batch ? q->shape[d] : own;
+        if (own != shape.dim[d] && own != 1)
+            return x;
+        differs |= own != shape.dim[d];
+    }
+    return differs ? tn_expand(x, shape) : x;
+}
+
 static tn_status refuse(const tn__call *call)
 {
     return tn__fail(TN_ERR_SHAPE, "%s: shapes or dtypes that are no attention: "

@@ -105,6 +105,42 @@ static void check(const sizes *s, bool twice)
     tn_scope_close(scope);
 }
 
+/* A query of each batch and head, keys of a batch alone, values of all: what is
+ * many times there is read where it lies; gradients are summed. */
+static void check_broadcast(bool shares_heads)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *in[] = {tn_requires_grad(tn_randn(tn_dims(3, 4, 9, 8))),
+                       tn_requires_grad(tn_randn(shares_heads
+                                                     ? tn_dims(1, 2, 11, 8)
+                                                     : tn_dims(3, 1, 11, 8))),
+                       tn_requires_grad(tn_randn(shares_heads
+                                                     ? tn_dims(2, 11, 5)
+                                                     : tn_dims(11, 5)))};
+    tn_tensor *mask = tn_randn(tn_dims(4, 9, 11)), *got[4], *want[4];
+    int64_t bytes[2];
+    for (int way = 0; way < 2; way++) {
+        tn_tensor **to = way ? want : got;
+        tn_memory_stats before = {.size = sizeof before}, after = before;
+        tn_device_mask(NULL, way ? "attention" : NULL);
+        tn_memory(tn_device_current(), &before);
+        to[3] = tn_scaled_dot_product_attention(in[0], in[1], in[2], mask,
+                                                .enable_gqa = shares_heads);
+        tn_memory(tn_device_current(), &after);
+        bytes[way] = after.allocated_bytes - before.allocated_bytes;
+        tn_grad(tn_sum(tn_mul(to[3], to[3])), in, 3, to);
+    }
+    tn_device_mask(NULL, NULL);
+    ok(bytes[0] < bytes[1] / 2, "%lld bytes are kept, not %lld: no weights",
+       (long long)bytes[0], (long long)bytes[1]);
+    for (int i = 0; i < 4; i++)
+        ok(tn_allclose(got[i], want[i], .rtol = 1e-4, .atol = 1e-5),
+           "%s %d of broadcast batches%s%s", i < 3 ? "gradient" : "result", i,
+           tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
 static void check_masked_between(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -223,6 +259,8 @@ int main(int argc, char **argv)
     const sizes causal = {TN_F32, 1, 2, 2, 6, 6, 4, 4, true, 0, 0};
     check(&small, true);
     check(&causal, true);
+    check_broadcast(false);
+    check_broadcast(true);
     check_masked_between();
     check_by_name();
     check_memory();
