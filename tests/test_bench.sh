@@ -8,7 +8,7 @@ TENON_BENCH_PYTHON=false succeeds "compare runs where there is no torch" \
     bench/compare --quick --only dispatch --json "$json"
 cp "$scratch/output" "$scratch/table"
 is_str "$(awk '$1 == "dispatch" { print $2 }' "$scratch/table" | tr '\n' ' ')" \
-    "add add_recorded matmul relu sum start " "each workload has a line"
+    "add add_recorded matmul relu sum chain start " "each workload has a line"
 is_str "$(grep -c 'no torch at hand' "$scratch/table")" 1 \
     "that there is no torch is said"
 
@@ -23,13 +23,13 @@ is_str "$(tr -d '\n' <"$json" | awk '{
     } while ($0 != before)
     print
 }')" 0 "the JSON is well-formed"
-is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 6 \
+is_str "$(grep -c '"tenon": {"median_ns": [0-9.]*[1-9]' "$json")" 7 \
     "the JSON has a time for each workload"
 
 # With figures of torch made up, the chart has a bar for each.
 sed 's/"torch": null, "tuned": null/"torch": {"median_ns": 9000.0, "x": 0}, "tuned": {"median_ns": 8000.0, "x": 0}/' \
     "$json" | awk -f "$top_srcdir/bench/chart.awk" >"$scratch/run.svg"
-is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 6 \
+is_str "$(grep -c 'height="12"' "$scratch/run.svg")" 7 \
     "the chart has a bar for each workload"
 is_str "$(grep -c 'dispatch: add 1<' "$scratch/run.svg")" 1 \
     "and its name"

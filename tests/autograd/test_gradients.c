@@ -268,10 +268,12 @@ static const struct {
     int order;
 } refusing[] = {{"ctc_loss", 2}, {"ctc_forward", 2}, {"ctc_backward", 1}};
 
-/* Rows that only some devices run, and where their gradients are tested. */
+/* Rows that only some devices run, or that take no float64, and where their
+ * gradients are tested. */
 static const struct {
     const char *op, *where;
-} elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"}};
+} elsewhere[] = {{"attention_forward", "tests/cuda/test_attention.c"},
+                 {"scaled_mm", "tests/ops/test_float8.c"}};
 
 /* What was done, told at the end. */
 static struct {
