@@ -108,7 +108,7 @@ static void block_columns(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
         take(fold->lanes, x, step, fold->open, n, rows);
         fold->open += n;
-        x += (size_t)(n * step) * bytes;
+        x += n * step * (ptrdiff_t)bytes; /* lines may lie backwards */
         count -= n;
         if (fold->open == TN_CHUNK)
             close_chunk(fold, combine(reduce, routines), bytes, rows);
@@ -123,7 +123,7 @@ static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
     size_t bytes = type_bytes[reduce->type];
     int64_t run = columns ? 1 : TN_CHUNK;
     for (int64_t i = 0; i < count; i += run) {
-        const char *at = x + (size_t)(i * (columns ? step : 1)) * bytes;
+        const char *at = x + i * (columns ? step : 1) * (ptrdiff_t)bytes;
         int fresh = fold->chunks == 0;
         if (columns)
             routines->arg_columns[reduce->kind][reduce->type](
