@@ -147,7 +147,7 @@ part_programs() {
 # attention.
 part_bits() {
     [ -d $samples ] || left_out "no $samples" || return
-    TENON_CUDA_MATMUL=own TENON_MASK=attention \
+    TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
         "$(program tests/golden/bits)" cuda $samples
 }
 

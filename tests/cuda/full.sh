@@ -33,7 +33,7 @@ for seed in '' ${TENON_SIM_SEEDS:-1 2 3}; do
         tests/device/test_random_programs
     whole "primitives are right$chance" tests/device/test_primitives
     whole "every sample of every operator has the reference's bits$chance" \
-        env TENON_CUDA_MATMUL=own TENON_MASK=attention \
+        env TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
         tests/golden/bits cuda tests/golden/samples
     whole "products by cuBLASLt are right$chance" tests/cuda/test_products
     whole "training has the cpu's losses$chance" tests/cuda/test_devices

@@ -74,7 +74,7 @@ note <"$scratch/output"
 succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
-    env TENON_MASK=attention \
+    env TENON_MASK=attention,lapack \
     tests/golden/bits cuda tests/golden/samples 100000
 is_str "$(grep -c ' 0 within tolerance' "$scratch/output")" 1 \
     "in matrix products and convolutions, too"
