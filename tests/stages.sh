@@ -36,15 +36,21 @@ leave_out() {
     tally 0 0 1
 }
 
-# failures FOLDER: what the failed tests of a tree said, without what passed:
-# the end of each log, since a sanitizer may end a test that has said "ok"
+# failures FOLDER: what the failed tests of a tree said: each failed case with the
+# lines below it, and the end of the log without what passed, since a sanitizer
+# may end a test that has said "ok"
 failures() {
     find "$1/tests" -name '*.trs' -exec \
         grep -lE '^:global-test-result: (FAIL|ERROR)' {} + |
         while read -r result; do
             echo "   ${result%.trs}"
-            grep -vE '^(ok|PASS:|SKIP:)' "${result%.trs}.log" | tail -n 40 |
-                sed 's/^/     /'
+            log=${result%.trs}.log
+            {
+                grep -A 12 '^not ok' "$log" |
+                    grep -vE '^(--|(ok|PASS:|SKIP:|FAIL:) )' | head -n 80
+                echo "..."
+                grep -vE '^(not ok|ok|PASS:|SKIP:|FAIL:) ' "$log" | tail -n 25
+            } | sed 's/^/     /'
         done
 }
 
