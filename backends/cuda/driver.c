@@ -107,6 +107,21 @@ static void *toolkit_library(const char *option, const char *const *files,
 
 static char no_nvrtc[512];
 
+/* NVRTC opens its second file by name, where the loader looks, and that need
+ * not be the folder it lies in itself. Open already, the file is found; one that
+ * is nowhere is told by the first compilation. */
+static void nvrtc_builtins_open(void *library)
+{
+    char folder[4096], path[sizeof folder + 64];
+    int major, minor;
+    if (dlinfo(library, RTLD_DI_ORIGIN, folder) ||
+        tn__nvrtc.version(&major, &minor))
+        return;
+    snprintf(path, sizeof path, "%s/libnvrtc-builtins.so.%d.%d", folder, major,
+             minor);
+    dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 static void nvrtc_open(void)
 {
     static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12",
@@ -130,6 +145,7 @@ static void nvrtc_open(void)
     }
     TN_NVRTC_MAP(FIND)
 #undef FIND
+    nvrtc_builtins_open(library);
 }
 
 const char *tn__cuda_nvrtc_open(void)

@@ -164,6 +164,10 @@ static bool nvrtc_open(nvrtc *n)
     snprintf(path, sizeof path, "%s/lib64/libnvrtc.so",
              folder ? folder : TENON_CUDA_FOLDER);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    /* NVRTC looks for its second file where the loader does. */
+    snprintf(path, sizeof path, "%s/lib64/libnvrtc-builtins.so",
+             folder ? folder : TENON_CUDA_FOLDER);
+    dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         library = dlopen("libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
     return library && symbol(library, "nvrtcCreateProgram", &n->create) &&
