@@ -11,8 +11,8 @@
 enum {
     BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out */
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
-    TASK_WORK = 524288,  /* multiply-adds */
-    MOST_SHARES = 16,
+    TASK_WORK = 2097152, /* multiply-adds */
+    LEAST_ROWS = 128,    /* of a range: a panel of out is laid for each */
     SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
     MOST_TASKS = 64
 };
@@ -204,13 +204,13 @@ static void cut(gradient *w)
                                         ? STRIP_ROOM / (w->in_channels + 2)
                                         : BLOCK_PIXELS);
     tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
-    double shares = tasks < room ? tasks : room;
-    if (shares > MOST_SHARES)
-        shares = MOST_SHARES;
+    int64_t ranges = (int64_t)(rows / LEAST_ROWS);
+    double shares = tasks / (double)(ranges < 1 ? 1 : ranges);
+    shares = shares < 1 ? 1 : shares < room ? shares : room;
     w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
     int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
     w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
-    int64_t ranges = (int64_t)(tasks / (double)w->shares);
+    ranges = (int64_t)(tasks / (double)w->shares); /* more, of few images */
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;
     w->ranges = (w->in_channels + w->range - 1) / w->range;
