@@ -252,10 +252,12 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     }
     char *to = t->slot[op->out];
     if (plain) {
-        if ((op->flags & CPU_FOLDED) && t->columns &&
+        bool folded = op->flags & CPU_FOLDED;
+        bool by_lines = !(op->flags & CPU_LENT) || t->by_lines;
+        if (folded && t->columns && by_lines &&
             load_columns(t, op, s, may_lend))
             return;
-        if ((op->flags & CPU_LENT) && t->by_rows &&
+        if ((op->flags & CPU_LENT) && !folded && t->by_rows &&
             load_row(t, op, view, may_lend))
             return;
         if ((op->flags & CPU_LENT) && t->by_lines &&

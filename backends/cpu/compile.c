@@ -542,7 +542,9 @@ static void mark_loads(compiler *c)
         bool plain = elem && op->code == CPU_LOAD && op->a == TN_CPU_NONE &&
                      op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
         unsigned by = plain ? use[op->out] : 0;
+        unsigned also = by & ~(unsigned)AS_BLOCK;
         unsigned flag = by == BY_FOLD                 ? CPU_FOLDED
+                        : also == (BY_FOLD | BY_RUN)  ? CPU_FOLDED | CPU_LENT
                         : by == BY_RUN                ? CPU_LENT | CPU_SINGLE
                         : by == (BY_RUN | AS_BLOCK) ? CPU_LENT
                                                       : 0;

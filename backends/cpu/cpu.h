@@ -120,7 +120,8 @@ enum {
     CPU_FOLDED = 64,  /* LOAD: for reductions alone, which take columns with
                          any step between elements */
     CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one
-                         row of memory may serve all */
+                         row of memory may serve all; FOLDED too: for these and
+                         for reductions, which take lines of columns alike */
     CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
                          value: where it is one for all of a block, it is left
                          in memory */
