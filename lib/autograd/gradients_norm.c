@@ -1,5 +1,7 @@
-/* gradients_norm.c: rows normalized, then times one number of the row's plus
- * another. */
+/* gradients_norm.c: rows normalized, then times a weight plus a bias.
+ *
+ * The fewer launches read x and its cotangent the better: how few they can be
+ * hangs on where weight and bias are one value. */
 #include <autograd/autograd.h>
 #include <ops/table.h>
 #include <tenon/ops.h>
@@ -8,7 +10,7 @@
 static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
 {
     const tn_dims_list *dims =
-        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_BY_DIM)->of.dims;
+        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_AFFINE_DIM)->of.dims;
     tn_dims_list shape = tn__node_shape(node, 0);
     for (int i = 0; i < dims->count; i++)
         shape.dim[tn__shape_dim(shape.count, dims->dim[i])] = 1;
@@ -22,7 +24,7 @@ typedef struct rows {
 } rows;
 
 /* By operators: to be differentiated, or from mean, var and rstd, too. The same
- * as the table has it for normalize_rows_affine. */
+ * as the table has it for normalize_rows_each_back. */
 static tn_status by_operators(const tn__node *node, const rows *of,
                               tn_tensor *const *g, tn_tensor **out)
 {
@@ -47,24 +49,128 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }
 
-TN__GRADIENT(normalize_rows_by)
+/* The outputs of a row of the table. */
+static tn_status run(int id, const tn_value *value, int count, tn_tensor **out,
+                     int outputs)
+{
+    return tn__op_run(&tn__op_table[id], value, count, out, outputs) < 0
+               ? tn_error_code()
+               : TN_OK;
+}
+
+/* Dimensions as bits: those of a row; of x, where y is one value along them. */
+static uint32_t row_bits(const rows *of)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < of->dims->count; i++)
+        bits |= 1u << tn__shape_dim(of->x->ndim, of->dims->dim[i]);
+    return bits;
+}
+
+static uint32_t single_bits(const rows *of, const tn__node *node, int port)
+{
+    const tn_dims_list y = tn__node_shape(node, port);
+    const int lead = of->x->ndim - y.count;
+    uint32_t bits = 0;
+    for (int d = 0; d < of->x->ndim; d++)
+        if (d < lead || y.dim[d - lead] == 1)
+            bits |= 1u << d;
+    return bits;
+}
+
+static tn_dims_list dims_of(uint32_t bits)
+{
+    tn_dims_list dims = {0, {0}};
+    for (int d = 0; bits >> d; d++)
+        if (bits >> d & 1)
+            dims.dim[dims.count++] = d;
+    return dims;
+}
+
+/* A weight of each row: all is sums over it, or made of them. */
+static tn_status by_rows(const rows *of, tn_tensor *g, tn_tensor **out)
+{
+    const tn_value value[] = {
+        tn__value_tensor(g), tn__value_tensor(of->x),
+        tn__value_tensor(of->mean), tn__value_tensor(of->rstd),
+        tn__value_tensor(of->weight), tn__value_dims(of->dims),
+        tn__value_bool(true)};
+    return run(TN__OP_ID_NORMALIZE_ROWS_BY_BACK, value, 7, out, 3);
+}
+
+/* A weight of each element of a row. */
+static tn_status by_elements(const tn__node *node, const rows *of, tn_tensor *g,
+                             uint32_t single, tn_tensor **out)
+{
+    const tn_dims_list dims = dims_of(single);
+    const tn_value row[] = {
+        tn__value_tensor(g), tn__value_tensor(of->x),
+        tn__value_tensor(of->mean), tn__value_tensor(of->rstd),
+        tn__value_tensor(of->weight), tn__value_dims(of->dims)};
+    const tn_value column[] = {row[0], row[1], row[2], row[3],
+                               tn__value_dims(&dims), tn__value_bool(true)};
+    if (tn__node_wants(node, 0) &&
+        run(TN__OP_ID_NORMALIZE_ROWS_EACH_BACK, row, 6, out, 1) < 0)
+        return tn_error_code();
+    if (!tn__node_wants(node, 1) && !tn__node_wants(node, 2))
+        return TN_OK;
+    return run(TN__OP_ID_NORMALIZE_WEIGHTS_BACK, column, 6, out + 1, 2);
+}
+
+/* A weight of each plane of a row: x and g are read for the sums of planes, and
+ * again where these have told what a plane's cotangent is made of. */
+static tn_status by_planes(const tn__node *node, const rows *of, tn_tensor *g,
+                           uint32_t plane, uint32_t single, tn_tensor **out)
+{
+    const tn_dims_list dims = dims_of(plane), outer = dims_of(single);
+    const tn_value keep = tn__value_bool(true);
+    const tn_value read[] = {tn__value_tensor(g), tn__value_tensor(of->x),
+                             tn__value_tensor(of->mean), tn__value_dims(&dims),
+                             keep};
+    tn_tensor *sum[2], *part[3];
+    if (run(TN__OP_ID_PLANE_SUMS, read, 5, sum, 2) < 0)
+        return tn_error_code();
+    const tn_value s = tn__value_tensor(sum[0]), p = tn__value_tensor(sum[1]);
+    const tn_value rstd = tn__value_tensor(of->rstd);
+    if (tn__node_wants(node, 0)) {
+        const int64_t count = of->rstd->numel;
+        const tn_value row[] = {
+            s, p, tn__value_tensor(of->weight), rstd, tn__value_dims(of->dims),
+            keep,
+            tn__value_number_of(
+                count ? (double)(of->x->numel / count) : 1)};
+        if (run(TN__OP_ID_PLANE_ROWS, row, 7, part, 3) < 0)
+            return tn_error_code();
+        const tn_value all[] = {read[0], read[1], read[2],
+                                tn__value_tensor(part[0]),
+                                tn__value_tensor(part[1]),
+                                tn__value_tensor(part[2])};
+        if (run(TN__OP_ID_NORMALIZE_PLANES_BACK, all, 6, out, 1) < 0)
+            return tn_error_code();
+    }
+    if (!tn__node_wants(node, 1) && !tn__node_wants(node, 2))
+        return TN_OK;
+    const tn_value weights[] = {s, p, rstd, tn__value_dims(&outer), keep};
+    return run(TN__OP_ID_PLANE_WEIGHTS, weights, 5, out + 1, 2);
+}
+
+TN__GRADIENT(normalize_rows_affine)
 {
     const rows of = {
         tn__node_input(node, 0), tn__node_input(node, 1),
         with_dims(node, tn__node_output(node, 1)),
         with_dims(node, tn__node_output(node, 3)),
-        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_BY_DIM)->of.dims};
+        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_AFFINE_DIM)->of.dims};
     if (!of.x || !of.weight || !of.mean || !of.rstd)
         return tn_error_code();
     if (tn_grad_mode() || !g[0] || g[1] || g[2] || g[3])
         return by_operators(node, &of, g, out);
-    const tn_value value[] = {
-        tn__value_tensor(g[0]), tn__value_tensor(of.x),
-        tn__value_tensor(of.mean), tn__value_tensor(of.rstd),
-        tn__value_tensor(of.weight), tn__value_dims(of.dims),
-        tn__value_bool(true)};
-    return tn__op_run(&tn__op_table[TN__OP_ID_NORMALIZE_ROWS_BY_BACK], value,
-                      7, out, 3) < 0
-               ? tn_error_code()
-               : TN_OK;
+    const uint32_t row = row_bits(&of), single = single_bits(&of, node, 1);
+    const uint32_t both = single & single_bits(&of, node, 2);
+    if (!(row & ~both))
+        return by_rows(&of, g[0], out);
+    if (both != single || !both)
+        return by_operators(node, &of, g, out);
+    return row & both ? by_planes(node, &of, g[0], row & both, both, out)
+                      : by_elements(node, &of, g[0], both, out);
 }

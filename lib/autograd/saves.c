@@ -17,7 +17,7 @@ const tn__saves tn__saves_table[] = {
     {"select", {{ADDS, 0}, NOTHING, NOTHING}},
     {"narrow", {{ADDS, 0}, NOTHING, NOTHING}},
     {"slice", {{ADDS, 0}, NOTHING, NOTHING}},
-    {"normalize_rows_by",
+    {"normalize_rows_affine",
      {{P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}}},
     {"lstm_gates", {{P0 | P1, P1}, {P0 | P1, P1}, NOTHING}},
     {"conv2d", {{P1, 0}, {P0, 0}, NOTHING}},

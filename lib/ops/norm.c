@@ -6,29 +6,40 @@
 
 #include <float.h>
 
-tn_status tn__run_normalize_rows_by(tn__call *call)
+/* Has a row along dims one value of x, which broadcasts to ndim dimensions? */
+static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
 {
+    for (int i = 0; i < dims->count; i++) {
+        int d = (int)tn__shape_dim(ndim, dims->dim[i]) - (ndim - x->ndim);
+        if (d >= 0 && x->shape[d] != 1)
+            return false;
+    }
+    return true;
+}
+
+tn_status tn__run_normalize_rows_affine(tn__call *call)
+{
+    enum {
+        weight = TN__ARG_NORMALIZE_ROWS_AFFINE_WEIGHT,
+        bias = TN__ARG_NORMALIZE_ROWS_AFFINE_BIAS
+    };
+    const tn_tensor *x =
+        tn__call_tensor(call, TN__ARG_NORMALIZE_ROWS_AFFINE_INPUT);
+    const tn_dims_list *dims =
+        call->value[TN__ARG_NORMALIZE_ROWS_AFFINE_DIM].of.dims;
+    bool by = is_one_a_row(tn__call_tensor(call, weight), dims, x->ndim) &&
+              is_one_a_row(tn__call_tensor(call, bias), dims, x->ndim);
     tn_tensor *out[4] = {NULL};
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    int count = tn__op_run(&tn__op_table[TN__OP_ID_NORMALIZE_ROWS_BY_KERNEL],
+    int count = tn__op_run(&tn__op_table[by ? TN__OP_ID_NORMALIZE_ROWS_BY
+                                            : TN__OP_ID_NORMALIZE_ROWS_EACH],
                            call->value, 5, out, 4);
     for (int o = 0; o < count; o++)
         tn__give(call, tn__ref(out[o]));
     tn_scope_close(scope);
     return count < 0 ? tn_error_code() : TN_OK;
-}
-
-/* Has a row along dims one value of x, which broadcasts to ndim dimensions? */
-static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
-{
-    for (int i = 0; i < dims->count; i++) {
-        int d = (int)dims->dim[i] - (ndim - x->ndim);
-        if (d >= 0 && x->shape[d] != 1)
-            return false;
-    }
-    return true;
 }
 
 /* x normalized along dims, with its mean and variance (row outputs, without
@@ -45,13 +56,10 @@ static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
     const tn_value value[] = {
         tn__value_tensor(x), tn__value_dims(&dims), tn__value_float(eps),
         tn__value_optional(weight), tn__value_optional(bias)};
-    int id = !both ? TN__OP_ID_NORMALIZE_ROWS
-             : is_one_a_row(weight, &dims, x->ndim) &&
-                     is_one_a_row(bias, &dims, x->ndim)
-                 ? TN__OP_ID_NORMALIZE_ROWS_BY
-                 : TN__OP_ID_NORMALIZE_ROWS_AFFINE;
     tn_tensor *out[4] = {NULL};
-    if (tn__op_run(&tn__op_table[id], value, both ? 5 : 3, out, 4) < 0)
+    if (tn__op_run(&tn__op_table[both ? TN__OP_ID_NORMALIZE_ROWS_AFFINE
+                                      : TN__OP_ID_NORMALIZE_ROWS],
+                   value, both ? 5 : 3, out, 4) < 0)
         return NULL;
     tn_tensor *y = out[0];
     if (weight && !both)
