@@ -97,7 +97,10 @@ $(libtn_cpu_v3_la_OBJECTS): backends/cpu/math_routines.inc
 $(libtn_cpu_v4_la_OBJECTS): backends/cpu/math_routines.inc
 endif
 
-check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives
+check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
+	tests/cpu/test_cpu_products
+tests_cpu_test_cpu_products_SOURCES = \
+	tests/cpu/test_cpu_products.c tests/cpu/cpu_plugin.h
 tests_cpu_test_cpu_launch_SOURCES = \
 	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h
 tests_cpu_test_cpu_primitives_SOURCES = \

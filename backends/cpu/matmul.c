@@ -6,7 +6,7 @@
  * threads nor on the rows and columns beside (but for one row or column alone:
  * product.c). k is not cut: what has few rows and columns has few threads.
  * Floats without a unit stride, and half types, are first packed into f32 or
- * f64. */
+ * f64. Large products of floats pack their operands once for all tiles. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,8 @@
  * there are tiles enough, 512 columns. */
 #define MIDDLE_WORK 33554432
 #define LARGE_WORK 134217728
+#define SHARED_WORK 8388608 /* from here on operands are packed for all tiles */
+#define SHARED_SIDE 64      /* of as many rows and columns */
 #define TASK_WORK 262144 /* least of a task */
 #define PACK_ELEMENTS 16384 /* least of one, too */
 
@@ -67,26 +69,30 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
+/* m rows and n columns of c. */
+static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
+                          int64_t column, int64_t m, int64_t n)
+{
+    return (tn_cpu_product){
+        p->routines, p->type, m, n, p->m->k,
+        part(p, &p->a, batch, row, 0), part(p, &p->b, batch, 0, column),
+        part(p, &p->c, batch, row, column), p->m->alpha, p->m->beta,
+        p->m->m == 1 || p->m->n == 1};
+}
+
 static void run_tile(product *p, int64_t i)
 {
     int64_t column = i % p->tiles_n * p->tile_n;
     int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
-    int64_t batch = i / p->tiles_n / p->tiles_m;
-    int64_t m = tn__cpu_min(p->tile_m, p->m->m - row);
-    int64_t n = tn__cpu_min(p->tile_n, p->m->n - column);
-    tn_cpu_matrix a = part(p, &p->a, batch, row, 0);
-    tn_cpu_matrix b = part(p, &p->b, batch, 0, column);
-    tn_cpu_matrix c = part(p, &p->c, batch, row, column);
-    if (!is_float(p)) {
-        p->routines->gemm[p->type](m, n, p->m->k, a.memory, a.row, a.column,
-                                   b.memory, b.row, b.column, c.memory, c.row,
-                                   c.column, &p->alpha, &p->beta);
-        return;
-    }
-    tn_cpu_product floats = {p->routines, p->type, m, n, p->m->k,
-                             a, b, c, p->m->alpha, p->m->beta,
-                             p->m->m == 1 || p->m->n == 1};
-    if (!tn__cpu_multiply(&floats))
+    tn_cpu_product t = cut(p, i / p->tiles_n / p->tiles_m, row, column,
+                           tn__cpu_min(p->tile_m, p->m->m - row),
+                           tn__cpu_min(p->tile_n, p->m->n - column));
+    if (!is_float(p))
+        p->routines->gemm[p->type](t.m, t.n, t.k, t.a.memory, t.a.row,
+                                   t.a.column, t.b.memory, t.b.row, t.b.column,
+                                   t.c.memory, t.c.row, t.c.column, &p->alpha,
+                                   &p->beta);
+    else if (!tn__cpu_multiply(&t))
         atomic_store(&p->failed, true);
 }
 
@@ -124,8 +130,24 @@ static void cut_tiles(product *p)
     p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
 }
 
+/* Do many tiles meet what is packed? */
+static bool is_shared(const product *p)
+{
+    const double m = (double)p->m->m, n = (double)p->m->n;
+    return is_float(p) && p->m->m >= SHARED_SIDE && p->m->n >= SHARED_SIDE &&
+           m * n * (double)p->m->k >= SHARED_WORK;
+}
+
 static void run_tiles(product *p)
 {
+    if (is_shared(p)) {
+        for (int64_t i = 0; i < p->batches; i++) {
+            tn_cpu_product whole = cut(p, i, 0, 0, p->m->m, p->m->n);
+            if (!tn__cpu_multiply_shared(&whole))
+                p->failed = true;
+        }
+        return;
+    }
     cut_tiles(p);
     int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
     if (tasks == 1)

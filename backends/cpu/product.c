@@ -1,4 +1,4 @@
-/* product.c: a product of floats on one thread.
+/* product.c: a product of floats on one thread, and a large one by all.
  *
  * b goes through panels of two vectors of columns and DEPTH rows, which stay in
  * L1; along one run the rows of a, in tiles whose sums stay in registers: the
@@ -24,12 +24,21 @@ enum {
     DEPTH = 192,          /* of a panel: 24 KiB */
     GROUP = 4,            /* panels that are packed at a time */
     BLOCK = 64,           /* rows for which pointers and sums are kept */
+    STRIP = 8,            /* rows of a that are packed side by side */
     DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
     DIRECT_BYTES = 32768, /* that stays in L1 */
     /* a is packed, too, where its rows lie this many bytes apart and this many
      * columns of b meet them, or neighbours lie in a column too far for L1. */
     FAR_BYTES = 4096,
-    FAR_COLUMNS = 256
+    FAR_COLUMNS = 256,
+    /* Large products are cut into blocks of this many rows and columns, of which
+     * SLABS x DEPTH of k are packed at a time, 6 MB of floats, a PIECE of rows
+     * by one thread; and into tiles. */
+    SHARED = 2048,
+    SLABS = 2,
+    PIECE = 128,
+    TILE = 128,
+    FEW_COLUMNS = 256 /* do not make up for packing rows of neighbours */
 };
 
 typedef struct job {
@@ -101,32 +110,73 @@ static void pack_group(const job *g, int64_t j, int64_t width)
     }
 }
 
-/* Bytes of a strip of packed rows of a: a line for each column, and one that
- * lets the same column of many strips lie in different places of L1. */
-static int64_t strip_bytes(int64_t depth)
+/* Packed rows of a: STRIP of them side by side, column after column, and a line
+ * that lets the same column of many strips lie in different places of L1. */
+static int64_t strip_bytes(const job *g, int64_t depth)
 {
-    return (depth + 1) * LINE;
+    return depth * STRIP * g->bytes + LINE;
 }
 
-/* a in strips of a line's rows. Columns are read one after the other: lines out
- * of memory should come in its order. */
-static void pack_a(const job *g)
+static char *strip_of(const job *g, int64_t row)
+{
+    return g->a + row / STRIP * strip_bytes(g, g->depth);
+}
+
+/* `strips` strips of a column, which lie one behind the other at `from`. */
+static void spread_strips(const job *g, char *to, const char *from,
+                          int64_t strips)
+{
+    const int64_t next = strip_bytes(g, g->depth);
+    if (g->bytes == 4)
+        for (int64_t s = 0; s < strips; s++)
+            memcpy(to + s * next, from + s * STRIP * 4, STRIP * 4);
+    else
+        for (int64_t s = 0; s < strips; s++)
+            memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
+}
+
+/* Rows of neighbours turn over, as many at a time as a vector has elements. */
+static void turn_strips(job *g)
 {
     const tn_cpu_matrix *a = &g->p.a;
-    const int64_t strip = LINE / g->bytes, bytes = strip_bytes(g->depth);
-    const int64_t m = g->p.m;
+    const int64_t wide = g->tiles->lanes > STRIP ? g->tiles->lanes : STRIP;
+    const int64_t line = STRIP * g->bytes, m = g->p.m;
+    for (int64_t i = 0; i < m; i += wide) {
+        char *to = strip_of(g, i);
+        const int64_t rows = tn__cpu_min(wide, m - i);
+        if (rows <= STRIP) {
+            g->turn(to, STRIP, element(g, a, i, g->first), a->row, rows,
+                    g->depth, 0);
+            continue;
+        }
+        for (int64_t q = 0; q < g->depth; q += BLOCK) {
+            const int64_t columns = tn__cpu_min(BLOCK, g->depth - q);
+            g->turn(g->turned, wide, element(g, a, i, g->first + q), a->row,
+                    rows, columns, 0);
+            for (int64_t j = 0; j < columns; j++)
+                spread_strips(g, to + (q + j) * line,
+                              g->turned + j * wide * g->bytes,
+                              (rows + STRIP - 1) / STRIP);
+        }
+    }
+}
+
+/* Columns of neighbours are read one after the other: lines out of memory
+ * should come in its order. */
+static void pack_a(job *g)
+{
+    const tn_cpu_matrix *a = &g->p.a;
+    const int64_t line = STRIP * g->bytes, strips = g->p.m / STRIP;
     if (a->column == 1) {
-        for (int64_t i = 0; i < m; i += strip)
-            g->turn(g->a + i / strip * bytes, strip,
-                    element(g, a, i, g->first), a->row,
-                    tn__cpu_min(strip, m - i), g->depth, 0);
+        turn_strips(g);
         return;
     }
     for (int64_t q = 0; q < g->depth; q++) {
         const char *from = element(g, a, 0, g->first + q);
-        char *to = g->a + q * LINE;
-        for (int64_t i = 0; i < m; i += strip, to += bytes, from += LINE)
-            copy(to, from, tn__cpu_min(strip, m - i) * g->bytes);
+        spread_strips(g, g->a + q * line, from, strips);
+        if (g->p.m % STRIP)
+            memcpy(strip_of(g, g->p.m) + q * line, from + strips * line,
+                   (size_t)(g->p.m % STRIP * g->bytes));
     }
 }
 
@@ -159,10 +209,8 @@ static void settle_nothing(job *g)
 
 static void point_rows(job *g, int64_t i, int64_t rows)
 {
-    int64_t strip = LINE / g->bytes;
     for (int64_t r = 0; r < rows; r++)
-        g->row[r] = g->a ? g->a + ((i + r) / strip * strip_bytes(g->depth) +
-                                   (i + r) % strip * g->bytes)
+        g->row[r] = g->a ? strip_of(g, i + r) + (i + r) % STRIP * g->bytes
                          : element(g, &g->p.a, i + r, g->first);
 }
 
@@ -294,7 +342,7 @@ static bool find_memory(job *g)
         columns = p->n % lanes ? g->whole : 0;
     int64_t b_bytes = (columns * depth * g->bytes + LINE - 1) / LINE * LINE;
     int64_t a_bytes =
-        packs_a ? (p->m * g->bytes / LINE + 1) * strip_bytes(depth) : 0;
+        packs_a ? (p->m / STRIP + 1) * strip_bytes(g, depth) : 0;
     g->a = g->panels = NULL;
     if (a_bytes + b_bytes == 0)
         return true;
@@ -304,41 +352,170 @@ static bool find_memory(job *g)
     return g->panels != NULL;
 }
 
+/* The job of p: k is not 0. */
+static void open_job(job *g, const tn_cpu_product *p)
+{
+    g->p = *p;
+    g->tiles = p->routines->conv[p->type];
+    g->loops = p->routines->product[p->type];
+    g->bytes = p->type == CPU_F32 ? 4 : 8;
+    g->turn = p->routines->turn[g->bytes];
+    g->whole = 2 * g->tiles->lanes;
+    if (p->type == CPU_F32) {
+        g->p.alpha = (float)p->alpha;
+        g->p.beta = (float)p->beta;
+    }
+    plain_strides(&g->p.a, p->m, p->k);
+    plain_strides(&g->p.b, p->k, p->n);
+    plain_strides(&g->p.c, p->m, p->n);
+}
+
+/* The operand for which less moves becomes the panels. */
+static void choose_panels(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    tn_cpu_matrix b = transpose(p->a), c = transpose(p->c);
+    if (cost(g, &b, &c, p->n, p->m) < cost(g, &p->b, &p->c, p->m, p->n))
+        transpose_all(g);
+}
+
+static void place_columns(job *g, int64_t step)
+{
+    for (int64_t q = 0; q < tn__cpu_min(g->p.k, DEPTH); q++)
+        g->at[q] = q * step;
+}
+
 bool tn__cpu_multiply(const tn_cpu_product *p)
 {
     job g;
-    g.p = *p;
-    g.tiles = p->routines->conv[p->type];
-    g.loops = p->routines->product[p->type];
-    g.bytes = p->type == CPU_F32 ? 4 : 8;
-    g.turn = p->routines->turn[g.bytes];
-    g.whole = 2 * g.tiles->lanes;
-    if (p->type == CPU_F32) {
-        g.p.alpha = (float)p->alpha;
-        g.p.beta = (float)p->beta;
-    }
-    plain_strides(&g.p.a, p->m, p->k);
-    plain_strides(&g.p.b, p->k, p->n);
-    plain_strides(&g.p.c, p->m, p->n);
+    open_job(&g, p);
     if (p->k == 0) {
         settle_nothing(&g);
         return true;
     }
     if (dots(&g))
         return true;
-    tn_cpu_matrix b = transpose(g.p.a), c = transpose(g.p.c);
-    if (cost(&g, &b, &c, p->n, p->m) < cost(&g, &g.p.b, &g.p.c, p->m, p->n))
-        transpose_all(&g);
+    choose_panels(&g);
     if (!find_memory(&g))
         return false;
-    for (int64_t q = 0; q < tn__cpu_min(p->k, DEPTH); q++)
-        g.at[q] = q * (g.a ? LINE / g.bytes : g.p.a.column);
-    for (g.first = 0; g.first == 0 || g.first < p->k; g.first += DEPTH) {
+    place_columns(&g, g.a ? STRIP : g.p.a.column);
+    for (g.first = 0; g.first < p->k; g.first += DEPTH) {
         g.depth = tn__cpu_min(DEPTH, p->k - g.first);
         if (g.a)
             pack_a(&g);
         for (int64_t j = 0; j < g.p.n; j += GROUP * g.whole)
             run_group(&g, j, tn__cpu_min(GROUP * g.whole, g.p.n - j));
     }
+    return true;
+}
+
+/* ---- by all threads ---------------------------------------------------- */
+
+/* A block of c and the part of k that is added to it: operands are packed once,
+ * by all threads, and then met by all of its tiles. Rows of a that few columns
+ * meet are read where they lie. */
+typedef struct shared {
+    tn_cpu_product p;        /* of the block, but for k: that is the whole */
+    int64_t first, slabs;    /* of k, DEPTH at a time */
+    int64_t row_pieces, tiles_n;
+    int64_t a_bytes, b_bytes; /* of a slab */
+    char *a, *b;              /* a: or NULL */
+} shared;
+
+static void point_slab(job *g, const shared *s, int64_t slab)
+{
+    g->first = s->first + slab * DEPTH;
+    g->depth = tn__cpu_min(DEPTH, g->p.k - g->first);
+    g->a = s->a ? s->a + slab * s->a_bytes : NULL;
+    g->panels = s->b + slab * s->b_bytes;
+}
+
+static void pack_piece(void *context, int64_t i)
+{
+    const shared *s = context;
+    const int64_t piece = i / s->slabs;
+    job g;
+    open_job(&g, &s->p);
+    point_slab(&g, s, i % s->slabs);
+    if (piece < s->row_pieces) {
+        const int64_t row = piece * PIECE;
+        g.a = strip_of(&g, row);
+        g.p.a.memory = element(&g, &g.p.a, row, 0);
+        g.p.m = tn__cpu_min(PIECE, g.p.m - row);
+        pack_a(&g);
+    } else {
+        const int64_t width = GROUP * g.whole;
+        const int64_t j = (piece - s->row_pieces) * width;
+        g.panels += j * g.depth * g.bytes;
+        pack_group(&g, j, tn__cpu_min(width, g.p.n - j));
+    }
+}
+
+static void run_shared(void *context, int64_t i)
+{
+    const shared *s = context;
+    const int64_t row = i / s->tiles_n * TILE, column = i % s->tiles_n * TILE;
+    job g;
+    unsigned fpu = tn__cpu_fpu_set();
+    open_job(&g, &s->p);
+    place_columns(&g, s->a ? STRIP : g.p.a.column);
+    const int64_t rows = tn__cpu_min(row + TILE, g.p.m);
+    const int64_t columns = tn__cpu_min(column + TILE, g.p.n);
+    for (int64_t slab = 0; slab < s->slabs; slab++) {
+        point_slab(&g, s, slab);
+        for (int64_t j = column; j < columns; j += g.whole) {
+            const int64_t width = tn__cpu_min(g.whole, columns - j);
+            for (int64_t r = row; r < rows; r += BLOCK)
+                run_block(&g, g.panels + j * g.depth * g.bytes,
+                          vectors_of(&g, width) * g.tiles->lanes, r,
+                          tn__cpu_min(BLOCK, rows - r), j, width);
+        }
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* One block of c, rows and columns from (i, j) on, for all of k. */
+static void share_block(shared *s, const job *g, int64_t i, int64_t j)
+{
+    s->p = g->p;
+    s->p.a.memory = element(g, &g->p.a, i, 0);
+    s->p.b.memory = element(g, &g->p.b, 0, j);
+    s->p.c.memory = element(g, &g->p.c, i, j);
+    s->p.m = tn__cpu_min(SHARED, g->p.m - i);
+    s->p.n = tn__cpu_min(SHARED, g->p.n - j);
+    s->row_pieces = s->a ? (s->p.m + PIECE - 1) / PIECE : 0;
+    s->tiles_n = (s->p.n + TILE - 1) / TILE;
+    const int64_t width = GROUP * g->whole;
+    const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
+    const int64_t tiles = (s->p.m + TILE - 1) / TILE * s->tiles_n;
+    for (s->first = 0; s->first < s->p.k; s->first += SLABS * DEPTH) {
+        s->slabs = (tn__cpu_min(SLABS * DEPTH, s->p.k - s->first) + DEPTH - 1) /
+                   DEPTH;
+        tn__cpu_host->parallel_for(pieces * s->slabs, pack_piece, s);
+        tn__cpu_host->parallel_for(tiles, run_shared, s);
+    }
+}
+
+bool tn__cpu_multiply_shared(const tn_cpu_product *p)
+{
+    job g;
+    shared s;
+    open_job(&g, p);
+    choose_panels(&g);
+    const int64_t m = tn__cpu_min(g.p.m, SHARED);
+    const int64_t n = tn__cpu_min(g.p.n, SHARED);
+    const int64_t depth = tn__cpu_min(p->k, DEPTH);
+    const int64_t slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH, SLABS);
+    const bool packs_a = g.p.a.column != 1 || n >= FEW_COLUMNS;
+    s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
+    s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
+    s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
+    s.b = tn__cpu_scratch((size_t)(slabs * (s.a_bytes + s.b_bytes)));
+    if (!s.b)
+        return false;
+    s.a = packs_a ? s.b + slabs * s.b_bytes : NULL;
+    for (int64_t j = 0; j < g.p.n; j += SHARED)
+        for (int64_t i = 0; i < g.p.m; i += SHARED)
+            share_block(&s, &g, i, j);
     return true;
 }

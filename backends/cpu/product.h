@@ -24,4 +24,8 @@ typedef struct tn_cpu_product {
 /* False: out of memory for panels. */
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
+/* The same bits by all threads, for products large enough: k is not 0, p is
+ * not `alone`. */
+bool tn__cpu_multiply_shared(const tn_cpu_product *p);
+
 #endif

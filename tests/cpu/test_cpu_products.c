@@ -1,0 +1,123 @@
+/* Products so large that their operands are packed once for all tiles, against
+ * the same a few rows at a time, which are not: equal bits, with gaps, strides
+ * and NaN as the smaller ones of test_cpu_primitives have them. */
+#include <math.h>
+
+#include "cpu_plugin.h"
+
+enum { ROWS = 61 }; /* at a time: fewer than are shared */
+
+typedef struct product_case {
+    int64_t batch, m, n, k;
+    int layout; /* bits: a, b, c transposed; 8: rows with gaps; 16: all
+                   columns two apart */
+    double alpha, beta;
+} product_case;
+
+/* From 8 M multiply-adds on; blocks are of 2048 rows and columns, and of 384
+ * of k. */
+static const product_case products[] = {
+    {1, 300, 280, 130, 0, 1, 0},   {1, 260, 270, 300, 7, 1, 0},
+    {2, 130, 331, 200, 8, 2, 3},   {1, 2100, 70, 64, 1, 1, 1},
+    {1, 70, 2100, 64, 4, 1, 0},    {1, 2061, 2053, 3, 2, 1, 0},
+    {1, 150, 140, 601, 2, -1, 1},  {1, 133, 129, 1201, 3, 1, 0.5},
+    {1, 300, 301, 100, 31, 1, 0},  {3, 259, 257, 193, 6, 1, 0},
+    {1, 64, 2048, 65, 5, 0.25, 1}, {1, 513, 300, 385, 12, 1, 0}};
+
+static int64_t lay_out(tn_strided *view, int64_t batch, int64_t rows,
+                       int64_t columns, bool transposed, int layout)
+{
+    const int64_t step = layout & 16 ? 2 : 1, gap = layout & 8 ? 3 : 0;
+    const int64_t inner = transposed ? rows : columns;
+    const int64_t outer = transposed ? columns : rows;
+    const int64_t pitch = inner * step + gap;
+    view->ndim = 3;
+    view->offset = 2;
+    view->stride[0] = outer * pitch;
+    view->stride[transposed ? 2 : 1] = pitch;
+    view->stride[transposed ? 1 : 2] = step;
+    return 2 + batch * outer * pitch + 1;
+}
+
+static void fill(void *memory, tn_dtype dtype, int64_t elements, bool nan)
+{
+    for (int64_t i = 0; i < elements; i++) {
+        const double x = nan ? NAN : (double)(random_below(2000) - 1000) / 7;
+        if (dtype == TN_F64)
+            ((double *)memory)[i] = x;
+        else
+            ((float *)memory)[i] = (float)x;
+    }
+}
+
+static bool product_is_right(tn_dtype dtype, const product_case *p)
+{
+    tn_matmul_args m = {.size = sizeof m, .batch_ndim = 1,
+                        .batch = {p->batch}, .m = p->m, .n = p->n, .k = p->k,
+                        .alpha = p->alpha, .beta = p->beta};
+    tn_strided *views[3] = {&m.a, &m.b, &m.c};
+    const int64_t rows[3] = {p->m, p->k, p->m};
+    const int64_t columns[3] = {p->k, p->n, p->n};
+    size_t bytes = 0;
+    void *memory[3];
+    for (int v = 0; v < 3; v++) {
+        const int64_t elements =
+            lay_out(views[v], p->batch, rows[v], columns[v], p->layout >> v & 1,
+                    p->layout);
+        bytes = (size_t)elements * (dtype == TN_F64 ? 8 : 4);
+        views[v]->dtype = dtype;
+        views[v]->buffer = buffer_new(bytes, &memory[v]);
+        fill(memory[v], dtype, elements, v == 2 && p->beta == 0);
+    }
+    char *before = malloc(bytes), *whole = malloc(bytes);
+    if (!before || !whole)
+        bail_out("out of memory");
+    memcpy(before, memory[2], bytes);
+    if (cpu->matmul(queue, &m) != TN_OK)
+        bail_out("%s", failure);
+    memcpy(whole, memory[2], bytes);
+    memcpy(memory[2], before, bytes);
+    for (int64_t i = 0; i < p->m; i += ROWS) {
+        tn_matmul_args few = m;
+        few.m = p->m - i < ROWS ? p->m - i : ROWS;
+        few.a.offset += i * m.a.stride[1];
+        few.c.offset += i * m.c.stride[1];
+        if (cpu->matmul(queue, &few) != TN_OK)
+            bail_out("%s", failure);
+    }
+    const bool same = memcmp(whole, memory[2], bytes) == 0 &&
+                      memcmp(whole, before, bytes) != 0;
+    if (!same)
+        note("dtype %u, batch %d of (%d, %d, %d), layout %d", dtype,
+             (int)p->batch, (int)p->m, (int)p->n, (int)p->k, p->layout);
+    free(before);
+    free(whole);
+    for (int v = 0; v < 3; v++)
+        buffer_drop(views[v]->buffer);
+    return same;
+}
+
+int main(void)
+{
+    static const char *const isas[] = {"generic", "v3", "v4"};
+    plan_later();
+    random_state = 5;
+    plugin_load();
+    for (int i = 0; i < 3; i++) {
+        if (!plugin_open(isas[i])) {
+            skip(1, failure);
+            continue;
+        }
+        for (int threads = 1; threads <= 7; threads += 3) {
+            bool right = true;
+            tn_set_num_threads(threads);
+            for (size_t p = 0; p < sizeof products / sizeof *products; p++)
+                right = product_is_right(p % 3 == 2 ? TN_F64 : TN_F32,
+                                         &products[p]) && right;
+            ok(right, "%s, %d threads: large products as %d rows at a time",
+               isas[i], threads, ROWS);
+        }
+        plugin_close();
+    }
+    return done_testing();
+}
