@@ -486,6 +486,7 @@ typedef struct tn_device_info {
 } tn_device_info;
 
 struct tn_attention_args;
+struct tn_conv_args;
 
 /* What the core gives to a plugin; alive as long as the process. */
 typedef struct tn_host {
@@ -559,6 +560,10 @@ typedef struct tn_host {
     tn_status (*plan_attention)(const tn_target *target,
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
+    /* The same for the extension "conv", on devices without TN_TARGET_CHUNKED.
+     * The bits are those of the core's way by columns and plan_matmul. */
+    tn_status (*plan_conv)(const tn_target *target,
+                           const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;
 
 typedef struct tn_plugin {

@@ -23,6 +23,8 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
                         tn_plan *plan);
 tn_status tn__plan_attention(const tn_target *target,
                              const tn_attention_args *a, tn_plan *plan);
+tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
+                        tn_plan *plan);
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source);
 void tn__print_free(tn_source *source);

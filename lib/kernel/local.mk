@@ -42,7 +42,9 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/elements.c \
 	lib/kernel/device/plan.c lib/kernel/device/print.c \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
-	lib/kernel/device/primitive.c lib/kernel/device/attention.c \
+	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
+	lib/kernel/device/product.c lib/kernel/device/conv.c \
+	lib/kernel/device/attention.c \
 	lib/kernel/device/source.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
 	lib/kernel/device/text.c lib/kernel/device/text.h
@@ -53,7 +55,8 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/platform.cl lib/kernel/device/instructions.cl \
 	lib/kernel/device/storage.cl lib/kernel/device/fault.cl \
 	lib/kernel/device/rows.cl lib/kernel/device/primitive.cl \
-	lib/kernel/device/matmul.cl lib/kernel/device/scatter.cl \
+	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
+	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/sort.cl \
 	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \
 	lib/kernel/device/attention_query.cl \

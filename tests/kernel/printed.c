@@ -296,11 +296,44 @@ void printed_attention(printed_list *list, const tn_target *target)
     add_attention(list, target, TN_BF16);
 }
 
+/* Each of the three in small tiles and in large ones, with a bias and without,
+ * in numbers of 32 bits and of 64. */
+static void add_conv(printed_list *list, const tn_target *target,
+                     tn_dtype dtype)
+{
+    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
+    for (uint32_t kind = TN_CONV_FORWARD; kind <= TN_CONV_WEIGHT; kind++)
+        for (int way = 0; way < 4; way++) {
+            const int64_t channels = way & 1 ? 200 : 2;
+            const tn_strided view = {.buffer = buffer, .dtype = dtype};
+            tn_conv_args c = {
+                .size = sizeof c, .kind = kind, .groups = 1, .count = 4,
+                .in_channels = channels, .out_channels = channels,
+                .in_size = {19, 19}, .kernel = {3, 3}, .out_size = {9, 9},
+                .stride = {2, 2}, .dilation = {1, 1}, .in = view,
+                .weight = view, .out = view};
+            if (way > 1 && kind == TN_CONV_FORWARD)
+                c.bias = view;
+            else if (way > 1)
+                c.out.offset = c.in.offset = (int64_t)1 << 40;
+            tn_plan plan = {.size = sizeof plan};
+            char what[64];
+            snprintf(what, sizeof what, "convolution %u of %s", (unsigned)kind,
+                     tn_dtype_name(dtype));
+            add(list, target, NULL, &plan, tn__plan_conv(target, &c, &plan),
+                what);
+        }
+}
+
 void printed_primitives(printed_list *list, const tn_target *target)
 {
     if (!(target->flags & TN_TARGET_CHUNKED)) {
         add_attention(list, target, TN_F32);
         printed_attention(list, target);
+        add_conv(list, target, TN_F32);
+        add_conv(list, target, TN_F16);
+        if (target->flags & TN_TARGET_F64)
+            add_conv(list, target, TN_F64);
     }
     for (tn_dtype dtype = TN_DTYPE_NONE + 1; dtype < TN_DTYPE_END; dtype++)
         if (dtype != TN_F64 || target->flags & TN_TARGET_F64)

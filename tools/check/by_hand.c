@@ -67,16 +67,26 @@ static const void *host_extension(const char *name, uint32_t version)
 }
 
 /* The core's reason is its error; a plugin's is what host_fail is told. */
-static tn_status host_plan_attention(const tn_target *target,
-                                     const tn_attention_args *attention,
-                                     tn_plan *plan)
+static tn_status told(tn_status status)
 {
-    tn_status status = tn__plan_attention(target, attention, plan);
     if (!status)
         return TN_OK;
     host_fail(status, "%s", tn_error());
     tn_error_clear();
     return status;
+}
+
+static tn_status host_plan_attention(const tn_target *target,
+                                     const tn_attention_args *attention,
+                                     tn_plan *plan)
+{
+    return told(tn__plan_attention(target, attention, plan));
+}
+
+static tn_status host_plan_conv(const tn_target *target,
+                                const tn_conv_args *conv, tn_plan *plan)
+{
+    return told(tn__plan_conv(target, conv, plan));
 }
 
 /* Room behind it: a plugin may be told that the table is longer. */
@@ -98,6 +108,7 @@ static struct {
             .plan_scan = tn__plan_scan,
             .plan_sort = tn__plan_sort,
             .plan_attention = host_plan_attention,
+            .plan_conv = host_plan_conv,
             .print = tn__print,
             .print_free = tn__print_free,
             .fault_read = tn__fault_read,

@@ -163,44 +163,18 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 
 #else
 
-/* A group of TK_SIDE * TK_SIDE work-items has a square tile, a sum each; tiles
- * of a and b pass through local memory. */
-TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
-                    TK_G TK_STORED *c, TK_WORDS)
-{
-    TK_SHARED(TK_VALUE, tile_a, TK_SIDE * (TK_SIDE + 1));
-    TK_SHARED(TK_VALUE, tile_b, TK_SIDE * (TK_SIDE + 1));
-    const tk_idx across = (TK_N + TK_SIDE - 1) / TK_SIDE;
-    const tk_idx down = (TK_M + TK_SIDE - 1) / TK_SIDE;
-    const tk_idx tiles = (tk_idx)TK_WORD(0) * across * down;
-    const tk_i32 i = TK_LOCAL / TK_SIDE, j = TK_LOCAL % TK_SIDE;
-    for (tk_idx tile = TK_GROUP; tile < tiles; tile += TK_GROUPS) {
-        const tk_idx matrix = tile / across / down;
-        TK_PLACE(at_a, 0, matrix)
-        TK_PLACE(at_b, 1, matrix)
-        TK_PLACE(at_c, 2, matrix)
-        const tk_idx row = tile / across % down * TK_SIDE + i;
-        const tk_idx column = tile % across * TK_SIDE + j;
-        TK_VALUE sum = 0;
-        for (tk_idx start = 0; start < TK_K; start += TK_SIDE) {
-            tile_a[i * (TK_SIDE + 1) + j] = 0;
-            tile_b[i * (TK_SIDE + 1) + j] = 0;
-            if (row < TK_M && start + j < TK_K)
-                tile_a[i * (TK_SIDE + 1) + j] = TK_FROM(TK_A(row, start + j));
-            if (column < TK_N && start + i < TK_K)
-                tile_b[i * (TK_SIDE + 1) + j] =
-                    TK_FROM(TK_B(start + i, column));
-            TK_BARRIER();
-            const tk_i32 most =
-                (tk_i32)(TK_K - start < TK_SIDE ? TK_K - start : TK_SIDE);
-            for (tk_i32 k = 0; k < most; k++)
-                sum = TK_MULTIPLY_ADD(tile_a[i * (TK_SIDE + 1) + k],
-                                      tile_b[k * (TK_SIDE + 1) + j], sum);
-            TK_BARRIER();
-        }
-        if (row < TK_M && column < TK_N)
-            TK_BLEND(row, column, sum)
-    }
-}
+/* Behind this stands tile.cl. */
+#define TK_NAME tn_matmul
+#define TK_MORE
+#define TK_TILE_BEGIN
+#define TK_SUMS_BEGIN
+#define TK_DEPTH TK_K
+#define TK_LOAD_A(e, i, k) TK_FROM(TK_A(i, k))
+#define TK_LOAD_B(e, k, j) TK_FROM(TK_B(k, j))
+#define TK_NEXT
+#define TK_SUMS_END
+#define TK_SUM sum
+#define TK_COLUMN_BEGIN(j)
+#define TK_STORE(i, j, sum) TK_BLEND(i, j, sum)
 
 #endif

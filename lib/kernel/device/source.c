@@ -24,4 +24,5 @@ const tn_host tn__device_source = {
     .print_free = tn__print_free,
     .fault_read = tn__fault_read,
     .plan_attention = tn__plan_attention,
+    .plan_conv = tn__plan_conv,
 };

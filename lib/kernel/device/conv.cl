@@ -1,0 +1,200 @@
+/* conv.cl: a convolution and its adjoints as products by tiles, whose loads
+ * compute where a window's element lies: nothing is unfolded in memory. Each of
+ * the three tensors has a row index, a number of columns or one of k:
+ *
+ *            rows  columns j       k              folded f     a, b, c
+ *   FORWARD  o     (n, y, x)       (c, ky, kx)                 weight, in, out
+ *   INPUT    c     (n, y', x')     (o)            (ky, kx)     weight, out, in
+ *   WEIGHT   o     (c, ky, kx)     (n's y, x)     (n)          out, in, weight
+ *
+ * b is the one that windows are in: its h is linear in j, k and f, and what
+ * lies beyond it is 0. Of INPUT, y = (y' * step + turn) for turns 0 .. step - 1, an
+ * outer dimension: all of a tile then have the same taps of a stride. The
+ * matrices are those of groups and turns.
+ *
+ * Sums are those of the columns' way (lib/ops/conv.c): over rising k, by fma
+ * from 0 on; what is folded is folded in the order of REDUCE, of one chunk. */
+#define TK_M ((tk_idx)TK_OWN(0))
+#define TK_N ((tk_idx)TK_OWN(1))
+#define TK_K ((tk_idx)TK_OWN(2))
+#define TK_F ((tk_idx)TK_OWN(3))
+#define TK_F_FAST ((tk_idx)TK_OWN(4))
+#define TK_K_DIGITS(k)                                                        \
+    tk_digits_of((k), (tk_idx)TK_OWN(5), (tk_idx)TK_OWN(6))
+#define TK_J_DIGITS(j)                                                        \
+    tk_digits_of((j), (tk_idx)TK_OWN(7), (tk_idx)TK_OWN(8))
+#define TK_WEIGH(d, first)                                                    \
+    ((d).slow * (tk_idx)TK_OWN(first) +                                       \
+     (d).middle * (tk_idx)TK_OWN(first + 1) +                                 \
+     (d).fast * (tk_idx)TK_OWN(first + 2))
+#define TK_INSIDE(h, w)                                                       \
+    ((h) >= 0 && (h) < (tk_idx)TK_OWN(28) && (w) >= 0 &&                      \
+     (w) < (tk_idx)TK_OWN(29))
+
+/* A number by its digits in mixed radix. */
+typedef struct tk_digits {
+    tk_idx slow, middle, fast;
+} tk_digits;
+TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
+{
+    tk_digits d;
+    d.fast = number % fast;
+    d.middle = number / fast % middle;
+    d.slow = number / fast / middle;
+    return d;
+}
+
+/* TK_SIDE more, whose digits are words 38 to 40. */
+#define TK_ADVANCE(d)                                                         \
+    {                                                                         \
+        d.fast += (tk_idx)TK_OWN(40);                                         \
+        d.middle += (tk_idx)TK_OWN(39);                                       \
+        d.slow += (tk_idx)TK_OWN(38);                                         \
+        if (d.fast >= (tk_idx)TK_OWN(6)) {                                    \
+            d.fast -= (tk_idx)TK_OWN(6);                                      \
+            d.middle++;                                                       \
+        }                                                                     \
+        if (d.middle >= (tk_idx)TK_OWN(5)) {                                  \
+            d.middle -= (tk_idx)TK_OWN(5);                                    \
+            d.slow++;                                                         \
+        }                                                                     \
+    }
+
+/* Behind this stands tile.cl. */
+#define TK_NAME tn_conv
+#ifdef TK_BIAS
+#define TK_MORE TK_G const TK_STORED *bias,
+#else
+#define TK_MORE
+#endif
+
+/* Where the windows of this work-item's columns begin in b. */
+#define TK_TILE_BEGIN                                                         \
+    const tk_idx turn_h = matrix / (tk_idx)TK_OWN(31) % (tk_idx)TK_OWN(30);   \
+    const tk_idx turn_w = matrix % (tk_idx)TK_OWN(31);                        \
+    const tk_digits first_a = TK_K_DIGITS(j), first_b = TK_K_DIGITS(i);       \
+    tk_idx at_j[TK_EACH], h_j[TK_EACH], w_j[TK_EACH];                         \
+    for (tk_i32 e = 0; e < TK_EACH; e++) {                                    \
+        const tk_idx to = column + e * TK_SIDE;                               \
+        const tk_digits d = TK_J_DIGITS(to < TK_N ? to : 0);                  \
+        at_j[e] = at_b + d.slow * (tk_idx)TK_OWN(17);                         \
+        h_j[e] = d.middle * (tk_idx)TK_OWN(22);                               \
+        w_j[e] = d.fast * (tk_idx)TK_OWN(25);                                 \
+    }
+
+/* Of one f: what it adds to places. */
+#define TK_F_BEGIN(f)                                                         \
+    const tk_idx f_slow = (f) / TK_F_FAST, f_fast = (f) % TK_F_FAST;          \
+    const tk_idx f_a = at_a + f_slow * (tk_idx)TK_OWN(13) +                   \
+                       f_fast * (tk_idx)TK_OWN(14);                           \
+    const tk_idx f_b = f_slow * (tk_idx)TK_OWN(16);                           \
+    const tk_idx f_h = turn_h + (tk_idx)TK_OWN(26) +                          \
+                       f_slow * (tk_idx)TK_OWN(21);                           \
+    const tk_idx f_w = turn_w + (tk_idx)TK_OWN(27) +                          \
+                       f_fast * (tk_idx)TK_OWN(24);                           \
+    tk_digits k_a = first_a, k_b = first_b;
+
+#define TK_LOAD_A(e, i, k)                                                    \
+    TK_FROM(a[f_a + (i) * (tk_idx)TK_OWN(9) + TK_WEIGH(k_a, 10)])
+#define TK_LOAD_B(e, k, j)                                                    \
+    tk_window_element(b, at_j[e] + f_b + k_b.slow * (tk_idx)TK_OWN(15),       \
+                      start_h + h_j[e] + k_b.middle * (tk_idx)TK_OWN(20),     \
+                      start_w + w_j[e] + k_b.fast * (tk_idx)TK_OWN(23),       \
+                      (tk_idx)TK_OWN(28), (tk_idx)TK_OWN(29),                 \
+                      (tk_idx)TK_OWN(18), (tk_idx)TK_OWN(19))
+TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
+                                 tk_idx w, tk_idx height, tk_idx width,
+                                 tk_idx down, tk_idx across)
+{
+    return h >= 0 && h < height && w >= 0 && w < width
+               ? TK_FROM(b[at + h * down + w * across])
+               : (TK_VALUE)0;
+}
+#define TK_NEXT                                                               \
+    TK_ADVANCE(k_a)                                                           \
+    TK_ADVANCE(k_b)
+
+#ifdef TK_FOLDED
+
+/* Lanes in the order of their bits turned around, so that a lane and the one
+ * that it takes by halves follow each other, as do then these pairs: held[b]
+ * waits for the other half of 2^(b+1) lanes. Lanes that have none of f have
+ * -0, which changes nothing. */
+#define TK_SUMS_BEGIN                                                         \
+    TK_VALUE total[TK_EACH][TK_EACH], held[4][TK_EACH][TK_EACH];              \
+    for (tk_i32 turned = 0; turned < 16; turned++) {                          \
+        const tk_i32 lane = (turned & 1) << 3 | (turned & 2) << 1 |           \
+                            (turned & 4) >> 1 | turned >> 3;                  \
+        for (tk_i32 y = 0; y < TK_EACH; y++)                                  \
+            for (tk_i32 x = 0; x < TK_EACH; x++)                              \
+                total[y][x] = -(TK_VALUE)0;                                   \
+        for (tk_idx f = lane; f < TK_F; f += 16) {                            \
+            TK_F_BEGIN(f)                                                     \
+            TK_STEPS_BEGIN
+#define TK_SUMS_END                                                           \
+            for (tk_i32 y = 0; y < TK_EACH; y++)                              \
+                for (tk_i32 x = 0; x < TK_EACH; x++)                          \
+                    total[y][x] = TK_PLUS(total[y][x], TK_OF_WINDOW(y, x));   \
+        }                                                                     \
+        tk_bool rises = 1;                                                    \
+        for (tk_i32 b = 0; b < 4; b++) {                                      \
+            const tk_bool meets = rises && (turned >> b & 1);                 \
+            for (tk_i32 y = 0; y < TK_EACH; y++)                              \
+                for (tk_i32 x = 0; x < TK_EACH; x++)                          \
+                    if (meets)                                                \
+                        total[y][x] = TK_PLUS(held[b][y][x], total[y][x]);    \
+                    else if (rises)                                           \
+                        held[b][y][x] = total[y][x];                          \
+            rises = meets;                                                    \
+        }                                                                     \
+    }
+#define TK_SUM total
+
+#else
+
+#define TK_SUMS_BEGIN                                                         \
+    TK_F_BEGIN(0)                                                             \
+    TK_STEPS_BEGIN
+#define TK_SUMS_END
+#define TK_SUM sum
+
+#endif
+
+#ifdef TK_TURNS
+
+/* Nothing is summed of a tap that no window has here, or that lies beyond b. */
+#define TK_STEPS_BEGIN                                                        \
+    const tk_idx start_h = f_h / (tk_idx)TK_OWN(30);                          \
+    const tk_idx start_w = f_w / (tk_idx)TK_OWN(31);                          \
+    const tk_idx depth = start_h * (tk_idx)TK_OWN(30) == f_h &&               \
+                                 start_w * (tk_idx)TK_OWN(31) == f_w          \
+                             ? TK_K                                           \
+                             : 0;
+#define TK_DEPTH depth
+#define TK_OF_WINDOW(y, x)                                                    \
+    (TK_INSIDE(start_h + h_j[x], start_w + w_j[x]) ? sum[y][x] : (TK_VALUE)0)
+
+#else
+
+#define TK_STEPS_BEGIN const tk_idx start_h = f_h, start_w = f_w;
+#define TK_DEPTH TK_K
+#define TK_OF_WINDOW(y, x) sum[y][x]
+
+#endif
+
+#define TK_COLUMN_BEGIN(j)                                                    \
+    const tk_digits d = TK_J_DIGITS(j);                                       \
+    const tk_idx in_c = at_c + TK_WEIGH(d, 35);                               \
+    const tk_bool is_c =                                                      \
+        d.middle * (tk_idx)TK_OWN(30) + turn_h < (tk_idx)TK_OWN(32) &&        \
+        d.fast * (tk_idx)TK_OWN(31) + turn_w < (tk_idx)TK_OWN(33);
+#ifdef TK_BIAS
+#define TK_ADD_BIAS(i, sum)                                                   \
+    TK_PLUS((sum), TK_FROM(bias[(tk_idx)TK_OWN(41) +                          \
+                                (matrix * TK_M + (i)) * (tk_idx)TK_OWN(42)]))
+#else
+#define TK_ADD_BIAS(i, sum) (sum)
+#endif
+#define TK_STORE(i, j, sum)                                                   \
+    if (is_c)                                                                 \
+        c[in_c + (i) * (tk_idx)TK_OWN(34)] = TK_TO(TK_ADD_BIAS(i, sum));
