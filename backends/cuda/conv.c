@@ -3,8 +3,8 @@
  * takes a shape; the plan is kept by the queue, as algorithms are in product.c.
  * Engines whose sums change from run to run, or that round what they multiply,
  * are left out.
- * What cuDNN has no engine for is declined, and everything is where the library
- * is missing: the core computes it by matrix products then. */
+ * What cuDNN has no engine for is the core's own kernel's (conv.cl), as is all
+ * where the library is missing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -367,31 +367,62 @@ static tn_dnn_status execute(tn_queue *queue, const plan *p,
     return e;
 }
 
-static tn_status run(tn_queue *queue, const tn_conv_args *args)
+/* *why is set where it is not for cuDNN, TN_ERR_UNSUPPORTED. */
+static tn_status by_library(tn_queue *queue, const tn_conv_args *args,
+                            const char **why)
 {
     tn_plugin_device *device = queue->device;
-    const char *why = "a bias, or sums of the core's own order";
     tn_cuda_plans *plans = NULL;
     const plan *p = NULL;
-    if (!args->bias.buffer && !device->own_products &&
-        kinds[args->in.dtype].bytes) {
+    *why = "sums of the core's own order";
+    if (!device->own_products && kinds[args->in.dtype].bytes) {
         tn_cu_result error = tn__cuda_enter(device);
         if (error)
             return tn__cuda_fail(device, "cuCtxSetCurrent", error);
-        plans = plans_of(queue, &why);
+        plans = plans_of(queue, why);
     }
-    if (plans) {
+    if (plans && args->bias.buffer) {
+        *why = "a bias";
+    } else if (plans) {
         const shape s = shape_of(device, args);
         p = plan_of(plans, &s);
-        why = p ? "no memory for its workspace" : "cuDNN has no engine";
+        *why = p ? "no memory for its workspace" : "cuDNN has no engine";
     }
     if (!p || tn__cuda_scratch(queue, (uint64_t)p->workspace_bytes))
-        return tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s", why);
+        return TN_ERR_UNSUPPORTED;
     tn_dnn_status e = execute(queue, p, args);
     return e ? tn__cuda_host->fail(TN_ERR_INTERNAL,
                                    "%s: cudnnBackendExecute: status %d",
                                    device->listed->info.name, e)
              : tn__cuda_queue_given(queue, args->tag);
+}
+
+/* The core's kernel multiplies half types without tensor cores, which cuBLASLt
+ * has: then writing columns and reading them again (4 bytes an element: 1 ps of
+ * an H200's memory) is less than so many multiplications of each element by the
+ * slower of the two (some 25 TFLOP/s: 0.08 ps). Computed, not measured. */
+#define FEW_FILTERS 16
+
+static bool is_for_columns(tn_plugin_device *device, const tn_conv_args *args)
+{
+    return kinds[args->in.dtype].bytes == 2 &&
+           device->target.flags & TN_TARGET_MMA &&
+           args->out_channels / args->groups > FEW_FILTERS &&
+           tn__cuda_product_has(device);
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    const char *why;
+    tn_status status = by_library(queue, args, &why);
+    if (status != TN_ERR_UNSUPPORTED)
+        return status;
+    /* With a bias, the core asks once more without it. */
+    return is_for_columns(queue->device, args) ||
+                   (queue->plans && args->bias.buffer) ||
+                   !TN_HAS(tn_host, tn__cuda_host, plan_conv)
+               ? tn__cuda_host->fail(status, "%s", why)
+               : tn__cuda_conv_own(queue, args);
 }
 
 const tn_conv_extension tn__cuda_conv = {.size = sizeof tn__cuda_conv,

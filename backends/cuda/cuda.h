@@ -119,6 +119,8 @@ void tn__cuda_kernels_release(tn_plugin_device *device);
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
+/* Are products cuBLASLt's? */
+bool tn__cuda_product_has(tn_plugin_device *device);
 /* Why there is no cuBLASLt; NULL: there is, or nobody has asked yet. */
 const char *tn__cuda_product_note(void);
 void tn__cuda_product_close(tn_plugin_device *device);
@@ -162,6 +164,11 @@ tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
                                      tn_cu_pointer *out);
 tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
                                     uint64_t bytes, tn_cu_pointer *out);
+
+/* ---- convolutions (launch.c) ---------------------------------------------- */
+
+/* By the core's kernel. */
+tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 
 /* ---- attention (launch.c) ------------------------------------------------ */
 

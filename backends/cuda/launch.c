@@ -206,6 +206,20 @@ const tn_attention_extension tn__cuda_attention = {
     .run = attention_run,
 };
 
+/* ---- convolutions ------------------------------------------------------- */
+
+static tn_status plan_conv(const tn_target *target, const tn_program *program,
+                           const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__cuda_host->plan_conv(target, args, plan);
+}
+
+tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
+{
+    return run_steps(queue, plan_conv, NULL, args, args->tag);
+}
+
 /* ---- matrix products ---------------------------------------------------- */
 
 static tn_status plan_matmul(const tn_target *target,

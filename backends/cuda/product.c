@@ -84,6 +84,11 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
     return handle;
 }
 
+bool tn__cuda_product_has(tn_plugin_device *device)
+{
+    return !device->own_products && handle_of(device);
+}
+
 void tn__cuda_product_close(tn_plugin_device *device)
 {
     tn_lt_handle handle = atomic_load(&device->lt);

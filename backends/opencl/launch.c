@@ -320,3 +320,18 @@ tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
 {
     return run_steps(queue, queue->device->targets, plan_sort, NULL, sort, sort->tag);
 }
+
+/* ---- the extension "conv" ----------------------------------------------- */
+
+static tn_status plan_conv(const tn_target *target, const tn_program *program,
+                           const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_conv(target, args, plan);
+}
+
+tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv)
+{
+    return run_steps(queue, queue->device->targets, plan_conv, NULL, conv,
+                     conv->tag);
+}

@@ -49,6 +49,10 @@ tests_opencl_test_opencl_LDADD = libtenon.la
 check_PROGRAMS += tests/opencl/test_classes
 tests_opencl_test_classes_SOURCES = tests/opencl/test_classes.c
 tests_opencl_test_classes_LDADD = libtenon.la
+check_PROGRAMS += tests/opencl/test_conv
+tests_opencl_test_conv_SOURCES = tests/opencl/test_conv.c \
+	tests/device/convolutions.h
+tests_opencl_test_conv_LDADD = libtenon.la
 check_PROGRAMS += tests/opencl/test_matmul
 tests_opencl_test_matmul_SOURCES = tests/opencl/test_matmul.c \
 	tests/device/products.h tests/plugins/folder.h

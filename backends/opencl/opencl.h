@@ -200,6 +200,7 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
 tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
                             const tn_launch *launch);
+tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv);
 tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter);
 tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan);
 tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort);

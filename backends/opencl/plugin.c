@@ -1,5 +1,6 @@
 /* plugin.c: the table that the core sees, and the one exported symbol. */
 #include <fenv.h>
+#include <string.h>
 
 #include "opencl.h"
 
@@ -73,6 +74,9 @@ AS_CALL(event_record, queue->device, (tn_queue *queue, tn_event *event),
 AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
         (queue, event))
 
+AS_CALL(conv, queue->device, (tn_queue *queue, const tn_conv_args *args),
+        (queue, args))
+
 static void host_free(tn_plugin_device *device, void *memory)
 {
     call made = call_begin(device);
@@ -85,6 +89,16 @@ static void queue_close(tn_queue *queue)
     call made = call_begin(queue->device);
     tn__opencl_queue_close(queue);
     call_end(&made, TN_OK);
+}
+
+static const void *extension(const char *name, uint32_t version)
+{
+    static const tn_conv_extension table = {.size = sizeof table, .run = conv};
+    return version == 1 && strcmp(name, "conv") == 0 &&
+                   TN_HAS(tn_host, tn__opencl_host, plan_conv) &&
+                   tn__opencl_host->plan_conv
+               ? &table
+               : NULL;
 }
 
 /* ---- the table ------------------------------------------------------ */
@@ -117,6 +131,7 @@ static const tn_plugin plugin = {
     .event_record = event_record,
     .event_query = tn__opencl_event_query,
     .queue_wait = queue_wait,
+    .extension = extension,
     .host_alloc = host_alloc,
     .host_free = host_free,
 };

@@ -77,6 +77,39 @@ static tn_tensor *matrix_blocks(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
+/* Whole numbers: the result, and the gradients of image and weight. With
+ * more filters than a large tile has rows, tiles are large on a device of one
+ * unit, as oclgrind's is. */
+static tn_tensor *convolution(int64_t filters)
+{
+    tn_tensor *x = tn_reshape(tn_arange(0.0, 300.0, 1.0),
+                              tn_dims(2, 3, 10, 5));
+    tn_tensor *w = tn_reshape(tn_arange(0.0, (double)filters * 18.0, 1.0),
+                              tn_dims(filters, 3, 3, 2));
+    x = tn_requires_grad(tn_remainder(x, tn_full_like(x, 7)));
+    w = tn_requires_grad(tn_remainder(w, tn_full_like(w, 5)));
+    tn_tensor *y = tn_conv2d(x, w, tn_arange(0.0, (double)filters, 1.0),
+                             .strides = tn_dims(2, 1), .padding = 1);
+    tn_tensor *const of[] = {x, w};
+    tn_tensor *g[2] = {NULL};
+    tn_grad(tn_sum(tn_mul(y, y)), of, 2, g);
+    tn_tensor *const parts[] = {tn_flatten(tn_detach(y)), tn_flatten(g[0]),
+                                tn_flatten(g[1])};
+    tn_tensor *all = tn_cat(parts, 3, 0);
+    const int64_t count = tn_tensor_numel(all);
+    return tn_slice(all, 0, 0, count, 1 + count / 1000); /* 4096 bytes */
+}
+
+static tn_tensor *convolutions(void)
+{
+    return convolution(7);
+}
+
+static tn_tensor *large_convolutions(void)
+{
+    return convolution(70);
+}
+
 static tn_tensor *scatters(void)
 {
     return tn_index_add(input(4, 3), 0, numbers(few, 6), input(6, 3));
@@ -106,6 +139,8 @@ static const struct {
     {"random numbers", random_numbers},
     {"matmul", matrix_product},
     {"matmul in blocks", matrix_blocks},
+    {"conv, with its gradients", convolutions},
+    {"conv in large tiles", large_convolutions},
     {"scatter", scatters},
     {"scan", scans},
     {"sort", sorts},

@@ -1,0 +1,22 @@
+/* Convolutions by the core's own kernel on an OpenCL device, as GPUs get it: the
+ * reference's bits. */
+#include "../device/convolutions.h"
+
+int main(void)
+{
+    setenv("TENON_OPENCL_ORDER", "grid", 1);
+    setenv("TENON_LOG", "3", 1);
+    tn_set_log(conv_listen, NULL);
+    plan_later();
+    tn_device *device = tn_device_open("opencl");
+    if (!device) {
+        skip(2, "no OpenCL device here");
+        note("%s", tn_error());
+        tn_error_clear();
+        return done_testing();
+    }
+    is_int(wrong_convolutions(device, 40), 0,
+           "convolutions and their gradients have the reference's bits");
+    is_int(atomic_load(&convs_declined), 0, "none is declined");
+    return done_testing();
+}
