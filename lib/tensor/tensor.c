@@ -309,18 +309,6 @@ tn_tensor *tn__tensor_alias(const tn_tensor *x)
                            x->offset);
 }
 
-int64_t tn__tensor_buffer_offset(const tn_tensor *x)
-{
-    return x->offset + (int64_t)(x->storage->block->offset /
-                                 tn_dtype_bytes(x->dtype));
-}
-
-void *tn__tensor_host(const tn_tensor *x)
-{
-    return (char *)x->storage->block->host +
-           x->offset * (int64_t)tn_dtype_bytes(x->dtype);
-}
-
 tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
                           void (*release)(void *context), void *context)
 {

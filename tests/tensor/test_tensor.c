@@ -136,6 +136,16 @@ static void check_shapes(void)
        "the stride of size 1 does not matter");
 }
 
+/* The sizes of tensor.h are those of dtype.c. */
+static void check_shifts(void)
+{
+    for (tn_dtype dtype = TN_F32; dtype < TN_DTYPE_END; dtype++) {
+        const tn_tensor x = {.dtype = (uint8_t)dtype};
+        ok((size_t)1 << tn__tensor_shift(&x) == tn_dtype_bytes(dtype),
+           "an offset of %s counts its elements", tn_dtype_name(dtype));
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -157,5 +167,6 @@ int main(void)
         check_wrap();
     }
     check_shapes();
+    check_shifts();
     return done_testing();
 }
