@@ -173,8 +173,12 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
     uint64_t number[3];
     if (shape_of(launch, to->stride) != 1)
         return false;
-    pass p = {.run = direct->run, .scalar = 0};
+    pass p; /* to clear all of it costs more than an addition */
     bool in_place = false;
+    p.run = direct->run;
+    p.scalar = 0;
+    p.stream = NULL;
+    p.fence = NULL;
     p.count =
         tn__cpu_product(launch->extent, launch->outer_ndim + launch->row_ndim);
     p.out_bytes = tn__cpu_dtype_bytes[built->operand[direct->out].dtype];
@@ -182,11 +186,14 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
     for (uint32_t i = 0; i < direct->in_count; i++) {
         uint32_t k = direct->in[i].operand;
         int shape = 0;
+        p.bytes[i] = 0;
         if (k != TN_CPU_NONE) {
             const tn_launch_operand *from = &launch->operand[k];
             p.bytes[i] = tn__cpu_dtype_bytes[built->operand[k].dtype];
             p.in[i] = tn__cpu_at(from->buffer, from->offset, p.bytes[i]);
-            shape = shape_of(launch, from->stride);
+            shape = from->stride == to->stride
+                        ? 1
+                        : shape_of(launch, from->stride);
             in_place = in_place || p.in[i] == p.out;
         } else if (direct->in[i].is_param) {
             tn__cpu_number_store(&number[i], direct->in[i].type,

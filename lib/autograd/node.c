@@ -218,8 +218,10 @@ static void describe(tn__port *port, const tn_tensor *x, char **at)
                    x->stride[x->ndim - 2] == 1 &&
                    x->stride[x->ndim - 1] == x->shape[x->ndim - 2];
     port->device = x->storage->device;
-    size_t bytes = x->ndim * sizeof(int64_t);
-    port->shape = memcpy(carve(at, bytes), x->shape, bytes);
+    int64_t *shape = carve(at, x->ndim * sizeof *shape);
+    for (int d = 0; d < x->ndim; d++) /* few: cheaper than memcpy's start */
+        shape[d] = x->shape[d];
+    port->shape = shape;
 }
 
 static void connect(tn__port *port, const tn_tensor *x)
@@ -295,7 +297,8 @@ static void fill_layout(tn__node *node, const tn__plan *plan,
 {
     const tn_tensor *x = laid_out(plan, call, &node->is_view);
     layout->offset = x->offset;
-    memcpy(layout->stride, x->stride, x->ndim * sizeof x->stride[0]);
+    for (int d = 0; d < x->ndim; d++)
+        layout->stride[d] = x->stride[d];
     node->layout = layout;
 }
 

@@ -109,8 +109,9 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     const tn__kernel *kernel = sums      ? port->summed
                                : spreads ? port->spread
                                          : port->kernel;
-    tn_tensor *input[TN__KERNEL_MAX_INPUTS] = {NULL};
+    tn_tensor *input[TN__KERNEL_MAX_INPUTS];
     for (int i = 0; i < kernel->input_count; i++) {
+        input[i] = NULL;
         if (!kernel->input[i].dtype) /* an offset operand: no tensor */
             continue;
         input[i] = operand(node, g, port->used[i]);
@@ -120,7 +121,8 @@ static tn_tensor *kernel_gradient(const tn__node *node, tn_tensor *const *g,
     tn_number param[TN__KERNEL_MAX_PARAMS];
     for (int i = 0; i < kernel->param_count; i++)
         param[i] = node->param[port->param[i]];
-    tn__shape shape = {.ndim = node->ndim};
+    tn__shape shape;
+    shape.ndim = node->ndim;
     for (int d = 0; d < node->ndim; d++)
         shape.dim[d] = node->shape[d];
     tn_tensor *out = NULL;

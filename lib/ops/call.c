@@ -296,22 +296,13 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
 {
     const tn_op *op = call->op;
     tn_status status;
-    call->out_count = 0;
-    call->kernel = NULL;
-    call->shape = NULL;
-    call->space = NULL;
-    call->param_count = 0;
-    call->row_dims = 0;
-    call->into = into;
-    call->original = NULL;
-    call->context = NULL;
-    call->records = false;
     if (TN__UNLIKELY(op->inplace)) {
-        call->into = into = &call->value[0].of.tensor;
+        into = &call->value[0].of.tensor;
         into_count = 1;
-        call->records = requires_grad && op->differentiable && is_recording();
     }
-    call->into_count = into_count;
+    tn__call_begin(call, into, into_count);
+    if (TN__UNLIKELY(op->inplace))
+        call->records = requires_grad && op->differentiable && is_recording();
     if (TN__UNLIKELY(into != NULL)) {
         status = check_write(op, into, into_count, requires_grad);
         if (status < 0)

@@ -253,12 +253,18 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
         value[k] = tn__value_optional(input[k]);
         grad = grad || (input[k] && tn__tensor_tracks(input[k]));
     }
-    tn__call call = {.value = value, .out = out, .param = param,
-                     .param_count = kernel->param_count, .kernel = kernel,
-                     .row_dims = row_dims};
+    tn__call call;
+    tn__call_begin(&call, NULL, 0);
+    call.value = value;
+    call.out = out;
+    call.kernel = kernel;
+    call.param = param;
+    call.param_count = kernel->param_count;
+    call.row_dims = row_dims;
     call.shape = &call.shape_room;
-    if (shape)
-        call.shape_room = *shape;
+    call.shape_room.ndim = shape ? shape->ndim : 0;
+    for (int d = 0; d < call.shape_room.ndim; d++)
+        call.shape_room.dim[d] = shape->dim[d];
     tn_status status = apply_space(kernel, input, &call, what);
     if (status >= 0 && grad && tn__hooks.recording && tn__hooks.recording()) {
         call.op = apply_op_of(kernel, what);

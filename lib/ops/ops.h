@@ -117,6 +117,24 @@ struct tn__call {
     tn_number param_room[TN__KERNEL_MAX_PARAMS]; /* what param points to */
 };
 
+/* Of what a call fills in: nothing yet. The rooms at its end are left as they
+ * are; to clear them costs more than a small operator. */
+static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
+                                  int into_count)
+{
+    call->out_count = 0;
+    call->into = into;
+    call->into_count = into_count;
+    call->context = NULL;
+    call->records = false;
+    call->original = NULL;
+    call->kernel = NULL;
+    call->param_count = 0;
+    call->space = NULL;
+    call->shape = NULL;
+    call->row_dims = 0;
+}
+
 /* ---- the path ------------------------------------------------------------ */
 
 /* Validates, runs, lets autograd record, gives the outputs to the open scope.
