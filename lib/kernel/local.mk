@@ -56,6 +56,7 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/storage.cl lib/kernel/device/fault.cl \
 	lib/kernel/device/rows.cl lib/kernel/device/primitive.cl \
 	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
+	lib/kernel/device/conv_fold.cl \
 	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/sort.cl \
 	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \

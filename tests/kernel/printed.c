@@ -320,8 +320,10 @@ static void add_conv(printed_list *list, const tn_target *target,
             char what[64];
             snprintf(what, sizeof what, "convolution %u of %s", (unsigned)kind,
                      tn_dtype_name(dtype));
-            add(list, target, NULL, &plan, tn__plan_conv(target, &c, &plan),
-                what);
+            do
+                add(list, target, NULL, &plan,
+                    tn__plan_conv(target, &c, &plan), what);
+            while (++plan.step < plan.step_count);
         }
 }
 

@@ -57,6 +57,25 @@ static void print_all(void)
            list.asked, list.count);
 }
 
+/* A gradient of 16 x 9 weights is one tile; 64 images are 16 lanes of it. */
+static void small_weights_fill_the_device(void)
+{
+    tn_target target = target_of(TN_TARGET_EXACT_DIVIDE);
+    const tn_strided view = {.dtype = TN_F32};
+    const tn_conv_args c = {
+        .size = sizeof c, .kind = TN_CONV_WEIGHT, .groups = 1, .count = 64,
+        .in_channels = 1, .out_channels = 16, .in_size = {8, 8},
+        .kernel = {3, 3}, .out_size = {6, 6}, .stride = {1, 1},
+        .dilation = {1, 1}, .in = view, .weight = view, .out = view};
+    tn_plan plan = {.size = sizeof plan};
+    target.units = 132;
+    const tn_status status = tn__plan_conv(&target, &c, &plan);
+    ok(status == TN_OK && plan.group_count == 16 && plan.step_count == 2 &&
+           plan.scratch_bytes == 16 * 16 * 9 * sizeof(float),
+       "a gradient of few weights is %d groups, by %d bytes of sums",
+       (int)plan.group_count, (int)plan.scratch_bytes);
+}
+
 /* Every so many-th text is in the sample, and of these every so many-th in this
  * part of it. */
 static int sample(void)
@@ -277,6 +296,7 @@ int main(void)
         bail_out("TENON_TEST_PART=%s is not like 1/4", of);
     ok(tn__math_fn_count() > 0, "functions of the language take part");
     print_all();
+    small_weights_fill_the_device();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
         test_clang("CL3.0");

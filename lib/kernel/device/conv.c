@@ -5,7 +5,8 @@
 
 #include "kernel/device/primitive.h"
 
-enum { BIAS = 1 }; /* a flag, beside TN__LARGE */
+enum { BIAS = 1, APART = 2 }; /* flags, beside TN__LARGE */
+enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: of what was apart */
 
 /* The own words, in conv.cl's order. [2]: of h, of w. */
 typedef struct words {
@@ -184,27 +185,46 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
         j.reach = reach > j.reach ? reach : j.reach;
     }
     const int64_t matrices = v->groups * w.step[0] * w.step[1];
-    const int64_t each = tn__tile_each(target, matrices, w.m, w.n);
-    const int64_t tiles = tn__device_divide_up(w.m, TN__SIDE * each) *
-                          tn__device_divide_up(w.n, TN__SIDE * each);
+    const int64_t lanes =
+        v->kind == TN_CONV_WEIGHT ? tn__device_least(w.f, TN_LANES) : 1;
+    const int64_t each = tn__tile_each(target, matrices * lanes, w.m, w.n);
+    int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
+                    tn__device_divide_up(w.n, TN__SIDE * each);
+    /* Filters and taps alone may be too few tiles for the device. */
+    const bool apart = lanes > 1 && tiles < 2 * target->units;
+    const int64_t sums = apart ? lanes * matrices * w.m * w.n : 0;
+    const bool folds = apart && plan->step == 1;
+    if (apart)
+        tiles *= lanes;
     tn__primitive_space(&j, longest(v, &w));
-    if (j.outer.count * tiles >= TN__DEVICE_NARROW)
+    if (tiles >= TN__DEVICE_NARROW || sums >= TN__DEVICE_NARROW)
         j.v.is_wide = true;
-    j.v.kind = v->kind;
-    j.v.flags = (v->bias.buffer ? BIAS : 0) | (each > 1 ? TN__LARGE : 0);
+    j.v.kind = folds ? FOLD : v->kind;
+    j.v.flags = (v->bias.buffer ? BIAS : 0) | (apart ? APART : 0) |
+                (each > 1 && !folds ? TN__LARGE : 0);
     j.v.group = TN__SIDE * TN__SIDE;
+    if (apart) {
+        plan->step_count = 2;
+        plan->flags |= TN_PLAN_SCRATCH;
+        plan->scratch_bytes =
+            (uint64_t)sums * tn_dtype_bytes(tn__primitive_type(dtype));
+    }
     const int64_t *word = &w.m;
     for (size_t i = 0; i < sizeof w / sizeof *word; i++)
         tn__primitive_own(&j, word[i]);
-    return tn__primitive_end(&j, j.outer.count * tiles, 64);
+    return tn__primitive_end(
+        &j, folds ? tn__device_divide_up(sums / lanes, j.v.group) : tiles, 64);
 }
 
-void tn__define_conv(tn__text *text, const tn__variant *v)
+const char *tn__define_conv(tn__text *text, const tn__variant *v)
 {
+    if (v->flags & APART)
+        tn__text_add(text, "#define TK_APART 1\n");
     if (v->flags & BIAS)
         tn__text_add(text, "#define TK_BIAS 1\n");
     if (v->kind != TN_CONV_FORWARD)
         tn__text_add(text, "#define TK_FOLDED 1\n");
     if (v->kind == TN_CONV_INPUT)
         tn__text_add(text, "#define TK_TURNS 1\n");
+    return v->kind == FOLD ? "conv_fold.cl" : "tile.cl";
 }

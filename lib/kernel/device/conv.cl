@@ -60,12 +60,19 @@ TK_FN tk_digits tk_digits_of(tk_idx number, tk_idx middle, tk_idx fast)
         }                                                                     \
     }
 
-/* Behind this stands tile.cl. */
+/* Behind this stands tile.cl, or conv_fold.cl. */
 #define TK_NAME tn_conv
-#ifdef TK_BIAS
+#if defined TK_BIAS
 #define TK_MORE TK_G const TK_STORED *bias,
+#elif defined TK_APART
+#define TK_MORE TK_G TK_VALUE *scratch,
 #else
 #define TK_MORE
+#endif
+#ifdef TK_APART
+#define TK_SHARES (TK_F < 16 ? TK_F : 16)
+#else
+#define TK_SHARES 1
 #endif
 
 /* Where the windows of this work-item's columns begin in b. */
@@ -116,26 +123,43 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #ifdef TK_FOLDED
 
+/* A lane's share of f; -0, which changes nothing, where it has none. */
+#define TK_LANE_BEGIN(lane)                                                   \
+    for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
+        for (tk_i32 x = 0; x < TK_EACH; x++)                                  \
+            total[y][x] = -(TK_VALUE)0;                                       \
+    for (tk_idx f = (lane); f < TK_F; f += 16) {                              \
+        TK_F_BEGIN(f)                                                         \
+        TK_STEPS_BEGIN
+#define TK_LANE_END                                                           \
+        for (tk_i32 y = 0; y < TK_EACH; y++)                                  \
+            for (tk_i32 x = 0; x < TK_EACH; x++)                              \
+                total[y][x] = TK_PLUS(total[y][x], TK_OF_WINDOW(y, x));       \
+    }
+
+#ifdef TK_APART
+
+/* Lanes are tiles of their own; conv_fold.cl folds them. */
+#define TK_SUMS_BEGIN                                                         \
+    (void)c;                                                                  \
+    (void)at_c;                                                               \
+    const tk_idx share = tile / across / down / (tk_idx)TK_WORD(0);           \
+    TK_VALUE total[TK_EACH][TK_EACH];                                         \
+    TK_LANE_BEGIN(share)
+#define TK_SUMS_END TK_LANE_END
+
+#else
+
 /* Lanes in the order of their bits turned around, so that a lane and the one
  * that it takes by halves follow each other, as do then these pairs: held[b]
- * waits for the other half of 2^(b+1) lanes. Lanes that have none of f have
- * -0, which changes nothing. */
+ * waits for the other half of 2^(b+1) lanes. */
 #define TK_SUMS_BEGIN                                                         \
     TK_VALUE total[TK_EACH][TK_EACH], held[4][TK_EACH][TK_EACH];              \
     for (tk_i32 turned = 0; turned < 16; turned++) {                          \
-        const tk_i32 lane = (turned & 1) << 3 | (turned & 2) << 1 |           \
-                            (turned & 4) >> 1 | turned >> 3;                  \
-        for (tk_i32 y = 0; y < TK_EACH; y++)                                  \
-            for (tk_i32 x = 0; x < TK_EACH; x++)                              \
-                total[y][x] = -(TK_VALUE)0;                                   \
-        for (tk_idx f = lane; f < TK_F; f += 16) {                            \
-            TK_F_BEGIN(f)                                                     \
-            TK_STEPS_BEGIN
+        TK_LANE_BEGIN((turned & 1) << 3 | (turned & 2) << 1 |                 \
+                      (turned & 4) >> 1 | turned >> 3)
 #define TK_SUMS_END                                                           \
-            for (tk_i32 y = 0; y < TK_EACH; y++)                              \
-                for (tk_i32 x = 0; x < TK_EACH; x++)                          \
-                    total[y][x] = TK_PLUS(total[y][x], TK_OF_WINDOW(y, x));   \
-        }                                                                     \
+        TK_LANE_END                                                           \
         tk_bool rises = 1;                                                    \
         for (tk_i32 b = 0; b < 4; b++) {                                      \
             const tk_bool meets = rises && (turned >> b & 1);                 \
@@ -148,6 +172,8 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
             rises = meets;                                                    \
         }                                                                     \
     }
+
+#endif
 #define TK_SUM total
 
 #else
@@ -182,12 +208,16 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 #endif
 
+#ifdef TK_APART
+#define TK_COLUMN_BEGIN(j)
+#else
 #define TK_COLUMN_BEGIN(j)                                                    \
     const tk_digits d = TK_J_DIGITS(j);                                       \
     const tk_idx in_c = at_c + TK_WEIGH(d, 35);                               \
     const tk_bool is_c =                                                      \
         d.middle * (tk_idx)TK_OWN(30) + turn_h < (tk_idx)TK_OWN(32) &&        \
         d.fast * (tk_idx)TK_OWN(31) + turn_w < (tk_idx)TK_OWN(33);
+#endif
 #ifdef TK_BIAS
 #define TK_ADD_BIAS(i, sum)                                                   \
     TK_PLUS((sum), TK_FROM(bias[(tk_idx)TK_OWN(41) +                          \
@@ -195,6 +225,12 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 #else
 #define TK_ADD_BIAS(i, sum) (sum)
 #endif
+#ifdef TK_APART
+#define TK_STORE(i, j, sum)                                                   \
+    scratch[((share * (tk_idx)TK_WORD(0) + matrix) * TK_M + (i)) * TK_N +     \
+            (j)] = (sum);
+#else
 #define TK_STORE(i, j, sum)                                                   \
     if (is_c)                                                                 \
         c[in_c + (i) * (tk_idx)TK_OWN(34)] = TK_TO(TK_ADD_BIAS(i, sum));
+#endif

@@ -166,6 +166,7 @@ TK_KERNEL tn_matmul(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
 /* Behind this stands tile.cl. */
 #define TK_NAME tn_matmul
 #define TK_MORE
+#define TK_SHARES 1
 #define TK_TILE_BEGIN
 #define TK_SUMS_BEGIN
 #define TK_DEPTH TK_K

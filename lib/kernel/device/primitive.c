@@ -324,12 +324,13 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     if (chunked)
         tn__text_add(&text, "#define TK_CHUNKED 1\n");
     const bool sums = v.primitive == TN__MATMUL || v.primitive == TN__CONV;
+    const char *behind = sums && !chunked ? "tile.cl" : NULL;
     if (sums)
         tn__define_sums(&text, &v, type);
     if (v.primitive == TN__MATMUL)
         tn__define_matmul(&text, &v);
     else if (v.primitive == TN__CONV)
-        tn__define_conv(&text, &v);
+        behind = tn__define_conv(&text, &v);
     else if (v.primitive == TN__SCATTER)
         define_scatter(&text, v.kind, type);
     else if (v.primitive == TN__SCAN)
@@ -339,7 +340,7 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     tn__text_add(&text, "%s%s%s%s", tn__device_part("primitive.cl"),
                  v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
                  tn__device_part(part[v.primitive]),
-                 sums && !chunked ? tn__device_part("tile.cl") : "");
+                 behind ? tn__device_part(behind) : "");
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
     source->kernel = name[v.primitive];

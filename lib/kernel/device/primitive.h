@@ -70,6 +70,7 @@ int64_t tn__tile_each(const tn_target *target, int64_t matrices, int64_t m,
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
-void tn__define_conv(tn__text *text, const tn__variant *v);
+/* The part that goes behind conv.cl. */
+const char *tn__define_conv(tn__text *text, const tn__variant *v);
 
 #endif

@@ -4,6 +4,7 @@
  * it each; TK_SIDE columns of a's rows and as many rows of b pass through local
  * memory at a time. Before it stand
  *   TK_NAME, TK_MORE  the kernel's name, its buffers beside a, b and c
+ *   TK_SHARES         how many times there is each tile
  *   TK_TILE_BEGIN     what is the same for all of a work-item's elements
  *   TK_SUMS_BEGIN, TK_SUMS_END  around one sum over TK_DEPTH of k
  *   TK_LOAD_A(e, i, k), TK_LOAD_B(e, k, j), TK_NEXT  elements of a and b: the
@@ -17,10 +18,10 @@ TK_KERNEL TK_NAME(TK_G const TK_STORED *a, TK_G const TK_STORED *b,
     TK_SHARED(TK_VALUE, tile_b, TK_SIDE * (TK_TILE + 1));
     const tk_idx across = (TK_N + TK_TILE - 1) / TK_TILE;
     const tk_idx down = (TK_M + TK_TILE - 1) / TK_TILE;
-    const tk_idx tiles = (tk_idx)TK_WORD(0) * across * down;
+    const tk_idx tiles = TK_SHARES * (tk_idx)TK_WORD(0) * across * down;
     const tk_i32 i = TK_LOCAL / TK_SIDE, j = TK_LOCAL % TK_SIDE;
     for (tk_idx tile = TK_GROUP; tile < tiles; tile += TK_GROUPS) {
-        const tk_idx matrix = tile / across / down;
+        const tk_idx matrix = tile / across / down % (tk_idx)TK_WORD(0);
         TK_PLACE(at_a, 0, matrix)
         TK_PLACE(at_b, 1, matrix)
         TK_PLACE(at_c, 2, matrix)
