@@ -2,7 +2,11 @@
 # hour or two of one core. `make check` runs a part of each.
 #
 #   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
-#   TENON_SIM_SEEDS       what is left to chance begins with each of these (1 2 3)
+#   TENON_SIM_SEEDS       what is left to chance begins with each of these; none:
+#                         nothing is left to it (none 1 2 3)
+#   TENON_SIM_PARTS       what is run, in this order (seeds golden kit learn)
+#
+# Behind each part stands its time.
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
@@ -22,48 +26,77 @@ fi
 
 # whole NAME COMMAND...: what it says is in the log, too
 whole() {
+    began=$(date +%s)
     ! succeeds "$@" || grep -v '^ok ' "$scratch/output" | note
+    took
 }
 
-for seed in '' ${TENON_SIM_SEEDS:-1 2 3}; do
-    TENON_SIM_SEED=$seed
-    [ -n "$seed" ] && export TENON_SIM_SEED || unset TENON_SIM_SEED
-    chance=${seed:+, by chance $seed}
-    whole "random programs have the interpreter's bits$chance" \
-        tests/device/test_random_programs
-    whole "primitives are right$chance" tests/device/test_primitives
-    whole "every sample of every operator has the reference's bits$chance" \
-        env TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
-        tests/golden/bits cuda tests/golden/samples
-    whole "products by cuBLASLt are right$chance" tests/cuda/test_products
-    whole "training has the cpu's losses$chance" tests/cuda/test_devices
-    for arch in 75 80; do
-        whole "attention is right for sm_$arch$chance" \
-            env TENON_SIM_ARCH=$arch tests/cuda/test_attention
+took() {
+    echo "# took $(($(date +%s) - began)) s"
+}
+
+part_seeds() {
+    for seed in ${TENON_SIM_SEEDS:-none 1 2 3}; do
+        TENON_SIM_SEED=$seed
+        chance=", by chance $seed"
+        export TENON_SIM_SEED
+        if [ "$seed" = none ]; then
+            unset TENON_SIM_SEED
+            chance=
+        fi
+        whole "random programs have the interpreter's bits$chance" \
+            tests/device/test_random_programs
+        whole "primitives are right$chance" tests/device/test_primitives
+        whole "every sample of every operator has the reference's bits$chance" \
+            env TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
+            tests/golden/bits cuda tests/golden/samples
+        whole "products by cuBLASLt are right$chance" tests/cuda/test_products
+        whole "training has the cpu's losses$chance" tests/cuda/test_devices
+        for arch in 75 80; do
+            whole "attention is right for sm_$arch$chance" \
+                env TENON_SIM_ARCH=$arch tests/cuda/test_attention
+        done
     done
-done
-unset TENON_SIM_SEED
+    unset TENON_SIM_SEED
+}
 
-for part in ops modules optim schedulers training; do
-    whole "PyTorch's results: $part" \
-        tests/golden/run tests/golden/samples/$part
-done
-whole "tenon-plugin-check" \
-    tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
+part_golden() {
+    for part in ops modules optim schedulers training; do
+        whole "PyTorch's results: $part" \
+            tests/golden/run tests/golden/samples/$part
+    done
+}
 
-# What ./quickstart runs: 12 epochs. The times at the lines' ends are dropped.
+part_kit() {
+    whole "tenon-plugin-check" \
+        tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
+}
+
+# Lines of losses; the times at their ends are dropped.
 losses() {
     "$@" | sed -n 's/.*\(epoch .*loss [0-9.]*\).*/\1/p; /^test acc/p'
 }
-TENON_DEVICE=cpu losses examples/digits "$top_srcdir/data/digits.csv.gz" \
-    >"$scratch/cpu"
-losses examples/digits "$top_srcdir/data/digits.csv.gz" >"$scratch/cuda"
-is_str "$(cat "$scratch/cuda")" "$(cat "$scratch/cpu")" \
-    "the digits network learns with the cpu's losses, 12 epochs"
-note <"$scratch/cuda"
-TENON_SIM_DEVICES=2 losses examples/two_devices cuda:0 cuda:1 \
-    "$top_srcdir/data/digits.csv.gz" >"$scratch/two"
-is_str "$(grep -c epoch "$scratch/two") $(tail -n 1 "$scratch/two" |
-    cut -c1-18)" "12 test accuracy: 0.9" "and on two devices"
-note <"$scratch/two"
+
+# What ./quickstart runs, 12 epochs, and the same by two devices.
+part_learn() {
+    digits=$top_srcdir/data/digits.csv.gz
+    began=$(date +%s)
+    TENON_DEVICE=cpu losses examples/digits "$digits" >"$scratch/cpu"
+    losses examples/digits "$digits" >"$scratch/cuda"
+    is_str "$(cat "$scratch/cuda")" "$(cat "$scratch/cpu")" \
+        "the digits network learns with the cpu's losses, 12 epochs"
+    note <"$scratch/cuda"
+    took
+    began=$(date +%s)
+    TENON_SIM_DEVICES=2 losses examples/two_devices cuda:0 cuda:1 "$digits" \
+        >"$scratch/two"
+    is_str "$(grep -c epoch "$scratch/two") $(tail -n 1 "$scratch/two" |
+        cut -c1-18)" "12 test accuracy: 0.9" "and on two devices"
+    note <"$scratch/two"
+    took
+}
+
+for one in ${TENON_SIM_PARTS:-seeds golden kit learn}; do
+    part_"$one"
+done
 done_testing
