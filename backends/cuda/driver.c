@@ -3,6 +3,7 @@
  * name the files of the latter four. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,36 +86,99 @@ const char *tn__cuda_error_name(tn_cu_result error)
 
 /* ---- the toolkit's libraries -------------------------------------------- */
 
-/* The file that option `option` names; else the first there is of files (count
- * of them), where the loader looks, then in the toolkit's folder. */
-static void *toolkit_library(const char *option, const char *const *files,
-                             size_t count)
+typedef struct entry {
+    const char *symbol;
+    void *field;
+} entry;
+
+typedef struct library {
+    const char *name;
+    const char *option;   /* may name its file */
+    const char *files[4]; /* else the first of these that there is */
+    const char *missing;  /* is said where there is none */
+    const char *lacks;    /* is said behind a function that it has not */
+    const entry *entry;   /* ends with NULL */
+    void (*then)(void *file); /* NULL: there is no more to do */
+    atomic_bool tried;
+    char why[512]; /* "": it is open */
+} library;
+
+/* Where the loader looks, then in the toolkit's folder. */
+static void *file_open(const library *l)
 {
     char path[4096];
-    const char *asked = tn__cuda_host->option(option);
+    const char *asked = tn__cuda_host->option(l->option);
     if (asked && *asked)
         return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
-    void *library = NULL;
-    for (size_t i = 0; i < count && !library; i++)
-        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; i < count && !library; i++) {
-        snprintf(path, sizeof path, TENON_CUDA_FOLDER "/lib64/%s", files[i]);
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *file = NULL;
+    for (int i = 0; i < 4 && l->files[i] && !file; i++)
+        file = dlopen(l->files[i], RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; i < 4 && l->files[i] && !file; i++) {
+        snprintf(path, sizeof path, TENON_CUDA_FOLDER "/lib64/%s",
+                 l->files[i]);
+        file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
-    return library;
+    return file;
 }
-#define COUNT(files) (sizeof files / sizeof *files)
 
-static char no_nvrtc[512];
+static void library_fill(library *l)
+{
+    char said[256];
+    void *file = file_open(l);
+    if (!file) {
+        why_dlopen(said, sizeof said, l->files[0]);
+        snprintf(l->why, sizeof l->why, "%s (%s)", l->missing, said);
+    }
+    for (size_t i = 0; file && l->entry[i].symbol && !l->why[0]; i++)
+        if (!find(file, l->entry[i].symbol, l->entry[i].field))
+            snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
+                     l->entry[i].symbol, l->lacks);
+    if (!l->why[0] && l->then)
+        l->then(file);
+}
+
+/* Once: NULL, or why it is not open. */
+static const char *library_open(library *l)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (!atomic_load_explicit(&l->tried, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!l->tried)
+            library_fill(l);
+        atomic_store_explicit(&l->tried, true, memory_order_release);
+        pthread_mutex_unlock(&lock);
+    }
+    return l->why[0] ? l->why : NULL;
+}
+
+#define AT(field, symbol, parameters) {#symbol, &tn__nvrtc.field},
+static const entry nvrtc_entries[] = {TN_NVRTC_MAP(AT){NULL, NULL}};
+#undef AT
+#define AT(field, symbol, parameters) {#symbol, &tn__lt.field},
+static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
+#undef AT
+#define AT(field, symbol, parameters) {#symbol, &tn__dnn.field},
+static const entry dnn_entries[] = {
+    TN_DNN_MAP(AT){NULL, NULL}};
+#undef AT
+/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
+#define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
+#define BOTH(field, before, behind, parameters)                               \
+    {#before "D" #behind, &tn__solver.field[0]},                              \
+        {#before "S" #behind, &tn__solver.field[1]},
+static const entry solver_entries[] = {
+    TN_SOLVER_MAP(AT) TN_SOLVER_TYPED_MAP(BOTH){NULL, NULL}};
+#undef BOTH
+#undef AT
 
 /* NVRTC opens its second file by name, where the loader looks, and that need
  * not be the folder it lies in itself. Open already, the file is found; one that
  * is nowhere is told by the first compilation. */
-static void nvrtc_builtins_open(void *library)
+static void nvrtc_builtins_open(void *file)
 {
     char folder[4096], path[sizeof folder + 64];
     int major, minor;
-    if (dlinfo(library, RTLD_DI_ORIGIN, folder) ||
+    if (dlinfo(file, RTLD_DI_ORIGIN, folder) ||
         tn__nvrtc.version(&major, &minor))
         return;
     snprintf(path, sizeof path, "%s/libnvrtc-builtins.so.%d.%d", folder, major,
@@ -122,144 +186,59 @@ static void nvrtc_builtins_open(void *library)
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-static void nvrtc_open(void)
-{
-    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12",
-                                        "libnvrtc.so.11.2", "libnvrtc.so"};
-    void *library = toolkit_library("nvrtc", files, COUNT(files));
-    if (!library) {
-        char said[256];
-        why_dlopen(said, sizeof said, "libnvrtc");
-        snprintf(no_nvrtc, sizeof no_nvrtc,
-                 "NVRTC, CUDA's run-time compiler, is not found (%s); install "
-                 "the CUDA toolkit, or name the file: TENON_CUDA_NVRTC="
-                 "/usr/local/cuda/lib64/libnvrtc.so",
-                 said);
-        return;
-    }
-#define FIND(field, symbol, parameters)                                       \
-    if (!find(library, #symbol, &tn__nvrtc.field)) {                          \
-        snprintf(no_nvrtc, sizeof no_nvrtc,                                   \
-                 "NVRTC has no " #symbol ": it is older than CUDA 11.2");     \
-        return;                                                               \
-    }
-    TN_NVRTC_MAP(FIND)
-#undef FIND
-    nvrtc_builtins_open(library);
-}
-
 const char *tn__cuda_nvrtc_open(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, nvrtc_open);
-    return no_nvrtc[0] ? no_nvrtc : NULL;
-}
-
-static char no_lt[512];
-
-static void lt_open(void)
-{
-    static const char *const files[] = {"libcublasLt.so.13",
-                                        "libcublasLt.so.12",
-                                        "libcublasLt.so.11", "libcublasLt.so"};
-    void *library = toolkit_library("cublaslt", files, COUNT(files));
-    if (!library) {
-        char said[256];
-        why_dlopen(said, sizeof said, "libcublasLt");
-        snprintf(no_lt, sizeof no_lt,
-                 "cuBLASLt is not found; install NVIDIA's libcublas, or name "
-                 "the file: TENON_CUDA_CUBLASLT=FILE (%s)",
-                 said);
-        return;
-    }
-#define FIND(field, symbol, parameters)                                       \
-    if (!find(library, #symbol, &tn__lt.field)) {                             \
-        snprintf(no_lt, sizeof no_lt,                                         \
-                 "cuBLASLt has no " #symbol ": it is older than CUDA 11");    \
-        return;                                                               \
-    }
-    TN_LT_MAP(FIND)
-#undef FIND
+    static library nvrtc = {
+        .name = "NVRTC",
+        .option = "nvrtc",
+        .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                  "libnvrtc.so"},
+        .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
+                   "CUDA toolkit, or name the file: TENON_CUDA_NVRTC="
+                   "/usr/local/cuda/lib64/libnvrtc.so",
+        .lacks = ": it is older than CUDA 11.2",
+        .entry = nvrtc_entries,
+        .then = nvrtc_builtins_open};
+    return library_open(&nvrtc);
 }
 
 const char *tn__cuda_lt_open(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, lt_open);
-    return no_lt[0] ? no_lt : NULL;
-}
-
-static char no_dnn[512];
-
-static void dnn_open(void)
-{
-    static const char *const files[] = {"libcudnn.so.9"};
-    void *library = toolkit_library("cudnn", files, COUNT(files));
-    if (!library) {
-        char said[256];
-        why_dlopen(said, sizeof said, "libcudnn");
-        snprintf(no_dnn, sizeof no_dnn,
-                 "cuDNN is not found; install NVIDIA's libcudnn 9, or name the "
-                 "file: TENON_CUDA_CUDNN=FILE (%s)",
-                 said);
-        return;
-    }
-#define FIND(field, symbol, parameters)                                       \
-    if (!find(library, #symbol, &tn__dnn.field)) {                            \
-        snprintf(no_dnn, sizeof no_dnn, "cuDNN has no " #symbol);             \
-        return;                                                               \
-    }
-    TN_DNN_MAP(FIND)
-#undef FIND
+    static library lt = {
+        .name = "cuBLASLt",
+        .option = "cublaslt",
+        .files = {"libcublasLt.so.13", "libcublasLt.so.12",
+                  "libcublasLt.so.11", "libcublasLt.so"},
+        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
+                   "the file: TENON_CUDA_CUBLASLT=FILE",
+        .lacks = ": it is older than CUDA 11",
+        .entry = lt_entries};
+    return library_open(&lt);
 }
 
 const char *tn__cuda_dnn_open(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, dnn_open);
-    return no_dnn[0] ? no_dnn : NULL;
-}
-
-static char no_solver[512];
-
-/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
-static void solver_open(void)
-{
-    static const char *const files[] = {"libcusolver.so.12",
-                                        "libcusolver.so.11", "libcusolver.so"};
-    void *library = toolkit_library("cusolver", files, COUNT(files));
-    if (!library) {
-        char said[256];
-        why_dlopen(said, sizeof said, "libcusolver");
-        snprintf(no_solver, sizeof no_solver,
-                 "cuSOLVER is not found; install NVIDIA's libcusolver, or name "
-                 "the file: TENON_CUDA_CUSOLVER=FILE (%s)",
-                 said);
-        return;
-    }
-#define FIND(field, symbol, parameters)                                       \
-    if (!find(library, #symbol, &tn__solver.field)) {                         \
-        snprintf(no_solver, sizeof no_solver,                                 \
-                 "cuSOLVER has no " #symbol ": it is older than CUDA 11");    \
-        return;                                                               \
-    }
-    TN_SOLVER_MAP(FIND)
-#undef FIND
-#define FIND(field, before, behind, parameters)                               \
-    if (!find(library, #before "D" #behind, &tn__solver.field[0]) ||          \
-        !find(library, #before "S" #behind, &tn__solver.field[1])) {          \
-        snprintf(no_solver, sizeof no_solver,                                 \
-                 "cuSOLVER has no " #before "D" #behind                       \
-                 ": it is older than CUDA 11");                               \
-        return;                                                               \
-    }
-    TN_SOLVER_TYPED_MAP(FIND)
-#undef FIND
+    static library dnn = {
+        .name = "cuDNN",
+        .option = "cudnn",
+        .files = {"libcudnn.so.9"},
+        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
+                   "the file: TENON_CUDA_CUDNN=FILE",
+        .lacks = "",
+        .entry = dnn_entries};
+    return library_open(&dnn);
 }
 
 const char *tn__cuda_solver_open(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, solver_open);
-    return no_solver[0] ? no_solver : NULL;
+    static library solver = {
+        .name = "cuSOLVER",
+        .option = "cusolver",
+        .files = {"libcusolver.so.12", "libcusolver.so.11",
+                  "libcusolver.so"},
+        .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
+                   "name the file: TENON_CUDA_CUSOLVER=FILE",
+        .lacks = ": it is older than CUDA 11",
+        .entry = solver_entries};
+    return library_open(&solver);
 }
