@@ -39,8 +39,7 @@ typedef struct tn_cuda_table {
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
-/* What was chosen for a queue's matrix products (product.c), its convolutions
- * (conv.c). */
+/* What was chosen for a queue's products (product.c), of cuDNN (cudnn.c). */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
 
@@ -53,6 +52,7 @@ struct tn_plugin_device {
     /* Matrix products: option `matmul` is own, or cublaslt, whose absence is an
      * error then; option `tf32` has f32 multiplied in 19 bits. */
     bool own_products, lt_wanted, tf32;
+    bool dnn_attention; /* option `attention` is cudnn */
     _Atomic bool lt_failed; /* it was looked for in vain */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
     /* Factorisations: owned, NULL until needed, used under build_lock. */
@@ -139,10 +139,13 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
     return (size_t)(hash >> 40);
 }
 
-/* ---- convolutions (conv.c) ---------------------------------------------- */
+/* ---- by cuDNN (cudnn.c, conv.c, attention.c) ---------------------------- */
 
-extern const tn_conv_extension tn__cuda_conv;
 void tn__cuda_plans_free(tn_cuda_plans *plans);
+extern const tn_conv_extension tn__cuda_conv;
+/* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
+tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
+                                    const tn_attention_args *attention);
 
 /* ---- factorisations (factor.c) ------------------------------------------ */
 

@@ -1,11 +1,13 @@
-/* cudnn.h: cuDNN's backend interface, opened at the first convolution
- * (driver.c). Types and numbers are those of cudnn_graph.h, cuDNN 9;
- * tests/cuda/declarations.c holds them against NVIDIA's own header.
+/* cudnn.h: cuDNN's backend interface, opened when first needed (driver.c), and
+ * what cudnn.c makes of it. Types and numbers are those of cudnn_graph.h, cuDNN
+ * 9; tests/cuda/declarations.c holds them against NVIDIA's own header.
  * Enumerations are ints there. */
 #ifndef TN_CUDA_CUDNN_H
 #define TN_CUDA_CUDNN_H
 
-#include "driver.h"
+#include <stdbool.h>
+
+#include "cuda.h"
 
 typedef int tn_dnn_status; /* cudnnStatus_t; 0: success */
 typedef struct cudnnContext *tn_dnn_handle;
@@ -13,71 +15,73 @@ typedef void *tn_dnn_descriptor; /* cudnnBackendDescriptor_t */
 
 /* cudnnDataType_t, cudnnConvolutionMode_t, cudnnBackendHeurMode_t,
  * cudnnBackendNumericalNote_t */
-enum { TN_DNN_FLOAT = 0, TN_DNN_DOUBLE = 1, TN_DNN_HALF = 2, TN_DNN_BF16 = 9 };
+enum { TN_DNN_FLOAT = 0, TN_DNN_DOUBLE = 1, TN_DNN_HALF = 2,
+       TN_DNN_INT32 = 4, TN_DNN_BF16 = 9, TN_DNN_BOOLEAN = 11 };
 enum { TN_DNN_CROSS_CORRELATION = 1 };
 enum { TN_DNN_HEUR_FALLBACK = 2, TN_DNN_HEUR_A = 3 };
 enum { TN_DNN_TENSOR_CORE = 0, TN_DNN_DOWN_CONVERTS = 1,
        TN_DNN_REDUCED_SUMS = 2, TN_DNN_NONDETERMINISTIC = 4,
        TN_DNN_NOTES = 16 /* room for them */ };
 
+/* cudnnPointwiseMode_t, cudnnReduceTensorOp_t */
+enum { TN_DNN_ADD = 0, TN_DNN_MUL = 1, TN_DNN_DIV = 6, TN_DNN_SUB = 9,
+       TN_DNN_EXP = 13, TN_DNN_LOG = 15, TN_DNN_AT_LEAST = 303,
+       TN_DNN_INDEX = 501, TN_DNN_SELECT = 601 };
+enum { TN_DNN_SUM = 0, TN_DNN_GREATEST = 3 };
+
 /* cudnnBackendDescriptorType_t */
-enum { TN_DNN_CONV = 1, TN_DNN_ENGINE = 2, TN_DNN_CONFIG = 3, TN_DNN_HEUR = 4,
-       TN_DNN_PLAN = 5, TN_DNN_OP_FORWARD = 10, TN_DNN_OP_WEIGHT = 11,
-       TN_DNN_OP_INPUT = 12, TN_DNN_GRAPH = 15, TN_DNN_PACK = 16,
-       TN_DNN_TENSOR = 17 };
+enum { TN_DNN_POINT = 0, TN_DNN_CONV = 1, TN_DNN_ENGINE = 2,
+       TN_DNN_CONFIG = 3, TN_DNN_HEUR = 4, TN_DNN_PLAN = 5,
+       TN_DNN_OP_FORWARD = 10, TN_DNN_OP_WEIGHT = 11, TN_DNN_OP_INPUT = 12,
+       TN_DNN_OP_POINT = 13, TN_DNN_GRAPH = 15, TN_DNN_PACK = 16,
+       TN_DNN_TENSOR = 17, TN_DNN_PRODUCT = 18, TN_DNN_OP_PRODUCT = 19,
+       TN_DNN_REDUCE = 21, TN_DNN_OP_REDUCE = 22, TN_DNN_OP_RESHAPE = 31 };
 
 /* cudnnBackendAttributeType_t: of what the pointer points to. */
-enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_INT64 = 3,
-       TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5, TN_DNN_IS_POINTER = 6,
-       TN_DNN_IS_CONV_MODE = 7, TN_DNN_IS_HEUR_MODE = 8, TN_DNN_IS_NOTE = 11,
-       TN_DNN_IS_DESCRIPTOR = 15 };
+enum { TN_DNN_IS_HANDLE = 0, TN_DNN_IS_DATA_TYPE = 1, TN_DNN_IS_BOOL = 2,
+       TN_DNN_IS_INT64 = 3, TN_DNN_IS_FLOAT = 4, TN_DNN_IS_DOUBLE = 5,
+       TN_DNN_IS_POINTER = 6, TN_DNN_IS_CONV_MODE = 7,
+       TN_DNN_IS_HEUR_MODE = 8, TN_DNN_IS_NOTE = 11,
+       TN_DNN_IS_POINT_MODE = 14, TN_DNN_IS_DESCRIPTOR = 15,
+       TN_DNN_IS_REDUCE_MODE = 18 };
 
 /* cudnnBackendAttributeName_t */
-enum {
-    TN_DNN_CONV_COMPUTE = 100,
-    TN_DNN_CONV_MODE = 101,
-    TN_DNN_CONV_DILATIONS = 102,
-    TN_DNN_CONV_STRIDES = 103,
-    TN_DNN_CONV_BEHIND = 104,
-    TN_DNN_CONV_BEFORE = 105,
-    TN_DNN_CONV_NDIM = 106,
-    TN_DNN_HEUR_MODE = 200,
-    TN_DNN_HEUR_GRAPH = 201,
-    TN_DNN_HEUR_RESULTS = 202,
-    TN_DNN_CONFIG_ENGINE = 300,
-    TN_DNN_PLAN_HANDLE = 400,
-    TN_DNN_PLAN_CONFIG = 401,
-    TN_DNN_PLAN_WORKSPACE = 402,
-    TN_DNN_FORWARD_ALPHA = 700,
-    TN_DNN_FORWARD_BETA = 701,
-    TN_DNN_FORWARD_CONV = 702,
-    TN_DNN_FORWARD_W = 703,
-    TN_DNN_FORWARD_X = 704,
-    TN_DNN_FORWARD_Y = 705,
-    TN_DNN_INPUT_ALPHA = 706,
-    TN_DNN_INPUT_BETA = 707,
-    TN_DNN_INPUT_CONV = 708,
-    TN_DNN_INPUT_W = 709,
-    TN_DNN_INPUT_DX = 710,
-    TN_DNN_INPUT_DY = 711,
-    TN_DNN_WEIGHT_ALPHA = 712,
-    TN_DNN_WEIGHT_BETA = 713,
-    TN_DNN_WEIGHT_CONV = 714,
-    TN_DNN_WEIGHT_DW = 715,
-    TN_DNN_WEIGHT_X = 716,
-    TN_DNN_WEIGHT_DY = 717,
-    TN_DNN_GRAPH_HANDLE = 800,
-    TN_DNN_GRAPH_OPS = 801,
-    TN_DNN_TENSOR_ALIGN = 900,
-    TN_DNN_TENSOR_DTYPE = 901,
-    TN_DNN_TENSOR_SIZES = 902,
-    TN_DNN_TENSOR_STRIDES = 903,
-    TN_DNN_TENSOR_ID = 906,
-    TN_DNN_PACK_IDS = 1000,
-    TN_DNN_PACK_POINTERS = 1001,
-    TN_DNN_PACK_WORKSPACE = 1003,
-    TN_DNN_ENGINE_NOTES = 1303
-};
+enum { TN_DNN_POINT_MODE = 0, TN_DNN_POINT_COMPUTE = 1, TN_DNN_POINT_AXIS = 9,
+       TN_DNN_POINT_DESC = 750, TN_DNN_POINT_X = 751, TN_DNN_POINT_B = 752,
+       TN_DNN_POINT_Y = 753, TN_DNN_POINT_T = 758 };
+enum { TN_DNN_CONV_COMPUTE = 100, TN_DNN_CONV_MODE = 101,
+       TN_DNN_CONV_DILATIONS = 102, TN_DNN_CONV_STRIDES = 103,
+       TN_DNN_CONV_BEHIND = 104, TN_DNN_CONV_BEFORE = 105,
+       TN_DNN_CONV_NDIM = 106 };
+enum { TN_DNN_HEUR_MODE = 200, TN_DNN_HEUR_GRAPH = 201,
+       TN_DNN_HEUR_RESULTS = 202 };
+enum { TN_DNN_CONFIG_ENGINE = 300 };
+enum { TN_DNN_PLAN_HANDLE = 400, TN_DNN_PLAN_CONFIG = 401,
+       TN_DNN_PLAN_WORKSPACE = 402 };
+enum { TN_DNN_FORWARD_ALPHA = 700, TN_DNN_FORWARD_BETA = 701,
+       TN_DNN_FORWARD_CONV = 702, TN_DNN_FORWARD_W = 703,
+       TN_DNN_FORWARD_X = 704, TN_DNN_FORWARD_Y = 705 };
+enum { TN_DNN_INPUT_ALPHA = 706, TN_DNN_INPUT_BETA = 707,
+       TN_DNN_INPUT_CONV = 708, TN_DNN_INPUT_W = 709, TN_DNN_INPUT_DX = 710,
+       TN_DNN_INPUT_DY = 711 };
+enum { TN_DNN_WEIGHT_ALPHA = 712, TN_DNN_WEIGHT_BETA = 713,
+       TN_DNN_WEIGHT_CONV = 714, TN_DNN_WEIGHT_DW = 715, TN_DNN_WEIGHT_X = 716,
+       TN_DNN_WEIGHT_DY = 717 };
+enum { TN_DNN_GRAPH_HANDLE = 800, TN_DNN_GRAPH_OPS = 801 };
+enum { TN_DNN_TENSOR_ALIGN = 900, TN_DNN_TENSOR_DTYPE = 901,
+       TN_DNN_TENSOR_SIZES = 902, TN_DNN_TENSOR_STRIDES = 903,
+       TN_DNN_TENSOR_ID = 906, TN_DNN_TENSOR_IS_VIRTUAL = 907,
+       TN_DNN_TENSOR_IS_BY_VALUE = 908 };
+enum { TN_DNN_PACK_IDS = 1000, TN_DNN_PACK_POINTERS = 1001,
+       TN_DNN_PACK_WORKSPACE = 1003 };
+enum { TN_DNN_ENGINE_NOTES = 1303 };
+enum { TN_DNN_PRODUCT_COMPUTE = 1500, TN_DNN_PRODUCT_A = 1520,
+       TN_DNN_PRODUCT_B = 1521, TN_DNN_PRODUCT_C = 1522,
+       TN_DNN_PRODUCT_DESC = 1523 };
+enum { TN_DNN_REDUCE_MODE = 1600, TN_DNN_REDUCE_COMPUTE = 1601,
+       TN_DNN_REDUCE_X = 1610, TN_DNN_REDUCE_Y = 1611,
+       TN_DNN_REDUCE_DESC = 1612 };
+enum { TN_DNN_RESHAPE_X = 2200, TN_DNN_RESHAPE_Y = 2201 };
 
 /* name of the field, symbol, parameters */
 #define TN_DNN_MAP(X)                                                         \
@@ -102,11 +106,76 @@ typedef struct tn_dnn {
 #define TN_DNN_FIELD(field, symbol, parameters)                               \
     tn_dnn_status(*field) parameters;
     TN_DNN_MAP(TN_DNN_FIELD)
+    size_t (*version)(void); /* cudnnGetVersion: 91900 is 9.19.0 */
 } tn_dnn;
 
 extern tn_dnn tn__dnn;
 
 /* NULL once tn__dnn is filled, else why that cannot be. */
 const char *tn__cuda_dnn_open(void);
+
+/* ---- graphs (cudnn.c) --------------------------------------------------- */
+
+#define TN_DNN_MADE 96 /* descriptors of a graph, and operations of them */
+#define TN_DNN_OPS 32
+
+/* A graph that is described: what is made of it, and the first refusal, behind
+ * which nothing is called any more. */
+typedef struct tn_dnn_graph {
+    tn_dnn_status status;
+    int made_count, op_count;
+    tn_dnn_descriptor made[TN_DNN_MADE]; /* owned */
+    tn_dnn_descriptor op[TN_DNN_OPS];    /* of those made */
+} tn_dnn_graph;
+
+/* A descriptor of the graph's own, to be set and ended. */
+tn_dnn_descriptor tn__dnn_begin(tn_dnn_graph *graph, int type);
+void tn__dnn_set(tn_dnn_graph *graph, tn_dnn_descriptor descriptor, int name,
+                 int type, int64_t count, const void *elements);
+void tn__dnn_set_int(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+                     int name, int type, int value);
+void tn__dnn_set_made(tn_dnn_graph *graph, tn_dnn_descriptor descriptor,
+                      int name, tn_dnn_descriptor other);
+void tn__dnn_end(tn_dnn_graph *graph, tn_dnn_descriptor descriptor);
+/* Ended, as an operation of the graph, after those before it. */
+void tn__dnn_end_op(tn_dnn_graph *graph, tn_dnn_descriptor op);
+
+/* A tensor of four axes, ended. A virtual one is between operations alone, one
+ * by value is a number on the host. */
+typedef enum {
+    TN_DNN_STORED,
+    TN_DNN_VIRTUAL = TN_DNN_TENSOR_IS_VIRTUAL,
+    TN_DNN_BY_VALUE = TN_DNN_TENSOR_IS_BY_VALUE
+} tn_dnn_place;
+tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
+                                 const int64_t *size, const int64_t *stride,
+                                 int64_t id, int64_t align,
+                                 tn_dnn_place place);
+
+/* ---- plans -------------------------------------------------------------- */
+
+/* All that a plan depends on: a key, without gaps, whose bytes are compared (a
+ * multiple of eight), and how a graph is described by it. */
+typedef struct tn_dnn_problem {
+    const void *key;
+    size_t bytes;
+    void (*describe)(tn_dnn_graph *graph, const void *key);
+    size_t oldest;    /* version of cuDNN that is asked */
+    uint64_t beside;  /* bytes of scratch memory before its workspace */
+    unsigned refused; /* 1 << note: engines that have it are left out */
+    const char *name;    /* what it is, and */
+    const int64_t *size; /* of what: for the log */
+} tn_dnn_problem;
+
+typedef struct tn_dnn_plan tn_dnn_plan;
+
+/* The queue's plan for it, made at the first time, with room for its workspace;
+ * NULL with *why set. While the queue captures none is made. */
+const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
+                                const char **why);
+/* With the tensors of these ids at these addresses. */
+tn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
+                           int64_t count, const int64_t *ids,
+                           void *const *pointers, uint64_t tag);
 
 #endif

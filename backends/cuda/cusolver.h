@@ -17,11 +17,10 @@ enum { TN_SOLVER_ALLOC_FAILED = 2, TN_BLAS_ALLOC_FAILED = 3 };
 
 /* cublasFillMode_t, cublasOperation_t, cublasSideMode_t, cublasDiagType_t,
  * cusolverEigMode_t */
-enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1 };
-enum { TN_SOLVER_PLAIN = 0, TN_SOLVER_TURNED = 1 };
-enum { TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1 };
-enum { TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1 };
-enum { TN_SOLVER_VALUES = 0, TN_SOLVER_VECTORS = 1 };
+enum { TN_SOLVER_LOWER = 0, TN_SOLVER_UPPER = 1, TN_SOLVER_PLAIN = 0,
+       TN_SOLVER_TURNED = 1, TN_SOLVER_LEFT = 0, TN_SOLVER_RIGHT = 1,
+       TN_SOLVER_ANY_DIAGONAL = 0, TN_SOLVER_UNIT = 1, TN_SOLVER_VALUES = 0,
+       TN_SOLVER_VECTORS = 1 };
 
 /* name of the field, symbol, parameters */
 #define TN_SOLVER_MAP(X)                                                      \

@@ -34,46 +34,6 @@ static void why_dlopen(char *out, size_t room, const char *file)
              text ? "" : " cannot be opened");
 }
 
-/* ---- the driver --------------------------------------------------------- */
-
-static char no_driver[256];
-
-static void driver_open(void)
-{
-    static const char file[] = "libcuda.so.1";
-    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        why_dlopen(no_driver, sizeof no_driver, file);
-        return;
-    }
-#define FIND(field, symbol, parameters)                                       \
-    if (!find(library, #symbol, &tn__cu.field)) {                             \
-        snprintf(no_driver, sizeof no_driver,                                 \
-                 "%s has no " #symbol ": it is older than CUDA 11.4", file);  \
-        return;                                                               \
-    }
-    TN_CUDA_DRIVER_MAP(FIND)
-#undef FIND
-    tn_cu_result error = tn__cu.init(0);
-    if (!error)
-        return;
-    const char *text = NULL;
-    if (tn__cu.error_text(error, &text) || !text)
-        text = "it says no more";
-    snprintf(no_driver, sizeof no_driver, "cuInit: %s: %s%s",
-             tn__cuda_error_name(error), text,
-             error == TN_CU_STUB_LIBRARY
-                 ? "; that is the toolkit's library for linking, not the driver"
-                 : "");
-}
-
-const char *tn__cuda_driver_open(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, driver_open);
-    return no_driver[0] ? no_driver : NULL;
-}
-
 const char *tn__cuda_error_name(tn_cu_result error)
 {
     static _Thread_local char number[32];
@@ -84,7 +44,7 @@ const char *tn__cuda_error_name(tn_cu_result error)
     return number;
 }
 
-/* ---- the toolkit's libraries -------------------------------------------- */
+/* ---- a library ---------------------------------------------------------- */
 
 typedef struct entry {
     const char *symbol;
@@ -93,12 +53,12 @@ typedef struct entry {
 
 typedef struct library {
     const char *name;
-    const char *option;   /* may name its file */
+    const char *option;   /* may name its file; NULL: none of the toolkit's */
     const char *files[4]; /* else the first of these that there is */
-    const char *missing;  /* is said where there is none */
+    const char *missing;  /* is said where there is none; %s: by the loader */
     const char *lacks;    /* is said behind a function that it has not */
     const entry *entry;   /* ends with NULL */
-    void (*then)(void *file); /* NULL: there is no more to do */
+    void (*then)(struct library *l, void *file); /* NULL: no more is to do */
     atomic_bool tried;
     char why[512]; /* "": it is open */
 } library;
@@ -107,13 +67,13 @@ typedef struct library {
 static void *file_open(const library *l)
 {
     char path[4096];
-    const char *asked = tn__cuda_host->option(l->option);
+    const char *asked = l->option ? tn__cuda_host->option(l->option) : NULL;
     if (asked && *asked)
         return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
     void *file = NULL;
     for (int i = 0; i < 4 && l->files[i] && !file; i++)
         file = dlopen(l->files[i], RTLD_NOW | RTLD_LOCAL);
-    for (int i = 0; i < 4 && l->files[i] && !file; i++) {
+    for (int i = 0; i < 4 && l->files[i] && !file && l->option; i++) {
         snprintf(path, sizeof path, TENON_CUDA_FOLDER "/lib64/%s",
                  l->files[i]);
         file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -127,14 +87,14 @@ static void library_fill(library *l)
     void *file = file_open(l);
     if (!file) {
         why_dlopen(said, sizeof said, l->files[0]);
-        snprintf(l->why, sizeof l->why, "%s (%s)", l->missing, said);
+        snprintf(l->why, sizeof l->why, l->missing, said);
     }
     for (size_t i = 0; file && l->entry[i].symbol && !l->why[0]; i++)
         if (!find(file, l->entry[i].symbol, l->entry[i].field))
             snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
                      l->entry[i].symbol, l->lacks);
     if (!l->why[0] && l->then)
-        l->then(file);
+        l->then(l, file);
 }
 
 /* Once: NULL, or why it is not open. */
@@ -151,6 +111,9 @@ static const char *library_open(library *l)
     return l->why[0] ? l->why : NULL;
 }
 
+#define AT(field, symbol, parameters) {#symbol, &tn__cu.field},
+static const entry driver_entries[] = {TN_CUDA_DRIVER_MAP(AT){NULL, NULL}};
+#undef AT
 #define AT(field, symbol, parameters) {#symbol, &tn__nvrtc.field},
 static const entry nvrtc_entries[] = {TN_NVRTC_MAP(AT){NULL, NULL}};
 #undef AT
@@ -159,7 +122,7 @@ static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
 #undef AT
 #define AT(field, symbol, parameters) {#symbol, &tn__dnn.field},
 static const entry dnn_entries[] = {
-    TN_DNN_MAP(AT){NULL, NULL}};
+    TN_DNN_MAP(AT){"cudnnGetVersion", &tn__dnn.version}, {NULL, NULL}};
 #undef AT
 /* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
 #define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
@@ -171,11 +134,42 @@ static const entry solver_entries[] = {
 #undef BOTH
 #undef AT
 
+/* ---- those that there are ----------------------------------------------- */
+
+static void driver_init(library *l, void *file)
+{
+    (void)file;
+    tn_cu_result error = tn__cu.init(0);
+    const char *text = NULL;
+    if (!error)
+        return;
+    if (tn__cu.error_text(error, &text) || !text)
+        text = "it says no more";
+    snprintf(l->why, sizeof l->why, "cuInit: %s: %s%s",
+             tn__cuda_error_name(error), text,
+             error == TN_CU_STUB_LIBRARY
+                 ? "; that is the toolkit's library for linking, not the driver"
+                 : "");
+}
+
+const char *tn__cuda_driver_open(void)
+{
+    static library driver = {
+        .name = "libcuda.so.1",
+        .files = {"libcuda.so.1"},
+        .missing = "%s",
+        .lacks = ": it is older than CUDA 11.4",
+        .entry = driver_entries,
+        .then = driver_init};
+    return library_open(&driver);
+}
+
 /* NVRTC opens its second file by name, where the loader looks, and that need
  * not be the folder it lies in itself. Open already, the file is found; one that
  * is nowhere is told by the first compilation. */
-static void nvrtc_builtins_open(void *file)
+static void nvrtc_builtins_open(library *l, void *file)
 {
+    (void)l;
     char folder[4096], path[sizeof folder + 64];
     int major, minor;
     if (dlinfo(file, RTLD_DI_ORIGIN, folder) ||
@@ -195,7 +189,7 @@ const char *tn__cuda_nvrtc_open(void)
                   "libnvrtc.so"},
         .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
                    "CUDA toolkit, or name the file: TENON_CUDA_NVRTC="
-                   "/usr/local/cuda/lib64/libnvrtc.so",
+                   "/usr/local/cuda/lib64/libnvrtc.so (%s)",
         .lacks = ": it is older than CUDA 11.2",
         .entry = nvrtc_entries,
         .then = nvrtc_builtins_open};
@@ -210,7 +204,7 @@ const char *tn__cuda_lt_open(void)
         .files = {"libcublasLt.so.13", "libcublasLt.so.12",
                   "libcublasLt.so.11", "libcublasLt.so"},
         .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
-                   "the file: TENON_CUDA_CUBLASLT=FILE",
+                   "the file: TENON_CUDA_CUBLASLT=FILE (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = lt_entries};
     return library_open(&lt);
@@ -223,7 +217,7 @@ const char *tn__cuda_dnn_open(void)
         .option = "cudnn",
         .files = {"libcudnn.so.9"},
         .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
-                   "the file: TENON_CUDA_CUDNN=FILE",
+                   "the file: TENON_CUDA_CUDNN=FILE (%s)",
         .lacks = "",
         .entry = dnn_entries};
     return library_open(&dnn);
@@ -237,7 +231,7 @@ const char *tn__cuda_solver_open(void)
         .files = {"libcusolver.so.12", "libcusolver.so.11",
                   "libcusolver.so"},
         .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
-                   "name the file: TENON_CUDA_CUSOLVER=FILE",
+                   "name the file: TENON_CUDA_CUSOLVER=FILE (%s)",
         .lacks = ": it is older than CUDA 11",
         .entry = solver_entries};
     return library_open(&solver);

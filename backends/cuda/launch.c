@@ -197,7 +197,10 @@ static tn_status attention_fits(tn_plugin_device *device,
 
 static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
 {
-    return run_steps(queue, plan_attention, NULL, args, args->tag);
+    tn_status status = tn__cuda_attention_by_dnn(queue, args);
+    return status == TN_ERR_UNSUPPORTED
+               ? run_steps(queue, plan_attention, NULL, args, args->tag)
+               : status;
 }
 
 const tn_attention_extension tn__cuda_attention = {

@@ -1,5 +1,6 @@
-# All that can be held on the simulated driver, run by `make check-cuda-full`: an
-# hour or two of one core. `make check` runs a part of each.
+# All that can be held on the simulated driver, run by `make check-cuda-full`:
+# about three quarters of an hour of one core, with an empty cache. `make check`
+# runs a part of each.
 #
 #   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
 #   TENON_SIM_SEEDS       what is left to chance begins with each of these; none:

@@ -34,6 +34,23 @@ check_PROGRAMS += tests/cuda/test_lapack
 tests_cuda_test_lapack_SOURCES = tests/cuda/test_lapack.c \
 	tests/cuda/on_sim.h tests/plugins/folder.h
 tests_cuda_test_lapack_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_dnn
+tests_cuda_test_dnn_SOURCES = tests/cuda/test_dnn.c \
+	backends/cuda/cuda.h backends/cuda/cudnn.h backends/cuda/cudnn.c \
+	backends/cuda/conv.c backends/cuda/attention.c
+tests_cuda_test_dnn_CPPFLAGS = $(tn_cuda_la_CPPFLAGS)
+tests_cuda_test_dnn_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_dnn_attention
+tests_cuda_test_dnn_attention_SOURCES = tests/cuda/test_dnn_attention.c \
+	tests/plugins/folder.h
+tests_cuda_test_dnn_attention_LDADD = libtenon.la $(TN_LIBS)
+check_LTLIBRARIES += cuda_told.la
+cuda_told_la_SOURCES = tests/cuda/told_driver.c
+cuda_told_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+check_DATA += tests/sim/told/libcuda.so.1
+tests/sim/told/libcuda.so.1: cuda_told.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
+	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_told.so" $@
 check_PROGRAMS += tests/cuda/test_failures
 tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
 	tests/ops/outside.h \

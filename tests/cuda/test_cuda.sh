@@ -34,6 +34,7 @@ folder=${TENON_CUDA:-/usr/local/cuda}
 if test -f "$folder/include/cuda.h"; then
     succeeds "the plugin's declarations are the toolkit's" \
         $CC -std=c11 -fsyntax-only -I"$folder/include" \
+        -I"$top_srcdir/include" -I"$top_builddir/include" \
         "$top_srcdir/tests/cuda/declarations.c"
 else
     skip "the plugin's declarations are the toolkit's" "no $folder/include"

@@ -46,5 +46,5 @@ endif
 
 clean-local: clean-sim
 clean-sim:
-	-rm -rf tests/sim/driver
+	-rm -rf tests/sim/driver tests/sim/told
 .PHONY: clean-sim

@@ -1,0 +1,74 @@
+/* A libcuda.so.1 without a GPU, for test_dnn.c: cuDNN finds each function that
+ * it looks for, there is no device, and kernels that it has compiled are taken. */
+
+#define NO_DEVICE 100 /* CUDA_ERROR_NO_DEVICE */
+
+#define SEEN __attribute__((visibility("default")))
+
+#define ABSENT(name)                                                          \
+    SEEN int name(void);                                                      \
+    int name(void)                                                            \
+    {                                                                         \
+        return NO_DEVICE;                                                     \
+    }
+ABSENT(cuInit)
+ABSENT(cuDriverGetVersion)
+ABSENT(cuDeviceGetCount)
+ABSENT(cuDeviceGet)
+ABSENT(cuGetErrorName)
+ABSENT(cuGetErrorString)
+ABSENT(cuCtxGetCurrent)
+ABSENT(cuCtxGetLimit)
+ABSENT(cuCtxPopCurrent)
+ABSENT(cuCtxPushCurrent)
+ABSENT(cuStreamGetCtx)
+ABSENT(cuLibraryLoadFromFile)
+ABSENT(cuLinkCreate)
+ABSENT(cuLinkAddData)
+ABSENT(cuLinkComplete)
+ABSENT(cuLinkDestroy)
+ABSENT(cuLaunchKernel)
+ABSENT(cuLaunchKernelEx)
+ABSENT(cuLaunchCooperativeKernel)
+
+SEEN int cuLibraryLoadData(void **library);
+int cuLibraryLoadData(void **library)
+{
+    *library = (void *)library;
+    return 0;
+}
+
+SEEN int cuLibraryGetKernel(void **kernel);
+int cuLibraryGetKernel(void **kernel)
+{
+    *kernel = (void *)kernel;
+    return 0;
+}
+
+SEEN int cuLibraryUnload(void *library);
+int cuLibraryUnload(void *library)
+{
+    (void)library;
+    return 0;
+}
+
+SEEN int cuKernelSetAttribute(int attribute);
+int cuKernelSetAttribute(int attribute)
+{
+    (void)attribute;
+    return 0;
+}
+
+SEEN int cuKernelGetAttribute(int *value);
+int cuKernelGetAttribute(int *value)
+{
+    *value = 0;
+    return 0;
+}
+
+SEEN int cuOccupancyMaxPotentialClusterSize(int *size);
+int cuOccupancyMaxPotentialClusterSize(int *size)
+{
+    *size = 8;
+    return 0;
+}
