@@ -316,7 +316,10 @@ static void join_batches(tn_matmul_args *m)
 tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
     tn_matmul_args joined = *args, *m = &joined;
-    product p = {.m = m, .routines = queue->routines};
+    product p; /* the rest is set up */
+    p.m = m;
+    p.routines = queue->routines;
+    atomic_init(&p.failed, false);
     char *owned[3] = {NULL, NULL, NULL};
     join_batches(m);
     if (!set_up(&p, m))
