@@ -63,8 +63,9 @@ static void plan_views(cpu_plan *plan)
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &plan->view[k];
         tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
-        if (built->has_rows)
-            plan->row_view[k] = *view;
+        if (built->has_rows) /* a copy would wait for what was just stored */
+            tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
+                              &launch->operand[k]);
         for (uint32_t d = 0; d < ndim; d++)
             tn__cpu_view_push(view, launch->extent[d], stride[d]);
         for (uint32_t d = 0; built->has_rows && d < outer; d++)
