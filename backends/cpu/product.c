@@ -23,7 +23,7 @@ enum {
     PANEL = 2 * 64,       /* most bytes of a row of a panel */
     DEPTH = 192,          /* of a panel: 24 KiB */
     GROUP = 4,            /* panels that are packed at a time */
-    BLOCK = 64,           /* rows for which pointers and sums are kept */
+    BLOCK = 128,          /* rows for which pointers and sums are kept */
     STRIP = 8,            /* rows of a that are packed side by side */
     DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
     DIRECT_BYTES = 32768, /* that stays in L1 */
@@ -31,13 +31,13 @@ enum {
      * columns of b meet them, or neighbours lie in a column too far for L1. */
     FAR_BYTES = 4096,
     FAR_COLUMNS = 256,
-    /* Large products are cut into blocks of this many rows and columns, of which
-     * SLABS x DEPTH of k are packed at a time, 6 MB of floats, a PIECE of rows
-     * by one thread; and into tiles. */
+    /* Large products are cut into blocks of this many rows and columns, of
+     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, a PIECE of
+     * rows by one thread; and into tiles. */
     SHARED = 2048,
     SLABS = 2,
     PIECE = 128,
-    TILE = 128,
+    TILE = BLOCK,
     FEW_COLUMNS = 256 /* do not make up for packing rows of neighbours */
 };
 
@@ -214,13 +214,13 @@ static void point_rows(job *g, int64_t i, int64_t rows)
                          : element(g, &g->p.a, i + r, g->first);
 }
 
-/* Rows [i, i + rows) of c, `width` columns of it from j on. */
+/* Rows [i, i + rows) of c, those that are pointed at, and `width` columns of it
+ * from j on. */
 static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
                       int64_t rows, int64_t j, int64_t width)
 {
     int64_t vectors = vectors_of(g, width), row = vectors * g->tiles->lanes;
     double beta = g->first > 0 ? 1 : g->p.beta;
-    point_rows(g, i, rows);
     if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, element(g, &g->p.c, i, j), g->p.c.row,
@@ -249,9 +249,12 @@ static void run_group(job *g, int64_t j, int64_t width)
             panel = element(g, &g->p.b, g->first, j + q);
             row = g->p.b.row;
         }
-        for (int64_t i = 0; i < g->p.m; i += BLOCK)
-            run_block(g, panel, row, i, tn__cpu_min(BLOCK, g->p.m - i), j + q,
-                      columns);
+        for (int64_t i = 0; i < g->p.m; i += BLOCK) {
+            const int64_t rows = tn__cpu_min(BLOCK, g->p.m - i);
+            if (q == 0 || g->p.m > BLOCK)
+                point_rows(g, i, rows);
+            run_block(g, panel, row, i, rows, j + q, columns);
+        }
     }
 }
 
@@ -463,12 +466,12 @@ static void run_shared(void *context, int64_t i)
     const int64_t columns = tn__cpu_min(column + TILE, g.p.n);
     for (int64_t slab = 0; slab < s->slabs; slab++) {
         point_slab(&g, s, slab);
+        point_rows(&g, row, rows - row);
         for (int64_t j = column; j < columns; j += g.whole) {
             const int64_t width = tn__cpu_min(g.whole, columns - j);
-            for (int64_t r = row; r < rows; r += BLOCK)
-                run_block(&g, g.panels + j * g.depth * g.bytes,
-                          vectors_of(&g, width) * g.tiles->lanes, r,
-                          tn__cpu_min(BLOCK, rows - r), j, width);
+            run_block(&g, g.panels + j * g.depth * g.bytes,
+                      vectors_of(&g, width) * g.tiles->lanes, row, rows - row,
+                      j, width);
         }
     }
     tn__cpu_fpu_restore(fpu);
