@@ -23,6 +23,7 @@ typedef struct pooling {
     const tn_cpu_conv_routines *more; /* join */
     const tn_cpu_routines *all;
     int64_t bytes;
+    unsigned type; /* CPU_F32, CPU_F64 */
     int64_t planes, planes_per_task;
     /* What is written and read, as planes: strides of n, c, h; of w it is 1. */
     int64_t band;       /* rows of what is written */
@@ -161,6 +162,51 @@ static bool max_plane(const pooling *p, int64_t plane)
         max_band(p, in, out + low * columns * p->bytes,
                  index + low * columns, &work, low,
                  tn__cpu_min(low + p->band, rows));
+    return true;
+}
+
+/* No more than the greatest: by the routine of MAX. The first element of all
+ * windows is made where the result lies. */
+static void greatest_band(const pooling *p, const char *in, char *out,
+                          char *element, int64_t low, int64_t high)
+{
+    const tn_pool_args *args = p->args;
+    const int64_t columns = args->out_size[1];
+    int64_t i0, i1, j0, j1, r, c;
+    bool made = false;
+    for (int64_t k = 0; k < args->kernel[0]; k++) {
+        if (!windows_with(args, 0, k, low, high, &i0, &i1, &r))
+            continue;
+        for (int64_t l = 0; l < args->kernel[1]; l++) {
+            if (!windows_with(args, 1, l, 0, columns, &j0, &j1, &c))
+                continue;
+            bool first = !made && i0 == low && i1 == high;
+            if (!made && !first)
+                p->routines->copy(out, columns, 1, p->least, 0, 0, high - low,
+                                  columns, 0);
+            read_element(p, in, i0, i1, j0, j1, i0 * args->stride[0] + r,
+                         j0 * args->stride[1] + c, first ? out : element);
+            char *to = out + (i0 - low) * columns * p->bytes;
+            if (!first)
+                p->all->op[TN_K_MAX][p->type](to, to, element, NULL,
+                                              (i1 - i0) * columns, 0);
+            made = true;
+        }
+    }
+}
+
+static bool greatest_plane(const pooling *p, int64_t plane)
+{
+    const tn_pool_args *args = p->args;
+    int64_t rows = args->out_size[0], line = args->out_size[1] * p->bytes;
+    char *element = tn__cpu_scratch((size_t)(p->band * line));
+    if (!element)
+        return false;
+    char *out = plane_of(p, &args->out, plane, p->bytes);
+    for (int64_t low = 0; low < rows; low += p->band)
+        greatest_band(p, plane_of(p, &args->in, plane, p->bytes),
+                      out + low * line, element, low,
+                      tn__cpu_min(low + p->band, rows));
     return true;
 }
 
@@ -381,7 +427,7 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
 static void run_task(void *context, int64_t i)
 {
     static bool (*const of[])(const pooling *, int64_t) = {
-        max_plane, max_back_plane, avg_plane, avg_back_plane};
+        max_plane, max_back_plane, avg_plane, avg_back_plane, greatest_plane};
     pooling *p = context;
     int64_t end = tn__cpu_min((i + 1) * p->planes_per_task, p->planes);
     unsigned fpu = tn__cpu_fpu_set();
@@ -419,9 +465,10 @@ static tn_status declined(const char *why)
 static tn_status run(tn_queue *queue, const tn_pool_args *args)
 {
     bool back = args->kind == TN_POOL_MAX_BACK || args->kind == TN_POOL_AVG_BACK;
-    bool max = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
+    bool indexed = args->kind == TN_POOL_MAX || args->kind == TN_POOL_MAX_BACK;
+    bool max = indexed || args->kind == TN_POOL_GREATEST;
     int64_t area = args->kernel[0] * args->kernel[1];
-    if (args->kind > TN_POOL_AVG_BACK)
+    if (args->kind > TN_POOL_GREATEST)
         return declined("it knows the greatest and the mean");
     if (args->in.dtype != TN_F32 && args->in.dtype != TN_F64)
         return declined("it takes float32 and float64");
@@ -431,7 +478,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
         return declined("planes of up to 2^31 elements alone");
     if (args->in.stride[3] != 1 || !is_dense(&args->out, args->out_size) ||
         (back && !is_dense(&args->in, args->in_size)) ||
-        (max && !is_dense(&args->index, args->out_size)))
+        (indexed && !is_dense(&args->index, args->out_size)))
         return declined("it takes lines without gaps");
     unsigned type = args->in.dtype == TN_F32 ? CPU_F32 : CPU_F64;
     atomic_int outside = 0;
@@ -440,6 +487,7 @@ static tn_status run(tn_queue *queue, const tn_pool_args *args)
                  .more = queue->routines->conv[type],
                  .all = queue->routines,
                  .bytes = type == CPU_F32 ? 4 : 8,
+                 .type = type,
                  .planes = args->count * args->channels};
     static const float least_f32 = -__builtin_inff();
     static const double least_f64 = -__builtin_inf();

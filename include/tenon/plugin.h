@@ -678,13 +678,21 @@ typedef struct tn_conv_extension {
  *             over divisor, or, where that is 0, over the elements that lie
  *             within the plane (count_pad: or its padding);
  *   AVG_BACK  in = the sum, over the windows in which an element stands, of
- *             out over the same divisor.
+ *             out over the same divisor;
+ *   GREATEST  MAX without index: of those who record no gradient.
  * A sum has the order of REDUCE over the elements of a window, in row-major
  * order (AVG_BACK: of the numbers that the element has in its windows, 0 for
  * those that are none; each share is rounded to the dtype, then the sum). in
  * and out have one floating dtype; the windows of means have dilation 1, those
- * of MAX an element within the plane. */
-enum { TN_POOL_MAX, TN_POOL_MAX_BACK, TN_POOL_AVG, TN_POOL_AVG_BACK };
+ * of MAX and GREATEST an element within the plane. A kind that a plugin does
+ * not know it declines. */
+enum {
+    TN_POOL_MAX,
+    TN_POOL_MAX_BACK,
+    TN_POOL_AVG,
+    TN_POOL_AVG_BACK,
+    TN_POOL_GREATEST
+};
 typedef struct tn_pool_args {
     uint32_t size, kind; /* TN_POOL_... */
     uint32_t count_pad, reserved;

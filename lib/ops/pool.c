@@ -128,18 +128,69 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
 
 /* ---- the greatest ----------------------------------------------------------------- */
 
+/* The arguments of the rows that give indices or none are the same in the same
+ * order, but for the last of max_pool2d. */
+enum { MAX_ARGS = TN__ARG_MAX_POOL2D_RETURN_INDICES };
+
 tn_status tn__run_max_pool2d(tn__call *call)
 {
     tn_tensor *made[2] = {NULL, NULL};
-    /* The same arguments in the same order, but for the last. */
-    if (tn__op_run(&tn__op_table[TN__OP_ID_MAX_POOL2D_WITH_INDICES],
-                   call->value, TN__ARG_MAX_POOL2D_RETURN_INDICES, made,
-                   2) < 0)
+    const bool with = tn__call_int(call, TN__ARG_MAX_POOL2D_RETURN_INDICES);
+    const bool records = tn__hooks.recording && tn__hooks.recording() &&
+                         tn__tensor_tracks(tn__call_tensor(call, 0));
+    if (tn__op_run(
+            &tn__op_table[with || records
+                              ? TN__OP_ID_MAX_POOL2D_WITH_INDICES
+                              : TN__OP_ID_MAX_POOL2D_GREATEST],
+            call->value, MAX_ARGS, made, 2) < 0)
         return tn_error_code();
     tn__give(call, made[0]);
-    if (tn__call_int(call, TN__ARG_MAX_POOL2D_RETURN_INDICES))
+    if (with)
         tn__give(call, made[1]);
     return TN_OK;
+}
+
+static tn_status take_max_pool(const tn__call *call, tn_tensor *x,
+                               tn__images *images, tn__window *w)
+{
+    enum {
+        kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
+        stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
+        padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
+        dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
+        ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE
+    };
+    tn_status status = tn__images_of(tn__op_outer(call->op->name), x, images);
+    return status < 0 ? status
+                      : take_pool(call, x, kernel_size, stride, padding,
+                                  dilation, ceil_mode, w);
+}
+
+tn_status tn__run_max_pool2d_greatest(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, 0), *made[2] = {NULL, NULL};
+    tn__images images;
+    tn__window w;
+    tn_status status = take_max_pool(call, x, &images, &w);
+    if (status < 0)
+        return status;
+    tn_tensor *out = new_out(call, &images, &w, x->dtype);
+    if (!out)
+        return tn_error_code();
+    status = tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_GREATEST},
+                                   &w, x, out, NULL, "max_pool2d");
+    if (status != TN_ERR_UNSUPPORTED)
+        return status;
+    tn__unref(call->out[--call->out_count]);
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    int count = tn__op_run(&tn__op_table[TN__OP_ID_MAX_POOL2D_WITH_INDICES],
+                           call->value, MAX_ARGS, made, 2);
+    if (count > 0)
+        tn__give(call, tn__ref(made[0]));
+    tn_scope_close(scope);
+    return count < 0 ? tn_error_code() : TN_OK;
 }
 
 /* least: what padding reads as. */
@@ -163,20 +214,10 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
     static tn__formula padded = MAX_PADDED("like(-inf, x)");
     /* -inf is no least number of theirs; they compute in int32 */
     static tn__formula narrow = MAX_PADDED("i32(-inf)");
-    enum {
-        kernel_size = TN__ARG_MAX_POOL2D_WITH_INDICES_KERNEL_SIZE,
-        stride = TN__ARG_MAX_POOL2D_WITH_INDICES_STRIDE,
-        padding = TN__ARG_MAX_POOL2D_WITH_INDICES_PADDING,
-        dilation = TN__ARG_MAX_POOL2D_WITH_INDICES_DILATION,
-        ceil_mode = TN__ARG_MAX_POOL2D_WITH_INDICES_CEIL_MODE
-    };
     tn_tensor *x = tn__call_tensor(call, 0);
     tn__images images;
     tn__window w;
-    tn_status status = tn__images_of(tn__op_outer(call->op->name), x, &images);
-    if (status >= 0)
-        status = take_pool(call, x, kernel_size, stride, padding, dilation,
-                           ceil_mode, &w);
+    tn_status status = take_max_pool(call, x, &images, &w);
     if (status < 0)
         return status;
     bool plain = tn__window_is_inside(&w);

@@ -262,11 +262,17 @@ static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
     bool half = count > 1 && tn_dtype_bytes(x->dtype) < 4;
     tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x, *index = NULL;
     for (int k = 0; k < count; k++) {
-        tn_tensor *at;
-        y = tn_max_pool2d_with_indices(
-            tn_reshape(y, pass[k].shape), pass[k].kernel, &at,
-            .strides = pass[k].stride, .paddings = pass[k].pad,
-            .dilations = pass[k].dilation, .ceil_mode = up);
+        tn_tensor *at = NULL;
+        y = tn_reshape(y, pass[k].shape);
+        y = indices ? tn_max_pool2d_with_indices(
+                          y, pass[k].kernel, &at, .strides = pass[k].stride,
+                          .paddings = pass[k].pad,
+                          .dilations = pass[k].dilation, .ceil_mode = up)
+                    : tn_max_pool2d(y, pass[k].kernel,
+                                    .strides = pass[k].stride,
+                                    .paddings = pass[k].pad,
+                                    .dilations = pass[k].dilation,
+                                    .ceil_mode = up);
         if (!y)
             return tn_error_code();
         if (!indices || k == 0) {

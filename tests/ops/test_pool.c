@@ -55,7 +55,9 @@ static tn_tensor *numbers(const shape *s, const int64_t *size)
                      : x;
 }
 
-static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[3])
+/* out: the result, the gradient, indices; and the result where no gradient is
+ * recorded. */
+static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[4])
 {
     tn_manual_seed(seed);
     tn_tensor *x = tn_requires_grad(tn_detach(numbers(s, s->size)));
@@ -63,8 +65,11 @@ static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[3])
     const tn_dims_list stride = tn_dims(s->stride[0], s->stride[1]);
     const tn_dims_list pad = tn_dims(s->pad[0], s->pad[1]);
     const tn_dims_list dilation = tn_dims(s->dilation[0], s->dilation[1]);
-    out[2] = NULL;
+    out[2] = out[3] = NULL;
     if (max) {
+        out[3] = tn_max_pool2d(tn_detach(x), kernel, .strides = stride,
+                               .paddings = pad, .dilations = dilation,
+                               .ceil_mode = s->ceil_mode);
         out[0] = tn_max_pool2d_with_indices(
             x, kernel, &out[2], .strides = stride, .paddings = pad,
             .dilations = dilation, .ceil_mode = s->ceil_mode);
@@ -93,7 +98,7 @@ static bool same_bits(tn_tensor *a, tn_tensor *b)
 
 static bool agrees(const shape *s, uint64_t seed, bool max)
 {
-    tn_tensor *a[3], *b[3];
+    tn_tensor *a[4], *b[4];
     tn_device_mask(NULL, NULL);
     run(s, seed, max, a);
     tn_device_mask(NULL, "pool");
@@ -101,7 +106,8 @@ static bool agrees(const shape *s, uint64_t seed, bool max)
     tn_device_mask(NULL, NULL);
     bool good = !tn_error();
     if (good && same_bits(a[0], b[0]) && same_bits(a[1], b[1]) &&
-        (!max || same_bits(a[2], b[2])))
+        (!max || (same_bits(a[2], b[2]) && same_bits(a[0], a[3]) &&
+                  same_bits(b[0], b[3]))))
         return true;
     note("%s", good ? "they differ" : tn_error());
     note("%s of (%d, %d, %d, %d) %s by %d x %d, stride %d %d, pad %d %d, "

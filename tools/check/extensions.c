@@ -142,11 +142,12 @@ static void any_pool(tn_pool_args *args, int64_t extent[2][4])
 {
     do {
         *args = (tn_pool_args){.size = sizeof *args,
-                               .kind = random_below(&now.source, 4),
+                               .kind = random_below(&now.source, 5),
                                .count = random_between(&now.source, 1, 3),
                                .channels = random_between(&now.source, 1, 6),
                                .count_pad = random_below(&now.source, 2)};
-        bool mean = args->kind >= TN_POOL_AVG;
+        bool mean =
+            args->kind == TN_POOL_AVG || args->kind == TN_POOL_AVG_BACK;
         if (mean && random_chance(&now.source, 30))
             args->divisor = random_between(&now.source, 1, 7);
         for (int a = 0; a < 2; a++) {

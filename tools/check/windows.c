@@ -154,7 +154,8 @@ static void max_window(const tn_pool_args *args, int64_t plane, int64_t i,
                                                out->value[q], x);
             best = takes ? p : best;
         }
-    index->value[q].i = best % area;
+    if (args->kind == TN_POOL_MAX)
+        index->value[q].i = best % area;
 }
 
 /* By how much a window along an axis divides. */
@@ -246,7 +247,7 @@ void windows_pool(const tn_pool_args *args, operand *in, operand *out,
         }
         for (int64_t i = 0; i < over[0]; i++)
             for (int64_t j = 0; j < over[1]; j++) {
-                if (args->kind == TN_POOL_MAX)
+                if (args->kind == TN_POOL_MAX || args->kind == TN_POOL_GREATEST)
                     max_window(args, plane, i, j, in, out, index);
                 else if (back)
                     avg_element(args, plane, i, j, in, out);
