@@ -15,7 +15,8 @@ function end_of_file() {
 }
 
 # The line without comments of C, blanks at its ends and all but one of those
-# that stand together. The texts have no strings in which there are several.
+# that stand together; none around these operators, but in directives, where one
+# may end a macro's name. No string of the texts minds.
 function squeezed(line,    out, at) {
     out = ""
     while (line != "") {
@@ -33,6 +34,17 @@ function squeezed(line,    out, at) {
     gsub(/[ \t]+/, " ", out)
     sub(/^ /, "", out)
     sub(/ $/, "", out)
+    gsub(/, /, ",", out)
+    if (out !~ /^#/) {
+        gsub(/ = /, "=", out)
+        gsub(/ \+ /, "+", out)
+        gsub(/ \* /, "*", out)
+        gsub(/ < /, "<", out)
+        gsub(/ \? /, "?", out)
+        gsub(/ : /, ":", out)
+        gsub(/; /, ";", out)
+        gsub(/ \{/, "{", out)
+    }
     return out
 }
 
