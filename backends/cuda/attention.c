@@ -69,12 +69,11 @@ static made stored(builder *b, int id, bool turned)
 static made floats(builder *b, int id)
 {
     static const int64_t one[] = {1, 1, 1, 1};
-    const bool is_number = id >= SCALE;
+    const int64_t *size = id >= SCALE ? one : b->s->row;
     int64_t stride[4];
-    packed(is_number ? one : b->s->row, stride);
-    return tn__dnn_tensor(b->g, TN_DNN_FLOAT, is_number ? one : b->s->row,
-                          stride, id, ALIGN,
-                          is_number ? TN_DNN_BY_VALUE : TN_DNN_STORED);
+    packed(size, stride);
+    return tn__dnn_tensor(b->g, TN_DNN_FLOAT, size, stride, id, ALIGN,
+                          size == one ? TN_DNN_BY_VALUE : TN_DNN_STORED);
 }
 
 /* The type of an operation and of what describes it, and the names of what both

@@ -145,18 +145,6 @@ static unsigned refused(const shape *s)
     return notes;
 }
 
-static const tn_dnn_plan *plan_of(tn_queue *queue, const tn_conv_args *args,
-                                  const char **why)
-{
-    const shape s = shape_of(queue->device, args);
-    return tn__dnn_plan(queue,
-                        &(tn_dnn_problem){.key = &s, .bytes = sizeof s,
-                                          .describe = describe,
-                                          .refused = refused(&s),
-                                          .name = operations[s.kind].name,
-                                          .size = s.size[IN]},
-                        why);
-}
 _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
 /* The core's kernel multiplies half types without tensor cores, which cuBLASLt
@@ -180,10 +168,15 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     const char *why = "sums of the core's own order";
     const tn_dnn_plan *plan = NULL;
     if (!device->own_products && kinds[args->in.dtype].bytes) {
+        const shape s = shape_of(device, args);
+        const tn_dnn_problem problem = {
+            .key = &s, .bytes = sizeof s, .describe = describe,
+            .refused = refused(&s), .name = operations[s.kind].name,
+            .size = s.size[IN]};
         tn_cu_result error = tn__cuda_enter(device);
         if (error)
             return tn__cuda_fail(device, "cuCtxSetCurrent", error);
-        plan = plan_of(queue, args, &why);
+        plan = tn__dnn_plan(queue, &problem, &why);
     }
     if (plan && !args->bias.buffer) {
         void *const pointer[SIDES] = {place(&args->in), place(&args->weight),

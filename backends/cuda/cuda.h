@@ -168,13 +168,9 @@ tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
 tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
                                     uint64_t bytes, tn_cu_pointer *out);
 
-/* ---- convolutions (launch.c) ---------------------------------------------- */
+/* ---- by the core's kernels (launch.c) ------------------------------------- */
 
-/* By the core's kernel. */
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
-
-/* ---- attention (launch.c) ------------------------------------------------ */
-
 extern const tn_attention_extension tn__cuda_attention;
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */

@@ -18,22 +18,6 @@ tn_lt tn__lt;
 tn_dnn tn__dnn;
 tn_solver tn__solver;
 
-/* A function by its symbol. POSIX promises what ISO C does not: an object
- * pointer holds it. */
-static int find(void *library, const char *symbol, void *out)
-{
-    void *found = dlsym(library, symbol);
-    memcpy(out, &found, sizeof found);
-    return found != NULL;
-}
-
-static void why_dlopen(char *out, size_t room, const char *file)
-{
-    const char *text = dlerror();
-    snprintf(out, room, "%s%s", text ? text : file,
-             text ? "" : " cannot be opened");
-}
-
 const char *tn__cuda_error_name(tn_cu_result error)
 {
     static _Thread_local char number[32];
@@ -81,18 +65,22 @@ static void *file_open(const library *l)
     return file;
 }
 
+/* POSIX promises what ISO C does not: an object pointer holds a function's. */
 static void library_fill(library *l)
 {
-    char said[256];
     void *file = file_open(l);
     if (!file) {
-        why_dlopen(said, sizeof said, l->files[0]);
-        snprintf(l->why, sizeof l->why, l->missing, said);
+        const char *said = dlerror();
+        snprintf(l->why, sizeof l->why, l->missing,
+                 said ? said : "it cannot be opened");
     }
-    for (size_t i = 0; file && l->entry[i].symbol && !l->why[0]; i++)
-        if (!find(file, l->entry[i].symbol, l->entry[i].field))
+    for (const entry *e = l->entry; file && e->symbol && !l->why[0]; e++) {
+        void *found = dlsym(file, e->symbol);
+        memcpy(e->field, &found, sizeof found);
+        if (!found)
             snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
-                     l->entry[i].symbol, l->lacks);
+                     e->symbol, l->lacks);
+    }
     if (!l->why[0] && l->then)
         l->then(l, file);
 }

@@ -122,6 +122,16 @@ static tn_status run_steps(tn_queue *queue, plan_step *ask,
     return status ? status : tn__cuda_queue_given(queue, tag);
 }
 
+/* What the core plans without a program, as a step is asked for. */
+#define PLAN(name)                                                            \
+    static tn_status plan_##name(const tn_target *target,                     \
+                                 const tn_program *program, const void *args, \
+                                 tn_plan *plan)                               \
+    {                                                                         \
+        (void)program;                                                        \
+        return tn__cuda_host->plan_##name(target, args, plan);                \
+    }
+
 /* ---- the five primitives ------------------------------------------------ */
 
 struct tn_built {
@@ -161,13 +171,7 @@ tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
 }
 
 #define PRIMITIVE(name)                                                       \
-    static tn_status plan_##name(const tn_target *target,                     \
-                                 const tn_program *program, const void *args, \
-                                 tn_plan *plan)                               \
-    {                                                                         \
-        (void)program;                                                        \
-        return tn__cuda_host->plan_##name(target, args, plan);                \
-    }                                                                         \
+    PLAN(name)                                                                \
     tn_status tn__cuda_##name(tn_queue *queue, const tn_##name##_args *args)  \
     {                                                                         \
         return run_steps(queue, plan_##name, NULL, args, args->tag);          \
@@ -176,15 +180,9 @@ PRIMITIVE(scatter)
 PRIMITIVE(scan)
 PRIMITIVE(sort)
 
-/* ---- attention ---------------------------------------------------------- */
+/* ---- attention, convolutions -------------------------------------------- */
 
-static tn_status plan_attention(const tn_target *target,
-                                const tn_program *program, const void *args,
-                                tn_plan *plan)
-{
-    (void)program;
-    return tn__cuda_host->plan_attention(target, args, plan);
-}
+PLAN(attention)
 
 static tn_status attention_fits(tn_plugin_device *device,
                                 const tn_attention_args *args)
@@ -209,14 +207,7 @@ const tn_attention_extension tn__cuda_attention = {
     .run = attention_run,
 };
 
-/* ---- convolutions ------------------------------------------------------- */
-
-static tn_status plan_conv(const tn_target *target, const tn_program *program,
-                           const void *args, tn_plan *plan)
-{
-    (void)program;
-    return tn__cuda_host->plan_conv(target, args, plan);
-}
+PLAN(conv)
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
 {
@@ -225,13 +216,7 @@ tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
 
 /* ---- matrix products ---------------------------------------------------- */
 
-static tn_status plan_matmul(const tn_target *target,
-                             const tn_program *program, const void *args,
-                             tn_plan *plan)
-{
-    (void)program;
-    return tn__cuda_host->plan_matmul(target, args, plan);
-}
+PLAN(matmul)
 
 tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
