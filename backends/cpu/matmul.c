@@ -23,6 +23,8 @@
 #define LARGE_WORK 134217728
 #define SHARED_WORK 8388608 /* from here on operands are packed for all tiles */
 #define SHARED_SIDE 64      /* of as many rows and columns */
+/* Batches follow each other: elements of one's c in which all threads find work. */
+#define SHARED_BATCH 262144
 #define TASK_WORK 262144 /* least of a task */
 #define PACK_ELEMENTS 16384 /* least of one, too */
 
@@ -135,7 +137,8 @@ static bool is_shared(const product *p)
 {
     const double m = (double)p->m->m, n = (double)p->m->n;
     return is_float(p) && p->m->m >= SHARED_SIDE && p->m->n >= SHARED_SIDE &&
-           m * n * (double)p->m->k >= SHARED_WORK;
+           m * n * (double)p->m->k >= SHARED_WORK &&
+           (p->batches == 1 || m * n >= SHARED_BATCH);
 }
 
 static void run_tiles(product *p)
