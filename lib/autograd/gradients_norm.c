@@ -163,7 +163,7 @@ TN__GRADIENT(normalize_rows_affine)
         tn__node_value(node, TN__ARG_NORMALIZE_ROWS_AFFINE_DIM)->of.dims};
     if (!of.x || !of.weight || !of.mean || !of.rstd)
         return tn_error_code();
-    if (tn_grad_mode() || !g[0] || g[1] || g[2] || g[3])
+    if (tn_grad_mode() || !of.x->numel || !g[0] || g[1] || g[2] || g[3])
         return by_operators(node, &of, g, out);
     const uint32_t row = row_bits(&of), single = single_bits(&of, node, 1);
     const uint32_t both = single & single_bits(&of, node, 2);

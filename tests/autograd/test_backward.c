@@ -156,6 +156,12 @@ static void test_parts(void)
     tn_grad(tn_sum(tn_square(first[0])), &g, 1, second);
     is_double_near(at(second[0], 3), 8, 0, "and differentiated again");
 
+    tn_tensor *weight = tn_requires_grad(tn_ones(tn_dims(4)));
+    tn_backward(tn_sum(tn_group_norm(tn_zeros(tn_dims(2, 4, 0, 1)), 2,
+                                     weight, NULL)));
+    is_double_near(tn_item(tn_sum(tn_tensor_grad(weight))), 0, 0,
+                   "a weight of planes without elements");
+
     enum { SIDE = 512, PARTS = 8 };
     tn_device *device = tn_device_current();
     tn_tensor *big = tn_requires_grad(tn_ones(tn_dims(SIDE, SIDE)));
