@@ -561,7 +561,9 @@ typedef struct tn_host {
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* The same for the extension "conv", on devices without TN_TARGET_CHUNKED.
-     * The bits are those of the core's way by columns and plan_matmul. */
+     * The bits are those of the core's way by columns and plan_matmul, but for a
+     * gradient of weights that takes more than 1024 images, or more columns than
+     * that way makes at once. */
     tn_status (*plan_conv)(const tn_target *target,
                            const struct tn_conv_args *conv, tn_plan *plan);
 } tn_host;
@@ -711,9 +713,9 @@ typedef struct tn_pool_extension {
     tn_status (*run)(tn_queue *queue, const tn_pool_args *args);
 } tn_pool_extension;
 
-/* "graph-replay", version 1: a sequence of launches, primitives and copies on
- * the device, given to the queue as one. Between begin and end what is given
- * to the queue is recorded and does not run; nothing waits for the queue then,
+/* "graph-replay", version 1: a sequence of launches, primitives, copies on the
+ * device and runs of "attention", "conv" and "product", given to the queue as
+ * one. Between begin and end what is given to the queue is recorded and does not run; nothing waits for the queue then,
  * no event is recorded on it, and memory of the host is not copied. The core
  * has given the same work before, so kernels are built. run gives the recorded
  * work to the queue, in its order: it uses the buffers, offsets and scalars of

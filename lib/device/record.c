@@ -232,36 +232,49 @@ static tn_status hand_over(tn_device *device, const tn__piece *piece)
         atomic_load_explicit(&device->attention, memory_order_acquire);
     const tn_product_extension *product =
         atomic_load_explicit(&device->product, memory_order_acquire);
+    const tn_conv_extension *conv =
+        atomic_load_explicit(&device->conv, memory_order_acquire);
     tn__piece p = *piece;
-    p.args.launch.tag = 0;
     switch (piece->kind) {
     case TN__PIECE_LAUNCH:
+        p.args.launch.tag = 0;
         return plugin->launch(device->queue, p.built, &p.args.launch);
     case TN__PIECE_MATMUL:
+        p.args.matmul.tag = 0;
         return plugin->matmul(device->queue, &p.args.matmul);
     case TN__PIECE_SCATTER:
+        p.args.scatter.tag = 0;
         return plugin->scatter(device->queue, &p.args.scatter);
     case TN__PIECE_SCAN:
+        p.args.scan.tag = 0;
         return plugin->scan(device->queue, &p.args.scan);
     case TN__PIECE_SORT:
+        p.args.sort.tag = 0;
         return plugin->sort(device->queue, &p.args.sort);
     case TN__PIECE_COPY:
+        p.args.copy.tag = 0;
         return plugin->copy(device->queue, &p.args.copy);
     case TN__PIECE_ATTENTION:
+        p.args.attention.tag = 0;
         return attention ? attention->run(device->queue, &p.args.attention)
                          : TN_ERR_UNSUPPORTED;
     case TN__PIECE_PRODUCT:
+        p.args.product.tag = 0;
         return product ? product->run(device->queue, &p.args.product)
                        : TN_ERR_UNSUPPORTED;
-    default: /* conv, pool, lapack: they have no place in a recording */
+    case TN__PIECE_CONV:
+        p.args.conv.tag = 0;
+        return conv ? conv->run(device->queue, &p.args.conv)
+                    : TN_ERR_UNSUPPORTED;
+    default: /* pool, lapack: they have no place in a recording */
         return TN_ERR_UNSUPPORTED;
     }
 }
 
 static bool can_be_handed(const tn__piece *piece)
 {
-    return !piece->draw && piece->kind != TN__PIECE_CONV &&
-           piece->kind != TN__PIECE_POOL && piece->kind != TN__PIECE_LAPACK;
+    return !piece->draw && piece->kind != TN__PIECE_POOL &&
+           piece->kind != TN__PIECE_LAPACK;
 }
 
 /* The device records the pieces up to end; false: it does not. */

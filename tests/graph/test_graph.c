@@ -228,43 +228,69 @@ static void test_primitives(void)
     tn_scope_close(scope);
 }
 
-/* ---- padding by input's own elements ------------------------------------ */
+/* ---- each kind of work -------------------------------------------------- */
 
-typedef struct padding {
-    tn_tensor *x, *out[3]; /* out: kept */
-} padding;
+enum { MOST = 6 };
 
-static tn_status pad_three_ways(void *context)
+typedef struct work {
+    tn_tensor *x, *out[MOST]; /* out: kept */
+} work;
+
+static tn_status keep_all(work *w, tn_tensor *const *made, int count)
 {
-    static const char *const mode[] = {"reflect", "replicate", "circular"};
-    padding *p = context;
-    for (int i = 0; i < 3; i++) {
-        tn_drop(p->out[i]);
-        p->out[i] = tn_keep(tn_pad(p->x, tn_dims(2, 1, 1, 3),
-                                   .mode = mode[i]));
+    for (int i = 0; i < count; i++) {
+        tn_drop(w->out[i]);
+        w->out[i] = made[i] ? tn_keep(made[i]) : NULL;
     }
     return tn_error() ? tn_error_code() : TN_OK;
 }
 
-static void test_padding(void)
+static tn_status pad_three_ways(void *context)
+{
+    static const char *const mode[] = {"reflect", "replicate", "circular"};
+    work *w = context;
+    tn_tensor *made[3];
+    for (int i = 0; i < 3; i++)
+        made[i] = tn_pad(w->x, tn_dims(2, 1, 1, 3), .mode = mode[i]);
+    return keep_all(w, made, 3);
+}
+
+/* Extents, offsets and batches that are given to a plugin far behind. */
+static tn_status of_four_dims(void *context)
+{
+    work *w = context;
+    tn_tensor *x = w->x, *part = tn_narrow(x, 0, 1, 1);
+    tn_tensor *made[] = {
+        tn_sort(x, 3, false, NULL),
+        tn_cumsum(x, 3),
+        tn_scatter_add(tn_zeros(tn_dims(2, 4, 6, 4)), 1,
+                       tn_zeros(tn_dims(2, 4, 6, 4), .dtype = TN_I64), x),
+        tn_clone(part),
+        tn_conv2d(x, tn_narrow(x, 2, 0, 3), NULL, .padding = 1),
+        tn_scaled_dot_product_attention(x, x, x, NULL)};
+    return keep_all(w, made, 6);
+}
+
+static void test_kind(tn_status (*work_of)(void *context), tn_dims_list dims,
+                      const char *name)
 {
     tn_scope *scope = tn_scope_open();
-    padding p = {.x = tn_zeros(tn_dims(2, 4, 5))};
-    tn_graph *graph = tn_graph_record(pad_three_ways, &p);
+    work w = {.x = tn_zeros(dims)};
+    tn_graph *graph = tn_graph_record(work_of, &w);
     uint64_t replayed = 1, called = 1;
-    tn_copy_(p.x, tn_randn(tn_dims(2, 4, 5)));
+    tn_copy_(w.x, tn_randn(dims));
     if (graph)
         tn_graph_replay(graph);
-    for (int i = 0; graph && i < 3; i++)
-        replayed = bits_of(p.out[i], replayed);
-    pad_three_ways(&p);
-    for (int i = 0; i < 3; i++)
-        called = bits_of(p.out[i], called);
-    ok(graph && replayed == called, "padding by input's own elements: %s",
+    for (int i = 0; graph && i < MOST && w.out[i]; i++)
+        replayed = bits_of(w.out[i], replayed);
+    work_of(&w);
+    for (int i = 0; i < MOST && w.out[i]; i++)
+        called = bits_of(w.out[i], called);
+    ok(graph && replayed == called, "%s: %s", name,
        tn_error() ? tn_error() : "replayed as it is called");
     tn_error_clear();
-    for (int i = 0; i < 3; i++)
-        tn_drop(p.out[i]);
+    for (int i = 0; i < MOST; i++)
+        tn_drop(w.out[i]);
     tn_scope_close(scope);
 }
 
@@ -376,7 +402,9 @@ int main(void)
     test_training();
     test_memory();
     test_primitives();
-    test_padding();
+    test_kind(pad_three_ways, tn_dims(2, 4, 5),
+              "padding by input's own elements");
+    test_kind(of_four_dims, tn_dims(2, 4, 6, 4), "work of four dimensions");
     test_refusals();
     test_index();
     return done_testing();
