@@ -715,11 +715,12 @@ typedef struct tn_pool_extension {
 
 /* "graph-replay", version 1: a sequence of launches, primitives, copies on the
  * device and runs of "attention", "conv" and "product", given to the queue as
- * one. Between begin and end what is given to the queue is recorded and does not run; nothing waits for the queue then,
- * no event is recorded on it, and memory of the host is not copied. The core
- * has given the same work before, so kernels are built. run gives the recorded
- * work to the queue, in its order: it uses the buffers, offsets and scalars of
- * then, and index faults are told as those of launches, with tag 0. */
+ * one. Between begin and end what is given to the queue is recorded and does not
+ * run; nothing waits for the queue then, no event is recorded on it, and memory
+ * of the host is not copied. The core has given the same work before, so kernels
+ * are built. run gives the recorded work to the queue, in its order: it uses the
+ * buffers, offsets and scalars of then, and index faults are told as those of
+ * launches, with tag 0. */
 typedef struct tn_recorded tn_recorded;
 typedef struct tn_graph_replay_extension {
     uint32_t size, reserved;
