@@ -17,28 +17,21 @@ enum { ROWS = 4, DEPTH = 256 };
 #define EITHER(x, y) ((x) | (y))
 #define BOTH(x, y) ((x) & (y))
 
-/* A panel is two vectors wide. */
-#define GEMM(name, T, PANEL, plus, times)                                     \
+/* A panel is WIDE vectors wide. */
+#define GEMM(name, T, WIDE, plus, times)                                      \
+    typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
+    enum { name##_panel = WIDE * TN_CPU_VECTOR / sizeof(T) };                 \
     static void name##_tile(int64_t k, const T *const *row, int64_t a_column, \
-                            const T *b, T *sums)                              \
+                            const name##_vec *b, name##_vec *sums)            \
     {                                                                         \
-        T s0[PANEL] = {0}, s1[PANEL] = {0}, s2[PANEL] = {0};                  \
-        T s3[PANEL] = {0};                                                    \
-        const T *a0 = row[0], *a1 = row[1], *a2 = row[2], *a3 = row[3];       \
-        for (int64_t p = 0; p < k; p++, b += PANEL) {                         \
-            int64_t at = p * a_column;                                        \
-            T x0 = a0[at], x1 = a1[at], x2 = a2[at], x3 = a3[at];             \
-            for (int j = 0; j < PANEL; j++) {                                 \
-                s0[j] = (T)plus(s0[j], times(x0, b[j]));                      \
-                s1[j] = (T)plus(s1[j], times(x1, b[j]));                      \
-                s2[j] = (T)plus(s2[j], times(x2, b[j]));                      \
-                s3[j] = (T)plus(s3[j], times(x3, b[j]));                      \
+        name##_vec s[ROWS][WIDE] = {0};                                       \
+        for (int64_t p = 0; p < k; p++, b += WIDE)                            \
+            for (int i = 0; i < ROWS; i++) {                                  \
+                name##_vec x = (name##_vec){0} + row[i][p * a_column];        \
+                for (int v = 0; v < WIDE; v++)                                \
+                    s[i][v] = plus(s[i][v], times(x, b[v]));                  \
             }                                                                 \
-        }                                                                     \
-        memcpy(sums, s0, sizeof s0);                                          \
-        memcpy(sums + PANEL, s1, sizeof s1);                                  \
-        memcpy(sums + 2 * PANEL, s2, sizeof s2);                              \
-        memcpy(sums + 3 * PANEL, s3, sizeof s3);                              \
+        memcpy(sums, s, sizeof s);                                            \
     }                                                                         \
     static void name(int64_t m, int64_t n, int64_t k, const void *pa,         \
                      int64_t a_row, int64_t a_column, const void *pb,         \
@@ -46,7 +39,9 @@ enum { ROWS = 4, DEPTH = 256 };
                      int64_t c_row, int64_t c_column, const void *palpha,     \
                      const void *pbeta)                                       \
     {                                                                         \
-        T packed[PANEL * DEPTH], sums[ROWS * PANEL];                          \
+        enum { PANEL = name##_panel };                                        \
+        name##_vec into[WIDE * DEPTH], out[ROWS * WIDE];                      \
+        T *packed = (T *)into, *sums = (T *)out;                              \
         T alpha = *(const T *)palpha, beta = *(const T *)pbeta;               \
         const T *a = pa, *b = pb;                                             \
         T *c = pc;                                                            \
@@ -67,7 +62,7 @@ enum { ROWS = 4, DEPTH = 256 };
                     for (int64_t i = 0; i < ROWS; i++)                        \
                         row[i] = a + p0 * a_column +                          \
                                  (i0 + (i < rows ? i : rows - 1)) * a_row;    \
-                    name##_tile(depth, row, a_column, packed, sums);          \
+                    name##_tile(depth, row, a_column, into, out);              \
                     for (int64_t i = 0; i < rows; i++)                        \
                         for (int64_t j = 0; j < width; j++) {                 \
                             T *to = c + (i0 + i) * c_row +                    \
@@ -83,9 +78,9 @@ enum { ROWS = 4, DEPTH = 256 };
             }                                                                 \
         }                                                                     \
     }
-GEMM(gemm_i32, uint32_t, 2 * TN_CPU_VECTOR / 4, PLUS, TIMES)
-GEMM(gemm_i64, uint64_t, 2 * TN_CPU_VECTOR / 8, PLUS, TIMES)
-GEMM(gemm_bool, uint8_t, TN_CPU_VECTOR, EITHER, BOTH)
+GEMM(gemm_i32, uint32_t, 2, PLUS, TIMES)
+GEMM(gemm_i64, uint64_t, 2, PLUS, TIMES)
+GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
 
 /* Floats. A row of c, of sums. */
 #define SETTLE(name, T)                                                       \
