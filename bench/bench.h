@@ -84,14 +84,16 @@ bench_limit *bench_limit_open(bench_bound bound, double amount, int threads);
 double bench_limit_sample(bench_limit *limit, int64_t calls);
 void bench_limit_close(bench_limit *limit);
 
-/* ---- peer.c: another framework in a process of its own -------------------- */
+/* ---- peer.c: PyTorch in a process of its own ------------------------------- */
 
 typedef struct bench_peer bench_peer;
 
-/* Starts `python script threads device`, with malloc told to keep its blocks
- * where tuned. NULL if there is no such Python, or it has no torch. */
+/* Starts `python script way threads device`, with malloc told to keep its
+ * blocks where tuned. NULL if there is no such Python, or it has no torch, or
+ * not that way to run it. */
 bench_peer *bench_peer_start(const char *python, const char *script,
-                             int threads, const char *device, bool tuned);
+                             const char *way, int threads, const char *device,
+                             bool tuned);
 /* "2.5.1". Lent. */
 const char *bench_peer_version(const bench_peer *peer);
 /* The variables that tuned means, as they would be typed. */

@@ -1,7 +1,7 @@
-/* compare.c: Tenon, PyTorch eager and the machine's limit, side by side.
+/* compare.c: Tenon, PyTorch and the machine's limit, side by side.
  *
  *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--quick]
- *                   [--trace FOLDER]
+ *                   [--beside WAY,...] [--trace FOLDER]
  *
  * Each workload is run in rounds, and in each round by all of them, one after
  * the other: what disturbs the machine disturbs all alike, and ratios hold
@@ -10,10 +10,16 @@
  * --trace writes a timeline of some calls more of each workload, warm as it is
  * then: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
- * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs
- * twice: as installed, and "tuned", with a malloc that keeps its memory. With
- * TENON_DEVICE=cuda torch works on that GPU, too; each sample then ends when the
- * device has done its work. */
+ * TENON_BENCH_PYTHON names a Python with torch (default: python3). It runs once
+ * for each way that --beside names:
+ *
+ *     torch      eager, as installed
+ *     tuned      eager, with a malloc that keeps its memory, as all that follow
+ *     compiled   each call through torch.compile, some seconds to make ready
+ *     libtorch   from C++ (libtorch.cpp, which is compiled first)
+ *
+ * By default the first two. With TENON_DEVICE=cuda torch works on that GPU, too;
+ * each sample then ends when the device has done its work. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,15 +123,15 @@ static bool on_cpu(void)
 
 static bool measure(bench_report *report, const bench_group *of,
                     const bench_work *work, const bench_pace *pace,
-                    bench_peer *const peer[2], const char *traces)
+                    bench_peer *const peer[BENCH_WHO], const char *traces)
 {
     bench_line line = {.group = of->name, .work = work};
     bench_state state = {.size = work->size};
-    bool has_peer[2];
+    bool has_peer[BENCH_WHO] = {0};
     bench_limit *limit = NULL;
     tn_scope *scope = tn_scope_open();
     work->open(&state);
-    for (int i = 0; i < 2; i++)
+    for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
         has_peer[i] = peer[i] && bench_peer_open(peer[i], of->name, work);
     if (work->bound != BENCH_NO_BOUND && on_cpu())
         limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
@@ -145,10 +151,10 @@ static bool measure(bench_report *report, const bench_group *of,
             bench_add(&line.figure[BENCH_LIMIT],
                       bench_limit_sample(limit, line.calls));
         }
-        for (int i = 0; i < 2; i++)
+        for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
             if (has_peer[i]) {
                 rest();
-                bench_add(&line.figure[BENCH_TORCH + i],
+                bench_add(&line.figure[i],
                           bench_peer_sample(peer[i], line.calls));
             }
     }
@@ -190,7 +196,8 @@ static const char script[] = BENCH_FOLDER "/compare.py";
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
-                    "[--quick] [--trace FOLDER]\n"
+                    "[--quick] [--beside WAY,...] [--trace FOLDER]\n"
+                    "ways: torch tuned compiled libtorch\n"
                     "groups:");
     for (int g = 0; g < GROUPS; g++)
         fprintf(stderr, " %s", group[g]->name);
@@ -198,9 +205,30 @@ static int usage(void)
     return 2;
 }
 
+/* The ways that a list names. */
+static bool read_ways(const char *list, bool way[BENCH_WHO])
+{
+    memset(way, 0, BENCH_WHO * sizeof *way);
+    for (size_t length; *list; list += length + (list[length] == ',')) {
+        int i = BENCH_TORCH;
+        length = strcspn(list, ",");
+        while (i < BENCH_WHO && (strlen(bench_who_name[i]) != length ||
+                                 memcmp(bench_who_name[i], list, length) != 0))
+            i++;
+        if (i == BENCH_WHO) {
+            fprintf(stderr, "compare: --beside: there is no way \"%.*s\"\n",
+                    (int)length, list);
+            return false;
+        }
+        way[i] = true;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     const char *json = NULL, *only = NULL, *traces = NULL;
+    bool way[BENCH_WHO] = {[BENCH_TORCH] = true, [BENCH_TUNED] = true};
     const bench_pace *pace = &calm;
     bench_program = argv[0];
     for (int i = 1; i < argc; i++) {
@@ -214,7 +242,8 @@ int main(int argc, char **argv)
             only = argv[++i];
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             traces = argv[++i];
-        else
+        else if (strcmp(argv[i], "--beside") != 0 || i + 1 == argc ||
+                 !read_ways(argv[++i], way))
             return usage();
     }
     bool known = false;
@@ -231,21 +260,27 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     const char *python = getenv("TENON_BENCH_PYTHON");
     python = python && *python ? python : "python3";
-    bench_peer *peer[2];
-    for (int i = 0; i < 2; i++)
-        peer[i] = bench_peer_start(python, script, tn_num_threads(),
+    bench_peer *peer[BENCH_WHO] = {0};
+    const char *version = NULL;
+    for (int i = BENCH_TORCH; i < BENCH_WHO; i++) {
+        if (!way[i])
+            continue;
+        peer[i] = bench_peer_start(python, script, bench_who_name[i],
+                                   tn_num_threads(),
                                    tn_device_name(tn_device_current()),
-                                   i == 1);
+                                   i != BENCH_TORCH);
+        if (peer[i])
+            version = bench_peer_version(peer[i]);
+    }
     bench_report report;
-    bool good = bench_report_begin(
-        &report, json, peer[0] ? bench_peer_version(peer[0]) : NULL,
-        pace == &quick);
+    bool good =
+        bench_report_begin(&report, json, version, way, pace == &quick);
     for (int g = 0; g < GROUPS && good; g++)
         for (const bench_work *w = group[g]->work; good && w->name; w++)
             if (wanted(only, group[g]->name, w->name))
                 good = measure(&report, group[g], w, pace, peer, traces);
     good = bench_report_end(&report) && good;
-    for (int i = 0; i < 2; i++)
+    for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
         bench_peer_stop(peer[i]);
     if (tn_error())
         fprintf(stderr, "compare: %s\n", tn_error());

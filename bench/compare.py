@@ -1,14 +1,18 @@
-"""The workloads of bench/compare in PyTorch eager.
+"""The workloads of bench/compare in PyTorch.
 
-Run by bench/peer.c with the number of threads and the device ("cuda:0": that
-one; any other: the processor). It says "torch VERSION" and
+Run by bench/peer.c with the way ("torch" and "tuned" are eager, "compiled" goes
+through torch.compile, "libtorch" is libtorch.cpp), the number of threads and the
+device ("cuda:0": that one; any other: the processor). It says "torch VERSION" and
 then answers lines of its input:
 
     open GROUP.NAME [SIZE...]    "ready", or "none" if it has no such workload
     run CALLS                    nanoseconds a call
 """
 
+import os
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True  # the folder may belong to another
@@ -23,6 +27,9 @@ import compare_networks
 
 WORK = {**compare_basic.WORK, **compare_families.WORK, **compare_networks.WORK}
 
+# Not tensors' work: a process, batches out of a loader.
+NOTHING_TO_COMPILE = ("dispatch.start", "data.epoch")
+
 
 def measure(call, calls):
     begin = time.perf_counter_ns()
@@ -33,11 +40,34 @@ def measure(call, calls):
     return (time.perf_counter_ns() - begin) / calls
 
 
+def libtorch(threads, device):
+    """The same words, answered by libtorch.cpp."""
+    from torch.utils import cpp_extension
+
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtorch.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "libtorch")
+        command = ["c++", "-O2", "-std=c++20", source, "-o", program]
+        command += ["-isystem" + path for path in cpp_extension.include_paths()]
+        for path in cpp_extension.library_paths():
+            command += ["-L" + path, "-Wl,-rpath," + path]
+        command += ["-ltorch", "-ltorch_cpu", "-lc10"]
+        if subprocess.run(command, stdout=sys.stderr).returncode == 0:
+            subprocess.run([program, threads, device])
+
+
 def main():
-    torch.set_num_threads(int(sys.argv[1]))
-    on_gpu = sys.argv[2].startswith("cuda")
+    way, threads, device = sys.argv[1:]
+    if way == "libtorch":
+        libtorch(threads, device)
+        return
+    torch.set_num_threads(int(threads))
+    on_gpu = device.startswith("cuda")
     if on_gpu:
-        torch.set_default_device(sys.argv[2])
+        torch.set_default_device(device)
+    may_fail = RuntimeError if on_gpu else ()  # which has not everything
+    if way == "compiled":
+        may_fail = Exception
     print("torch", torch.__version__, flush=True)
     call = None
     for line in sys.stdin:
@@ -51,13 +81,18 @@ def main():
         name, *size = rest
         call = None  # what the last one held goes before the next is made
         ready = WORK.get(name)
+        if way == "compiled" and name in NOTHING_TO_COMPILE:
+            ready = None
         if ready:
             try:
                 call = ready(*map(int, size))
+                if way == "compiled":
+                    torch.compiler.reset()
+                    call = torch.compile(call)
+                    call()  # some it compiles again: gradients and
+                    call()  # an optimizer's state are there now
                 call()
-            except RuntimeError as error:
-                if not on_gpu:  # which has not everything
-                    raise
+            except may_fail as error:
                 print(name, error, file=sys.stderr)
                 ready = None
         print("ready" if ready else "none", flush=True)

@@ -25,7 +25,7 @@ endif
 
 # lanes.c is compiled by hand, once for each width: its head says how.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/compare_basic.py \
-	bench/compare_families.py bench/compare_networks.py bench/memory.py bench/char_gpt.py bench/chart.awk \
+	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/char_gpt.py bench/chart.awk \
 	docs/performance.md docs/performance.svg
 
 dist_check_SCRIPTS += tests/test_bench.sh

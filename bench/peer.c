@@ -23,9 +23,9 @@ struct bench_peer {
     char version[64];
 };
 
-static void become(const char *python, const char *script, int threads,
-                   const char *device, bool tuned, const int to[2],
-                   const int from[2])
+static void become(const char *python, const char *script, const char *way,
+                   int threads, const char *device, bool tuned,
+                   const int to[2], const int from[2])
 {
     char count[16];
     snprintf(count, sizeof count, "%d", threads);
@@ -33,12 +33,13 @@ static void become(const char *python, const char *script, int threads,
         setenv("GLIBC_TUNABLES", strchr(bench_peer_tuning, '=') + 1, 1);
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
-    execlp(python, python, script, count, device, (char *)NULL);
+    execlp(python, python, script, way, count, device, (char *)NULL);
     _exit(127);
 }
 
 bench_peer *bench_peer_start(const char *python, const char *script,
-                             int threads, const char *device, bool tuned)
+                             const char *way, int threads, const char *device,
+                             bool tuned)
 {
     int to[2], from[2];
     bench_peer *peer = calloc(1, sizeof *peer);
@@ -55,7 +56,7 @@ bench_peer *bench_peer_start(const char *python, const char *script,
     }
     peer->process = fork();
     if (peer->process == 0)
-        become(python, script, threads, device, tuned, to, from);
+        become(python, script, way, threads, device, tuned, to, from);
     close(to[0]);
     close(from[1]);
     peer->to = fdopen(to[1], "w");

@@ -8,9 +8,10 @@
 
 #include "report.h"
 
-static const char *const who_name[BENCH_WHO] = {
-    [BENCH_TENON] = "tenon", [BENCH_LIMIT] = "limit",
-    [BENCH_TORCH] = "torch", [BENCH_TUNED] = "tuned"};
+const char *const bench_who_name[BENCH_WHO] = {
+    [BENCH_TENON] = "tenon",       [BENCH_LIMIT] = "limit",
+    [BENCH_TORCH] = "torch",       [BENCH_TUNED] = "tuned",
+    [BENCH_COMPILED] = "compiled", [BENCH_LIBTORCH] = "libtorch"};
 
 void bench_add(bench_figure *figure, double ns)
 {
@@ -85,7 +86,7 @@ static void write_line(bench_report *report, const bench_line *line,
             report->line_count ? "," : "", line->group, label,
             (long long)line->calls);
     for (int i = 0; i < BENCH_WHO; i++)
-        write_figure(json, who_name[i], &line->figure[i]);
+        write_figure(json, bench_who_name[i], &line->figure[i]);
     fprintf(json, "}");
 }
 
@@ -109,14 +110,32 @@ static void processor_name(char *name, size_t room)
         fclose(file);
 }
 
+/* Two lines of names, over what bench_report_line prints. */
+static void print_head(const bench_report *report)
+{
+    for (int l = 0; l < 2; l++) {
+        printf("%s%-32s %19s", l ? "" : "\n", l ? "workload" : "",
+               l ? "median  spread" : "Tenon");
+        for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
+            if (report->has[i])
+                printf(" %19s", l ? "median  spread" : bench_who_name[i]);
+        for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
+            if (report->has[i])
+                printf(" %8s", l ? "/Tenon" : bench_who_name[i]);
+        printf(" %8s\n", l ? "limit" : "of the");
+    }
+}
+
 bool bench_report_begin(bench_report *report, const char *json_path,
-                        const char *torch, bool quick)
+                        const char *torch, const bool has[BENCH_WHO],
+                        bool quick)
 {
     struct utsname host;
     char processor[200], date[32], system[200];
     time_t now = time(NULL);
     struct tm day;
     *report = (bench_report){.json_path = json_path};
+    memcpy(report->has, has, sizeof report->has);
     if (json_path && !(report->json = fopen(json_path, "w"))) {
         fprintf(stderr, "compare: %s: %s\n", json_path, strerror(errno));
         return false;
@@ -132,14 +151,12 @@ bool bench_report_begin(bench_report *report, const char *json_path,
            tn_num_threads(), tn_num_threads() == 1 ? "" : "s", tn_version(),
            tn_device_name(tn_device_current()), device);
     if (torch)
-        printf("PyTorch %s eager; tuned: %s\n", torch, bench_peer_tuning);
+        printf("PyTorch %s, torch: eager; all others: %s\n", torch,
+               bench_peer_tuning);
     else
         printf("no torch at hand: TENON_BENCH_PYTHON names a Python that has "
                "it\n");
-    printf("\n%-32s %19s %19s %19s %7s %7s %6s\n", "", "Tenon", "torch",
-           "tuned", "torch", "tuned", "of the");
-    printf("%-32s %19s %19s %19s %7s %7s %6s\n", "workload", "median  spread",
-           "median  spread", "median  spread", "/Tenon", "/Tenon", "limit");
+    print_head(report);
 
     if (report->json) {
         fprintf(report->json, "{\n");
@@ -180,9 +197,9 @@ static void print_figure(const bench_figure *figure)
 static void print_ratio(const bench_figure *other, double ours, double scale,
                         int digits, const char *unit)
 {
-    int width = 7 - (int)strlen(unit);
+    int width = 8 - (int)strlen(unit);
     if (other->count == 0)
-        printf(" %7s", "-");
+        printf(" %8s", "-");
     else
         printf(" %*.*f%s", width, digits,
                scale * sum_up(other).median / ours, unit);
@@ -199,10 +216,12 @@ void bench_report_line(bench_report *report, const bench_line *line)
     double ours = sum_up(&figure[BENCH_TENON]).median;
     printf("%-9s %-22s", line->group, label);
     print_figure(&figure[BENCH_TENON]);
-    print_figure(&figure[BENCH_TORCH]);
-    print_figure(&figure[BENCH_TUNED]);
-    print_ratio(&figure[BENCH_TORCH], ours, 1, 2, "");
-    print_ratio(&figure[BENCH_TUNED], ours, 1, 2, "");
+    for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
+        if (report->has[i])
+            print_figure(&figure[i]);
+    for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
+        if (report->has[i])
+            print_ratio(&figure[i], ours, 1, 2, "");
     print_ratio(&figure[BENCH_LIMIT], ours, 100, 0, " %");
     printf("\n");
     fflush(stdout);

@@ -14,8 +14,18 @@ typedef struct bench_figure {
     double ns[BENCH_ROUNDS];
 } bench_figure;
 
-/* Who is measured. */
-enum { BENCH_TENON, BENCH_LIMIT, BENCH_TORCH, BENCH_TUNED, BENCH_WHO };
+/* Who is measured; from BENCH_TORCH on PyTorch, one way or another. */
+typedef enum bench_who {
+    BENCH_TENON,
+    BENCH_LIMIT,
+    BENCH_TORCH,
+    BENCH_TUNED,
+    BENCH_COMPILED,
+    BENCH_LIBTORCH,
+    BENCH_WHO
+} bench_who;
+/* "torch": what the table and the JSON call it. */
+extern const char *const bench_who_name[BENCH_WHO];
 
 typedef struct bench_line {
     const char *group;
@@ -28,15 +38,18 @@ typedef struct bench_report {
     FILE *json; /* owned; NULL: none wanted */
     const char *json_path;
     int line_count;
+    bool has[BENCH_WHO]; /* a column in the table */
 } bench_report;
 
 /* Notes the time of one more round; a negative one is a failure, not a time. */
 void bench_add(bench_figure *figure, double ns);
 
-/* Prints the machine and the table's head. torch is the version, or NULL where
- * there is none. false if the JSON file cannot be made, which is told. */
+/* Prints the machine and the table's head, with a column for each of `has`.
+ * torch is the version, or NULL where there is none. false if the JSON file
+ * cannot be made, which is told. */
 bool bench_report_begin(bench_report *report, const char *json_path,
-                        const char *torch, bool quick);
+                        const char *torch, const bool has[BENCH_WHO],
+                        bool quick);
 void bench_report_line(bench_report *report, const bench_line *line);
 /* false if not all could be written, which is told. */
 bool bench_report_end(bench_report *report);

@@ -41,5 +41,10 @@ is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
     'compare: nothing is named "nothing"' "and named"
+is_str "$(bench/compare --beside tuned,faster 2>&1 | head -n 1)" \
+    'compare: --beside: there is no way "faster"' "so is an unknown way of PyTorch's"
+is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
+    --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
+    "median spread /Tenon limit " "columns are those that were asked for"
 
 done_testing
