@@ -71,6 +71,21 @@ static bool has_loop(const tn_kernel_fn *fn)
     return false;
 }
 
+/* Is it seen to be a number for every argument? A select by a comparison with
+ * the value that it takes gives none that compared as unordered. */
+static bool never_nan(const printer *p, uint32_t value)
+{
+    const tn_kernel_ins *ins = p->fn->ins, *of = &ins[value];
+    if (of->op == TN_K_CONST)
+        return !isnan(of->imm.f);
+    if (of->op != TN_K_SELECT || !never_nan(p, of->c))
+        return false;
+    const tn_kernel_ins *by = &ins[of->a];
+    bool ordered = by->op == TN_K_LT || by->op == TN_K_LE || by->op == TN_K_EQ;
+    return (ordered && (by->a == of->b || by->b == of->b)) ||
+           never_nan(p, of->b);
+}
+
 /* ---- constants ----------------------------------------------------------- */
 
 static void print_const(printer *p, const tn_kernel_ins *ins)
@@ -209,7 +224,11 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
         print_cast(p, ins);
         break;
     case TN_K_BITCAST:
-        print_helper(p, ins, "bitcast", 1);
+        if (!real && never_nan(p, ins->a)) /* else all NaNs become one */
+            tn__text_add(&p->text, "(%s)bits_%s(v%u)", c_type(ins->dtype),
+                         suffix(type_of(p, ins->a)), ins->a);
+        else
+            print_helper(p, ins, "bitcast", 1);
         break;
     case TN_K_SELECT:
         tn__text_add(&p->text, "v%u ? v%u : v%u", ins->a, ins->b, ins->c);

@@ -1,6 +1,7 @@
 /* The special functions of the language at chosen arguments, beside values made
- * with 40 digits: special_values.def. In float32 they are float64's, rounded,
- * at random arguments too, and where float64's are infinite or NaN. */
+ * with 40 digits: special_values.def. In float32 they are float64's, rounded
+ * (but for what narrow_limit() names), at random arguments too, and where float64's are
+ * infinite or NaN. */
 #include "../tap.h"
 #include "kernel/kernel.h"
 
@@ -65,6 +66,12 @@ static double distance(double got, double want, int digits)
     return fabs(got - want) / ldexp(1, exponent - digits);
 }
 
+/* Computed in float32: the largest distance found is docs/math-errors.md's. */
+static double narrow_limit(const char *name)
+{
+    return strcmp(name, "erfinv") == 0 ? 0.8 : 0.51;
+}
+
 /* least, most: of the arguments; floor: a result below counts as this large,
  * as terms cancel at zeros that lie between numbers. */
 static const struct range {
@@ -119,9 +126,10 @@ static void test_range(const struct range *r)
             at = i;
         }
     }
-    ok(ran && worst <= 0.51,
-       "%s from %g to %g in float32 is float64's, rounded: %.3f at %a, %a",
-       r->name, r->least, r->most, worst, x[at], y[at]);
+    ok(ran && worst <= narrow_limit(r->name),
+       "%s from %g to %g in float32 is within %g ulp of float64's: %.3f at %a, "
+       "%a",
+       r->name, r->least, r->most, narrow_limit(r->name), worst, x[at], y[at]);
 }
 
 /* Infinities, NaN and zeros are float64's. */
@@ -168,8 +176,9 @@ int main(void)
         ok(ran && distance(wide, v->want, 53) <= v->limit,
            "%s(%g, %g) in float64 is within %g ulp: %.2f", v->name, v->x, v->y,
            v->limit, distance(wide, v->want, 53));
-        ok(ran && distance(narrow, v->want, 24) <= 0.51,
-           "in float32 rounded: %.2f", distance(narrow, v->want, 24));
+        ok(ran && distance(narrow, v->want, 24) <= narrow_limit(v->name),
+           "in float32 within %g: %.2f", narrow_limit(v->name),
+           distance(narrow, v->want, 24));
     }
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         test_range(&ranges[i]);
