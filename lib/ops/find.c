@@ -16,38 +16,78 @@ static tn_tensor *as_list(tn_tensor *x)
 
 /* ---- the numbers of elements ---- */
 
-/* For each element of mask, a list, how many are true up to it. */
-static tn_tensor *rank_of_each(tn_tensor *mask)
+/* A list of bools in rows of RANK_ROW, the last filled up with false: a prefix
+ * sum of a list is one chain of additions, those of rows have nothing to do with
+ * each other and fit in int32. */
+enum { RANK_ROW = 1024 };
+typedef struct ranks {
+    tn_tensor *mask;
+    tn_tensor *within; /* how many are true in the row, up to each */
+    tn_tensor *before; /* and in all rows before: a column of int64 */
+    int64_t count;     /* elements of the list */
+    tn_tensor *all;    /* how many are true: int64, of one element */
+} ranks;
+
+static bool rank_rows(ranks *r, tn_tensor *mask)
 {
-    return tn_cumsum(tn_to_dtype(mask, TN_I64), 0);
+    if (!mask)
+        return false;
+    int64_t count = mask->numel;
+    int64_t row = count < RANK_ROW ? count + !count : RANK_ROW;
+    int64_t rows = (count + row - 1) / row;
+    mask = as_list(mask);
+    if (rows * row > count)
+        mask = tn_constant_pad_nd(mask, tn_dims(0, rows * row - count), 0);
+    r->mask = tn_reshape(mask, tn_dims(rows, row));
+    r->within = tn_cumsum(tn_to_dtype(r->mask, TN_I32), 1, .dtype = TN_I32);
+    tn_tensor *sum = tn_to_dtype(tn_narrow(r->within, 1, row - 1, 1), TN_I64);
+    tn_tensor *up_to = tn_cumsum(sum, 0);
+    r->before = tn_sub(up_to, sum);
+    r->all = rows ? tn_narrow(up_to, 0, rows - 1, 1) : up_to;
+    r->count = count;
+    return r->before && r->all;
 }
 
-/* The numbers of the true elements of mask, a list with those ranks, in `size`
- * places, -1 in those left over. What finds no place goes one behind. */
-static tn_tensor *place_numbers(tn_tensor *mask, tn_tensor *rank, int64_t size)
+/* For each element of mask how many are true up to it: a list. */
+static tn_tensor *rank_of_each(tn_tensor *mask)
 {
-    if (!mask || !rank)
+    ranks r;
+    if (!rank_rows(&r, mask))
         return NULL;
-    const tn_value value[] = {tn__value_tensor(mask), tn__value_tensor(rank),
-                              tn__value_int(size)};
-    tn_tensor *at = tn__row(TN__OP_ID_TRUE_PLACE, value, 3);
-    tn_tensor *places = tn_full(tn_dims(tn__size_add(size, 1)), -1,
-                                .dtype = TN_I64,
-                                .device = mask->storage->device);
-    places = tn_scatter(places, 0, at, whole_numbers(mask->numel, mask));
+    return tn_narrow(as_list(tn_add(r.before, r.within)), 0, 0, r.count);
+}
+
+/* The numbers of the true elements written into places, which has one place
+ * more than is wanted: for what is false or finds no other. */
+static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
+{
+    if (!places)
+        return NULL;
+    int64_t size = places->numel - 1;
+    const tn_value value[] = {
+        tn__value_tensor(r->mask), tn__value_tensor(r->within),
+        tn__value_tensor(tn_sub_scalar(r->before, 1)), tn__value_int(size)};
+    tn_tensor *made[2];
+    if (tn__op_run(&tn__op_table[TN__OP_ID_TRUE_PLACE], value, 4, made, 2) < 0)
+        return NULL;
+    if (tn__scatter_into("nonzero", places, 0, as_list(made[0]),
+                         as_list(made[1]), 0, TN_SCATTER_SET) < 0)
+        return NULL;
     return tn_narrow(places, 0, 0, size);
 }
 
 static tn_tensor *true_numbers(tn_tensor *mask)
 {
+    ranks r;
     if (!mask)
         return NULL;
     if (mask->numel == 0)
         return whole_numbers(0, mask);
-    mask = as_list(mask);
-    tn_tensor *rank = rank_of_each(mask);
-    int64_t found = rank ? tn_item_int(tn_select(rank, 0, -1)) : INT64_MIN;
-    return found < 0 ? NULL : place_numbers(mask, rank, found);
+    int64_t found = rank_rows(&r, mask) ? tn_item_int(r.all) : INT64_MIN;
+    if (found < 0)
+        return NULL;
+    return place_numbers(&r, tn_empty(tn_dims(found + 1), .dtype = TN_I64,
+                                      .device = mask->storage->device));
 }
 
 /* The coordinate along dim of elements, by their numbers in x's shape. */
@@ -71,6 +111,8 @@ static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
     if (number && x->ndim == 0)
         return tn_zeros(tn_dims(number->numel, 0), .dtype = TN_I64,
                         .device = x->storage->device);
+    if (x->ndim == 1)
+        return tn_reshape(number, tn_dims(-1, 1));
     for (int d = 0; d < x->ndim; d++)
         column[d] = coordinate(number, x->ndim, x->shape, d);
     return number ? tn_stack(column, x->ndim, 1) : NULL;
@@ -114,8 +156,12 @@ tn_status tn__run_nonzero_static(tn__call *call)
     if (size < 0)
         return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: size is %lld",
                         (long long)size);
-    tn_tensor *mask = as_list(is_nonzero(x));
-    tn_tensor *number = place_numbers(mask, rank_of_each(mask), size);
+    ranks r;
+    if (!rank_rows(&r, is_nonzero(x)))
+        return tn_error_code();
+    tn_tensor *number = place_numbers(
+        &r, tn_full(tn_dims(tn__size_add(size, 1)), -1, .dtype = TN_I64,
+                    .device = x->storage->device));
     tn_tensor *out = coordinates(number, x);
     if (out && x->ndim && fill != -1)
         out = tn_masked_fill_scalar(

@@ -105,6 +105,41 @@ static void test_nonzero(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
+/* Lists about as long as the rows in which ranks are counted, and none, all,
+ * only the last or some of their elements. */
+static void test_long_lists(void)
+{
+    static const int64_t sizes[] = {0, 1, 2, 1023, 1024, 1025, 2047, 2048};
+    int64_t wrong = 0;
+    for (size_t k = 0; k < 4 * (sizeof sizes / sizeof *sizes); k++) {
+        static double mask[MOST], want[MOST + 2], part[MOST];
+        int64_t size = sizes[k / 4], count = 0;
+        for (int64_t i = 0; i < size; i++) {
+            mask[i] = k % 4 == 0 ? 0 : k % 4 == 1 ? 1
+                      : k % 4 == 2 ? i == size - 1 : some(i) < 2;
+            part[i] = -some(i);
+            if (mask[i] != 0)
+                want[count++] = (double)i;
+        }
+        tn_tensor *x = tn_tensor_from_array(mask, TN_F64, tn_dims(size));
+        tn_tensor *is = tn_ne_scalar(x, 0);
+        tn_tensor *some_of =
+            tn_tensor_from_array(part, TN_F64, tn_dims(size));
+        want[count] = want[count + 1] = -1;
+        wrong += differs(tn_reshape(tn_argwhere(is), tn_dims(-1)), want, count,
+                         0) >= 0;
+        if (count + 2 <= MOST)
+            wrong += differs(tn_reshape(tn_nonzero_static(is, count + 2),
+                                        tn_dims(-1)),
+                             want, count + 2, 0) >= 0;
+        for (int64_t i = 0, from = 0; i < size; i++)
+            want[i] = mask[i] != 0 ? part[from++] : mask[i];
+        wrong += differs(tn_masked_scatter(x, is, some_of), want, size, 0) >= 0;
+    }
+    ok(wrong == 0, "argwhere, nonzero_static and masked_scatter of long lists: "
+                   "%d", (int)wrong);
+}
+
 /* ---- bins ---------------------------------------------------------------------- */
 
 /* The steps are operators of their own here, which round to the dtype. */
@@ -311,6 +346,7 @@ int main(void)
     test_nonzero(TN_BOOL);
     test_nonzero(TN_F32);
     test_nonzero(TN_I64);
+    test_long_lists();
     test_histc(TN_F16);
     test_histc(TN_BF16);
     test_histc(TN_F32);
