@@ -14,7 +14,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/ssa.h \
 	lib/kernel/derive.c lib/kernel/rules.c lib/kernel/compose.c \
 	lib/kernel/lower.c lib/kernel/listing.c \
-	lib/kernel/print_c.c lib/kernel/print_c.h
+	lib/kernel/print_c.c lib/kernel/nan.c lib/kernel/print_c.h
 
 # its functions, as C
 kernel_math = $(srcdir)/lib/kernel/math/*.def

@@ -19,6 +19,7 @@ typedef struct printer {
     tn__text text;
     int depth;     /* of loops being printed */
     bool straight; /* loops make no round */
+    bool vary;     /* bits of NaNs that the argument makes may be any */
 } printer;
 
 static const char *c_type(unsigned dtype)
@@ -69,21 +70,6 @@ static bool has_loop(const tn_kernel_fn *fn)
         if (fn->ins[i].op == TN_K_LOOP)
             return true;
     return false;
-}
-
-/* Is it seen to be a number for every argument? A select by a comparison with
- * the value that it takes gives none that compared as unordered. */
-static bool never_nan(const printer *p, uint32_t value)
-{
-    const tn_kernel_ins *ins = p->fn->ins, *of = &ins[value];
-    if (of->op == TN_K_CONST)
-        return !isnan(of->imm.f);
-    if (of->op != TN_K_SELECT || !never_nan(p, of->c))
-        return false;
-    const tn_kernel_ins *by = &ins[of->a];
-    bool ordered = by->op == TN_K_LT || by->op == TN_K_LE || by->op == TN_K_EQ;
-    return (ordered && (by->a == of->b || by->b == of->b)) ||
-           never_nan(p, of->b);
 }
 
 /* ---- constants ----------------------------------------------------------- */
@@ -224,7 +210,7 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
         print_cast(p, ins);
         break;
     case TN_K_BITCAST:
-        if (!real && never_nan(p, ins->a)) /* else all NaNs become one */
+        if (!real && p->vary && tn__fn_nan_of_argument(p->fn, ins->a))
             tn__text_add(&p->text, "(%s)bits_%s(v%u)", c_type(ins->dtype),
                          suffix(type_of(p, ins->a)), ins->a);
         else
@@ -518,6 +504,8 @@ char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run)
 {
     printer p = {.fn = fn};
     bool looped = has_loop(fn);
+    if (!looped && !tn__fn_nan_bits(fn, &p.vary))
+        return NULL;
     if (!print_scalar(&p, false) ||
         (looped && with_run && !print_scalar(&p, true))) {
         tn__text_release(&p.text);

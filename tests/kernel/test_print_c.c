@@ -73,17 +73,17 @@ static void test_constants(void)
     }
 }
 
-/* bits(where(0 < x, x, other)) and bits(x): all NaNs become one where there may
- * be one. */
+/* where(0 < x, from_bits(bits(k * x)), other): all NaNs become one unless the
+ * argument is NaN for it and the result another value then. */
 static void test_bits(void)
 {
     static const struct {
-        double other;
-        uint32_t of;
+        double k;
+        uint32_t other;
         const char *want;
-    } facts[] = {{1, 4, "v5 = (int32_t)bits_f32(v4);"},
-                 {NAN, 4, "v5 = bitcast_i32(v4);"},
-                 {1, 0, "v5 = bitcast_i32(v0);"}};
+    } facts[] = {{2, 0, "v5 = (int32_t)bits_f32(v4);"},
+                 {0, 0, "v5 = bitcast_i32(v4);"},
+                 {2, 6, "v5 = bitcast_i32(v4);"}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         const tn_kernel_ins ins[] = {
             ARG(TN_F32),
@@ -91,12 +91,15 @@ static void test_bits(void)
              TN_NONE, {.f = 0}},
             {TN_K_LT, TN_BOOL, TN_LEVEL_ELEM, 0, 1, 0, TN_NONE, {.i = 0}},
             {TN_K_CONST, TN_F32, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE,
-             TN_NONE, {.f = facts[i].other}},
-            {TN_K_SELECT, TN_F32, TN_LEVEL_ELEM, 0, 2, 0, 3, {.i = 0}},
-            {TN_K_BITCAST, TN_I32, TN_LEVEL_ELEM, 0, facts[i].of, TN_NONE,
-             TN_NONE, {.i = 0}}};
-        tn_kernel_fn fn = function("f", ins, 6, TN_I32);
-        fn.arg_dtype[0] = TN_F32;
+             TN_NONE, {.f = facts[i].k}},
+            {TN_K_MUL, TN_F32, TN_LEVEL_ELEM, 0, 0, 3, TN_NONE, {.i = 0}},
+            {TN_K_BITCAST, TN_I32, TN_LEVEL_ELEM, 0, 4, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_BITCAST, TN_F32, TN_LEVEL_ELEM, 0, 5, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_SELECT, TN_F32, TN_LEVEL_ELEM, 0, 2, 6, facts[i].other,
+             {.i = 0}}};
+        tn_kernel_fn fn = function("f", ins, 8, TN_F32);
         char *text = tn__fn_print_c(&fn, false);
         ok(text && strstr(text, facts[i].want), "%s", facts[i].want);
         tn__free(text);

@@ -1,0 +1,145 @@
+/* nan.c: where a function's text may take the bits of a NaN as they are.
+ *
+ * The language says that all NaNs have the bits of one, which costs two
+ * instructions for each value whose bits are taken. They may be left out where
+ * the argument has to be NaN for the value to be, and the result is NaN then, or
+ * another number, whatever the bits. So it is known for most functions of one
+ * argument, whose exponents are made and taken apart by bits. */
+#include <math.h>
+
+#include "base/memory.h"
+#include "kernel/print_c.h"
+
+static bool is_float(unsigned dtype)
+{
+    return dtype == TN_F32 || dtype == TN_F64;
+}
+
+static double constant(const tn_kernel_ins *ins)
+{
+    tn_number none = {0};
+    return tn__kernel_eval(ins, none, none, none, TN_DTYPE_NONE).f;
+}
+
+static bool finite_const(const tn_kernel_fn *fn, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
+    return ins->op == TN_K_CONST && isfinite(constant(ins));
+}
+
+static uint32_t unsigned_part(const tn_kernel_fn *fn, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
+    bool sign = ins->op == TN_K_NEG || ins->op == TN_K_ABS;
+    return sign ? unsigned_part(fn, ins->a) : value;
+}
+
+/* Is a * b never NaN but by the argument? 0 * inf would be. */
+static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
+{
+    const tn_kernel_ins *ins = fn->ins;
+    if (finite_const(fn, a) && constant(&ins[a]) != 0)
+        return tn__fn_nan_of_argument(fn, b);
+    if (finite_const(fn, b) && constant(&ins[b]) != 0)
+        return tn__fn_nan_of_argument(fn, a);
+    return unsigned_part(fn, a) == unsigned_part(fn, b) &&
+           tn__fn_nan_of_argument(fn, a);
+}
+
+bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
+    switch (ins->op) {
+    case TN_K_ARG:
+        return is_float(ins->dtype);
+    case TN_K_CONST:
+        return !isnan(constant(ins));
+    case TN_K_NEG:
+    case TN_K_ABS:
+        return tn__fn_nan_of_argument(fn, ins->a);
+    case TN_K_CAST:
+        return is_float(fn->ins[ins->a].dtype) &&
+               tn__fn_nan_of_argument(fn, ins->a);
+    case TN_K_SELECT:
+        return tn__fn_nan_of_argument(fn, ins->b) &&
+               tn__fn_nan_of_argument(fn, ins->c);
+    case TN_K_ADD:
+    case TN_K_SUB:
+        return (finite_const(fn, ins->b) &&
+                tn__fn_nan_of_argument(fn, ins->a)) ||
+               (finite_const(fn, ins->a) &&
+                tn__fn_nan_of_argument(fn, ins->b));
+    case TN_K_MUL:
+        return product_is(fn, ins->a, ins->b);
+    case TN_K_FMA:
+        return finite_const(fn, ins->c) && product_is(fn, ins->a, ins->b);
+    default:
+        return false;
+    }
+}
+
+/* What a value is where the argument is NaN: itself NaN, for bools what is
+ * known, or the same whatever the bits of NaNs; else it hangs on them. */
+typedef enum known { IS_NAN, IS_FALSE, IS_TRUE, SAME, LOOSE } known;
+
+static known known_of(const tn_kernel_fn *fn, const known *is,
+                      const tn_kernel_ins *ins)
+{
+    bool loose = false, nan = false;
+    const uint32_t read[] = {ins->a, ins->b, ins->c};
+    for (int k = 0; ins->op != TN_K_CONST && ins->op != TN_K_ARG && k < 3; k++)
+        if (read[k] != TN_NONE) {
+            loose |= is[read[k]] == LOOSE;
+            nan |= is[read[k]] == IS_NAN;
+        }
+    known plain = loose ? LOOSE : SAME;
+    switch (ins->op) {
+    case TN_K_ARG:
+        return IS_NAN;
+    case TN_K_BITCAST:
+        return nan && tn__fn_nan_of_argument(fn, ins->a) ? LOOSE : plain;
+    case TN_K_SELECT:
+        if (is[ins->a] == IS_FALSE || is[ins->a] == IS_TRUE)
+            return is[is[ins->a] == IS_TRUE ? ins->b : ins->c];
+        return nan ? LOOSE : plain;
+    case TN_K_EQ:
+    case TN_K_LT:
+    case TN_K_LE:
+        return nan ? IS_FALSE : plain;
+    case TN_K_NE:
+        return nan ? IS_TRUE : plain;
+    case TN_K_AND:
+        return is[ins->a] == IS_FALSE || is[ins->b] == IS_FALSE ? IS_FALSE
+                                                                : plain;
+    case TN_K_OR:
+        return is[ins->a] == IS_TRUE || is[ins->b] == IS_TRUE ? IS_TRUE
+                                                              : plain;
+    case TN_K_CAST:
+    case TN_K_NEG:
+    case TN_K_ABS:
+    case TN_K_ADD:
+    case TN_K_SUB:
+    case TN_K_MUL:
+    case TN_K_DIV:
+    case TN_K_FMA:
+    case TN_K_SQRT:
+        return nan && is_float(ins->dtype) ? IS_NAN : plain;
+    default:
+        return plain;
+    }
+}
+
+bool tn__fn_nan_bits(const tn_kernel_fn *fn, bool *vary)
+{
+    *vary = false;
+    if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))
+        return true;
+    known *is = tn__alloc(fn->ins_count * sizeof *is);
+    if (!is)
+        return false;
+    for (uint32_t i = 0; i < fn->ins_count; i++)
+        is[i] = known_of(fn, is, &fn->ins[i]);
+    *vary = is[fn->result] != LOOSE;
+    tn__free(is);
+    return true;
+}
