@@ -78,18 +78,40 @@ bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
     }
 }
 
-/* What a value is where the argument is NaN: itself NaN, for bools what is
- * known, or the same whatever the bits of NaNs; else it hangs on them. */
-typedef enum known { IS_NAN, IS_FALSE, IS_TRUE, SAME, LOOSE } known;
+/* What a value is where the argument is NaN: itself NaN, or the bits of one; for
+ * bools what is known; the same whatever the bits of NaNs; else it hangs on
+ * them. */
+typedef enum known { IS_NAN, NAN_BITS, IS_FALSE, IS_TRUE, SAME, LOOSE } known;
 
-static known known_of(const tn_kernel_fn *fn, const known *is,
-                      const tn_kernel_ins *ins)
+/* Is a value x & mask, whose constant has this bit of the sign alone, or all
+ * others? */
+static bool masked(const tn_kernel_fn *fn, uint32_t value, bool sign)
 {
+    const tn_kernel_ins *ins = &fn->ins[value];
+    int64_t least = ins->dtype == TN_I64 ? INT64_MIN : INT32_MIN;
+    int64_t mask = sign ? least : -(least + 1);
+    return ins->op == TN_K_AND && fn->ins[ins->b].op == TN_K_CONST &&
+           fn->ins[ins->b].imm.i == mask;
+}
+
+/* a & mask, or a | b: still a NaN's with another sign? */
+static bool keeps_nan(const tn_kernel_fn *fn, const known *is, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
+    if (ins->op == TN_K_AND)
+        return is[ins->a] == NAN_BITS && masked(fn, value, false);
+    return (is[ins->a] == NAN_BITS && masked(fn, ins->b, true)) ||
+           (is[ins->b] == NAN_BITS && masked(fn, ins->a, true));
+}
+
+static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
     bool loose = false, nan = false;
     const uint32_t read[] = {ins->a, ins->b, ins->c};
     for (int k = 0; ins->op != TN_K_CONST && ins->op != TN_K_ARG && k < 3; k++)
         if (read[k] != TN_NONE) {
-            loose |= is[read[k]] == LOOSE;
+            loose |= is[read[k]] == LOOSE || is[read[k]] == NAN_BITS;
             nan |= is[read[k]] == IS_NAN;
         }
     known plain = loose ? LOOSE : SAME;
@@ -97,7 +119,7 @@ static known known_of(const tn_kernel_fn *fn, const known *is,
     case TN_K_ARG:
         return IS_NAN;
     case TN_K_BITCAST:
-        return nan && tn__fn_nan_of_argument(fn, ins->a) ? LOOSE : plain;
+        return nan ? NAN_BITS : is[ins->a] == NAN_BITS ? IS_NAN : plain;
     case TN_K_SELECT:
         if (is[ins->a] == IS_FALSE || is[ins->a] == IS_TRUE)
             return is[is[ins->a] == IS_TRUE ? ins->b : ins->c];
@@ -109,9 +131,13 @@ static known known_of(const tn_kernel_fn *fn, const known *is,
     case TN_K_NE:
         return nan ? IS_TRUE : plain;
     case TN_K_AND:
+        if (keeps_nan(fn, is, value))
+            return NAN_BITS;
         return is[ins->a] == IS_FALSE || is[ins->b] == IS_FALSE ? IS_FALSE
                                                                 : plain;
     case TN_K_OR:
+        if (keeps_nan(fn, is, value))
+            return NAN_BITS;
         return is[ins->a] == IS_TRUE || is[ins->b] == IS_TRUE ? IS_TRUE
                                                               : plain;
     case TN_K_CAST:
@@ -138,8 +164,8 @@ bool tn__fn_nan_bits(const tn_kernel_fn *fn, bool *vary)
     if (!is)
         return false;
     for (uint32_t i = 0; i < fn->ins_count; i++)
-        is[i] = known_of(fn, is, &fn->ins[i]);
-    *vary = is[fn->result] != LOOSE;
+        is[i] = known_of(fn, is, i);
+    *vary = is[fn->result] != LOOSE && is[fn->result] != NAN_BITS;
     tn__free(is);
     return true;
 }

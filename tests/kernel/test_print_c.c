@@ -73,7 +73,7 @@ static void test_constants(void)
     }
 }
 
-/* where(0 < x, from_bits(bits(k * x)), other): all NaNs become one unless the
+/* where(0 < x, from_bits(~bits(k * x)), other): all NaNs become one unless the
  * argument is NaN for it and the result another value then. */
 static void test_bits(void)
 {
@@ -83,7 +83,7 @@ static void test_bits(void)
         const char *want;
     } facts[] = {{2, 0, "v5 = (int32_t)bits_f32(v4);"},
                  {0, 0, "v5 = bitcast_i32(v4);"},
-                 {2, 6, "v5 = bitcast_i32(v4);"}};
+                 {2, 7, "v5 = bitcast_i32(v4);"}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
         const tn_kernel_ins ins[] = {
             ARG(TN_F32),
@@ -95,11 +95,38 @@ static void test_bits(void)
             {TN_K_MUL, TN_F32, TN_LEVEL_ELEM, 0, 0, 3, TN_NONE, {.i = 0}},
             {TN_K_BITCAST, TN_I32, TN_LEVEL_ELEM, 0, 4, TN_NONE, TN_NONE,
              {.i = 0}},
-            {TN_K_BITCAST, TN_F32, TN_LEVEL_ELEM, 0, 5, TN_NONE, TN_NONE,
+            {TN_K_NOT, TN_I32, TN_LEVEL_ELEM, 0, 5, TN_NONE, TN_NONE,
              {.i = 0}},
-            {TN_K_SELECT, TN_F32, TN_LEVEL_ELEM, 0, 2, 6, facts[i].other,
+            {TN_K_BITCAST, TN_F32, TN_LEVEL_ELEM, 0, 6, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_SELECT, TN_F32, TN_LEVEL_ELEM, 0, 2, 7, facts[i].other,
              {.i = 0}}};
-        tn_kernel_fn fn = function("f", ins, 8, TN_F32);
+        tn_kernel_fn fn = function("f", ins, 9, TN_F32);
+        char *text = tn__fn_print_c(&fn, false);
+        ok(text && strstr(text, facts[i].want), "%s", facts[i].want);
+        tn__free(text);
+    }
+}
+
+/* from_bits(bits(x) & mask): what keeps all but the sign keeps a NaN. */
+static void test_sign(void)
+{
+    static const struct {
+        int64_t mask;
+        const char *want;
+    } facts[] = {{0x7fffffff, "v1 = (int32_t)bits_f32(v0);"},
+                 {0x7ffffffe, "v1 = bitcast_i32(v0);"}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const tn_kernel_ins ins[] = {
+            ARG(TN_F32),
+            {TN_K_BITCAST, TN_I32, TN_LEVEL_ELEM, 0, 0, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_CONST, TN_I32, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE,
+             TN_NONE, {.i = facts[i].mask}},
+            {TN_K_AND, TN_I32, TN_LEVEL_ELEM, 0, 1, 2, TN_NONE, {.i = 0}},
+            {TN_K_BITCAST, TN_F32, TN_LEVEL_ELEM, 0, 3, TN_NONE, TN_NONE,
+             {.i = 0}}};
+        tn_kernel_fn fn = function("f", ins, 5, TN_F32);
         char *text = tn__fn_print_c(&fn, false);
         ok(text && strstr(text, facts[i].want), "%s", facts[i].want);
         tn__free(text);
@@ -144,6 +171,7 @@ int main(void)
     test_line();
     test_constants();
     test_bits();
+    test_sign();
     test_refused();
     test_memory();
     return done_testing();
