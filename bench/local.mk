@@ -23,6 +23,12 @@ bench_opencl_matmul_SOURCES = bench/opencl_matmul.c
 bench_opencl_matmul_LDADD = libtenon.la $(TN_LIBS)
 endif
 
+if HAVE_CUDA
+noinst_PROGRAMS += bench/cuda
+bench_cuda_SOURCES = bench/cuda.c
+bench_cuda_LDADD = libtenon.la $(TN_LIBS)
+endif
+
 # lanes.c is compiled by hand, once for each width: its head says how.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/compare.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/char_gpt.py bench/chart.awk \

@@ -16,6 +16,8 @@
 #   plugin      tenon-plugin-check
 #   sanitizer   memcheck, racecheck, initcheck, synccheck of compute-sanitizer
 #   learn       the examples: the digits network, by hand and on all GPUs
+#   limits      launches, memory and products beside the driver and cuBLASLt
+#               called by hand; attention by our own kernels and by cuDNN
 #   bench       bench/compare against PyTorch on the GPU
 # FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
 #
@@ -51,7 +53,7 @@ while getopts o:p:x: option; do
     esac
 done
 shift $((OPTIND - 1))
-all="device programs bits golden suite plugin sanitizer learn bench"
+all="device programs bits golden suite plugin sanitizer learn limits bench"
 for part in $alone "$@"; do
     case " $all " in
     *" $part "*) ;;
@@ -211,6 +213,12 @@ part_learn() {
     "$(program examples/digits)" "$digits" &&
         "$(program examples/two_devices)" $gpus "$digits" &&
         "$(program examples/char_gpt)"
+}
+
+part_limits() {
+    "$(program bench/cuda)" &&
+        echo "== attention by cuDNN" &&
+        TENON_CUDA_ATTENTION=cudnn "$(program bench/cuda)" attention
 }
 
 part_bench() {

@@ -47,4 +47,19 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit " "columns are those that were asked for"
 
+# Beside CUDA's driver, where the simulated one is built.
+if [ -x bench/cuda ] && [ -e tests/sim/driver/libcuda.so.1 ]; then
+    if LD_LIBRARY_PATH=$PWD/tests/sim/driver TENON_CUDA_CODE=ptx \
+        bench/cuda --glance launch bandwidth matmul >"$scratch/output" 2>&1; then
+        is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 19 \
+            "launches, programs and products are measured beside the driver's"
+    else
+        skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
+    fi
+    is_str "$(bench/cuda sideways 2>&1 | cut -c 1-12)" "usage: cuda " \
+        "an unknown part is refused"
+else
+    skip "bench/cuda" "the CUDA plugin is not built"
+fi
+
 done_testing

@@ -1,0 +1,491 @@
+/* cuda.c: Tenon on a GPU beside the driver and cuBLASLt called by hand, in
+ * turns, in medians of rounds.
+ *
+ *     bench/cuda [--glance] [launch] [bandwidth] [matmul] [attention]
+ *
+ *   launch      the processor's time for one kernel, in bursts that no queue
+ *               stops: of one element, over and above a bare cuLaunchKernel
+ *   bandwidth   programs over 256 MiB a tensor, and over the driver's copy
+ *   matmul      tn_matmul, and over cublasLtMatmul with its first algorithm
+ *   attention   forward, and forward with gradients; of our own kernels, or with
+ *               TENON_CUDA_ATTENTION=cudnn of cuDNN's
+ *
+ * --glance: sizes that tell nothing but that all of it runs. The libraries are
+ * opened as the plugin opens them; nothing of CUDA is needed to build this.
+ * Numbers are those of cuda.h and cublasLt.h. */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <time.h>
+
+enum { ROUNDS = 15, BURST = 256, WORKSPACE = 32 << 20 };
+
+static bool glance;
+
+/* ---- the driver and cuBLASLt ------------------------------------------------ */
+
+typedef unsigned long long address; /* CUdeviceptr */
+
+#define DRIVER_MAP(X)                                                         \
+    X(Init, "cuInit", (unsigned flags))                                       \
+    X(Retain, "cuDevicePrimaryCtxRetain", (void **context, int device))       \
+    X(SetCurrent, "cuCtxSetCurrent", (void *context))                         \
+    X(Alloc, "cuMemAlloc_v2", (address * to, size_t bytes))                   \
+    X(Free, "cuMemFree_v2", (address at))                                     \
+    X(ToDevice, "cuMemcpyHtoDAsync_v2",                                       \
+      (address to, const void *from, size_t bytes, void *stream))             \
+    X(OnDevice, "cuMemcpyDtoDAsync_v2",                                       \
+      (address to, address from, size_t bytes, void *stream))                 \
+    X(Fill, "cuMemsetD8Async",                                                \
+      (address to, unsigned char value, size_t bytes, void *stream))          \
+    X(Stream, "cuStreamCreate", (void **stream, unsigned flags))              \
+    X(Wait, "cuStreamSynchronize", (void *stream))                            \
+    X(Module, "cuModuleLoadData", (void **module, const void *image))         \
+    X(Function, "cuModuleGetFunction",                                        \
+      (void **function, void *module, const char *name))                      \
+    X(Launch, "cuLaunchKernel",                                               \
+      (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,     \
+       unsigned block_x, unsigned block_y, unsigned block_z,                  \
+       unsigned shared_bytes, void *stream, void **parameters, void **extra))
+
+/* cublasLtMatmulHeuristicResult_t */
+typedef struct lt_found {
+    uint64_t algorithm[8];
+    size_t workspace_bytes;
+    int state;
+    float waves;
+    int reserved[4];
+} lt_found;
+
+#define LT_MAP(X)                                                             \
+    X(Create, "cublasLtCreate", (void **handle))                              \
+    X(Operation, "cublasLtMatmulDescCreate",                                  \
+      (void **operation, int compute, int scale))                             \
+    X(Layout, "cublasLtMatrixLayoutCreate",                                   \
+      (void **layout, int type, uint64_t rows, uint64_t columns, int64_t ld)) \
+    X(Preference, "cublasLtMatmulPreferenceCreate", (void **preference))      \
+    X(Prefer, "cublasLtMatmulPreferenceSetAttribute",                         \
+      (void *preference, int attribute, const void *value, size_t bytes))     \
+    X(Choose, "cublasLtMatmulAlgoGetHeuristic",                               \
+      (void *handle, void *operation, void *a, void *b, void *c, void *d,     \
+       void *preference, int wanted, lt_found *found, int *count))            \
+    X(Matmul, "cublasLtMatmul",                                               \
+      (void *handle, void *operation, const void *alpha, const void *a,       \
+       void *a_layout, const void *b, void *b_layout, const void *beta,       \
+       const void *c, void *c_layout, void *d, void *d_layout,                \
+       const uint64_t *algorithm, void *workspace, size_t workspace_bytes,    \
+       void *stream))
+
+#define FIELD(name, symbol, parameters) int(*name) parameters;
+static struct {
+    DRIVER_MAP(FIELD)
+} cu;
+static struct {
+    LT_MAP(FIELD)
+} lt;
+
+static void *context, *stream, *add_function;
+
+/* c[0] = a[0] + b[0] */
+static const char add_text[] =
+    ".version 6.3\n.target sm_75\n.address_size 64\n"
+    ".visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c)\n{\n"
+    ".reg .b64 %rd<4>;\n.reg .f32 %f<4>;\n"
+    "ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\n"
+    "ld.param.u64 %rd3, [c];\n"
+    "ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd2];\n"
+    "add.rn.f32 %f3, %f1, %f2;\nst.global.f32 [%rd3], %f3;\nret;\n}\n";
+
+/* Ends the program: nothing that is called by hand may fail. */
+static void must(bool good, const char *what)
+{
+    if (good)
+        return;
+    fprintf(stderr, "cuda: %s failed%s%s\n", what, tn_error() ? ": " : "",
+            tn_error() ? tn_error() : "");
+    exit(1);
+}
+#define MUST(call) must((call) == 0, #call)
+
+static void find(void *library, const char *symbol, void *to)
+{
+    void *found = library ? dlsym(library, symbol) : NULL;
+    must(found != NULL, symbol);
+    memcpy(to, &found, sizeof found);
+}
+#define FIND_CU(name, symbol, parameters) find(library, symbol, &cu.name);
+#define FIND_LT(name, symbol, parameters) find(library, symbol, &lt.name);
+
+/* Its context is Tenon's, too: the device's primary one. */
+static void driver_open(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module;
+    DRIVER_MAP(FIND_CU)
+    MUST(cu.Init(0));
+    MUST(cu.Retain(&context, 0));
+    MUST(cu.SetCurrent(context));
+    MUST(cu.Stream(&stream, 1));
+    MUST(cu.Module(&module, add_text));
+    MUST(cu.Function(&add_function, module, "add"));
+}
+
+/* After the first product of Tenon's: the file that it found is the one that
+ * is found by name. */
+static void *lt_open(void)
+{
+    void *library = NULL, *handle;
+    for (int major = 13; major >= 11 && !library; major--) {
+        char name[32];
+        snprintf(name, sizeof name, "libcublasLt.so.%d", major);
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!library)
+        return NULL;
+    LT_MAP(FIND_LT)
+    MUST(lt.Create(&handle));
+    return handle;
+}
+
+/* ---- times -------------------------------------------------------------------- */
+
+typedef void work(void);
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void wait_for_all(void)
+{
+    MUST(cu.Wait(stream));
+    tn_synchronize(NULL);
+    must(!tn_error(), "Tenon");
+    MUST(cu.SetCurrent(context));
+}
+
+/* Seconds a call; until the device has done it, or only asked for. */
+static double sample(work *call, int calls, bool done)
+{
+    wait_for_all();
+    double begun = now();
+    for (int i = 0; i < calls; i++)
+        call();
+    double asked = now();
+    wait_for_all();
+    return ((done ? now() : asked) - begun) / calls;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const double *x = left, *y = right;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The medians of both, in turns; no second one: NULL. */
+static void measure(work *call[2], bool done, double taken[2])
+{
+    double time[2][ROUNDS];
+    int calls[2] = {BURST, BURST}, rounds = glance ? 1 : ROUNDS;
+    for (int k = 0; k < 2 && call[k]; k++) {
+        sample(call[k], 3, true);
+        double each = sample(call[k], 3, true);
+        if (done)
+            calls[k] = glance ? 1 : (int)(20e-3 / each) + 1;
+    }
+    for (int r = 0; r < rounds; r++)
+        for (int k = 0; k < 2 && call[k]; k++)
+            time[k][r] = sample(call[k], calls[k], done);
+    for (int k = 0; k < 2 && call[k]; k++) {
+        qsort(time[k], (size_t)rounds, sizeof *time[k], by_size);
+        taken[k] = time[k][rounds / 2];
+    }
+}
+
+/* ---- what is timed --------------------------------------------------------------- */
+
+static tn_tensor *a, *b, *c, *row;
+static address memory[3];
+static size_t copied; /* bytes */
+
+#define BY_TENON(name, ...)                                                   \
+    static void name(void)                                                    \
+    {                                                                         \
+        tn_scope *scope = tn_scope_open();                                    \
+        TN_NO_GRAD { __VA_ARGS__; }                                           \
+        tn_scope_close(scope);                                                \
+    }
+
+static void launch_by_hand(void)
+{
+    void *parameters[] = {&memory[0], &memory[1], &memory[2]};
+    cu.Launch(add_function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+}
+
+static void copy_by_hand(void)
+{
+    cu.OnDevice(memory[1], memory[0], copied, stream);
+}
+
+BY_TENON(copy, tn_clone(a))
+BY_TENON(add, tn_add(a, b))
+BY_TENON(scale, tn_mul_scalar(a, 2))
+BY_TENON(exponential, tn_exp(a))
+BY_TENON(gelu, tn_gelu(a))
+BY_TENON(add_row, tn_add(a, row))
+BY_TENON(to_half, tn_to_dtype(a, TN_F16))
+BY_TENON(sum_all, tn_sum(a))
+BY_TENON(sum_rows, tn_sum(a, .dim = tn_dims(1)))
+BY_TENON(sum_columns, tn_sum(a, .dim = tn_dims(0)))
+BY_TENON(softmax, tn_softmax(a, 1))
+BY_TENON(log_softmax, tn_log_softmax(a, 1))
+BY_TENON(layer_norm,
+         tn_layer_norm(a, tn_dims(tn_tensor_size(a, 1)), row, row))
+BY_TENON(transpose, tn_contiguous(tn_transpose(a, 0, 1)))
+BY_TENON(cumsum_rows, tn_cumsum(a, 1))
+BY_TENON(matmul, tn_matmul(a, b))
+BY_TENON(attend,
+         tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true))
+
+static void attend_back(void)
+{
+    tn_tensor *in[] = {a, b, c}, *gradient[3];
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *out =
+        tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true);
+    tn_grad(out, in, 3, gradient, .gradient = a);
+    tn_scope_close(scope);
+}
+
+/* ---- parts ----------------------------------------------------------------------- */
+
+static void measure_launch(void)
+{
+    double time[2];
+    tn_scope *scope = tn_scope_open();
+    a = b = tn_ones(tn_dims(1));
+    for (int i = 0; i < 3; i++) {
+        MUST(cu.Alloc(&memory[i], sizeof(float)));
+        MUST(cu.Fill(memory[i], 0, sizeof(float), stream));
+    }
+    measure((work *[]){launch_by_hand, add}, false, time);
+    printf("launch: cuLaunchKernel %.2f us, tn_add %.2f us, over it %+.2f us\n",
+           1e6 * time[0], 1e6 * time[1], 1e6 * (time[1] - time[0]));
+    for (int i = 0; i < 3; i++)
+        MUST(cu.Free(memory[i]));
+    tn_scope_close(scope);
+}
+
+static const struct program {
+    const char *name;
+    work *call;
+    double floats; /* read and written, of those of a tensor */
+} programs[] = {
+    {"clone", copy, 2},           {"add", add, 3},
+    {"mul_scalar", scale, 2},     {"exp", exponential, 2},
+    {"gelu", gelu, 2},            {"add row", add_row, 2},
+    {"to float16", to_half, 1.5}, {"sum", sum_all, 1},
+    {"sum rows", sum_rows, 1},    {"sum columns", sum_columns, 1},
+    {"softmax", softmax, 2},      {"log_softmax", log_softmax, 2},
+    {"layer_norm", layer_norm, 2}, {"transpose", transpose, 2},
+    {"cumsum rows", cumsum_rows, 2},
+};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+static void measure_bandwidth(void)
+{
+    const int64_t rows = glance ? 16 : 16384, columns = glance ? 256 : 4096;
+    tn_scope *scope = tn_scope_open();
+    copied = sizeof(float) * (size_t)(rows * columns);
+    a = tn_randn(tn_dims(rows, columns));
+    b = tn_randn(tn_dims(rows, columns));
+    row = tn_randn(tn_dims(columns));
+    for (int i = 0; i < 2; i++) {
+        MUST(cu.Alloc(&memory[i], copied));
+        MUST(cu.Fill(memory[i], 0, copied, stream));
+    }
+    printf("%-22s %9s %9s %s\n", "bandwidth", "us", "GB/s", "of the copy's");
+    for (int i = 0; i < PROGRAMS; i++) {
+        double time[2];
+        measure((work *[]){copy_by_hand, programs[i].call}, true, time);
+        double copy_rate = 2 * (double)copied / time[0];
+        double rate = programs[i].floats * (double)copied / time[1];
+        if (i == 0)
+            printf("%-22s %9.1f %9.1f\n", "cuMemcpyDtoDAsync", 1e6 * time[0],
+                   1e-9 * copy_rate);
+        printf("%-22s %9.1f %9.1f %5.1f %%\n", programs[i].name, 1e6 * time[1],
+               1e-9 * rate, 100 * rate / copy_rate);
+    }
+    for (int i = 0; i < 2; i++)
+        MUST(cu.Free(memory[i]));
+    tn_scope_close(scope);
+}
+
+/* cublasLtMatmul of square matrices. What lies by rows is for it the transposed
+ * by columns, and b a is the transposed of a b. */
+static struct {
+    void *handle, *operation, *layout;
+    lt_found found;
+    address workspace;
+} product;
+
+static void matmul_by_hand(void)
+{
+    const float one = 1, zero = 0;
+    void *at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = (void *)(uintptr_t)memory[i];
+    lt.Matmul(product.handle, product.operation, &one, at[1], product.layout,
+              at[0], product.layout, &zero, at[2], product.layout, at[2],
+              product.layout, product.found.algorithm,
+              (void *)(uintptr_t)product.workspace, WORKSPACE, stream);
+}
+
+static bool product_open(int type, int64_t n)
+{
+    enum { COMPUTE_32F = 68, R_32F = 0, MAX_WORKSPACE = 1 };
+    const size_t room = WORKSPACE;
+    void *preference, *layout;
+    int count = 0;
+    MUST(lt.Operation(&product.operation, COMPUTE_32F, R_32F));
+    MUST(lt.Layout(&layout, type, (uint64_t)n, (uint64_t)n, n));
+    product.layout = layout;
+    MUST(lt.Preference(&preference));
+    MUST(lt.Prefer(preference, MAX_WORKSPACE, &room, sizeof room));
+    return lt.Choose(product.handle, product.operation, layout, layout, layout,
+                     layout, preference, 1, &product.found, &count) == 0 &&
+           count > 0;
+}
+
+static void measure_matmul(void)
+{
+    static const struct {
+        const char *name;
+        tn_dtype dtype;
+        int type; /* cudaDataType */
+    } types[] = {{"float32", TN_F32, 0},
+                 {"float16", TN_F16, 2},
+                 {"bfloat16", TN_BF16, 14}};
+    printf("%-22s %9s %9s %9s %s\n", "matmul", "us", "TFLOP/s", "by hand",
+           "by hand / Tenon");
+    for (int t = 0; t < 3; t++)
+        for (int64_t n = glance ? 64 : 512; n <= (glance ? 64 : 8192); n *= 2) {
+            tn_scope *scope = tn_scope_open();
+            double time[2] = {0}, flops = 2. * (double)(n * n * n);
+            a = tn_to_dtype(tn_randn(tn_dims(n, n)), types[t].dtype);
+            b = tn_to_dtype(tn_randn(tn_dims(n, n)), types[t].dtype);
+            matmul();
+            wait_for_all();
+            if (!product.handle) {
+                product.handle = lt_open();
+                if (product.handle)
+                    MUST(cu.Alloc(&product.workspace, WORKSPACE));
+            }
+            size_t bytes = tn_dtype_bytes(types[t].dtype) * (size_t)(n * n);
+            void *host = malloc(bytes);
+            must(host != NULL, "malloc");
+            tn_tensor *const from[] = {a, b, a};
+            for (int i = 0; i < 3; i++) {
+                MUST(tn_tensor_to_array(from[i], host, bytes));
+                MUST(cu.Alloc(&memory[i], bytes));
+                MUST(cu.ToDevice(memory[i], host, bytes, stream));
+                MUST(cu.Wait(stream));
+            }
+            free(host);
+            work *hand = product.handle && product_open(types[t].type, n)
+                             ? matmul_by_hand
+                             : NULL;
+            measure((work *[]){matmul, hand}, true, time);
+            char name[32];
+            snprintf(name, sizeof name, "%s %lld", types[t].name, (long long)n);
+            printf("%-22s %9.1f %9.1f", name, 1e6 * time[0],
+                   1e-12 * flops / time[0]);
+            if (hand)
+                printf(" %9.1f %5.1f %%\n", 1e-12 * flops / time[1],
+                       100 * time[1] / time[0]);
+            else
+                printf(" %9s\n", "none");
+            for (int i = 0; i < 3; i++)
+                MUST(cu.Free(memory[i]));
+            tn_scope_close(scope);
+        }
+}
+
+static void measure_attention(void)
+{
+    static const int64_t shapes[][4] = {/* batch, heads, length, features */
+                                        {16, 16, 1024, 64},
+                                        {2, 16, 4096, 128},
+                                        {1, 2, 128, 64}};
+    static const tn_dtype types[] = {TN_BF16, TN_F16, TN_F32};
+    printf("%-32s %9s %9s %9s %9s\n", "attention, causal", "us", "TFLOP/s",
+           "back us", "TFLOP/s");
+    for (int t = 0; t < 3; t++)
+        for (int s = glance ? 2 : 0; s < (glance ? 3 : 2); s++) {
+            tn_scope *scope = tn_scope_open();
+            double time[2];
+            const int64_t *n = shapes[s];
+            tn_tensor **in[] = {&a, &b, &c};
+            for (int i = 0; i < 3; i++)
+                *in[i] = tn_requires_grad(tn_to_dtype(
+                    tn_randn(tn_dims(n[0], n[1], n[2], n[3])), types[t]));
+            /* Two products of which half is behind the diagonal; their
+             * gradients are five. */
+            double flops =
+                2. * (double)(n[0] * n[1]) * (double)(n[2] * n[2] * n[3]);
+            measure((work *[]){attend, attend_back}, true, time);
+            double back = time[1] - time[0];
+            char name[64];
+            snprintf(name, sizeof name, "%s %lldx%lldx%lldx%lld",
+                     tn_dtype_name(types[t]), (long long)n[0], (long long)n[1],
+                     (long long)n[2], (long long)n[3]);
+            printf("%-32s %9.1f %9.1f %9.1f %9.1f\n", name, 1e6 * time[0],
+                   1e-12 * flops / time[0], 1e6 * back,
+                   1e-12 * 2.5 * flops / back);
+            tn_scope_close(scope);
+        }
+}
+
+static const struct part {
+    const char *name;
+    void (*run)(void);
+} parts[] = {{"launch", measure_launch},
+             {"bandwidth", measure_bandwidth},
+             {"matmul", measure_matmul},
+             {"attention", measure_attention}};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+int main(int argc, char **argv)
+{
+    bool wanted[PARTS] = {0}, any = false;
+    for (int i = 1; i < argc; i++) {
+        int p = 0;
+        if (strcmp(argv[i], "--glance") == 0) {
+            glance = true;
+            continue;
+        }
+        while (p < PARTS && strcmp(argv[i], parts[p].name) != 0)
+            p++;
+        if (p == PARTS) {
+            fprintf(stderr, "usage: cuda [--glance] [launch] [bandwidth] "
+                            "[matmul] [attention]\n");
+            return 2;
+        }
+        wanted[p] = any = true;
+    }
+    tn_device *device = tn_device_open("cuda:0");
+    if (!device || tn_device_set(device))
+        return fprintf(stderr, "cuda: %s\n", tn_error()), 1;
+    driver_open();
+    printf("%s\n", tn_device_description(device));
+    for (int p = 0; p < PARTS; p++)
+        if (!any || wanted[p]) {
+            parts[p].run();
+            fflush(stdout);
+        }
+    return 0;
+}
