@@ -13,6 +13,8 @@ cuda_sim_la_SOURCES = \
 	tests/sim/memory.c \
 	tests/sim/ptx.h tests/sim/ptx.def \
 	tests/sim/ptx_parse.c \
+	tests/sim/ptx_run.h \
+	tests/sim/ptx_reach.c \
 	tests/sim/ptx_run.c
 cuda_sim_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 cuda_sim_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \

@@ -24,8 +24,8 @@ enum {
     PTX_BRA,  /* to target */
     PTX_BAR,  /* until all threads of the group are here */
     PTX_RET,
-    PTX_LD,   /* d from [a + imm] */
-    PTX_ST,   /* d to [a + imm] */
+    PTX_LD,   /* d from [a + imm]; a vector: d, b, c, e */
+    PTX_ST,   /* d to [a + imm]; likewise */
     PTX_ATOM, /* d from [a + imm], which takes kind(b, c) */
     PTX_PACK, /* d = a | b << imm */
     PTX_UNPACK, /* d = a >> imm, the lower `bytes` of it */
@@ -45,9 +45,10 @@ enum { PTX_ATOM_ADD, PTX_ATOM_CAS, PTX_ATOM_EXCH };
 
 typedef struct ptx_ins {
     uint16_t op;
-    uint8_t space, bytes;    /* of LD, ST, ATOM */
+    uint8_t space, bytes;    /* of LD, ST, ATOM, LDMATRIX, COPY */
+    uint8_t part;            /* of LD, ST: of the bytes, each slot's */
     uint8_t is_signed, kind; /* of LD; of ATOM */
-    uint8_t align;           /* of a vector's first access; else bytes */
+    uint8_t align;           /* bytes, but for a COPY's end */
     uint8_t unless;          /* the guard is negated */
     int32_t guard;           /* slot; -1: always */
     int32_t d, a, b, c, e;   /* slots */

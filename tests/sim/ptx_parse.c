@@ -445,23 +445,21 @@ static void access_of(parser *p, ptx_ins *i, const char *name)
         fail(p, "the state space is missing:");
 }
 
-/* A vector is as many accesses; the first carries the alignment of all. */
 static void load_store(parser *p, ptx_ins *i, const char *name,
                        const operand *o)
 {
     const operand *data = i->op == PTX_LD ? &o[0] : &o[1];
     const operand *place = i->op == PTX_LD ? &o[1] : &o[0];
-    int count = data->part_count ? data->part_count : 1;
+    int32_t *const slot[] = {&i->d, &i->b, &i->c, &i->e};
+    const int count = data->part_count ? data->part_count : 1;
     access_of(p, i, name);
+    i->part = i->bytes;
+    i->bytes = i->align = (uint8_t)(i->part * count);
     i->a = place->slot;
-    i->align = (uint8_t)(i->bytes * count);
-    for (int part = 0; part < count; part++) {
-        i->d = data->part_count ? data->part[part] : data->slot;
-        i->imm = place->offset + part * i->bytes;
-        if (i->d >= 0)
-            ins_new(p, i);
-        i->align = i->bytes;
-    }
+    i->imm = place->offset;
+    for (int n = 0; n < count; n++)
+        *slot[n] = data->part_count ? data->part[n] : data->slot;
+    ins_new(p, i);
 }
 
 static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)

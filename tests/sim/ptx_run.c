@@ -1,12 +1,16 @@
-/* ptx_run.c: the threads of a launch, one after the other: a thread runs until
- * it waits at a barrier or ends. Every access to memory is checked. With
- * TENON_SIM_SEED groups, and threads between barriers, come in another order. */
+/* ptx_run.c: the warps of a launch, one after the other: a warp runs until all
+ * of its threads wait at a barrier or have ended. Of its threads those run
+ * together that stand at one instruction, first those furthest back: so they
+ * meet again behind a branch, an instruction is decoded once for 32 threads,
+ * and what neighbours read or write is checked as one. With TENON_SIM_SEED
+ * groups, warps and threads come in another order, and some warps' threads one
+ * after the other between barriers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../lib/kernel/halves.h"
-#include "ptx.h"
+#include "ptx_run.h"
 
 /* ---- what rows of the table use ----------------------------------------- */
 
@@ -90,197 +94,19 @@ int ptx_row(const char *name)
     return -1;
 }
 
-/* ---- threads ------------------------------------------------------------ */
-
-/* MEETS: stands at an instruction of its whole warp. */
-enum { RUNS, WAITS, MEETS, ENDED, FAILED };
-enum { WARP = 32, MOST_COPIES = 64 };
-
-/* A cp.async, in the group of so many commits before it. */
-typedef struct copy {
-    uint64_t from, to;
-    uint32_t bytes, group;
-    const ptx_ins *ins;
-} copy;
-
-typedef struct thread {
-    ptx_slot *slot;
-    unsigned char *local;
-    unsigned char *local_written; /* 1: that byte */
-    int32_t at;       /* the next instruction */
-    int state;
-    uint32_t copy_count, commits;
-    copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
-} thread;
-
-/* Who reached a byte of shared memory last, and in which epoch: a barrier
- * begins a new one. A thread is its number + 1. */
-typedef struct touch {
-    uint32_t wrote_in, read_in;
-    uint16_t writer, reader;
-} touch;
-enum { BY_SEVERAL = 0xfffe, BY_ATOMS = 0xffff };
-
-typedef struct group {
-    const ptx_launch *launch;
-    const sim_actor *actor;
-    unsigned number;
-    thread *thread; /* launch->block of them */
-    unsigned char *shared;
-    touch *touched;          /* of each byte of it */
-    uint32_t epoch, first_epoch; /* now; when the group began */
-    tn_cu_result error;
-} group;
-
-static void where(const group *g, const thread *t, const ptx_ins *i)
-{
-    sim_say("  in %s, line %d of its PTX, thread %u of group %u",
-            g->launch->kernel->name, i->line, (unsigned)(t - g->thread),
-            g->number);
-}
-
-/* False, said: two threads without a barrier between them, one of which
- * writes; or a read of what none has written. */
-static bool touch_shared(group *g, const thread *t, const ptx_ins *i,
-                         uint64_t at)
-{
-    const uint16_t who = i->op == PTX_ATOM
-                             ? BY_ATOMS
-                             : (uint16_t)(t - g->thread + 1);
-    for (uint64_t b = at; b < at + i->bytes; b++) {
-        touch *s = &g->touched[b];
-        const bool written = s->wrote_in >= g->first_epoch;
-        const bool after_write = s->wrote_in == g->epoch && s->writer != who;
-        const bool after_read = s->read_in == g->epoch && s->reader != who;
-        if (after_write || (after_read && i->op != PTX_LD)) {
-            sim_say("a race: two threads reach byte %llu of shared memory, one "
-                    "to write, with no barrier between",
-                    (unsigned long long)b);
-            return false;
-        }
-        if (i->op == PTX_COPY) { /* it is written when it is waited for */
-            s->wrote_in = 0;
-            continue;
-        }
-        if (i->op != PTX_ST && !written) {
-            sim_say("a read of byte %llu of shared memory, which nothing has "
-                    "written", (unsigned long long)b);
-            return false;
-        }
-        if (i->op != PTX_LD) {
-            s->wrote_in = g->epoch;
-            s->writer = who;
-        }
-        if (i->op != PTX_ST) {
-            s->reader = after_read ? BY_SEVERAL : who;
-            s->read_in = g->epoch;
-        }
-    }
-    return true;
-}
-
-/* False, said: a read of what the thread has not written. */
-static bool touch_local(const thread *t, const ptx_ins *i, uint64_t at)
-{
-    if (i->op == PTX_ST)
-        memset(t->local_written + at, 1, i->bytes);
-    else if (memchr(t->local_written + at, 0, i->bytes)) {
-        sim_say("a read of local memory that nothing has written");
-        return false;
-    }
-    return true;
-}
-
-static void *reach_global(group *g, const ptx_ins *i, uint64_t at)
-{
-    tn_cu_result error = 0;
-    void *found = NULL;
-    if (i->op != PTX_ST)
-        found = sim_memory_at(g->actor, SIM_READ, "a read", at, i->bytes,
-                              &error);
-    if (i->op != PTX_LD && !error)
-        found = sim_memory_at(g->actor, SIM_WRITE, "a write", at, i->bytes,
-                              &error);
-    g->error = error;
-    return found;
-}
-
-/* Where an access reaches; NULL if it may not. */
-static void *reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
-{
-    const ptx_kernel *k = g->launch->kernel;
-    const char *what =
-        i->op == PTX_ST || i->op == PTX_COPY ? "a write" : "a read";
-    static const char *const name[] = {"", "shared", "local", "parameter"};
-    const size_t size[] = {0, k->shared_bytes, k->local_bytes,
-                           k->parameter_bytes};
-    unsigned char *const base[] = {NULL, g->shared, t->local,
-                                   g->launch->parameters};
-    void *found = NULL;
-    if (at % i->align) {
-        sim_say("%s of %d bytes at %#llx is misaligned", what, i->align,
-                (unsigned long long)at);
-        g->error = TN_CU_MISALIGNED_ADDRESS;
-    } else if (i->space == PTX_GLOBAL) {
-        found = reach_global(g, i, at);
-    } else if (at > size[i->space] || i->bytes > size[i->space] - at) {
-        sim_say("%s of %d bytes at %llu of %zu bytes of %s memory", what,
-                i->bytes, (unsigned long long)at, size[i->space],
-                name[i->space]);
-        g->error = TN_CU_ILLEGAL_ADDRESS;
-    } else if ((i->space == PTX_SHARED && !touch_shared(g, t, i, at)) ||
-               (i->space == PTX_LOCAL && !touch_local(t, i, at))) {
-        g->error = SIM_FOUND;
-    } else {
-        found = base[i->space] + at;
-    }
-    if (!found)
-        where(g, t, i);
-    return found;
-}
-
-static void load(ptx_slot *d, const void *from, const ptx_ins *i)
-{
-    uint64_t raw = 0;
-    memcpy(&raw, from, i->bytes);
-    if (i->is_signed && raw >> (8 * i->bytes - 1) & 1 && i->bytes < 8)
-        raw |= ~0ull << 8 * i->bytes;
-    d->u64 = raw;
-}
-
-static void atomic(ptx_slot *r, void *at, const ptx_ins *i)
-{
-    uint64_t old = 0, new = 0;
-    memcpy(&old, at, i->bytes);
-    uint64_t mask = i->bytes == 8 ? ~0ull : 0xffffffffull;
-    switch (i->kind) {
-    case PTX_ATOM_ADD:
-        new = old + r[i->b].u64;
-        break;
-    case PTX_ATOM_CAS:
-        new = old == (r[i->b].u64 & mask) ? r[i->c].u64 : old;
-        break;
-    default:
-        new = r[i->b].u64;
-        break;
-    }
-    memcpy(at, &new, i->bytes);
-    r[i->d].u64 = old;
-}
-
 /* ---- copies that are waited for ------------------------------------------ */
 
 static bool copy_begin(group *g, thread *t, const ptx_ins *i)
 {
-    const ptx_slot *r = t->slot;
+    const uint64_t to = slot_of(t, i->a)->u32;
     if (t->copy_count == MOST_COPIES) {
         sim_say("more copies under way than the simulator knows");
         g->error = TN_CU_LAUNCH_FAILED;
         return false;
     }
-    t->copy[t->copy_count++] = (copy){r[i->b].u64, r[i->a].u32, r[i->c].u32,
-                                      t->commits, i};
-    return reach(g, t, i, r[i->a].u32) != NULL;
+    t->copy[t->copy_count++] = (copy){slot_of(t, i->b)->u64, to,
+                                      slot_of(t, i->c)->u32, t->commits, i};
+    return ptx_reach(g, t, i, to) != NULL;
 }
 
 /* All that were committed but for the last `left` groups. */
@@ -298,8 +124,8 @@ static bool copies_end(group *g, thread *t, uint32_t left)
         load.op = PTX_LD;
         load.space = PTX_GLOBAL;
         load.bytes = (uint8_t)c->bytes;
-        const void *from = c->bytes ? reach(g, t, &load, c->from) : NULL;
-        void *to = c->bytes && !from ? NULL : reach(g, t, &store, c->to);
+        const void *from = c->bytes ? ptx_reach(g, t, &load, c->from) : NULL;
+        void *to = c->bytes && !from ? NULL : ptx_reach(g, t, &store, c->to);
         if (!to)
             return false;
         memset(to, 0, c->ins->bytes);
@@ -327,15 +153,15 @@ static void mma(thread *warp, const ptx_ins *i)
     const int32_t of_c[] = {i[3].d, i[3].a, i[3].b, i[3].c};
     const int32_t of_d[] = {i->d, i->a, i->b, i->c};
     for (int lane = 0; lane < WARP; lane++) {
-        const ptx_slot *r = warp[lane].slot;
+        const thread *t = &warp[lane];
         const int row = lane / 4, column = lane % 4 * 2;
         for (int n = 0; n < 8; n++)
             a[row + n / 2 % 2 * 8][column + n / 4 * 8 + n % 2] =
-                half_of(i, r[of_a[n / 2]].u32 >> n % 2 * 16);
+                half_of(i, slot_of(t, of_a[n / 2])->u32 >> n % 2 * 16);
         for (int n = 0; n < 4; n++) {
             b[column + n / 2 * 8 + n % 2][row] =
-                half_of(i, r[of_b[n / 2]].u32 >> n % 2 * 16);
-            c[row + n / 2 * 8][column + n % 2] = r[of_c[n]].f32;
+                half_of(i, slot_of(t, of_b[n / 2])->u32 >> n % 2 * 16);
+            c[row + n / 2 * 8][column + n % 2] = slot_of(t, of_c[n])->f32;
         }
     }
     for (int lane = 0; lane < WARP; lane++)
@@ -345,7 +171,7 @@ static void mma(thread *warp, const ptx_ins *i)
             float sum = c[row][column];
             for (int k = 0; k < 16; k++)
                 sum = fmaf(a[row][k], b[k][column], sum);
-            warp[lane].slot[of_d[n]].f32 = sum;
+            slot_of(&warp[lane], of_d[n])->f32 = sum;
         }
 }
 
@@ -357,8 +183,9 @@ static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
     ptx_ins load = *i;
     load.op = PTX_LD;
     for (int lane = 0; lane < WARP; lane++) {
-        const void *at = reach(g, &warp[lane], &load,
-                               warp[lane].slot[i->a].u32 + (uint64_t)i->imm);
+        const thread *t = &warp[lane];
+        const void *at = ptx_reach(g, t, &load,
+                               slot_of(t, i->a)->u32 + (uint64_t)i->imm);
         if (!at)
             return false;
         memcpy(half[lane], at, sizeof half[lane]);
@@ -370,7 +197,7 @@ static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
                                          : half[8 * m + row][pair];
             const uint32_t high = i->kind ? half[8 * m + pair + 1][row]
                                           : half[8 * m + row][pair + 1];
-            warp[lane].slot[of_d[m]].u32 = high << 16 | low;
+            slot_of(&warp[lane], of_d[m])->u32 = high << 16 | low;
         }
     return true;
 }
@@ -379,10 +206,10 @@ static void shuffle(thread *warp, const ptx_ins *i)
 {
     uint32_t value[WARP];
     for (int lane = 0; lane < WARP; lane++)
-        value[lane] = warp[lane].slot[i->b].u32;
-    for (int lane = 0; lane < WARP; lane++) {
-        ptx_slot *r = warp[lane].slot;
-        r[i->d].u32 = value[lane ^ (r[i->c].u32 & 31)];
+        value[lane] = slot_of(&warp[lane], i->b)->u32;
+    for (uint32_t lane = 0; lane < WARP; lane++) {
+        const thread *t = &warp[lane];
+        slot_of(t, i->d)->u32 = value[lane ^ (slot_of(t, i->c)->u32 & 31)];
     }
 }
 
@@ -401,7 +228,7 @@ static bool warp_meets(group *g, thread *warp, unsigned count)
     const ptx_ins *i = &g->launch->kernel->ins[meets->at];
     if (other || count != WARP) {
         sim_say("an instruction of a warp that not all its threads reach");
-        where(g, meets, i);
+        ptx_where(g, meets, i);
         g->error = TN_CU_LAUNCH_FAILED;
         return false;
     }
@@ -418,84 +245,124 @@ static bool warp_meets(group *g, thread *warp, unsigned count)
     return true;
 }
 
-/* Runs until the thread waits, ends or fails. */
-static void run_thread(group *g, thread *t)
+/* ---- instructions of each thread ----------------------------------------- */
+
+static void stand(thread *warp, const lanes *who, int32_t at, int state)
 {
-    const ptx_ins *ins = g->launch->kernel->ins;
-    ptx_slot *r = t->slot;
-    for (;;) {
-        const ptx_ins *i = &ins[t->at++];
-        void *at;
-        if (i->guard >= 0 && (r[i->guard].pred != 0) == i->unless)
-            continue;
+    for (unsigned n = 0; n < who->count; n++) {
+        warp[who->lane[n]].at = at;
+        warp[who->lane[n]].state = state;
+    }
+}
+
+static bool end(group *g, thread *t)
+{
+    t->state = ENDED;
+    if (!t->copy_count)
+        return true;
+    sim_say("a copy that nothing waits for");
+    ptx_where(g, t, t->copy[0].ins);
+    g->error = SIM_FOUND;
+    return false;
+}
+
+/* Those of the lanes that the guard lets through. */
+static lanes guarded(const thread *warp, const ptx_ins *i, const lanes *all)
+{
+    lanes some = {0};
+    for (unsigned n = 0; n < all->count; n++) {
+        const bool holds = slot_of(&warp[all->lane[n]], i->guard)->pred;
+        if (holds != i->unless)
+            some.lane[some.count++] = all->lane[n];
+    }
+    return some;
+}
+
+/* Runs lanes that stand at one instruction, until they part, come to that of
+ * others, wait, end or fail. */
+static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
+{
+    int32_t at = warp[all->lane[0]].at;
+    bool goes_on = true;
+    do {
+        const ptx_ins *const i = &g->launch->kernel->ins[at++];
+        lanes some;
+        const lanes *who = all;
+        if (i->guard >= 0) {
+            some = guarded(warp, i, all);
+            who = &some;
+            if (!some.count)
+                continue;
+        }
         switch (i->op) {
         case PTX_BRA:
-            t->at = i->target;
-            break;
+            if (who->count == all->count) {
+                at = i->target;
+                break;
+            }
+            stand(warp, all, at, RUNS);
+            stand(warp, who, i->target, RUNS);
+            return;
         case PTX_BAR:
-            t->state = WAITS;
+            stand(warp, all, at, RUNS);
+            stand(warp, who, at, WAITS);
             return;
         case PTX_RET:
-            t->state = ENDED;
-            if (t->copy_count) {
-                sim_say("a copy that nothing waits for");
-                where(g, t, t->copy[0].ins);
-                g->error = SIM_FOUND;
-            }
+            stand(warp, all, at, RUNS);
+            for (unsigned n = 0; n < who->count; n++)
+                if (!end(g, &warp[who->lane[n]]))
+                    return;
             return;
         case PTX_MMA:
         case PTX_LDMATRIX:
         case PTX_SHUFFLE:
-            t->at--; /* until it is done for all */
-            t->state = MEETS;
+            stand(warp, all, at, RUNS);
+            stand(warp, who, at - 1, MEETS); /* until it is done for all */
             return;
         case PTX_COPY:
         case PTX_WAIT:
-            if (i->op == PTX_COPY ? copy_begin(g, t, i)
-                                  : copies_end(g, t, r[i->a].u32))
-                break;
-            t->state = FAILED;
-            return;
+            for (unsigned n = 0; n < who->count && goes_on; n++) {
+                thread *t = &warp[who->lane[n]];
+                goes_on = i->op == PTX_COPY
+                              ? copy_begin(g, t, i)
+                              : copies_end(g, t, slot_of(t, i->a)->u32);
+            }
+            break;
         case PTX_COMMIT:
-            t->commits++;
+            for (unsigned n = 0; n < who->count; n++)
+                warp[who->lane[n]].commits++;
             break;
         case PTX_LD:
         case PTX_ST:
         case PTX_ATOM:
-            if (!(at = reach(g, t, i,
-                             r[i->a].u64 + (uint64_t)i->imm))) {
-                t->state = FAILED;
-                return;
-            }
-            if (i->op == PTX_LD)
-                load(&r[i->d], at, i);
-            else if (i->op == PTX_ST)
-                memcpy(at, &r[i->d].u64, i->bytes);
-            else
-                atomic(r, at, i);
-            break;
-        case PTX_PACK:
-            r[i->d].u64 = (r[i->a].u64 & ((1ull << i->imm) - 1)) |
-                          r[i->b].u64 << i->imm;
-            break;
-        case PTX_UNPACK:
-            r[i->d].u64 = r[i->a].u64 >> i->imm &
-                          (~0ull >> (64 - 8 * i->bytes));
+            goes_on = ptx_access(g, warp, i, who);
             break;
 /* The cases follow in the order of the table. */
-#define D r[i->d]
-#define A r[i->a]
-#define B r[i->b]
-#define C r[i->c]
-#define E r[i->e]
+#define EACH(does)                                                            \
+    for (unsigned n = 0; n < who->count; n++) {                               \
+        ptx_slot *const r = warp->slot + who->lane[n];                        \
+        does;                                                                 \
+    }
+#define D r[(ptrdiff_t)i->d * WARP]
+#define A r[(ptrdiff_t)i->a * WARP]
+#define B r[(ptrdiff_t)i->b * WARP]
+#define C r[(ptrdiff_t)i->c * WARP]
+#define E r[(ptrdiff_t)i->e * WARP]
+        case PTX_PACK:
+            EACH(D.u64 = (A.u64 & ((1ull << i->imm) - 1)) | B.u64 << i->imm)
+            break;
+        case PTX_UNPACK:
+            EACH(D.u64 = A.u64 >> i->imm & (~0ull >> (64 - 8 * i->bytes)))
+            break;
             enum { BEFORE = __COUNTER__ };
 #define PTX(name, does)                                                       \
         case PTX_TABLE + (__COUNTER__ - BEFORE - 1):                          \
-            does;                                                             \
+            EACH(does)                                                        \
             break;
 #include "ptx.def"
         }
-    }
+    } while (goes_on && at < others);
+    stand(warp, all, at, goes_on ? RUNS : FAILED);
 }
 
 /* ---- groups ------------------------------------------------------------- */
@@ -517,8 +384,8 @@ static bool barrier_is_whole(group *g)
     if (!other)
         return true;
     sim_say("a barrier that not all threads of a group reach");
-    where(g, waits, &g->launch->kernel->ins[waits->at - 1]);
-    where(g, other, &g->launch->kernel->ins[other->at - 1]);
+    ptx_where(g, waits, &g->launch->kernel->ins[waits->at - 1]);
+    ptx_where(g, other, &g->launch->kernel->ins[other->at - 1]);
     g->error = TN_CU_LAUNCH_FAILED;
     return false;
 }
@@ -530,7 +397,6 @@ static void thread_begin(const group *g, thread *t)
     t->at = 0;
     t->state = RUNS;
     t->copy_count = t->commits = 0;
-    memset(t->slot, 0xa5, (size_t)k->slot_count * sizeof *t->slot);
     memset(t->local, 0xa5, k->local_bytes);
     memset(t->local_written, 0, k->local_bytes);
     for (int32_t i = 0; i < k->first_count; i++) {
@@ -543,24 +409,52 @@ static void thread_begin(const group *g, thread *t)
             [PTX_LANE] = tid % 32,
             [PTX_CONSTANT] = f->value,
         };
-        t->slot[f->slot].u64 = special[f->what];
+        slot_of(t, f->slot)->u64 = special[f->what];
     }
 }
 
-/* The threads of a warp, from one of them on, until each waits or has ended;
- * how many wait. */
+/* Of a warp's threads that run those furthest back, and where the next stand
+ * (none: INT32_MAX). one_by_one: the first that runs, from one on. */
+static int32_t next_lanes(const thread *warp, unsigned count, unsigned from,
+                          bool one_by_one, lanes *who)
+{
+    int32_t at = INT32_MAX, others = INT32_MAX;
+    who->count = 0;
+    for (unsigned n = 0; n < count && one_by_one; n++) {
+        const unsigned lane = (from + n) % count;
+        if (warp[lane].state == RUNS) {
+            who->lane[who->count++] = (uint8_t)lane;
+            return others;
+        }
+    }
+    for (unsigned n = 0; n < count; n++)
+        if (warp[n].state == RUNS && warp[n].at < at)
+            at = warp[n].at;
+    for (unsigned n = 0; n < count; n++) {
+        if (warp[n].state != RUNS)
+            continue;
+        if (warp[n].at == at)
+            who->lane[who->count++] = (uint8_t)n;
+        else if (warp[n].at < others)
+            others = warp[n].at;
+    }
+    return others;
+}
+
+/* The threads of a warp until each waits or has ended; how many wait. */
 static unsigned run_warp(group *g, thread *warp, unsigned count, unsigned from)
 {
+    const bool one_by_one = sim_random(2);
     unsigned live = 0;
+    lanes who;
     for (unsigned n = 0; n < count; n++)
         if (warp[n].state != ENDED)
             warp[n].state = RUNS;
     do {
-        for (unsigned n = 0; n < count && !g->error; n++) {
-            thread *t = &warp[(from + n) % count];
-            if (t->state == RUNS)
-                run_thread(g, t);
-        }
+        int32_t others;
+        while (!g->error && (others = next_lanes(warp, count, from, one_by_one,
+                                                 &who), who.count))
+            run_lanes(g, warp, &who, others);
     } while (warp_meets(g, warp, count));
     for (unsigned n = 0; n < count; n++)
         live += warp[n].state == WAITS;
@@ -593,9 +487,11 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
 {
     const ptx_kernel *k = launch->kernel;
     const size_t slots = (size_t)k->slot_count, threads = launch->block;
+    const size_t bytes = (threads + WARP - 1) / WARP * WARP * slots *
+                         sizeof(ptx_slot);
     const unsigned from = sim_random(launch->grid);
     group g = {.launch = launch, .actor = actor};
-    ptx_slot *slot = malloc((threads * slots + 1) * sizeof *slot);
+    ptx_slot *slot = malloc(bytes + 1);
     unsigned char *local = malloc(2 * threads * k->local_bytes + 1);
     g.thread = calloc(threads, sizeof *g.thread);
     g.shared = malloc(k->shared_bytes + 1);
@@ -604,8 +500,10 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
         malloc((k->copies ? threads * MOST_COPIES : 1) * sizeof *copies);
     if (!slot || !local || !g.thread || !g.shared || !g.touched || !copies)
         g.error = TN_CU_OUT_OF_MEMORY;
+    else
+        memset(slot, 0xa5, bytes);
     for (size_t i = 0; i < threads && !g.error; i++) {
-        g.thread[i].slot = slot + i * slots;
+        g.thread[i].slot = slot + i / WARP * WARP * slots + i % WARP;
         g.thread[i].copy = copies + (k->copies ? i * MOST_COPIES : 0);
         g.thread[i].local = local + 2 * i * k->local_bytes;
         g.thread[i].local_written = g.thread[i].local + k->local_bytes;

@@ -142,7 +142,7 @@ enum { SIM_READ, SIM_WRITE, SIM_CARRY, SIM_PUT };
 /* Where the driver reaches [at, at + bytes) for somebody's access. NULL, said,
  * with *error set, if that is not within one live allocation, if a kernel reads
  * what nothing has written, or if another stream's access has no order with
- * this one. what: "a copy's read". */
+ * this one. what: "a copy's read"; NULL: nothing is said. */
 void *sim_memory_at(const sim_actor *actor, int how, const char *what,
                     tn_cu_pointer at, size_t bytes, tn_cu_result *error);
 /* What was not written at src is not written at dst either. */
