@@ -3,6 +3,13 @@
 . "$top_srcdir/tests/tap.sh"
 
 cd "$top_builddir" || exit 99
+
+# on_cuda COMMAND...: on the simulated driver
+on_cuda() {
+    LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+        TENON_CUDA_CODE=ptx TENON_DEVICE=cuda "$@"
+}
+
 json=$scratch/run.json
 TENON_BENCH_PYTHON=false succeeds "compare runs where there is no torch" \
     bench/compare --quick --only dispatch --json "$json"
@@ -47,19 +54,16 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit " "columns are those that were asked for"
 
-# Beside CUDA's driver, where the simulated one is built.
-if [ -x bench/cuda ] && [ -e tests/sim/driver/libcuda.so.1 ]; then
-    if LD_LIBRARY_PATH=$PWD/tests/sim/driver TENON_CUDA_CODE=ptx \
-        bench/cuda --glance launch bandwidth matmul >"$scratch/output" 2>&1; then
-        is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 19 \
-            "launches, programs and products are measured beside the driver's"
-    else
-        skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
-    fi
+# Beside CUDA's driver, where the simulated one can be used.
+if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
+    skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
+else
+    succeeds "bench/cuda runs" \
+        on_cuda bench/cuda --glance launch bandwidth matmul
+    is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 19 \
+        "launches, programs and products are measured beside the driver's"
     is_str "$(bench/cuda sideways 2>&1 | cut -c 1-12)" "usage: cuda " \
         "an unknown part is refused"
-else
-    skip "bench/cuda" "the CUDA plugin is not built"
 fi
 
 done_testing
