@@ -587,7 +587,10 @@ tn_status tn__device_replay(tn_device *device,
     bool was_pending = tn__error_pending();
     uint64_t tag = enter(device, what);
     tn_status status = extension->run(device->queue, work, tag);
-    status = finish(device, what, status, was_pending, NULL);
+    /* Of which launch a fault is, a device that waits for each has yet to say. */
+    status = status == TN_ERR_INDEX
+                 ? wait_told(device, what)
+                 : finish(device, what, status, was_pending, NULL);
     return leave_after(device, what, status);
 }
 
