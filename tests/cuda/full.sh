@@ -1,11 +1,11 @@
 # All that can be held on the simulated driver, run by `make check-cuda-full`:
-# about three quarters of an hour of one core, with an empty cache. `make check`
+# about an hour of one core, with an empty cache. `make check`
 # runs a part of each.
 #
 #   TENON_TEST_PROGRAMS   random programs, for each seed of the driver's (400)
 #   TENON_SIM_SEEDS       what is left to chance begins with each of these; none:
 #                         nothing is left to it (none 1 2 3)
-#   TENON_SIM_PARTS       what is run, in this order (seeds golden kit learn)
+#   TENON_SIM_PARTS       what is run, in this order (seeds golden suite kit learn)
 #
 # Behind each part stands its time.
 . "$top_srcdir/tests/tap.sh"
@@ -68,6 +68,11 @@ part_golden() {
     done
 }
 
+part_suite() {
+    whole "the test programs of all rooms" \
+        env TENON_SIM_SUITE=all sh "$top_srcdir/tests/cuda/test_suite.sh"
+}
+
 part_kit() {
     whole "tenon-plugin-check" \
         tools/tenon-plugin-check --timeout 3600 tenon-1/tn_cuda.so
@@ -97,7 +102,7 @@ part_learn() {
     took
 }
 
-for one in ${TENON_SIM_PARTS:-seeds golden kit learn}; do
+for one in ${TENON_SIM_PARTS:-seeds golden suite kit learn}; do
     part_"$one"
 done
 done_testing

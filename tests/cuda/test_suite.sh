@@ -1,0 +1,61 @@
+# The test programs of the rooms whose work may be any device's, unchanged, with
+# TENON_DEVICE=cuda on the simulated driver, with the real NVRTC.
+#
+#   TENON_SIM_SUITE=all  those too that take minutes (make check-cuda-full)
+#
+# Programs look at an error right after its call, so each piece of work is
+# waited for; the host runs that test_linalg counts are LAPACK's, so cuSOLVER's
+# place is left to it. No other driver's devices: their kernels are compiled in
+# tests of their own.
+. "$top_srcdir/tests/tap.sh"
+
+cd "$top_builddir" || exit 99
+LD_LIBRARY_PATH=$PWD/tests/sim/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+TENON_CUDA_CODE=ptx
+TENON_CUDA_BLOCKING=1
+TENON_DEVICE=cuda
+TENON_MASK=lapack
+TENON_TEST_THREADS=1
+OCL_ICD_VENDORS=/nonexistent
+export LD_LIBRARY_PATH TENON_CUDA_CODE TENON_CUDA_BLOCKING TENON_DEVICE \
+    TENON_MASK TENON_TEST_THREADS OCL_ICD_VENDORS
+if ! tools/tenon info >"$scratch/output" 2>&1; then
+    skip "the suite on the simulated driver" "$(tail -n 1 "$scratch/output")"
+    done_testing
+    exit
+fi
+
+rooms="autograd data device graph io nn nulls ops optim tensor trace training"
+# Some 20 s to 7 minutes each there.
+long=" autograd/test_backward autograd/test_gradients ops/test_conv \
+    ops/test_misuse ops/test_pool trace/test_trace training/test_amp \
+    training/test_threads "
+
+for room in $rooms; do
+    for test in tests/"$room"/test_*; do
+        case $test in
+        *.* | *~) continue ;;
+        esac
+        [ -f "$test" ] && [ -x "$test" ] || continue
+        case " ${TENON_SIM_SUITE-} $long" in
+        " all "*) ;;
+        *" ${test#tests/} "*)
+            echo "# left to make check-cuda-full: $test"
+            continue
+            ;;
+        esac
+        began=$(date +%s)
+        "$test" >"$scratch/output" 2>&1
+        status=$?
+        results=$(grep -c '^ok' "$scratch/output")
+        skipped=$(grep -c '^ok.* SKIP' "$scratch/output")
+        if [ $status = 0 ] || [ $status = 77 ]; then
+            pass "$test: $results passed, $skipped of them skipped"
+        else
+            fail "$test: status $status"
+            grep -vE '^ok' "$scratch/output" | tail -n 30 | note
+        fi
+        echo "# $(($(date +%s) - began)) s"
+    done
+done
+done_testing
