@@ -367,7 +367,7 @@ static tn_status run_images(const tn_conv_args *args,
     int64_t room = 0;
     for (int64_t i = 0; i < c.class_count; i++)
         room += panels_bytes(&c, &c.class[i]);
-    char *panels = aligned_alloc(64, (size_t)conv_round_up(room, 64) + 64);
+    char *panels = tn__cpu_lend((size_t)room);
     if (panels) {
         char *at = panels;
         for (int64_t i = 0; i < c.class_count; i++) {
@@ -379,7 +379,7 @@ static tn_status run_images(const tn_conv_args *args,
                 pack_panel, &c, room < 65536);
         run_all(c.tasks, run_task, &c, c.tasks == 1);
     }
-    free(panels);
+    tn__cpu_give_back(panels);
     free(tap);
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }

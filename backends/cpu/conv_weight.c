@@ -236,10 +236,8 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
     if (tap) {
         tn__cpu_conv_forward_grid(&w.grid, args, tap);
         cut(&w);
-        w.sums = aligned_alloc(
-            64, (size_t)conv_round_up(w.shares * args->groups *
-                                          group_sums(&w) * (int64_t)bytes,
-                                      64));
+        w.sums = tn__cpu_lend((size_t)(w.shares * args->groups *
+                                       group_sums(&w) * (int64_t)bytes));
     }
     if (w.sums) {
         int64_t tasks = args->groups * w.shares * w.ranges;
@@ -255,7 +253,7 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
             tn__cpu_host->parallel_for(taps, write_tap, &w);
     }
     bool good = w.sums && !atomic_load(&w.failed);
-    free(w.sums);
+    tn__cpu_give_back(w.sums);
     free(tap);
     return good ? TN_OK
                 : tn__cpu_host->fail(TN_ERR_MEMORY,

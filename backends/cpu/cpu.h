@@ -49,6 +49,13 @@ tn_status tn__cpu_fault_take(tn_fault *fault);
  * asks again; NULL when memory runs out. */
 void *tn__cpu_scratch(size_t bytes);
 
+/* Memory for all tasks of the calling thread's call, one at a time; NULL when
+ * there is none. What was lent is given back before the call returns, and the
+ * next call has the same: fresh memory of the system costs a page fault for
+ * each 4 KiB. */
+void *tn__cpu_lend(size_t bytes);
+void tn__cpu_give_back(void *memory);
+
 /* The floating-point state that programs need (round to nearest, subnormals
  * kept); restore gives back the thread's own. */
 unsigned tn__cpu_fpu_set(void);

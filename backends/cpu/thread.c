@@ -1,7 +1,7 @@
 /* thread.c: what belongs to a thread that runs our work: its scratch memory,
- * its pending fault, its floating-point state. Scratch memory is kept from
- * launch to launch (a launch allocates nothing) and freed when the thread
- * ends. */
+ * what it lends to the tasks of its calls, its pending fault, its
+ * floating-point state. Memory is kept from launch to launch (a launch
+ * allocates nothing) and freed when the thread ends. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,14 @@
 #include <xmmintrin.h>
 #endif
 
+enum { KEPT = 16 << 20 }; /* bytes lent that are kept: sums of a convolution's
+                            weights are up to 8 MiB and one share */
+
 typedef struct thread_state {
     char *scratch; /* owned, aligned to 64 */
     size_t bytes;
+    char *kept; /* the same for what is lent */
+    size_t kept_bytes;
     tn_fault fault; /* code TN_OK: none pending */
 } thread_state;
 
@@ -26,6 +31,7 @@ static void state_free(void *value)
 {
     thread_state *state = value;
     free(state->scratch);
+    free(state->kept);
     free(state);
 }
 
@@ -50,19 +56,39 @@ static thread_state *state_here(void)
     return state;
 }
 
+/* *memory of *room bytes, or more of them, as it may become. */
+static void *grown(char **memory, size_t *room, size_t bytes)
+{
+    if (bytes > *room) {
+        free(*memory);
+        *room = (bytes + bytes / 2 + 4095) & ~(size_t)4095;
+        *memory = aligned_alloc(TN_CPU_ALIGN, *room);
+        if (!*memory)
+            *room = 0;
+    }
+    return *memory;
+}
+
 void *tn__cpu_scratch(size_t bytes)
+{
+    thread_state *state = state_here();
+    return state ? grown(&state->scratch, &state->bytes, bytes) : NULL;
+}
+
+void *tn__cpu_lend(size_t bytes)
 {
     thread_state *state = state_here();
     if (!state)
         return NULL;
-    if (bytes > state->bytes) {
-        free(state->scratch);
-        state->bytes = (bytes + bytes / 2 + 4095) & ~(size_t)4095;
-        state->scratch = aligned_alloc(TN_CPU_ALIGN, state->bytes);
-        if (!state->scratch)
-            state->bytes = 0;
-    }
-    return state->scratch;
+    return bytes > KEPT ? aligned_alloc(TN_CPU_ALIGN,
+                                        (bytes + 63) & ~(size_t)63)
+                        : grown(&state->kept, &state->kept_bytes, bytes + 1);
+}
+
+void tn__cpu_give_back(void *memory)
+{
+    if (memory && memory != state_here()->kept)
+        free(memory);
 }
 
 tn_status tn__cpu_fault_raise(const tn_fault *fault)
