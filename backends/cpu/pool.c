@@ -64,6 +64,12 @@ static bool windows_with(const tn_pool_args *args, int a, int64_t k,
     return *first < *end;
 }
 
+/* Lines without gaps, one after the other? */
+static bool is_dense(const tn_strided *view, const int64_t *size)
+{
+    return view->stride[3] == 1 && view->stride[2] == size[1];
+}
+
 /* ---- the greatest ----------------------------------------------------------------- */
 
 /* Where the first element of a window within the image is. */
@@ -314,6 +320,15 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     return width;
 }
 
+/* One window, which is the plane: a row as any other. */
+static bool is_whole(const tn_pool_args *args)
+{
+    return args->out_size[0] == 1 && args->out_size[1] == 1 &&
+           args->kernel[0] == args->in_size[0] &&
+           args->kernel[1] == args->in_size[1] && args->pad[0] == 0 &&
+           args->pad[1] == 0 && is_dense(&args->in, args->in_size);
+}
+
 static bool avg_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
@@ -322,6 +337,12 @@ static bool avg_plane(const pooling *p, int64_t plane)
     int64_t most = lines ? args->kernel[1] : lane_count(args);
     const char *in = plane_of(p, &args->in, plane, bytes);
     char *out = plane_of(p, &args->out, plane, bytes);
+    if (is_whole(args)) {
+        p->all->fold[TN_REDUCE_SUM][p->type](out, in, args->kernel[0] *
+                                                          args->kernel[1], 1, 0);
+        p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
+        return true;
+    }
     int64_t all = (most + (lines ? TN_LANES : 0)) * p->band * columns * bytes;
     char *lane = tn__cpu_scratch((size_t)all);
     if (!lane)
@@ -395,6 +416,14 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
                         plane_of(p, &args->out, plane, bytes),
                         args->out.stride[2], windows[0], windows[1],
                         p->count[0], p->count[1]);
+    if (is_whole(args)) {
+        double value = 0; /* room for either type; 0 as in spread_apart */
+        p->more->join(&value, share, 1);
+        p->all->fill[p->type](plane_of(p, &args->in, plane, bytes),
+                              numel > 1 ? (char *)&value : share, NULL, NULL,
+                              numel, 1);
+        return true;
+    }
     if (apart) {
         spread_apart(p, share, plane_of(p, &args->in, plane, bytes));
         return true;
@@ -449,12 +478,6 @@ static void count_elements(const tn_pool_args *args, int a, int64_t *count)
         count[i] = args->divisor ? (a == 0 ? args->divisor : 1)
                                  : end - greater(start, low);
     }
-}
-
-/* Lines without gaps, one after the other? */
-static bool is_dense(const tn_strided *view, const int64_t *size)
-{
-    return view->stride[3] == 1 && view->stride[2] == size[1];
 }
 
 static tn_status declined(const char *why)

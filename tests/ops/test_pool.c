@@ -25,6 +25,7 @@ typedef struct shape {
 static shape random_shape(void)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F32, TN_F16};
+    bool whole = pick(0, 7) == 0; /* one window, which is the plane */
     shape s = {.count = pick(1, 4), .channels = pick(1, 9),
                .divisor = pick(0, 2) ? 0 : pick(1, 7),
                .ceil_mode = pick(0, 1), .count_pad = pick(0, 1),
@@ -36,6 +37,11 @@ static shape random_shape(void)
         s.pad[a] = pick(0, s.kernel[a] / 2);
         s.dilation[a] = pick(1, 2);
         s.size[a] = s.kernel[a] * s.dilation[a] + pick(0, 40);
+    }
+    for (int a = 0; a < 2 && whole; a++) {
+        s.size[a] = s.kernel[a] = pick(1, 33);
+        s.pad[a] = 0;
+        s.dilation[a] = 1;
     }
     return s;
 }
