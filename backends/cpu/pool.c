@@ -299,7 +299,8 @@ static void sum_elements(const pooling *p, const char *in, char *lane,
 
 /* The same where by_lines: line holds the lanes of a line of each window, from
  * lane 0 on, then those of the next line. Folds them into the first and leaves
- * these as lanes; returns how many. */
+ * these as lanes; returns how many. Lines are met in leaps, which the processor
+ * does not foresee: those of the next plane are asked for in between. */
 static int64_t sum_lines(const pooling *p, const char *in, char *line,
                          char *lane, int64_t low, int64_t high)
 {
@@ -307,12 +308,18 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     int64_t columns = args->out_size[1], in_row = args->in.stride[2];
     int64_t width = args->kernel[1], lines = TN_LANES / width;
     int64_t row = columns * width, rows = high - low, i0, i1, r;
-    for (int64_t k = 0; k < args->kernel[0]; k++)
+    const char *next = in + (low * args->stride[0] + args->in_size[0]) *
+                                in_row * p->bytes;
+    int64_t some = rows * in_row * p->bytes;
+    for (int64_t k = 0; k < args->kernel[0]; k++, next += some) {
+        for (int64_t at = 0; at < some; at += 64)
+            __builtin_prefetch(next + at, 0, 2);
         if (windows_with(args, 0, k, low, high, &i0, &i1, &r))
             p->routines->copy(
                 line + (k % lines * rows + i0 - low) * row * p->bytes, row, 1,
                 in + (i0 * args->stride[0] + r) * in_row * p->bytes,
                 args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
+    }
     fold_lanes(p, line, lines, rows * row);
     for (int64_t l = 0; l < width; l++)
         p->routines->copy(lane + l * rows * columns * p->bytes, columns, 1,
