@@ -460,7 +460,8 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
         if (past && !pieces && aim_later(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !past ? flat : t->home[op[i].a];
-        if (flat && !past) /* a line is read before it is written to */
+        /* A line is read before it is written to. */
+        if (flat && !past && !t->plan->in_place)
             expect(t, &op[i], flat, bytes, bytes);
     }
 }

@@ -47,6 +47,57 @@ static bool has_rows(const tn_program *program)
     return false;
 }
 
+/* The operation that makes the value of a slot. */
+static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
+{
+    while (before-- > 0)
+        if (code->op[before].out == slot)
+            return before;
+    return TN_CPU_NONE;
+}
+
+/* Operands, as bits, whose loaded values are read by operation `from` or a
+ * later one: were they memory, it would have to be as before until there. */
+static uint32_t read_from(const cpu_code *code, uint32_t from)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        uint32_t last = i;
+        for (uint32_t j = i; op->code == CPU_LOAD && j < code->op_count; j++)
+            if (code->op[j].a == op->out || code->op[j].b == op->out ||
+                code->op[j].c == op->out)
+                last = j;
+        if (op->code == CPU_LOAD && (last >= from || op->a != TN_CPU_NONE))
+            bits |= UINT32_C(1) << op->index;
+    }
+    return bits;
+}
+
+/* An update in place (of a parameter by an optimizer) reads memory and writes
+ * the same: values need no copy if what is written is not made before the last
+ * use of what is read. An operation may write where an operand ends, a printed
+ * function may not. */
+static void find_late(tn_built *b)
+{
+    const cpu_code *code = &b->kept;
+    bool is_plain = !b->has_rows && !b->hoisted.op && code->loop_depth == 0;
+    for (uint32_t k = 0; k < b->operand_count; k++)
+        b->late[k] = is_plain ? 0 : UINT32_MAX;
+    for (uint32_t i = 0; is_plain && i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        uint32_t at = i;
+        if (op->code != CPU_STORE)
+            continue;
+        if (op->flags & CPU_DIRECT) {
+            at = maker(code, op->a, i);
+            at += at != TN_CPU_NONE && code->op[at].code == CPU_RUN;
+        }
+        b->late[op->index] |=
+            at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);
+    }
+}
+
 tn_status tn__cpu_program_build(tn_plugin_device *device,
                                 const tn_program *program, tn_built **built)
 {
@@ -56,9 +107,15 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
                                   program->operand_count, TN_CPU_MAX_OPERANDS);
     tn_built *b = calloc(1, sizeof *b);
     size_t bytes = program->operand_count * sizeof *b->operand;
-    if (b)
+    if (b) {
         b->operand = malloc(bytes + 1);
-    if (!b || !b->operand) {
+        b->late = malloc(program->operand_count * sizeof *b->late + 1);
+    }
+    if (!b || !b->operand || !b->late) {
+        if (b) {
+            free(b->operand);
+            free(b->late);
+        }
         free(b);
         return tn__cpu_host->fail(TN_ERR_MEMORY,
                                   "program: out of memory while building");
@@ -81,6 +138,7 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
         tn__cpu_program_free(device, b);
         return status;
     }
+    find_late(b);
     tn__cpu_direct_init(b, program);
     tn__cpu_copy_init(b, program);
     tn__cpu_take_init(b, program);
@@ -97,5 +155,6 @@ void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
     tn__cpu_code_release(&built->streamed);
     tn__cpu_code_release(&built->hoisted);
     free(built->operand);
+    free(built->late);
     free(built);
 }

@@ -205,6 +205,8 @@ struct tn_built {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
     tn_kernel_operand *operand;
+    uint32_t *late; /* of each operand that is written: bits of those that are
+                       read after it is */
     uint32_t operand_count;
     bool has_rows; /* more than one stage, a reduction or a row part */
     cpu_code kept;     /* each value is computed once for a group */
@@ -403,7 +405,9 @@ struct cpu_plan {
     uint32_t tile_dim[2];       /* of tiles: the two dimensions, */
     int64_t tile[2];            /* most elements along them */
     struct cpu_hoist *hoist; /* blocks that share indices; or NULL */
-    bool columns, tiled, overlap;
+    bool columns, tiled;
+    bool in_place; /* something is written where it was read */
+    bool overlap;  /* and is read after that: loads are copies */
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */
     bool ahead;  /* more is read than lies in a cache near the core */
