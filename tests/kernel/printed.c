@@ -45,9 +45,12 @@ static void add(printed_list *list, const tn_target *target,
     }
     list->item[list->count++] =
         (printed){.key = {plan->key[0], plan->key[1]},
-                  .f64 = target->flags & TN_TARGET_F64,
+                  .flags = target->flags,
+                  .kernel = source.kernel,
                   .text = strdup(source.text),
                   .what = strdup(what)};
+    if (!list->item[list->count - 1].text || !list->item[list->count - 1].what)
+        bail_out("out of memory");
     tn__print_free(&source);
 }
 
@@ -62,29 +65,48 @@ void printed_release(printed_list *list)
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* Over 12 rows of 48 elements: side by side in memory, so from an odd place
- * on, or with the strides of a slice. */
-enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED };
+/* A device that takes its argument words from a buffer. */
+static tn_target without_argument_room(const tn_target *target)
+{
+    tn_target poor = *target;
+    poor.argument_room = 0;
+    return poor;
+}
+
+#define FAR ((int64_t)1 << 40) /* indices need 64 bits */
+
+/* Rows side by side in memory; so from an odd place on; with the strides of a
+ * slice, of several chunks each; and far away, of more chunks than a team
+ * folds at once, with argument words in a buffer. */
+enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED, FAR_AWAY, LAYOUTS };
 
 static void add_program(printed_list *list, const tn_target *target,
                         const tn_program *program, int layout,
                         const char *what)
 {
-    static const int64_t extent[2] = {12, 48}, one[3] = {1, 1, 1};
-    static const int64_t stride[][2] = {{48, 1}, {48, 1}, {100, 2}};
-    static const int64_t row_stride[2] = {1, 0};
+    static const struct {
+        int64_t extent[2], stride[2], offset;
+    } of[LAYOUTS] = {{{12, 48}, {48, 1}, 0},
+                     {{12, 48}, {48, 1}, 1},
+                     {{12, 5000}, {20000, 2}, 0},
+                     {{12, 20000}, {20000, 1}, FAR}};
+    static const int64_t one[3] = {1, 1, 1}, row_stride[2] = {1, 0};
     static const tn_number param[TN__KERNEL_MAX_PARAMS];
+    const tn_target poor = without_argument_room(target);
     tn_launch_operand operand[TN_PLAN_BUFFERS];
     for (uint32_t k = 0; k < program->operand_count; k++)
         operand[k] = (tn_launch_operand){
             .stride = program->operand[k].level == TN_LEVEL_ROW
-                          ? row_stride : stride[layout],
-            .offset = layout == FROM_AN_ODD_PLACE,
+                          ? row_stride : of[layout].stride,
+            .offset = of[layout].offset,
             .index_stride = one,
             .index_extent = one};
     tn_launch launch = {.size = sizeof launch, .outer_ndim = 1, .row_ndim = 1,
-                        .extent = extent, .operand = operand, .param = param};
+                        .extent = of[layout].extent, .operand = operand,
+                        .param = param};
     tn_plan plan = {.size = sizeof plan};
+    if (layout == FAR_AWAY)
+        target = &poor;
     add(list, target, program, &plan,
         tn__plan_program(target, program, &launch, &plan), what);
 }
@@ -160,6 +182,68 @@ static char *definition(const tn_op *op, const char *body)
     return tn__text_finish(&text);
 }
 
+/* float32 in each layout, other dtypes in the plainest. */
+static void add_kernel(printed_list *list, const tn_target *target,
+                       const tn__kernel *kernel, const char *what)
+{
+    const tn_program *program = tn__kernel_program(kernel);
+    if (!program) {
+        note("%s: %s", what, tn_error());
+        tn_error_clear();
+        list->failed++;
+        return;
+    }
+    const bool each = kernel->input_count && kernel->input[0].dtype == TN_F32;
+    for (int layout = 0; layout < (each ? LAYOUTS : 1); layout++)
+        add_program(list, target, program, layout, what);
+}
+
+/* The gradient that the row writes for input k; NULL: none, or derived. */
+static const tn__kernel *written_gradient(const tn_op *op, tn__def *def,
+                                          const tn__kernel *kernel, int k,
+                                          bool *none)
+{
+    const char *text = NULL;
+    for (int i = 0; op->grad && i < op->arg_count; i++)
+        if (strcmp(op->arg[i].name, kernel->input[k].name) == 0)
+            text = op->grad[i];
+    *none = text && strcmp(text, "none") == 0;
+    if (!text || *none)
+        return NULL;
+    tn_dtype dtypes[TN__KERNEL_MAX_INPUTS];
+    int used[TN__KERNEL_MAX_INPUTS];
+    tn__def *gradient = tn__def_gradient_parse(def, k, text, op->name);
+    if (!gradient)
+        return NULL;
+    for (int i = 0; i < tn__def_gradient_used(gradient, used); i++)
+        dtypes[i] = used[i] < kernel->input_count
+                        ? kernel->input[used[i]].dtype
+                        : kernel->out[(used[i] - kernel->input_count) %
+                                      kernel->output_count].dtype;
+    return tn__def_kernel(gradient, dtypes);
+}
+
+static void add_gradients(printed_list *list, const tn_target *target,
+                          const tn_op *op, tn__def *def,
+                          const tn__kernel *kernel, const char *of)
+{
+    for (int k = 0; k < kernel->input_count; k++) {
+        int used[TN__KERNEL_MAX_INPUTS];
+        char what[160];
+        bool zero = false;
+        if (!kernel->input[k].dtype)
+            continue; /* an offset */
+        const tn__kernel *gradient =
+            written_gradient(op, def, kernel, k, &zero);
+        if (!gradient && !zero && !tn_error())
+            gradient = tn__kernel_gradient(kernel, k, used, &zero);
+        tn_error_clear(); /* of what has no derivative */
+        snprintf(what, sizeof what, "%s, gradient of input %d", of, k);
+        if (gradient)
+            add_kernel(list, target, gradient, what);
+    }
+}
+
 /* False: the body is not for inputs of this dtype. */
 static bool add_row(printed_list *list, const tn_target *target,
                     const tn_op *op, const char *body, tn_dtype dtype)
@@ -172,17 +256,14 @@ static bool add_row(printed_list *list, const tn_target *target,
         dtypes[k] = tn__def_input_is_offset(def, k) ? TN_DTYPE_NONE : dtype;
     if (def)
         kernel = tn__def_kernel(def, dtypes);
-    const tn_program *program = kernel ? tn__kernel_program(kernel) : NULL;
     tn_error_clear();
     tn__free(text);
-    if (!program)
+    if (!kernel)
         return false;
     snprintf(what, sizeof what, "%s of %s", op->name, tn_dtype_name(dtype));
-    add_program(list, target, program, SIDE_BY_SIDE, what);
-    if (dtype == TN_F32) {
-        add_program(list, target, program, FROM_AN_ODD_PLACE, what);
-        add_program(list, target, program, SLICED, what);
-    }
+    add_kernel(list, target, kernel, what);
+    if (op->differentiable && tn_dtype_is_floating(dtype))
+        add_gradients(list, target, op, def, kernel, what);
     return true;
 }
 
@@ -209,135 +290,210 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows)
 
 /* ---- primitives ------------------------------------------------------------ */
 
-static void add_primitives(printed_list *list, const tn_target *target,
-                           tn_dtype dtype)
+/* What a primitive walks over besides its line, or its matrices: one dimension
+ * nearby, three that do not merge far away, two with argument words in a
+ * buffer. */
+static const struct way {
+    bool is_far, in_buffer;
+    uint32_t outer;
+} ways[] = {{false, false, 1}, {true, false, 3}, {false, true, 2}};
+
+static void add_matmul(printed_list *list, const tn_target *target,
+                       const struct way *way, const tn_strided *view,
+                       const int64_t *extent, const char *what)
 {
-    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
-    tn_strided view = {.buffer = buffer, .dtype = dtype, .ndim = 2,
-                       .stride = {50, 1}};
-    tn_plan plan = {.size = sizeof plan};
-    char what[64];
-    snprintf(what, sizeof what, "matmul of %s", tn_dtype_name(dtype));
-    tn_matmul_args mm = {.size = sizeof mm, .m = 50, .n = 50, .k = 50,
-                         .a = view, .b = view, .c = view, .alpha = 1};
-    add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
-    mm.n = 2000; /* b is far: copied in strips */
-    add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
-    mm.b.stride[0] = 1; /* and turned */
-    mm.b.stride[1] = 50;
-    add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan), what);
+    tn_matmul_args mm = {.size = sizeof mm, .batch_ndim = way->outer,
+                         .m = 50, .n = 50, .k = 50,
+                         .a = *view, .b = *view, .c = *view, .alpha = 1};
+    memcpy(mm.batch, extent, way->outer * sizeof *extent);
+    for (int form = 0; form < 3; form++) {
+        tn_plan plan = {.size = sizeof plan};
+        mm.n = form ? 2000 : 50; /* b is far: copied in strips */
+        if (form == 2) {         /* and turned */
+            mm.b.stride[way->outer] = 1;
+            mm.b.stride[way->outer + 1] = 50;
+        }
+        add(list, target, NULL, &plan, tn__plan_matmul(target, &mm, &plan),
+            what);
+    }
+}
+
+static void add_scatters(printed_list *list, const tn_target *target,
+                         uint32_t ndim, const tn_strided *view,
+                         const int64_t *extent, const char *dtype)
+{
     for (uint32_t kind = 0; kind < TN_SCATTER_END; kind++) {
-        tn_scatter_args s = {.size = sizeof s, .ndim = 2, .reduce = kind,
-                             .extent = {50, 50}, .dst_extent = 50,
-                             .dst = view, .index = view, .src = view};
-        snprintf(what, sizeof what, "scatter %u of %s", kind,
-                 tn_dtype_name(dtype));
+        char what[64];
+        tn_plan plan = {.size = sizeof plan};
+        tn_scatter_args s = {.size = sizeof s, .ndim = ndim, .reduce = kind,
+                             .dst_extent = 50, .dst = *view, .index = *view,
+                             .src = *view};
+        memcpy(s.extent, extent, ndim * sizeof *extent);
+        snprintf(what, sizeof what, "scatter %u of %s", kind, dtype);
         add(list, target, NULL, &plan, tn__plan_scatter(target, &s, &plan),
             what);
     }
+}
+
+static void add_scans(printed_list *list, const tn_target *target,
+                      uint32_t ndim, const tn_strided *view,
+                      const int64_t *extent, const char *dtype)
+{
     for (uint32_t kind = 0; kind <= TN_REDUCE_MIN; kind++)
         for (int index = 0; index <= (kind >= TN_REDUCE_MAX); index++) {
-            tn_scan_args s = {.size = sizeof s, .ndim = 2, .kind = kind,
-                              .extent = {50, 50}, .in = view, .out = view};
+            char what[64];
+            tn_plan plan = {.size = sizeof plan};
+            tn_scan_args s = {.size = sizeof s, .ndim = ndim, .kind = kind,
+                              .in = *view, .out = *view};
             if (index)
-                s.out_index = view;
-            snprintf(what, sizeof what, "scan %u of %s", kind,
-                     tn_dtype_name(dtype));
+                s.out_index = *view;
+            memcpy(s.extent, extent, ndim * sizeof *extent);
+            snprintf(what, sizeof what, "scan %u of %s", kind, dtype);
             add(list, target, NULL, &plan, tn__plan_scan(target, &s, &plan),
                 what);
         }
+}
+
+static void add_sorts(printed_list *list, const tn_target *target,
+                      uint32_t ndim, const tn_strided *view,
+                      const int64_t *extent, const char *dtype)
+{
     for (uint32_t flags = 0; flags <= TN_SORT_DESCENDING; flags++)
         for (int outs = 1; outs < 4; outs++) {
-            tn_sort_args s = {.size = sizeof s, .ndim = 2, .flags = flags,
-                              .extent = {50, 50}, .keep = 50, .in = view};
+            char what[64];
+            tn_plan plan = {.size = sizeof plan};
+            tn_sort_args s = {.size = sizeof s, .ndim = ndim, .flags = flags,
+                              .keep = 50, .in = *view};
             if (outs & 1)
-                s.out = view;
+                s.out = *view;
             if (outs & 2)
-                s.out_index = view;
-            snprintf(what, sizeof what, "sort of %s", tn_dtype_name(dtype));
+                s.out_index = *view;
+            memcpy(s.extent, extent, ndim * sizeof *extent);
+            snprintf(what, sizeof what, "sort %u of %s", flags, dtype);
             add(list, target, NULL, &plan, tn__plan_sort(target, &s, &plan),
                 what);
         }
 }
 
-/* Forward and both steps backward; each way to mask and each length of rows in
- * local memory once. */
+static void add_primitives(printed_list *list, const tn_target *target,
+                           tn_dtype dtype, const struct way *way)
+{
+    static const int64_t extent[] = {50, 50, 50, 50};
+    static const int64_t stride[] = {216000, 3600, 60, 1, 1};
+    const tn_target poor = without_argument_room(target);
+    const char *name = tn_dtype_name(dtype);
+    const uint32_t line = way->outer + 1;
+    char what[64];
+    tn_strided view = {.buffer = (tn_buffer *)list, /* nothing runs */
+                       .dtype = dtype, .ndim = line,
+                       .offset = way->is_far ? FAR : 0};
+    if (way->in_buffer)
+        target = &poor;
+    snprintf(what, sizeof what, "matmul of %s", name);
+    memcpy(view.stride, stride + 3 - way->outer, (line + 1) * sizeof *stride);
+    add_matmul(list, target, way, &view, extent, what);
+    add_scatters(list, target, line, &view, extent, name);
+    add_scans(list, target, line, &view, extent, name);
+    add_sorts(list, target, line, &view, extent, name);
+}
+
+/* Forward and both steps backward. Of five choices of four (two of them two of
+ * two) there are 16 texts, in which any two choices come together in each way:
+ * the columns of an orthogonal array are the lines through 0 of the plane over
+ * the field of four, of which `twice` has a multiplication. And one text with
+ * its words in a buffer. */
 static void add_attention(printed_list *list, const tn_target *target,
                           tn_dtype dtype)
 {
-    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
-    static const tn_dtype masks[] = {TN_DTYPE_NONE, TN_BOOL, TN_F32, TN_BF16};
     static const int64_t sizes[] = {16, 32, 64, 128};
-    for (int i = 0; i < 4; i++)
+    static const int twice[] = {0, 2, 3, 1};
+    const tn_dtype masks[] = {TN_DTYPE_NONE, TN_BOOL, TN_F32, dtype};
+    const tn_target poor = without_argument_room(target);
+    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
+    for (int i = 0; i <= 16; i++)
         for (int step = -1; step < 2; step++) {
+            const int x = i >> 2 & 3, y = i & 3, masked = x ^ y;
+            const int flags = x ^ twice[y], lies = x ^ twice[twice[y]];
+            const tn_target *of = i < 16 ? target : &poor;
+            const tn_strided view = {
+                .buffer = buffer, .dtype = dtype, .ndim = 4,
+                .offset = lies & 1 ? FAR : 0,
+                .stride = {8, 8, 8, lies & 2 ? 1 : 2}};
             tn_attention_args a = {
                 .size = sizeof a,
                 .kind = step < 0 ? TN_ATTENTION_FORWARD
                                  : TN_ATTENTION_BACKWARD,
-                .flags = i % 2 ? 0 : TN_ATTENTION_CAUSAL,
+                .flags = flags & 1 ? TN_ATTENTION_CAUSAL : 0,
                 .batch = 1, .heads = 1, .kv_heads = 1, .queries = 100,
-                .keys = 100, .features = sizes[i], .values = sizes[3 - i],
-                .dropout = i < 2 ? 0.5 : 0, .q = {.dtype = dtype}};
-            if (masks[i])
-                a.mask = (tn_strided){.buffer = buffer, .dtype = masks[i]};
+                .keys = 100, .features = sizes[x], .values = sizes[y],
+                .dropout = flags & 2 ? 0.5 : 0, .q = view, .k = view,
+                .v = view, .out = view, .g = view, .dq = view, .dk = view,
+                .dv = view};
+            if (masks[masked])
+                a.mask = (tn_strided){.buffer = buffer,
+                                      .dtype = masks[masked]};
             tn_plan plan = {.size = sizeof plan,
                             .step = step < 0 ? 0 : (uint32_t)step};
             char what[64];
-            snprintf(what, sizeof what, "attention %d of %s", step,
-                     tn_dtype_name(dtype));
-            add(list, target, NULL, &plan,
-                tn__plan_attention(target, &a, &plan), what);
+            snprintf(what, sizeof what, "attention %d of %s, %d and %d", step,
+                     tn_dtype_name(dtype), (int)sizes[x], (int)sizes[y]);
+            add(list, of, NULL, &plan, tn__plan_attention(of, &a, &plan),
+                what);
         }
 }
 
-void printed_attention(printed_list *list, const tn_target *target)
-{
-    add_attention(list, target, TN_F16);
-    add_attention(list, target, TN_BF16);
-}
-
 /* Each of the three in small tiles and in large ones, with a bias and without,
- * in numbers of 32 bits and of 64. */
+ * nearby and far away, in groups and steps, with images summed apart and not;
+ * the last with its words in a buffer. */
 static void add_conv(printed_list *list, const tn_target *target,
                      tn_dtype dtype)
 {
-    tn_buffer *buffer = (tn_buffer *)list; /* any address; nothing runs */
+    enum { LARGE = 1, BIAS = 2, IS_FAR = 4, GROUPS = 8, ONE_IMAGE = 16,
+           IN_BUFFER = 32 };
+    const tn_target poor = without_argument_room(target);
     for (uint32_t kind = TN_CONV_FORWARD; kind <= TN_CONV_WEIGHT; kind++)
-        for (int way = 0; way < 4; way++) {
-            const int64_t channels = way & 1 ? 200 : 2;
-            const tn_strided view = {.buffer = buffer, .dtype = dtype};
+        for (int way = 0; way <= IN_BUFFER; way++) {
+            const tn_target *of = way & IN_BUFFER ? &poor : target;
+            const int64_t channels = way & LARGE ? 200 : 2;
+            const int64_t step = way & GROUPS ? 2 : 1;
+            const int64_t out_size = way & GROUPS ? 9 : 17;
+            const tn_strided view = {
+                .buffer = (tn_buffer *)list, /* nothing runs */
+                .dtype = dtype, .ndim = 4, .offset = way & IS_FAR ? FAR : 0,
+                .stride = {80000, 400, 20, 1}};
             tn_conv_args c = {
-                .size = sizeof c, .kind = kind, .groups = 1, .count = 4,
+                .size = sizeof c, .kind = kind, .groups = step,
+                .count = way & ONE_IMAGE ? 1 : 4,
                 .in_channels = channels, .out_channels = channels,
-                .in_size = {19, 19}, .kernel = {3, 3}, .out_size = {9, 9},
-                .stride = {2, 2}, .dilation = {1, 1}, .in = view,
-                .weight = view, .out = view};
-            if (way > 1 && kind == TN_CONV_FORWARD)
+                .in_size = {19, 19}, .kernel = {3, 3},
+                .out_size = {out_size, out_size}, .stride = {step, step},
+                .dilation = {1, 1}, .in = view, .weight = view, .out = view};
+            if (way & BIAS && kind == TN_CONV_FORWARD)
                 c.bias = view;
-            else if (way > 1)
-                c.out.offset = c.in.offset = (int64_t)1 << 40;
             tn_plan plan = {.size = sizeof plan};
             char what[64];
             snprintf(what, sizeof what, "convolution %u of %s", (unsigned)kind,
                      tn_dtype_name(dtype));
             do
-                add(list, target, NULL, &plan,
-                    tn__plan_conv(target, &c, &plan), what);
+                add(list, of, NULL, &plan, tn__plan_conv(of, &c, &plan), what);
             while (++plan.step < plan.step_count);
         }
 }
 
 void printed_primitives(printed_list *list, const tn_target *target)
 {
-    if (!(target->flags & TN_TARGET_CHUNKED)) {
-        add_attention(list, target, TN_F32);
-        printed_attention(list, target);
-        add_conv(list, target, TN_F32);
-        add_conv(list, target, TN_F16);
-        if (target->flags & TN_TARGET_F64)
-            add_conv(list, target, TN_F64);
+    static const tn_dtype floats[] = {TN_F32, TN_F16, TN_BF16, TN_F64};
+    const bool doubles = target->flags & TN_TARGET_F64;
+    for (size_t f = 0; f < sizeof floats / sizeof *floats; f++) {
+        if (target->flags & TN_TARGET_CHUNKED ||
+            (floats[f] == TN_F64 && !doubles))
+            continue;
+        if (floats[f] != TN_F64)
+            add_attention(list, target, floats[f]);
+        add_conv(list, target, floats[f]);
     }
     for (tn_dtype dtype = TN_DTYPE_NONE + 1; dtype < TN_DTYPE_END; dtype++)
-        if (dtype != TN_F64 || target->flags & TN_TARGET_F64)
-            add_primitives(list, target, dtype);
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+            if (dtype != TN_F64 || doubles)
+                add_primitives(list, target, dtype, &ways[w]);
 }

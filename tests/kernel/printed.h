@@ -1,6 +1,6 @@
-/* printed.h: the texts that a test of printed kernels compiles: those of every
- * row of the operator table, of random programs and of the primitives, for
- * CPUs and GPUs, each once. */
+/* printed.h: the texts that tests of printed kernels compile: those of every
+ * row of the operator table and of its gradients, of random programs and of
+ * the primitives, for CPUs and GPUs, each once. */
 #ifndef TN_TESTS_PRINTED_H
 #define TN_TESTS_PRINTED_H
 
@@ -9,9 +9,10 @@
 
 typedef struct printed {
     uint64_t key[2];
-    bool f64;        /* the target has double precision */
-    char *text;      /* owned */
-    char *what;      /* owned: whose it is, for messages */
+    uint32_t flags;     /* of the target: TN_TARGET_... */
+    const char *kernel; /* its name in the text */
+    char *text;         /* owned */
+    char *what;         /* owned: whose it is, for messages */
 } printed;
 
 typedef struct printed_list {
@@ -26,8 +27,6 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows);
 void printed_random(printed_list *list, const tn_target *target,
                     uint64_t first_seed, int count);
 void printed_primitives(printed_list *list, const tn_target *target);
-/* Attention of half types: by tensor cores where the target has them. */
-void printed_attention(printed_list *list, const tn_target *target);
 void printed_release(printed_list *list);
 
 #endif

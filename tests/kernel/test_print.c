@@ -35,6 +35,8 @@ static void print_all(void)
     const tn_target cpu = target_of(TN_TARGET_F64 | TN_TARGET_CHUNKED |
                                     TN_TARGET_EXACT_DIVIDE);
     const tn_target gpu = target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE);
+    const tn_target cores =
+        target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE | TN_TARGET_MMA);
     const tn_target poor = target_of(TN_TARGET_F64);
     const tn_target poorest = target_of(0);
     printed_rows(&list, &cpu, &rows);
@@ -46,6 +48,7 @@ static void print_all(void)
     note("%d texts of %d kernels of rows", texts, list.asked);
     printed_primitives(&list, &cpu);
     printed_primitives(&list, &gpu);
+    printed_primitives(&list, &cores);
     note("%d texts of primitives", list.count - texts);
     texts = list.count;
     printed_random(&list, &cpu, 1, programs);
@@ -140,7 +143,10 @@ static void test_clang(const char *standard)
     if (!mkdtemp(folder))
         bail_out("cannot make a folder");
     snprintf(path, sizeof path, "%s/kernel.cl", folder);
-    for (int i = first(); i < list.count && bad < 3; i += stride(), compiled++) {
+    for (int i = first(); i < list.count && bad < 3; i += stride()) {
+        if (list.item[i].flags & TN_TARGET_MMA) /* CUDA C */
+            continue;
+        compiled++;
         write_file(path, list.item[i].text);
         compile(standard, path, said, sizeof said);
         if (!*said)
@@ -262,27 +268,19 @@ static void test_nvrtc(void)
                 " or among the system's libraries");
         return;
     }
-    printed_list tensor = {0};
-    const tn_target cores =
-        target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE | TN_TARGET_MMA);
-    printed_attention(&tensor, &cores);
     for (int a = 0; a < 5; a++) {
         int compiled = 0, bad = 0;
-        /* Tensor cores' from 8.0 on, a part of them for each. */
-        for (int i = a + 4 * part; a > 0 && i < tensor.count && bad < 3;
-             i += most < 1 ? 1 : 4 * parts, compiled++)
-            bad += !nvrtc_accepts(&n, &tensor.item[i], arch[a]);
         for (int i = first(); i < list.count && bad < 3; i += stride()) {
-            if (!list.item[i].f64) /* CUDA devices have it */
-                continue;
+            const uint32_t flags = list.item[i].flags;
+            if (!(flags & TN_TARGET_F64) || (flags & TN_TARGET_MMA && a == 0))
+                continue; /* tensor cores' are for 8.0 and later */
             compiled++;
             bad += !nvrtc_accepts(&n, &list.item[i], arch[a]);
         }
         ok(compiled > 0 && bad == 0,
            "NVRTC, %s: PTX of %d of %d texts without a word", arch[a],
-           compiled, list.count + tensor.count);
+           compiled, list.count);
     }
-    printed_release(&tensor);
 }
 
 int main(void)
