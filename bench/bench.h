@@ -15,6 +15,7 @@ typedef struct bench_state {
     tn_module *net;
     tn_module *part[2]; /* of net, where forward is written out */
     tn_optim *optim;
+    tn_tensor *loss; /* of a training step, in whose scope it lies */
     tn_loader *loader;
 } bench_state;
 
@@ -65,7 +66,7 @@ typedef struct bench_group {
 extern const bench_group bench_dispatch, bench_bandwidth, bench_rows,
     bench_indexing, bench_order, bench_special, bench_matmul, bench_linalg,
     bench_vision, bench_window, bench_norm, bench_loss, bench_sequence,
-    bench_training, bench_inference, bench_optim, bench_data;
+    bench_training, bench_large, bench_inference, bench_optim, bench_data;
 
 /* The path this program was called by: dispatch.c starts it again. */
 extern const char *bench_program;
@@ -84,9 +85,16 @@ bench_limit *bench_limit_open(bench_bound bound, double amount, int threads);
 double bench_limit_sample(bench_limit *limit, int64_t calls);
 void bench_limit_close(bench_limit *limit);
 
-/* ---- peer.c: PyTorch in a process of its own ------------------------------- */
+/* ---- losses.c: do both do the same? ---------------------------------------- */
 
 typedef struct bench_peer bench_peer;
+
+/* Prints the losses of a training workload's first steps, ours and the peers',
+ * from the same weights and batch. false if a peer's are others, or none. */
+bool bench_losses(const char *group, const bench_work *work,
+                  bench_peer *const *peer, const char *const *name, int count);
+
+/* ---- peer.c: PyTorch in a process of its own ------------------------------- */
 
 /* Starts `python script way threads device`, with malloc told to keep its
  * blocks where tuned. NULL if there is no such Python, or it has no torch, or
@@ -103,6 +111,11 @@ bool bench_peer_open(bench_peer *peer, const char *group,
                      const bench_work *work);
 /* Nanoseconds a call; negative if the process is gone. */
 double bench_peer_sample(bench_peer *peer, int64_t calls);
+/* The losses of its first steps, which begin at the values in a file; false if
+ * it has none such. */
+bool bench_peer_losses(bench_peer *peer, const char *group,
+                       const bench_work *work, const char *file, int count,
+                       double *out_losses);
 void bench_peer_stop(bench_peer *peer);
 
 #endif

@@ -1,12 +1,19 @@
 /* compare.c: Tenon, PyTorch and the machine's limit, side by side.
  *
  *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--quick]
- *                   [--beside WAY,...] [--trace FOLDER]
+ *                   [--beside WAY,...] [--size N,...] [--trace FOLDER]
+ *     bench/compare --losses [--only GROUP[.NAME]] [--beside WAY,...]
+ *                   [--size N,...]
  *
  * Each workload is run in rounds, and in each round by all of them, one after
  * the other: what disturbs the machine disturbs all alike, and ratios hold
  * where times do not. A round has as many calls as fill some milliseconds.
  * Printed are medians over the rounds, with the quartiles' distance from them.
+ * --size takes the place of the workloads' own sizes. The group large (GPT-2),
+ * which wants a GPU, is left out on a processor, unless --only names it.
+ * --losses measures nothing: the first losses of the groups training and large
+ * are printed, ours and PyTorch's from the same weights and batch, which must
+ * agree.
  * --trace writes a timeline of some calls more of each workload, warm as it is
  * then: FOLDER/GROUP.NAME-SIZE.json, for `tenon trace --summary`.
  *
@@ -121,18 +128,18 @@ static bool on_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
-static bool measure(bench_report *report, const bench_group *of,
+static bool measure(bench_report *report, const char *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[BENCH_WHO], const char *traces)
 {
-    bench_line line = {.group = of->name, .work = work};
+    bench_line line = {.group = of, .work = work};
     bench_state state = {.size = work->size};
     bool has_peer[BENCH_WHO] = {0};
     bench_limit *limit = NULL;
     tn_scope *scope = tn_scope_open();
     work->open(&state);
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
-        has_peer[i] = peer[i] && bench_peer_open(peer[i], of->name, work);
+        has_peer[i] = peer[i] && bench_peer_open(peer[i], of, work);
     if (work->bound != BENCH_NO_BOUND && on_cpu())
         limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
     if (!tn_error())
@@ -160,7 +167,7 @@ static bool measure(bench_report *report, const bench_group *of,
     }
     bench_limit_close(limit);
     if (traces && !tn_error())
-        trace(traces, of->name, work, &state);
+        trace(traces, of, work, &state);
     tn_scope_close(scope);
     if (tn_error())
         return false;
@@ -172,8 +179,8 @@ static const bench_group *const group[] = {
     &bench_dispatch, &bench_bandwidth, &bench_rows,      &bench_indexing,
     &bench_order,    &bench_special,   &bench_matmul,    &bench_linalg,
     &bench_vision,   &bench_window,    &bench_norm,      &bench_loss,
-    &bench_sequence, &bench_training,  &bench_inference, &bench_optim,
-    &bench_data};
+    &bench_sequence, &bench_training,  &bench_large,     &bench_inference,
+    &bench_optim,    &bench_data};
 enum { GROUPS = sizeof group / sizeof *group };
 
 /* Is that workload asked for? only: NULL, a group, or a group and how its
@@ -190,13 +197,37 @@ static bool wanted(const char *only, const char *of, const char *name)
            (*only == '.' && strncmp(name, only + 1, strlen(only + 1)) == 0);
 }
 
-/* compare.py, which lies in the source tree. */
-static const char script[] = BENCH_FOLDER "/compare.py";
+/* Is it too much for the processor that is at hand? */
+static bool left_out(const char *only, const bench_group *of)
+{
+    if (of != &bench_large || only || !on_cpu())
+        return false;
+    printf("%s: left out, since it wants a GPU\n", of->name);
+    return true;
+}
+
+/* May `losses` be asked of it? */
+static bool trains(const bench_group *of)
+{
+    return of == &bench_training || of == &bench_large;
+}
+
+/* compare.py, which lies in the source tree; TENON_BENCH_FOLDER is that tree's
+ * bench/ where it has moved. */
+static const char *script(void)
+{
+    static char path[4096];
+    const char *folder = getenv("TENON_BENCH_FOLDER");
+    snprintf(path, sizeof path, "%s/compare.py",
+             folder && *folder ? folder : BENCH_FOLDER);
+    return path;
+}
 
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
-                    "[--quick] [--beside WAY,...] [--trace FOLDER]\n"
+                    "[--quick] [--losses] [--beside WAY,...] "
+                    "[--size N,...] [--trace FOLDER]\n"
                     "ways: torch tuned compiled libtorch\n"
                     "groups:");
     for (int g = 0; g < GROUPS; g++)
@@ -225,8 +256,36 @@ static bool read_ways(const char *list, bool way[BENCH_WHO])
     return true;
 }
 
+/* "2,32,2": so many sizes, each at least 1; the rest are 0. */
+static bool read_sizes(const char *list, int64_t size[3])
+{
+    char *end;
+    for (int i = 0; i < 3; i++, list = end + 1) {
+        size[i] = strtoll(list, &end, 10);
+        if (end == list || size[i] < 1 || (*end && *end != ','))
+            break;
+        if (!*end)
+            return true;
+    }
+    fprintf(stderr, "compare: --size: one to three numbers, as 8,1024,12\n");
+    return false;
+}
+
+/* A workload of the sizes that are asked for, whose limit nobody knows. */
+static bench_work sized(const bench_work *work, const int64_t size[3])
+{
+    bench_work copy = *work;
+    if (size[0]) {
+        memcpy(copy.size, size, sizeof copy.size);
+        copy.bound = BENCH_NO_BOUND;
+    }
+    return copy;
+}
+
 int main(int argc, char **argv)
 {
+    bool losses = false;
+    int64_t size[3] = {0};
     const char *json = NULL, *only = NULL, *traces = NULL;
     bool way[BENCH_WHO] = {[BENCH_TORCH] = true, [BENCH_TUNED] = true};
     const bench_pace *pace = &calm;
@@ -242,14 +301,22 @@ int main(int argc, char **argv)
             only = argv[++i];
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             traces = argv[++i];
-        else if (strcmp(argv[i], "--beside") != 0 || i + 1 == argc ||
+        else if (strcmp(argv[i], "--losses") == 0)
+            losses = true;
+        else if (strcmp(argv[i], "--size") == 0 && i + 1 < argc) {
+            if (!read_sizes(argv[++i], size))
+                return usage();
+        } else if (strcmp(argv[i], "--beside") != 0 || i + 1 == argc ||
                  !read_ways(argv[++i], way))
             return usage();
     }
+    if (losses && (json || traces))
+        return usage();
     bool known = false;
     for (int g = 0; g < GROUPS; g++)
         for (const bench_work *w = group[g]->work; w->name; w++)
-            known = known || wanted(only, group[g]->name, w->name);
+            known = known || (wanted(only, group[g]->name, w->name) &&
+                              (!losses || trains(group[g])));
     if (!known) {
         fprintf(stderr, "compare: nothing is named \"%s\"\n", only);
         return usage();
@@ -265,7 +332,7 @@ int main(int argc, char **argv)
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++) {
         if (!way[i])
             continue;
-        peer[i] = bench_peer_start(python, script, bench_who_name[i],
+        peer[i] = bench_peer_start(python, script(), bench_who_name[i],
                                    tn_num_threads(),
                                    tn_device_name(tn_device_current()),
                                    i != BENCH_TORCH);
@@ -273,13 +340,25 @@ int main(int argc, char **argv)
             version = bench_peer_version(peer[i]);
     }
     bench_report report;
-    bool good =
-        bench_report_begin(&report, json, version, way, pace == &quick);
-    for (int g = 0; g < GROUPS && good; g++)
-        for (const bench_work *w = group[g]->work; good && w->name; w++)
-            if (wanted(only, group[g]->name, w->name))
-                good = measure(&report, group[g], w, pace, peer, traces);
-    good = bench_report_end(&report) && good;
+    bool good = losses || bench_report_begin(&report, json, version, way,
+                                             pace == &quick);
+    for (int g = 0; g < GROUPS && !tn_error(); g++) {
+        const bench_group *of = group[g];
+        if ((losses && !trains(of)) || left_out(only, of))
+            continue;
+        for (const bench_work *w = of->work; w->name && !tn_error(); w++) {
+            bench_work work = sized(w, size);
+            if (!wanted(only, of->name, w->name))
+                continue;
+            if (losses)
+                good = bench_losses(of->name, &work, peer, bench_who_name,
+                                    BENCH_WHO) && good;
+            else
+                good = good &&
+                       measure(&report, of->name, &work, pace, peer, traces);
+        }
+    }
+    good = (losses || bench_report_end(&report)) && good;
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
         bench_peer_stop(peer[i]);
     if (tn_error())

@@ -7,6 +7,10 @@ then answers lines of its input:
 
     open GROUP.NAME [SIZE...]    "ready", or "none" if it has no such workload
     run CALLS                    nanoseconds a call
+    losses COUNT FILE GROUP.NAME [SIZE...]
+                                 the losses of a training workload's first steps,
+                                 which begins at the file's values (losses.c),
+                                 or "none"
 """
 
 import os
@@ -38,6 +42,24 @@ def measure(call, calls):
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return (time.perf_counter_ns() - begin) / calls
+
+
+def losses(step, count, file, way):
+    values = bytearray(open(file, "rb").read())
+    torch.backends.cudnn.allow_tf32 = False  # as products are: in float32
+    at = 0
+    with torch.no_grad():
+        for x in step.state:
+            given = torch.frombuffer(values, dtype=x.dtype, count=x.numel(),
+                                     offset=at)
+            x.copy_(given.view(x.shape))
+            at += x.numel() * x.element_size()
+    if at != len(values):
+        raise RuntimeError(f"{file} has {len(values)} bytes, not {at}")
+    if way == "compiled":
+        torch.compiler.reset()
+        step = torch.compile(step)
+    return [step().item() for _ in range(count)]
 
 
 def libtorch(threads, device):
@@ -78,8 +100,17 @@ def main():
                 measure(call, calls // 4 + 1)
             print(measure(call, calls), flush=True)
             continue
-        name, *size = rest
         call = None  # what the last one held goes before the next is made
+        if word == "losses":
+            count, file, name, *size = rest
+            try:
+                step = WORK[name](*map(int, size))
+                print(*losses(step, int(count), file, way), flush=True)
+            except Exception as error:
+                print(name, error, file=sys.stderr)
+                print("none", flush=True)
+            continue
+        name, *size = rest
         ready = WORK.get(name)
         if way == "compiled" and name in NOTHING_TO_COMPILE:
             ready = None

@@ -6,15 +6,21 @@ from torch.nn import functional as F
 from torch.utils import data
 
 
-def learning(net, x, optimizer):
-    y = torch.randint(0, 10, (x.shape[0],))
-
+def learning(net, x, y, optimizer, loss_of):
+    """A step of training; its state is what `losses` of compare.py sets."""
     def step():
-        loss = F.cross_entropy(net(x), y)
+        loss = loss_of()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss
+    step.state = [x, y, *net.parameters()]
     return step
+
+
+def classes(net, x, optimizer):
+    y = torch.randint(0, 10, (x.shape[0],))
+    return learning(net, x, y, optimizer, lambda: F.cross_entropy(net(x), y))
 
 
 def mlp():
@@ -83,6 +89,49 @@ class Gpt(nn.Module):
         return self.head(self.blocks(x, mask=self.mask, is_causal=True))
 
 
+WORDS = 50257
+
+
+class Gpt2Block(nn.Module):
+    def __init__(self, heads):
+        super().__init__()
+        width = 64 * heads
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"),
+            nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).unflatten(
+            2, (3, self.heads, 64)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Gpt2(nn.Module):
+    """12 layers: OpenAI's model of 124 million parameters (models.h)."""
+
+    def __init__(self, layers, length):
+        super().__init__()
+        self.token = nn.Embedding(WORDS, 64 * layers)
+        self.place = nn.Embedding(length, 64 * layers)
+        self.blocks = nn.Sequential(*(Gpt2Block(layers) for _ in range(layers)))
+        self.norm = nn.LayerNorm(64 * layers)
+        with torch.no_grad():
+            self.token.weight *= 0.02
+            self.place.weight *= 0.02
+
+    def forward(self, ids):
+        x = self.token(ids) + self.place(
+            torch.arange(ids.shape[1], device=ids.device))
+        return F.linear(self.norm(self.blocks(x)), self.token.weight)
+
+
 class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -97,29 +146,43 @@ def images(net, sides, **options):
     """Training with SGD on a batch of images."""
     def ready(batch):
         module = net()
-        return learning(module, torch.rand(batch, *sides),
+        return classes(module, torch.rand(batch, *sides),
                         torch.optim.SGD(module.parameters(), **options))
     return ready
 
 
 def lstm(batch):
     net = Lstm()
-    return learning(net, torch.rand(batch, 8, 8),
+    return classes(net, torch.rand(batch, 8, 8),
                     torch.optim.Adam(net.parameters(), 1e-3))
+
+
+def text(net, words, batch, length, optimizer, half=None):
+    x = torch.randint(0, words, (batch, length))
+    y = torch.randint(0, words, (batch * length,))
+
+    def loss_of():
+        return F.cross_entropy(net(x).flatten(0, 1), y)
+
+    def loss_of_half():
+        with torch.autocast(x.device.type, half):
+            return loss_of()
+    return learning(net, x, y, optimizer, loss_of_half if half else loss_of)
 
 
 def gpt(batch, length):
     net = Gpt(65)
-    x = torch.randint(0, 65, (batch, length))
-    y = torch.randint(0, 65, (batch * length,))
-    optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+    return text(net, 65, batch, length,
+                torch.optim.AdamW(net.parameters(), 1e-3))
 
-    def step():
-        loss = F.cross_entropy(net(x).flatten(0, 1), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return step
+
+def gpt2(half):
+    """As it is trained: attention and AdamW in a kernel each."""
+    def ready(batch, length, layers):
+        net = Gpt2(layers, length)
+        optimizer = torch.optim.AdamW(net.parameters(), 3e-4, fused=True)
+        return text(net, WORDS, batch, length, optimizer, half)
+    return ready
 
 
 def inference(net, draw):
@@ -163,6 +226,8 @@ WORK = {
     "training.resnet20": images(resnet20, (3, 32, 32), lr=0.1, momentum=0.9,
                                 weight_decay=1e-4),
     "training.gpt": gpt,
+    "large.gpt2": gpt2(torch.bfloat16),
+    "large.gpt2_f32": gpt2(None),
     "inference.mlp": inference(mlp, lambda n: torch.rand(n, 784)),
     "inference.cnn28": inference(cnn28, lambda n: torch.rand(n, 1, 28, 28)),
     "inference.lstm": inference(

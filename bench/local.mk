@@ -1,7 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am.
 noinst_PROGRAMS += bench/compare bench/memory
 bench_compare_SOURCES = bench/bench.h bench/compare.c bench/report.h \
-	bench/report.c bench/peer.c bench/limit.c bench/limit_kernels.inc \
+	bench/report.c bench/losses.c bench/peer.c bench/limit.c bench/limit_kernels.inc \
 	bench/dispatch.c bench/bandwidth.c bench/rows.c bench/indexing.c \
 	bench/order.c bench/special.c bench/matmul.c bench/linalg.c \
 	bench/vision.c bench/window.c bench/norm.c bench/loss.c \

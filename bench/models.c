@@ -121,3 +121,99 @@ tn_module *bench_gpt(int64_t vocabulary)
     gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));
     return gpt->head ? &gpt->base : NULL;
 }
+
+/* ---- GPT-2 ------------------------------------------------------------------ */
+
+struct gpt2_block {
+    tn_module base;
+    int64_t heads;
+    tn_module *norm1, *qkv, *out, *norm2, *mlp;
+};
+
+static tn_tensor *gpt2_block_forward(tn_module *self, tn_tensor *x)
+{
+    struct gpt2_block *block = (struct gpt2_block *)self;
+    tn_tensor *part[3] = {NULL};
+    tn_tensor *qkv = tn_forward(block->qkv, tn_forward(block->norm1, x));
+    /* (N, T, 3 x heads x 64) to three of (N, heads, T, 64) */
+    qkv = tn_unflatten(qkv, 2, tn_dims(3, block->heads, BENCH_GPT2_HEAD));
+    tn_unbind(tn_permute(qkv, tn_dims(2, 0, 3, 1, 4)), 0, part, 3);
+    tn_tensor *y = tn_scaled_dot_product_attention(part[0], part[1], part[2],
+                                                   NULL, .is_causal = true);
+    y = tn_flatten(tn_transpose(y, 1, 2), .start_dim = 2);
+    x = tn_add(x, tn_forward(block->out, y));
+    return tn_add(x, tn_forward(block->mlp, tn_forward(block->norm2, x)));
+}
+
+static const tn_module_class gpt2_block_class = {
+    .size = sizeof gpt2_block_class,
+    .name = "GPT2Block",
+    .bytes = sizeof(struct gpt2_block),
+    .forward = gpt2_block_forward};
+
+static tn_module *gpt2_block_new(int64_t heads)
+{
+    int64_t width = heads * BENCH_GPT2_HEAD;
+    struct gpt2_block *block = tn_module_new(&gpt2_block_class);
+    if (!block)
+        return NULL;
+    block->heads = heads;
+    block->norm1 = tn_module_add(block, "norm1", tn_nn_layer_norm(tn_dims(width)));
+    block->qkv = tn_module_add(block, "qkv", tn_nn_linear(width, 3 * width));
+    block->out = tn_module_add(block, "out", tn_nn_linear(width, width));
+    block->norm2 = tn_module_add(block, "norm2", tn_nn_layer_norm(tn_dims(width)));
+    block->mlp = tn_module_add(
+        block, "mlp",
+        tn_nn_sequential(tn_nn_linear(width, 4 * width), tn_nn_gelu_tanh(),
+                         tn_nn_linear(4 * width, width)));
+    return block->mlp ? &block->base : NULL;
+}
+
+struct gpt2 {
+    tn_module base;
+    tn_module *token, *place, *blocks, *norm;
+    tn_tensor *words; /* token's weight */
+};
+
+static tn_tensor *gpt2_forward(tn_module *self, tn_tensor *ids)
+{
+    struct gpt2 *gpt = (struct gpt2 *)self;
+    tn_tensor *places = tn_arange(0, tn_tensor_size(ids, 1), 1,
+                                  .device = tn_tensor_device(ids));
+    tn_tensor *x =
+        tn_add(tn_forward(gpt->token, ids), tn_forward(gpt->place, places));
+    x = tn_forward(gpt->norm, tn_forward(gpt->blocks, x));
+    return tn_linear(x, gpt->words, NULL);
+}
+
+static const tn_module_class gpt2_class = {.size = sizeof gpt2_class,
+                                           .name = "GPT2",
+                                           .bytes = sizeof(struct gpt2),
+                                           .forward = gpt2_forward};
+
+tn_module *bench_gpt2(int64_t layers, int64_t length)
+{
+    int64_t width = layers * BENCH_GPT2_HEAD;
+    enum { MOST = 64 };
+    tn_module *block[MOST];
+    struct gpt2 *gpt = tn_module_new(&gpt2_class);
+    if (!gpt)
+        return NULL;
+    layers = layers < MOST ? layers : MOST;
+    for (int64_t i = 0; i < layers; i++)
+        block[i] = gpt2_block_new(layers);
+    gpt->token = tn_module_add(gpt, "token",
+                               tn_nn_embedding(BENCH_GPT2_WORDS, width));
+    gpt->place = tn_module_add(gpt, "place", tn_nn_embedding(length, width));
+    gpt->blocks = tn_module_add(gpt, "blocks",
+                                tn_nn_sequential_with(block, (int)layers));
+    gpt->norm =
+        tn_module_add(gpt, "norm", tn_nn_layer_norm(tn_dims(width)));
+    gpt->words = tn_module_parameter(gpt, "token.weight");
+    /* As it begins: beside unit embeddings the blocks would count for little. */
+    TN_NO_GRAD {
+        tn_mul_scalar_(gpt->words, 0.02);
+        tn_mul_scalar_(tn_module_parameter(gpt, "place.weight"), 0.02);
+    }
+    return gpt->norm ? &gpt->base : NULL;
+}

@@ -16,5 +16,10 @@ tn_module *bench_resnet20(void);
 /* Ids (N, T) to scores (N, T, vocabulary): 4 layers of 128 features with 4
  * heads, as examples/char_gpt.c has it, contexts of at most 128. */
 tn_module *bench_gpt(int64_t vocabulary);
+/* GPT-2, as OpenAI's model of 124 million parameters with 12 layers: as many
+ * heads of 64 features, 50,257 words, which are read and told by the same
+ * numbers. Ids (N, T) to scores (N, T, words), T at most length. */
+enum { BENCH_GPT2_WORDS = 50257, BENCH_GPT2_HEAD = 64 };
+tn_module *bench_gpt2(int64_t layers, int64_t length);
 
 #endif

@@ -85,6 +85,20 @@ bool bench_peer_open(bench_peer *peer, const char *group,
            strcmp(answer, "ready") == 0;
 }
 
+bool bench_peer_losses(bench_peer *peer, const char *group,
+                       const bench_work *work, const char *file, int count,
+                       double *out_losses)
+{
+    fprintf(peer->to, "losses %d %s %s.%s", count, file, group, work->name);
+    for (int i = 0; i < 3 && work->size[i] > 0; i++)
+        fprintf(peer->to, " %lld", (long long)work->size[i]);
+    fprintf(peer->to, "\n");
+    bool good = fflush(peer->to) == 0;
+    for (int i = 0; good && i < count; i++)
+        good = fscanf(peer->from, "%lf", &out_losses[i]) == 1;
+    return good;
+}
+
 double bench_peer_sample(bench_peer *peer, int64_t calls)
 {
     double ns;

@@ -13,9 +13,9 @@ static void open_labels(bench_state *s, int64_t batch)
 
 static void learn(bench_state *s, tn_tensor *out)
 {
-    tn_tensor *loss = tn_cross_entropy(out, s->b);
+    s->loss = tn_cross_entropy(out, s->b);
     tn_optim_zero_grad(s->optim);
-    tn_backward(loss);
+    tn_backward(s->loss);
     tn_optim_step(s->optim);
 }
 
@@ -77,14 +77,20 @@ static void open_resnet20(bench_state *s)
                             .weight_decay = 1e-4);
 }
 
-/* size: texts, characters of each; the vocabulary is Shakespeare's. */
+/* size: texts, tokens of each */
+static void open_text(bench_state *s, int64_t vocabulary)
+{
+    tn_dims_list dims = tn_dims(s->size[0], s->size[1]);
+    s->a = tn_randint(0, vocabulary, dims, .dtype = TN_I64);
+    s->b = tn_randint(0, vocabulary, tn_dims(s->size[0] * s->size[1]),
+                      .dtype = TN_I64);
+}
+
+/* The vocabulary is Shakespeare's: characters. */
 static void open_gpt(bench_state *s)
 {
     enum { VOCABULARY = 65 };
-    tn_dims_list dims = tn_dims(s->size[0], s->size[1]);
-    s->a = tn_randint(0, VOCABULARY, dims, .dtype = TN_I64);
-    s->b = tn_randint(0, VOCABULARY, tn_dims(s->size[0] * s->size[1]),
-                      .dtype = TN_I64);
+    open_text(s, VOCABULARY);
     s->net = bench_gpt(VOCABULARY);
     s->optim = tn_optim_adamw(tn_parameters(s->net), .lr = 1e-3);
 }
@@ -93,6 +99,26 @@ static void step_gpt(bench_state *s)
 {
     learn(s,
           tn_flatten(tn_forward(s->net, s->a), .start_dim = 0, .end_dim = 1));
+}
+
+/* size: texts, tokens of each, layers */
+static void open_gpt2(bench_state *s)
+{
+    open_text(s, BENCH_GPT2_WORDS);
+    s->net = bench_gpt2(s->size[2], s->size[1]);
+    s->optim = tn_optim_adamw(tn_parameters(s->net), .lr = 3e-4);
+}
+
+static void step_gpt2_bf16(bench_state *s)
+{
+    tn_optim_zero_grad(s->optim);
+    TN_AUTOCAST(TN_BF16) {
+        tn_tensor *out = tn_forward(s->net, s->a);
+        out = tn_flatten(out, .start_dim = 0, .end_dim = 1);
+        s->loss = tn_cross_entropy(out, s->b);
+    }
+    tn_backward(s->loss);
+    tn_optim_step(s->optim);
 }
 
 /* For each sample: of both convolutions and of both linear layers. */
@@ -109,6 +135,9 @@ static void step_gpt(bench_state *s)
 /* For each character: 4 layers of 12 W^2, attention over half the 128 before
  * it, the head. */
 #define GPT_FLOPS (6. * (4 * (12 * 128 * 128 + 2 * 128 * 64) + 65 * 128))
+/* For each token likewise: 12 layers of 768 features, half of 1024 before it. */
+#define GPT2_FLOPS                                                            \
+    (6. * (12 * (12 * 768 * 768 + 2 * 768 * 512) + 50257 * 768))
 
 static const bench_work work[] = {
     {"cnn", {32}, open_cnn, step, BENCH_FLOPS, 32 * CNN_FLOPS, 0},
@@ -122,3 +151,13 @@ static const bench_work work[] = {
     {.name = NULL},
 };
 const bench_group bench_training = {"training", work};
+
+/* In bfloat16, where autocast says so, and in float32. */
+static const bench_work large[] = {
+    {"gpt2", {8, 1024, 12}, open_gpt2, step_gpt2_bf16, BENCH_FLOPS,
+     8 * 1024 * GPT2_FLOPS, 0},
+    {"gpt2_f32", {4, 1024, 12}, open_gpt2, step_gpt, BENCH_FLOPS,
+     4 * 1024 * GPT2_FLOPS, 0},
+    {.name = NULL},
+};
+const bench_group bench_large = {"large", large};

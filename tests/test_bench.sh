@@ -54,6 +54,42 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit " "columns are those that were asked for"
 
+# GPT-2, small. Its losses are the same on every device.
+losses() {
+    "$@" bench/compare --losses --only large --size 1,8,1 2>&1
+}
+python=${TENON_BENCH_PYTHON-python3}
+export TENON_BENCH_PYTHON=false
+is_str "$(bench/compare --quick --only large --size 1,8,1 |
+    awk '$1 == "large" { print $2, $3 }' | tr '\n' ' ')" \
+    "gpt2 1x8x1 gpt2_f32 1x8x1 " "workloads have the sizes that are asked for"
+is_str "$(bench/compare --size 8,0 2>&1 | head -n 1)" \
+    "compare: --size: one to three numbers, as 8,1024,12" "no others"
+losses env >"$scratch/losses"
+is_str "$(grep -cE '^large gpt2.*  tenon 10\.[0-9]+ 10\.[0-9]+ 10\.[0-9]+$' \
+    "$scratch/losses")" 2 "GPT-2 learns, in bfloat16 and in float32"
+if on_cuda tools/tenon info >"$scratch/output" 2>&1; then
+    losses on_cuda >"$scratch/on_cuda"
+    is_str "$(paste "$scratch/losses" "$scratch/on_cuda" | awk '
+        { for (i = 4; i < 7; i++) if (($i - $(i + 6)) ^ 2 < 1e-6) same++ }
+        END { print same }')" 6 "with the same losses by CUDA, to 1e-3"
+    note <"$scratch/on_cuda"
+else
+    skip "with the same losses by CUDA" "$(tail -n 1 "$scratch/output")"
+fi
+TENON_BENCH_PYTHON=$python
+if "$python" -c 'import torch' >/dev/null 2>&1; then
+    succeeds "PyTorch's networks have the losses of ours" \
+        bench/compare --losses --only training --beside torch
+    note <"$scratch/output"
+    succeeds "so does its GPT-2" \
+        bench/compare --losses --only large --size 2,16,2 --beside torch
+    note <"$scratch/output"
+else
+    skip "PyTorch's networks have the losses of ours" \
+        "TENON_BENCH_PYTHON (python3) has no torch"
+fi
+
 # Beside CUDA's driver, where the simulated one can be used.
 if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
     skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
