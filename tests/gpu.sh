@@ -18,7 +18,9 @@
 #   learn       the examples: the digits network, by hand and on all GPUs
 #   limits      launches, memory and products beside the driver and cuBLASLt
 #               called by hand; attention by our own kernels and by cuDNN
-#   bench       bench/compare against PyTorch on the GPU
+#   bench       bench/compare against PyTorch on the GPU: first that both train the
+#               same networks, then training and GPT-2 beside eager PyTorch and
+#               torch.compile, then every workload
 # FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
@@ -81,6 +83,10 @@ if [ -n "$pack" ]; then
     *) pack=$PWD/$pack ;;
     esac
     name=${build#"$root"/}
+    [ "$build" != "$root" ] || name=.
+    case $name in
+    /*) die "$build does not lie within $root: it cannot be packed" ;;
+    esac
     cd "$root" || exit 1
     find "$name/tests" "$name/tools" "$name/bench" "$name/examples" \
         "$name/.libs" "$name/tenon-1" \( -type f -o -type l \) \
@@ -224,9 +230,20 @@ part_limits() {
 part_bench() {
     "$python" -c 'import torch; assert torch.cuda.is_available()' 2>&1 ||
         left_out "$python has no torch with a GPU" || return
-    # shellcheck disable=SC2086 # a list of words
-    TENON_BENCH_PYTHON=$python "$(program bench/compare)" \
-        --json "$out/compare.json" ${TENON_BENCH_ARGS-}
+    TENON_BENCH_PYTHON=$python
+    TENON_BENCH_FOLDER=$root/bench # where it lies on this machine
+    export TENON_BENCH_PYTHON TENON_BENCH_FOLDER
+    compare=$(program bench/compare)
+    failed=0
+    "$compare" --losses --beside torch || failed=1
+    for group in training large; do
+        # shellcheck disable=SC2086 # a list of words
+        "$compare" ${TENON_BENCH_ARGS-} --only $group \
+            --beside torch,compiled --json "$out/$group.json" || failed=1
+    done
+    # shellcheck disable=SC2086
+    "$compare" --json "$out/compare.json" ${TENON_BENCH_ARGS-} || failed=1
+    return $failed
 }
 
 if [ -n "$alone" ]; then

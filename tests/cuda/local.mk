@@ -64,7 +64,8 @@ check_PROGRAMS += tests/cuda/test_each_call
 tests_cuda_test_each_call_SOURCES = tests/cuda/test_each_call.c \
 	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \
 	tools/check/by_hand.c tools/check/by_hand.h
-dist_check_SCRIPTS += tests/cuda/test_cuda.sh tests/cuda/test_suite.sh
+dist_check_SCRIPTS += tests/cuda/test_cuda.sh tests/cuda/test_suite.sh \
+	tests/cuda/test_gpu.sh
 
 # Everything, which takes too long for `make check`.
 check-cuda-full:
