@@ -26,7 +26,9 @@ enum {
     BLOCK = 128,          /* rows for which pointers and sums are kept */
     STRIP = 8,            /* rows of a that are packed side by side */
     DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
-    DIRECT_BYTES = 32768, /* that stays in L1 */
+    DIRECT_BYTES = 32768, /* that stays in L1, and up to */
+    DIRECT_MORE = 64,     /* rows one that panels of a line do not meet in few
+                             sets of a cache */
     /* a is packed, too, where its rows lie this many bytes apart and this many
      * columns of b meet them, or neighbours lie in a column too far for L1. */
     FAR_BYTES = 4096,
@@ -261,8 +263,11 @@ static void run_group(job *g, int64_t j, int64_t width)
 /* Is b read where it lies? */
 static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
 {
+    const int64_t row = b->row * g->bytes;
     return b->column == 1 &&
-           (m <= DIRECT_ROWS || g->p.k * b->row * g->bytes <= DIRECT_BYTES);
+           (m <= DIRECT_ROWS || g->p.k * row <= DIRECT_BYTES ||
+            (m <= DIRECT_MORE &&
+             (row % FAR_BYTES || g->whole * g->bytes > LINE)));
 }
 
 /* n runs that turn over into lanes: squares by vectors, the rest one by one. */
