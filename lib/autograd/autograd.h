@@ -47,8 +47,8 @@ typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
 extern const tn__gradient_fn tn__gradient_table[];
 extern const int tn__gradient_table_count;
 
-/* Which values the gradient function of a row needs where port 0, 1 or 2 is
- * wanted: bit p is input p, bit o output o. Only they are kept. In saves.c; a
+/* Which values the gradient function of a row needs where port 0, 1, or 2 or a
+ * later one, is wanted: bit p is input p, bit o output o. Only they are kept. In saves.c; a
  * row that is not listed needs none. */
 typedef struct tn__saves {
     const char *name;

@@ -288,10 +288,10 @@ tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
         const tn__saves *saves = plan->saves;
         if (!saves)
             return TN_OK;
-        for (int p = 0; p < 3; p++)
+        for (int p = 0; p < plan->port_count; p++)
             if (wanted & 1u << p) {
-                *inputs |= saves->by[p].inputs;
-                *outputs |= saves->by[p].outputs;
+                *inputs |= saves->by[p < 2 ? p : 2].inputs;
+                *outputs |= saves->by[p < 2 ? p : 2].outputs;
             }
         *inputs &= ~(uint32_t)(TN__SAVES_LAYOUT | TN__SAVES_ADDS);
         return TN_OK;

@@ -7,7 +7,7 @@ enum { P0 = 1, P1 = 2, P2 = 4, P3 = 8, P4 = 16, LAYOUT = TN__SAVES_LAYOUT,
        ADDS = TN__SAVES_ADDS };
 
 const tn__saves tn__saves_table[] = {
-    /* row                      {inputs, outputs} if port 0, 1, 2 is wanted */
+    /* row          {inputs, outputs} if port 0, 1, 2 or a later one is wanted */
     {"matmul", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
     {"matmul_add", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
     {"matmul_scaled", {{P1 | ADDS, 0}, {P0, 0}, NOTHING}},
@@ -19,6 +19,9 @@ const tn__saves tn__saves_table[] = {
     {"slice", {{ADDS, 0}, NOTHING, NOTHING}},
     {"normalize_rows_affine",
      {{P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}}},
+    {"lstm_sequence",
+     {{P2 | P3 | P4, P1 | P2}, {P2 | P4, P1 | P2},
+      {P0 | P1 | P2 | P4, P0 | P1 | P2}}},
     {"lstm_gates", {{P0 | P1, P1}, {P0 | P1, P1}, NOTHING}},
     {"conv2d", {{P1, 0}, {P0, 0}, NOTHING}},
     {"conv2d_out", {{P1, 0}, {P0, 0}, NOTHING}},

@@ -4,7 +4,8 @@
  * remains for a step is the product with the hidden state, to which it is
  * added, and one kernel. Cuts
  * along time and along gates are one call (apart) each, whose gradient is one
- * cat: a gradient for each part would write the whole each time. */
+ * cat: a gradient for each part would write the whole each time. An LSTM of one
+ * dtype is a row of its own (lstm_sequence), which cuts nothing. */
 #include <base/memory.h>
 #include <ops/native.h>
 
@@ -323,6 +324,132 @@ static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
     return blocks == 1 ? done[0] : blocks ? join(done, blocks) : NULL;
 }
 
+/* ---- LSTM, a whole sequence in one row -------------------------------------------------- */
+
+/* All of float32 or of float64, and none empty: as lstm_sequence takes them. */
+static bool is_uniform(const arguments *a)
+{
+    const tn_tensor *x[] = {a->x, a->w_ih, a->w_hh, a->b_ih, a->b_hh,
+                            a->start.h, a->start.c};
+    bool fits = a->x->dtype == TN_F32 || a->x->dtype == TN_F64;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        fits = fits && (!x[i] || (x[i]->dtype == a->x->dtype && x[i]->numel));
+    return fits;
+}
+
+/* w transposed, for one small product after the other: its rows lie a line more
+ * than a power of two apart, of which a cache holds few (hidden 256: 8 %). */
+static tn_tensor *turn(tn_tensor *w)
+{
+    enum { APART = 16 };
+    tn_tensor *wide = tn_empty(tn_dims(w->shape[1], w->shape[0] + APART),
+                               .dtype = w->dtype,
+                               .device = w->storage->device);
+    tn_tensor *turned = tn_narrow(wide, 1, 0, w->shape[0]);
+    bool fine = turned && tn__copy_into(turned, tn_t(w), "lstm_layer") >= 0;
+    return fine ? turned : NULL;
+}
+
+/* The steps: gates (time, batch, 4 hidden) hold the input's part. Each step's
+ * product is added to its gates, and what comes out of them is written where
+ * it stays. The views move along in time: nothing is made for a step. */
+static tn_status run_sequence(const arguments *a, tn_tensor *gates,
+                              tn_tensor *out, tn_tensor *cells, bool reverse)
+{
+    const int64_t count = gates->shape[0], hidden = cells->shape[2];
+    tn_tensor *turned = turn(a->w_hh);
+    tn_tensor *g = tn_select(gates, 0, 0), *part[4];
+    tn_tensor *h[2] = {tn_select(out, 0, 0), tn_select(out, 0, 0)};
+    tn_tensor *c[2] = {tn_select(cells, 0, 0), tn_select(cells, 0, 0)};
+    if (!turned || !c[1] || tn__apart(g, 1, hidden, part) != 4)
+        return tn_error_code();
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t t = reverse ? count - 1 - i : i;
+        const int64_t before = reverse ? t + 1 : t - 1;
+        g->offset = gates->offset + t * gates->stride[0];
+        for (int k = 0; k < 4; k++)
+            part[k]->offset = g->offset + k * hidden;
+        h[0]->offset = out->offset + before * out->stride[0];
+        c[0]->offset = cells->offset + before * cells->stride[0];
+        h[1]->offset = out->offset + t * out->stride[0];
+        c[1]->offset = cells->offset + t * cells->stride[0];
+        const tn_value product[] = {
+            tn__value_tensor(i ? h[0] : a->start.h), tn__value_tensor(turned),
+            tn__value_tensor(g), tn__value_float(1)};
+        const tn_value value[] = {
+            tn__value_tensor(part[0]), tn__value_tensor(part[1]),
+            tn__value_tensor(part[2]), tn__value_tensor(part[3]),
+            tn__value_tensor(i ? c[0] : a->start.c)};
+        tn_tensor *const into[] = {h[1], c[1]};
+        if (!tn__row(TN__OP_ID_MATMUL_INTO, product, 4) ||
+            tn__op_run_into(&tn__op_table[TN__OP_ID_LSTM_GATES_APART], value,
+                            5, into, 2) < 0)
+            return tn_error_code();
+    }
+    return TN_OK;
+}
+
+/* The input times its weights, (time, batch, 4 hidden), of a matrix that lies as
+ * it is read: so it is one product. */
+static tn_tensor *weigh_all(const arguments *a)
+{
+    const tn_tensor *x = a->x;
+    const tn_value value[] = {
+        tn__value_tensor(tn_reshape(a->x, tn_dims(-1, x->shape[2]))),
+        tn__value_tensor(tn_t(a->w_ih)), tn__value_optional(a->b_ih)};
+    tn_tensor *y = a->b_ih ? tn__row(TN__OP_ID_MATMUL_ADD, value, 3)
+                           : tn__row(TN__OP_ID_MATMUL, value, 2);
+    return tn_reshape(y, tn_dims(x->shape[0], x->shape[1], a->w_ih->shape[0]));
+}
+
+tn_status tn__run_lstm_sequence(tn__call *call)
+{
+    arguments a = take(call, LSTM);
+    tn_status status = check(call, &a, 2);
+    if (status < 0)
+        return status;
+    if (!is_uniform(&a))
+        return tn__fail(TN_ERR_DTYPE, "%s: tensors that are empty or of several "
+                        "dtypes: call lstm_layer", call->op->name);
+    tn_device *device = a.x->storage->device;
+    int64_t shape[] = {a.x->shape[0], a.x->shape[1], a.start.c->shape[1]};
+    for (int i = 0; i < 2; i++)
+        if (tn__give(call, tn__tensor_new(device, a.x->dtype, 3, shape,
+                                          call->op->name)) < 0)
+            return tn_error_code();
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *gates = scope ? weigh_all(&a) : NULL;
+    status = !gates ? tn_error_code()
+                    : run_sequence(&a, gates, call->out[0], call->out[1],
+                                   tn__call_int(call,
+                                                TN__ARG_LSTM_SEQUENCE_REVERSE));
+    if (status >= 0)
+        tn__give(call, tn__ref(gates));
+    tn_scope_close(scope);
+    return status;
+}
+
+static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
+{
+    const int64_t last = reverse ? 0 : a->x->shape[0] - 1;
+    tn_tensor *bias = a->b_ih && a->b_hh ? tn_add(a->b_ih, a->b_hh)
+                      : a->b_ih          ? a->b_ih
+                                         : a->b_hh;
+    const tn_value value[] = {
+        tn__value_tensor(a->x), tn__value_tensor(a->start.h),
+        tn__value_tensor(a->start.c), tn__value_tensor(a->w_ih),
+        tn__value_tensor(a->w_hh), tn__value_optional(bias),
+        tn__value_bool(reverse)};
+    tn_tensor *out[3] = {NULL};
+    if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
+        0)
+        return tn_error_code();
+    tn__give(call, out[0]);
+    tn_status status = tn__give(call, tn_select(out[0], 0, last));
+    return status < 0 ? status
+                      : tn__give(call, tn_select(out[1], 0, last));
+}
+
 static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
 {
     arguments a = take(call, kind);
@@ -334,6 +461,8 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
     if (a.x->shape[0] == 0)
         return tn__fail(TN_ERR_SHAPE, "%s: input has no time steps",
                         call->op->name);
+    if (kind == LSTM && !a.w_hr && !tn__here.autocast && is_uniform(&a))
+        return run_whole(call, &a, tn__call_int(call, reverse_arg));
     a.turned = tn_t(a.w_hh);
     state s = a.start;
     tn_tensor *x = weigh(kind, a.x, a.w_ih, a.b_ih, a.b_hh);
