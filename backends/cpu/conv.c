@@ -26,6 +26,7 @@ enum {
     STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
     DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
                         of pixels go one after another */
+    LEAST_COLUMNS = 8, /* of a row whose taps outside the images are left out */
     LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
     MAX_CLASSES = 64
 };
@@ -36,6 +37,8 @@ typedef struct pixel_class {
     conv_grid grid;
     int64_t first[2]; /* place of pixel (0, 0) */
     int64_t first_task;
+    int64_t line; /* by lines: which of three taps side by side is the first in
+                     place, 0 or 2; else -1 */
     char *panels; /* [group][panel][tap, channel][width] */
 } pixel_class;
 
@@ -122,6 +125,22 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
+/* Taps in threes side by side, for pixels side by side: the number of a three's
+ * first in place. -1: they are not so. */
+static int64_t line_of(const conv_grid *grid, const conv_images *from)
+{
+    const conv_tap *tap = grid->tap;
+    if (grid->taps % 3 || grid->taps == 0 || grid->step[1] != 1 ||
+        from->stride[3] != 1)
+        return -1;
+    int64_t apart = tap[1].at[1] - tap[0].at[1];
+    bool good = apart == 1 || apart == -1;
+    for (int64_t t = 0; t < grid->taps; t++)
+        good = good && tap[t].at[0] == tap[t / 3 * 3].at[0] &&
+               tap[t].at[1] == tap[t / 3 * 3].at[1] + t % 3 * apart;
+    return good ? 1 - apart : -1;
+}
+
 static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
@@ -146,6 +165,10 @@ static void cut(convolution *c)
             pixels = BLOCK_SUMS / c->width;
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
+        class->line = c->width == c->routines->lanes &&
+                              class->grid.block[2] >= c->routines->line
+                          ? line_of(&class->grid, &c->from)
+                          : -1;
         class->first_task = c->tasks;
         c->tasks += c->groups * class->grid.block_count;
     }
@@ -202,20 +225,95 @@ static void spread_run(void *context, char *memory, int64_t step,
                         c->bias_stride);
 }
 
+/* Pixels of a block that follow each other and are met by the same taps, as a
+ * part [from, end) of the depth: rows at the images' edges have fewer. */
+typedef struct pixel_run {
+    int64_t first, count, from, end;
+} pixel_run;
+
+/* Taps come in rows, so those within the images do. */
+static void find_taps(const conv_grid *grid, const conv_images *images,
+                      int64_t row, int64_t *from, int64_t *end)
+{
+    const int64_t place = row * grid->step[0];
+    const uint64_t size = (uint64_t)images->size[0];
+    *from = 0;
+    *end = grid->taps;
+    while (*from < *end &&
+           (uint64_t)(place + grid->tap[*from].at[0]) >= size)
+        ++*from;
+    while (*end > *from &&
+           (uint64_t)(place + grid->tap[*end - 1].at[0]) >= size)
+        --*end;
+    if (*from == *end)
+        *from = *end = 0;
+}
+
+/* At most a run for each row. */
+static int64_t find_runs(const convolution *c, const conv_grid *grid,
+                         const conv_block *block, pixel_run *run)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < block->size[0] * block->size[1]; i++) {
+        int64_t from = 0, end = grid->taps;
+        if (block->size[2] >= LEAST_COLUMNS)
+            find_taps(grid, &c->from, block->first[1] + i % block->size[1],
+                      &from, &end);
+        from *= c->from_channels;
+        end *= c->from_channels;
+        if (count == 0 || run[count - 1].from != from ||
+            run[count - 1].end != end)
+            run[count++] =
+                (pixel_run){i * block->size[2], 0, from, end};
+        run[count - 1].count += block->size[2];
+    }
+    return count;
+}
+
 static void multiply(const convolution *c, const pixel_class *class,
-                     int64_t group, int64_t pixels, const void *const *x,
-                     const int64_t *at, char *sums)
+                     int64_t group, const pixel_run *run, int64_t runs,
+                     const void *const *x, const int64_t *at, char *sums)
 {
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes;
     const char *panels = class->panels + group * depth * c->width * bytes;
     for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
-        for (int64_t o = 0; o < c->width; o += c->panel) {
-            int64_t width = tn__cpu_min(c->panel, c->width - o);
-            c->routines->tiles(pixels, width / c->routines->lanes,
-                               tn__cpu_min(DEPTH, depth - p), x, at + p,
-                               panels + (o * depth + p * width) * bytes, width,
-                               sums + o * bytes, c->width, 1, p > 0);
+        for (int64_t o = 0; o < c->width; o += c->panel)
+            for (int64_t i = 0; i < runs; i++) {
+                const pixel_run *r = &run[i];
+                int64_t width = tn__cpu_min(c->panel, c->width - o);
+                int64_t from = r->from > p ? r->from : p;
+                int64_t end = tn__cpu_min(r->end, p + DEPTH);
+                if (from < end || (p == 0 && r->end == 0))
+                    c->routines->tiles(
+                        r->count, width / c->routines->lanes, end - from, x +
+                        r->first, at + from,
+                        panels + (o * depth + from * width) * bytes, width,
+                        sums + (r->first * c->width + o) * bytes, c->width, 1,
+                        from > r->from);
+            }
+}
+
+/* The same by lines, whose pixels lie side by side in the view. */
+static void multiply_lines(const convolution *c, const pixel_class *class,
+                           int64_t group, const pixel_run *run, int64_t runs,
+                           const conv_block *block, const conv_view *view,
+                           const int64_t *at, char *sums)
+{
+    int64_t depth = class->grid.taps * c->from_channels;
+    int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
+    int64_t rows = block->size[1], columns = block->size[2];
+    int64_t row = class->grid.step[0] * view->stride[2];
+    const char *panel = class->panels + group * depth * c->width * bytes;
+    for (const pixel_run *r = run; r < run + runs; r++)
+        for (int64_t i = r->first; i < r->first + r->count; i += columns) {
+            int64_t n = i / columns / rows, from = r->from + class->line * tap;
+            int64_t x = n * view->stride[0] + (i / columns - n * rows) * row;
+            c->routines->lines(columns, (r->end - r->from) / (3 * tap), tap,
+                               view->base + x * bytes, at + from,
+                               panel + from * c->width * bytes,
+                               (1 - class->line) * tap * c->width,
+                               sums + i * c->width * bytes);
         }
 }
 
@@ -225,7 +323,7 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     const conv_grid *grid = &class->grid;
     conv_block block = tn__cpu_conv_block(grid, number);
     int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
-    conv_order order = c->from_channels >= LAST_CHANNELS &&
+    conv_order order = class->line < 0 && c->from_channels >= LAST_CHANNELS &&
                                c->to_channels >= LAST_CHANNELS
                            ? CONV_CHANNELS_LAST
                            : CONV_PLANES;
@@ -234,7 +332,8 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
         64);
     int64_t sums_bytes = conv_round_up(block.pixels * c->width * bytes, 64);
     char *memory = tn__cpu_scratch(
-        (size_t)(frame_bytes + sums_bytes + (2 * block.pixels + depth) * 8));
+        (size_t)(frame_bytes + sums_bytes + (2 * block.pixels + depth) * 8) +
+        (size_t)(block.size[0] * block.size[1]) * sizeof(pixel_run));
     if (!memory) {
         atomic_store(&c->failed, 1);
         return;
@@ -243,14 +342,20 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     int64_t *pixel = (int64_t *)(sums + sums_bytes);
     int64_t *at = pixel + block.pixels;
     const void **x = (const void **)(at + depth);
+    pixel_run *run = (pixel_run *)(x + block.pixels);
     conv_view view = tn__cpu_conv_view(
         grid, &block, &c->from, group * c->from_channels, c->from_channels,
         order, c->bytes, c->general, memory);
-    tn__cpu_conv_pixels(grid, &block, &view, pixel);
-    for (int64_t i = 0; i < block.pixels; i++)
-        x[i] = view.base + pixel[i] * bytes;
     tn__cpu_conv_taps(grid, &view, c->from_channels, at);
-    multiply(c, class, group, block.pixels, x, at, sums);
+    int64_t runs = find_runs(c, grid, &block, run);
+    if (class->line >= 0) {
+        multiply_lines(c, class, group, run, runs, &block, &view, at, sums);
+    } else {
+        tn__cpu_conv_pixels(grid, &block, &view, pixel);
+        for (int64_t i = 0; i < block.pixels; i++)
+            x[i] = view.base + pixel[i] * bytes;
+        multiply(c, class, group, run, runs, x, at, sums);
+    }
 
     conv_images to = c->to;
     int64_t channel = group * c->to_channels;

@@ -104,6 +104,12 @@ typedef struct tn_cpu_conv_routines {
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
                   int add);
+    /* sums[q][..] = the sum over r < rows, p < depth and t < 3 of
+     * x[at[i] + q + t] * w[i * lanes + t * tap ..] with i = 3 r depth + p, for
+     * q < count, at least `line`: pixels side by side, one vector each. */
+    void (*lines)(int64_t count, int64_t rows, int64_t depth, const void *x,
+                  const int64_t *at, const void *w, int64_t tap, void *sums);
+    int64_t line;
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for v <
      * vectors, at most 4, and q < count, a multiple of strip. */
