@@ -272,11 +272,15 @@ static int64_t find_runs(const convolution *c, const conv_grid *grid,
 
 static void multiply(const convolution *c, const pixel_class *class,
                      int64_t group, const pixel_run *run, int64_t runs,
-                     const void *const *x, const int64_t *at, char *sums)
+                     const void *const *x, const int64_t *at, char *sums,
+                     conv_ahead *ahead)
 {
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes;
     const char *panels = class->panels + group * depth * c->width * bytes;
+    int64_t calls = (depth + DEPTH - 1) / DEPTH * runs *
+                    ((c->width + c->panel - 1) / c->panel);
+    int64_t lines = ahead->lines / (calls + 1) + 1;
     for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
         for (int64_t o = 0; o < c->width; o += c->panel)
             for (int64_t i = 0; i < runs; i++) {
@@ -291,6 +295,7 @@ static void multiply(const convolution *c, const pixel_class *class,
                         panels + (o * depth + from * width) * bytes, width,
                         sums + (r->first * c->width + o) * bytes, c->width, 1,
                         from > r->from);
+                tn__cpu_conv_ask(ahead, lines);
             }
 }
 
@@ -298,13 +303,14 @@ static void multiply(const convolution *c, const pixel_class *class,
 static void multiply_lines(const convolution *c, const pixel_class *class,
                            int64_t group, const pixel_run *run, int64_t runs,
                            const conv_block *block, const conv_view *view,
-                           const int64_t *at, char *sums)
+                           const int64_t *at, char *sums, conv_ahead *ahead)
 {
     int64_t depth = class->grid.taps * c->from_channels;
     int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
     int64_t rows = block->size[1], columns = block->size[2];
     int64_t row = class->grid.step[0] * view->stride[2];
     const char *panel = class->panels + group * depth * c->width * bytes;
+    int64_t lines = ahead->lines / (block->size[0] * rows) + 1;
     for (const pixel_run *r = run; r < run + runs; r++)
         for (int64_t i = r->first; i < r->first + r->count; i += columns) {
             int64_t n = i / columns / rows, from = r->from + class->line * tap;
@@ -314,6 +320,7 @@ static void multiply_lines(const convolution *c, const pixel_class *class,
                                panel + from * c->width * bytes,
                                (1 - class->line) * tap * c->width,
                                sums + i * c->width * bytes);
+            tn__cpu_conv_ask(ahead, lines);
         }
 }
 
@@ -348,13 +355,17 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
         order, c->bytes, c->general, memory);
     tn__cpu_conv_taps(grid, &view, c->from_channels, at);
     int64_t runs = find_runs(c, grid, &block, run);
+    conv_ahead ahead = tn__cpu_conv_ahead(
+        grid, number + 1, &c->from, group * c->from_channels, c->from_channels,
+        c->bytes);
     if (class->line >= 0) {
-        multiply_lines(c, class, group, run, runs, &block, &view, at, sums);
+        multiply_lines(c, class, group, run, runs, &block, &view, at, sums,
+                       &ahead);
     } else {
         tn__cpu_conv_pixels(grid, &block, &view, pixel);
         for (int64_t i = 0; i < block.pixels; i++)
             x[i] = view.base + pixel[i] * bytes;
-        multiply(c, class, group, run, runs, x, at, sums);
+        multiply(c, class, group, run, runs, x, at, sums, &ahead);
     }
 
     conv_images to = c->to;

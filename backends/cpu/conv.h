@@ -71,6 +71,26 @@ void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
                        int64_t channels, int64_t *at);
 
+/* The images under a block, asked for while the one before it is worked on:
+ * channels lie apart, and the processor foresees little of them. */
+typedef struct conv_ahead {
+    const char *at, *end;     /* of a channel; NULL: no more */
+    int64_t channels, images; /* left */
+    int64_t count, bytes;     /* channels of an image; of a channel */
+    int64_t channel, image;   /* steps in bytes */
+    int64_t lines;            /* of all, about */
+} conv_ahead;
+
+/* Of block `number`, if there is one, of images in lines without gaps: under
+ * it, or its pixels themselves. */
+conv_ahead tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
+                              const conv_images *from, int64_t first,
+                              int64_t count, size_t bytes);
+conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
+                                     const conv_images *images, int64_t first,
+                                     int64_t count, size_t bytes);
+void tn__cpu_conv_ask(conv_ahead *ahead, int64_t lines);
+
 /* Runs of a block's pixels that lie in one line of `images`: calls visit for
  * each, with the first one's address in channel 0. step[2] is from pixel to
  * pixel there, first[2] the place of pixel (0, 0). */

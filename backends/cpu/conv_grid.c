@@ -178,6 +178,65 @@ conv_view tn__cpu_conv_view(const conv_grid *grid, const conv_block *block,
                 : (conv_view){frame, {count * plane, plane, r.room[1], 1}};
 }
 
+static conv_ahead ahead_of(const conv_images *images, const conv_block *block,
+                           int64_t row, int64_t rows, int64_t first,
+                           int64_t count, size_t bytes)
+{
+    const int64_t *stride = images->stride, size = (int64_t)bytes;
+    conv_ahead a = {.channels = count, .images = block->size[0],
+                    .count = count, .bytes = rows * stride[2] * size,
+                    .channel = stride[1] * size, .image = stride[0] * size};
+    if (rows < 1 || stride[3] != 1 || stride[2] != images->size[1])
+        return a;
+    a.at = images->memory + block->first[0] * a.image + first * a.channel +
+           row * stride[2] * size;
+    a.end = a.at + a.bytes;
+    a.lines = a.images * count * (a.bytes / 64 + 1);
+    return a;
+}
+
+conv_ahead tn__cpu_conv_ahead(const conv_grid *grid, int64_t number,
+                              const conv_images *from, int64_t first,
+                              int64_t count, size_t bytes)
+{
+    if (number >= grid->block_count)
+        return (conv_ahead){0};
+    conv_block block = tn__cpu_conv_block(grid, number);
+    reached r = reach_over(grid, &block, from);
+    return ahead_of(from, &block, r.start[0], r.size[0], first, count, bytes);
+}
+
+conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
+                                     const conv_images *images, int64_t first,
+                                     int64_t count, size_t bytes)
+{
+    if (number >= grid->block_count)
+        return (conv_ahead){0};
+    conv_block block = tn__cpu_conv_block(grid, number);
+    return ahead_of(images, &block, block.first[1], block.size[1], first,
+                    count, bytes);
+}
+
+void tn__cpu_conv_ask(conv_ahead *a, int64_t lines)
+{
+    while (a->at && lines > 0) {
+        int64_t some = tn__cpu_min((a->end - a->at + 63) / 64, lines);
+        for (int64_t i = 0; i < some; i++)
+            __builtin_prefetch(a->at + i * 64, 0, 2);
+        lines -= some;
+        a->at += some * 64;
+        if (a->at < a->end)
+            continue;
+        a->end += a->channel;
+        if (--a->channels == 0) { /* the first of the next image */
+            a->channels = a->count;
+            a->end += a->image - a->count * a->channel;
+            a->images--;
+        }
+        a->at = a->images > 0 ? a->end - a->bytes : NULL;
+    }
+}
+
 void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
                          const conv_view *view, int64_t *at)
 {

@@ -10,6 +10,7 @@
 
 enum {
     BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out */
+    AT_ONCE = 48,        /* rows between which the next block is asked for */
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 2097152, /* multiply-adds */
     LEAST_ROWS = 128,    /* of a range: a panel of out is laid for each */
@@ -95,14 +96,29 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
 
     conv_images out = w->out;
     out.memory += group * w->out_channels * out.stride[1] * bytes;
+    conv_ahead in = tn__cpu_conv_ahead(grid, number + 1, &w->in,
+                                       group * w->in_channels + first,
+                                       channels, w->bytes);
+    conv_ahead next = tn__cpu_conv_ahead_pixels(
+        grid, number + 1, &w->out, group * w->out_channels, w->out_channels,
+        w->bytes);
+    int64_t calls = (w->width + w->panel - 1) / w->panel *
+                    ((rows + AT_ONCE - 1) / AT_ONCE);
+    int64_t in_lines = in.lines / calls + 1, next_lines = next.lines / calls + 1;
     for (int64_t o = 0; o < w->width; o += w->panel) {
         int64_t width = tn__cpu_min(w->panel, w->width - o);
         gathering g = {w, panel, block.pixels, o, width};
         tn__cpu_conv_runs(&block, &out, origin, step, w->bytes, gather_run,
                           &g);
-        w->routines->tiles(rows, width / w->routines->lanes, block.pixels, x,
-                           at, panel, width, sums + o * bytes, w->width, 1,
-                           add);
+        for (int64_t i = 0; i < rows; i += AT_ONCE) {
+            w->routines->tiles(tn__cpu_min(AT_ONCE, rows - i),
+                               width / w->routines->lanes, block.pixels, x + i,
+                               at, panel, width,
+                               sums + (i * w->width + o) * bytes, w->width, 1,
+                               add);
+            tn__cpu_conv_ask(&in, in_lines);
+            tn__cpu_conv_ask(&next, next_lines);
+        }
     }
     return true;
 }
