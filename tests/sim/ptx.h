@@ -70,6 +70,7 @@ struct ptx_kernel {
     size_t parameter_count, parameter_bytes;
     size_t offset[PTX_MOST_PARAMETERS], bytes[PTX_MOST_PARAMETERS];
     size_t shared_bytes, local_bytes;
+    unsigned shared_shift; /* 2 where shared memory is reached by whole words */
     unsigned most_threads; /* .maxntid */
     bool copies;           /* has a cp.async */
     ptx_ins *ins; /* owned */

@@ -712,6 +712,14 @@ static void body(parser *p)
     resolve(p);
 }
 
+static unsigned shared_shift(const ptx_kernel *k)
+{
+    for (int32_t n = 0; n < k->ins_count; n++)
+        if (k->ins[n].space == PTX_SHARED && k->ins[n].align % 4)
+            return 0;
+    return 2;
+}
+
 /* ---- modules ------------------------------------------------------------ */
 
 static void kernel(parser *p, ptx_module *module)
@@ -733,6 +741,7 @@ static void kernel(parser *p, ptx_module *module)
         p->p += strcspn(p->p, "\n");
     }
     body(p);
+    p->kernel->shared_shift = shared_shift(p->kernel);
     if (p->kernel->shared_bytes > 49152)
         fail(p, "more than 49152 bytes of shared memory before");
 }

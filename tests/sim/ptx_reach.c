@@ -13,43 +13,59 @@ void ptx_where(const group *g, const thread *t, const ptx_ins *i)
 }
 
 /* False, said: two threads without a barrier between them, one of which
- * writes; or a read of what none has written. */
-static bool touch_shared(group *g, const thread *t, const ptx_ins *i,
-                         uint64_t at)
+ * writes; or a read of what none has written. What is done is known where this
+ * is compiled: most of the time of many a launch goes here. */
+static inline bool touch_grains(const group *g, uint16_t who, uint64_t from,
+                                uint64_t to, bool reads, bool writes)
 {
-    const uint16_t who = i->op == PTX_ATOM
-                             ? BY_ATOMS
-                             : (uint16_t)(t - g->thread + 1);
-    for (uint64_t b = at; b < at + i->bytes; b++) {
-        touch *s = &g->touched[b];
-        const bool written = s->wrote_in >= g->first_epoch;
+    for (uint64_t n = from; n < to; n++) {
+        touch *s = &g->touched[n];
         const bool after_write = s->wrote_in == g->epoch && s->writer != who;
         const bool after_read = s->read_in == g->epoch && s->reader != who;
-        if (after_write || (after_read && i->op != PTX_LD)) {
+        if (after_write || (after_read && writes)) {
             sim_say("a race: two threads reach byte %llu of shared memory, one "
                     "to write, with no barrier between",
-                    (unsigned long long)b);
+                    (unsigned long long)n << g->launch->kernel->shared_shift);
             return false;
         }
-        if (i->op == PTX_COPY) { /* it is written when it is waited for */
-            s->wrote_in = 0;
-            continue;
-        }
-        if (i->op != PTX_ST && !written) {
+        if (reads && s->wrote_in < g->first_epoch) {
             sim_say("a read of byte %llu of shared memory, which nothing has "
-                    "written", (unsigned long long)b);
+                    "written",
+                    (unsigned long long)n << g->launch->kernel->shared_shift);
             return false;
         }
-        if (i->op != PTX_LD) {
+        if (writes) {
             s->wrote_in = g->epoch;
             s->writer = who;
         }
-        if (i->op != PTX_ST) {
+        if (reads) {
             s->reader = after_read ? BY_SEVERAL : who;
             s->read_in = g->epoch;
         }
     }
     return true;
+}
+
+static bool touch_shared(const group *g, const thread *t, const ptx_ins *i,
+                         uint64_t at)
+{
+    const unsigned shift = g->launch->kernel->shared_shift;
+    const uint64_t from = at >> shift, to = (at + i->bytes) >> shift;
+    const uint16_t who = (uint16_t)(t - g->thread + 1);
+    switch (i->op) {
+    case PTX_LD:
+        return touch_grains(g, who, from, to, true, false);
+    case PTX_ST:
+        return touch_grains(g, who, from, to, false, true);
+    case PTX_ATOM:
+        return touch_grains(g, BY_ATOMS, from, to, true, true);
+    default: /* a copy: it is written when it is waited for */
+        if (!touch_grains(g, who, from, to, false, true))
+            return false;
+        for (uint64_t n = from; n < to; n++)
+            g->touched[n].wrote_in = 0;
+        return true;
+    }
 }
 
 /* False, said: a read of what the thread has not written. */
@@ -89,7 +105,7 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
     unsigned char *const base[] = {NULL, g->shared, t->local,
                                    g->launch->parameters};
     void *found = NULL;
-    if (at % i->align) {
+    if (at & (i->align - 1u)) {
         sim_say("%s of %d bytes at %#llx is misaligned", what, i->align,
                 (unsigned long long)at);
         g->error = TN_CU_MISALIGNED_ADDRESS;

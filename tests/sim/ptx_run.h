@@ -26,7 +26,7 @@ typedef struct thread {
     copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
 } thread;
 
-/* Who reached a byte of shared memory last, and in which epoch: a barrier
+/* Who reached a grain of shared memory last, and in which epoch: a barrier
  * begins a new one. A thread is its number + 1. */
 typedef struct touch {
     uint32_t wrote_in, read_in;
@@ -46,7 +46,7 @@ typedef struct group {
     unsigned number;
     thread *thread; /* launch->block of them */
     unsigned char *shared;
-    touch *touched;          /* of each byte of it */
+    touch *touched;          /* of each grain of it */
     uint32_t epoch, first_epoch; /* now; when the group began */
     tn_cu_result error;
 } group;
