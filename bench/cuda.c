@@ -10,9 +10,10 @@
  *   attention   forward, and forward with gradients; of our own kernels, or with
  *               TENON_CUDA_ATTENTION=cudnn of cuDNN's
  *
- * --glance: sizes that tell nothing but that all of it runs. The libraries are
- * opened as the plugin opens them; nothing of CUDA is needed to build this.
- * Numbers are those of cuda.h and cublasLt.h. */
+ * and first of all the memory that an open device takes. --glance: sizes that
+ * tell nothing but that all of it runs. The libraries are opened as the plugin
+ * opens them; nothing of CUDA is needed to build this. Numbers are those of
+ * cuda.h and cublasLt.h. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ typedef unsigned long long address; /* CUdeviceptr */
     X(Free, "cuMemFree_v2", (address at))                                     \
     X(ToDevice, "cuMemcpyHtoDAsync_v2",                                       \
       (address to, const void *from, size_t bytes, void *stream))             \
+    X(MemInfo, "cuMemGetInfo_v2", (size_t *left, size_t *total))              \
     X(OnDevice, "cuMemcpyDtoDAsync_v2",                                       \
       (address to, address from, size_t bytes, void *stream))                 \
     X(Fill, "cuMemsetD8Async",                                                \
@@ -120,9 +122,11 @@ static void find(void *library, const char *symbol, void *to)
 #define FIND_LT(name, symbol, parameters) find(library, symbol, &lt.name);
 
 /* Its context is Tenon's, too: the device's primary one. */
-static void driver_open(void)
+static bool driver_open(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module;
+    if (!library)
+        return false;
     DRIVER_MAP(FIND_CU)
     MUST(cu.Init(0));
     MUST(cu.Retain(&context, 0));
@@ -130,6 +134,7 @@ static void driver_open(void)
     MUST(cu.Stream(&stream, 1));
     MUST(cu.Module(&module, add_text));
     MUST(cu.Function(&add_function, module, "add"));
+    return true;
 }
 
 /* After the first product of Tenon's: the file that it found is the one that
@@ -477,11 +482,17 @@ int main(int argc, char **argv)
         }
         wanted[p] = any = true;
     }
+    size_t bare = 0, left, total;
+    if (driver_open()) /* else Tenon says why there is no device */
+        MUST(cu.MemInfo(&bare, &total));
     tn_device *device = tn_device_open("cuda:0");
     if (!device || tn_device_set(device))
         return fprintf(stderr, "cuda: %s\n", tn_error()), 1;
-    driver_open();
-    printf("%s\n", tn_device_description(device));
+    wait_for_all();
+    MUST(cu.MemInfo(&left, &total));
+    printf("%s\nbefore any tensor: %.1f MiB above a bare context\n",
+           tn_device_description(device),
+           ((double)bare - (double)left) / (1 << 20));
     for (int p = 0; p < PARTS; p++)
         if (!any || wanted[p]) {
             parts[p].run();

@@ -98,6 +98,8 @@ else
         on_cuda bench/cuda --glance launch bandwidth matmul
     is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 19 \
         "launches, programs and products are measured beside the driver's"
+    is_str "$(grep -cE '^before any tensor: [0-9.]+ MiB' "$scratch/output")" 1 \
+        "and the memory that an open device takes"
     is_str "$(bench/cuda sideways 2>&1 | cut -c 1-12)" "usage: cuda " \
         "an unknown part is refused"
 fi

@@ -1,5 +1,5 @@
-/* Two GPUs, as the simulated driver shows them: which one a name means, what
- * may meet on one device, copies between them, and training on one and on both
+/* Two GPUs, as the simulated driver shows them: which one a name means, how
+ * much memory an open one takes, what may meet on one device, copies between them, and training on one and on both
  * with the losses of the cpu. */
 #include <tenon/tenon.h>
 
@@ -34,6 +34,23 @@ static void test_names(void)
     ok(strstr(text, "there is no device 2: it has 2"), "%s", text);
     text = named("cuda:GPU-77");
     ok(strstr(text, "GPU-77"), "%s", text);
+}
+
+static void print_memory(void)
+{
+    int (*info)(size_t *left, size_t *total);
+    size_t left = 0, total = 0;
+    tn_set_log(NULL, NULL);
+    on_sim_find("cuMemGetInfo_v2", &info);
+    if (tn_device_set(tn_device_open("cuda")) >= 0)
+        info(&left, &total);
+    printf("%zu", total ? total - left : SIZE_MAX);
+}
+
+static void test_memory(void)
+{
+    double bytes = strtod(in_child(print_memory), NULL);
+    ok(bytes <= 16 << 20, "before any tensor a device takes %.0f bytes", bytes);
 }
 
 /* ---- tensors ------------------------------------------------------------ */
@@ -210,6 +227,7 @@ int main(int argc, char **argv)
         return done_testing();
     setenv("TENON_SIM_DEVICES", "2", 1);
     test_names();
+    test_memory();
     test_tensors();
     test_training();
     return done_testing();
