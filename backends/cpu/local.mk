@@ -17,6 +17,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
 	backends/cpu/routines_pair.c \
+	backends/cpu/routines_attention.c \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
 
@@ -67,6 +68,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
 	backends/cpu/conv_weight.c \
 	backends/cpu/pool.c \
+	backends/cpu/attention.c \
 	backends/cpu/product.c backends/cpu/product.h \
 	backends/cpu/scatter.c \
 	backends/cpu/scan.c \
@@ -97,6 +99,8 @@ $(libtn_cpu_v3_la_OBJECTS): backends/cpu/math_routines.inc
 $(libtn_cpu_v4_la_OBJECTS): backends/cpu/math_routines.inc
 endif
 
+check_PROGRAMS += tests/cpu/test_cpu_attention
+tests_cpu_test_cpu_attention_SOURCES = tests/cpu/test_cpu_attention.c
 check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
 	tests/cpu/test_cpu_products
 tests_cpu_test_cpu_products_SOURCES = \

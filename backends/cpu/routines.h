@@ -150,6 +150,27 @@ typedef struct tn_cpu_pool_routines {
     void (*scatter)(void *out, const void *in, const int64_t *at, int64_t n);
 } tn_cpu_pool_routines;
 
+/* The loops of attention, of float32: rows of scores, `row` elements from one to
+ * the next, a multiple of 16. Row i looks at the first `first + i` of `width`
+ * keys; what lies behind them counts for nothing and is 0 then. */
+typedef struct tn_cpu_attention_routines {
+    /* most[i] = the greatest of it and the row, s = exp(s - most[i]); sum[i] and
+     * the row of out, which are of most[i] as it was, follow it; s adds to
+     * sum[i]. */
+    void (*weigh)(float *s, int64_t row, int64_t rows, int64_t width,
+                  int64_t first, float *most, float *sum, float *out,
+                  int64_t out_row, int64_t values);
+    /* out /= sum; 0 where that is. */
+    void (*settle)(float *out, int64_t out_row, int64_t rows, int64_t values,
+                   const float *sum);
+    /* s = exp(s - lse), d = s * (d - mean) */
+    void (*flow)(float *s, float *d, int64_t row, int64_t rows, int64_t width,
+                 int64_t first, const float *lse, const float *mean);
+    /* out[i] = the sum over j < n of x[i][j] * y[i][j] */
+    void (*meet)(const float *x, int64_t x_row, const float *y, int64_t y_row,
+                 int64_t rows, int64_t n, float *out);
+} tn_cpu_attention_routines;
+
 typedef struct tn_cpu_math_entry {
     uint64_t hash; /* of the definition that the routine was printed from */
     const char *name;
@@ -185,6 +206,7 @@ typedef struct tn_cpu_routines {
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
+    const tn_cpu_attention_routines *attention;
     const tn_cpu_math_entry *math;
     uint32_t math_count;
 } tn_cpu_routines;
@@ -199,7 +221,8 @@ typedef struct tn_cpu_routines {
     void tn__cpu_gemm__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
-    void tn__cpu_pair__##isa(tn_cpu_routines *table);
+    void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_attention__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)

@@ -5,9 +5,9 @@
  *
  * A sample of tests/golden runs on `reference` and on the device; its outputs
  * and gradients have equal bits, all NaNs being equal. Two causes are allowed
- * for other bits: the device's matrix product or convolution was called, whose
- * order of summing is its own, or other_bits.def has the operator with its reason; the
- * results then lie within the operator's tolerance, or, where that is a
+ * for other bits: the device's matrix product, convolution or attention was
+ * called, whose order of summing is its own, or other_bits.def has the operator
+ * with its reason; the results then lie within the operator's tolerance, or, where that is a
  * distance from float64's result, within that of each other. Prints one TAP
  * line, above it the operators whose bits differ and why, and how many texts a
  * device that gets source would compile for all of it (census.c). */

@@ -1,5 +1,5 @@
-/* vendor.h: did a device sum in an order of its own? Counts its matrix products
- * and convolutions (plugin.h: their order of summing is the vendor's), by
+/* vendor.h: did a device sum in an order of its own? Counts its matrix
+ * products, convolutions and attentions (plugin.h: their order of summing is the vendor's), by
  * standing between the core and the plugin. One device at a time. */
 #ifndef TN_TESTS_GOLDEN_VENDOR_H
 #define TN_TESTS_GOLDEN_VENDOR_H

@@ -1,0 +1,142 @@
+/* Attention by the CPU's own loops equals its decomposition: results, gradients,
+ * gradients of gradients, for sizes on both sides of a block's; the same bits by
+ * any number of threads; and the scores are not in memory. */
+#include <tap.h>
+#include <tenon/tenon.h>
+
+#include <math.h>
+
+typedef struct sizes {
+    int64_t batch, heads, kv_heads, queries, keys, features, values;
+    bool causal;
+    double size; /* of queries: great ones make scores far apart */
+} sizes;
+
+static const sizes all[] = {
+    {2, 2, 2, 64, 128, 32, 32, false, 1},
+    {2, 2, 2, 70, 70, 16, 16, true, 1},
+    {1, 4, 2, 33, 165, 20, 24, false, 1},
+    {1, 4, 1, 150, 150, 7, 40, true, 1},
+    {1, 2, 1, 200, 300, 33, 1, true, 1},
+    {1, 2, 2, 300, 129, 1, 5, true, 30},
+    {1, 1, 1, 1, 140, 64, 64, false, 1},
+    {1, 1, 1, 140, 1, 64, 64, true, 1},
+    {3, 1, 1, 130, 400, 8, 12, false, 100},
+    {1, 1, 1, 1100, 1100, 4, 4, true, 1},
+};
+
+typedef struct results {
+    tn_tensor *y, *g[3], *again[3];
+} results;
+
+static tn_tensor *some(int64_t batch, int64_t heads, int64_t length,
+                       int64_t size, double by)
+{
+    tn_tensor *x = tn_randn(tn_dims(batch, length, heads, size));
+    return tn_requires_grad(
+        tn_transpose(tn_mul_scalar(x, by), 1, 2)); /* as of heads cut apart */
+}
+
+/* By the extension, or without it where mask names it. */
+static results run(const sizes *s, const char *mask, bool twice)
+{
+    results r = {NULL, {NULL}, {NULL}};
+    tn_device_mask(NULL, mask);
+    tn_manual_seed(7);
+    tn_tensor *in[] = {
+        some(s->batch, s->heads, s->queries, s->features, s->size),
+        some(s->batch, s->kv_heads, s->keys, s->features, 1),
+        some(s->batch, s->kv_heads, s->keys, s->values, 1)};
+    tn_tensor *g = tn_randn(
+        tn_dims(s->batch, s->heads, s->values, s->queries));
+    r.y = tn_scaled_dot_product_attention(in[0], in[1], in[2], NULL,
+                                          .is_causal = s->causal,
+                                          .enable_gqa = true);
+    tn_grad(r.y, in, 3, r.g, .gradient = tn_transpose(g, 2, 3),
+            .create_graph = twice);
+    if (twice) {
+        tn_tensor *sum = tn_sum(tn_mul(r.g[0], r.g[0]));
+        sum = tn_add(sum, tn_sum(tn_mul(r.g[1], r.g[1])));
+        sum = tn_add(sum, tn_sum(tn_mul(r.g[2], r.g[2])));
+        tn_grad(sum, in, 3, r.again);
+    }
+    tn_device_mask(NULL, NULL);
+    return r;
+}
+
+/* Rounding of sums, of the greatest element; and of great scores and of their
+ * logsumexp, which is that of the weights. */
+static void is_near(tn_tensor *got, tn_tensor *want, const sizes *s,
+                    const char *what)
+{
+    const double unit = 0x1p-18 * (1 + s->size / 30);
+    double by = tn_item(tn_max(tn_abs(tn_sub(got, want))));
+    double size = tn_item(tn_max(tn_abs(want)));
+    ok(by <= unit * (1 + size), "%s: %g apart of %g%s%s", what, by, size,
+       tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    tn_error_clear();
+}
+
+static void check(const sizes *s, bool twice)
+{
+    static const char *const names[] = {"query", "key", "value"};
+    tn_scope *scope = tn_scope_open();
+    note("(%d, %d of %d, %d x %d, %d, %d)%s, queries of %g", (int)s->batch,
+         (int)s->kv_heads, (int)s->heads, (int)s->queries, (int)s->keys,
+         (int)s->features, (int)s->values, s->causal ? " causal" : "",
+         s->size);
+    results got = run(s, NULL, twice), want = run(s, "attention", twice);
+    is_near(got.y, want.y, s, "the result");
+    for (int i = 0; i < 3; i++)
+        is_near(got.g[i], want.g[i], s, names[i]);
+    for (int i = 0; twice && i < 3; i++)
+        is_near(got.again[i], want.again[i], s, "the gradient's gradient");
+    tn_scope_close(scope);
+}
+
+static bool are_equal(tn_tensor *a, tn_tensor *b)
+{
+    return tn_item(tn_max(tn_abs(tn_sub(a, b)))) == 0;
+}
+
+static void check_threads(const sizes *s)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_set_num_threads(1);
+    results one = run(s, NULL, false);
+    tn_set_num_threads(3);
+    results three = run(s, NULL, false);
+    ok(are_equal(one.y, three.y) && are_equal(one.g[0], three.g[0]) &&
+           are_equal(one.g[1], three.g[1]) && are_equal(one.g[2], three.g[2]),
+       "the same bits by one thread and by three");
+    tn_scope_close(scope);
+}
+
+/* Scores of 4 MiB would be seen. */
+static void check_memory(void)
+{
+    tn_device *device = tn_device_current();
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = tn_randn(tn_dims(1, 1, 1024, 4));
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    tn_scaled_dot_product_attention(x, x, x, NULL);
+    tn_memory(device, &after);
+    int64_t more = after.peak_bytes - before.peak_bytes;
+    ok(more > 0 && more < 65536, "1024 queries of as many keys take %lld bytes",
+       (long long)more);
+    tn_scope_close(scope);
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        check(&all[i], false);
+    for (size_t i = 0; i < 3; i++)
+        check(&all[i], true);
+    check_threads(&all[9]);
+    check_threads(&all[3]);
+    check_memory();
+    return done_testing();
+}
