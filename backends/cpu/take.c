@@ -143,22 +143,8 @@ TAKE(take_2, uint16_t)
 TAKE(take_4, uint32_t)
 TAKE(take_8, uint64_t)
 
-static void take_piece(take *t, int64_t piece)
+static void take_one(take *t, place p, int64_t n)
 {
-    const dimension *last = &t->dim[t->ndim - 1];
-    int64_t first = piece % t->blocks * t->block, row = piece / t->blocks;
-    int64_t n = tn__cpu_min(t->block, last->extent - first);
-    place p = {.in = first * last->in, .index = first * last->index,
-               .out = first * last->out,
-               .position = row * last->extent + first};
-    for (uint32_t d = t->ndim - 1; d-- > 0;) {
-        const dimension *x = &t->dim[d];
-        int64_t k = d > 0 ? row % x->extent : row;
-        p.in += k * x->in;
-        p.index += k * x->index;
-        p.out += k * x->out;
-        row = d > 0 ? row / x->extent : 0;
-    }
     if (t->by_rows)
         take_row(t, p, n);
     else if (t->runs)
@@ -173,13 +159,55 @@ static void take_piece(take *t, int64_t piece)
         take_1(t, p, n);
 }
 
+/* `count` rows from `row` on, their elements [first, first + n). Which row is
+ * next is counted, not divided: rows may be short. */
+static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
+                      int64_t n)
+{
+    const dimension *last = &t->dim[t->ndim - 1];
+    int64_t at[TN_MAX_NDIM * 2] = {0};
+    place p = {.in = first * last->in, .index = first * last->index,
+               .out = first * last->out,
+               .position = row * last->extent + first};
+    for (uint32_t d = t->ndim - 1; d-- > 0;) {
+        const dimension *x = &t->dim[d];
+        at[d] = d > 0 ? row % x->extent : row;
+        p.in += at[d] * x->in;
+        p.index += at[d] * x->index;
+        p.out += at[d] * x->out;
+        row = d > 0 ? row / x->extent : 0;
+    }
+    while (count-- > 0) {
+        take_one(t, p, n);
+        p.position += last->extent;
+        for (uint32_t d = t->ndim - 1; d-- > 0;) {
+            const dimension *x = &t->dim[d];
+            p.in += x->in;
+            p.index += x->index;
+            p.out += x->out;
+            if (++at[d] < x->extent)
+                break;
+            at[d] = 0;
+            p.in -= x->extent * x->in;
+            p.index -= x->extent * x->index;
+            p.out -= x->extent * x->out;
+        }
+    }
+}
+
 static void run_pieces(void *context, int64_t i)
 {
     take *t = context;
+    int64_t extent = t->dim[t->ndim - 1].extent;
     int64_t first = i * t->per_task;
     int64_t end = tn__cpu_min(first + t->per_task, t->pieces);
-    for (int64_t piece = first; piece < end; piece++)
-        take_piece(t, piece);
+    if (t->blocks == 1)
+        take_rows(t, first, end - first, 0, extent);
+    for (int64_t k = first; k < end && t->blocks > 1; k++) {
+        int64_t at = k % t->blocks * t->block;
+        take_rows(t, k / t->blocks, 1, at,
+                  tn__cpu_min(t->block, extent - at));
+    }
     if (t->stream)
         t->built->routines->fence();
 }
