@@ -14,7 +14,7 @@
 #include "device.h"
 #include "product.h"
 
-#define TILE_WORK 4194304 /* most m * n * k of a tile, about 30 us, unless its
+#define TILE_WORK 1048576 /* most m * n * k of a tile, about 10 us, unless its
                              sides would fall below the least before */
 /* What is packed for a tile should serve many rows and columns: in products of
  * more than this, tiles have 128 and 256 of them at least, else 64; and where
