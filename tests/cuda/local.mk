@@ -10,6 +10,10 @@ tests_cuda_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
 tests_cuda_test_bugs_SOURCES = tests/cuda/test_bugs.c tests/cuda/calls.h \
 	$(cuda_sim_la_SOURCES)
 tests_cuda_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
+check_PROGRAMS += tests/cuda/test_opcodes
+tests_cuda_test_opcodes_SOURCES = tests/cuda/test_opcodes.c tests/cuda/calls.h \
+	$(cuda_sim_la_SOURCES)
+tests_cuda_test_opcodes_CFLAGS = $(cuda_sim_la_CFLAGS)
 check_PROGRAMS += tests/cuda/test_warp
 tests_cuda_test_warp_SOURCES = tests/cuda/test_warp.c tests/cuda/calls.h \
 	$(cuda_sim_la_SOURCES)
