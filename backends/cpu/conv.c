@@ -125,22 +125,6 @@ static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
             tap = take_class(&c->class[c->class_count++], args, i, j, tap);
 }
 
-/* Taps in threes side by side, for pixels side by side: the number of a three's
- * first in place. -1: they are not so. */
-static int64_t line_of(const conv_grid *grid, const conv_images *from)
-{
-    const conv_tap *tap = grid->tap;
-    if (grid->taps % 3 || grid->taps == 0 || grid->step[1] != 1 ||
-        from->stride[3] != 1)
-        return -1;
-    int64_t apart = tap[1].at[1] - tap[0].at[1];
-    bool good = apart == 1 || apart == -1;
-    for (int64_t t = 0; t < grid->taps; t++)
-        good = good && tap[t].at[0] == tap[t / 3 * 3].at[0] &&
-               tap[t].at[1] == tap[t / 3 * 3].at[1] + t % 3 * apart;
-    return good ? 1 - apart : -1;
-}
-
 static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
 {
     int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
@@ -167,7 +151,7 @@ static void cut(convolution *c)
         tn__cpu_conv_grid_cut(&class->grid, pixels);
         class->line = c->width == c->routines->lanes &&
                               class->grid.block[2] >= c->routines->line
-                          ? line_of(&class->grid, &c->from)
+                          ? tn__cpu_conv_line(&class->grid, &c->from)
                           : -1;
         class->first_task = c->tasks;
         c->tasks += c->groups * class->grid.block_count;

@@ -67,6 +67,20 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     }
 }
 
+int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from)
+{
+    const conv_tap *tap = grid->tap;
+    if (grid->taps % 3 || grid->taps == 0 || grid->step[1] != 1 ||
+        from->stride[3] != 1)
+        return -1;
+    int64_t apart = tap[1].at[1] - tap[0].at[1];
+    bool good = apart == 1 || apart == -1;
+    for (int64_t t = 0; t < grid->taps; t++)
+        good = good && tap[t].at[0] == tap[t / 3 * 3].at[0] &&
+               tap[t].at[1] == tap[t / 3 * 3].at[1] + t % 3 * apart;
+    return good ? 1 - apart : -1;
+}
+
 conv_block tn__cpu_conv_block(const conv_grid *grid, int64_t number)
 {
     const int64_t extent[3] = {grid->count, grid->size[0], grid->size[1]};

@@ -9,7 +9,7 @@
 #include "device.h"
 
 enum {
-    BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out */
+    BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out, of two vectors */
     AT_ONCE = 48,        /* rows between which the next block is asked for */
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 2097152, /* multiply-adds */
@@ -27,6 +27,7 @@ typedef struct gradient {
     conv_grid grid;
     int64_t in_channels, out_channels; /* of a group */
     bool by_pixels; /* vectors are */
+    bool by_lines;  /* of pixels: the taps in threes, and one vector */
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
     char *sums; /* [share][group][range][tap, channel][width] */
@@ -66,6 +67,23 @@ static void gather_run(void *context, char *memory, int64_t step,
                         count);
 }
 
+/* Threes [first, first + count) of taps and channels: each is three rows of the
+ * sums. at: of the block's pixels. */
+static void add_lines(const gradient *w, const conv_block *block,
+                      int64_t first, int64_t count, int64_t channels,
+                      const void *const *x, int64_t *at, const char *panel,
+                      char *sums, bool add)
+{
+    for (int64_t i = first, some; i < first + count; i += some) {
+        int64_t row = i / channels * 3 * channels + i % channels;
+        some = tn__cpu_min(first + count - i, channels - i % channels);
+        w->routines->spans(some, block->size[0] * block->size[1],
+                           block->size[2], x + row, at, panel,
+                           channels * w->width,
+                           sums + row * w->width * (int64_t)w->bytes, add);
+    }
+}
+
 /* Adds a block's products to sums. */
 static bool add_block(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
@@ -90,6 +108,8 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         grid, &block, &w->in, group * w->in_channels + first, channels,
         CONV_PLANES, w->bytes, w->general, memory);
     tn__cpu_conv_pixels(grid, &block, &view, at);
+    for (int64_t i = 0; i < block.pixels && w->by_lines; i += block.size[2])
+        at[i / block.size[2]] = at[i]; /* of rows alone */
     tn__cpu_conv_taps(grid, &view, channels, row);
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
@@ -111,11 +131,15 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
         tn__cpu_conv_runs(&block, &out, origin, step, w->bytes, gather_run,
                           &g);
         for (int64_t i = 0; i < rows; i += AT_ONCE) {
-            w->routines->tiles(tn__cpu_min(AT_ONCE, rows - i),
-                               width / w->routines->lanes, block.pixels, x + i,
-                               at, panel, width,
-                               sums + (i * w->width + o) * bytes, w->width, 1,
-                               add);
+            int64_t some = tn__cpu_min(AT_ONCE, rows - i);
+            if (w->by_lines)
+                add_lines(w, &block, i / 3, some / 3, channels, x, at, panel,
+                          sums, add);
+            else
+                w->routines->tiles(some, width / w->routines->lanes,
+                                   block.pixels, x + i, at, panel, width,
+                                   sums + (i * w->width + o) * bytes, w->width,
+                                   1, add);
             tn__cpu_conv_ask(&in, in_lines);
             tn__cpu_conv_ask(&next, next_lines);
         }
@@ -216,9 +240,13 @@ static void cut(gradient *w)
     double room = SHARES_ROOM / (rows * (double)w->width *
                                  (double)w->args->groups) + 1;
     tn__cpu_conv_grid_init(&w->grid, &w->in);
+    bool one = !w->by_pixels && w->width == w->routines->lanes;
     tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
                                         ? STRIP_ROOM / (w->in_channels + 2)
-                                        : BLOCK_PIXELS);
+                                    : one ? 2 * BLOCK_PIXELS
+                                          : BLOCK_PIXELS);
+    w->by_lines = one && w->grid.block[2] > 1 && w->in_channels > 2 &&
+                  tn__cpu_conv_line(&w->grid, &w->in) == 0;
     tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
     int64_t ranges = (int64_t)(rows / LEAST_ROWS);
     double shares = tasks / (double)(ranges < 1 ? 1 : ranges);

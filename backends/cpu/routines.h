@@ -110,6 +110,12 @@ typedef struct tn_cpu_conv_routines {
     void (*lines)(int64_t count, int64_t rows, int64_t depth, const void *x,
                   const int64_t *at, const void *w, int64_t tap, void *sums);
     int64_t line;
+    /* Its adjoint: sums[i * lanes + t * tap ..] (add: plus) the sum over r < rows
+     * and q < columns, at least 2, of x[i][at[r] + q + t] * w[(r * columns + q)
+     * * lanes ..], for i < count and t < 3. */
+    void (*spans)(int64_t count, int64_t rows, int64_t columns,
+                  const void *const *x, const int64_t *at, const void *w,
+                  int64_t tap, void *sums, int add);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for v <
      * vectors, at most 4, and q < count, a multiple of strip. */
