@@ -54,6 +54,7 @@ typedef struct convolution {
     const char *bias;
     int64_t bias_stride;
     bool by_pixels; /* vectors are */
+    bool cleared;   /* classes without taps have no tasks */
     int64_t panel;  /* channels: two vectors; by pixels, four */
     int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
     int64_t class_count, tasks;
@@ -133,6 +134,26 @@ static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
     return pixels < LEAST_PIXELS ? LEAST_PIXELS : pixels;
 }
 
+/* Pixels that no tap meets, of a stride beyond the kernel: where planes have no
+ * gaps, all is cleared at once and they are no task. */
+static bool can_clear(const convolution *c)
+{
+    bool some = false;
+    for (int64_t i = 0; i < c->class_count; i++)
+        some |= c->class[i].grid.taps == 0;
+    return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
+}
+
+static void clear_plane(void *context, int64_t i)
+{
+    const convolution *c = context;
+    int64_t channels = c->groups * c->to_channels, n = i / channels;
+    memset(c->to.memory + (n * c->to.stride[0] +
+                           (i - n * channels) * c->to.stride[1]) *
+                              (int64_t)c->bytes,
+           0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
+}
+
 /* Blocks of every class; the tasks are groups x blocks. */
 static void cut(convolution *c)
 {
@@ -154,7 +175,8 @@ static void cut(convolution *c)
                           ? tn__cpu_conv_line(&class->grid, &c->from)
                           : -1;
         class->first_task = c->tasks;
-        c->tasks += c->groups * class->grid.block_count;
+        if (class->grid.taps > 0 || !c->cleared)
+            c->tasks += c->groups * class->grid.block_count;
     }
 }
 
@@ -462,6 +484,7 @@ static tn_status run_images(const tn_conv_args *args,
     c.panel = c.by_pixels ? 4 : 2 * routines->lanes;
     c.width = c.by_pixels ? c.to_channels
                           : conv_round_up(c.to_channels, routines->lanes);
+    c.cleared = can_clear(&c);
     cut(&c);
 
     int64_t room = 0;
@@ -477,6 +500,9 @@ static tn_status run_images(const tn_conv_args *args,
         run_all(c.class_count * c.groups *
                     ((c.width + c.panel - 1) / c.panel),
                 pack_panel, &c, room < 65536);
+        if (c.cleared)
+            run_all(args->count * args->in_channels, clear_plane, &c,
+                    c.tasks <= 1);
         run_all(c.tasks, run_task, &c, c.tasks == 1);
     }
     tn__cpu_give_back(panels);
