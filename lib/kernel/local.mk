@@ -123,10 +123,14 @@ check_PROGRAMS += tests/kernel/test_special
 tests_kernel_test_special_SOURCES = tests/kernel/test_special.c \
 	tests/kernel/special_values.def
 
-check_PROGRAMS += tests/kernel/test_print
-tests_kernel_test_print_SOURCES = \
-	tests/kernel/test_print.c \
-	tests/kernel/printed.c tests/kernel/printed.h \
+printed_sources = tests/kernel/printed.c tests/kernel/printed.h \
 	$(check_program_sources)
-tests_kernel_test_print_CPPFLAGS = $(AM_CPPFLAGS) \
+check_PROGRAMS += tests/kernel/test_print
+tests_kernel_test_print_SOURCES = tests/kernel/test_print.c \
+	$(printed_sources)
+
+check_PROGRAMS += tests/kernel/test_nvrtc
+tests_kernel_test_nvrtc_SOURCES = tests/kernel/test_nvrtc.c \
+	tests/kernel/joined.c tests/kernel/joined.h $(printed_sources)
+tests_kernel_test_nvrtc_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'

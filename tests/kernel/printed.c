@@ -13,6 +13,13 @@
 #include "kernel/kernel.h"
 #include "ops/ops.h"
 
+tn_target printed_target(uint32_t flags)
+{
+    return (tn_target){.size = sizeof(tn_target), .flags = flags, .units = 2,
+                       .group_limit = 256, .argument_room = 1024,
+                       .fault_room = 4096, .local_bytes = 32768};
+}
+
 static const printed *find(const printed_list *list, const uint64_t key[2])
 {
     for (int i = 0; i < list->count; i++)
@@ -182,9 +189,10 @@ static char *definition(const tn_op *op, const char *body)
     return tn__text_finish(&text);
 }
 
-/* float32 in each layout, other dtypes in the plainest. */
+/* float32 in each of these layouts, other dtypes in the plainest. */
 static void add_kernel(printed_list *list, const tn_target *target,
-                       const tn__kernel *kernel, const char *what)
+                       const tn__kernel *kernel, unsigned layouts,
+                       const char *what)
 {
     const tn_program *program = tn__kernel_program(kernel);
     if (!program) {
@@ -193,9 +201,11 @@ static void add_kernel(printed_list *list, const tn_target *target,
         list->failed++;
         return;
     }
-    const bool each = kernel->input_count && kernel->input[0].dtype == TN_F32;
-    for (int layout = 0; layout < (each ? LAYOUTS : 1); layout++)
-        add_program(list, target, program, layout, what);
+    if (!kernel->input_count || kernel->input[0].dtype != TN_F32)
+        layouts = 1u << SIDE_BY_SIDE;
+    for (int layout = 0; layout < LAYOUTS; layout++)
+        if (layouts >> layout & 1)
+            add_program(list, target, program, layout, what);
 }
 
 /* The gradient that the row writes for input k; NULL: none, or derived. */
@@ -240,7 +250,8 @@ static void add_gradients(printed_list *list, const tn_target *target,
         tn_error_clear(); /* of what has no derivative */
         snprintf(what, sizeof what, "%s, gradient of input %d", of, k);
         if (gradient)
-            add_kernel(list, target, gradient, what);
+            add_kernel(list, target, gradient,
+                       1u << SIDE_BY_SIDE | 1u << FAR_AWAY, what);
     }
 }
 
@@ -261,7 +272,7 @@ static bool add_row(printed_list *list, const tn_target *target,
     if (!kernel)
         return false;
     snprintf(what, sizeof what, "%s of %s", op->name, tn_dtype_name(dtype));
-    add_kernel(list, target, kernel, what);
+    add_kernel(list, target, kernel, (1u << LAYOUTS) - 1, what);
     if (op->differentiable && tn_dtype_is_floating(dtype))
         add_gradients(list, target, op, def, kernel, what);
     return true;

@@ -22,6 +22,9 @@ typedef struct printed_list {
     int failed; /* plans or texts that could not be made */
 } printed_list;
 
+/* A device to print for: TN_TARGET_... */
+tn_target printed_target(uint32_t flags);
+
 /* Adds what is not there yet. */
 void printed_rows(printed_list *list, const tn_target *target, int *rows);
 void printed_random(printed_list *list, const tn_target *target,

@@ -1,13 +1,11 @@
-/* Printed kernels compile without a word: as OpenCL C 1.2 and 3.0 by clang, as
- * CUDA C by NVRTC for five architectures. Neither needs a device.
+/* Each kernel is printed, and clang compiles them as OpenCL C 1.2 and 3.0
+ * without a word. (test_nvrtc.c: as CUDA C.) That needs no device.
  *
- *   TENON_TEST_TEXTS     how many of the texts each compiler gets (50; 0: all)
+ *   TENON_TEST_TEXTS     how many of the texts clang gets (50; 0: all)
  *   TENON_TEST_PART      "1/4": of these, each fourth from the second on
- *   TENON_TEST_PROGRAMS  random programs for each target (100)
- *   TENON_CUDA           folder of the CUDA toolkit (configure --with-cuda) */
+ *   TENON_TEST_PROGRAMS  random programs for each target (100) */
 #include "printed.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,28 +15,21 @@
 #include <tenon/base.h>
 
 static printed_list list;
-static int most = 50; /* texts for each compiler; 0: all */
+static int most = 50; /* texts for clang; 0: all */
 static int part, parts = 1;
-
-static tn_target target_of(uint32_t flags)
-{
-    return (tn_target){.size = sizeof(tn_target), .flags = flags, .units = 2,
-                       .group_limit = 256, .argument_room = 1024,
-                       .fault_room = 4096, .local_bytes = 32768};
-}
 
 static void print_all(void)
 {
     int programs = 100, rows = 0;
     if (getenv("TENON_TEST_PROGRAMS"))
         programs = atoi(getenv("TENON_TEST_PROGRAMS"));
-    const tn_target cpu = target_of(TN_TARGET_F64 | TN_TARGET_CHUNKED |
+    const tn_target cpu = printed_target(TN_TARGET_F64 | TN_TARGET_CHUNKED |
                                     TN_TARGET_EXACT_DIVIDE);
-    const tn_target gpu = target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE);
+    const tn_target gpu = printed_target(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE);
     const tn_target cores =
-        target_of(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE | TN_TARGET_MMA);
-    const tn_target poor = target_of(TN_TARGET_F64);
-    const tn_target poorest = target_of(0);
+        printed_target(TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE | TN_TARGET_MMA);
+    const tn_target poor = printed_target(TN_TARGET_F64);
+    const tn_target poorest = printed_target(0);
     printed_rows(&list, &cpu, &rows);
     int of_cpu = rows;
     printed_rows(&list, &gpu, &rows);
@@ -63,7 +54,7 @@ static void print_all(void)
 /* A gradient of 16 x 9 weights is one tile; 64 images are 16 lanes of it. */
 static void small_weights_fill_the_device(void)
 {
-    tn_target target = target_of(TN_TARGET_EXACT_DIVIDE);
+    tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
     const tn_strided view = {.dtype = TN_F32};
     const tn_conv_args c = {
         .size = sizeof c, .kind = TN_CONV_WEIGHT, .groups = 1, .count = 64,
@@ -94,19 +85,6 @@ static int first(void)
 static int stride(void)
 {
     return parts * sample();
-}
-
-/* The sanitizers watch what they load, too, and NVRTC leaks. */
-static bool is_watched(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return true;
-#endif
-#endif
-    return false;
 }
 
 /* ---- clang ------------------------------------------------------------------ */
@@ -161,128 +139,6 @@ static void test_clang(const char *standard)
        compiled, list.count);
 }
 
-/* ---- NVRTC ------------------------------------------------------------------- */
-
-typedef struct nvrtc {
-    int (*create)(void **program, const char *text, const char *name,
-                  int headers, const char *const *header,
-                  const char *const *header_name);
-    int (*compile)(void *program, int count, const char *const *option);
-    int (*log_size)(void *program, size_t *size);
-    int (*log)(void *program, char *log);
-    int (*ptx_size)(void *program, size_t *size);
-    int (*ptx)(void *program, char *ptx);
-    int (*destroy)(void **program);
-} nvrtc;
-
-static bool symbol(void *library, const char *name, void *out)
-{
-    void *found = dlsym(library, name);
-    memcpy(out, &found, sizeof found);
-    return found != NULL;
-}
-
-static bool nvrtc_open(nvrtc *n)
-{
-    char path[4096];
-    const char *folder = getenv("TENON_CUDA");
-    snprintf(path, sizeof path, "%s/lib64/libnvrtc.so",
-             folder ? folder : TENON_CUDA_FOLDER);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    /* NVRTC looks for its second file where the loader does. */
-    snprintf(path, sizeof path, "%s/lib64/libnvrtc-builtins.so",
-             folder ? folder : TENON_CUDA_FOLDER);
-    dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        library = dlopen("libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
-    return library && symbol(library, "nvrtcCreateProgram", &n->create) &&
-           symbol(library, "nvrtcCompileProgram", &n->compile) &&
-           symbol(library, "nvrtcGetProgramLogSize", &n->log_size) &&
-           symbol(library, "nvrtcGetProgramLog", &n->log) &&
-           symbol(library, "nvrtcGetPTXSize", &n->ptx_size) &&
-           symbol(library, "nvrtcGetPTX", &n->ptx) &&
-           symbol(library, "nvrtcDestroyProgram", &n->destroy);
-}
-
-/* Where a GPU's elements lie side by side, work-items take 16 bytes at once. */
-static bool has_vectors(const printed *p)
-{
-    return strstr(p->text, "aligned(16))") != NULL;
-}
-
-/* Does the program read and write memory 16 bytes at once? */
-static bool moves_vectors(const nvrtc *n, void *program)
-{
-    size_t size = 0;
-    char *ptx = NULL;
-    if (n->ptx_size(program, &size) == 0)
-        ptx = malloc(size + 1);
-    if (!ptx || n->ptx(program, ptx) != 0)
-        bail_out("nvrtcGetPTX");
-    ptx[size] = 0;
-    static const char *const whole[] = {".v4.f32", ".v4.u32", ".v4.b32",
-                                        ".v2.f64", ".v2.u64", ".v2.b64"};
-    bool moves = !strstr(ptx, "ld.global"); /* compilers drop what is unused */
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        moves = moves || strstr(ptx, whole[i]);
-    free(ptx);
-    return moves;
-}
-
-/* True if NVRTC takes the text for this architecture without a word. */
-static bool nvrtc_accepts(const nvrtc *n, const printed *p, const char *arch)
-{
-    char option[64], log[16000] = "";
-    snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
-    const char *options[] = {option, "--fmad=false"};
-    void *program = NULL;
-    size_t size = 0;
-    if (n->create(&program, p->text, "kernel.cu", 0, NULL, NULL) != 0)
-        bail_out("nvrtcCreateProgram fails");
-    int status = n->compile(program, 2, options);
-    if (n->log_size(program, &size) == 0 && size > 1 && size <= sizeof log)
-        n->log(program, log);
-    bool moves = status != 0 || !has_vectors(p) || moves_vectors(n, program);
-    n->destroy(&program);
-    if (!moves)
-        note("%s, %s: vectors became single elements", p->what, arch);
-    if (status == 0 && size <= 1)
-        return moves;
-    note("%s, %s: status %d, %zu bytes of log: %s", p->what, arch, status,
-         size, log);
-    return false;
-}
-
-static void test_nvrtc(void)
-{
-    static const char *const arch[] = {"compute_75", "compute_80",
-                                       "compute_90", "compute_100",
-                                       "compute_120"};
-    nvrtc n;
-    if (is_watched()) {
-        skip(5, "NVRTC is left out under sanitizers");
-        return;
-    }
-    if (!nvrtc_open(&n)) {
-        skip(5, "no NVRTC in " TENON_CUDA_FOLDER
-                " or among the system's libraries");
-        return;
-    }
-    for (int a = 0; a < 5; a++) {
-        int compiled = 0, bad = 0;
-        for (int i = first(); i < list.count && bad < 3; i += stride()) {
-            const uint32_t flags = list.item[i].flags;
-            if (!(flags & TN_TARGET_F64) || (flags & TN_TARGET_MMA && a == 0))
-                continue; /* tensor cores' are for 8.0 and later */
-            compiled++;
-            bad += !nvrtc_accepts(&n, &list.item[i], arch[a]);
-        }
-        ok(compiled > 0 && bad == 0,
-           "NVRTC, %s: PTX of %d of %d texts without a word", arch[a],
-           compiled, list.count);
-    }
-}
-
 int main(void)
 {
     plan_later();
@@ -301,7 +157,6 @@ int main(void)
     } else {
         skip(2, "clang is not installed");
     }
-    test_nvrtc();
     printed_release(&list);
     return done_testing();
 }

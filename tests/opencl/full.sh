@@ -96,5 +96,5 @@ some_texts() {
     env TENON_TEST_TEXTS=0 TENON_TEST_PROGRAMS=100 \
         TENON_TEST_PART="$job/$jobs" tests/kernel/test_print
 }
-whole "each printed text through clang and NVRTC" together some_texts
+whole "each printed text through clang" together some_texts
 done_testing
