@@ -12,6 +12,9 @@
 #include "compile.h"
 #include "task.h"
 
+/* A printed function takes as long as so many operations on a block in L1. */
+#define FUNCTION_WORK 8
+
 const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
 
 uint8_t tn__cpu_type_of(tn_dtype dtype)
@@ -497,6 +500,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
                 continue;
             cpu_op *op = &code->op[code->op_count++];
             *op = lists[l]->op[i];
+            code->work += op->code == CPU_MATH ? FUNCTION_WORK : 1;
             if (op->code == CPU_SPREAD && c->wanted[op->out])
                 op->flags = CPU_WANTED;
             if (op->code == CPU_RUN || op->code == CPU_MATH) {

@@ -176,6 +176,7 @@ typedef struct cpu_code {
     cpu_reduce *reduce;
     uint8_t *constant;
     uint32_t op_count, slot_count, stage_count, reduce_count;
+    uint32_t work; /* for an element: operations, functions for several */
     uint32_t *group_slot; /* those of space CPU_GROUP */
     uint32_t group_slot_count;
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,

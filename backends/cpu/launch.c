@@ -243,6 +243,17 @@ static void cut_runs(cpu_plan *plan)
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
+/* A task's, where there is more work for each element; and where there are
+ * several functions. */
+static void fewer_groups(cpu_plan *plan)
+{
+    enum { MORE = 16, MUCH = 40 };
+    if (plan->code->work > MORE)
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+    if (plan->code->work > MUCH)
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+}
+
 static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
 {
     plan->code = &plan->built->kept;
@@ -257,8 +268,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->groups_per_task =
         TASK_WORK /
         (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
-    if (plan->code->op_count > 16) /* more work for each element */
-        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+    fewer_groups(plan);
 }
 
 /* Short rows that are not one dimension, such as the windows of a pooling: a
@@ -346,8 +356,7 @@ static void cut_rows(cpu_plan *plan)
                                                : plan->block;
     }
     plan->groups_per_task = TASK_WORK / (plan->group_rows * length);
-    if (plan->code->op_count > 16)
-        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+    fewer_groups(plan);
     if (plan->groups_per_task < plan->group_count / MOST_TASKS)
         plan->groups_per_task = plan->group_count / MOST_TASKS;
 }
