@@ -385,19 +385,20 @@ static double folded(unsigned reduce, double old, double x)
     }
 }
 
-/* src (R, C) into dst along dim; f32 sums in a fixed order. */
-static void test_scatter(uint32_t dim, tn_dtype dtype)
+/* src (R, C) into `to` places of dst along dim, whose rows lie `step` elements
+ * apart; f32 sums in a fixed order. */
+static void test_scatter(uint32_t dim, tn_dtype dtype, int64_t to, int64_t step)
 {
-    enum { R = 300, C = 200, TO = 37 };
+    enum { R = 300, C = 200 };
     tn_scatter_args s = {.size = sizeof s, .ndim = 2, .dim = dim,
-                         .extent = {R, C}, .dst_extent = TO, .tag = 5};
-    int64_t *index, results = dim == 0 ? TO * C : R * TO;
+                         .extent = {R, C}, .dst_extent = to, .tag = 5};
+    int64_t *index, results = (dim == 0 ? to : R) * step;
     void *src, *dst;
     s.index = (tn_strided){buffer_new(R * C * 8, &index), 0, TN_I64, 2,
                            {C, 1}};
     s.src = (tn_strided){buffer_new(R * C * 8, &src), 0, dtype, 2, {C, 1}};
     s.dst = (tn_strided){buffer_new((size_t)results * 8, &dst), 0, dtype, 2,
-                         {dim == 0 ? C : TO, 1}};
+                         {step, 1}};
     double *x = malloc(R * C * sizeof *x);
     double *y = malloc((size_t)results * sizeof *y);
     void *expected = calloc((size_t)results, 8);
@@ -407,7 +408,7 @@ static void test_scatter(uint32_t dim, tn_dtype dtype)
     for (unsigned reduce = 0; reduce < TN_SCATTER_END; reduce++) {
         s.reduce = reduce;
         for (int64_t i = 0; i < R * C; i++) {
-            index[i] = random_below(TO);
+            index[i] = random_below(to);
             x[i] = reduce == TN_SCATTER_MUL ? 1 : (double)random_below(9);
             put(src, dtype, i, x[i]);
         }
@@ -416,9 +417,9 @@ static void test_scatter(uint32_t dim, tn_dtype dtype)
             put(dst, dtype, i, y[i]);
         }
         for (int64_t i = 0; i < R * C; i++) {
-            int64_t to = dim == 0 ? index[i] * C + i % C
-                                  : i / C * TO + index[i];
-            y[to] = folded(reduce, y[to], x[i]);
+            int64_t at = dim == 0 ? index[i] * step + i % C
+                                  : i / C * step + index[i];
+            y[at] = folded(reduce, y[at], x[i]);
         }
         if (cpu->scatter(queue, &s) != TN_OK)
             bail_out("%s", failure);
@@ -427,16 +428,16 @@ static void test_scatter(uint32_t dim, tn_dtype dtype)
         right = right && memcmp(dst, expected,
                                 (size_t)results * dtype_bytes(dtype)) == 0;
     }
-    ok(right, "scatter along dimension %u of dtype %u: all reductions", dim,
-       dtype);
+    ok(right, "scatter along dimension %u of dtype %u: all reductions, rows %"
+       PRId64 " apart", dim, dtype, step);
 
-    index[70 * C + 3] = TO;
+    index[70 * C + 3] = to;
     index[69 * C + 9] = -1;
     tn_fault fault = {.size = sizeof fault};
     is_int(cpu->scatter(queue, &s), TN_ERR_INDEX, "an index outside is told");
     cpu->queue_sync(queue, &fault);
     ok(fault.position == 69 * C + 9 && fault.index == -1 &&
-           fault.extent == TO && fault.tag == 5,
+           fault.extent == to && fault.tag == 5,
        "the lowest position of them, with its index, bound and tag");
     free(x);
     free(y);
@@ -742,11 +743,14 @@ int main(void)
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_products(isas[i]);
         test_product_strides(isas[i]);
-        test_scatter(0, TN_F32);
-        test_scatter(1, TN_F32);
-        test_scatter(0, TN_I64);
-        test_scatter(1, TN_F16);
-        test_scatter(0, TN_I16);
+        test_scatter(0, TN_F32, 37, 200);
+        test_scatter(1, TN_F32, 37, 37);
+        test_scatter(0, TN_I64, 37, 200);
+        test_scatter(1, TN_F16, 37, 37);
+        test_scatter(0, TN_I16, 37, 200);
+        test_scatter(0, TN_F32, 100, 256);
+        test_scatter(0, TN_F64, 100, 256);
+        test_scatter(0, TN_I16, 150, 512);
         test_scatter_rows();
         test_scan();
         for (int way = 0; way < 4; way++)
