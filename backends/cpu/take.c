@@ -130,6 +130,12 @@ static void take_runs(const take *t, place p)
         const T *in = (const T *)t->in + p.in;                                \
         const int64_t *index = t->index + p.index;                            \
         T *out = (T *)t->out + p.out;                                         \
+        if (step == 1 && d.in == 0 && d.index == 1 && d.out == 1 &&           \
+            !t->built->routines->outside(index, t->extent, n)) {              \
+            for (int64_t i = 0; i < n; i++)                                   \
+                out[i] = in[index[i]];                                        \
+            return;                                                           \
+        }                                                                     \
         for (int64_t i = 0; i < n; i++) {                                     \
             int64_t at = index[i * d.index];                                  \
             bool inside = (uint64_t)at < extent;                              \
@@ -159,13 +165,29 @@ static void take_one(take *t, place p, int64_t n)
         take_1(t, p, n);
 }
 
+/* Rows lie anywhere, and a row is copied before the next index is looked at: so
+ * what a later one names is asked for. */
+static void fetch_row(const take *t, int64_t row)
+{
+    enum { LINE = 64, MOST = 8 * LINE };
+    int64_t at = t->index[row * t->dim[0].index];
+    if ((uint64_t)at >= (uint64_t)t->extent)
+        return;
+    const char *from = t->in + (row * t->dim[0].in + at * t->step) * t->bytes;
+    int64_t bytes = tn__cpu_min(t->block * t->bytes, MOST);
+    for (int64_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(from + i, 0, 2);
+}
+
 /* `count` rows from `row` on, their elements [first, first + n). Which row is
  * next is counted, not divided: rows may be short. */
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
+    enum { AHEAD = 4 };
+    const bool fetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
     const dimension *last = &t->dim[t->ndim - 1];
-    int64_t at[TN_MAX_NDIM * 2] = {0};
+    int64_t at[TN_MAX_NDIM * 2] = {0}, number = row;
     place p = {.in = first * last->in, .index = first * last->index,
                .out = first * last->out,
                .position = row * last->extent + first};
@@ -177,7 +199,9 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
         p.out += at[d] * x->out;
         row = d > 0 ? row / x->extent : 0;
     }
-    while (count-- > 0) {
+    for (; count > 0; count--, number++) {
+        if (fetches && count > AHEAD)
+            fetch_row(t, number + AHEAD);
         take_one(t, p, n);
         p.position += last->extent;
         for (uint32_t d = t->ndim - 1; d-- > 0;) {
