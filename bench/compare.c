@@ -99,14 +99,13 @@ static int64_t calls_for(const bench_work *work, bench_state *state,
 
 /* Threads that have just worked look for more for some milliseconds, ours and
  * OpenMP's alike: they would take the cores from who is measured next. Waiting
- * keeps this core awake; a peer, like us, works a little before it is timed. */
-static bool rest(void)
+ * keeps this core awake. */
+static void rest(void)
 {
     if (tn_num_threads() == 1)
-        return false;
+        return;
     for (double end = bench_now_ns() + 1e7; bench_now_ns() < end;)
         ;
-    return true;
 }
 
 enum { TRACED = 4 /* calls */ };
@@ -145,16 +144,19 @@ static bool measure(bench_report *report, const char *of,
     if (!tn_error())
         line.calls = calls_for(work, &state, pace);
 
+    /* Each works a little before it is timed: the caches are full of what the
+     * one before it had. */
     double begin = bench_now_ns();
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
         if (r >= pace->least && bench_now_ns() - begin > pace->work_ns)
             break;
-        if (rest())
-            sample(work, &state, line.calls / 4 + 1);
+        rest();
+        sample(work, &state, line.calls / 4 + 1);
         bench_add(&line.figure[BENCH_TENON],
                   sample(work, &state, line.calls));
         if (limit) {
             rest();
+            bench_limit_sample(limit, line.calls / 4 + 1);
             bench_add(&line.figure[BENCH_LIMIT],
                       bench_limit_sample(limit, line.calls));
         }

@@ -202,6 +202,29 @@ static bool simplify_select(const tn__ssa *ssa, tn_kernel_ins *ins,
     return false;
 }
 
+/* A constant, or one of some. */
+static bool is_choice(const tn__ssa *ssa, uint32_t v)
+{
+    const tn_kernel_ins *ins = at(ssa, v);
+    return ins->op == TN_K_CONST ||
+           (ins->op == TN_K_SELECT && is_choice(ssa, ins->b) &&
+            is_choice(ssa, ins->c));
+}
+
+/* where(c, 1, -1) is of integers; where a float is wanted, one of two floats
+ * saves converting each element. */
+static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
+{
+    const tn_kernel_ins from = *at(ssa, ins->a);
+    if (from.op != TN_K_SELECT || !is_choice(ssa, ins->a))
+        return false;
+    ins->op = TN_K_SELECT;
+    ins->a = from.a;
+    ins->b = tn__ssa_op(ssa, TN_K_CAST, ins->dtype, from.b, TN_NONE, TN_NONE);
+    ins->c = tn__ssa_op(ssa, TN_K_CAST, ins->dtype, from.c, TN_NONE, TN_NONE);
+    return simplify_select(ssa, ins, same);
+}
+
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
     if (fold(ssa, ins))
@@ -241,6 +264,8 @@ bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
     case TN_K_NARROW:
         *same = ins->a;
         return is_narrow(ssa, ins->a, ins->sub);
+    case TN_K_CAST:
+        return simplify_cast(ssa, ins, same);
     case TN_K_SELECT:
         return simplify_select(ssa, ins, same);
     default:

@@ -344,6 +344,7 @@ static void test_simplified(void)
                   {"f(x) = min(x, x)", 1, 1},
                   {"f(x) = !!(x > 2)", 3, 3},
                   {"f(x) = f32(x)", 1, 2},
+                  {"f(x) = where(x > 2, 1, where(x < 1, -1, 0)) * x", 10, 10},
                   {"f(x) = abs(abs(x))", 2, 2}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const tn__kernel *f = kernel_of(counts[i].text, TN_F32, 0);
