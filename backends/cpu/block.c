@@ -268,7 +268,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
         if (flat) {
             t->slot[op->out] = flat;
-            expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
+            if (!t->again)
+                expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
         } else {
             tn__cpu_view_load(view, t->routines, s->at, s->n, to);
         }
@@ -310,6 +311,20 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
     cpu_fold *fold = &t->fold[op->index];
     const char *x = t->slot[op->a];
     int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
+    if (op->b != TN_CPU_NONE && !t->columns) {
+        const char *y = t->slot[op->c];
+        int64_t length = t->count / t->rows;
+        x = t->slot[op->b];
+        if (t->plan->kept)
+            tn__cpu_fold_product_rows(
+                fold, reduce, t->routines, x,
+                op->lent & 2 ? t->step[op->b] : length, y,
+                op->lent & 4 ? t->step[op->c] : length, t->rows, length,
+                t->slot[reduce->out]);
+        else
+            tn__cpu_fold_products(fold, reduce, t->routines, x, y, t->count);
+        return;
+    }
     if (t->plan->kept)
         tn__cpu_fold_rows(fold, reduce, t->routines, x, step, t->rows,
                           t->plan->row_length, t->columns,
@@ -528,6 +543,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         work_beside(t, op->allowed == 7 ? 2 * t->plan->piece : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
+            if ((op->flags & CPU_FACTORS) && !t->columns)
+                break;
             unsigned single = singles(t, op);
             if (single || ((op->row | op->lent) && t->by_rows) ||
                 (t->by_lines && reads_lines(t, op))) {

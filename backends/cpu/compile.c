@@ -534,7 +534,8 @@ static void mark_loads(compiler *c)
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++)
             if (read[j] != TN_CPU_NONE)
-                use[read[j]] |= op->code == CPU_REDUCE     ? BY_FOLD
+                use[read[j]] |= op->code == CPU_REDUCE && j == 0 ? BY_FOLD
+                                : op->code == CPU_REDUCE ? BY_RUN | AS_BLOCK
                                 : op->code != CPU_RUN      ? BY_OTHER
                                 : op->allowed >> j & 1     ? BY_RUN
                                                        : BY_RUN | AS_BLOCK;
@@ -562,9 +563,10 @@ static void mark_loads(compiler *c)
             if (read[j] == TN_CPU_NONE ||
                 code->slot[read[j]].space != CPU_ELEM)
                 continue;
-            if (op->code == CPU_REDUCE)
+            if (op->code == CPU_REDUCE && j == 0)
                 op->flags = use[read[j]] & CPU_FOLDED;
-            else if (op->code == CPU_RUN && (use[read[j]] & CPU_LENT))
+            else if ((op->code == CPU_RUN || op->code == CPU_REDUCE) &&
+                     (use[read[j]] & CPU_LENT))
                 op->lent |= (uint8_t)(1 << j);
         }
     }

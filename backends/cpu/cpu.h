@@ -111,7 +111,8 @@ enum {
     CPU_LOAD,   /* out = operand index; a, b, c its I64 indices */
     CPU_OFFSET,
     CPU_STORE,
-    CPU_REDUCE, /* reduction number index folds a */
+    CPU_REDUCE, /* reduction number index folds a; where that is b times c,
+                   which is made for columns alone, it takes these */
     CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
@@ -132,6 +133,8 @@ enum {
     CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
                          value: where it is one for all of a block, it is left
                          in memory */
+    CPU_FACTORS = 2,  /* RUN: the product of a reduction that takes its factors
+                         but for columns */
     CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
 };
 
@@ -328,6 +331,7 @@ typedef struct cpu_task {
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
     bool by_lines; /* there are many columns: it may go line by line */
+    bool again;    /* an earlier stage has just read what is loaded */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
     int64_t box_outer, box_count; /* for which it is (hoist.c) */
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
@@ -374,6 +378,15 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, const void *x,
                         int64_t step, int64_t k, int64_t count, int64_t rows,
                         bool columns);
+/* Sums of products, of a block of one row and of whole rows, which begin so many
+ * elements apart. */
+void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
+                           const tn_cpu_routines *routines, const void *x,
+                           const void *y, int64_t count);
+void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
+                               const tn_cpu_routines *routines, const void *x,
+                               int64_t x_step, const void *y, int64_t y_step,
+                               int64_t rows, int64_t length, void *out);
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
                        const tn_cpu_routines *routines, const cpu_fold *part,

@@ -162,6 +162,19 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
     memcpy(value, half, bytes);
 }
 
+/* The folds of the row's next chunks, at most BATCH of them. */
+static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
+                        char *value, int64_t chunks)
+{
+    if (chunks == BATCH && fold->chunks % BATCH == 0) {
+        fold_batch(value, run, bytes);
+        push(fold, run, bytes, 1, value, BATCH_HEIGHT);
+        return;
+    }
+    for (int64_t i = 0; i < chunks; i++)
+        push(fold, run, bytes, 1, value + (size_t)i * bytes, 0);
+}
+
 void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, const void *x,
                         int64_t step, int64_t k, int64_t count, int64_t rows,
@@ -185,15 +198,51 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         fold_chunks(value, at, length, chunks, length);
-        if (chunks == BATCH && fold->chunks % BATCH == 0) {
-            fold_batch(value, run, bytes);
-            push(fold, run, bytes, 1, value, BATCH_HEIGHT);
-        } else {
-            for (int64_t i = 0; i < chunks; i++)
-                push(fold, run, bytes, 1, value + (size_t)i * bytes, 0);
-        }
+        push_chunks(fold, run, bytes, value, chunks);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
+    }
+}
+
+void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
+                           const tn_cpu_routines *routines, const void *x,
+                           const void *y, int64_t count)
+{
+    size_t bytes = type_bytes[reduce->type];
+    const char *a = x, *b = y;
+    while (count > 0) {
+        uint64_t memory[BATCH];
+        int64_t length = tn__cpu_min(TN_CHUNK, count);
+        int64_t chunks = tn__cpu_min(count / length, BATCH);
+        routines->fold_products[reduce->type](memory, a, length, b, length,
+                                              length, chunks);
+        push_chunks(fold, combine(reduce, routines), bytes, (char *)memory,
+                    chunks);
+        a += (size_t)(chunks * length) * bytes;
+        b += (size_t)(chunks * length) * bytes;
+        count -= chunks * length;
+    }
+}
+
+void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
+                               const tn_cpu_routines *routines, const void *x,
+                               int64_t x_step, const void *y, int64_t y_step,
+                               int64_t rows, int64_t length, void *out)
+{
+    size_t bytes = type_bytes[reduce->type];
+    if (length > 0 && length <= TN_CHUNK) {
+        routines->fold_products[reduce->type](out, x, x_step, y, y_step,
+                                              length, rows);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        tn__cpu_fold_begin(fold);
+        tn__cpu_fold_products(
+            fold, reduce, routines,
+            (const char *)x + (size_t)(r * x_step) * bytes,
+            (const char *)y + (size_t)(r * y_step) * bytes, length);
+        tn__cpu_fold_end(fold, reduce, routines, 1,
+                         (char *)out + (size_t)r * bytes);
     }
 }
 

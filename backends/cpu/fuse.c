@@ -94,6 +94,37 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
             maker[code->op[i].out] = 0; /* another part's are not its own */
 }
 
+static bool is_block(const cpu_code *code, uint32_t slot)
+{
+    return code->slot[slot].space == CPU_ELEM ||
+           code->slot[slot].space == CPU_GROUP;
+}
+
+/* A sum of products that nothing else reads takes the factors: the products
+ * need no block. */
+static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, const uint32_t *reader)
+{
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        cpu_op *op = &code->op[i], *product = op;
+        if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
+            code->reduce[op->index].kind != TN_REDUCE_SUM)
+            continue;
+        while (product > code->op + part->first && product->out != op->a)
+            product--;
+        unsigned type;
+        bool fits = product->out == op->a &&
+                    kind_of(routines, product, &type) == 2 &&
+                    !product->scalar && !product->row &&
+                    is_block(code, product->a) && is_block(code, product->b);
+        if (!fits)
+            continue;
+        product->flags |= CPU_FACTORS;
+        op->b = product->a;
+        op->c = product->b;
+    }
+}
+
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;
@@ -113,9 +144,11 @@ tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
         return tn__cpu_host->fail(TN_ERR_MEMORY,
                                   "program: out of memory while building");
     find_readers(code, reader);
-    for (uint32_t s = 0; s < code->stage_count; s++)
+    for (uint32_t s = 0; s < code->stage_count; s++) {
         fuse_part(routines, code, &code->stage[s].elem, reader,
                   reader + slots);
+        take_factors(routines, code, &code->stage[s].elem, reader);
+    }
     close_gaps(code, &code->uniform, &count);
     for (uint32_t s = 0; s < code->stage_count; s++) {
         close_gaps(code, &code->stage[s].elem, &count);

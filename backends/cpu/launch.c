@@ -35,6 +35,7 @@
  * 5). */
 #define STAGED_BYTES 384
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
+#define AGAIN 65536 /* elements of a row that an L2 still has after a stage */
 #define LATER_BYTES 32768 /* of results on their way past the caches */
 
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
@@ -307,6 +308,7 @@ static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
     int64_t length = plan->row_length > 0 ? plan->row_length : 1;
+    plan->run = length;
     plan->column_extent = neighbours(plan);
     /* Rows too short for their lanes are better folded side by side, even if
      * they lie one after the other. */
@@ -354,6 +356,11 @@ static void cut_rows(cpu_plan *plan)
         plan->block = flat                    ? 4 * FOLD_BLOCK
                       : plan->block < TN_CHUNK ? TN_CHUNK
                                                : plan->block;
+        int64_t run = shortest_run(plan), most_run = 2 * plan->block;
+        if (run >= LEAST_RUN && length % run == 0)
+            plan->run = run;
+        if (plan->run < length && plan->run <= most_run)
+            plan->block = (plan->run + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
     }
     plan->groups_per_task = TASK_WORK / (plan->group_rows * length);
     fewer_groups(plan);
@@ -513,12 +520,20 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
     const cpu_plan *plan = task->plan;
     int64_t step = plan->columns ? plan->block / plan->group_rows
                                  : plan->block;
+    /* Folds go chunk by chunk; the others take what has a value for each
+     * channel, say, channel by channel. */
+    int64_t run = stage->reduce_count > 0 ? end : plan->run;
+    int64_t pieces = (run + step - 1) / step;
+    if (run < plan->row_length && stage->reduce_count == 0)
+        step = ((run + pieces - 1) / pieces + 15) / 16 * 16;
+    task->again = stage != plan->code->stage && plan->row_length < AGAIN;
     for (uint32_t i = 0; i < stage->reduce_count; i++)
         tn__cpu_fold_begin(&task->fold[stage->reduce_first + i]);
-    for (int64_t k = first; k < end && stage->elem.count > 0; k += step) {
+    for (int64_t k = first, n; k < end && stage->elem.count > 0; k += n) {
+        n = tn__cpu_min(step, tn__cpu_min(end, (k / run + 1) * run) - k);
         task->first_elem = k;
         task->at = task->group_at + k * task->rows;
-        task->count = tn__cpu_min(step, end - k) * task->rows;
+        task->count = n * task->rows;
         tn__cpu_run_part(task, stage->elem, CPU_ELEM);
     }
 }

@@ -58,6 +58,10 @@ typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
  * count sequences. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride);
+/* The same, by sum, of x[i * x_step + k] * y[i * y_step + k], each rounded. */
+typedef void tn_cpu_fold_products(void *out, const void *x, int64_t x_step,
+                                  const void *y, int64_t y_step, int64_t n,
+                                  int64_t count);
 /* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
  * elements of each: element k of row r is x[k * step + r]. open: elements
  * that they hold already, a multiple of TN_LANES. */
@@ -205,6 +209,7 @@ typedef struct tn_cpu_routines {
     void (*fence)(void);
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];

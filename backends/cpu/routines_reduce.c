@@ -29,6 +29,22 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
  * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
 #define AHEAD 2048 /* bytes */
 #define FOLD(name, T, V, turn, many, single)                                  \
+    static inline __attribute__((always_inline)) void name##_lanes(           \
+        T *out, V sum[TN_LANES * sizeof(T) / TN_CPU_VECTOR])                  \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
+        _Pragma("GCC unroll 4") for (int h = COUNT / 2; h > 0; h /= 2)        \
+            _Pragma("GCC unroll 4") for (int i = 0; i < h; i++)               \
+                sum[i] = many(sum[i], sum[i + h]);                            \
+        if (PER > 8)                                                          \
+            sum[0] = many(sum[0], turn(V, sum[0], 8));                        \
+        if (PER > 4)                                                          \
+            sum[0] = many(sum[0], turn(V, sum[0], 4));                        \
+        if (PER > 2)                                                          \
+            sum[0] = many(sum[0], turn(V, sum[0], 2));                        \
+        sum[0] = many(sum[0], turn(V, sum[0], 1));                            \
+        memcpy(out, sum, sizeof *out);                                        \
+    }                                                                         \
     static inline __attribute__((always_inline)) void name##_round(           \
         V sum[TN_LANES * sizeof(T) / TN_CPU_VECTOR], const T *m)              \
     {                                                                         \
@@ -64,17 +80,7 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
                 lane[i] = single(lane[i], m[k + i]);                          \
             memcpy(sum, lane, sizeof lane);                                   \
         }                                                                     \
-        _Pragma("GCC unroll 4") for (int h = COUNT / 2; h > 0; h /= 2)        \
-            _Pragma("GCC unroll 4") for (int i = 0; i < h; i++)               \
-                sum[i] = many(sum[i], sum[i + h]);                            \
-        if (PER > 8)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 8));                        \
-        if (PER > 4)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 4));                        \
-        if (PER > 2)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 2));                        \
-        sum[0] = many(sum[0], turn(V, sum[0], 1));                            \
-        memcpy(out, sum, sizeof *out);                                        \
+        name##_lanes(out, sum);                                               \
     }                                                                         \
     static void name##_short(T *out, const T *m, int64_t n)                   \
     {                                                                         \
@@ -174,6 +180,59 @@ FOLD(fold_prod_i32, uint32_t, vec_u32, TURN_32, TIMES, TIMES)
 FOLD(fold_prod_i64, uint64_t, vec_u64, TURN_64, TIMES, TIMES)
 EXTREMES(i32, int32_t, TURN_32)
 EXTREMES(i64, int64_t, TURN_64)
+
+/* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
+ * is multiplied has just been made or read, and lies near; so some sequences go
+ * at once, and none waits for its last addition. */
+#define FOLD_PRODUCTS(name, T, V, sum)                                        \
+    static inline __attribute__((always_inline)) void name##_some(            \
+        T *out, const T *x, int64_t x_step, const T *y, int64_t y_step,       \
+        int64_t n, const int some)                                            \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
+        V fold[4][COUNT], a, b;                                               \
+        int64_t k = 0;                                                        \
+        for (; k + TN_LANES <= n; k += TN_LANES)                              \
+            _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)            \
+                _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)  \
+                {                                                             \
+                    memcpy(&a, x + i * x_step + k + v * (int)PER, sizeof a);  \
+                    memcpy(&b, y + i * y_step + k + v * (int)PER, sizeof b);  \
+                    a = a * b;                                                \
+                    fold[i][v] = k > 0 ? fold[i][v] + a : a;                  \
+                }                                                             \
+        _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
+        {                                                                     \
+            T lane[TN_LANES];                                                 \
+            memcpy(lane, fold[i], sizeof lane);                               \
+            _Pragma("GCC unroll 1") for (int64_t j = 0; k + j < n; j++)       \
+                lane[j] += x[i * x_step + k + j] * y[i * y_step + k + j];     \
+            memcpy(fold[i], lane, sizeof lane);                               \
+            sum##_lanes(out + i, fold[i]);                                    \
+        }                                                                     \
+    }                                                                         \
+    static void name(void *sums, const void *px, int64_t x_step,              \
+                     const void *py, int64_t y_step, int64_t n,               \
+                     int64_t count)                                           \
+    {                                                                         \
+        enum { SOME = TN_LANES * sizeof(T) > TN_CPU_VECTOR ? 2 : 4 };         \
+        const T *x = px, *y = py;                                             \
+        T *out = sums, lane[TN_LANES];                                        \
+        int64_t i = 0;                                                        \
+        for (; n >= TN_LANES && i + SOME <= count; i += SOME)                 \
+            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
+                        y_step, n, SOME);                                     \
+        for (; n >= TN_LANES && i < count; i++)                               \
+            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
+                        y_step, n, 1);                                        \
+        for (; i < count; i++) {                                              \
+            for (int64_t k = 0; k < n; k++)                                   \
+                lane[k] = x[i * x_step + k] * y[i * y_step + k];              \
+            sum##_short(out + i, lane, n);                                    \
+        }                                                                     \
+    }
+FOLD_PRODUCTS(fold_products_f32, float, vec_f32, fold_sum_f32)
+FOLD_PRODUCTS(fold_products_f64, double, vec_f64, fold_sum_f64)
 
 #define FOLD_BOOL(name, first, op)                                            \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
@@ -331,6 +390,8 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
     SET(TN_REDUCE_ARGMAX, arg_max)
     SET(TN_REDUCE_ARGMIN, arg_min)
 #undef SET
+    table->fold_products[CPU_F32] = fold_products_f32;
+    table->fold_products[CPU_F64] = fold_products_f64;
     for (int kind = TN_REDUCE_SUM; kind <= TN_REDUCE_MIN; kind++) {
         bool any = kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX;
         table->fold[kind][CPU_BOOL] = any ? fold_any : fold_all;
