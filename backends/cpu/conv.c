@@ -545,6 +545,9 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
             (long long)args->stride[0], (long long)args->stride[1],
             MAX_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
+    tn_status status;
+    if (tn__cpu_conv_point(args, queue->routines, bytes, &status))
+        return status;
     return args->kind == TN_CONV_WEIGHT
                ? tn__cpu_conv_weight(args, queue->routines, bytes)
                : run_images(args, queue->routines, bytes);

@@ -156,6 +156,12 @@ static inline unsigned conv_type(size_t bytes)
 tn_status tn__cpu_conv_weight(const tn_conv_args *args,
                               const tn_cpu_routines *routines, size_t bytes);
 
+/* FORWARD and INPUT of windows of one pixel (conv_point.c). False: it is not
+ * what suits it. */
+bool tn__cpu_conv_point(const tn_conv_args *args,
+                        const tn_cpu_routines *routines, size_t bytes,
+                        tn_status *status);
+
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);
 /* The forward way of a window over in, with taps of args->weight: `tap` has
