@@ -1,7 +1,7 @@
 # The simulated driver's tests (tests/sim), and the CUDA plugin's on it: see the
 # head of Makefile.am.
 
-EXTRA_DIST += tests/cuda/declarations.c tests/cuda/full.sh
+EXTRA_DIST += tests/cuda/README.md tests/cuda/declarations.c tests/cuda/full.sh
 if HAVE_CUDA
 check_PROGRAMS += tests/cuda/test_sim tests/cuda/test_bugs
 tests_cuda_test_sim_SOURCES = tests/cuda/test_sim.c tests/cuda/calls.h \
