@@ -93,9 +93,14 @@ bool bench_peer_losses(bench_peer *peer, const char *group,
     for (int i = 0; i < 3 && work->size[i] > 0; i++)
         fprintf(peer->to, " %lld", (long long)work->size[i]);
     fprintf(peer->to, "\n");
-    bool good = fflush(peer->to) == 0;
-    for (int i = 0; good && i < count; i++)
-        good = fscanf(peer->from, "%lf", &out_losses[i]) == 1;
+    char answer[512], *end = answer; /* a line of its own, "none" too */
+    bool good = fflush(peer->to) == 0 &&
+                fscanf(peer->from, " %511[^\n]", answer) == 1;
+    for (int i = 0; good && i < count; i++) {
+        const char *begin = end;
+        out_losses[i] = strtod(begin, &end);
+        good = end > begin;
+    }
     return good;
 }
 

@@ -77,6 +77,27 @@ if on_cuda tools/tenon info >"$scratch/output" 2>&1; then
 else
     skip "with the same losses by CUDA" "$(tail -n 1 "$scratch/output")"
 fi
+
+# A PyTorch that has not the first workload, and another network for the second.
+cat >"$scratch/python" <<'EOF'
+#!/bin/sh
+echo torch made-up
+while read -r word count file name size; do
+    case $name in
+    *_f32) echo 1 2 3 ;;
+    *) echo none ;;
+    esac
+done
+EOF
+chmod +x "$scratch/python"
+is_str "$(TENON_BENCH_PYTHON=$scratch/python bench/compare --losses \
+    --only large --size 1,8,1 --beside torch >"$scratch/output" 2>&1; echo $?)" \
+    1 "another network is a failure"
+is_str "$(sed 's/  tenon.*  torch/ torch/' "$scratch/output")" \
+    "large gpt2 torch none
+large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: not the same)" \
+    "and told, as is one that is not there"
+
 TENON_BENCH_PYTHON=$python
 if "$python" -c 'import torch' >/dev/null 2>&1; then
     succeeds "PyTorch's networks have the losses of ours" \
