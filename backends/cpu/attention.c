@@ -15,8 +15,8 @@
 #include "product.h"
 
 enum {
-    QUERIES = 64,     /* of a block; 64 x 128 scores are 32 KiB */
-    KEYS = 128,
+    QUERIES = 32,     /* of a block; 32 x 256 scores are 32 KiB */
+    KEYS = 256,
     TASK_ROWS = 1024, /* queries of a task of the way forth, for which keys are
                          turned over */
     FULL = 1 << 30    /* more keys than a block has */
