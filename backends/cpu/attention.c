@@ -1,5 +1,4 @@
-/* attention.c: the extension `attention`, of float32 without a mask and without
- * dropout.
+/* attention.c: the extension `attention`, of float32 without dropout.
  *
  * A block of queries meets a block of keys, and their scores stay in L1 from
  * the product that makes them to the one that uses them up: arXiv:2205.14135.
@@ -106,6 +105,24 @@ static int64_t seen(const tn_attention_args *a, int64_t i, int64_t j)
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
 }
 
+/* The scores s of `rows` queries from i on and `width` keys from j on, once
+ * their mask, if there is one, has seen to them. */
+static void mask(const attention *t, int64_t b, int64_t h, int64_t i,
+                 int64_t rows, int64_t j, int64_t width, matrix s)
+{
+    const tn_strided *x = &t->args->mask;
+    const bool is_bool = x->dtype == TN_BOOL;
+    if (!x->buffer)
+        return;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = x->offset + b * x->stride[0] + h * x->stride[1] +
+                           (i + r) * x->stride[2] + j * x->stride[3];
+        t->routines->attention->hide(
+            s.at + r * s.row, tn__cpu_at(x->buffer, at, is_bool ? 1 : 4),
+            x->stride[3], is_bool, width);
+    }
+}
+
 /* ---- forth ------------------------------------------------------------------ */
 
 /* A block of queries from i on: their part of out, and of lse. */
@@ -130,6 +147,7 @@ static bool forth_block(const attention *t, int64_t b, int64_t h, int64_t i,
                       plain(turned_block(turned, j, a->features)), s,
                       a->scale, false))
             return false;
+        mask(t, b, h, i, rows, j, width, s);
         t->routines->attention->weigh(s.at, KEYS, rows, width, seen(a, i, j),
                                       most, sum, out.at, out.row,
                                       j ? a->values : 0);
@@ -220,6 +238,7 @@ static bool back_block(const attention *t, int64_t b, int64_t h, int64_t i,
                         false);
         if (!fine)
             break;
+        mask(t, b, h, i, rows, j, width, s);
         t->routines->attention->flow(s.at, d.at, KEYS, rows, width,
                                      seen(a, i, j), lse, mean);
         fine = multiply(t, width, a->values, rows, across(s), plain(g),
@@ -284,8 +303,10 @@ static tn_status look(const tn_attention_args *a)
 {
     if (a->q.dtype != TN_F32)
         return declined("it takes float32");
-    if (a->mask.buffer || a->dropout > 0)
-        return declined("it takes no mask and no dropout");
+    if (a->dropout > 0)
+        return declined("it takes no dropout");
+    if (a->mask.buffer && a->mask.dtype != TN_BOOL && a->mask.dtype != TN_F32)
+        return declined("it takes masks of bool and float32");
     if (!is_dense(&a->q) || !is_dense(&a->k) || !is_dense(&a->v))
         return declined("it takes features side by side");
     return TN_OK;

@@ -164,6 +164,10 @@ typedef struct tn_cpu_pool_routines {
  * the next, a multiple of 16. Row i looks at the first `first + i` of `width`
  * keys; what lies behind them counts for nothing and is 0 then. */
 typedef struct tn_cpu_attention_routines {
+    /* s[j] is -inf where mask[j * step] is false (is_bool), or mask[j * step] is
+     * added to it. */
+    void (*hide)(float *s, const void *mask, int64_t step, int is_bool,
+                 int64_t n);
     /* most[i] = the greatest of it and the row, s = exp(s - most[i]); sum[i] and
      * the row of out, which are of most[i] as it was, follow it; s adds to
      * sum[i]. */

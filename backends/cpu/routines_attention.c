@@ -113,6 +113,29 @@ static inline float raise(float *s, int64_t vectors, float base)
     return TN_CPU_SUM_F32(sum + other);
 }
 
+static inline void hide_step(float *s, const void *mask, int64_t step,
+                             int is_bool, int64_t n)
+{
+    const uint8_t *shown = mask;
+    const float *more = mask;
+    if (is_bool) {
+        EACH(j, n)
+            s[j] = shown[j * step] ? s[j] : -INFINITY;
+    } else {
+        EACH(j, n)
+            s[j] += more[j * step];
+    }
+}
+
+static void hide(float *s, const void *mask, int64_t step, int is_bool,
+                 int64_t n)
+{
+    if (step == 1)
+        hide_step(s, mask, 1, is_bool, n);
+    else
+        hide_step(s, mask, step, is_bool, n);
+}
+
 static void weigh(float *s, int64_t row, int64_t rows, int64_t width,
                   int64_t first, float *most, float *sum, float *out,
                   int64_t out_row, int64_t values)
@@ -187,6 +210,7 @@ static void meet(const float *x, int64_t x_row, const float *y, int64_t y_row,
 
 void TN_CPU_NAME(tn__cpu_attention)(tn_cpu_routines *table)
 {
-    static const tn_cpu_attention_routines loops = {weigh, settle, flow, meet};
+    static const tn_cpu_attention_routines loops = {hide, weigh, settle, flow,
+                                                   meet};
     table->attention = &loops;
 }

@@ -10,19 +10,24 @@ typedef struct sizes {
     int64_t batch, heads, kv_heads, queries, keys, features, values;
     bool causal;
     double size; /* of queries: great ones make scores far apart */
+    int mask;    /* 0: none; 1: bool; 2: added; 3: bool, by queries alone */
 } sizes;
 
 static const sizes all[] = {
-    {2, 2, 2, 64, 128, 32, 32, false, 1},
-    {2, 2, 2, 70, 70, 16, 16, true, 1},
-    {1, 4, 2, 33, 165, 20, 24, false, 1},
-    {1, 4, 1, 150, 150, 7, 40, true, 1},
-    {1, 2, 1, 200, 300, 33, 1, true, 1},
-    {1, 2, 2, 300, 129, 1, 5, true, 30},
-    {1, 1, 1, 1, 140, 64, 64, false, 1},
-    {1, 1, 1, 140, 1, 64, 64, true, 1},
-    {3, 1, 1, 130, 400, 8, 12, false, 100},
-    {1, 1, 1, 1100, 1100, 4, 4, true, 1},
+    {2, 2, 2, 64, 128, 32, 32, false, 1, 0},
+    {2, 2, 2, 70, 70, 16, 16, true, 1, 0},
+    {1, 4, 2, 33, 165, 20, 24, false, 1, 0},
+    {1, 4, 1, 150, 150, 7, 40, true, 1, 0},
+    {1, 2, 1, 200, 300, 33, 1, true, 1, 0},
+    {1, 2, 2, 300, 129, 1, 5, true, 30, 0},
+    {1, 1, 1, 1, 140, 64, 64, false, 1, 0},
+    {1, 1, 1, 140, 1, 64, 64, true, 1, 0},
+    {3, 1, 1, 130, 400, 8, 12, false, 100, 0},
+    {1, 1, 1, 1100, 1100, 4, 4, true, 1, 0},
+    {2, 4, 2, 70, 600, 16, 8, false, 1, 1},
+    {2, 4, 2, 70, 300, 16, 8, true, 1, 1},
+    {1, 4, 4, 130, 270, 8, 16, false, 1, 2},
+    {1, 2, 1, 40, 40, 8, 16, true, 1, 3},
 };
 
 typedef struct results {
@@ -37,20 +42,45 @@ static tn_tensor *some(int64_t batch, int64_t heads, int64_t length,
         tn_transpose(tn_mul_scalar(x, by), 1, 2)); /* as of heads cut apart */
 }
 
-/* By the extension, or without it where mask names it. */
-static results run(const sizes *s, const char *mask, bool twice)
+/* The first query looks nowhere, the last one at far keys alone. */
+static tn_tensor *mask_of(const sizes *s)
+{
+    tn_tensor *place =
+        tn_unsqueeze(tn_arange(0, (double)s->queries, 1), 1);
+    if (s->mask == 0)
+        return NULL;
+    if (s->mask == 2)
+        return tn_transpose(tn_randn(tn_dims(s->heads, s->keys, 1)), 1, 2);
+    if (s->mask == 3)
+        return tn_gt_scalar(place, 0);
+    tn_tensor *some_keys =
+        tn_gt_scalar(tn_rand(tn_dims(s->queries, s->keys)), 0.5);
+    tn_tensor *far = tn_gt_scalar(tn_arange(0, (double)s->keys, 1), 280);
+    tn_tensor *shown = tn_logical_and(some_keys, tn_gt_scalar(place, 0));
+    return tn_logical_and(
+        shown, tn_logical_or(
+                   far, tn_lt_scalar(place, (double)s->queries - 1)));
+}
+
+/* By the extension, or without it where it is named. */
+static results run(const sizes *s, const char *without, bool twice)
 {
     results r = {NULL, {NULL}, {NULL}};
-    tn_device_mask(NULL, mask);
+    tn_device_mask(NULL, without);
     tn_manual_seed(7);
     tn_tensor *in[] = {
         some(s->batch, s->heads, s->queries, s->features, s->size),
         some(s->batch, s->kv_heads, s->keys, s->features, 1),
         some(s->batch, s->kv_heads, s->keys, s->values, 1)};
+    tn_tensor *mask = mask_of(s);
+    if (s->mask == 1 && s->causal)
+        mask = tn_logical_and(
+            mask, tn_tril(tn_ones(tn_dims(s->queries, s->keys),
+                                  .dtype = TN_BOOL)));
     tn_tensor *g = tn_randn(
         tn_dims(s->batch, s->heads, s->values, s->queries));
-    r.y = tn_scaled_dot_product_attention(in[0], in[1], in[2], NULL,
-                                          .is_causal = s->causal,
+    r.y = tn_scaled_dot_product_attention(in[0], in[1], in[2], mask,
+                                          .is_causal = s->causal && !mask,
                                           .enable_gqa = true);
     tn_grad(r.y, in, 3, r.g, .gradient = tn_transpose(g, 2, 3),
             .create_graph = twice);
@@ -81,10 +111,10 @@ static void check(const sizes *s, bool twice)
 {
     static const char *const names[] = {"query", "key", "value"};
     tn_scope *scope = tn_scope_open();
-    note("(%d, %d of %d, %d x %d, %d, %d)%s, queries of %g", (int)s->batch,
+    note("(%d, %d of %d, %d x %d, %d, %d)%s, queries of %g, mask %d", (int)s->batch,
          (int)s->kv_heads, (int)s->heads, (int)s->queries, (int)s->keys,
          (int)s->features, (int)s->values, s->causal ? " causal" : "",
-         s->size);
+         s->size, s->mask);
     results got = run(s, NULL, twice), want = run(s, "attention", twice);
     is_near(got.y, want.y, s, "the result");
     for (int i = 0; i < 3; i++)
