@@ -8,6 +8,8 @@
 #define VEC vec_f32
 #define LOOSE loose_f32
 #define EVENS TN_CPU_EVENS_F32
+#define HALF half_f32
+#define HALF_EVENS TN_CPU_HALF_EVENS_F32
 #define NAME(x) x##_f32
 #include "pool_loops.inc"
 #undef T
@@ -15,6 +17,8 @@
 #undef VEC
 #undef LOOSE
 #undef EVENS
+#undef HALF
+#undef HALF_EVENS
 #undef NAME
 
 #define T double
@@ -22,6 +26,8 @@
 #define VEC vec_f64
 #define LOOSE loose_f64
 #define EVENS TN_CPU_EVENS_F64
+#define HALF half_f64
+#define HALF_EVENS TN_CPU_HALF_EVENS_F64
 #define NAME(x) x##_f64
 #include "pool_loops.inc"
 

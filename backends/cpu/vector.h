@@ -71,6 +71,13 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #if __has_builtin(__builtin_shufflevector)
 #define TN_CPU_EVENS 1
 #if TN_CPU_VECTOR == 64
+/* And of half such vectors. */
+typedef float half_f32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double half_f64 __attribute__((vector_size(32), aligned(8),
+                                       may_alias));
+#define TN_CPU_HALF_EVENS_F32(a, b)                                           \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#define TN_CPU_HALF_EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
 #define TN_CPU_EVENS_F32(a, b)                                                \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23,  \
                             25, 27, 29, 31)
