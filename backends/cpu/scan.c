@@ -32,20 +32,35 @@ typedef struct carry {
             fold = x[i];                                                      \
     break;
 /* The same with the place of the one folded last: the last of equals takes
- * over, and once there is a NaN only another does. The branch is seldom taken:
- * without it each element would wait for the one before. */
+ * over, and once there is a NaN only another does. That is seldom, so elements
+ * are looked at in runs, of which most change nothing. */
 #define FOLD_PLACED(fold_of, op, worse)                                       \
-    for (int64_t i = 0; i < n; i++) {                                         \
-        if (k + i == 0) {                                                     \
-            fold = x[i];                                                      \
-        } else if (!(x[i] worse fold)) {                                      \
-            at = x[i] op fold || x[i] != x[i] ? k + i : at;                   \
-            fold = fold_of(fold, x[i]);                                       \
+    for (int64_t i = 0, end; i < n; i = end) {                                \
+        unsigned changes = k + i == 0 || i + RUN > n;                         \
+        end = i + RUN < n ? i + RUN : n;                                      \
+        if (!changes)                                                         \
+            for (int j = 0; j < RUN; j++)                                     \
+                changes |= !(x[i + j] worse fold);                            \
+        if (!changes) {                                                       \
+            for (int j = 0; j < RUN; j++)                                     \
+                x[i + j] = fold;                                              \
+            for (int j = 0; j < RUN; j++)                                     \
+                place[i + j] = at;                                            \
+            continue;                                                         \
         }                                                                     \
-        x[i] = fold;                                                          \
-        place[i] = at;                                                        \
+        for (int64_t j = i; j < end; j++) {                                   \
+            if (k + j == 0) {                                                 \
+                fold = x[j];                                                  \
+            } else if (!(x[j] worse fold)) {                                  \
+                at = x[j] op fold || x[j] != x[j] ? k + j : at;               \
+                fold = fold_of(fold, x[j]);                                   \
+            }                                                                 \
+            x[j] = fold;                                                      \
+            place[j] = at;                                                    \
+        }                                                                     \
     }                                                                         \
     break;
+enum { RUN = 32 };
 enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
 #define SCAN(suffix, T, U, member)                                            \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
@@ -205,17 +220,19 @@ static void run_line(const work *w, int64_t line)
     int64_t *to = wants_place ? (int64_t *)s->out_index.buffer->memory +
                                     line_offset(s, &s->out_index, line)
                               : NULL;
+    const bool flat = wants_place && s->out_index.stride[last] == 1;
     carry c = {.place = 0};
     for (int64_t k = 0; k < count; k += BLOCK) {
         int64_t n = tn__cpu_min(BLOCK, count - k);
         w->routines->load[s->in.dtype](
             block, in + k * s->in.stride[last] * in_bytes, s->in.stride[last],
             n);
-        w->run(s->kind, block, wants_place ? place : NULL, n, k, &c);
+        w->run(s->kind, block, !wants_place ? NULL : flat ? to + k : place, n,
+               k, &c);
         w->routines->store[s->out.dtype](
             out + k * s->out.stride[last] * out_bytes, block,
             s->out.stride[last], n);
-        for (int64_t i = 0; wants_place && i < n; i++)
+        for (int64_t i = 0; wants_place && !flat && i < n; i++)
             to[(k + i) * s->out_index.stride[last]] = place[i];
     }
 }
