@@ -3,15 +3,19 @@
 #include <ops/loss.h>
 #include <ops/native.h>
 
-/* The row `each` takes all arguments but the last one, the reduction. */
+/* The row `each` takes the first `count` arguments; the last is the reduction. */
+static tn_status reduced_of(tn__call *call, int each, int count)
+{
+    tn__reduction reduction;
+    if (!tn__find_reduction(call, call->op->arg_count - 1, &reduction))
+        return TN_ERR_ARGUMENT;
+    return tn__give(call, tn__reduce(tn__row(each, call->value, count),
+                                     reduction));
+}
+
 static tn_status reduced(tn__call *call, int each)
 {
-    int last = call->op->arg_count - 1;
-    tn__reduction reduction;
-    if (!tn__find_reduction(call, last, &reduction))
-        return TN_ERR_ARGUMENT;
-    return tn__give(call, tn__reduce(tn__row(each, call->value, last),
-                                     reduction));
+    return reduced_of(call, each, call->op->arg_count - 1);
 }
 
 tn_status tn__run_l1_loss(tn__call *call)
@@ -19,8 +23,11 @@ tn_status tn__run_l1_loss(tn__call *call)
     return reduced(call, TN__OP_ID_L1_EACH);
 }
 
+/* Its gradient is over beta. */
 tn_status tn__run_smooth_l1_loss(tn__call *call)
 {
+    if (tn__call_float(call, TN__ARG_SMOOTH_L1_LOSS_BETA) == 0)
+        return reduced_of(call, TN__OP_ID_L1_EACH, 2);
     return reduced(call, TN__OP_ID_SMOOTH_L1_EACH);
 }
 

@@ -1,6 +1,7 @@
 /* The forms of calls that macros make: with options, without, and numbers. The
  * same calls as C++ are in test_options_cxx.cc. */
 #include <tap.h>
+#include <tenon/autograd.h>
 #include <tenon/ops.h>
 
 double test_options_cxx(tn_tensor *x);
@@ -31,6 +32,16 @@ int main(void)
        "alpha 0, said to be meant");
     ok(tn_item(tn_sum(tn_add(x, x, .alpha = 0))) == 42,
        "alpha 0 alone is the default");
+
+    /* Its gradient is divided by beta elsewhere. */
+    tn_tensor *steps = tn_requires_grad(tn_arange(-2.0, 2.0, 2.0)), *slope = NULL;
+    tn_tensor *loss = tn_smooth_l1_loss(steps, tn_zeros_like(steps),
+                                        .reduction = "sum", .beta = 0,
+                                        .has_beta = true);
+    tn_grad(loss, &steps, 1, &slope);
+    ok(tn_item(loss) == 2 && tn_item(tn_sum(slope)) == -1 &&
+           tn_item(tn_sum(tn_abs(slope))) == 1,
+       "beta 0, said to be meant: smooth_l1_loss is l1_loss, also at 0");
 
     /* A program built when sum had only its first option. */
     struct {
