@@ -101,6 +101,35 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
                              s->step != 1 ? &step : NULL, s->name);
 }
 
+/* Places [from, end) that lie in three windows each: their sum written out, in a
+ * row's order, with neighbours side by side. */
+static tn_status sum_three(const sum_back *s, int64_t from, int64_t end)
+{
+    static tn__formula three =
+        TN__FORMULA("windows_backward(a, b, c) = a + c + b");
+    const tn_dtype type = s->g->dtype, dtype[] = {type, type, type};
+    const tn__kernel *kernel = tn__formula_kernel(&three, dtype);
+    if (!kernel)
+        return tn_error_code();
+    const int ndim = s->out->ndim, dim = s->dim;
+    tn__space space = {.outer_ndim = ndim};
+    for (int d = 0; d < ndim; d++)
+        space.extent[d] = d == dim ? end - from : s->out->shape[d];
+    for (int k = 0; k < 3; k++) {
+        tn__operand *in = tn__space_add_bare(&space, s->g);
+        for (int d = 0; d < ndim; d++)
+            in->stride[d] = s->g->stride[d];
+        in->offset = (from - k * s->dilation) * s->g->stride[dim] +
+                     k * s->g->stride[ndim];
+    }
+    tn__operand *to = tn__space_add_bare(&space, s->out);
+    to->offset = from * s->out->stride[dim];
+    for (int d = 0; d < ndim; d++)
+        to->stride[d] = s->out->stride[d];
+    return tn__kernel_launch(s->out->storage->device, kernel, &space, NULL,
+                             s->name);
+}
+
 /* Element p of the dimension lies in window q at place k where p = q step + k
  * dilation. Where the step is 1, most lie in a window at every place: those
  * are rows of g as it lies. */
@@ -123,7 +152,9 @@ static tn_status sum_windows(const sum_back *s)
         return sum_places(s, &each, 0, length, true);
     tn_status status = first > 0 ? sum_places(s, &each, 0, first, true) : TN_OK;
     if (status >= 0)
-        status = sum_places(s, &whole, first, windows, false);
+        status = size == 3 && tn_dtype_is_floating(s->g->dtype)
+                     ? sum_three(s, first, windows)
+                     : sum_places(s, &whole, first, windows, false);
     return status < 0 || windows == length
                ? status
                : sum_places(s, &each, windows, length, true);
