@@ -84,8 +84,22 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
+static bool is_plain(const work *w, const line *l)
+{
+    return l->outer.count == 1 && l->inner.index == 1 && l->inner.src == 1 &&
+           l->inner.dst == 0 && l->dst_stride == 1 &&
+           !w->routines->outside(l->index, w->s->dst_extent, l->inner.count);
+}
+
+/* A line without gaps whose indices all lie inside goes without a question. */
 #define EACH_POINT(T, expression)                                             \
-    for (int64_t i = 0; i < outer.count; i++) {                               \
+    for (int64_t j = 0; plain && j < inner.count; j++) {                      \
+        T *to = (T *)l->dst + l->index[j];                                    \
+        T x = ((const T *)l->src)[j], y = *to;                                \
+        (void)y;                                                              \
+        *to = (T)(expression);                                                \
+    }                                                                         \
+    for (int64_t i = 0; !plain && i < outer.count; i++) {                               \
         const int64_t *index = l->index + i * outer.index;                    \
         const T *src = (const T *)l->src + i * outer.src;                     \
         for (int64_t j = 0; j < inner.count; j++) {                           \
@@ -109,6 +123,7 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
         const walk outer = l->outer, inner = l->inner;                        \
         const int64_t dst_stride = l->dst_stride;                             \
         const uint64_t extent = (uint64_t)w->s->dst_extent;                   \
+        const bool plain = is_plain(w, l);                                    \
         switch (w->s->reduce) {                                               \
         case TN_SCATTER_SET:                                                  \
             EACH_POINT(T, x)                                                  \
