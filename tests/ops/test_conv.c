@@ -184,6 +184,41 @@ static void infinity_stays_where_it_is(void)
            "infinity reaches the two weights that meet it");
 }
 
+/* The gradient of columns: the middle of large images goes by itself. */
+static void columns_of_many_are_those_of_each(void)
+{
+    static const struct {
+        int64_t kernel[2], dilation[2], pad[2];
+    } window[] = {{{3, 3}, {1, 1}, {1, 1}},
+                  {{2, 5}, {2, 1}, {0, 3}},
+                  {{1, 1}, {1, 1}, {1, 0}},
+                  {{4, 3}, {5, 6}, {2, 0}}};
+    for (int i = 0; i < 4; i++) {
+        tn_tensor *x = tn_randn(tn_dims(20, 3, 19, 17));
+        tn_tensor *g = NULL;
+        bool same = true;
+        for (int64_t n = -1; n < 20; n++) { /* all, then one after the other */
+            tn_tensor *part = n < 0 ? x : tn_narrow(x, 0, n, 1), *made[1];
+            part = tn_requires_grad(tn_clone(part));
+            tn_tensor *y = tn_unfold_images(
+                part, tn_dims(window[i].kernel[0], window[i].kernel[1]),
+                .dilations = tn_dims(window[i].dilation[0],
+                                     window[i].dilation[1]),
+                .paddings = tn_dims(window[i].pad[0], window[i].pad[1]));
+            /* numbers of which each image has its own */
+            tn_tensor *some = tn_mul(tn_detach(y), tn_detach(y));
+            tn_grad(tn_sum(tn_mul(y, some)), &part, 1, made);
+            if (n < 0)
+                g = made[0];
+            else
+                same = same && tn_item(tn_equal(made[0],
+                                                tn_narrow(g, 0, n, 1)));
+        }
+        ok(same, "columns %d x %d: the gradient of 20 images is that of each",
+           (int)window[i].kernel[0], (int)window[i].kernel[1]);
+    }
+}
+
 /* By columns, which are made for some images at a time: those of all six would be
  * 6 x 27 MiB. */
 static void check_memory(void)
@@ -316,6 +351,7 @@ int main(int argc, char **argv)
     }
     ok(good, "60 random shapes: as by columns");
     infinity_stays_where_it_is();
+    columns_of_many_are_those_of_each();
     check_memory();
     bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
