@@ -40,7 +40,9 @@ backends/cpu/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 	    $(srcdir)/lib/base/*.c -lpthread -lm
 	$(AM_V_at)build-aux/print_math > $@.part && mv $@.part $@
 
-CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno -fno-trapping-math
+# Loops that nothing is thrown through: their tables for unwinding would be 50 KB.
+CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
+	-fno-asynchronous-unwind-tables
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 	-I$(top_srcdir)/backends/cpu -I$(top_builddir)/backends/cpu
 
