@@ -170,7 +170,7 @@ static void cut(convolution *c)
             pixels = BLOCK_SUMS / c->width;
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
-        class->line = c->width == c->routines->lanes &&
+        class->line = c->routines->lines && c->width == c->routines->lanes &&
                               class->grid.block[2] >= c->routines->line
                           ? tn__cpu_conv_line(&class->grid, &c->from)
                           : -1;

@@ -240,7 +240,8 @@ static void cut(gradient *w)
     double room = SHARES_ROOM / (rows * (double)w->width *
                                  (double)w->args->groups) + 1;
     tn__cpu_conv_grid_init(&w->grid, &w->in);
-    bool one = !w->by_pixels && w->width == w->routines->lanes;
+    bool one = !w->by_pixels && w->width == w->routines->lanes &&
+               w->routines->spans;
     tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
                                         ? STRIP_ROOM / (w->in_channels + 2)
                                     : one ? 2 * BLOCK_PIXELS

@@ -110,11 +110,12 @@ typedef struct tn_cpu_conv_routines {
                   int add);
     /* sums[q][..] = the sum over r < rows, p < depth and t < 3 of
      * x[at[i] + q + t] * w[i * lanes + t * tap ..] with i = 3 r depth + p, for
-     * q < count, at least `line`: pixels side by side, one vector each. */
+     * q < count, at least `line`: pixels side by side, one vector each. NULL for
+     * float64 and plain sets, which are not worth its size. */
     void (*lines)(int64_t count, int64_t rows, int64_t depth, const void *x,
                   const int64_t *at, const void *w, int64_t tap, void *sums);
     int64_t line;
-    /* Its adjoint: sums[i * lanes + t * tap ..] (add: plus) the sum over r < rows
+    /* Its adjoint, or NULL: sums[i * lanes + t * tap ..] (add: plus) the sum over r < rows
      * and q < columns, at least 2, of x[i][at[r] + q + t] * w[(r * columns + q)
      * * lanes ..], for i < count and t < 3. */
     void (*spans)(int64_t count, int64_t rows, int64_t columns,

@@ -13,7 +13,14 @@
 #define BITS vec_i32
 #define MADD TN_CPU_FMA_F32
 #define NAME(x) x##_f32
+#ifdef TN_CPU_PLAIN
+#define WITH_LINES NULL, 0, NULL
+#else
+#define BY_LINES
+#define WITH_LINES lines_f32, line_f32, spans_f32
+#endif
 #include "conv_loops.inc"
+#undef BY_LINES
 #undef T
 #undef VEC
 #undef LOOSE
@@ -32,10 +39,10 @@
 void TN_CPU_NAME(tn__cpu_conv)(tn_cpu_routines *table)
 {
     static const tn_cpu_conv_routines f32 = {
-        lanes_f32, strip_f32, tiles_f32, lines_f32, line_f32, spans_f32, slide_f32,
+        lanes_f32, strip_f32, tiles_f32, WITH_LINES, slide_f32,
         meet_f32, gather_f32, spread_f32, join_f32};
     static const tn_cpu_conv_routines f64 = {
-        lanes_f64, strip_f64, tiles_f64, lines_f64, line_f64, spans_f64, slide_f64,
+        lanes_f64, strip_f64, tiles_f64, NULL, 0, NULL, slide_f64,
         meet_f64, gather_f64, spread_f64, join_f64};
     table->conv[CPU_F32] = &f32;
     table->conv[CPU_F64] = &f64;
