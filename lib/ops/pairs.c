@@ -9,12 +9,20 @@ static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
                           .keepdim = keepdim);
 }
 
+/* Half types go by PyTorch's steps: their norm is rounded, and autocast asks
+ * more of it than of the division. */
 tn_status tn__run_normalize(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NORMALIZE_INPUT);
     int64_t dim = tn__call_int(call, TN__ARG_NORMALIZE_DIM);
-    tn_tensor *norm =
-        norm_of(x, tn__call_float(call, TN__ARG_NORMALIZE_P), dim, true);
+    double p = tn__call_float(call, TN__ARG_NORMALIZE_P);
+    const tn_dims_list dims = tn_dims(dim);
+    if (p == 2 && x->ndim > 0 && tn_dtype_bytes(x->dtype) >= 4) {
+        const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
+                                  call->value[TN__ARG_NORMALIZE_EPS]};
+        return tn__give(call, tn__row(TN__OP_ID_NORMALIZE_EUCLID, value, 3));
+    }
+    tn_tensor *norm = norm_of(x, p, dim, true);
     return tn__give(
         call, tn_div(x, tn_clamp_min_scalar(
                             norm, tn__call_float(call, TN__ARG_NORMALIZE_EPS))));
