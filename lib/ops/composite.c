@@ -152,12 +152,6 @@ tn_status tn__run_index_copy(tn__call *call)
     return tn__give(call, tn_scatter(x, dim, all, source));
 }
 
-/* Numbers below 0 count from the end. */
-static tn_tensor *from_front(tn_tensor *index, int64_t size)
-{
-    return tn_where(tn_lt_scalar(index, 0), tn_add_scalar(index, size), index);
-}
-
 tn_status tn__run_take(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TAKE_INPUT);
@@ -166,7 +160,7 @@ tn_status tn__run_take(tn__call *call)
     for (int d = 0; d < index->ndim; d++)
         shape.dim[d] = index->shape[d];
     tn__call_indices(call, TN__ARG_TAKE_INDEX, -x->numel, x->numel);
-    tn_tensor *list = tn_reshape(from_front(index, x->numel), tn_dims(-1));
+    tn_tensor *list = tn_reshape(tn__from_front(index, x->numel), tn_dims(-1));
     tn_tensor *flat = tn_reshape(x, tn_dims(-1));
     return tn__give(call, tn_reshape(tn_index_select(flat, 0, list), shape));
 }
@@ -180,7 +174,7 @@ tn_status tn__run_take_along_dim(tn__call *call)
                          x->numel);
         return tn__give(
             call, tn_gather(tn_reshape(x, tn_dims(-1)), 0,
-                            tn_reshape(from_front(index, x->numel),
+                            tn_reshape(tn__from_front(index, x->numel),
                                        tn_dims(-1))));
     }
     int dim = tn__call_dim(call, TN__ARG_TAKE_ALONG_DIM_DIM, x->ndim);
@@ -204,7 +198,7 @@ tn_status tn__run_take_along_dim(tn__call *call)
     tn__call_indices(call, TN__ARG_TAKE_ALONG_DIM_INDICES, -size, size);
     return tn__give(
         call, tn_gather(tn_expand(x, own), dim,
-                        tn_expand(x->ndim ? from_front(index, size) : index,
+                        tn_expand(x->ndim ? tn__from_front(index, size) : index,
                                   other)));
 }
 

@@ -197,7 +197,7 @@ tn_status tn__run_unravel_index(tn__call *call)
     if (status < 0)
         return status;
     x = tn_to_dtype(x, TN_I64);
-    x = tn_where(tn_lt_scalar(x, 0), tn_add_scalar(x, numel), x);
+    x = tn__from_front(x, numel);
     for (int d = 0; d < shape->count; d++) {
         status = tn__give(call, coordinate(x, shape->count, shape->dim, d));
         if (status < 0)

@@ -24,6 +24,14 @@ static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
     return tn__op_run1(&tn__op_table[id], value, count);
 }
 
+/* An index whose numbers below 0 count from the end of size elements, as those
+ * from the front. */
+static inline tn_tensor *tn__from_front(tn_tensor *index, int64_t size)
+{
+    const tn_value value[] = {tn__value_tensor(index), tn__value_int(size)};
+    return tn__row(TN__OP_ID_FROM_FRONT, value, 2);
+}
+
 /* Parts of x along dim (from the front) of at most so much, TN__OP_MAX_OUTPUTS
  * of them at most, whose gradient is one cat; how many, 0 on failure. */
 int tn__apart(tn_tensor *x, int dim, int64_t size, tn_tensor **part);

@@ -9,12 +9,6 @@ static tn_tensor *as_list(tn_tensor *x)
     return tn_reshape(x, tn_dims(-1));
 }
 
-/* Numbers below 0 count from the end. */
-static tn_tensor *from_front(tn_tensor *index, int64_t size)
-{
-    return tn_where(tn_lt_scalar(index, 0), tn_add_scalar(index, size), index);
-}
-
 /* A list of slices along dim, for each element of those slices of x. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
@@ -43,7 +37,8 @@ tn_status tn__run_put(tn__call *call)
                         "source", (long long)index->numel,
                         (long long)source->numel);
     tn__call_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
-    tn_tensor *out = scattered(as_list(x), as_list(from_front(index, x->numel)),
+    tn_tensor *at = as_list(tn__from_front(index, x->numel));
+    tn_tensor *out = scattered(as_list(x), at,
                                as_list(source),
                                tn__call_int(call, TN__ARG_PUT_ACCUMULATE));
     return tn__give(call, tn_reshape_as(out, x));
@@ -269,7 +264,7 @@ tn_status tn__run_index_fill(tn__call *call)
         return tn_error_code();
     int64_t size = list->shape[dim];
     tn__call_indices(call, TN__ARG_INDEX_FILL_INDEX, -size, size);
-    tn_tensor *all = for_elements(from_front(index, size), list, dim);
+    tn_tensor *all = for_elements(tn__from_front(index, size), list, dim);
     /* By a mask: an index that is given twice fills once, so that the value's
      * gradient counts each element once. */
     tn_tensor *mask = tn_zeros_like(list, .dtype = TN_BOOL);
