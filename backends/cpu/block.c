@@ -535,12 +535,16 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         s = (span){NULL, 0, 1, level};
     else
         aim_slots(t, part, &s);
+    const bool beside = level == CPU_ELEM && t->plan->piece > 0 &&
+                        (t->plan->ahead || t->plan->stream);
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
         if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
             continue;
-        work_beside(t, op->allowed == 7 ? 2 * t->plan->piece : t->plan->piece);
+        if (beside)
+            work_beside(t, op->allowed == 7 ? 2 * t->plan->piece
+                                            : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
             if ((op->flags & CPU_FACTORS) && !t->columns)

@@ -25,15 +25,16 @@
                             took 0.37 ms with half an L1, 0.28 so (Zen 5) */
 #define FOLD_BLOCK 32768  /* elements, where rows are folded as they lie */
 #define LEAST_RUN 512     /* points that are worth a block of their own */
-/* What is asked for before an operation. A program of one stage reads on and on,
- * and the processor guesses what: a little asked for beside that took batch_norm
- * of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). While stages go over rows in
- * L1 memory would be idle: with 384, layer_norm of 4096 x 1024 took 2.6 ms in
- * place of 4.8, group_norm with its gradients 13.5 in place of 16 (Sapphire
- * Rapids). And an update in place has more streams than are guessed: SGD's of
- * four tensors of 4 MiB took 1.9 ms with 384, 3.9 with 128, 2.2 with 512 (Zen
- * 5). */
+/* What is asked for before an operation. A program of one stage reads on and
+ * on, and the processor guesses what: a little asked for beside that took
+ * batch_norm of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). While stages go
+ * over rows in L1 memory would be idle: with 384, layer_norm of 4096 x 1024
+ * took 2.6 ms in place of 4.8, group_norm with its gradients 13.5 in place of
+ * 16 (Sapphire Rapids). And an update in place has more streams than are
+ * guessed: SGD's of four tensors of 4 MiB took 1.9 ms with 384, 3.9 with 128,
+ * 2.2 with 512 (Zen 5). */
 #define STAGED_BYTES 384
+#define PAST_BYTES 128 /* likewise, and sent off on the way past the caches */
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
 #define AGAIN 65536 /* elements of a row that an L2 still has after a stage */
 #define LATER_BYTES 32768 /* of results on their way past the caches */
@@ -669,7 +670,9 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
         cut_rows(&plan);
     else
         cut_elements(&plan, &hoist);
-    plan.piece = plan.code->stage_count > 1 || plan.in_place ? STAGED_BYTES : 0;
+    plan.piece = plan.code->stage_count > 1 || plan.in_place ? STAGED_BYTES
+                 : plan.stream                               ? PAST_BYTES
+                                                             : 0;
     plan.laters = 0;
     plan.later_bytes = 0;
     if (plan.stream) {
