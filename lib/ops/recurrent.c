@@ -444,10 +444,13 @@ static tn_status run_whole(tn__call *call, const arguments *a, bool reverse)
     if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_SEQUENCE], value, 7, out, 3) <
         0)
         return tn_error_code();
+    /* The last step's are copies: who keeps them or changes them keeps no whole
+     * sequence, and changes none. */
     tn__give(call, out[0]);
-    tn_status status = tn__give(call, tn_select(out[0], 0, last));
-    return status < 0 ? status
-                      : tn__give(call, tn_select(out[1], 0, last));
+    tn_status status = tn__give(call, tn_clone(tn_select(out[0], 0, last)));
+    return status < 0
+               ? status
+               : tn__give(call, tn_clone(tn_select(out[1], 0, last)));
 }
 
 static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)

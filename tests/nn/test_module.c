@@ -432,6 +432,21 @@ static void test_causal(void)
     }
 }
 
+/* The last step's state is no view of the sequence. */
+static void test_states(void)
+{
+    tn_module *lstm = tn_nn_lstm(2, 3);
+    tn_tensor *h = NULL, *c = NULL;
+    tn_tensor *out = tn_nn_lstm_forward(lstm, tn_randn(tn_dims(4, 1, 2)), NULL,
+                                        NULL, &h, &c);
+    double sum = tn_item(tn_sum(tn_abs(h)));
+    TN_NO_GRAD {
+        tn_mul_scalar_(tn_detach(out), 0);
+    }
+    ok(out && tn_item(tn_sum(tn_abs(h))) == sum && sum > 0,
+       "an LSTM's state stays when its output is changed in place");
+}
+
 int main(void)
 {
     plan_later();
@@ -445,6 +460,7 @@ int main(void)
     test_layers();
     test_bags();
     test_causal();
+    test_states();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
     test_hooks();
