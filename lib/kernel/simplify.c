@@ -202,21 +202,24 @@ static bool simplify_select(const tn__ssa *ssa, tn_kernel_ins *ins,
     return false;
 }
 
-/* A constant, or one of some. */
-static bool is_choice(const tn__ssa *ssa, uint32_t v)
+/* A constant, or one of some, by at most so many choices after one another:
+ * those that share what they choose from would be gone through again and again. */
+static bool is_choice(const tn__ssa *ssa, uint32_t v, int depth)
 {
     const tn_kernel_ins *ins = at(ssa, v);
     return ins->op == TN_K_CONST ||
-           (ins->op == TN_K_SELECT && is_choice(ssa, ins->b) &&
-            is_choice(ssa, ins->c));
+           (ins->op == TN_K_SELECT && depth > 0 &&
+            is_choice(ssa, ins->b, depth - 1) &&
+            is_choice(ssa, ins->c, depth - 1));
 }
 
 /* where(c, 1, -1) is of integers; where a float is wanted, one of two floats
  * saves converting each element. */
 static bool simplify_cast(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same)
 {
+    enum { DEEPEST = 3 };
     const tn_kernel_ins from = *at(ssa, ins->a);
-    if (from.op != TN_K_SELECT || !is_choice(ssa, ins->a))
+    if (from.op != TN_K_SELECT || !is_choice(ssa, ins->a, DEEPEST))
         return false;
     ins->op = TN_K_SELECT;
     ins->a = from.a;

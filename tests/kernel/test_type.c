@@ -356,6 +356,22 @@ static void test_simplified(void)
     }
 }
 
+/* Choices that share what they choose from: 2^40 paths, if each were gone. */
+static void test_shared_choices(void)
+{
+    enum { CHOICES = 40 };
+    char text[4096] = "f(x) = let a0 = where(x > 0, 1, 2); ";
+    size_t at = strlen(text);
+    for (int i = 1; i <= CHOICES; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "let a%d = where(x > %d, a%d, where(x > %d, "
+                               "a%d, %d)); ", i, i, i - 1, i + 100, i - 1,
+                               i + 2);
+    snprintf(text + at, sizeof text - at, "a%d * x", CHOICES);
+    ok(kernel_of(text, TN_F32, 0) != NULL, "%d choices are one kernel, soon",
+       CHOICES);
+}
+
 static void test_once(void)
 {
     tn__def *def = tn__def_parse("f(x, i: offset) = x + 1", "t");
@@ -383,6 +399,7 @@ int main(void)
     test_signs();
     test_constants();
     test_simplified();
+    test_shared_choices();
     test_once();
     return done_testing();
 }
