@@ -1,5 +1,6 @@
 /* The forms of calls that macros make: with options, without, and numbers. The
  * same calls as C++ are in test_options_cxx.cc. */
+#include <string.h>
 #include <tap.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
@@ -42,6 +43,15 @@ int main(void)
     ok(tn_item(loss) == 2 && tn_item(tn_sum(slope)) == -1 &&
            tn_item(tn_sum(tn_abs(slope))) == 1,
        "beta 0, said to be meant: smooth_l1_loss is l1_loss, also at 0");
+
+    ok(!tn_smooth_l1_loss(steps, steps, .beta = -1) && tn_error() &&
+           strstr(tn_error(), "beta is -1"),
+       "a beta below 0 is refused");
+    tn_error_clear();
+    ok(!tn_huber_loss(steps, steps, .delta = -1) && tn_error() &&
+           strstr(tn_error(), "delta is -1"),
+       "so is a delta");
+    tn_error_clear();
 
     /* A program built when sum had only its first option. */
     struct {

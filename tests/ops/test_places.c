@@ -334,6 +334,29 @@ static void test_runs_outside(void)
     tn_error_clear();
 }
 
+/* Numbers from the end of more elements than their type can count. */
+static void test_from_end(void)
+{
+    tn_tensor *last = tn_to_dtype(tn_full(tn_dims(1), -1), TN_I8);
+    double value = 299;
+    is_int(differs(tn_take(tn_arange(0, 300, 1), last), &value, 1, 0), -1,
+           "the last of 300 elements by an int8");
+}
+
+/* Squares and cubes of what is normalized need not be floats. */
+static void test_normalize(void)
+{
+    const float data[2] = {3e13f, 4e13f}, up[2] = {1, 0};
+    const double want[2] = {1.28e-14, -9.6e-15};
+    tn_tensor *x = tn_requires_grad(
+                  tn_tensor_from_array(data, TN_F32, tn_dims(1, 2))),
+              *slope = NULL;
+    tn_grad(tn_normalize(x), &x, 1, &slope,
+            .gradient = tn_tensor_from_array(up, TN_F32, tn_dims(1, 2)));
+    is_int(differs(slope, want, 2, 1e-5), -1,
+           "the gradient of normalize where a norm is large");
+}
+
 int main(void)
 {
     plan_later();
@@ -359,6 +382,8 @@ int main(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] != TN_U8)
             test_runs(sizes[i]);
+    test_from_end();
+    test_normalize();
     test_runs_outside();
     if (tn_error())
         note("%s", tn_error());
