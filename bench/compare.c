@@ -286,7 +286,7 @@ static bench_work sized(const bench_work *work, const int64_t size[3])
 
 int main(int argc, char **argv)
 {
-    bool losses = false;
+    bool losses = false, asked = false;
     int64_t size[3] = {0};
     const char *json = NULL, *only = NULL, *traces = NULL;
     bool way[BENCH_WHO] = {[BENCH_TORCH] = true, [BENCH_TUNED] = true};
@@ -309,8 +309,11 @@ int main(int argc, char **argv)
             if (!read_sizes(argv[++i], size))
                 return usage();
         } else if (strcmp(argv[i], "--beside") != 0 || i + 1 == argc ||
-                 !read_ways(argv[++i], way))
+                   !read_ways(argv[++i], way)) {
             return usage();
+        } else {
+            asked = true;
+        }
     }
     if (losses && (json || traces))
         return usage();
@@ -331,6 +334,7 @@ int main(int argc, char **argv)
     python = python && *python ? python : "python3";
     bench_peer *peer[BENCH_WHO] = {0};
     const char *version = NULL;
+    bool good = true;
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++) {
         if (!way[i])
             continue;
@@ -340,10 +344,14 @@ int main(int argc, char **argv)
                                    i != BENCH_TORCH);
         if (peer[i])
             version = bench_peer_version(peer[i]);
+        else if (losses && asked)
+            good = fprintf(stderr, "compare: %s does not start\n",
+                           bench_who_name[i]) < 0;
     }
     bench_report report;
-    bool good = losses || bench_report_begin(&report, json, version, way,
-                                             pace == &quick);
+    good = (losses || bench_report_begin(&report, json, version, way,
+                                         pace == &quick)) &&
+           good;
     for (int g = 0; g < GROUPS && !tn_error(); g++) {
         const bench_group *of = group[g];
         if ((losses && !trains(of)) || left_out(only, of))

@@ -54,6 +54,10 @@ is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
     "median spread /Tenon limit " "columns are those that were asked for"
 
+is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
+    --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
+1" "losses beside nobody are a failure"
+
 # GPT-2, small. Its losses are the same on every device.
 losses() {
     "$@" bench/compare --losses --only large --size 1,8,1 2>&1
