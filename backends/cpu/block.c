@@ -146,12 +146,14 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const span *s,
 }
 
 /* One row of memory, without gaps, that is every row. */
-static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
+static bool load_row(cpu_task *t, const cpu_op *op, const span *s,
                      bool may_lend)
 {
+    const cpu_view *view = &s->view[op->index];
     int64_t length = t->count / t->rows;
     if (!may_lend || view->ndim != 2 || view->stride[0] != 0 ||
-        view->stride[1] != 1 || view->extent[1] != length)
+        view->stride[1] != 1 || view->extent[1] != length ||
+        s->at % length != 0)
         return false;
     t->step[op->out] = 0;
     t->slot[op->out] = view->base;
@@ -258,7 +260,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             load_columns(t, op, s, may_lend))
             return;
         if ((op->flags & CPU_LENT) && !folded && t->by_rows &&
-            load_row(t, op, view, may_lend))
+            load_row(t, op, s, may_lend))
             return;
         if ((op->flags & CPU_LENT) && t->by_lines &&
             load_lines(t, op, s, may_lend))

@@ -171,7 +171,8 @@ static void cut(convolution *c)
         tn__cpu_conv_grid_init(&class->grid, &c->from);
         tn__cpu_conv_grid_cut(&class->grid, pixels);
         class->line = c->routines->lines && c->width == c->routines->lanes &&
-                              class->grid.block[2] >= c->routines->line
+                              tn__cpu_conv_least_columns(&class->grid) >=
+                                  c->routines->line
                           ? tn__cpu_conv_line(&class->grid, &c->from)
                           : -1;
         class->first_task = c->tasks;

@@ -41,6 +41,8 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels);
 /* Taps in threes side by side, for pixels side by side: the number of a three's
  * first in place. -1: they are not so. */
 int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from);
+/* Columns of the narrowest block: the last one of a row. */
+int64_t tn__cpu_conv_least_columns(const conv_grid *grid);
 
 typedef struct conv_block {
     int64_t first[3], size[3]; /* images, rows, columns */

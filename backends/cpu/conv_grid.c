@@ -67,6 +67,11 @@ void tn__cpu_conv_grid_cut(conv_grid *grid, int64_t pixels)
     }
 }
 
+int64_t tn__cpu_conv_least_columns(const conv_grid *grid)
+{
+    return grid->size[1] - (grid->blocks[2] - 1) * grid->block[2];
+}
+
 int64_t tn__cpu_conv_line(const conv_grid *grid, const conv_images *from)
 {
     const conv_tap *tap = grid->tap;

@@ -246,7 +246,8 @@ static void cut(gradient *w)
                                         ? STRIP_ROOM / (w->in_channels + 2)
                                     : one ? 2 * BLOCK_PIXELS
                                           : BLOCK_PIXELS);
-    w->by_lines = one && w->grid.block[2] > 1 && w->in_channels > 2 &&
+    w->by_lines = one && tn__cpu_conv_least_columns(&w->grid) > 1 &&
+                  w->in_channels > 2 &&
                   tn__cpu_conv_line(&w->grid, &w->in) == 0;
     tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
     int64_t ranges = (int64_t)(rows / LEAST_ROWS);

@@ -422,6 +422,58 @@ static void test_broadcast(const char *isa, bool is_column)
        is_column ? "column" : "row");
 }
 
+/* sum(max(x * w, x)) of one long row, which threads share: w is the same short
+ * row again and again, as long as a block, and the same written out. */
+static void test_repeated(const char *isa)
+{
+    static const int64_t lines[] = {128, 128, 100, 100};
+    static const int64_t lengths[] = {1024, 3072, 5120, 6144};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 3; k++)
+        operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                k < 2 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
+    for (int k = 0; k < 2; k++)
+        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(&b, TN_K_MUL, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_MAX, TN_F32, 2, 0, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 3, NONE, 0, TN_REDUCE_SUM);
+    add(&b, TN_K_STORE, TN_F32, 4, NONE, 2, 0);
+    b.ins[4].level = b.ins[5].level = TN_LEVEL_ROW;
+    stage(&b, (const int[]){0, 1, 2, 3, 4, NONE}, (const int[]){5, NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        int64_t n = lengths[i], count = lines[i] * n;
+        int64_t extent[3] = {1, lines[i], n}, whole[3] = {count, n, 1};
+        int64_t again[3] = {0, 0, 1}, one[3] = {1, 0, 0};
+        float *x, *w, *out;
+        tn_buffer *buffer[3] = {buffer_new((size_t)count * sizeof *x, &x),
+                                buffer_new((size_t)count * sizeof *w, &w),
+                                buffer_new(2 * sizeof *out, &out)};
+        fill(x, TN_F32, count);
+        fill(w, TN_F32, n);
+        for (int64_t k = n; k < count; k++)
+            w[k] = w[k % n];
+        for (int k = 0; k < 2; k++) {
+            tn_launch_operand at[3] = {
+                {.buffer = buffer[0], .stride = whole},
+                {.buffer = buffer[1], .stride = k ? whole : again},
+                {.buffer = buffer[2], .offset = k, .stride = one}};
+            tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                                .row_ndim = 2, .extent = extent,
+                                .operand = at};
+            if (cpu->launch(queue, built, &launch) != TN_OK)
+                bail_out("%s", failure);
+        }
+        ok(memcmp(&out[0], &out[1], sizeof *out) == 0,
+           "%s: a row of %d, %d times", isa, (int)n, (int)lines[i]);
+        for (int k = 0; k < 3; k++)
+            buffer_drop(buffer[k]);
+    }
+    cpu->program_free(device, built);
+}
+
 /* Columns whose lines are taken where they lie: out = sum((x - m) * g * r) over
  * the first dimension, with x's lines apart, g's without a gap, and a number m
  * and r for each line, next to each other or not. */
@@ -630,6 +682,7 @@ int main(void)
         test_copies(isas[i]);
         test_broadcast(isas[i], false);
         test_broadcast(isas[i], true);
+        test_repeated(isas[i]);
         test_lines(isas[i]);
         test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
