@@ -21,7 +21,7 @@
 enum {
     LINE = 64,
     PANEL = 2 * 64,       /* most bytes of a row of a panel */
-    DEPTH = 192,          /* of a panel: 24 KiB */
+    DEPTH = TN_CPU_DEPTH, /* of a panel: 24 KiB */
     GROUP = 4,            /* panels that are packed at a time */
     BLOCK = 128,          /* rows for which pointers and sums are kept */
     STRIP = 8,            /* rows of a that are packed side by side */

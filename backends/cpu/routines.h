@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include <tenon/plugin.h>
 
+/* Products of a sum that are added up before they join those before them. */
+#define TN_CPU_DEPTH 192
+
 /* Register types, dense. */
 enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 

@@ -200,9 +200,15 @@ static void meet(const float *x, int64_t x_row, const float *y, int64_t y_row,
             a[r] = x + (i + least(r, last)) * x_row;
             b[r] = y + (i + least(r, last)) * y_row;
         }
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t k = 0; k < n; k += TN_CPU_DEPTH) {
+            const int64_t end = least(n, k + TN_CPU_DEPTH);
+            float part[SIDE] = {0};
+            for (int64_t j = k; j < end; j++)
+                for (int r = 0; r < SIDE; r++)
+                    part[r] = MADD(a[r][j], b[r][j], part[r]);
             for (int r = 0; r < SIDE; r++)
-                sum[r] = MADD(a[r][j], b[r][j], sum[r]);
+                sum[r] += part[r];
+        }
         for (int64_t r = 0; r <= last; r++)
             out[i + r] = sum[r];
     }

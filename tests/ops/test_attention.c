@@ -76,6 +76,21 @@ static void check(const sizes *s)
     tn_scope_close(scope);
 }
 
+/* A query that looks at one key alone gives it all: nothing of its values, not
+ * even a rounding of their sum, reaches the scores. */
+static void check_one_key(void)
+{
+    const tn_dims_list many = tn_dims(1, 2, 8, 300);
+    tn_tensor *in[3], *slope[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = tn_requires_grad(tn_randn(many));
+    tn_tensor *y = tn_scaled_dot_product_attention(in[0], in[1], in[2], NULL,
+                                                   .is_causal = true);
+    tn_grad(y, in, 3, slope, .gradient = tn_randn(many));
+    ok(tn_item(tn_sum(tn_abs(tn_select(slope[0], 2, 0)))) == 0,
+       "one key: no gradient in its query");
+}
+
 /* Scores of 16 MiB are never there as a whole. */
 static void check_memory(void)
 {
@@ -118,6 +133,7 @@ int main(void)
         bail_out("%s", tn_error());
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check(&all[i]);
+    check_one_key();
     check_memory();
     tn_tensor *none = tn_zeros(tn_dims(2, 0, 4)), *k = tn_zeros(tn_dims(2, 3, 4));
     tn_tensor *y = tn_scaled_dot_product_attention(none, k, k, NULL);
