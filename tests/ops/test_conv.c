@@ -215,8 +215,8 @@ static void columns_of_many_are_those_of_each(void)
             if (n < 0)
                 g = made[0];
             else
-                same = same && tn_item(tn_equal(made[0],
-                                                tn_narrow(g, 0, n, 1)));
+                same = same && tn_item_int(tn_equal(made[0],
+                                                    tn_narrow(g, 0, n, 1)));
         }
         ok(same, "columns %d x %d: the gradient of 20 images is that of each",
            (int)window[i].kernel[0], (int)window[i].kernel[1]);
