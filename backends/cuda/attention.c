@@ -234,12 +234,6 @@ static void describe(tn_dnn_graph *graph, const void *key)
 
 /* ---- what it takes ------------------------------------------------------ */
 
-static uintptr_t place(const tn_strided *x)
-{
-    const unsigned bytes = x->dtype == TN_F32 ? 4 : 2;
-    return (uintptr_t)(x->buffer->pointer + (uint64_t)x->offset * bytes);
-}
-
 /* Size and strides of x; false if it does not lie as cuDNN wants it: rows side by
  * side, each at a multiple of ALIGN bytes. A mask has size 1 along batch and heads
  * where its stride is 0. */
@@ -249,7 +243,8 @@ static bool put(shape *s, int id, const tn_strided *x, int64_t heads,
     const int64_t of[] = {s->all[0], heads, length, width};
     const int64_t whole = x->dtype == TN_F32 ? 4 : 8;
     int64_t *size = s->size[id], *stride = s->stride[id];
-    bool fits = place(x) % ALIGN == 0 && x->stride[3] == 1;
+    bool fits = (uintptr_t)tn__cuda_place(x, 0) % ALIGN == 0 &&
+                x->stride[3] == 1;
     for (int d = 0; d < 4; d++)
         size[d] = id == MASK && d < 2 && x->stride[d] == 0 ? 1 : of[d];
     packed(size, stride);
@@ -277,7 +272,7 @@ static bool shape_of(const tn_attention_args *a, shape *s)
             !put(s, MASK, &a->mask, a->heads, a->queries, a->keys))
             return false;
     }
-    return place(&a->lse) % ALIGN == 0 &&
+    return (uintptr_t)tn__cuda_place(&a->lse, 0) % ALIGN == 0 &&
            put(s, Q, &a->q, a->heads, a->queries, a->features) &&
            put(s, K, &a->k, a->kv_heads, a->keys, a->features) &&
            put(s, V, &a->v, a->kv_heads, a->keys, a->values) &&
@@ -305,7 +300,7 @@ static tn_status run(tn_queue *queue, const tn_dnn_plan *plan,
     int64_t id[BETWEEN], count = 0;
     for (int i = Q; i < BETWEEN; i++) {
         if (i <= LSE && side[i]->buffer && (back || i < G || i == LSE))
-            at[i] = (void *)place(side[i]);
+            at[i] = tn__cuda_place(side[i], 0);
         if (!at[i])
             continue;
         at[count] = at[i];
@@ -326,7 +321,7 @@ tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
         return TN_ERR_UNSUPPORTED;
     tn_cu_result error = tn__cuda_enter(queue->device);
     if (error)
-        return tn__cuda_fail(queue->device, "cuCtxSetCurrent", error);
+        return tn__cuda_told(queue->device, "cuCtxSetCurrent", error);
     const uint64_t rows = (uint64_t)(a->batch * a->heads * a->queries);
     const tn_dnn_problem problem = {
         .key = &s, .bytes = sizeof s, .describe = describe, .oldest = OLDEST,

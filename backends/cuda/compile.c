@@ -195,7 +195,7 @@ static tn_status module_make(tn_plugin_device *device,
     if (!kept && !status) {
         tn_cu_result error = tn__cu.module_load(out, made.bytes);
         if (error)
-            status = tn__cuda_fail(device, "cuModuleLoadData", error);
+            status = tn__cuda_told(device, "cuModuleLoadData", error);
         else if (key)
             tn__cuda_host->cache_write(key, key_bytes, made.bytes,
                                        made.count);
@@ -298,7 +298,7 @@ static tn_status make(tn_plugin_device *device, const tn_program *program,
         tn_cu_result error =
             tn__cu.module_function(out, module, source.kernel);
         if (error) {
-            status = tn__cuda_fail(device, "cuModuleGetFunction", error);
+            status = tn__cuda_told(device, "cuModuleGetFunction", error);
             tn__cu.module_unload(module);
         } else {
             put(table, plan->key, module, *out);

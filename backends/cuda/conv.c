@@ -90,12 +90,6 @@ static void describe(tn_dnn_graph *g, const void *key)
 
 /* ---- a convolution ------------------------------------------------------ */
 
-static void *place(const tn_strided *x)
-{
-    return (void *)(uintptr_t)(x->buffer->pointer +
-                               (uint64_t)x->offset * kinds[x->dtype].bytes);
-}
-
 /* Padding behind an axis: as before it where that gives as many places, which
  * more engines take; else what the last place reaches over. */
 static int64_t behind(const tn_conv_args *args, int axis)
@@ -127,7 +121,7 @@ static shape shape_of(const tn_plugin_device *device, const tn_conv_args *args)
         s.behind[a] = behind(args, a);
     }
     for (int i = IN; i < SIDES; i++) {
-        const uintptr_t at = 16 | (uintptr_t)place(side[i]);
+        const uintptr_t at = 16 | (uintptr_t)tn__cuda_place(side[i], 0);
         memcpy(s.stride[i], side[i]->stride, sizeof s.stride[i]);
         s.align[i] = (uint16_t)(at & (0 - at));
     }
@@ -175,12 +169,13 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
             .size = s.size[IN]};
         tn_cu_result error = tn__cuda_enter(device);
         if (error)
-            return tn__cuda_fail(device, "cuCtxSetCurrent", error);
+            return tn__cuda_told(device, "cuCtxSetCurrent", error);
         plan = tn__dnn_plan(queue, &problem, &why);
     }
     if (plan && !args->bias.buffer) {
-        void *const pointer[SIDES] = {place(&args->in), place(&args->weight),
-                                      place(&args->out)};
+        void *const pointer[SIDES] = {tn__cuda_place(&args->in, 0),
+                                      tn__cuda_place(&args->weight, 0),
+                                      tn__cuda_place(&args->out, 0)};
         return tn__dnn_plan_run(queue, plan, SIDES, id, pointer, args->tag);
     }
     /* With a bias, the core asks once more without it. */

@@ -103,7 +103,4 @@ typedef struct tn_lt {
 
 extern tn_lt tn__lt;
 
-/* NULL once tn__lt is filled, else why that cannot be. */
-const char *tn__cuda_lt_open(void);
-
 #endif

@@ -71,6 +71,17 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
+/* Where an element of x lies, counted from its offset on: the host never looks
+ * there. */
+static inline void *tn__cuda_place(const tn_strided *x, int64_t element)
+{
+#define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
+    static const uint8_t bytes[TN_DTYPE_END] = {TN_DTYPE_MAP(TN_CUDA_BYTES)};
+    return (void *)(uintptr_t)(x->buffer->pointer +
+                               (uint64_t)(x->offset + element) *
+                                   bytes[x->dtype]);
+}
+
 struct tn_queue {
     tn_plugin_device *device;
     tn_cu_stream stream; /* owned */
@@ -93,8 +104,9 @@ struct tn_event {
 
 /* ---- failures (queue.c) ------------------------------------------------- */
 
-/* Records what a call of the driver returned; what = "cuMemAlloc". */
-tn_status tn__cuda_fail(const tn_plugin_device *device, const char *what,
+/* Records what a call of the driver returned, what = "cuMemAlloc"; TN_OK, and
+ * nothing is recorded, for 0. */
+tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
                         tn_cu_result error);
 
 /* After a piece of work was given to the queue: waits if `blocking`. */
@@ -175,40 +187,20 @@ extern const tn_attention_extension tn__cuda_attention;
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 
-/* device.c */
-tn_status tn__cuda_device_count(uint32_t *count);
-tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info);
-tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **device);
-void tn__cuda_device_close(tn_plugin_device *device);
+#define TN_CUDA_SLOTS(X)                                                      \
+    /* device.c */                                                            \
+    X(device_count) X(device_info) X(device_open) X(device_close)             \
+    /* memory.c */                                                            \
+    X(buffer_alloc) X(buffer_free) X(host_alloc) X(host_free) X(copy)         \
+    /* queue.c */                                                             \
+    X(queue_open) X(queue_close) X(queue_sync) X(queue_wait)                  \
+    X(event_open) X(event_close) X(event_record) X(event_query)               \
+    /* launch.c */                                                            \
+    X(program_build) X(program_free) X(launch) X(matmul) X(scatter) X(scan)   \
+    X(sort)
 
-/* memory.c */
-tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
-                                tn_buffer **buffer);
-void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
-tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
-                              void **memory);
-void tn__cuda_host_free(tn_plugin_device *device, void *memory);
-tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *copy);
-
-/* queue.c */
-tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **queue);
-void tn__cuda_queue_close(tn_queue *queue);
-tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault);
-tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **event);
-void tn__cuda_event_close(tn_event *event);
-tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event);
-tn_status tn__cuda_event_query(tn_event *event, uint32_t *done);
-tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event);
-
-/* launch.c */
-tn_status tn__cuda_program_build(tn_plugin_device *device,
-                                 const tn_program *program, tn_built **built);
-void tn__cuda_program_free(tn_plugin_device *device, tn_built *built);
-tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
-                          const tn_launch *launch);
-tn_status tn__cuda_matmul(tn_queue *queue, const tn_matmul_args *matmul);
-tn_status tn__cuda_scatter(tn_queue *queue, const tn_scatter_args *scatter);
-tn_status tn__cuda_scan(tn_queue *queue, const tn_scan_args *scan);
-tn_status tn__cuda_sort(tn_queue *queue, const tn_sort_args *sort);
+/* tn__cuda_<slot>, of the type that plugin.h gives the slot. */
+#define TN_CUDA_DECLARE(slot) __typeof__(*((tn_plugin *)0)->slot) tn__cuda_##slot;
+TN_CUDA_SLOTS(TN_CUDA_DECLARE)
 
 #endif

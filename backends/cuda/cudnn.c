@@ -232,7 +232,7 @@ void tn__cuda_plans_free(tn_cuda_plans *plans)
 /* The queue's, with a handle for its stream; NULL with *why set. */
 static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 {
-    if (queue->plans || (*why = tn__cuda_dnn_open()))
+    if (queue->plans || (*why = tn__cuda_open(TN_CUDA_DNN)))
         return queue->plans;
     *why = "no memory for cuDNN's plans";
     tn_cuda_plans *plans = calloc(1, sizeof *plans);

@@ -105,9 +105,6 @@ typedef struct tn_dnn {
 
 extern tn_dnn tn__dnn;
 
-/* NULL once tn__dnn is filled, else why that cannot be. */
-const char *tn__cuda_dnn_open(void);
-
 /* ---- graphs (cudnn.c) --------------------------------------------------- */
 
 #define TN_DNN_MADE 96 /* descriptors of a graph, and operations of them */

@@ -89,7 +89,4 @@ typedef struct tn_solver {
 
 extern tn_solver tn__solver;
 
-/* NULL once tn__solver is filled, else why that cannot be. */
-const char *tn__cuda_solver_open(void);
-
 #endif

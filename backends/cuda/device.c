@@ -72,7 +72,7 @@ static void describe(tn_cuda_listed *l)
 static void list_all(void)
 {
     int count = 0;
-    const char *why = tn__cuda_driver_open();
+    const char *why = tn__cuda_open(TN_CUDA_DRIVER);
     if (why) {
         snprintf(listed_note, sizeof listed_note, "%s", why);
         return;
@@ -159,7 +159,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
         return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
                                    l->info.note);
     /* Without it nothing can run: `auto` takes another device then. */
-    const char *why = tn__cuda_nvrtc_open();
+    const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
         return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", why);
     tn_plugin_device *device = calloc(1, sizeof *device);

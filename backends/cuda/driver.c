@@ -85,20 +85,6 @@ static void library_fill(library *l)
         l->then(l, file);
 }
 
-/* Once: NULL, or why it is not open. */
-static const char *library_open(library *l)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    if (!atomic_load_explicit(&l->tried, memory_order_acquire)) {
-        pthread_mutex_lock(&lock);
-        if (!l->tried)
-            library_fill(l);
-        atomic_store_explicit(&l->tried, true, memory_order_release);
-        pthread_mutex_unlock(&lock);
-    }
-    return l->why[0] ? l->why : NULL;
-}
-
 #define AT(field, symbol, parameters) {#symbol, &tn__cu.field},
 static const entry driver_entries[] = {TN_CUDA_DRIVER_MAP(AT){NULL, NULL}};
 #undef AT
@@ -140,18 +126,6 @@ static void driver_init(library *l, void *file)
                  : "");
 }
 
-const char *tn__cuda_driver_open(void)
-{
-    static library driver = {
-        .name = "libcuda.so.1",
-        .files = {"libcuda.so.1"},
-        .missing = "%s",
-        .lacks = ": it is older than CUDA 11.4",
-        .entry = driver_entries,
-        .then = driver_init};
-    return library_open(&driver);
-}
-
 /* NVRTC opens its second file by name, where the loader looks, and that need
  * not be the folder it lies in itself. Open already, the file is found; one that
  * is nowhere is told by the first compilation. */
@@ -168,9 +142,15 @@ static void nvrtc_builtins_open(library *l, void *file)
     dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-const char *tn__cuda_nvrtc_open(void)
-{
-    static library nvrtc = {
+static library libraries[] = {
+    [TN_CUDA_DRIVER] = {
+        .name = "libcuda.so.1",
+        .files = {"libcuda.so.1"},
+        .missing = "%s",
+        .lacks = ": it is older than CUDA 11.4",
+        .entry = driver_entries,
+        .then = driver_init},
+    [TN_CUDA_NVRTC] = {
         .name = "NVRTC",
         .option = "nvrtc",
         .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
@@ -180,13 +160,8 @@ const char *tn__cuda_nvrtc_open(void)
                    "/usr/local/cuda/lib64/libnvrtc.so (%s)",
         .lacks = ": it is older than CUDA 11.2",
         .entry = nvrtc_entries,
-        .then = nvrtc_builtins_open};
-    return library_open(&nvrtc);
-}
-
-const char *tn__cuda_lt_open(void)
-{
-    static library lt = {
+        .then = nvrtc_builtins_open},
+    [TN_CUDA_LT] = {
         .name = "cuBLASLt",
         .option = "cublaslt",
         .files = {"libcublasLt.so.13", "libcublasLt.so.12",
@@ -194,26 +169,16 @@ const char *tn__cuda_lt_open(void)
         .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
                    "the file: TENON_CUDA_CUBLASLT=FILE (%s)",
         .lacks = ": it is older than CUDA 11",
-        .entry = lt_entries};
-    return library_open(&lt);
-}
-
-const char *tn__cuda_dnn_open(void)
-{
-    static library dnn = {
+        .entry = lt_entries},
+    [TN_CUDA_DNN] = {
         .name = "cuDNN",
         .option = "cudnn",
         .files = {"libcudnn.so.9"},
         .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
                    "the file: TENON_CUDA_CUDNN=FILE (%s)",
         .lacks = "",
-        .entry = dnn_entries};
-    return library_open(&dnn);
-}
-
-const char *tn__cuda_solver_open(void)
-{
-    static library solver = {
+        .entry = dnn_entries},
+    [TN_CUDA_SOLVER] = {
         .name = "cuSOLVER",
         .option = "cusolver",
         .files = {"libcusolver.so.12", "libcusolver.so.11",
@@ -221,6 +186,18 @@ const char *tn__cuda_solver_open(void)
         .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
                    "name the file: TENON_CUDA_CUSOLVER=FILE (%s)",
         .lacks = ": it is older than CUDA 11",
-        .entry = solver_entries};
-    return library_open(&solver);
+        .entry = solver_entries}};
+
+const char *tn__cuda_open(tn_cuda_library which)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    library *l = &libraries[which];
+    if (!atomic_load_explicit(&l->tried, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!l->tried)
+            library_fill(l);
+        atomic_store_explicit(&l->tried, true, memory_order_release);
+        pthread_mutex_unlock(&lock);
+    }
+    return l->why[0] ? l->why : NULL;
 }

@@ -144,8 +144,15 @@ typedef struct tn_cuda_driver {
 
 extern tn_cuda_driver tn__cu;
 
-/* NULL once tn__cu is filled and cuInit has run, else why that cannot be. */
-const char *tn__cuda_driver_open(void);
+/* The libraries, each a struct of functions: tn__cu, tn__nvrtc; tn__lt, tn__dnn
+ * and tn__solver of the headers cublaslt.h, cudnn.h and cusolver.h. */
+typedef enum tn_cuda_library {
+    TN_CUDA_DRIVER, /* cuInit has run, too */
+    TN_CUDA_NVRTC, TN_CUDA_LT, TN_CUDA_DNN, TN_CUDA_SOLVER
+} tn_cuda_library;
+
+/* NULL once its struct is filled, else why that cannot be. */
+const char *tn__cuda_open(tn_cuda_library which);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY" */
 const char *tn__cuda_error_name(tn_cu_result error);
@@ -182,8 +189,5 @@ typedef struct tn_nvrtc {
 } tn_nvrtc;
 
 extern tn_nvrtc tn__nvrtc;
-
-/* NULL once tn__nvrtc is filled, else why that cannot be. */
-const char *tn__cuda_nvrtc_open(void);
 
 #endif

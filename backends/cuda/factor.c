@@ -13,10 +13,10 @@
 
 static tn_status fits(tn_plugin_device *device)
 {
-    const char *why = tn__cuda_solver_open();
+    const char *why = tn__cuda_open(TN_CUDA_SOLVER);
     tn_cu_result error = why ? 0 : tn__cuda_enter(device);
     if (error)
-        return tn__cuda_fail(device, "cuCtxSetCurrent", error);
+        return tn__cuda_told(device, "cuCtxSetCurrent", error);
     pthread_mutex_lock(&device->build_lock);
     if (!why && !device->solver && tn__solver.create(&device->solver)) {
         device->solver = NULL;
@@ -56,12 +56,10 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* Where matrix k of x begins: the host never looks there. */
+/* Where matrix k of x begins. */
 static void *at(const tn_strided *x, int64_t k)
 {
-    const uint64_t bytes = x->dtype == TN_F64 ? 8 : 4;
-    const uint64_t element = (uint64_t)(x->offset + k * x->stride[0]);
-    return (void *)(uintptr_t)(x->buffer->pointer + element * bytes);
+    return tn__cuda_place(x, k * x->stride[0]);
 }
 
 static int line(const tn_strided *x)
@@ -233,7 +231,7 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
     work w = begin(queue, args);
     tn_cu_result error = tn__cuda_enter(device);
     if (error)
-        return tn__cuda_fail(device, "cuCtxSetCurrent", error);
+        return tn__cuda_told(device, "cuCtxSetCurrent", error);
     pthread_mutex_lock(&device->build_lock);
     tn_solver_status e = ready(&w);
     for (int64_t k = 0; k < args->batch && !e; k++)

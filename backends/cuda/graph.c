@@ -88,7 +88,7 @@ static tn_status begin(tn_queue *queue)
     }
     if (error) {
         free(r);
-        return tn__cuda_fail(queue->device, "cuStreamBeginCapture", error);
+        return tn__cuda_told(queue->device, "cuStreamBeginCapture", error);
     }
     r->scratch = queue->scratch;
     r->scratch_bytes = queue->scratch_bytes;
@@ -121,7 +121,7 @@ static tn_status end(tn_queue *queue, tn_recorded **out)
         tn__cu.graph_destroy(graph);
     if (error) {
         recorded_free(r);
-        return tn__cuda_fail(queue->device, what, error);
+        return tn__cuda_told(queue->device, what, error);
     }
     *out = r;
     return TN_OK;
@@ -133,7 +133,7 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);
     if (error)
-        return tn__cuda_fail(queue->device, "cuGraphLaunch", error);
+        return tn__cuda_told(queue->device, "cuGraphLaunch", error);
     queue->checked = queue->checked || recorded->checks;
     return tn__cuda_queue_given(queue, tag);
 }

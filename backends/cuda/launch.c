@@ -2,9 +2,6 @@
  * runs, over how many groups and with what arguments (see "Programs and
  * primitives as source" in plugin.h); here is the one way that all of them
  * take. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cuda.h"
 
 /* ---- what a launch needs beside its buffers ----------------------------- */
@@ -71,7 +68,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
     size_t count = 0;
     tn_cu_result error = tn__cuda_enter(device);
     if (error)
-        return tn__cuda_fail(device, what, error);
+        return tn__cuda_told(device, what, error);
     tn_status status = tn__cuda_kernel(device, program, plan, &function);
     if (status)
         return status;
@@ -99,7 +96,7 @@ static tn_status run(tn_queue *queue, const tn_program *program,
                               plan->group_size, 1, 1, 0, queue->stream,
                               parameters, NULL);
     }
-    return error ? tn__cuda_fail(device, what, error) : TN_OK;
+    return tn__cuda_told(device, what, error);
 }
 
 /* What the core is asked for the next step of a piece of work. */
@@ -134,27 +131,20 @@ static tn_status run_steps(tn_queue *queue, plan_step *ask,
 
 /* ---- the five primitives ------------------------------------------------ */
 
-struct tn_built {
-    const tn_program *program; /* lent: outlives its built form */
-};
-
-/* Nothing can be compiled yet: the text depends on the classes of a launch. */
+/* Nothing can be compiled yet: the text depends on the classes of a launch. So
+ * what is built is the program itself, which outlives that. */
 tn_status tn__cuda_program_build(tn_plugin_device *device,
                                  const tn_program *program, tn_built **out)
 {
     (void)device;
-    tn_built *built = malloc(sizeof *built);
-    if (!built)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a program");
-    built->program = program;
-    *out = built;
+    *out = (tn_built *)(uintptr_t)program;
     return TN_OK;
 }
 
 void tn__cuda_program_free(tn_plugin_device *device, tn_built *built)
 {
     (void)device; /* its kernels stay, for whoever builds its like */
-    free(built);
+    (void)built;
 }
 
 static tn_status plan_launch(const tn_target *target,
@@ -167,7 +157,8 @@ static tn_status plan_launch(const tn_target *target,
 tn_status tn__cuda_launch(tn_queue *queue, tn_built *built,
                           const tn_launch *launch)
 {
-    return run_steps(queue, plan_launch, built->program, launch, launch->tag);
+    return run_steps(queue, plan_launch, (const tn_program *)built, launch,
+                     launch->tag);
 }
 
 #define PRIMITIVE(name)                                                       \

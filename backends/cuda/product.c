@@ -69,7 +69,7 @@ static tn_lt_handle handle_of(tn_plugin_device *device)
         return handle;
     pthread_mutex_lock(&device->build_lock);
     handle = atomic_load(&device->lt);
-    const char *why = handle ? NULL : tn__cuda_lt_open();
+    const char *why = handle ? NULL : tn__cuda_open(TN_CUDA_LT);
     if (!handle && !why && tn__lt.create(&handle))
         why = "cublasLtCreate fails: is the driver older than the library?";
     if (why && !device->lt_failed)
@@ -113,14 +113,6 @@ static const struct {
     [TN_F64] = {8, TN_LT_R_64F},     [TN_F32] = {4, TN_LT_R_32F},
     [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
     [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
-
-static uint64_t address(const tn_strided *x, int64_t element)
-{
-    return x->buffer->pointer +
-           (uint64_t)(x->offset + element) * (x->dtype == TN_U8
-                                                  ? 1
-                                                  : kinds[x->dtype].bytes);
-}
 
 /* x' as columns, or the turned one of such. rows and columns are x's. */
 static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
@@ -167,7 +159,7 @@ static void take_batch(const tn_matmul_args *mm, product *p)
  * multiple, but for the strides that cuBLASLt sees itself. */
 static uint16_t align_of(const product *p, const tn_strided *x)
 {
-    uint64_t places = 256 | address(x, 0);
+    uint64_t places = 256 | (uintptr_t)tn__cuda_place(x, 0);
     for (uint32_t d = 0; d < p->looped; d++)
         places |= (uint64_t)x->stride[d] * kinds[x->dtype].bytes;
     return (uint16_t)(places & (0 - places));
@@ -348,10 +340,9 @@ static tn_lt_status point(const choice *c, const product *p)
     const tn_strided *const at[] = {p->bias, p->aux, p->scale[A], p->scale[B]};
     tn_lt_status e = 0;
     for (int i = 0; i < 4 && !e; i++) {
-        const void *pointer = NULL;
         if (!at[i])
             continue;
-        pointer = (const void *)(uintptr_t)address(at[i], 0);
+        const void *pointer = tn__cuda_place(at[i], 0);
         e = tn__lt.operation_set(c->operation, attribute[i], &pointer,
                                  sizeof pointer);
     }
@@ -433,12 +424,6 @@ static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
 
 /* ---- a product ---------------------------------------------------------- */
 
-/* A device's address: the host never looks there. */
-static void *place(const tn_strided *x, int64_t element)
-{
-    return (void *)(uintptr_t)address(x, element);
-}
-
 /* The calls of a product, one for each point of the looped dimensions. */
 static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
@@ -451,11 +436,12 @@ static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
     int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
     uint32_t d;
     do {
-        void *out = place(p->view[C], element[C]);
+        void *out = tn__cuda_place(p->view[C], element[C]);
         tn_lt_status e = tn__lt.matmul(
-            handle, c->operation, alpha, place(p->view[A], element[A]),
-            c->layout[A], place(p->view[B], element[B]), c->layout[B], beta,
-            out, c->layout[C], out, c->layout[C], &c->found.algorithm,
+            handle, c->operation, alpha,
+            tn__cuda_place(p->view[A], element[A]), c->layout[A],
+            tn__cuda_place(p->view[B], element[B]), c->layout[B], beta, out,
+            c->layout[C], out, c->layout[C], &c->found.algorithm,
             (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
             queue->stream);
         if (e)
@@ -494,7 +480,7 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
         return TN_ERR_UNSUPPORTED;
     tn_cu_result error = tn__cuda_enter(device);
     if (error)
-        return tn__cuda_fail(device, "cuCtxSetCurrent", error);
+        return tn__cuda_told(device, "cuCtxSetCurrent", error);
     tn_lt_handle handle = handle_of(device);
     if (!handle) {
         *why = atomic_load(&missing);

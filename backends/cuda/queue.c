@@ -19,9 +19,11 @@ static tn_status status_of(tn_cu_result error)
     return TN_ERR_INTERNAL;
 }
 
-tn_status tn__cuda_fail(const tn_plugin_device *device, const char *what,
+tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
                         tn_cu_result error)
 {
+    if (!error)
+        return TN_OK;
     tn_status status = status_of(error);
     return tn__cuda_host->fail(
         status, "%s: %s: %s%s", device->listed->info.name, what,
@@ -63,7 +65,7 @@ tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **out)
         error = tn__cu.stream_create(&queue->stream, TN_CU_NON_BLOCKING);
     if (error) {
         free(queue);
-        return tn__cuda_fail(device, "cuStreamCreate", error);
+        return tn__cuda_told(device, "cuStreamCreate", error);
     }
     *out = queue;
     return TN_OK;
@@ -100,8 +102,7 @@ static tn_status faults_look(tn_queue *queue, uint32_t *any)
         tn__cu.to_host(any, queue->faults, sizeof *any, queue->stream);
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
-    return error ? tn__cuda_fail(queue->device, "reading faults", error)
-                 : TN_OK;
+    return tn__cuda_told(queue->device, "reading faults", error);
 }
 
 /* The first index fault, if there is one; the list is empty after it. */
@@ -123,7 +124,7 @@ static tn_status faults_take(tn_queue *queue, tn_fault *fault)
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
     tn_fault unused = {.size = sizeof unused};
-    status = error ? tn__cuda_fail(queue->device, "reading faults", error)
+    status = error ? tn__cuda_told(queue->device, "reading faults", error)
                    : tn__cuda_host->fault_read(records, TN_CUDA_FAULTS,
                                                fault ? fault : &unused);
     free(records);
@@ -174,7 +175,7 @@ tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **out)
         error = tn__cu.event_create(&event->event, TN_CU_NO_TIMING);
     if (error) {
         free(event);
-        return tn__cuda_fail(device, "cuEventCreate", error);
+        return tn__cuda_told(device, "cuEventCreate", error);
     }
     *out = event;
     return TN_OK;
@@ -192,8 +193,7 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     tn_cu_result error = tn__cuda_enter(queue->device);
     if (!error)
         error = tn__cu.event_record(event->event, queue->stream);
-    return error ? tn__cuda_fail(queue->device, "cuEventRecord", error)
-                 : TN_OK;
+    return tn__cuda_told(queue->device, "cuEventRecord", error);
 }
 
 /* An event that was never recorded is done: so the driver has it. */
@@ -204,7 +204,7 @@ tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
         error = tn__cu.event_query(event->event);
     *done = error != TN_CU_NOT_READY;
     return error && error != TN_CU_NOT_READY
-               ? tn__cuda_fail(event->device, "cuEventQuery", error)
+               ? tn__cuda_told(event->device, "cuEventQuery", error)
                : TN_OK;
 }
 
@@ -213,6 +213,5 @@ tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event)
     tn_cu_result error = tn__cuda_enter(queue->device);
     if (!error)
         error = tn__cu.stream_wait(queue->stream, event->event, 0);
-    return error ? tn__cuda_fail(queue->device, "cuStreamWaitEvent", error)
-                 : TN_OK;
+    return tn__cuda_told(queue->device, "cuStreamWaitEvent", error);
 }

@@ -58,7 +58,7 @@ static tn_cu_result context_set(tn_cu_context context)
     return 0;
 }
 
-tn_status tn__cuda_fail(const tn_plugin_device *device, const char *what,
+tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
                         tn_cu_result error)
 {
     (void)device;
@@ -92,8 +92,9 @@ tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args)
     return fail(TN_ERR_UNSUPPORTED, "the own kernel is asked");
 }
 
-const char *tn__cuda_dnn_open(void)
+const char *tn__cuda_open(tn_cuda_library which)
 {
+    (void)which;
     return NULL;
 }
 
