@@ -22,13 +22,14 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* V holds PER lanes of T each; many combines vectors, one combines elements.
+/* V holds PER lanes of T each; many combines vectors, single elements, and none
+ * is what changes no bit of another: of lanes that a row's end does not reach.
  * A fold is a chain of dependent additions, one to TN_LANES elements; the
  * processor begins the next sequence before it ends. One place of memory is
  * read at a time, and what comes next asked for: two sequences at once took
  * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
 #define AHEAD 2048 /* bytes */
-#define FOLD(name, T, V, turn, many, single)                                  \
+#define FOLD(name, T, V, bits, many, single, none)                            \
     static inline __attribute__((always_inline)) void name##_lanes(           \
         T *out, V sum[TN_LANES * sizeof(T) / TN_CPU_VECTOR])                  \
     {                                                                         \
@@ -37,12 +38,12 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
             _Pragma("GCC unroll 4") for (int i = 0; i < h; i++)               \
                 sum[i] = many(sum[i], sum[i + h]);                            \
         if (PER > 8)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 8));                        \
+            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 8));                 \
         if (PER > 4)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 4));                        \
+            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 4));                 \
         if (PER > 2)                                                          \
-            sum[0] = many(sum[0], turn(V, sum[0], 2));                        \
-        sum[0] = many(sum[0], turn(V, sum[0], 1));                            \
+            sum[0] = many(sum[0], TURN_##bits(V, sum[0], 2));                 \
+        sum[0] = many(sum[0], TURN_##bits(V, sum[0], 1));                     \
         memcpy(out, sum, sizeof *out);                                        \
     }                                                                         \
     static inline __attribute__((always_inline)) void name##_round(           \
@@ -73,12 +74,13 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         }                                                                     \
         for (; k + TN_LANES <= n; k += TN_LANES)                              \
             name##_round(sum, m + k);                                         \
-        if (k < n) {                                                          \
-            T lane[TN_LANES];                                                 \
-            memcpy(lane, sum, sizeof lane);                                   \
-            _Pragma("GCC unroll 1") for (int64_t i = 0; k + i < n; i++)       \
-                lane[i] = single(lane[i], m[k + i]);                          \
-            memcpy(sum, lane, sizeof lane);                                   \
+        _Pragma("GCC unroll 4") for (int v = 0; v < (int)COUNT; v++, k += PER) \
+        {                                                                     \
+            if (k >= n)                                                       \
+                break;                                                        \
+            int64_t left = n - k < (int)PER ? n - k : (int)PER;               \
+            V some = (V)load_part_##bits(m + k, left);                        \
+            sum[v] = many(sum[v], KEEP_PART(V, bits, some, left, none));      \
         }                                                                     \
         name##_lanes(out, sum);                                               \
     }                                                                         \
@@ -165,26 +167,26 @@ FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32, -0.0f)
 FLOAT_EXTREME(fold_max_f64, f64, double, greater_vec_f64, >, max_f64, 0.0)
 FLOAT_EXTREME(fold_min_f64, f64, double, lesser_vec_f64, <, min_f64, -0.0)
 
-#define EXTREMES(suffix, T, turn)                                             \
-    FOLD(fold_max_##suffix, T, vec_##suffix, turn, max_vec_##suffix,          \
-         max_##suffix)                                                        \
-    FOLD(fold_min_##suffix, T, vec_##suffix, turn, min_vec_##suffix,          \
-         min_##suffix)
-FOLD(fold_sum_f32, float, vec_f32, TURN_32, PLUS, PLUS)
-FOLD(fold_sum_f64, double, vec_f64, TURN_64, PLUS, PLUS)
-FOLD(fold_sum_i32, uint32_t, vec_u32, TURN_32, PLUS, PLUS)
-FOLD(fold_sum_i64, uint64_t, vec_u64, TURN_64, PLUS, PLUS)
-FOLD(fold_prod_f32, float, vec_f32, TURN_32, TIMES, TIMES)
-FOLD(fold_prod_f64, double, vec_f64, TURN_64, TIMES, TIMES)
-FOLD(fold_prod_i32, uint32_t, vec_u32, TURN_32, TIMES, TIMES)
-FOLD(fold_prod_i64, uint64_t, vec_u64, TURN_64, TIMES, TIMES)
-EXTREMES(i32, int32_t, TURN_32)
-EXTREMES(i64, int64_t, TURN_64)
+#define EXTREMES(suffix, T, bits)                                             \
+    FOLD(fold_max_##suffix, T, vec_##suffix, bits, max_vec_##suffix,          \
+         max_##suffix, INT##bits##_MIN)                                       \
+    FOLD(fold_min_##suffix, T, vec_##suffix, bits, min_vec_##suffix,          \
+         min_##suffix, INT##bits##_MAX)
+FOLD(fold_sum_f32, float, vec_f32, 32, PLUS, PLUS, -0.0f)
+FOLD(fold_sum_f64, double, vec_f64, 64, PLUS, PLUS, -0.0)
+FOLD(fold_sum_i32, uint32_t, vec_u32, 32, PLUS, PLUS, 0)
+FOLD(fold_sum_i64, uint64_t, vec_u64, 64, PLUS, PLUS, 0)
+FOLD(fold_prod_f32, float, vec_f32, 32, TIMES, TIMES, 1)
+FOLD(fold_prod_f64, double, vec_f64, 64, TIMES, TIMES, 1)
+FOLD(fold_prod_i32, uint32_t, vec_u32, 32, TIMES, TIMES, 1)
+FOLD(fold_prod_i64, uint64_t, vec_u64, 64, TIMES, TIMES, 1)
+EXTREMES(i32, int32_t, 32)
+EXTREMES(i64, int64_t, 64)
 
 /* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
  * is multiplied has just been made or read, and lies near; so some sequences go
  * at once, and none waits for its last addition. */
-#define FOLD_PRODUCTS(name, T, V, sum)                                        \
+#define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static inline __attribute__((always_inline)) void name##_some(            \
         T *out, const T *x, int64_t x_step, const T *y, int64_t y_step,       \
         int64_t n, const int some)                                            \
@@ -203,11 +205,18 @@ EXTREMES(i64, int64_t, TURN_64)
                 }                                                             \
         _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
         {                                                                     \
-            T lane[TN_LANES];                                                 \
-            memcpy(lane, fold[i], sizeof lane);                               \
-            _Pragma("GCC unroll 1") for (int64_t j = 0; k + j < n; j++)       \
-                lane[j] += x[i * x_step + k + j] * y[i * y_step + k + j];     \
-            memcpy(fold[i], lane, sizeof lane);                               \
+            const T *xe = x + i * x_step, *ye = y + i * y_step;               \
+            int64_t e = k;                                                    \
+            _Pragma("GCC unroll 4") for (int v = 0; v < (int)COUNT;           \
+                                         v++, e += PER)                       \
+            {                                                                 \
+                if (e >= n)                                                   \
+                    break;                                                    \
+                int64_t left = n - e < (int)PER ? n - e : (int)PER;           \
+                a = (V)load_part_##bits(xe + e, left);                        \
+                b = (V)load_part_##bits(ye + e, left);                        \
+                fold[i][v] += KEEP_PART(V, bits, a * b, left, (T)-0.0);       \
+            }                                                                 \
             sum##_lanes(out + i, fold[i]);                                    \
         }                                                                     \
     }                                                                         \
@@ -231,8 +240,8 @@ EXTREMES(i64, int64_t, TURN_64)
             sum##_short(out + i, lane, n);                                    \
         }                                                                     \
     }
-FOLD_PRODUCTS(fold_products_f32, float, vec_f32, fold_sum_f32)
-FOLD_PRODUCTS(fold_products_f64, double, vec_f64, fold_sum_f64)
+FOLD_PRODUCTS(fold_products_f32, float, vec_f32, 32, fold_sum_f32)
+FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 
 #define FOLD_BOOL(name, first, op)                                            \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \

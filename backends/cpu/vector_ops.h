@@ -43,6 +43,61 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #define TURN_64(V, v, h) TURN_2(V, vec_i64, v, h)
 #endif
 
+/* The first n elements of memory, 0 < n <= a vector's, whose others are not
+ * touched: they are 0. A row whose last elements were added one by one in
+ * memory made the next load wait for those stores. */
+#if defined(__AVX512F__)
+static inline vec_i32 load_part_32(const void *memory, int64_t n)
+{
+    return (vec_i32)_mm512_maskz_loadu_epi32((__mmask16)(0xffff >> (16 - n)),
+                                             memory);
+}
+static inline vec_i64 load_part_64(const void *memory, int64_t n)
+{
+    return (vec_i64)_mm512_maskz_loadu_epi64((__mmask8)(0xff >> (8 - n)),
+                                             memory);
+}
+#elif defined(__AVX2__)
+#define PART_LANES_32 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
+#define PART_LANES_64 _mm256_setr_epi64x(0, 1, 2, 3)
+static inline vec_i32 load_part_32(const void *memory, int64_t n)
+{
+    return (vec_i32)_mm256_maskload_epi32(
+        memory,
+        _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), PART_LANES_32));
+}
+static inline vec_i64 load_part_64(const void *memory, int64_t n)
+{
+    return (vec_i64)_mm256_maskload_epi64(
+        memory, _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), PART_LANES_64));
+}
+#else
+#define TN_CPU_LOAD_PART(bits)                                                \
+    static inline vec_i##bits load_part_##bits(const void *memory, int64_t n) \
+    {                                                                         \
+        vec_i##bits x = {0};                                                  \
+        __builtin_memcpy(&x, memory, (unsigned long)n * (bits / 8));          \
+        return x;                                                             \
+    }
+TN_CPU_LOAD_PART(32)
+TN_CPU_LOAD_PART(64)
+#endif
+
+/* The first n elements of x, and none in place of the others. */
+#define TN_CPU_PART_MASK(bits, ...)                                           \
+    static inline vec_i##bits part_mask_##bits(int64_t n)                     \
+    {                                                                         \
+        static const int##bits##_t lane[] = {__VA_ARGS__};                    \
+        vec_i##bits index;                                                    \
+        __builtin_memcpy(&index, lane, sizeof index);                         \
+        return (vec_i##bits)(index < (int##bits##_t)n);                       \
+    }
+TN_CPU_PART_MASK(32, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+TN_CPU_PART_MASK(64, 0, 1, 2, 3, 4, 5, 6, 7)
+#define KEEP_PART(V, bits, x, n, none)                                        \
+    (V)((part_mask_##bits(n) & (vec_i##bits)(x)) |                            \
+        (~part_mask_##bits(n) & (vec_i##bits)((none) - (V){0})))
+
 /* greater: x > y ? x : y; lesser: x < y ? x : y. An unordered pair gives y. */
 #if defined(__AVX512F__)
 #define TN_CPU_PICK(name, suffix, letter, op, N)                              \
