@@ -195,6 +195,7 @@ extern const tn_attention_extension tn__cuda_attention;
     /* queue.c */                                                             \
     X(queue_open) X(queue_close) X(queue_sync) X(queue_wait)                  \
     X(event_open) X(event_close) X(event_record) X(event_query)               \
+    X(event_open_timed) X(event_elapsed)                                      \
     /* launch.c */                                                            \
     X(program_build) X(program_free) X(launch) X(matmul) X(scatter) X(scan)   \
     X(sort)

@@ -52,7 +52,7 @@ enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
        TN_CU_INVALID_CONTEXT = 201, TN_CU_NO_BINARY = 209,
        TN_CU_INVALID_PTX = 218, TN_CU_NOT_FOUND = 500, TN_CU_NOT_READY = 600,
        TN_CU_ILLEGAL_ADDRESS = 700, TN_CU_MISALIGNED_ADDRESS = 716,
-       TN_CU_LAUNCH_FAILED = 719 };
+       TN_CU_LAUNCH_FAILED = 719, TN_CU_UPDATE_FAILURE = 910 };
 
 /* CUdevice_attribute */
 enum { TN_CU_MAX_THREADS_PER_BLOCK = 1, TN_CU_SHARED_PER_BLOCK = 8,
@@ -116,12 +116,17 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(event_destroy, cuEventDestroy_v2, (tn_cu_event event))                  \
     X(event_record, cuEventRecord, (tn_cu_event event, tn_cu_stream stream))  \
     X(event_query, cuEventQuery, (tn_cu_event event))                         \
+    X(event_elapsed, cuEventElapsedTime,                                      \
+      (float *milliseconds, tn_cu_event from, tn_cu_event to))                \
     X(capture_begin, cuStreamBeginCapture_v2,                                 \
       (tn_cu_stream stream, int mode))                                        \
     X(capture_end, cuStreamEndCapture,                                        \
       (tn_cu_stream stream, tn_cu_graph *graph))                              \
     X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
       (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
+    /* As before CUDA 12, whose own is _v2: drivers of either have it. */     \
+    X(graph_update, cuGraphExecUpdate,                                        \
+      (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result))   \
     X(graph_launch, cuGraphLaunch,                                            \
       (tn_cu_graph_exec exec, tn_cu_stream stream))                           \
     X(graph_destroy, cuGraphDestroy, (tn_cu_graph graph))                     \

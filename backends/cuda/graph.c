@@ -99,11 +99,14 @@ static tn_status begin(tn_queue *queue)
     return TN_OK;
 }
 
-static tn_status end(tn_queue *queue, tn_recorded **out)
+/* In the place of what `into` holds; NULL: of nothing. */
+static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
 {
     tn_recorded *r = queue->capture;
     tn_cu_graph graph = NULL;
     const char *what = "cuStreamEndCapture";
+    void *node;
+    int result;
     tn_cu_result error = tn__cuda_enter(queue->device);
     if (!error)
         error = tn__cu.capture_end(queue->stream, &graph);
@@ -115,7 +118,15 @@ static tn_status end(tn_queue *queue, tn_recorded **out)
     tn__cu.stream_destroy(r->aside);
     if (!error) {
         what = "cuGraphInstantiate";
-        error = tn__cu.graph_instantiate(&r->exec, graph, 0);
+        /* What the driver does not update, such as another number of kernels,
+         * is as it was. */
+        if (into &&
+            !tn__cu.graph_update(into->exec, graph, &node, &result)) {
+            r->exec = into->exec;
+            into->exec = NULL;
+        } else {
+            error = tn__cu.graph_instantiate(&r->exec, graph, 0);
+        }
     }
     if (graph)
         tn__cu.graph_destroy(graph);
@@ -123,8 +134,26 @@ static tn_status end(tn_queue *queue, tn_recorded **out)
         recorded_free(r);
         return tn__cuda_told(queue->device, what, error);
     }
-    *out = r;
+    /* Nothing refers to the old one's memory now: it goes. */
+    if (into) {
+        const tn_recorded old = *into;
+        *into = *r;
+        *r = old;
+        recorded_free(r);
+    } else {
+        *out = r;
+    }
     return TN_OK;
+}
+
+static tn_status end(tn_queue *queue, tn_recorded **out)
+{
+    return end_in(queue, NULL, out);
+}
+
+static tn_status end_into(tn_queue *queue, tn_recorded *recorded)
+{
+    return end_in(queue, recorded, NULL);
 }
 
 static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
@@ -150,4 +179,5 @@ const tn_graph_replay_extension tn__cuda_graph_replay = {
     .end = end,
     .run = run,
     .release = release,
+    .end_into = end_into,
 };

@@ -164,7 +164,8 @@ tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
 
 /* ---- events ------------------------------------------------------------- */
 
-tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **out)
+static tn_status event_make(tn_plugin_device *device, unsigned flags,
+                            tn_event **out)
 {
     tn_event *event = calloc(1, sizeof *event);
     if (!event)
@@ -172,13 +173,23 @@ tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **out)
     event->device = device;
     tn_cu_result error = tn__cuda_enter(device);
     if (!error)
-        error = tn__cu.event_create(&event->event, TN_CU_NO_TIMING);
+        error = tn__cu.event_create(&event->event, flags);
     if (error) {
         free(event);
         return tn__cuda_told(device, "cuEventCreate", error);
     }
     *out = event;
     return TN_OK;
+}
+
+tn_status tn__cuda_event_open(tn_plugin_device *device, tn_event **out)
+{
+    return event_make(device, TN_CU_NO_TIMING, out);
+}
+
+tn_status tn__cuda_event_open_timed(tn_plugin_device *device, tn_event **out)
+{
+    return event_make(device, 0, out);
 }
 
 void tn__cuda_event_close(tn_event *event)
@@ -214,4 +225,15 @@ tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event)
     if (!error)
         error = tn__cu.stream_wait(queue->stream, event->event, 0);
     return tn__cuda_told(queue->device, "cuStreamWaitEvent", error);
+}
+
+tn_status tn__cuda_event_elapsed(tn_event *from, tn_event *to, double *ns)
+{
+    float milliseconds;
+    tn_cu_result error = tn__cuda_enter(to->device);
+    if (!error)
+        error = tn__cu.event_elapsed(&milliseconds, from->event, to->event);
+    if (!error)
+        *ns = 1e6 * (double)milliseconds;
+    return tn__cuda_told(to->device, "cuEventElapsedTime", error);
 }

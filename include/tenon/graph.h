@@ -54,6 +54,13 @@ typedef tn_status (*tn_graph_fn)(void *context);
  * NULL; TN_ERR_MEMORY. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
+/* Records step in the place of what graph holds: shapes, memory and numbers are
+ * those of now. A device with CUDA graphs changes its own where it stands, which
+ * costs less than a new one, if it is given as many pieces of the same kinds.
+ * After a failure, which are those of tn_graph_record, graph is as it was. */
+TN_API tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step,
+                                 void *context);
+
 /* The same work once more. One thread at a time. Changes in place that it
  * makes are not told to autograd: no gradient should still wait for values that
  * it overwrites. TN_ERR_STATE while an error is pending or a graph is recorded;

@@ -620,6 +620,13 @@ typedef struct tn_plugin {
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);
+    /* As event_open, of an event that knows when it was reached. Such events
+     * may cost more. */
+    tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
+    /* The device's time from one such event to another, in nanoseconds. Both
+     * were recorded on queues of one device, and are done; else a failure, and
+     * *ns is as it was. */
+    tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
 #define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension) /* frozen for ever */
@@ -731,6 +738,10 @@ typedef struct tn_graph_replay_extension {
     tn_status (*run)(tn_queue *queue, tn_recorded *recorded, uint64_t tag);
     /* No run of it is under way. */
     void (*release)(tn_plugin_device *device, tn_recorded *recorded);
+    /* Optional: as end, but what was recorded takes the place of what is in
+     * recorded, of which no run is under way. After a failure that is as it
+     * was. */
+    tn_status (*end_into)(tn_queue *queue, tn_recorded *recorded);
 } tn_graph_replay_extension;
 
 /* "attention", version 1: with head t of k and v for head h of q, t = h /

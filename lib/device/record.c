@@ -277,21 +277,30 @@ static bool can_be_handed(const tn__piece *piece)
            piece->kind != TN__PIECE_LAPACK;
 }
 
-/* The device records the pieces up to end; false: it does not. */
-static bool segment_make(tn__record *record, const tn__piece *first,
-                         const tn__piece *end)
+/* The device records the pieces up to end, in the place of the first segment of
+ * another record, if that has any; false: it does not. */
+static bool segment_make(tn__record *record, tn__record *instead,
+                         const tn__piece *first, const tn__piece *end)
 {
     const tn_graph_replay_extension *extension = record->extension;
     tn_device *device = record->device;
-    tn__segment *segment = tn__calloc(1, sizeof *segment);
+    tn__segment *segment = instead ? instead->segments : NULL;
+    if (segment)
+        instead->segments = segment->next;
+    else
+        segment = tn__calloc(1, sizeof *segment);
     if (!segment)
         return false;
+    segment->next = NULL;
     pthread_mutex_lock(&device->queue_lock);
     tn_status status = extension->begin(device->queue);
     if (!status) {
         for (const tn__piece *p = first; p != end && !status; p = p->next)
             status = hand_over(device, p);
-        tn_status ended = extension->end(device->queue, &segment->recorded);
+        tn_status ended =
+            segment->recorded
+                ? extension->end_into(device->queue, segment->recorded)
+                : extension->end(device->queue, &segment->recorded);
         status = status ? status : ended;
     }
     pthread_mutex_unlock(&device->queue_lock);
@@ -316,19 +325,34 @@ void tn__record_end(tn__record *record)
     tn__recording = NULL;
 }
 
+/* Can the device put what it records in the place of what it has? */
+static bool can_update(const tn__record *record, const tn__record *instead)
+{
+    const tn_graph_replay_extension *extension = record->extension;
+    return instead && instead->segments &&
+           instead->extension == extension &&
+           instead->device == record->device &&
+           TN_HAS(tn_graph_replay_extension, extension, end_into) &&
+           extension->end_into;
+}
+
 /* Without words where it cannot: the pieces are given one by one then. */
-void tn__record_settle(tn__record *record)
+void tn__record_settle(tn__record *record, tn__record *instead)
 {
     record->extension = atomic_load(&record->device->graph_replay);
     bool goes = record->extension != NULL;
     tn__error before;
     tn__error_take(&before);
+    if (goes && can_update(record, instead))
+        tn__work_drain(record->device); /* no run of it is under way */
+    else
+        instead = NULL;
     for (const tn__piece *p = record->first; p && goes;) {
         const tn__piece *first = p;
         while (p && can_be_handed(p))
             p = p->next;
         if (first != p && first->next != p)
-            goes = segment_make(record, first, p);
+            goes = segment_make(record, instead, first, p);
         p = p == first ? p->next : p;
     }
     if (record->extension && !goes && tn__log_enabled(2))

@@ -36,8 +36,10 @@ extern TN__HOT_TLS tn__record *tn__recording;
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
 /* Ends: what the thread does now is not recorded. */
 void tn__record_end(tn__record *record);
-/* Lets the device record the pieces itself, where it can. */
-void tn__record_settle(tn__record *record);
+/* Lets the device record the pieces itself, where it can: as many as it may in
+ * the place of what it recorded for `instead`, which is of no more use then but
+ * for tn__record_free; NULL: for none. */
+void tn__record_settle(tn__record *record, tn__record *instead);
 /* Calls of the device that a run makes. */
 int64_t tn__record_calls(const tn__record *record);
 /* Waits for the device if it has recorded anything. NULL is welcome. */

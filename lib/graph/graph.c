@@ -33,28 +33,55 @@ static tn_status run_step(tn_graph_fn step, void *context)
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
+/* What the step gave to the current device; NULL with the error. */
+static tn__record *record_step(tn_graph_fn step, void *context)
+{
+    if (!step)
+        return tn__fail_null(TN_ERR_ARGUMENT, "graph_record: step is NULL");
+    tn_device *device = tn_device_current();
+    tn__record *record =
+        device ? tn__record_begin(device, tn__tensor_recorded_drop) : NULL;
+    if (!record)
+        return NULL;
+    tn_status status = run_step(step, context);
+    tn__record_end(record);
+    if (status < 0) {
+        tn__record_free(record);
+        return NULL;
+    }
+    return record;
+}
+
 tn_graph *tn_graph_record(tn_graph_fn step, void *context)
 {
     if (tn__error_pending())
         return NULL;
-    if (!step)
-        return tn__fail_null(TN_ERR_ARGUMENT, "graph_record: step is NULL");
-    tn_device *device = tn_device_current();
-    tn_graph *graph = device ? tn__calloc(1, sizeof *graph) : NULL;
+    tn_graph *graph = tn__calloc(1, sizeof *graph);
     if (!graph)
         return NULL;
     tn__object_init(&graph->object, &graph_class);
-    graph->record = tn__record_begin(device, tn__tensor_recorded_drop);
-    tn_status status = graph->record ? run_step(step, context)
-                                     : TN_ERR_STATE;
-    if (graph->record)
-        tn__record_end(graph->record);
-    if (status < 0) {
+    graph->record = record_step(step, context);
+    if (!graph->record) {
         tn__unref(graph);
         return NULL;
     }
-    tn__record_settle(graph->record);
+    tn__record_settle(graph->record, NULL);
     return tn__scope_own(graph);
+}
+
+tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step, void *context)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!graph)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_update: graph is NULL");
+    tn__record *record = record_step(step, context);
+    if (!record)
+        return tn_error_code();
+    tn__record_settle(record, graph->record);
+    tn__record_free(graph->record);
+    graph->record = record;
+    return TN_OK;
 }
 
 static void draw(uint64_t *seed, uint64_t *call)

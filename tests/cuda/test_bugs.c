@@ -441,6 +441,124 @@ static tn_cu_result recorded_once(bool right)
     return error;
 }
 
+/* The time from one event to another, made with these flags; waited for? */
+static tn_cu_result elapsed(unsigned flags, bool records, bool waits)
+{
+    tn_cu_event from, to;
+    float milliseconds = -1;
+    MUST(cuEventCreate(&from, 0));
+    MUST(cuEventCreate(&to, flags));
+    MUST(cuEventRecord(from, stream));
+    MUST(writes(stream));
+    if (records)
+        MUST(cuEventRecord(to, stream));
+    if (waits)
+        MUST(end(stream));
+    tn_cu_result error = cuEventElapsedTime(&milliseconds, from, to);
+    MUST(end(stream));
+    MUST(cuEventDestroy_v2(from));
+    MUST(cuEventDestroy_v2(to));
+    return !error && milliseconds < 0 ? SIM_FOUND : error;
+}
+
+static tn_cu_result time_of_none(bool right)
+{
+    return elapsed(right ? 0 : TN_CU_NO_TIMING, true, true);
+}
+
+static tn_cu_result time_not_recorded(bool right)
+{
+    return elapsed(0, right, true);
+}
+
+static tn_cu_result time_not_done(bool right)
+{
+    return elapsed(0, true, right);
+}
+
+/* What count launches that write to p are as a graph. */
+static tn_cu_graph graph_of(tn_cu_pointer p, int count)
+{
+    tn_cu_module module;
+    tn_cu_graph graph;
+    tn_cu_pointer zero = 0;
+    void *parameters[] = {&p, &block, &blank, &zero};
+    tn_cu_function f = kernel_of("", &module);
+    MUST(cuStreamBeginCapture_v2(stream, 2));
+    for (int i = 0; i < count; i++)
+        MUST(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+    MUST(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+/* A graph whose kernel writes to memory that goes, run after that; made anew for
+ * other memory it is another, or so it should be. */
+static tn_cu_result graph_of_old(bool right)
+{
+    tn_cu_pointer old;
+    tn_cu_graph_exec exec;
+    void *node;
+    int result;
+    MUST(cuMemAlloc_v2(&old, 8));
+    tn_cu_graph first = graph_of(old, 1), second_one = graph_of(block, 1);
+    MUST(cuGraphInstantiateWithFlags(&exec, first, 0));
+    MUST(cuGraphLaunch(exec, stream));
+    if (right)
+        MUST(cuGraphExecUpdate(exec, second_one, &node, &result));
+    MUST(cuMemFree_v2(old)); /* waits for the run that was given */
+    MUST(cuGraphLaunch(exec, stream));
+    tn_cu_result error = end(stream);
+    sim_mend();
+    MUST(cuGraphExecDestroy(exec));
+    MUST(cuGraphDestroy(first));
+    MUST(cuGraphDestroy(second_one));
+    return error;
+}
+
+/* 910 without a word: who updates has to ask, and to go on by another way. */
+static tn_cu_result graph_of_another_form(bool right)
+{
+    tn_cu_graph_exec exec;
+    void *node = &exec;
+    int result = -1;
+    tn_cu_graph one = graph_of(block, 1);
+    tn_cu_graph other_one = graph_of(blank, right ? 1 : 2);
+    MUST(cuGraphInstantiateWithFlags(&exec, one, 0));
+    tn_cu_result error = cuGraphExecUpdate(exec, other_one, &node, &result);
+    if (node || result != (right ? 0 : 2)) /* the topology has changed */
+        error = SIM_FOUND;
+    MUST(cuGraphLaunch(exec, stream)); /* as it was, or updated */
+    MUST(end(stream));
+    MUST(cuGraphExecDestroy(exec));
+    MUST(cuGraphDestroy(one));
+    MUST(cuGraphDestroy(other_one));
+    return error;
+}
+
+/* A fill in the place of a kernel. */
+static tn_cu_result graph_of_another_kind(bool right)
+{
+    tn_cu_graph_exec exec;
+    tn_cu_graph fill;
+    void *node = NULL;
+    int result = -1;
+    tn_cu_graph one = graph_of(block, 1);
+    MUST(cuStreamBeginCapture_v2(stream, 2));
+    if (right)
+        MUST(writes(stream));
+    else
+        MUST(cuMemsetD8Async(block, 0, 8, stream));
+    MUST(cuStreamEndCapture(stream, &fill));
+    MUST(cuGraphInstantiateWithFlags(&exec, one, 0));
+    tn_cu_result error = cuGraphExecUpdate(exec, fill, &node, &result);
+    if (!node != right || result != (right ? 0 : 3)) /* the type of a node */
+        error = SIM_FOUND;
+    MUST(cuGraphExecDestroy(exec));
+    MUST(cuGraphDestroy(one));
+    MUST(cuGraphDestroy(fill));
+    return error;
+}
+
 static tn_cu_result no_context(bool right)
 {
     MUST(cuCtxSetCurrent(right ? context : NULL));
@@ -755,6 +873,12 @@ static const struct {
     FOUND(input_unordered, SIM_FOUND, "has no order with a"),
     FOUND(recorded_early, SIM_FOUND, "has no order with a"),
     FOUND(recorded_once, SIM_FOUND, "has no order with a"),
+    FOUND(time_of_none, SIM_INVALID_HANDLE, "was made to have none"),
+    FOUND(time_not_recorded, SIM_INVALID_HANDLE, "was never recorded"),
+    FOUND(time_not_done, TN_CU_NOT_READY, NULL),
+    FOUND(graph_of_old, TN_CU_ILLEGAL_ADDRESS, "in a freed block"),
+    FOUND(graph_of_another_form, TN_CU_UPDATE_FAILURE, NULL),
+    FOUND(graph_of_another_kind, TN_CU_UPDATE_FAILURE, NULL),
     FOUND(no_context, TN_CU_INVALID_CONTEXT, "without a current context"),
     FOUND(wrong_context, SIM_INVALID_HANDLE, "of device 0 is used on device 1"),
     FOUND(wrong_stream, SIM_INVALID_HANDLE, "of device 1 is used on device 0"),

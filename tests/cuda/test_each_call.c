@@ -37,23 +37,33 @@ static bool copies_work(const by_hand *h)
 {
     const tn_plugin *p = h->plugin;
     tn_buffer *buffer = NULL;
-    tn_event *event = NULL;
+    tn_event *event = NULL, *timed[2] = {NULL};
     uint32_t back[36] = {0}, done = 0;
+    double ns = -1;
     bool works = p->buffer_alloc(h->device, sizeof back, &buffer) == 0 &&
                  p->event_open(h->device, &event) == 0 &&
+                 p->event_open_timed(h->device, &timed[0]) == 0 &&
+                 p->event_open_timed(h->device, &timed[1]) == 0 &&
+                 p->event_record(h->queue, timed[0]) == 0 &&
                  by_hand_copy(h, buffer, 0, (void *)(uintptr_t)numbers,
                               sizeof numbers, true) == 0 &&
                  by_hand_copy(h, buffer, 48, back, 48, true) == 0 &&
                  copy_rows(h, buffer, 48, 8, 4) == 0 &&
                  copy_rows(h, buffer, 96, 48, 1) == 0 &&
+                 p->event_record(h->queue, timed[1]) == 0 &&
                  p->event_record(h->queue, event) == 0 &&
                  p->queue_wait(h->queue, event) == 0;
     while (works && !done)
         works = p->event_query(event, &done) == 0;
+    works = works && p->event_elapsed(timed[0], timed[1], &ns) == 0 &&
+            ns >= 0;
     works = works && by_hand_copy(h, buffer, 0, back, sizeof back, false) == 0;
     for (int i = 0; i < 12 && works; i++)
         works = back[i] == numbers[i] && back[24 + i] == numbers[i] &&
                 back[12 + i] == (i % 3 == 2 ? 0 : numbers[i]);
+    for (int i = 0; i < 2; i++)
+        if (timed[i])
+            p->event_close(timed[i]);
     if (event)
         p->event_close(event);
     if (buffer)
@@ -140,6 +150,29 @@ static bool kernels_work(const by_hand *h)
     return works;
 }
 
+/* A scan in the place of what is recorded, run; twice, the second time beside
+ * another: that is no update to the driver. */
+static bool updates_work(const by_hand *h, const tn_scan_args *scan,
+                         tn_recorded *recorded)
+{
+    const tn_plugin *p = h->plugin;
+    const tn_graph_replay_extension *graph = p->extension("graph-replay", 1);
+    tn_fault fault = {.size = sizeof fault};
+    bool works = true;
+    for (int count = 1; count < 3 && works; count++) {
+        works = graph->begin(h->queue) == 0;
+        if (!works)
+            break;
+        tn_status status = 0;
+        for (int i = 0; i < count && !status; i++)
+            status = p->scan(h->queue, scan);
+        works = graph->end_into(h->queue, recorded) == 0 && status == 0 &&
+                graph->run(h->queue, recorded, 3) == 0;
+        works = p->queue_sync(h->queue, &fault) == 0 && works;
+    }
+    return works;
+}
+
 /* A scan that is recorded and run twice, from page-locked memory. */
 static bool graphs_work(const by_hand *h)
 {
@@ -179,6 +212,14 @@ static bool graphs_work(const by_hand *h)
     works = works && by_hand_copy(h, to, 0, number, 400, false) == 0;
     for (int i = 0; i < 100 && works; i++)
         works = number[i] == (float)(i + 1);
+    tn_scan_args shorter = scan;
+    shorter.extent[0] = 50;
+    shorter.in = out;
+    shorter.out = in;
+    works = works && updates_work(h, &shorter, recorded) &&
+            by_hand_copy(h, from, 0, number, 400, false) == 0;
+    for (int i = 0; i < 100 && works; i++)
+        works = number[i] == (i < 50 ? (float)((i + 1) * (i + 2) / 2) : 1);
     if (recorded)
         graph->release(h->device, recorded);
     if (from)

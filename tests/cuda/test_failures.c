@@ -160,6 +160,41 @@ static void print_retry(void)
 
 /* ---- what they say ------------------------------------------------------ */
 
+typedef struct powers {
+    tn_tensor *x;
+    int times;
+} powers;
+
+static tn_status square(void *context)
+{
+    powers *p = context;
+    for (int i = 0; i < p->times; i++)
+        tn_copy_(p->x, tn_mul(p->x, p->x));
+    return TN_OK;
+}
+
+/* A graph is updated where no graph is to be had: calls of a replay, and what it
+ * leaves. */
+static void print_update(void)
+{
+    ready();
+    powers old = {tn_full(tn_dims(3), 1.5), 2};
+    powers p = {tn_full(tn_dims(900), 1.25), 2};
+    tn_graph *graph = tn_graph_record(square, &old);
+    tn_graph_replay(graph);
+    for (int i = 0; i < 2; i++, p.times++) {
+        fail_next();
+        tn_graph_update(graph, square, &p);
+        tn_copy_(p.x, tn_full(tn_dims(900), 2));
+        tn_graph_replay(graph);
+        printf("%s%d of %d calls, %.0f", i ? "; " : "",
+               (int)tn_graph_calls(graph), (int)tn_graph_count(graph),
+               tn_item(tn_select(p.x, 0, 899)));
+    }
+    sim_fail(NULL, -1, 0);
+    print_error();
+}
+
 static const char *scene(const char *name, int error, void (*body)(void))
 {
     failing = name;
@@ -243,6 +278,17 @@ static void test_memory(void)
     unsetenv("TENON_SIM_MEMORY");
 }
 
+static void test_graph(void)
+{
+    is_str(scene("cuGraphInstantiateWithFlags", OUT_OF_MEMORY, print_update),
+           "1 of 4 calls, 16; 6 of 6 calls, 256no error",
+           "a graph of the same form is updated and not made anew; for another "
+           "form it is, and where that fails the work is given piece by piece");
+    is_str(scene("cuGraphExecUpdate", INVALID_VALUE, print_update),
+           "1 of 4 calls, 16; 1 of 6 calls, 256no error",
+           "what the driver does not update is made anew");
+}
+
 static void print_late(void)
 {
     tn_set_log(NULL, NULL);
@@ -260,6 +306,7 @@ int main(int argc, char **argv)
     test_opening();
     test_work();
     test_memory();
+    test_graph();
     is_str(in_child(print_late), "all",
            "indices outside are told with argument, value, position, shape and "
            "range as they were given");

@@ -393,6 +393,66 @@ static void test_index(void)
     tn_scope_close(scope);
 }
 
+typedef struct scaled {
+    tn_tensor *in, *out;
+    double by;
+    int times;
+} scaled;
+
+static tn_status scale(void *context)
+{
+    scaled *s = context;
+    for (int i = 0; i < s->times; i++)
+        tn_copy_(s->out, tn_mul_scalar(i ? s->out : s->in, s->by));
+    return TN_OK;
+}
+
+static void test_update(void)
+{
+    tn_scope *scope = tn_scope_open();
+    scaled s = {tn_ones(tn_dims(3)), tn_zeros(tn_dims(3)), 2, 3};
+    tn_graph *graph = tn_graph_record(scale, &s);
+    tn_mul_scalar_(s.out, 0);
+    tn_graph_replay(graph);
+    tn_graph_replay(graph);
+    /* While it runs: other memory, another shape, another number. */
+    scaled other = {tn_ones(tn_dims(40, 70)), tn_zeros(tn_dims(40, 70)), 3, 3};
+    is_int(tn_graph_update(graph, scale, &other), TN_OK, "a graph is updated");
+    tn_mul_scalar_(other.out, 0);
+    tn_mul_scalar_(s.out, 0);
+    tn_graph_replay(graph);
+    ok(tn_item(tn_select(tn_reshape(other.out, tn_dims(-1)), 0, 2799)) == 27,
+       "a replay is that of the new step");
+    ok(tn_item(tn_select(s.out, 0, 0)) == 0, "and not that of the old");
+    int64_t count = tn_graph_count(graph);
+    other.times = 5; /* another form */
+    is_int(tn_graph_update(graph, scale, &other), TN_OK, "by a longer step");
+    tn_graph_replay(graph);
+    ok(tn_item(tn_select(tn_reshape(other.out, tn_dims(-1)), 0, 0)) == 243,
+       "which is replayed, too");
+    ok(tn_graph_count(graph) > count, "it has more pieces");
+    tn_tensor *wide = tn_ones(tn_dims(2, 3));
+    is_int(tn_graph_update(graph, fails, wide), TN_ERR_SHAPE,
+           "a step that fails is no update");
+    tn_error_clear();
+    tn_mul_scalar_(other.out, 0);
+    tn_graph_replay(graph);
+    ok(tn_item(tn_select(tn_reshape(other.out, tn_dims(-1)), 0, 0)) == 243,
+       "and the graph is as it was");
+    is_int(tn_graph_update(graph, nothing, NULL), TN_OK, "nothing in its place");
+    is_int(tn_graph_count(graph), 0, "is no work");
+    is_int(tn_graph_update(graph, scale, &s), TN_OK, "and something again");
+    is_int(tn_graph_update(NULL, scale, &s), TN_ERR_ARGUMENT, "no graph");
+    tn_error_clear();
+    is_int(tn_graph_update(graph, NULL, &s), TN_ERR_ARGUMENT, "no step");
+    is_int(tn_graph_update(graph, scale, &s), TN_ERR_STATE,
+           "nor with an error pending");
+    tn_error_clear();
+    tn_graph_replay(graph);
+    ok(tn_item(tn_select(s.out, 0, 2)) == 8, "the graph is still that");
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     plan_later();
@@ -407,5 +467,6 @@ int main(void)
     test_kind(of_four_dims, tn_dims(2, 4, 6, 4), "work of four dimensions");
     test_refusals();
     test_index();
+    test_update();
     return done_testing();
 }

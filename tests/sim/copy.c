@@ -165,6 +165,7 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
         return error;
     }
     c->work.run = run_copy;
+    c->work.kind = (dst != 0) | (src != 0) << 1 | (host != NULL) << 2;
     c->work.release = copy_release;
     c->work.uses = pinned;
     c->dst = dst;

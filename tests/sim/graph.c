@@ -56,6 +56,36 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
     return sim_leave(0);
 }
 
+/* The nodes are one behind the other: as many, each of its kind. Runs that were
+ * given before have the nodes of then. */
+EXPORT tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
+                                      void **node, int *result);
+tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
+                               void **node, int *result)
+{
+    enum { ERROR = 1, TOPOLOGY_CHANGED, NODE_TYPE_CHANGED };
+    ENTER(true);
+    *node = NULL;
+    *result = ERROR;
+    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
+    if (!error)
+        error = sim_handle_check(graph, "graph", true);
+    if (error)
+        return sim_leave(error);
+    sim_work *a = exec->graph->first, *b = graph->first, *other = NULL;
+    for (; a && b; a = a->next, b = b->next)
+        if (!other && (a->run != b->run || a->kind != b->kind))
+            other = b;
+    *result = a || b ? TOPOLOGY_CHANGED : other ? NODE_TYPE_CHANGED : 0;
+    *node = a || b ? NULL : other;
+    if (*result)
+        return sim_leave(TN_CU_UPDATE_FAILURE);
+    graph->holders++;
+    let_go(exec->graph);
+    exec->graph = graph;
+    return sim_leave(0);
+}
+
 EXPORT tn_cu_result cuGraphDestroy(tn_cu_graph graph);
 tn_cu_result cuGraphDestroy(tn_cu_graph graph)
 {

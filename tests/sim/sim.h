@@ -93,6 +93,7 @@ typedef struct sim_work {
     tn_cu_result (*run)(struct sim_work *work, const sim_actor *actor);
     void (*release)(struct sim_work *work); /* NULL: free */
     const void *uses; /* a module that must not go before */
+    int kind;         /* of copies: which sides are the host's */
     sim_clock given; /* what the host knew to be done when it gave this */
 } sim_work;
 

@@ -11,6 +11,7 @@
 #include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sim.h"
 
@@ -27,7 +28,9 @@ struct CUevent_st {
     sim_handle handle;
     struct CUstream_st *stream; /* NULL: never recorded */
     uint64_t recorded, done;
-    sim_clock clock; /* of the record that is done */
+    unsigned flags;
+    sim_clock clock; /* of the record that is done, */
+    struct timespec when; /* and when it was */
 };
 
 static struct CUstream_st *streams;
@@ -261,6 +264,7 @@ static tn_cu_result run_record(sim_work *work, const sim_actor *actor)
     if (w->event->done < w->mark) {
         w->event->done = w->mark;
         w->event->clock = actor->clock;
+        clock_gettime(CLOCK_MONOTONIC, &w->event->when);
     }
     return 0;
 }
@@ -298,9 +302,10 @@ static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
 EXPORT tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags);
 tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
 {
-    (void)flags;
     ENTER(true);
     *event = sim_handle_make("event", sizeof **event);
+    if (*event)
+        (*event)->flags = flags;
     return sim_leave(*event ? 0 : TN_CU_OUT_OF_MEMORY);
 }
 
@@ -350,6 +355,32 @@ tn_cu_result cuEventQuery(tn_cu_event event)
     return sim_leave(context->sticky ? context->sticky
                      : done          ? 0
                                      : TN_CU_NOT_READY);
+}
+
+EXPORT tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
+                                       tn_cu_event to);
+tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
+                                tn_cu_event to)
+{
+    ENTER(true);
+    tn_cu_result error = sim_handle_check(from, "event", true);
+    if (!error)
+        error = sim_handle_check(to, "event", true);
+    if (error)
+        return sim_leave(error);
+    if ((from->flags | to->flags) & TN_CU_NO_TIMING || !from->recorded ||
+        !to->recorded) {
+        sim_say("the time of an event that %s",
+                from->recorded && to->recorded ? "was made to have none"
+                                               : "was never recorded");
+        return sim_leave(SIM_INVALID_HANDLE);
+    }
+    if (from->done < from->recorded || to->done < to->recorded)
+        return sim_leave(TN_CU_NOT_READY);
+    *milliseconds =
+        (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
+                (double)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6);
+    return sim_leave(from->handle.context->sticky);
 }
 
 EXPORT tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,

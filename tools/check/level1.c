@@ -291,6 +291,44 @@ static void threads(int argument)
     by_hand_close(&h);
 }
 
+/* Two events that tell the time, with a copy between them. */
+static void timed_events(by_hand *h)
+{
+    const tn_plugin *p = h->plugin;
+    tn_event *from = NULL, *to = NULL;
+    tn_fault fault = {.size = sizeof fault};
+    static unsigned char bytes[1 << 16];
+    double ns = -1, none = -1, back = -1;
+    if (!p->event_open_timed || !p->event_elapsed)
+        return;
+    trying("event_open_timed, event_elapsed");
+    tn_buffer *buffer = alloc(h, sizeof bytes);
+    const tn_copy_args copy = {.size = sizeof copy,
+                               .direction = TN_COPY_TO_DEVICE,
+                               .dst = buffer,
+                               .host = bytes,
+                               .bytes = sizeof bytes,
+                               .rows = 1};
+    expect(p->event_open_timed(h->device, &from) == TN_OK &&
+               p->event_open_timed(h->device, &to) == TN_OK &&
+               p->event_record(h->queue, from) == TN_OK &&
+               p->copy(h->queue, &copy) == TN_OK &&
+               p->event_record(h->queue, to) == TN_OK &&
+               p->queue_sync(h->queue, &fault) == TN_OK &&
+               p->event_elapsed(from, to, &ns) == TN_OK &&
+               p->event_elapsed(to, from, &back) == TN_OK &&
+               p->event_elapsed(from, from, &none) == TN_OK,
+           "a call fails: %s", by_hand_failure());
+    expect(ns >= 0 && none == 0 && back <= 0 && ns < 60e9,
+           "from an event to a later one it is %g ns, back %g, to itself %g",
+           ns, back, none);
+    if (from)
+        p->event_close(from);
+    if (to)
+        p->event_close(to);
+    p->buffer_free(h->device, buffer);
+}
+
 static void events(int argument)
 {
     (void)argument;
@@ -343,6 +381,7 @@ static void events(int argument)
     p->event_close(event);
     p->queue_close(second);
     p->buffer_free(h.device, buffer);
+    timed_events(&h);
     by_hand_close(&h);
 }
 
