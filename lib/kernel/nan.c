@@ -6,6 +6,7 @@
  * another number, whatever the bits. So it is known for most functions of one
  * argument, whose exponents are made and taken apart by bits. */
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "kernel/print_c.h"
@@ -34,6 +35,71 @@ static uint32_t unsigned_part(const tn_kernel_fn *fn, uint32_t value)
     return sign ? unsigned_part(fn, ins->a) : value;
 }
 
+/* where(c < y, c, y) with y = |x|, NaN by the argument alone */
+static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
+{
+    const tn_kernel_ins *less = &fn->ins[select->a];
+    return less->op == TN_K_LT && less->a == select->b &&
+           less->b == select->c && fn->ins[select->b].op == TN_K_CONST &&
+           fn->ins[select->c].op == TN_K_ABS &&
+           tn__fn_nan_of_argument(fn, select->c);
+}
+
+/* from_bits(min(y & 0x7fffffff, c)): the number whose bits c are, or less */
+static double least_bits(const tn_kernel_fn *fn, const tn_kernel_ins *least)
+{
+    if (least->op != TN_K_MIN || least->dtype != TN_I32)
+        return INFINITY;
+    const tn_kernel_ins *c = &fn->ins[least->b], *y = &fn->ins[least->a];
+    if (c->op != TN_K_CONST || y->op != TN_K_AND ||
+        fn->ins[y->b].op != TN_K_CONST || fn->ins[y->b].imm.i != INT32_MAX)
+        return INFINITY;
+    uint32_t word = (uint32_t)c->imm.i;
+    float most;
+    memcpy(&most, &word, sizeof most);
+    return most >= 0 ? (double)most : INFINITY;
+}
+
+/* What a float's magnitude does not pass where the argument is no NaN: of
+ * polynomials in what was clamped. INFINITY where that is not seen. */
+static double bound(const tn_kernel_fn *fn, uint32_t value)
+{
+    const tn_kernel_ins *ins = &fn->ins[value];
+    double a, b, most = INFINITY;
+    switch (ins->op) {
+    case TN_K_CONST:
+        most = fabs(constant(ins));
+        break;
+    case TN_K_NEG:
+    case TN_K_ABS:
+        most = bound(fn, ins->a);
+        break;
+    case TN_K_BITCAST:
+        most = least_bits(fn, &fn->ins[ins->a]);
+        break;
+    case TN_K_SELECT:
+        a = bound(fn, ins->b);
+        b = is_clamp(fn, ins) ? a : bound(fn, ins->c);
+        most = a < b ? b : a;
+        break;
+    case TN_K_ADD:
+    case TN_K_SUB:
+        most = bound(fn, ins->a) + bound(fn, ins->b);
+        break;
+    case TN_K_MUL:
+    case TN_K_FMA:
+        a = bound(fn, ins->a);
+        most = a * (ins->a == ins->b ? a : bound(fn, ins->b));
+        if (ins->op == TN_K_FMA)
+            most += bound(fn, ins->c);
+        break;
+    default:
+        break;
+    }
+    /* Far from where the type ends: these sums are rounded, too. */
+    return is_float(ins->dtype) && most < 1e30 ? most : INFINITY;
+}
+
 /* Is a * b never NaN but by the argument? 0 * inf would be. */
 static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
 {
@@ -49,6 +115,8 @@ static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
 bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
+    if (bound(fn, value) < INFINITY)
+        return true;
     switch (ins->op) {
     case TN_K_ARG:
         return is_float(ins->dtype);

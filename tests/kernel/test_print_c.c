@@ -133,6 +133,48 @@ static void test_sign(void)
     }
 }
 
+/* from_bits(~bits(a * (a + 2))) * a for a = where(2 < y, 2, y): 0 * inf, which
+ * is NaN, cannot be where y is |x|. */
+static void test_clamped(void)
+{
+    static const struct {
+        uint8_t op;
+        const char *want;
+    } facts[] = {{TN_K_ABS, "v7 = (int32_t)bits_f32(v6);"},
+                 {TN_K_NEG, "v7 = bitcast_i32(v6);"},
+                 {TN_K_SQRT, "v7 = bitcast_i32(v6);"}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const tn_kernel_ins ins[] = {
+            ARG(TN_F32),
+            {facts[i].op, TN_F32, TN_LEVEL_ELEM, 0, 0, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_CONST, TN_F32, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE,
+             TN_NONE, {.f = 2}},
+            {TN_K_LT, TN_BOOL, TN_LEVEL_ELEM, 0, 2, 1, TN_NONE, {.i = 0}},
+            {TN_K_SELECT, TN_F32, TN_LEVEL_ELEM, 0, 3, 2, 1, {.i = 0}},
+            {TN_K_ADD, TN_F32, TN_LEVEL_ELEM, 0, 4, 2, TN_NONE, {.i = 0}},
+            {TN_K_MUL, TN_F32, TN_LEVEL_ELEM, 0, 4, 5, TN_NONE, {.i = 0}},
+            {TN_K_BITCAST, TN_I32, TN_LEVEL_ELEM, 0, 6, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_NOT, TN_I32, TN_LEVEL_ELEM, 0, 7, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_BITCAST, TN_F32, TN_LEVEL_ELEM, 0, 8, TN_NONE, TN_NONE,
+             {.i = 0}},
+            {TN_K_MUL, TN_F32, TN_LEVEL_ELEM, 0, 9, 4, TN_NONE, {.i = 0}}};
+        tn_kernel_fn fn = function("f", ins, 11, TN_F32);
+        char *text = tn__fn_print_c(&fn, false);
+        ok(text && strstr(text, facts[i].want), "%s", facts[i].want);
+        tn__free(text);
+    }
+    static const char *const names[] = {"erf", "gelu", "gelu_slope"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *text = tn__fn_print_c(tn__math_fn(names[i], TN_F32), true);
+        ok(text && !strstr(text, "bitcast_i32"), "%s takes bits as they are",
+           names[i]);
+        tn__free(text);
+    }
+}
+
 static void test_refused(void)
 {
     const tn_kernel_ins ins[] = {
@@ -172,6 +214,7 @@ int main(void)
     test_constants();
     test_bits();
     test_sign();
+    test_clamped();
     test_refused();
     test_memory();
     return done_testing();

@@ -164,6 +164,46 @@ static void test_edges(const char *name, bool two)
              wide[wrong]);
 }
 
+/* gelu and its slope in float32, beside C's erfc: what a walk over all numbers
+ * found is in docs/math-errors.md. */
+static void test_gelu(void)
+{
+    static double x[MANY], got[MANY], slope[MANY];
+    static const double edge[] = {-INFINITY, INFINITY, NAN, 0, -0.0, 0x1p-149,
+                                  -0x1p100, 0x1p100};
+    enum { EDGES = sizeof edge / sizeof *edge };
+    for (int i = 0; i < MANY; i++)
+        x[i] = i < EDGES ? edge[i]
+                         : random_from(i % 2 ? -14 : -1, i % 2 ? 14 : 1);
+    bool ran = run("gelu", TN_F32, x, NULL, got, MANY) &&
+               run("gelu_slope", TN_F32, x, NULL, slope, MANY);
+    double above = 0, below = 0, tail = 0, steep = 0;
+    for (int i = EDGES; i < MANY; i++) {
+        double rest = 0.5 * erfc(-x[i] * 0.70710678118654752);
+        double want = x[i] * rest, off = fabs(got[i] - want);
+        if (x[i] > 0)
+            above = fmax(above, distance(got[i], want, 24));
+        else
+            below = fmax(below, off);
+        if (x[i] < 0 && x[i] > -7)
+            tail = fmax(tail, off / -want);
+        want = rest + x[i] * exp(-0.5 * x[i] * x[i]) * 0.39894228040143268;
+        steep = fmax(steep, fabs(slope[i] - want));
+    }
+    ok(ran && above < 1.6, "gelu above 0 is within 1.6 ulp: %.3f", above);
+    ok(ran && below < 0.7 * 0x1p-24, "below within 0.7 of 2^-24: %.3f",
+       below * 0x1p24);
+    ok(ran && tail < 0.01, "and to -7 of itself within 0.01: %.4f", tail);
+    ok(ran && steep < 1.8 * 0x1p-24, "its slope within 1.8 of 2^-24: %.3f",
+       steep * 0x1p24);
+    ok(got[0] == 0 && slope[0] == 0 && got[1] == INFINITY && slope[1] == 1 &&
+           isnan(got[2]) && isnan(slope[2]) && got[6] == 0 && got[7] == x[7],
+       "infinities and what is as good give limits, NaN itself");
+    ok(got[3] == 0 && !signbit(got[3]) && got[4] == 0 && signbit(got[4]) &&
+           slope[3] == 0.5 && slope[4] == 0.5,
+       "zeros keep their signs");
+}
+
 int main(void)
 {
     plan_later();
@@ -186,6 +226,7 @@ int main(void)
                                       "i0", "i1", "i0e", "i1e"};
     for (size_t i = 0; i < sizeof one / sizeof *one; i++)
         test_edges(one[i], false);
+    test_gelu();
     test_edges("igamma", true);
     test_edges("igammac", true);
     return done_testing();
