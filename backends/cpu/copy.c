@@ -115,13 +115,54 @@ static void copy_piece(const copy *c, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
+void tn__cpu_copy_rows(char *to, int64_t to_step, const char *from,
+                       int64_t from_step, int64_t rows, int64_t bytes)
+{
+    if (bytes == 4)
+        for (; rows > 0; rows--, to += to_step, from += from_step)
+            memcpy(to, from, 4);
+    else
+        for (; rows > 0; rows--, to += to_step, from += from_step)
+            memmove(to, from, (size_t)bytes);
+}
+
+/* Pieces that are rows of the last dimension, [first, end): their places are
+ * counted along the dimension before it. Divided for each of them, rows of 224
+ * bytes took half as long again (AMD EPYC, Zen 5). */
+static void copy_rows(const copy *c, int64_t first, int64_t end)
+{
+    const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
+    const dimension *inner = &c->dim[c->ndim - 2];
+    for (int64_t row = first, n; row < end; row += n) {
+        int64_t at = row % inner->extent, left = row / inner->extent;
+        int64_t in = at * inner->in, out = at * inner->out;
+        n = tn__cpu_min(end - row, inner->extent - at);
+        for (uint32_t d = c->ndim - 2; d-- > 0; left /= c->dim[d].extent) {
+            in += left % c->dim[d].extent * c->dim[d].in;
+            out += left % c->dim[d].extent * c->dim[d].out;
+        }
+        char *to = c->out + out * c->bytes;
+        const char *from = c->in + in * c->bytes;
+        int64_t to_step = inner->out * c->bytes;
+        int64_t from_step = inner->in * c->bytes;
+        if (!c->stream)
+            tn__cpu_copy_rows(to, to_step, from, from_step, n, bytes);
+        else
+            for (int64_t k = 0; k < n; k++, to += to_step, from += from_step)
+                c->routines->stream(to, from, bytes);
+    }
+}
+
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;
     int64_t first = i * c->per_task;
     int64_t end = tn__cpu_min(first + c->per_task, c->tasks);
-    for (int64_t piece = first; piece < end; piece++)
-        copy_piece(c, piece);
+    if (c->ndim > 1 && c->across == c->ndim && c->strips == 1)
+        copy_rows(c, first, end);
+    else
+        for (int64_t piece = first; piece < end; piece++)
+            copy_piece(c, piece);
     if (c->stream)
         c->routines->fence();
 }

@@ -590,11 +590,12 @@ static void test_faults(bool across, bool twice)
 }
 
 /* out = table[p, index[q]], or twice that: the point's coordinates are in q
- * where `mask` has a bit, else in p, so blocks share their indices. */
-static bool shares(unsigned mask, bool twice, bool outside)
+ * where `mask` has a bit, else in p, so blocks share their indices. padded: they
+ * follow each other but for some at the ends. */
+static bool shares(unsigned mask, bool twice, bool outside, bool padded)
 {
     enum { DIMS = 3, TABLE = 90 };
-    static const int64_t extent[DIMS] = {23, 41, 57};
+    static const int64_t extent[DIMS] = {13, 91, 57};
     int64_t p_stride[DIMS] = {0}, q_stride[DIMS] = {0}, whole[DIMS];
     int64_t p_count = TABLE, q_count = 1, count = 1, one[1] = {1};
     int64_t table_extent[1] = {TABLE}, want = INT64_MAX;
@@ -612,6 +613,8 @@ static bool shares(unsigned mask, bool twice, bool outside)
     for (int64_t i = 0; i < q_count; i++)
         index[i] = i % 7 ? (i + random_below(2)) % TABLE
                          : random_below(TABLE);
+    for (int64_t i = 0; padded && i < q_count; i++)
+        index[i] = i < 2 ? 2 - i : i < 55 ? i - 2 : (109 - i) % TABLE;
     fill(table, TN_F32, p_count);
     if (outside) {
         index[q_count - 2] = TABLE;
@@ -658,7 +661,8 @@ static void test_shared(const char *isa)
         for (int twice = 0; twice < 2; twice++) {
             bool right = true;
             for (unsigned mask = 1; mask < 8; mask++)
-                right = shares(mask, twice, outside) && right;
+                right = shares(mask, twice, outside, false) && right;
+            right = shares(4, twice, outside, true) && right;
             ok(right, "%s: indices shared along dimensions%s%s", isa,
                twice ? ", in a formula" : "",
                outside ? ", with one outside" : "");
