@@ -1,7 +1,9 @@
 /* tenon_trace.c: `tenon trace`: runs a program with a trace, adds one up.
  *
  * An event's own time is what the events within it leave over; so each
- * microsecond is counted once, and likewise what devices did. */
+ * microsecond is counted once, and likewise what devices did. Where devices tell
+ * their own time, it is that of the innermost event in which the work was
+ * given. */
 #include "tenon_trace.h"
 
 #include <jansson.h>
@@ -15,13 +17,15 @@ typedef struct event {
     const char *name, *category, *module, *shapes; /* lent by the JSON */
     double begin, took;      /* microseconds */
     double bytes, operations;
+    double device;           /* microseconds of a device's */
     long long thread;
+    bool given;              /* a device's work, where it was given */
 } event;
 
 /* A line of the table. */
 typedef struct line {
     char *key; /* owned */
-    double took, bytes, operations;
+    double took, device, bytes, operations;
     long long calls;
 } line;
 
@@ -102,7 +106,8 @@ static event *take_events(const json_t *events, size_t *count)
         const json_t *args = json_object_get(e, "args");
         if (strcmp(string(e, "ph"), "X") != 0)
             continue;
-        list[(*count)++] = (event){
+        event *x = &list[(*count)++];
+        *x = (event){
             string(e, "name"),
             string(e, "cat"),
             string(args, "module"),
@@ -111,8 +116,16 @@ static event *take_events(const json_t *events, size_t *count)
             number(e, "dur"),
             number(args, "bytes"),
             number(args, "operations"),
+            0,
             json_integer_value(json_object_get(e, "tid")),
+            strcmp(string(e, "cat"), "device") == 0,
         };
+        if (x->given) {
+            x->device = x->took;
+            x->took = 0;
+            x->begin = number(args, "given");
+            x->thread = json_integer_value(json_object_get(args, "thread"));
+        }
     }
     return list;
 }
@@ -128,13 +141,15 @@ static int by_time(const void *a, const void *b)
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-/* Leaves to each event what is its own. Returns the microseconds in all. */
-static double take_own(event *list, size_t count)
+/* Leaves to each event what is its own. Returns the microseconds in all, and the
+ * devices' in *device. What was given outside of all events stays for itself. */
+static double take_own(event *list, size_t count, double *device)
 {
     enum { DEPTH = 1024 };
     size_t open[DEPTH];
     int depth = 0;
     double all = 0;
+    *device = 0;
     for (size_t i = 0; i < count; i++) {
         double begin = list[i].begin, took = list[i].took;
         double bytes = list[i].bytes, operations = list[i].operations;
@@ -142,6 +157,14 @@ static double take_own(event *list, size_t count)
         while (depth > 0 && (list[open[depth - 1]].thread != list[i].thread ||
                              begin >= end[depth - 1]))
             depth--;
+        *device += list[i].device;
+        if (list[i].given) {
+            if (depth > 0) {
+                list[open[depth - 1]].device += list[i].device;
+                list[i].device = 0;
+            }
+            continue;
+        }
         if (depth > 0) {
             event *outer = &list[open[depth - 1]];
             outer->took -= took;
@@ -194,34 +217,50 @@ static bool add(table *t, const char *key, const event *e)
         t->count++;
     }
     t->line[i].took += e->took;
+    t->line[i].device += e->device;
     t->line[i].bytes += e->bytes;
     t->line[i].operations += e->operations;
     t->line[i].calls++;
     return true;
 }
 
+/* By the devices' time, where they tell it. */
 static int by_took(const void *a, const void *b)
 {
     const line *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device > y->device ? -1 : 1;
     return x->took > y->took ? -1 : x->took < y->took;
 }
 
-static void print(const table *t, const char *by, double all,
+/* device: microseconds that devices tell; 0: none does. */
+static void print(const table *t, const char *by, double all, double device,
                   const json_t *limits)
 {
     double bytes = number(limits, "bytes_per_second") * 1e-6;
     double operations = number(limits, "operations_per_second") * 1e-6;
     printf("%.3f ms", all * 1e-3);
+    if (device > 0)
+        printf(", %.3f ms of the device", device * 1e-3);
     if (bytes > 0)
         printf("; limits of %s: %.1f GB/s, %.1f Gop/s",
                string(limits, "device"), bytes * 1e-3, operations * 1e-3);
-    printf("\n\n%10s %7s %8s %10s %8s %8s %6s  %s\n", "own ms", "share",
-           "calls", "each us", "GB/s", "Gop/s", "limit", by);
+    printf("\n\n%10s ", "own ms");
+    if (device > 0)
+        printf("%10s ", "device ms");
+    printf("%7s %8s %10s %8s %8s %6s  %s\n", "share", "calls", "each us", "GB/s",
+           "Gop/s", "limit", by);
     for (size_t i = 0; i < t->count; i++) {
         const line *l = &t->line[i];
-        double took = l->took > 1e-3 ? l->took : 1e-3;
-        printf("%10.3f %5.1f %% %8lld %10.2f", l->took * 1e-3,
-               100 * l->took / all, l->calls, l->took / (double)l->calls);
+        /* What a device does not tell of is the host's, as a wait is. */
+        double mine = l->device > 0 ? l->device : l->took;
+        double took = mine > 1e-3 ? mine : 1e-3;
+        printf("%10.3f ", l->took * 1e-3);
+        if (device > 0)
+            printf("%10.3f ", l->device * 1e-3);
+        printf("%5.1f %% %8lld %10.2f",
+               device > 0 ? 100 * l->device / device : 100 * l->took / all,
+               l->calls, mine / (double)l->calls);
         if (l->bytes > 0 || l->operations > 0)
             printf(" %8.2f %8.2f", l->bytes / took * 1e-3,
                    l->operations / took * 1e-3);
@@ -257,16 +296,18 @@ static int summary(const char *path, const char *by)
     bool fine = list;
     if (fine) {
         qsort(list, count, sizeof *list, by_time);
-        double all = take_own(list, count);
+        double device, all = take_own(list, count, &device);
         for (size_t i = 0; i < count && fine; i++) {
             char key[640];
+            if (list[i].given && list[i].device <= 0)
+                continue;
             key_of(key, sizeof key, &list[i], by);
             fine = add(&t, key, &list[i]);
         }
         if (fine) {
             if (t.count)
                 qsort(t.line, t.count, sizeof *t.line, by_took);
-            print(&t, by, all, json_object_get(first, "args"));
+            print(&t, by, all, device, json_object_get(first, "args"));
         }
     }
     for (size_t i = 0; i < t.count; i++)

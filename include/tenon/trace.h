@@ -15,10 +15,18 @@
  * Written are operators with shapes, the module they ran in, bytes moved,
  * operations computed and what part of the machine's limit that is; the
  * gradient of each; modules, optimizer steps, waits for a loader, programs
- * that were built. While a trace runs an asynchronous device is waited for
- * after each operator, so that a time is the device's and not that of the
- * launch: such a program is slower, its operators are not. An event costs about
- * a microsecond; without a trace an operator costs one test.
+ * that were built. An event costs about a microsecond; without a trace an
+ * operator costs one test.
+ *
+ * A device that works by itself has a lane of its own where it tells the time
+ * (CUDA: "cuda:0"): each piece of work from one timing event to the next, with an
+ * arrow from where it was given, and held against the limit there; an operator's
+ * event is the host's time then. The program runs as it does without a trace, but
+ * for two events of the device a piece, and for a wait each tenth of a second. A
+ * device that had nothing to do has begun a piece with the first event: what the
+ * host took to give the work counts, too. The other devices of that kind (OpenCL)
+ * are waited for after each operator, so that its time is the device's: such a
+ * program is slower, its operators are not.
  *
  * The limit: the time that the device needs for as many bytes, at the speed at
  * which it copies 64 MiB, or for as many operations, at that of a matrix

@@ -30,6 +30,8 @@ static int file = -1;
 static int failed; /* errno of the first write that failed */
 static tn__limits limits;
 static void (*starter)(void);
+static _Atomic(void (*)(void)) before_stop;
+static uint64_t named; /* a bit for each lane that has its name in the file */
 
 static _Atomic uint64_t trace_number; /* of the one that runs */
 static _Atomic uint64_t trace_count;
@@ -37,7 +39,7 @@ static _Atomic int thread_count;
 static _Thread_local int thread_number;
 static _Thread_local tn__tally tally;
 
-static double now_us(void)
+double tn__timeline_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -168,51 +170,82 @@ void tn__span_open(tn__span *span)
         thread_number = ++thread_count;
     span->trace = atomic_load(&trace_number);
     span->before = tally;
-    span->begin = now_us();
+    span->begin = tn__timeline_now();
+}
+
+static void add_head(event *e, const char *name, const char *category,
+                     int thread, double begin, double took)
+{
+    char inside[NAME];
+    escape(inside, sizeof inside, name);
+    add(e,
+        ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%ld,"
+        "\"tid\":%d", inside, category, (long)getpid(), thread);
+    add_decimal(e, "ts", begin);
+    add_decimal(e, "dur", took);
+    add(e, ",\"args\":{");
+}
+
+/* What devices did between two tallies. */
+static tn__tally since(const tn__tally *before)
+{
+    return (tn__tally){.bytes = tally.bytes - before->bytes,
+                       .operations = tally.operations - before->operations,
+                       .calls = tally.calls - before->calls,
+                       .foreign = tally.foreign - before->foreign,
+                       .queued = tally.queued - before->queued};
+}
+
+static void add_done(event *e, const tn__tally *did)
+{
+    if (!did->calls)
+        return;
+    add_number(e, "calls", (double)did->calls);
+    add_number(e, "bytes", did->bytes);
+    add_number(e, "operations", did->operations);
+}
+
+/* Under the lock, as what follows. */
+static void add_of_limit(event *e, const tn__tally *did, double took)
+{
+    if (!did->calls || !limits.device || did->foreign || took <= 0)
+        return;
+    double least = did->bytes / limits.bytes;
+    if (did->operations / limits.operations > least)
+        least = did->operations / limits.operations;
+    add_decimal(e, "of_limit", least * 1e6 / took);
+}
+
+/* So that a crash leaves what led to it. */
+static void flush_by(double end)
+{
+    if (end > flushed + 1e5) {
+        flushed = end;
+        flush();
+    }
 }
 
 void tn__span_close(const tn__span *span, const char *category,
                     const char *name, const char *shapes)
 {
-    double took = now_us() - span->begin;
+    double took = tn__timeline_now() - span->begin;
     if (span->trace != atomic_load(&trace_number))
         return;
-    char inside[NAME];
-    escape(inside, sizeof inside, name);
     event e = {.length = 0};
-    add(&e,
-        ",\n{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%ld,"
-        "\"tid\":%d", inside, category, (long)getpid(), thread_number);
-    add_decimal(&e, "ts", span->begin);
-    add_decimal(&e, "dur", took);
-    add(&e, ",\"args\":{");
+    add_head(&e, name, category, thread_number, span->begin, took);
     if (shapes && *shapes)
         add_text(&e, "shapes", shapes);
     if (tn__here.path)
         add_text(&e, "module", tn_path_text(tn__here.path));
-    int64_t calls = tally.calls - span->before.calls;
-    double bytes = tally.bytes - span->before.bytes;
-    double operations = tally.operations - span->before.operations;
-    if (calls) {
-        add_number(&e, "calls", (double)calls);
-        add_number(&e, "bytes", bytes);
-        add_number(&e, "operations", operations);
-    }
+    const tn__tally did = since(&span->before);
+    add_done(&e, &did);
     pthread_mutex_lock(&lock);
     if (file >= 0 && span->trace == atomic_load(&trace_number)) {
-        if (calls && limits.device && tally.foreign == span->before.foreign) {
-            double least = bytes / limits.bytes;
-            if (operations / limits.operations > least)
-                least = operations / limits.operations;
-            add_decimal(&e, "of_limit", least * 1e6 / took);
-        }
+        if (!did.queued)
+            add_of_limit(&e, &did, took);
         add(&e, "}}");
         put(e.text, e.length);
-        /* So that a crash leaves what led to it. */
-        if (span->begin + took > flushed + 1e5) {
-            flushed = span->begin + took;
-            flush();
-        }
+        flush_by(span->begin + took);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -223,6 +256,81 @@ void tn__timeline_count(const void *device, double bytes, double operations)
     tally.bytes += bytes;
     tally.operations += operations;
     tally.foreign += device != limits.device;
+}
+
+/* ---- told later ------------------------------------------------------------ */
+
+void tn__given_begin(tn__given *given, const char *name)
+{
+    given->name = name;
+    given->span.trace = 0;
+    if (atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
+        tn__span_open(&given->span);
+}
+
+void tn__given_end(tn__given *given)
+{
+    given->thread = thread_number;
+    given->path = tn__here.path ? tn_path_text(tn__here.path) : NULL;
+    given->did = since(&given->span.before);
+    tally.queued++;
+}
+
+/* Lanes are threads to the viewers, far from those of the host. */
+enum { LANE = 10000 };
+
+static void put_lane(int id, const char *name)
+{
+    event e = {.length = 0};
+    if (named >> id & 1)
+        return;
+    named |= 1ull << id;
+    add(&e, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%ld,"
+            "\"tid\":%d,\"args\":{", (long)getpid(), LANE + id);
+    add_text(&e, "name", name);
+    add(&e, "}}");
+    put(e.text, e.length);
+}
+
+/* An arrow's end: "s" where the work was given, "f" where it was done. */
+static void add_arrow(event *e, const char *end, uint64_t id, int thread,
+                      double at)
+{
+    add(e,
+        ",\n{\"name\":\"given\",\"cat\":\"given\",\"ph\":\"%s\","
+        "\"bp\":\"e\",\"id\":%llu,\"pid\":%ld,\"tid\":%d",
+        end, (unsigned long long)id, (long)getpid(), thread);
+    add_decimal(e, "ts", at);
+    add(e, "}");
+}
+
+void tn__given_write(const tn__given *given, int id, const char *lane,
+                     double begin, double took)
+{
+    static uint64_t arrows; /* under the lock */
+    event e = {.length = 0};
+    add_head(&e, given->name, "device", LANE + id, begin, took);
+    if (given->path)
+        add_text(&e, "module", given->path);
+    add_done(&e, &given->did);
+    add_decimal(&e, "given", given->span.begin);
+    add_number(&e, "thread", given->thread);
+    pthread_mutex_lock(&lock);
+    if (file >= 0 && given->span.trace == atomic_load(&trace_number)) {
+        put_lane(id, lane);
+        add_of_limit(&e, &given->did, took);
+        add(&e, "}}");
+        add_arrow(&e, "s", ++arrows, given->thread, given->span.begin);
+        add_arrow(&e, "f", arrows, LANE + id, begin);
+        put(e.text, e.length);
+        flush_by(begin + took);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tn__timeline_before_stop(void (*write)(void))
+{
+    atomic_store(&before_stop, write);
 }
 
 /* ---- start and end --------------------------------------------------------- */
@@ -270,6 +378,7 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
         used = 0;
         failed = 0;
         flushed = 0;
+        named = 0;
         limits = *against;
         event e = {.length = 0};
         add(&e, "[{\"name\":\"tenon\",\"ph\":\"M\",\"pid\":%ld,\"tid\":0,"
@@ -290,6 +399,9 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
 
 tn_status tn__timeline_stop(void)
 {
+    void (*write)(void) = atomic_load(&before_stop);
+    if (write && atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
+        write();
     pthread_mutex_lock(&lock);
     tn_status status = TN_OK;
     if (file < 0) {

@@ -30,6 +30,7 @@ typedef struct tn__tally {
     double bytes, operations;
     int64_t calls;   /* of plugins: launches, copies, matrix products ... */
     int64_t foreign; /* those of them on a device that has no limit here */
+    int64_t queued;  /* those of them whose time is told later */
 } tn__tally;
 
 typedef struct tn__span {
@@ -59,6 +60,30 @@ static inline void tn__span_end(const tn__span *span, const char *category,
 /* A device has done, or been given, this much for the calling thread. device
  * is only compared with that of the limits. */
 void tn__timeline_count(const void *device, double bytes, double operations);
+
+/* Work that was given to a device which tells later how long it took. */
+typedef struct tn__given {
+    tn__span span; /* from when it was about to be given */
+    const char *name, *path; /* live for ever; NULL: of no module */
+    int thread;
+    tn__tally did;
+} tn__given;
+
+/* Before it is given, and after. span.trace is 0 if no trace runs; none is
+ * started. */
+void tn__given_begin(tn__given *given, const char *name);
+void tn__given_end(tn__given *given);
+/* It took so many microseconds of the device's time, from `begin` of
+ * tn__timeline_now on. Written into lane number id, of that name, if the trace
+ * still runs. */
+void tn__given_write(const tn__given *given, int id, const char *lane,
+                     double begin, double took);
+
+/* Microseconds of the clock that traces have. */
+double tn__timeline_now(void);
+
+/* What is called before a trace ends: it writes what is still to be told. */
+void tn__timeline_before_stop(void (*write)(void));
 
 /* What a trace's numbers are held against. */
 typedef struct tn__limits {

@@ -3,6 +3,7 @@
  * A synchronous device is called as it is: no lock, no tag. For the others
  * the queue's lock makes the order, and a tag brings an operator's name back
  * from a failure that is told later. */
+#include "device/lane.h"
 #include "device/record.h"
 #include "device/registry.h"
 
@@ -46,6 +47,7 @@ struct tn__work {
     tn_status late;          /* a failure that nobody was told of yet, */
     tn_fault late_fault;
     tn__error late_error; /*   and the plugin's words */
+    tn__lane *lane;       /* owned; NULL: no trace has run */
 };
 
 struct tn__work *tn__work_make(void)
@@ -172,6 +174,21 @@ static uint64_t enter(tn_device *device, const char *what)
     return tag;
 }
 
+static uint64_t begin_queued(tn_device *device, const char *what)
+{
+    struct tn__work *work = device->work;
+    uint64_t tag = enter(device, what);
+    if (tn__timeline_is_live())
+        tn__lane_begin(&work->lane, device, work->name[tag % NAMES]);
+    return tag;
+}
+
+/* Enters to give work, whose time a trace may want. */
+static inline uint64_t begin(tn_device *device, const char *what)
+{
+    return TN__LIKELY(device->synchronous) ? 0 : begin_queued(device, what);
+}
+
 static void leave(tn_device *device)
 {
     if (!device->synchronous)
@@ -207,12 +224,22 @@ static const tn__late *late_of(tn_device *device, uint64_t tag)
     return NULL;
 }
 
+/* The plugin's queue_sync; what was done till then goes into the trace. */
+static tn_status sync_plugin(tn_device *device, tn_fault *fault)
+{
+    tn__lane *lane = device->work->lane;
+    tn__lane_mark(lane);
+    tn_status status = device->plugin->queue_sync(device->queue, fault);
+    tn__lane_write(lane);
+    return status;
+}
+
 /* queue_sync, or what a sync before this one kept back. */
 static tn_status sync_queue(tn_device *device, tn_fault *fault,
                             bool was_pending)
 {
     struct tn__work *work = device->work;
-    tn_status status = device->plugin->queue_sync(device->queue, fault);
+    tn_status status = sync_plugin(device, fault);
     if (TN__LIKELY(device->synchronous || !work->late))
         return status;
     status = work->late;
@@ -289,7 +316,7 @@ void tn__work_drain(tn_device *device)
     tn_fault fault = {.size = sizeof fault};
     tn__error before;
     tn__error_take(&before);
-    tn_status status = device->plugin->queue_sync(device->queue, &fault);
+    tn_status status = sync_plugin(device, &fault);
     if (status && !work->late) {
         work->late = status;
         work->late_fault = fault;
@@ -299,13 +326,25 @@ void tn__work_drain(tn_device *device)
     pthread_mutex_unlock(&device->queue_lock);
 }
 
-/* Leaves. While a trace runs what was given to an asynchronous device is
- * waited for, so that its time is in the span of whoever gave it. */
+/* Leaves. While a trace runs what was given to an asynchronous device gets its
+ * time from events, or is waited for, so that its time is in the span of whoever
+ * gave it. */
 static tn_status leave_after(tn_device *device, const char *what,
                              tn_status status)
 {
-    if (tn__timeline_is_live() && !device->synchronous && !status)
+    if (tn__timeline_is_live() && !device->synchronous && !status &&
+        !tn__lane_end(device->work->lane))
         status = wait_told(device, what);
+    leave(device);
+    return status;
+}
+
+/* Leaves, and what was given is done. */
+static tn_status leave_waited(tn_device *device, const char *what)
+{
+    if (tn__timeline_is_live())
+        tn__lane_end(device->work->lane);
+    tn_status status = wait_told(device, what);
     leave(device);
     return status;
 }
@@ -345,7 +384,7 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
-    launch->tag = enter(device, what);
+    launch->tag = begin(device, what);
     remember(device, launch->tag, late);
     tn_status status = device->plugin->launch(device->queue, built, launch);
     status = finish(device, what, status, was_pending, fault);
@@ -361,7 +400,7 @@ tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
                             const char *what)
 {
     bool was_pending = tn__error_pending();
-    matmul->tag = enter(device, what);
+    matmul->tag = begin(device, what);
     tn_status status = device->plugin->matmul(device->queue, matmul);
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
@@ -375,7 +414,7 @@ tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
                              tn_fault *fault)
 {
     bool was_pending = tn__error_pending();
-    scatter->tag = enter(device, what);
+    scatter->tag = begin(device, what);
     remember(device, scatter->tag, late);
     tn_status status = device->plugin->scatter(device->queue, scatter);
     status = finish(device, what, status, was_pending, fault);
@@ -389,7 +428,7 @@ tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
                           const char *what)
 {
     bool was_pending = tn__error_pending();
-    scan->tag = enter(device, what);
+    scan->tag = begin(device, what);
     tn_status status = device->plugin->scan(device->queue, scan);
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
@@ -402,7 +441,7 @@ tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
                           const char *what)
 {
     bool was_pending = tn__error_pending();
-    sort->tag = enter(device, what);
+    sort->tag = begin(device, what);
     tn_status status = device->plugin->sort(device->queue, sort);
     status = finish(device, what, status, was_pending, NULL);
     if (tn__timeline_is_live())
@@ -419,7 +458,7 @@ tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
     if (!extension)
         return TN_ERR_UNSUPPORTED;
     bool was_pending = tn__error_pending();
-    conv->tag = enter(device, what);
+    conv->tag = begin(device, what);
     tn_status status = extension->run(device->queue, conv);
     if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
         tn__tally_conv(device, conv);
@@ -438,7 +477,7 @@ tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
     if (!extension)
         return TN_ERR_UNSUPPORTED;
     bool was_pending = tn__error_pending();
-    pool->tag = enter(device, what);
+    pool->tag = begin(device, what);
     tn_status status = extension->run(device->queue, pool);
     if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
         tn__tally_pool(device, pool);
@@ -474,7 +513,7 @@ tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
                         "%s: %s has not the extension attention, or no more",
                         what, device->name);
     bool was_pending = tn__error_pending();
-    attention->tag = enter(device, what);
+    attention->tag = begin(device, what);
     tn_status status = extension->run(device->queue, attention);
     if (tn__timeline_is_live())
         tn__tally_attention(device, attention);
@@ -492,7 +531,7 @@ tn_status tn__device_product(tn_device *device, tn_product_args *product,
     if (!extension)
         return TN_ERR_UNSUPPORTED;
     bool was_pending = tn__error_pending();
-    product->tag = enter(device, what);
+    product->tag = begin(device, what);
     tn_status status = extension->run(device->queue, product);
     if (tn__timeline_is_live() && status != TN_ERR_UNSUPPORTED)
         tn__tally_product(device, product);
@@ -527,7 +566,7 @@ tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
                         "%s: %s has not the extension lapack, or no more",
                         what, device->name);
     bool was_pending = tn__error_pending();
-    lapack->tag = enter(device, what);
+    lapack->tag = begin(device, what);
     tn_status status = extension->run(device->queue, lapack);
     if (tn__timeline_is_live())
         tn__tally_lapack(device, lapack);
@@ -561,14 +600,14 @@ static tn_status copy_now(tn_device *device, tn_copy_args *copy,
     if (!copy->bytes)
         return TN_OK;
     bool was_pending = tn__error_pending();
-    copy->tag = enter(device, what);
+    copy->tag = begin(device, what);
     tn_status status = device->plugin->copy(device->queue, copy);
     if (tn__timeline_is_live())
         tn__tally_copy(device, copy);
     if (status)
         told(device, what, status, was_pending);
     else if (!device->synchronous && copy->host)
-        status = wait_told(device, what);
+        return leave_waited(device, what);
     return leave_after(device, what, status);
 }
 
@@ -585,7 +624,7 @@ tn_status tn__device_replay(tn_device *device,
 {
     static const char what[] = "graph_replay";
     bool was_pending = tn__error_pending();
-    uint64_t tag = enter(device, what);
+    uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);
     /* Of which launch a fault is, a device that waits for each has yet to say. */
     status = status == TN_ERR_INDEX

@@ -10,7 +10,8 @@ libtenon_la_SOURCES += \
 	lib/device/transfer.c lib/device/transfer.h \
 	lib/device/record.c lib/device/record.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
-	lib/device/tally.c lib/device/tally.h
+	lib/device/tally.c lib/device/tally.h \
+	lib/device/lane.c lib/device/lane.h
 EXTRA_DIST += lib/device/README.md
 check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_spec tests/device/test_allocator \

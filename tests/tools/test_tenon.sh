@@ -91,6 +91,26 @@ out ' softmax$' "its operators, a line each"
 tenon cpu trace --summary "$traced" --by shapes
 out ' softmax [(]2, 3[)] float32' "or a line for each of their shapes"
 
+# Work that a device told of later: 30 us of it given within an operator, 10 us
+# outside of all.
+cat >"$scratch/lane.json" <<'END'
+[{"name":"tenon","ph":"M","pid":1,"tid":0,"args":{"device":"cuda:0","bytes_per_second":1000000000,"operations_per_second":1000000000}},
+{"name":"exp","cat":"op","ph":"X","pid":1,"tid":1,"ts":100.000,"dur":5.000,"args":{"calls":1,"bytes":15000,"operations":9}},
+{"name":"neg","cat":"op","ph":"X","pid":1,"tid":1,"ts":110.000,"dur":50.000,"args":{"calls":1}},
+{"name":"exp","cat":"device","ph":"X","pid":1,"tid":10000,"ts":200.000,"dur":30.000,"args":{"given":102.000,"thread":1,"calls":1,"bytes":15000,"operations":9}},
+{"name":"copy","cat":"device","ph":"X","pid":1,"tid":10000,"ts":230.000,"dur":10.000,"args":{"given":190.000,"thread":1,"calls":1}}
+]
+END
+tenon cpu trace --summary "$scratch/lane.json"
+is_str "$status" 0 "a trace with a device's own time is added up"
+out '^0.055 ms, 0.040 ms of the device; limits of cuda:0' "both times in all"
+out '^ +own ms +device ms +share' "and each in a column"
+out '^ +0.005 +0.030 +75.0 % +1 +30.00 +0.50 +0.00 +50 %  exp$' \
+    "a line has the device's time, and its part of the limit"
+out '^ +0.000 +0.010 +25.0 % +1 +10.00 .*  copy$' "what no operator gave, too"
+is_str "$(sed -n 4p "$scratch/out" | sed 's/.* //')" exp \
+    "the first one is what the device was at for longest"
+
 sed '$d' "$traced" >"$scratch/cut.json"
 printf '{"name":"half' >>"$scratch/cut.json"
 tenon cpu trace --summary "$scratch/cut.json"

@@ -92,6 +92,11 @@ static void test_mistakes(void)
     ok(!tn_error(), "a pop without a push is nothing");
 }
 
+static bool tells_time(void)
+{
+    return strncmp(tn_device_name(tn_device_current()), "cuda", 4) == 0;
+}
+
 static void test_operators(void)
 {
     tn_tensor *a = tn_ones(tn_dims(8, 16)), *b = tn_ones(tn_dims(16, 4));
@@ -111,7 +116,10 @@ static void test_operators(void)
            "a product computes 2 m n k operations");
     is_int((int)figure(matmul, "bytes"), 4 * (8 * 16 + 16 * 4 + 8 * 4),
            "and moves its operands");
-    ok(json_object_get(json_object_get(matmul, "args"), "of_limit"),
+    /* Where the device tells when it worked, that is what is held against it. */
+    const json_t *timed =
+        tells_time() ? find(all, "device", "matmul", 0) : matmul;
+    ok(json_object_get(json_object_get(timed, "args"), "of_limit"),
        "its part of the limit is told");
     const json_t *add = find(all, "op", "add", 0);
     is_int((int)figure(add, "bytes"), 4 * (32 + 4 + 32),
@@ -163,6 +171,86 @@ static void test_training(void)
     is_str(text(find(all, "op", "linear", 0), "module"), "2",
            "as the operators");
     ok(find(all, "range", "optim_step", 0), "and the optimizer's step");
+    json_decref(all);
+}
+
+enum { LANE = 10000 }; /* the least number of a device's lane */
+
+/* What a device that is not waited for did, and when: in a lane of its own, in
+ * the order of the queue, each piece after it was given. */
+static void test_lane(void)
+{
+    enum { MANY = 600 }; /* more than are kept at a time */
+    tn_tensor *x = tn_ones(tn_dims(8, 16));
+    tn_exp(tn_add(x, x));
+    tn_trace_start(path);
+    tn_trace_push("mine");
+    for (int i = 0; i < MANY; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_exp(x);
+        tn_scope_close(scope);
+    }
+    tn_trace_pop();
+    tn_item(tn_sum(x));
+    tn_add(x, x); /* nobody waits for it but the end of the trace */
+    tn_trace_stop();
+    json_t *all = events(), *event;
+    size_t i;
+    int pieces = 0, disorder = 0, early = 0, lanes = 0, arrows = 0;
+    double end = 0, device_us = 0;
+    json_array_foreach(all, i, event) {
+        arrows += strcmp(text(event, "cat"), "given") == 0;
+        lanes += strcmp(text(event, "ph"), "M") == 0 &&
+                 figure(event, "tid") >= LANE &&
+                 json_string_value(json_object_get(
+                     json_object_get(event, "args"), "name")) &&
+                 strncmp(json_string_value(json_object_get(
+                             json_object_get(event, "args"), "name")),
+                         "cuda:", 5) == 0;
+        if (strcmp(text(event, "cat"), "device") != 0)
+            continue;
+        pieces++;
+        disorder += figure(event, "tid") < LANE || figure(event, "dur") < 0 ||
+                    figure(event, "ts") < end - 1;
+        end = figure(event, "ts") + figure(event, "dur");
+        early += figure(event, "ts") < figure(event, "given") - 1;
+        device_us += figure(event, "dur");
+    }
+    if (!tells_time()) {
+        is_int(pieces + lanes + arrows, 0,
+               "what waits for itself has the host's time alone");
+        json_decref(all);
+        return;
+    }
+    is_int(count_of(all, "device", "exp"), MANY,
+           "each piece of work is in the device's lane");
+    is_int(count_of(all, "device", "sum"), 1, "one that was waited for");
+    is_int(count_of(all, "device", "add"), 1, "and one at the end");
+    is_int(disorder, 0, "one behind the other");
+    is_int(early, 0, "and none before it was given");
+    is_int(arrows, 2 * pieces, "an arrow goes there from where it was given");
+    is_int(lanes, 1, "the lane has the device's name");
+    note("%d pieces, %.0f us of the device", pieces, device_us);
+    const json_t *op = find(all, "op", "exp", 0);
+    ok(figure(op, "operations") > 0 &&
+           !json_object_get(json_object_get(op, "args"), "of_limit"),
+       "the operator's own time is the host's, held against no limit");
+    json_decref(all);
+}
+
+/* A second trace has nothing of the first. */
+static void test_lane_again(void)
+{
+    tn_trace_start(path);
+    tn_exp(tn_ones(tn_dims(3)));
+    tn_trace_stop();
+    tn_exp(tn_ones(tn_dims(3)));
+    tn_trace_start(path);
+    tn_neg(tn_ones(tn_dims(3)));
+    tn_trace_stop();
+    json_t *all = events();
+    is_int(count_of(all, "device", "exp"), 0, "a new trace has no old work");
+    is_int(count_of(all, "device", "neg"), tells_time(), "but its own");
     json_decref(all);
 }
 
@@ -312,6 +400,8 @@ int main(void)
     test_mistakes();
     test_operators();
     test_training();
+    test_lane();
+    test_lane_again();
     test_asked();
     test_threads();
     test_ranges();

@@ -1,0 +1,130 @@
+/* lane.c: see lane.h. A queue that was waited for has come to an event that was
+ * recorded just before: that event's time is now, and those of the others are as
+ * long before it as the device says. So the clocks of host and device meet
+ * anew each time. */
+#include "device/lane.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/timeline.h"
+#include "device/registry.h"
+
+/* Pieces that wait to be written, and the microseconds that one may: events
+ * tell milliseconds in float32, which has 0.01 us of 0.1 s. */
+enum { PIECES = 512 };
+#define LONGEST 1e5
+
+typedef struct piece {
+    tn__given given;
+    tn_event *from, *to; /* owned; NULL: not made yet */
+} piece;
+
+struct tn__lane {
+    tn__lane *next; /* of another device */
+    tn_device *device;
+    bool refuses; /* it has no such events, or one has failed */
+    bool begun;   /* piece[count] has been given its first event */
+    bool marked;  /* `now` was recorded */
+    size_t count;
+    tn_event *now; /* owned */
+    piece piece[PIECES];
+};
+
+static _Atomic(tn__lane *) lanes; /* as long as the process, as devices are */
+
+static void drain_all(void)
+{
+    for (tn__lane *l = atomic_load(&lanes); l; l = l->next)
+        tn__work_drain(l->device);
+}
+
+static tn__lane *lane_make(tn_device *device)
+{
+    const tn_plugin *plugin = device->plugin;
+    tn__lane *lane = tn__calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    lane->device = device;
+    lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
+                    !plugin->event_record;
+    lane->next = atomic_load(&lanes);
+    while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
+        ;
+    tn__timeline_before_stop(drain_all);
+    return lane;
+}
+
+/* The event, made if need be, comes behind what the queue was given. Without
+ * words if it cannot be: then the device is waited for, as others are. */
+static bool record(tn__lane *lane, tn_event **event)
+{
+    tn_device *device = lane->device;
+    tn_status status = TN_OK;
+    tn__error before;
+    if (lane->refuses)
+        return false;
+    tn__error_take(&before);
+    if (!*event)
+        status = device->plugin->event_open_timed(device->handle, event);
+    if (!status)
+        status = device->plugin->event_record(device->queue, *event);
+    tn_error_clear();
+    tn__error_put(&before);
+    lane->refuses = status != TN_OK;
+    return !status;
+}
+
+void tn__lane_begin(tn__lane **out, tn_device *device, const char *name)
+{
+    tn__lane *lane = *out;
+    if (!lane)
+        lane = *out = lane_make(device);
+    if (!lane)
+        return;
+    piece *p = &lane->piece[lane->count];
+    tn__given_begin(&p->given, name);
+    lane->begun = p->given.span.trace && record(lane, &p->from);
+}
+
+bool tn__lane_end(tn__lane *lane)
+{
+    if (!lane || !lane->begun)
+        return false;
+    piece *p = &lane->piece[lane->count];
+    lane->begun = false;
+    if (!record(lane, &p->to))
+        return false;
+    tn__given_end(&p->given);
+    lane->count++;
+    return lane->count < PIECES &&
+           tn__timeline_now() - lane->piece[0].given.span.begin < LONGEST;
+}
+
+void tn__lane_mark(tn__lane *lane)
+{
+    if (lane && lane->count)
+        lane->marked = record(lane, &lane->now);
+}
+
+void tn__lane_write(tn__lane *lane)
+{
+    if (!lane || !lane->count)
+        return;
+    const double now = tn__timeline_now();
+    tn_device *device = lane->device;
+    const tn_plugin *plugin = device->plugin;
+    double ago, took;
+    tn__error before;
+    tn__error_take(&before);
+    for (size_t i = 0; i < lane->count && lane->marked; i++) {
+        const piece *p = &lane->piece[i];
+        if (!plugin->event_elapsed(p->from, lane->now, &ago) &&
+            !plugin->event_elapsed(p->from, p->to, &took))
+            tn__given_write(&p->given, device->id, device->name,
+                            now - ago * 1e-3, took * 1e-3);
+    }
+    tn_error_clear();
+    tn__error_put(&before);
+    lane->count = 0;
+    lane->marked = false;
+}
