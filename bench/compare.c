@@ -1,7 +1,8 @@
 /* compare.c: Tenon, PyTorch and the machine's limit, side by side.
  *
- *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--quick]
- *                   [--beside WAY,...] [--size N,...] [--trace FOLDER]
+ *     bench/compare [--json FILE] [--only GROUP[.NAME]] [--except GROUP,...]
+ *                   [--quick] [--beside WAY,...] [--size N,...]
+ *                   [--trace FOLDER]
  *     bench/compare --losses [--only GROUP[.NAME]] [--beside WAY,...]
  *                   [--size N,...]
  *
@@ -9,7 +10,8 @@
  * the other: what disturbs the machine disturbs all alike, and ratios hold
  * where times do not. A round has as many calls as fill some milliseconds.
  * Printed are medians over the rounds, with the quartiles' distance from them.
- * --size takes the place of the workloads' own sizes. The group large (GPT-2),
+ * --size takes the place of the workloads' own sizes, of which there must be as
+ * many. The group large (GPT-2),
  * which wants a GPU, is left out on a processor, unless --only names it.
  * --losses measures nothing: the first losses of the groups training and large
  * are printed, ours and PyTorch's from the same weights and batch, which must
@@ -199,9 +201,23 @@ static bool wanted(const char *only, const char *of, const char *name)
            (*only == '.' && strncmp(name, only + 1, strlen(only + 1)) == 0);
 }
 
-/* Is it too much for the processor that is at hand? */
-static bool left_out(const char *only, const bench_group *of)
+/* Does the list "training,large" name that group? */
+static bool lists(const char *list, const char *name)
 {
+    for (size_t length; list && *list; list += length + (list[length] == ',')) {
+        length = strcspn(list, ",");
+        if (strlen(name) == length && memcmp(list, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is it not to be run, or too much for the processor that is at hand? */
+static bool left_out(const char *only, const char *except,
+                     const bench_group *of)
+{
+    if (lists(except, of->name))
+        return true;
     if (of != &bench_large || only || !on_cpu())
         return false;
     printf("%s: left out, since it wants a GPU\n", of->name);
@@ -228,7 +244,8 @@ static const char *script(void)
 static int usage(void)
 {
     fprintf(stderr, "usage: compare [--json FILE] [--only GROUP[.NAME]] "
-                    "[--quick] [--losses] [--beside WAY,...] "
+                    "[--except GROUP,...] [--quick] [--losses] "
+                    "[--beside WAY,...] "
                     "[--size N,...] [--trace FOLDER]\n"
                     "ways: torch tuned compiled libtorch\n"
                     "groups:");
@@ -273,6 +290,20 @@ static bool read_sizes(const char *list, int64_t size[3])
     return false;
 }
 
+/* Has the workload as many sizes as are asked for? Else it is told. */
+static bool has_sizes(const bench_work *work, const int64_t size[3])
+{
+    int has = 0, asked = 0;
+    for (int i = 0; i < 3; i++) {
+        has += work->size[i] > 0;
+        asked += size[i] > 0;
+    }
+    if (asked && has != asked)
+        fprintf(stderr, "compare: --size: %s has %d of them, not %d\n",
+                work->name, has, asked);
+    return !asked || has == asked;
+}
+
 /* A workload of the sizes that are asked for, whose limit nobody knows. */
 static bench_work sized(const bench_work *work, const int64_t size[3])
 {
@@ -284,11 +315,41 @@ static bench_work sized(const bench_work *work, const int64_t size[3])
     return copy;
 }
 
+/* Is there what is asked for, and of such sizes? Else it is told. */
+static bool is_known(const char *only, const char *except, bool losses,
+                     const int64_t size[3])
+{
+    bool known = false;
+    size_t excepted = 0; /* bytes of the list that name groups */
+    for (int g = 0; g < GROUPS; g++) {
+        const char *name = group[g]->name;
+        bool is_excepted = lists(except, name);
+        excepted += is_excepted ? strlen(name) + 1 : 0;
+        for (const bench_work *w = group[g]->work; w->name; w++) {
+            if (!wanted(only, name, w->name) || is_excepted ||
+                (losses && !trains(group[g])))
+                continue;
+            known = true;
+            if (!has_sizes(w, size))
+                return false;
+        }
+    }
+    if (except && excepted != strlen(except) + 1)
+        fprintf(stderr, "compare: --except: not all of \"%s\" are groups\n",
+                except);
+    else if (!known)
+        fprintf(stderr, "compare: nothing is named \"%s\"\n",
+                only ? only : "");
+    else
+        return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     bool losses = false, asked = false;
     int64_t size[3] = {0};
-    const char *json = NULL, *only = NULL, *traces = NULL;
+    const char *json = NULL, *only = NULL, *except = NULL, *traces = NULL;
     bool way[BENCH_WHO] = {[BENCH_TORCH] = true, [BENCH_TUNED] = true};
     const bench_pace *pace = &calm;
     bench_program = argv[0];
@@ -301,6 +362,8 @@ int main(int argc, char **argv)
             json = argv[++i];
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
+        else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc)
+            except = argv[++i];
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             traces = argv[++i];
         else if (strcmp(argv[i], "--losses") == 0)
@@ -317,15 +380,8 @@ int main(int argc, char **argv)
     }
     if (losses && (json || traces))
         return usage();
-    bool known = false;
-    for (int g = 0; g < GROUPS; g++)
-        for (const bench_work *w = group[g]->work; w->name; w++)
-            known = known || (wanted(only, group[g]->name, w->name) &&
-                              (!losses || trains(group[g])));
-    if (!known) {
-        fprintf(stderr, "compare: nothing is named \"%s\"\n", only);
+    if (!is_known(only, except, losses, size))
         return usage();
-    }
     if (!tn_device_current())
         return fprintf(stderr, "compare: %s\n", tn_error()), 1;
 
@@ -354,7 +410,7 @@ int main(int argc, char **argv)
            good;
     for (int g = 0; g < GROUPS && !tn_error(); g++) {
         const bench_group *of = group[g];
-        if ((losses && !trains(of)) || left_out(only, of))
+        if ((losses && !trains(of)) || left_out(only, except, of))
             continue;
         for (const bench_work *w = of->work; w->name && !tn_error(); w++) {
             bench_work work = sized(w, size);

@@ -121,15 +121,16 @@ static void find(void *library, const char *symbol, void *to)
 #define FIND_CU(name, symbol, parameters) find(library, symbol, &cu.name);
 #define FIND_LT(name, symbol, parameters) find(library, symbol, &lt.name);
 
-/* Its context is Tenon's, too: the device's primary one. */
+/* Its context is Tenon's, too: the device's primary one. False where there is no
+ * driver, or none that has a device: Tenon says why. */
 static bool driver_open(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module;
     if (!library)
         return false;
     DRIVER_MAP(FIND_CU)
-    MUST(cu.Init(0));
-    MUST(cu.Retain(&context, 0));
+    if (cu.Init(0) || cu.Retain(&context, 0))
+        return false;
     MUST(cu.SetCurrent(context));
     MUST(cu.Stream(&stream, 1));
     MUST(cu.Module(&module, add_text));
@@ -483,11 +484,13 @@ int main(int argc, char **argv)
         wanted[p] = any = true;
     }
     size_t bare = 0, left, total;
-    if (driver_open()) /* else Tenon says why there is no device */
+    bool driver = driver_open();
+    if (driver)
         MUST(cu.MemInfo(&bare, &total));
     tn_device *device = tn_device_open("cuda:0");
     if (!device || tn_device_set(device))
         return fprintf(stderr, "cuda: %s\n", tn_error()), 1;
+    must(driver, "the driver called by hand");
     wait_for_all();
     MUST(cu.MemInfo(&left, &total));
     printf("%s\nbefore any tensor: %.1f MiB above a bare context\n",

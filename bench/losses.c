@@ -2,8 +2,10 @@
  * nobody measures two networks that are not the same. Batch and weights are
  * ours, which go over in a file: the elements of each tensor, row-major, the
  * parameters in their order, which is that of compare_networks.py. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -25,16 +27,26 @@ static bool write_tensor(FILE *file, tn_tensor *x)
     return good;
 }
 
-static bool write_state(const char *path, const bench_state *state)
+static bool write_all(FILE *file, const bench_state *state)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return false;
     tn_parameter_list *list = tn_parameters(state->net);
     bool good = write_tensor(file, state->a) && write_tensor(file, state->b);
     for (int i = 0; good && i < tn_parameters_count(list); i++)
         good = write_tensor(file, tn_parameters_at(list, i));
-    return fclose(file) == 0 && good;
+    return good && fflush(file) == 0;
+}
+
+/* False, and the reason is told. */
+static bool write_state(const char *path, const bench_state *state)
+{
+    FILE *file = fopen(path, "wb");
+    bool good = file && write_all(file, state);
+    if (!good && !tn_error())
+        fprintf(stderr, "compare: %s cannot be written: %s\n", path,
+                strerror(errno));
+    if (file)
+        fclose(file);
+    return good;
 }
 
 static void print_losses(const char *who, const double *loss)
@@ -73,8 +85,10 @@ bool bench_losses(const char *group, const bench_work *work,
     bench_state state = {.size = work->size};
     double ours[STEPS];
     int descriptor = mkstemp(path);
-    if (descriptor < 0 || close(descriptor) != 0)
-        return fprintf(stderr, "compare: no file in /tmp\n"), false;
+    if (descriptor < 0)
+        return fprintf(stderr, "compare: %s: %s\n", path, strerror(errno)),
+               false;
+    close(descriptor);
 
     tn_scope *scope = tn_scope_open();
     work->open(&state);

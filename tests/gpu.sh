@@ -20,7 +20,7 @@
 #               called by hand; attention by our own kernels and by cuDNN
 #   bench       bench/compare against PyTorch on the GPU: first that both train the
 #               same networks, then training and GPT-2 beside eager PyTorch and
-#               torch.compile, then every workload
+#               torch.compile, then all other workloads
 # FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
@@ -242,7 +242,8 @@ part_bench() {
             --beside torch,compiled --json "$out/$group.json" || failed=1
     done
     # shellcheck disable=SC2086
-    "$compare" --json "$out/compare.json" ${TENON_BENCH_ARGS-} || failed=1
+    "$compare" --except training,large --json "$out/compare.json" \
+        ${TENON_BENCH_ARGS-} || failed=1
     return $failed
 }
 

@@ -69,6 +69,17 @@ is_str "$(bench/compare --quick --only large --size 1,8,1 |
     "gpt2 1x8x1 gpt2_f32 1x8x1 " "workloads have the sizes that are asked for"
 is_str "$(bench/compare --size 8,0 2>&1 | head -n 1)" \
     "compare: --size: one to three numbers, as 8,1024,12" "no others"
+is_str "$(bench/compare --only large --size 8,16 2>&1 | head -n 1)" \
+    "compare: --size: gpt2 has 3 of them, not 2" "and as many as there are"
+is_str "$(bench/compare --quick --only data --except data 2>&1 | head -n 1)" \
+    'compare: nothing is named "data"' "a group can be left out"
+is_str "$(bench/compare --except data,dat 2>&1 | head -n 1)" \
+    'compare: --except: not all of "data,dat" are groups' "if there is such a group"
+is_str "$( (trap '' XFSZ; ulimit -f 16
+    bench/compare --losses --only training.mlp 2>&1) |
+    sed 's/bench-[^ ]*/bench-X/')" \
+    "compare: /tmp/tenon-bench-X cannot be written: File too large" \
+    "a file that has no room is told"
 losses env >"$scratch/losses"
 is_str "$(grep -cE '^large gpt2.*  tenon 10\.[0-9]+ 10\.[0-9]+ 10\.[0-9]+$' \
     "$scratch/losses")" 2 "GPT-2 learns, in bfloat16 and in float32"
@@ -125,6 +136,9 @@ else
         "launches, programs and products are measured beside the driver's"
     is_str "$(grep -cE '^before any tensor: [0-9.]+ MiB' "$scratch/output")" 1 \
         "and the memory that an open device takes"
+    is_str "$(TENON_SIM_DEVICES=0 on_cuda bench/cuda launch 2>&1 |
+        grep -c '^cuda: .*the CUDA driver has no device')" 1 \
+        "a driver without a device is told"
     is_str "$(bench/cuda sideways 2>&1 | cut -c 1-12)" "usage: cuda " \
         "an unknown part is refused"
 fi
