@@ -2,9 +2,11 @@
  * rule. */
 #include "optim.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/graph.h>
@@ -47,6 +49,43 @@ const tn_op *tn__optim_op(const char *text, const tn_op **op)
     const tn_op *found = *op;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+/* Which of the numbers that a kernel's text names is this one. */
+static int place_of(const char *text, const char *name)
+{
+    const char *end = strstr(text, name);
+    int place = 0;
+    for (const char *c = strchr(text, ';'); c < end; c++)
+        place += *c == ',';
+    return place;
+}
+
+/* Defines the kernel for steps without weight decay that do not maximize, if
+ * the rule has a direction. */
+static tn_status define_straight(tn__optim_rule *rule)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char text[700];
+    const char *from = strstr(rule->text, TN__OPTIM_DIRECTION);
+    if (!from)
+        return TN_OK;
+    pthread_mutex_lock(&lock);
+    if (!rule->straight) {
+        int name = (int)strcspn(rule->text, "(");
+        int length = snprintf(
+            text, sizeof text, "%.*s_straight%.*slet d = grad; %s", name,
+            rule->text, (int)(from - rule->text) - name, rule->text + name,
+            from + strlen(TN__OPTIM_DIRECTION));
+        assert(length < (int)sizeof text);
+        (void)length;
+        rule->decay = place_of(rule->text, "decay");
+        rule->sign = place_of(rule->text, "sign");
+        rule->straight = tn_op_define(text);
+    }
+    bool defined = rule->straight != NULL;
+    pthread_mutex_unlock(&lock);
+    return defined ? TN_OK : tn_error_code();
 }
 
 /* The group that p stands in; NULL if none. */
@@ -107,7 +146,8 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
 {
     if (!parameters)
         tn_error_set(TN_ERR_ARGUMENT, "%s: parameters is NULL", rule->name);
-    if (!parameters || (rule->text && !tn__optim_op(rule->text, &rule->op)))
+    if (!parameters || (rule->text && (!tn__optim_op(rule->text, &rule->op) ||
+                                       define_straight(rule) < 0)))
         return NULL;
     tn_optim *optim = tn_object_new(&optim_class, 0);
     if (!optim)
@@ -240,7 +280,10 @@ static tn_status run_kernel(const tn__optim_rule *rule, tn__optim_state *state,
         value[count++] = (tn_value){.kind = TN_VALUE_NUMBER,
                                     .count = TN_SCALAR_FLOAT,
                                     .of.f = number[k]};
-    return tn_op_call_into(rule->op, value, count, out, 1 + rule->slots);
+    bool straight = rule->straight && number[rule->decay] == 0 &&
+                    number[rule->sign] == 1;
+    return tn_op_call_into(straight ? rule->straight : rule->op, value, count,
+                           out, 1 + rule->slots);
 }
 
 static tn_status step_one(tn__optim_group *group, int i)

@@ -58,6 +58,8 @@ typedef struct tn__optim_rule {
     /* Refuses parameters the rule cannot change; may be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters);
     const tn_op *op;  /* text, defined on first use; guarded by a lock */
+    const tn_op *straight; /* likewise, of a direction that is the gradient */
+    int decay, sign;       /* where these stand among the numbers */
 } tn__optim_rule;
 
 struct tn_optim {
@@ -104,7 +106,8 @@ void tn__optim_default(double *number, double fallback);
 
 /* The beginning of kernels: d is the gradient g with weight decay. sign is -1
  * to maximize. A weight decay of 0 must not touch the gradient: 0 times an
- * infinite parameter is NaN. */
+ * infinite parameter is NaN. Most often d is the gradient as it is: such a step
+ * has a kernel without these three lines, which are a pass over blocks each. */
 #define TN__OPTIM_DIRECTION                                                   \
     "let d0 = sign * grad; "                                                     \
     "let d = where(decay == 0, d0, d0 + decay * param); "

@@ -26,22 +26,22 @@ static void momentum_numbers(const tn__optim_group *group,
     number[3] = group->rates.momentum;
     /* The first step takes the gradient whole. */
     number[4] = next->steps == 1 ? 1 : 1 - o->dampening;
-    number[5] = o->nesterov;
 }
 
-static tn__optim_rule momentum = {
-    .name = "SGD",
-    .text = "optim_sgd_momentum(param, grad, b; lr, decay, sign, momentum, share, "
-            "nesterov) = " TN__OPTIM_DIRECTION
-            "let b1 = momentum * b + share * d; "
-            "let s = where(nesterov != 0, d + momentum * b1, b1); "
-            "(param - lr * s, b1)",
-    .slots = 1,
-    .slot_name = {"momentum_buffer"},
-    .numbers = 6,
-    .momentum = true,
-    .numbers_of = momentum_numbers,
-};
+#define MOMENTUM(rule, kernel, direction)                                     \
+    static tn__optim_rule rule = {                                            \
+        .name = "SGD",                                                        \
+        .text = kernel "(param, grad, b; lr, decay, sign, momentum, share) = " \
+                TN__OPTIM_DIRECTION "let b1 = momentum * b + share * d; "     \
+                "(param - lr * (" direction "), b1)",                         \
+        .slots = 1,                                                           \
+        .slot_name = {"momentum_buffer"},                                     \
+        .numbers = 5,                                                         \
+        .momentum = true,                                                     \
+        .numbers_of = momentum_numbers,                                       \
+    }
+MOMENTUM(momentum, "optim_sgd_momentum", "b1");
+MOMENTUM(nesterov, "optim_sgd_nesterov", "d + momentum * b1");
 
 tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
                             const tn_optim_sgd_options *options)
@@ -59,8 +59,10 @@ tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
         return NULL;
     }
     tn_optim *optim =
-        tn__optim_new(o.momentum != 0 ? &momentum : &plain, parameters, o.lr,
-                      o.momentum, o.weight_decay);
+        tn__optim_new(o.nesterov        ? &nesterov
+                      : o.momentum != 0 ? &momentum
+                                        : &plain,
+                      parameters, o.lr, o.momentum, o.weight_decay);
     if (optim)
         optim->options.sgd = o;
     return optim;
