@@ -22,28 +22,29 @@ static void destroy(tn__object *object)
 
 static const tn__class graph_class = {"graph", destroy};
 
-static tn_status run_step(tn_graph_fn step, void *context)
+/* what: the function that was called. */
+static tn_status run_step(const char *what, tn_graph_fn step, void *context)
 {
     tn_scope *scope = tn_scope_open();
     tn_status status = scope ? step(context) : TN_ERR_MEMORY;
     tn_scope_close(scope);
     if (status < 0 && !tn__error_pending())
-        return tn__fail(status, "graph_record: the step failed without a "
-                                "reason");
+        return tn__fail(status, "%s: the step failed without a reason", what);
     return tn__error_pending() ? tn_error_code() : TN_OK;
 }
 
 /* What the step gave to the current device; NULL with the error. */
-static tn__record *record_step(tn_graph_fn step, void *context)
+static tn__record *record_step(const char *what, tn_graph_fn step,
+                               void *context)
 {
     if (!step)
-        return tn__fail_null(TN_ERR_ARGUMENT, "graph_record: step is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: step is NULL", what);
     tn_device *device = tn_device_current();
     tn__record *record =
         device ? tn__record_begin(device, tn__tensor_recorded_drop) : NULL;
     if (!record)
         return NULL;
-    tn_status status = run_step(step, context);
+    tn_status status = run_step(what, step, context);
     tn__record_end(record);
     if (status < 0) {
         tn__record_free(record);
@@ -60,7 +61,7 @@ tn_graph *tn_graph_record(tn_graph_fn step, void *context)
     if (!graph)
         return NULL;
     tn__object_init(&graph->object, &graph_class);
-    graph->record = record_step(step, context);
+    graph->record = record_step("graph_record", step, context);
     if (!graph->record) {
         tn__unref(graph);
         return NULL;
@@ -75,7 +76,7 @@ tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step, void *context)
         return TN_ERR_STATE;
     if (!graph)
         return tn__fail(TN_ERR_ARGUMENT, "graph_update: graph is NULL");
-    tn__record *record = record_step(step, context);
+    tn__record *record = record_step("graph_update", step, context);
     if (!record)
         return tn_error_code();
     tn__record_settle(record, graph->record);
