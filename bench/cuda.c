@@ -248,6 +248,8 @@ BY_TENON(sum_all, tn_sum(a))
 BY_TENON(sum_rows, tn_sum(a, .dim = tn_dims(1)))
 BY_TENON(sum_columns, tn_sum(a, .dim = tn_dims(0)))
 BY_TENON(softmax, tn_softmax(a, 1))
+BY_TENON(softmax_long,
+         tn_softmax(tn_reshape(a, tn_dims(4, tn_tensor_numel(a) / 4)), 1))
 BY_TENON(log_softmax, tn_log_softmax(a, 1))
 BY_TENON(layer_norm,
          tn_layer_norm(a, tn_dims(tn_tensor_size(a, 1)), row, row))
@@ -299,6 +301,7 @@ static const struct program {
     {"softmax", softmax, 2},      {"log_softmax", log_softmax, 2},
     {"layer_norm", layer_norm, 2}, {"transpose", transpose, 2},
     {"cumsum rows", cumsum_rows, 2},
+    {"softmax of 4 rows", softmax_long, 2},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 

@@ -409,7 +409,8 @@ enum {
     TN_TARGET_CHUNKED = 2,    /* a work-item takes neighbouring elements and
                                * whole rows (CPUs, where a group of work-items
                                * is a loop); else neighbouring work-items take
-                               * neighbouring elements, and a group a row */
+                               * neighbouring elements, and a group a row, or,
+                               * where there are few long ones, a share of it */
     TN_TARGET_EXACT_DIVIDE = 4, /* f32 division and square root are correctly
                                 * rounded: always so in CUDA C built with
                                 * --prec-div=true --prec-sqrt=true, in OpenCL C

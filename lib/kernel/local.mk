@@ -45,7 +45,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
 	lib/kernel/device/attention.c \
-	lib/kernel/device/source.c \
+	lib/kernel/device/source.c lib/kernel/device/split.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
 	lib/kernel/device/text.c lib/kernel/device/text.h
 kernel_device = $(srcdir)/lib/kernel/device/*.cl

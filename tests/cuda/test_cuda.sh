@@ -72,6 +72,9 @@ succeeds "an example runs" examples/autograd
 succeeds "random programs have the interpreter's bits" \
     tests/device/test_random_programs
 note <"$scratch/output"
+succeeds "so have those in which groups share rows" \
+    env TENON_TEST_GROUP=16 tests/device/test_random_programs
+note <"$scratch/output"
 succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
@@ -168,6 +171,8 @@ for seed in 1 2 3; do
     export TENON_SIM_SEED
     succeeds "by chance $seed: random programs have the interpreter's bits" \
         tests/device/test_random_programs
+    succeeds "by chance $seed: so have those in which groups share rows" \
+        env TENON_TEST_GROUP=16 tests/device/test_random_programs
     succeeds "by chance $seed: primitives are right" \
         tests/device/test_primitives
     succeeds "by chance $seed: layers and optimizers give PyTorch's results" \

@@ -10,6 +10,7 @@
 #include "../../tools/check/by_hand.h"
 
 static const char *by_name_isa, *by_name_stream;
+static uint32_t by_name_group; /* by_hand_how.group */
 static char by_name_plugin[32]; /* the name of the one that is open */
 
 static inline const char *by_name_option(const char *key)
@@ -43,6 +44,7 @@ static inline bool by_name_open(by_hand *h, const char *name, const char *isa)
     return by_hand_open(
         h, &(by_hand_how){.path = path,
                           .option = by_name_option,
+                          .group = by_name_group,
                           .device = colon ? (uint32_t)atoi(colon + 1) : 0,
                           .no_interpreter = strcmp(name, "reference") != 0});
 }

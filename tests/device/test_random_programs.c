@@ -6,6 +6,9 @@
  *   TENON_TEST_THREADS   one number of threads (1, 2 and 7)
  *   TENON_TEST_PROGRAMS  how many programs (2000)
  *   TENON_TEST_SEED      the first one's seed (1); the others follow
+ *   TENON_TEST_GROUP     groups of at most so many work-items, and long rows:
+ *                        of those devices that compile source, groups of 16
+ *                        share rows of four chunks
  *
  * Each combination runs in a process of its own, since a plugin is never
  * unloaded; a crash is then one failed line. */
@@ -25,7 +28,8 @@ static int64_t left_out; /* what the device has no types for */
 
 static bool check_program(const by_hand *h, uint64_t seed)
 {
-    random_case *c = random_case_new(seed);
+    random_case *c = by_name_group ? random_case_of_chunks(seed)
+                                   : random_case_new(seed);
     if (!c)
         bail_out("out of memory");
     char why[512];
@@ -57,9 +61,12 @@ static int run_all(const char *name, const char *isa, int threads)
     for (int64_t i = 0; i < program_count && different < 3; i++)
         different += !check_program(&h, first_seed + (uint64_t)i);
     by_hand_close(&h);
+    if (by_name_group)
+        note("of %" PRId64 " programs groups share rows", by_hand_shared());
     if (left_out > 0)
         note("%s lacks types that %" PRId64 " of them use", name, left_out);
-    return different || left_out == program_count ? DIFFERS : SAME;
+    const bool meant = !by_name_group || by_hand_shared() > 0;
+    return different || left_out == program_count || !meant ? DIFFERS : SAME;
 }
 
 static bool machine_has(const char *isa)
@@ -110,6 +117,8 @@ int main(void)
         first_seed = strtoull(getenv("TENON_TEST_SEED"), NULL, 0);
     if (getenv("TENON_TEST_PROGRAMS"))
         program_count = atoll(getenv("TENON_TEST_PROGRAMS"));
+    if (getenv("TENON_TEST_GROUP"))
+        by_name_group = (uint32_t)atoi(getenv("TENON_TEST_GROUP"));
 
     plan_later();
     note("%" PRId64 " programs from seed %" PRIu64, program_count, first_seed);

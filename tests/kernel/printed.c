@@ -83,9 +83,10 @@ static tn_target without_argument_room(const tn_target *target)
 #define FAR ((int64_t)1 << 40) /* indices need 64 bits */
 
 /* Rows side by side in memory; so from an odd place on; with the strides of a
- * slice, of several chunks each; and far away, of more chunks than a team
- * folds at once, with argument words in a buffer. */
-enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED, FAR_AWAY, LAYOUTS };
+ * slice, of several chunks each; far away, of more chunks than a team
+ * folds at once, with argument words in a buffer; and so few and long that
+ * groups share them. */
+enum { SIDE_BY_SIDE, FROM_AN_ODD_PLACE, SLICED, FAR_AWAY, SHARED, LAYOUTS };
 
 static void add_program(printed_list *list, const tn_target *target,
                         const tn_program *program, int layout,
@@ -96,7 +97,8 @@ static void add_program(printed_list *list, const tn_target *target,
     } of[LAYOUTS] = {{{12, 48}, {48, 1}, 0},
                      {{12, 48}, {48, 1}, 1},
                      {{12, 5000}, {20000, 2}, 0},
-                     {{12, 20000}, {20000, 1}, FAR}};
+                     {{12, 20000}, {20000, 1}, FAR},
+                     {{2, 300000}, {300000, 1}, 0}};
     static const int64_t one[3] = {1, 1, 1}, row_stride[2] = {1, 0};
     static const tn_number param[TN__KERNEL_MAX_PARAMS];
     const tn_target poor = without_argument_room(target);
@@ -114,28 +116,45 @@ static void add_program(printed_list *list, const tn_target *target,
     tn_plan plan = {.size = sizeof plan};
     if (layout == FAR_AWAY)
         target = &poor;
-    add(list, target, program, &plan,
-        tn__plan_program(target, program, &launch, &plan), what);
+    do
+        add(list, target, program, &plan,
+            tn__plan_program(target, program, &launch, &plan), what);
+    while (++plan.step < plan.step_count);
 }
 
-void printed_random(printed_list *list, const tn_target *target,
-                    uint64_t first_seed, int count)
+static void add_case(printed_list *list, const tn_target *target,
+                     random_case *c)
 {
-    for (int i = 0; i < count; i++) {
-        char what[64];
-        random_case *c = random_case_new(first_seed + (uint64_t)i);
-        if (!c)
-            bail_out("out of memory");
-        snprintf(what, sizeof what, "random program %" PRIu64, c->seed);
-        tn_plan plan = {.size = sizeof plan};
+    char what[64];
+    if (!c)
+        bail_out("out of memory");
+    snprintf(what, sizeof what, "random program %" PRIu64, c->seed);
+    tn_plan plan = {.size = sizeof plan};
+    do {
         tn_status status =
             tn__plan_program(target, &c->program, &c->launch, &plan);
         if (status == TN_ERR_UNSUPPORTED && !(target->flags & TN_TARGET_F64))
             tn_error_clear(); /* refused, as it must be */
         else
             add(list, target, &c->program, &plan, status, what);
-        random_case_free(c);
-    }
+    } while (++plan.step < plan.step_count);
+    random_case_free(c);
+}
+
+void printed_random(printed_list *list, const tn_target *target,
+                    uint64_t first_seed, int count)
+{
+    for (int i = 0; i < count; i++)
+        add_case(list, target, random_case_new(first_seed + (uint64_t)i));
+}
+
+void printed_shared(printed_list *list, const tn_target *target,
+                    uint64_t first_seed, int count)
+{
+    tn_target small = *target;
+    small.group_limit = 16;
+    for (int i = 0; i < count; i++)
+        add_case(list, &small, random_case_of_chunks(first_seed + (uint64_t)i));
 }
 
 /* ---- rows of the table ---------------------------------------------------- */

@@ -29,6 +29,9 @@ tn_target printed_target(uint32_t flags);
 void printed_rows(printed_list *list, const tn_target *target, int *rows);
 void printed_random(printed_list *list, const tn_target *target,
                     uint64_t first_seed, int count);
+/* Of a device of so small groups that they share rows of some chunks. */
+void printed_shared(printed_list *list, const tn_target *target,
+                    uint64_t first_seed, int count);
 void printed_primitives(printed_list *list, const tn_target *target);
 void printed_release(printed_list *list);
 

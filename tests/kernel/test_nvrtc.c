@@ -342,6 +342,7 @@ static void print_for(printed_list *list, uint32_t flags)
     printed_rows(list, &target, &rows);
     printed_primitives(list, &target);
     printed_random(list, &target, 1, programs ? atoi(programs) : 100);
+    printed_shared(list, &target, 1, 12);
 }
 
 /* The sanitizers watch what they load, too, and NVRTC leaks. */

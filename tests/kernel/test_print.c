@@ -44,6 +44,7 @@ static void print_all(void)
     texts = list.count;
     printed_random(&list, &cpu, 1, programs);
     printed_random(&list, &gpu, 1, programs);
+    printed_shared(&list, &gpu, 1, programs / 4);
     printed_random(&list, &poor, 1, programs / 4);
     printed_random(&list, &poorest, 1, programs / 4);
     note("%d texts of random programs", list.count - texts);
@@ -68,6 +69,55 @@ static void small_weights_fill_the_device(void)
            plan.scratch_bytes == 16 * 16 * 9 * sizeof(float),
        "a gradient of few weights is %d groups, by %d bytes of sums",
        (int)plan.group_count, (int)plan.scratch_bytes);
+}
+
+/* The steps of a sum: how many groups each has, and whether each has a text and
+ * argument words of its own. */
+static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
+                          int64_t length, int steps, int groups)
+{
+    const tn_target gpu = printed_target(TN_TARGET_EXACT_DIVIDE);
+    tn_target target = gpu;
+    static const tn_dtype dtypes[] = {TN_F32};
+    const int64_t extent[2] = {rows, length}, stride[2] = {length, 1};
+    static const int64_t row_stride[2] = {1, 0};
+    tn__def *def = tn__def_parse("sum(x) = rsum(x)", "sum");
+    const tn__kernel *kernel = def ? tn__def_kernel(def, dtypes) : NULL;
+    const tn_program *program = kernel ? tn__kernel_program(kernel) : NULL;
+    const tn_launch_operand operand[2] = {{.stride = stride},
+                                          {.stride = row_stride}};
+    const tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                              .row_ndim = 1, .extent = extent,
+                              .operand = operand};
+    tn_plan plan = {.size = sizeof plan};
+    uint64_t key = 0;
+    int done = 0, of[2] = {0};
+    target.units = units;
+    if (!program)
+        bail_out("%s", tn_error());
+    do {
+        if (tn__plan_program(&target, program, &launch, &plan) != TN_OK ||
+            done == 2 || plan.key[0] == key)
+            break;
+        key = plan.key[0];
+        of[done++] = (int)plan.group_count;
+    } while (++plan.step < plan.step_count);
+    ok(done == steps && of[0] == groups && (done < 2 || of[1] == rows) &&
+           !!(plan.flags & TN_PLAN_SCRATCH) == (steps > 1),
+       "%s on %u units: %d groups, then %d, in %d steps", what, units, of[0],
+       of[1], done);
+}
+
+static void few_long_rows_are_shared(void)
+{
+    sum_has_steps("2^20 elements", 132, 1, 1 << 20, 2, 64);
+    sum_has_steps("2^28 elements", 132, 1, 1 << 28, 2, 2048);
+    sum_has_steps("64 rows of 2^20", 132, 64, 1 << 20, 2, 64 * 32);
+    sum_has_steps("528 rows of 2^20", 132, 528, 1 << 20, 2, 528 * 4);
+    sum_has_steps("529 rows of 2^20", 132, 529, 1 << 20, 1, 529);
+    sum_has_steps("3 chunks a work-item", 132, 1, 3 * 16384, 1, 1);
+    sum_has_steps("an element more", 132, 1, 3 * 16384 + 1, 2, 4);
+    sum_has_steps("2^20 elements", 2, 1, 1 << 20, 2, 32);
 }
 
 /* Every so many-th text is in the sample, and of these every so many-th in this
@@ -151,6 +201,7 @@ int main(void)
     ok(tn__math_fn_count() > 0, "functions of the language take part");
     print_all();
     small_weights_fill_the_device();
+    few_long_rows_are_shared();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
         test_clang("CL3.0");

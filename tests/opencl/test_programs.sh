@@ -28,6 +28,11 @@ for way in 1 2 3; do
     programs "groups laid out in way $way" opencl ${way}01 \
         TENON_OPENCL_ORDER=grid TENON_OPENCL_TUNE=$way
 done
+most=$TENON_TEST_PROGRAMS
+TENON_TEST_PROGRAMS=$((most / 8)) # several kernels each
+programs "groups share rows" opencl 7 TENON_OPENCL_ORDER=grid \
+    TENON_TEST_GROUP=16
+TENON_TEST_PROGRAMS=$most
 programs "divisions in software" opencl 201 TENON_OPENCL_DIVIDE=0
 for device in opencl:0 opencl:1; do
     programs "$device of two" $device 1 POCL_DEVICES="basic basic"

@@ -24,7 +24,8 @@
 
 static const char *(*chosen_option)(const char *key);
 static bool may_interpret;
-static atomic_llong interpreted;
+static atomic_llong interpreted, shared;
+static uint32_t most_items; /* of a group; 0: the device's */
 static _Thread_local char failure[512];
 
 /* ---- the host table ----------------------------------------------------- */
@@ -77,6 +78,18 @@ static tn_status told(tn_status status)
     return status;
 }
 
+static tn_status host_plan_program(const tn_target *target,
+                                   const tn_program *program,
+                                   const tn_launch *launch, tn_plan *plan)
+{
+    tn_target small = *target;
+    if (most_items > 0 && most_items < small.group_limit)
+        small.group_limit = most_items;
+    const tn_status status = tn__plan_program(&small, program, launch, plan);
+    shared += status == TN_OK && plan->step == 0 && plan->step_count > 1;
+    return status;
+}
+
 static tn_status host_plan_attention(const tn_target *target,
                                      const tn_attention_args *attention,
                                      tn_plan *plan)
@@ -103,7 +116,7 @@ static struct {
             .interpret = host_interpret,
             .option = host_option,
             .extension = host_extension,
-            .plan_program = tn__plan_program,
+            .plan_program = host_plan_program,
             .plan_matmul = tn__plan_matmul,
             .plan_scatter = tn__plan_scatter,
             .plan_scan = tn__plan_scan,
@@ -128,6 +141,11 @@ const char *by_hand_failure(void)
 void by_hand_forget(void)
 {
     failure[0] = 0;
+}
+
+int64_t by_hand_shared(void)
+{
+    return shared;
 }
 
 int64_t by_hand_interpreted(void)
@@ -223,6 +241,7 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     memcpy(&entry, &symbol, sizeof entry);
     chosen_option = how->option;
     may_interpret = !how->no_interpreter;
+    most_items = how->group;
     host.table.plugin_path = how->path;
     host.table.abi_major = how->host_major ? how->host_major : TN_ABI_MAJOR;
     host.table.abi_minor = TN_ABI_MINOR;

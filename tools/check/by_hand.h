@@ -16,6 +16,8 @@ typedef struct by_hand_how {
     uint32_t host_major; /* what the table says; 0: TN_ABI_MAJOR */
     uint32_t host_size;  /* likewise; 0: sizeof(tn_host) */
     bool no_interpreter; /* the plugin may not run the host's */
+    uint32_t group;      /* programs are planned for groups of at most so many
+                            work-items; 0: as many as the device has */
 } by_hand_how;
 
 typedef struct by_hand {
@@ -38,6 +40,8 @@ void by_hand_close(by_hand *h); /* the queue and the device */
  * since by_hand_forget. */
 const char *by_hand_failure(void);
 void by_hand_forget(void);
+/* How many plans of programs had several steps: rows shared by groups. */
+int64_t by_hand_shared(void);
 /* How often the plugin ran the host's interpreter. */
 int64_t by_hand_interpreted(void);
 

@@ -53,6 +53,19 @@ void random_layout_long_rows(random_source *r, random_case *c)
         c->extent[1] = (c->extent[1] + 15) / 16 * 16;
 }
 
+void random_layout_rows_of_chunks(random_source *r, random_case *c)
+{
+    const uint32_t outer = random_below(r, 2), row = 1 + random_below(r, 2);
+    int64_t length = random_between(r, 2000, 9000);
+    c->launch.outer_ndim = outer;
+    c->launch.row_ndim = row;
+    c->extent[0] = random_between(r, 1, 3);
+    c->extent[outer] = row > 1 ? random_between(r, 2, 9) : 1;
+    length /= c->extent[outer];
+    c->aligned = random_chance(r, 30);
+    c->extent[outer + row - 1] = c->aligned ? (length + 15) / 16 * 16 : length;
+}
+
 static void shuffle(random_source *r, uint32_t *item, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

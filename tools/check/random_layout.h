@@ -9,6 +9,8 @@
 void random_layout_extents(random_source *r, random_case *c, bool rows);
 /* Instead: several rows of 64 elements and more, one behind the other. */
 void random_layout_long_rows(random_source *r, random_case *c);
+/* Instead: up to three rows of some thousand elements. */
+void random_layout_rows_of_chunks(random_source *r, random_case *c);
 /* Operands, strides and memory. False: memory ran out. */
 bool random_layout_operands(random_source *r, random_case *c, bool rows);
 

@@ -635,14 +635,14 @@ void random_case_finish(random_case *c)
     }
 }
 
-random_case *random_case_new(uint64_t seed)
+static random_case *make(uint64_t seed, bool of_chunks)
 {
     random_case *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     random_source source = {seed};
     builder b = {.random = &source, .c = c, .ins = c->ins, .region = TN_NONE};
-    bool rows = random_chance(b.random, 60);
+    bool rows = random_chance(b.random, 60) || of_chunks;
     b.has_rows = rows;
     b.may_fault = random_chance(b.random, 25);
     c->seed = seed;
@@ -650,7 +650,9 @@ random_case *random_case_new(uint64_t seed)
     /* from numbers of its own: the programs of other seeds stay as they are */
     random_source apart = {~seed};
     b.rereads = rows && random_chance(&apart, 15);
-    if (b.rereads)
+    if (of_chunks)
+        random_layout_rows_of_chunks(&apart, c);
+    else if (b.rereads)
         random_layout_long_rows(&apart, c);
     if (!random_layout_operands(&source, c, rows)) {
         random_case_free(c);
@@ -669,6 +671,16 @@ random_case *random_case_new(uint64_t seed)
     generate_order(&b);
     random_case_finish(c);
     return c;
+}
+
+random_case *random_case_new(uint64_t seed)
+{
+    return make(seed, false);
+}
+
+random_case *random_case_of_chunks(uint64_t seed)
+{
+    return make(seed, true);
 }
 
 void random_case_free(random_case *c)

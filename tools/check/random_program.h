@@ -54,6 +54,8 @@ typedef struct random_case {
 
 /* NULL only if memory runs out. */
 random_case *random_case_new(uint64_t seed);
+/* A staged program over few rows of several chunks. */
+random_case *random_case_of_chunks(uint64_t seed);
 void random_case_free(random_case *c);
 /* For a case made by hand: what was put into the arrays becomes a program, its
  * key and its launch. */

@@ -21,6 +21,8 @@ typedef struct tn__device_class {
     uint32_t vector;   /* elements that a work-item takes at once, each
                         *   operand that is side by side with one load or
                         *   store of at most 16 bytes; 1: one by one */
+    uint32_t split;    /* rows over several groups: 1 + the plan's step; else
+                        *   0. is_short: a group has one span of its row */
 } tn__device_class;
 
 tn__device_class tn__device_class_unpack(uint64_t variant);
@@ -35,6 +37,7 @@ typedef struct tn__device_words {
     uint32_t index_extent[TN_PLAN_BUFFERS];
     uint32_t param;
     uint32_t tag, launch, room; /* of faults */
+    uint32_t share, shares;     /* split: elements of a share, shares of a row */
     uint32_t total;
 } tn__device_words;
 
@@ -48,6 +51,30 @@ bool tn__device_may_fault(const tn_program *program);
 /* Does operand k lie side by side along the innermost dimension? */
 bool tn__device_is_side_by_side(const tn_program *program,
                                 const tn__device_class *class, uint32_t k);
+
+/* split.c: how many elements of a row a group has where a device should have
+ * so many groups; 0: a row is not split. */
+int64_t tn__split_share(const tn_program *program,
+                        const tn__device_class *class, int64_t groups,
+                        int64_t count, int64_t length);
+
+/* The steps of a plan whose rows are split; the stage whose elem part a step
+ * runs (stage_count: none, the row parts store). */
+uint32_t tn__split_steps(const tn_program *program);
+uint32_t tn__split_stage(const tn_program *program, uint32_t step);
+
+/* What such a step lists: row parts before the stage, without their stores,
+ * and its elem part; or all row parts. Room for order_count; returns how
+ * many. */
+uint32_t tn__split_order(const tn_program *program, uint32_t stage,
+                         uint32_t *order);
+
+/* The number of a REDUCE among the program's (of an instruction that is none:
+ * how many there are). Its shares' values lie one after the other in scratch,
+ * row by row, with TN__SPLIT_BYTES of room for each. */
+uint32_t tn__split_part(const tn_program *program, uint32_t reduce);
+#define TN__SPLIT_BYTES 16 /* the widest: an f64 or i64 and its place */
+#define TN__SPLIT_RUN 8    /* shares that a work-item folds by itself */
 
 /* A part of lib/kernel/device by its file's name; NULL if there is none. */
 const char *tn__device_part(const char *name);

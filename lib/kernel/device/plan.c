@@ -28,6 +28,7 @@ static uint64_t class_pack(const tn__device_class *class)
            (uint64_t)class->is_short << 12 | slots << 13 |
            (uint64_t)log2_of(class->group) << 18 |
            (uint64_t)log2_of(class->vector) << 24 |
+           (uint64_t)class->split << 27 |
            (uint64_t)class->zero << 32;
 }
 
@@ -45,6 +46,7 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
         .slots = slots ? 1u << (slots - 1) : 0,
         .group = 1u << (variant >> 18 & 31),
         .vector = 1u << (variant >> 24 & 7),
+        .split = variant >> 27 & 31,
         .zero = (uint32_t)(variant >> 32),
     };
 }
@@ -72,6 +74,8 @@ bool tn__device_words_init(tn__device_words *words, const tn_program *program,
     words->tag = at++;
     words->launch = at++;
     words->room = at++;
+    words->share = class->split ? at++ : 0;
+    words->shares = class->split ? at++ : 0;
     words->total = at;
     return at <= TN_PLAN_WORDS;
 }
@@ -215,6 +219,11 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 /* Else: as many groups as hide the memory's latency. */
 #define GROUPS_PER_UNIT 16
 
+static int64_t most_groups(const tn_target *target)
+{
+    return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
+}
+
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__device_class *class, int64_t count,
                         int64_t length)
@@ -231,11 +240,29 @@ static void size_launch(tn_plan *plan, const tn_target *target,
         int64_t each = class->is_rows
                            ? class->group / (TN_LANES * class->slots)
                            : class->group * class->vector;
-        groups = tn__device_least(units * GROUPS_PER_UNIT, tn__device_divide_up(count, each));
+        groups = tn__device_least(most_groups(target), tn__device_divide_up(count, each));
     }
     if (plan->flags & TN_PLAN_FAULTS)
         groups = tn__device_least(groups, target->fault_room / class->group);
     plan->group_count = (uint64_t)groups;
+}
+
+/* Rows over several groups: this step's groups, and words of its own. */
+static void split_launch(tn_plan *plan, const tn_program *program,
+                         const tn__device_words *words, int64_t count,
+                         int64_t length, int64_t share)
+{
+    const uint64_t shares = (uint64_t)tn__device_divide_up(length, share);
+    const uint32_t parts = tn__split_part(program, TN_NONE);
+    const bool stores_rows =
+        tn__split_stage(program, plan->step) == program->stage_count;
+    plan->step_count = tn__split_steps(program);
+    plan->group_count = (uint64_t)count * (stores_rows ? 1 : shares);
+    if (parts > 0)
+        plan->flags |= TN_PLAN_SCRATCH;
+    plan->scratch_bytes = TN__SPLIT_BYTES * parts * (uint64_t)count * shares;
+    plan->argument[words->share] = (uint64_t)share;
+    plan->argument[words->shares] = shares;
 }
 
 /* ---- words ---------------------------------------------------------------- */
@@ -336,9 +363,17 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
         class.slots = length > TN_CHUNK ? class.group / TN_LANES : 1;
     class.is_short = class.is_rows &&
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
+    const int64_t share = class.slots ? tn__split_share(program, &class,
+                                                        most_groups(target),
+                                                        outer.count, length)
+                                      : 0;
+    if (share) {
+        class.split = plan->step + 1;
+        class.is_short = share == TN_CHUNK * class.slots;
+    }
 
-    plan->step_count = 1;
     plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;
+    plan->step_count = 1;
     plan->scratch_bytes = 0;
     plan->buffer_count = 0;
     for (uint32_t k = 0; k < program->operand_count; k++)
@@ -356,6 +391,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     if (class.in_buffer)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
     size_launch(plan, target, &class, outer.count, length);
+    if (share)
+        split_launch(plan, program, &words, outer.count, length, share);
     if (!class.is_rows && length == 0)
         plan->group_count = 0;
     fill_words(plan->argument, &words, program, launch, &outer,

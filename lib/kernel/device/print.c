@@ -436,6 +436,8 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
         } else if (ins->op == TN_K_WHILE) {
             tn__device_line(p, "if (!v%u)", ins->a);
             tn__device_line(p, "    break;");
+        } else if (ins->op == TN_K_STORE && !p->needed[i]) {
+            continue; /* another step's */
         } else if (ins->op == TN_K_STORE) {
             /* what a row's team has read may lie where one now stores */
             if (p->in_row_part && !p->chunked &&
@@ -498,6 +500,8 @@ static void print_arguments(tn__device_printer *p)
                          operand->access == TN_OPERAND_READ ? "const " : "",
                          dtype_name[operand->dtype], k);
     }
+    if (p->class.split && tn__split_part(program, TN_NONE) > 0)
+        tn__text_add(&p->body, "TK_G tk_i64 *scratch, ");
     if (p->faults)
         tn__text_add(&p->body, "TK_G tk_u32 *faults, ");
     tn__text_add(&p->body, p->class.in_buffer ? "TK_G const tk_i64 *words)\n"
@@ -537,9 +541,24 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      "#define TK_WORD(i) words.w[i]\n", words);
 }
 
+/* Of the marks for the whole program, those of a step whose rows are split. */
+static bool mark_step(tn__device_printer *p, bool *stands, bool *marks)
+{
+    const tn_program *program = p->program;
+    uint32_t *order = tn__calloc((size_t)program->order_count + 1,
+                                 sizeof *order);
+    if (!order)
+        return false;
+    const uint32_t count = tn__split_order(program, p->stage, order);
+    find_needed(&(part){program->ins, program->ins_count, order, count},
+                TN_NONE, marks, stands, marks);
+    tn__free(order);
+    return true;
+}
+
 /* What the program needs at all, and what of that each stage's elem part does:
  * a part may list more than its own stores and reductions read. */
-static void mark_program(tn__device_printer *p, bool *marks)
+static bool mark_program(tn__device_printer *p, bool *marks)
 {
     const tn_program *program = p->program;
     size_t count = program->ins_count;
@@ -557,6 +576,7 @@ static void mark_program(tn__device_printer *p, bool *marks)
                             stage->elem_count},
                     TN_NONE, marks, stands, marks + (s + 1) * count);
     }
+    return !p->class.split || mark_step(p, stands, marks);
 }
 
 static bool print_kernel(tn__device_printer *p)
@@ -569,7 +589,10 @@ static bool print_kernel(tn__device_printer *p)
                              ((size_t)program->ins_count + 1), sizeof *marks);
     if (!marks)
         return false;
-    mark_program(p, marks);
+    if (!mark_program(p, marks)) {
+        tn__free(marks);
+        return false;
+    }
     print_arguments(p);
     tn__text_add(&p->body, "{\n");
     p->depth = 1;
@@ -600,6 +623,8 @@ static tn_status print_program(const tn_target *target,
                             .chunked = target->flags & TN_TARGET_CHUNKED,
                             .faults = tn__device_may_fault(program)};
     tn__device_words_init(&p.words, program, &p.class);
+    if (p.class.split)
+        p.stage = tn__split_stage(program, p.class.split - 1);
     tn__device_head(&p.body, target, p.class.is_wide, p.class.in_buffer,
                     p.words.total);
     if (p.faults)

@@ -11,6 +11,7 @@ typedef struct tn__device_printer {
     tn__device_words words;
     tn__text body;
     bool chunked, faults;
+    uint32_t stage; /* of a step whose rows are split: tn__split_stage */
     int depth; /* of blocks being printed */
 
     const tn_kernel_ins *ins; /* of the program, or of a function */

@@ -2,8 +2,9 @@
  *
  * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
  * sums in an array; a compiler makes vectors of the innermost loop. Else: a
- * row belongs to a team of slots * 16 work-items, a lane of a chunk to each.
- * Bits are the same: the order of a fold depends on the row alone. */
+ * row belongs to a team of slots * 16 work-items, a lane of a chunk to each, or
+ * (split.c) a share of it to a group that is one team. Bits are the same: the
+ * order of a fold depends on the row alone. */
 #include <stdio.h>
 
 #include "kernel/device/print.h"
@@ -194,8 +195,8 @@ static void print_folds(tn__device_printer *p, const stage_walk *walk)
         else
             tn__device_line(p,
                             "TK_FOLD_TEAM(%s, acc%u, shared_%s, TK_LOCAL, "
-                            "lead, lane, slot, TK_SLOTS)",
-                            fold, i, type);
+                            "%s, lane, slot, TK_SLOTS)",
+                            fold, i, type, p->class.split ? "0" : "lead");
         if (p->class.is_short)
             tn__device_line(p, "sum%u = %s;", i, one);
         else
@@ -217,27 +218,56 @@ static void print_sums(tn__device_printer *p, const stage_walk *walk)
     }
 }
 
+/* The value of REDUCE i. */
+static void print_result(tn__device_printer *p, uint32_t i)
+{
+    if (is_arg(&p->ins[i]))
+        tn__device_line(p, "const tk_i64 v%u = sum%u.k < 0 ? 0 : sum%u.k;", i,
+                        i, i);
+    else
+        tn__device_line(p, "const tk_%s v%u = sum%u;",
+                        tn__device_dtype(p->ins[i].dtype), i, i);
+}
+
 static void print_results(tn__device_printer *p, const stage_walk *walk)
 {
     char fold[32];
     uint32_t at = walk->stage->elem_first, i;
     while (next_reduce(p, walk, &at, &i)) {
-        const char *type = tn__device_dtype(p->ins[i].dtype);
         fold_name(p, i, fold);
         if (!p->class.is_short)
             tn__device_line(p, "TK_TREE_TOP(%s, tree%u, span, sum%u)", fold, i,
                             i);
-        if (is_arg(&p->ins[i]))
-            tn__device_line(p, "const tk_i64 v%u = sum%u.k < 0 ? 0 : sum%u.k;",
-                            i, i, i);
-        else
-            tn__device_line(p, "const tk_%s v%u = sum%u;", type, i, i);
+        if (!p->class.split) {
+            print_result(p, i);
+            continue;
+        }
+        tn__device_line(p, "if (TK_LOCAL == 0)");
+        tn__device_line(p, "    part%u[share] = sum%u;", i, i);
+    }
+}
+
+/* The same of a stage that earlier steps have run, of all shares. */
+static void print_shares(tn__device_printer *p, const stage_walk *walk)
+{
+    char type[16], fold[32], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        fold_name(p, i, fold);
+        neutral(p, i, false, none);
+        tn__device_line(p, "tk_%s sum%u;", type, i);
+        tn__device_line(p, "TK_FOLD_SHARES(tk_%s, %s, %s, part%u, shares, "
+                           "shared_%s, %u, sum%u)",
+                        type, fold, none, i, type, p->class.group, i);
+        print_result(p, i);
     }
 }
 
 /* One pass over the chunks that are folded at once: one, or a team's. */
 static void print_span(tn__device_printer *p, const stage_walk *walk)
 {
+    const char *begin = p->class.split ? "begin + " : "";
     print_accumulators(p, walk);
     if (p->chunked) {
         tn__device_line(p, "const tk_idx left = length - span * TK_CHUNK;");
@@ -253,7 +283,7 @@ static void print_span(tn__device_printer *p, const stage_walk *walk)
         tn__device_close(p);
     } else {
         tn__device_line(p, "const tk_idx chunk = "
-                           "(span * TK_SLOTS + slot) * TK_CHUNK;");
+                           "%s(span * TK_SLOTS + slot) * TK_CHUNK;", begin);
         tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
                            "? chunk + TK_CHUNK : mine;");
         tn__device_open(p, "for (tk_idx k = chunk + lane; k < most; "
@@ -270,6 +300,9 @@ static void print_reducing(tn__device_printer *p, const stage_walk *walk)
     tn__device_line(p, "span = 0;");
     if (p->class.is_short)
         tn__device_open(p, "if (length > 0) ");
+    else if (p->class.split)
+        tn__device_open(p, "for (; begin + span * TK_SLOTS * TK_CHUNK < mine; "
+                           "span++) ");
     else
         tn__device_open(p, p->chunked
                                ? "for (; span * TK_CHUNK < length; span++) "
@@ -289,6 +322,9 @@ static void print_elem_part(tn__device_printer *p, const stage_walk *walk)
     }
     if (p->chunked)
         tn__device_open(p, "for (tk_idx k = 0; k < length; k++) ");
+    else if (p->class.split)
+        tn__device_open(p, "for (tk_idx k = begin + TK_LOCAL; k < mine; "
+                           "k += TK_SLOTS * TK_LANES) ");
     else
         tn__device_open(p, "for (tk_idx k = slot * TK_LANES + lane; k < mine; "
                            "k += TK_SLOTS * TK_LANES) ");
@@ -302,7 +338,8 @@ static bool part_stores(const tn__device_printer *p, uint32_t first,
                         uint32_t count)
 {
     for (uint32_t at = first; at < first + count; at++)
-        if (p->ins[p->program->order[at]].op == TN_K_STORE)
+        if (p->ins[p->program->order[at]].op == TN_K_STORE &&
+            p->needed[p->program->order[at]])
             return true;
     return false;
 }
@@ -346,6 +383,23 @@ static void print_stages(tn__device_printer *p)
     print_barrier(p, stored);
 }
 
+/* A step whose rows are split. No barriers: a work-item meets in memory what
+ * it has read or written there itself, or what earlier steps have. */
+static void print_step(tn__device_printer *p)
+{
+    const tn_program *program = p->program;
+    for (uint32_t s = 0; s < p->stage; s++) {
+        const stage_walk walk = look_at(p, s);
+        print_shares(p, &walk);
+        print_row_part(p, &program->stage[s]);
+    }
+    if (p->stage == program->stage_count)
+        return;
+    const stage_walk walk = look_at(p, p->stage);
+    print_elem_part(p, &walk);
+    print_results(p, &walk);
+}
+
 static void print_shared(tn__device_printer *p)
 {
     bool seen[2 * TN_DTYPE_END] = {false};
@@ -367,6 +421,7 @@ static void print_shared(tn__device_printer *p)
 typedef struct rows_walk {
     uint32_t in_rows, in_elems; /* operands */
     bool row_stores, elems, reduces;
+    bool folds; /* what groups left of their shares of a row */
 } rows_walk;
 
 static rows_walk look_at_rows(const tn__device_printer *p)
@@ -375,12 +430,18 @@ static rows_walk look_at_rows(const tn__device_printer *p)
     for (uint32_t s = 0; s < p->program->stage_count; s++) {
         const tn_kernel_stage *stage = &p->program->stage[s];
         stage_walk walk = look_at(p, s);
-        rows.in_elems |= walk.used;
+        const bool split = p->class.split;
+        rows.folds = rows.folds || (split && s < p->stage && walk.reduces);
+        if (!split || s == p->stage) {
+            rows.in_elems |= walk.used;
+            rows.elems = rows.elems || walk.does;
+            rows.reduces = rows.reduces || walk.reduces;
+        }
+        if (split && s >= p->stage)
+            continue;
         rows.in_rows |=
             tn__device_operands_of(p, p->needed, stage->row_first,
                                    stage->row_first + stage->row_count);
-        rows.elems = rows.elems || walk.does;
-        rows.reduces = rows.reduces || walk.reduces;
         rows.row_stores = rows.row_stores ||
                           part_stores(p, stage->row_first, stage->row_count);
     }
@@ -413,6 +474,55 @@ static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
         tn__device_line(p, "const tk_idx mine = active ? length : 0;");
 }
 
+/* What the shares of a row come to, for each reduction that a step makes or
+ * reads. */
+static void print_parts(tn__device_printer *p)
+{
+    char type[16];
+    for (uint32_t i = 0; i < p->program->ins_count; i++) {
+        if (p->ins[i].op != TN_K_REDUCE || !p->needed[i])
+            continue;
+        accumulator_type(p, i, type);
+        tn__device_line(p,
+                        "TK_G tk_%s *const part%u = (TK_G tk_%s *)(scratch + "
+                        "%u * (tk_idx)TK_WORD(%u) * shares) + row * shares;",
+                        type, i, type,
+                        tn__split_part(p->program, i) * TN__SPLIT_BYTES / 8,
+                        p->words.count);
+    }
+}
+
+/* One row: a group has a share of it, or is the row's only one. */
+static void open_split_row(tn__device_printer *p, const rows_walk *rows)
+{
+    const bool alone = p->stage == p->program->stage_count;
+    if (!alone || rows->folds)
+        tn__device_line(p, "const tk_idx shares = (tk_idx)TK_WORD(%u);",
+                        p->words.shares);
+    tn__device_line(p, "const tk_idx row = TK_GROUP%s;",
+                    alone ? "" : " / shares");
+    if (alone && rows->row_stores)
+        tn__device_line(p, "const tk_bool writes = TK_LOCAL == 0;");
+    if (rows->elems) {
+        tn__device_line(p, "const tk_idx share = TK_GROUP %% shares;");
+        tn__device_line(p, "const tk_idx begin = share * (tk_idx)TK_WORD(%u);",
+                        p->words.share);
+        tn__device_line(p, "const tk_idx end = begin + (tk_idx)TK_WORD(%u);",
+                        p->words.share);
+        tn__device_line(p, "const tk_idx mine = end < length ? end : length;");
+    }
+    if (rows->reduces) {
+        tn__device_line(p, "const tk_i32 lane = TK_LOCAL %% TK_LANES;");
+        tn__device_line(p, "const tk_i32 slot = TK_LOCAL / TK_LANES;");
+    }
+    if (rows->reduces || rows->folds)
+        print_parts(p);
+    else if (tn__split_part(p->program, TN_NONE) > 0)
+        tn__device_line(p, "(void)scratch;");
+    if (!(rows->in_rows | rows->in_elems) && !rows->reduces && !rows->folds)
+        tn__device_line(p, "(void)row;");
+}
+
 void tn__device_rows(tn__device_printer *p)
 {
     rows_walk rows = look_at_rows(p);
@@ -420,14 +530,17 @@ void tn__device_rows(tn__device_printer *p)
         tn__text_add(&p->body, "#define TK_SLOTS %u\n", p->class.slots);
         print_shared(p);
     }
-    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
-                    p->words.count);
+    if (!p->class.split)
+        tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
+                        p->words.count);
     if (rows.elems)
         tn__device_line(p, "const tk_idx length = (tk_idx)TK_WORD(%u);",
                         p->words.length);
     if (p->chunked) {
         tn__device_share(p);
         tn__device_open(p, "for (tk_idx row = first; row < end; row++) ");
+    } else if (p->class.split) {
+        open_split_row(p, &rows);
     } else {
         open_team_rows(p, &rows);
     }
@@ -439,6 +552,10 @@ void tn__device_rows(tn__device_printer *p)
                             tn__device_place_type(p, k), k, k);
     if (rows.reduces)
         tn__device_line(p, "tk_idx span;");
+    if (p->class.split) {
+        print_step(p);
+        return;
+    }
     print_stages(p);
     tn__device_close(p);
 }

@@ -58,6 +58,34 @@
             }                                                                 \
     }
 
+/* A row's shares, of a group each: what they come to folded pairwise by index,
+ * by a whole group of `size` work-items, for all of them. There are TK_RUN *
+ * size at most. */
+#define TK_RUN 8
+#define TK_FOLD_SHARES(T, op, none, part, shares, shared, size, value)        \
+    {                                                                         \
+        T run[TK_RUN];                                                        \
+        for (tk_i32 j = 0; j < TK_RUN; j++) {                                 \
+            const tk_idx at = (tk_idx)TK_LOCAL * TK_RUN + j;                  \
+            run[j] = none;                                                    \
+            if (at < shares)                                                  \
+                run[j] = part[at];                                            \
+        }                                                                     \
+        for (tk_i32 step = 1; step < TK_RUN; step *= 2)                       \
+            for (tk_i32 j = 0; j < TK_RUN; j += 2 * step)                     \
+                run[j] = op(run[j], run[j + step]);                           \
+        shared[TK_LOCAL] = run[0];                                            \
+        TK_BARRIER();                                                         \
+        for (tk_i32 step = 1; step < size; step *= 2) {                       \
+            if (TK_LOCAL % (2 * step) == 0)                                   \
+                shared[TK_LOCAL] =                                            \
+                    op(shared[TK_LOCAL], shared[TK_LOCAL + step]);            \
+            TK_BARRIER();                                                     \
+        }                                                                     \
+        value = shared[0];                                                    \
+        TK_BARRIER();                                                         \
+    }
+
 /* ---- ARGMAX and ARGMIN: a value and where it stands (-1: nowhere) -------- */
 
 #define TK_ARG(T, ISNAN)                                                      \

@@ -1,0 +1,246 @@
+/* Rows of 50,000 elements and more, which devices with many units share among
+ * groups of work-items (lib/kernel/device/split.c): reductions, and what is made
+ * with them, have the reference's bits on the current device. A device with two
+ * units and groups of 256 shares four rows or fewer, from 49,153 elements on.
+ * (Rows of 1024 and fewer: test_random_programs, test_random_bits.) */
+#include <stdlib.h>
+#include <string.h>
+#include <tap.h>
+#include <tenon/tenon.h>
+
+enum { MOST = 6 };
+typedef struct results {
+    tn_tensor *of[MOST];
+    int count;
+} results;
+
+static void add(results *r, tn_tensor *x)
+{
+    r->of[r->count++] = x;
+}
+
+/* Sixteenths from -4 to 4, so that many are equal; 1 / 3 of them for spread,
+ * where no dtype has all of their digits. */
+static tn_tensor *numbers(int64_t rows, int64_t length, tn_dtype dtype)
+{
+    const int64_t count = rows * length;
+    float *data = malloc((size_t)count * sizeof *data);
+    if (!data)
+        bail_out("out of memory");
+    uint32_t state = 12345;
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        data[i] = (float)((int)(state >> 16) % 129 - 64) / 16;
+    }
+    tn_tensor *x = tn_tensor_from_array(data, TN_F32, tn_dims(rows, length));
+    free(data);
+    return tn_to_dtype(x, dtype);
+}
+
+static tn_tensor *thirds(int64_t rows, int64_t length, tn_dtype dtype)
+{
+    return tn_mul_scalar(numbers(rows, length, dtype), 1.0 / 3);
+}
+
+/* ---- what is computed --------------------------------------------------- */
+
+static results sums(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    add(&r, tn_sum(x, .dim = tn_dims(1)));
+    add(&r, tn_mean(x, .dim = tn_dims(1)));
+    add(&r, tn_sum(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
+    add(&r, tn_sum(tn_to_dtype(x, TN_F16), .dim = tn_dims(1)));
+    add(&r, tn_sum(numbers(rows, length, TN_I64), .dim = tn_dims(1)));
+    add(&r, tn_prod(tn_add_scalar(tn_mul_scalar(x, 0x1p-10), 1), .dim = tn_dims(1)));
+    return r;
+}
+
+static results extremes(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = numbers(rows, length, TN_F32);
+    add(&r, tn_amax(x, .dim = tn_dims(1)));
+    add(&r, tn_argmax(x, .dim = tn_dims(1)));
+    add(&r, tn_argmin(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
+    add(&r, tn_argmax(tn_to_dtype(x, TN_I64), .dim = tn_dims(1)));
+    add(&r, tn_any(tn_gt_scalar(x, 3.99), .dim = tn_dims(1)));
+    add(&r, tn_all(tn_gt_scalar(x, -9), .dim = tn_dims(1)));
+    return r;
+}
+
+static results variances(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    add(&r, tn_var(x, .dim = tn_dims(1)));
+    add(&r, tn_std(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
+    add(&r, tn_logsumexp(x, tn_dims(1)));
+    add(&r, tn_norm(x, .dim = tn_dims(1)));
+    return r;
+}
+
+static results softmaxes(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = tn_requires_grad(thirds(rows, length, TN_F32));
+    tn_tensor *y = tn_log_softmax(x, 1);
+    add(&r, tn_detach(y));
+    if (y && tn_backward(tn_sum(tn_mul(y, tn_detach(x)))) >= 0)
+        add(&r, tn_tensor_grad(x));
+    add(&r, tn_softmax(tn_detach(x), 1));
+    add(&r, tn_softmax(tn_to_dtype(tn_detach(x), TN_F16), 1));
+    return r;
+}
+
+static results layer_norms(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = tn_requires_grad(thirds(rows, length, TN_F32));
+    tn_tensor *w = thirds(1, length, TN_F32);
+    w = tn_requires_grad(tn_reshape(w, tn_dims(length)));
+    tn_tensor *b = tn_requires_grad(tn_detach(w));
+    tn_tensor *y = tn_layer_norm(x, tn_dims(length), w, b);
+    add(&r, tn_detach(y));
+    if (y && tn_backward(tn_sum(tn_mul(y, y))) >= 0) {
+        add(&r, tn_tensor_grad(x));
+        add(&r, tn_tensor_grad(w));
+        add(&r, tn_tensor_grad(b));
+    }
+    return r;
+}
+
+/* Channels are rows whose elements lie apart. */
+static results batch_norms(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    x = tn_reshape(x, tn_dims(length / 17, rows, 17));
+    x = tn_requires_grad(x);
+    tn_tensor *mean = tn_zeros(tn_dims(rows)), *var = tn_ones(tn_dims(rows));
+    tn_tensor *w = tn_requires_grad(tn_full(tn_dims(rows), 0.7));
+    tn_tensor *b = tn_requires_grad(tn_full(tn_dims(rows), 0.1));
+    tn_tensor *y = tn_batch_norm(x, mean, var, w, b, .training = true);
+    add(&r, tn_detach(y));
+    add(&r, mean);
+    add(&r, var);
+    if (y && tn_backward(tn_sum(tn_mul(y, y))) >= 0) {
+        add(&r, tn_tensor_grad(x));
+        add(&r, tn_tensor_grad(w));
+        add(&r, tn_tensor_grad(b));
+    }
+    return r;
+}
+
+/* Columns, each second element, and one row for all. */
+static results layouts(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(length, rows, TN_F32);
+    tn_tensor *wide = thirds(rows, 2 * length, TN_F32);
+    add(&r, tn_sum(x, .dim = tn_dims(0)));
+    add(&r, tn_softmax(x, 0));
+    add(&r, tn_argmax(tn_slice(wide, 1, 1, 2 * length, 2), .dim = tn_dims(1)));
+    add(&r, tn_var(tn_slice(wide, 1, 0, 2 * length, 2), .dim = tn_dims(1)));
+    tn_tensor *one = thirds(1, length, TN_F32);
+    add(&r, tn_softmax(tn_expand(one, tn_dims(rows, length)), 1));
+    return r;
+}
+
+static results whole(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    add(&r, tn_sum(thirds(rows, length, TN_F32)));
+    add(&r, tn_argmax(numbers(rows, length, TN_F32)));
+    return r;
+}
+
+typedef struct job {
+    tn_tensor *x, *y, *sum;
+} job;
+
+static tn_status step(void *context)
+{
+    job *j = context;
+    j->y = tn_keep(tn_softmax(j->x, 1));
+    j->sum = tn_keep(tn_sum(j->x));
+    return TN_OK;
+}
+
+/* A recorded step, of other numbers. */
+static results replayed(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    job j = {.x = numbers(rows, length, TN_F32)};
+    tn_graph *graph = tn_graph_record(step, &j);
+    tn_copy_(j.x, thirds(rows, length, TN_F32));
+    if (graph && tn_graph_replay(graph) >= 0) {
+        add(&r, tn_clone(j.y));
+        add(&r, tn_clone(j.sum));
+    }
+    tn_drop(j.y);
+    tn_drop(j.sum);
+    tn_drop(graph);
+    return r;
+}
+
+/* ---- beside the reference ----------------------------------------------- */
+
+static bool same_bits(tn_tensor *x, tn_tensor *y)
+{
+    if (!x || !y || tn_tensor_numel(x) != tn_tensor_numel(y) ||
+        tn_tensor_dtype(x) != tn_tensor_dtype(y))
+        return false;
+    const size_t bytes = (size_t)tn_tensor_numel(x) *
+                         tn_dtype_bytes(tn_tensor_dtype(x));
+    char *a = malloc(bytes), *b = malloc(bytes);
+    const bool same = a && b && tn_tensor_to_array(x, a, bytes) >= 0 &&
+                      tn_tensor_to_array(y, b, bytes) >= 0 &&
+                      memcmp(a, b, bytes) == 0;
+    free(a);
+    free(b);
+    return same;
+}
+
+static void test(results (*run)(int64_t, int64_t), int64_t rows,
+                 int64_t length, const char *what)
+{
+    tn_device *device = tn_device_current();
+    tn_scope *scope = tn_scope_open();
+    const results got = run(rows, length);
+    tn_device_set(tn_device_open("reference"));
+    const results want = run(rows, length);
+    tn_device_set(device);
+    int same = 0;
+    for (int i = 0; i < got.count && got.count == want.count; i++)
+        same += same_bits(got.of[i], want.of[i]);
+    ok(want.count > 0 && same == want.count,
+       "%s of %d rows of %d: %d of %d have the reference's bits", what,
+       (int)rows, (int)length, same, want.count);
+    if (tn_error())
+        note("%s", tn_error());
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
+int main(void)
+{
+    static const int64_t edges[] = {49152, 49153, 65535, 65536, 65537, 98305};
+    plan_later();
+    if (!tn_device_current())
+        bail_out("%s", tn_error());
+    note("on %s", tn_device_name(tn_device_current()));
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        test(sums, i % 2 ? 3 : 1, edges[i], "sums");
+        test(extremes, i % 2 ? 1 : 2, edges[i], "extremes");
+    }
+    test(variances, 2, 49170, "variances");
+    test(softmaxes, 3, 49170, "softmaxes");
+    test(layer_norms, 2, 49170, "layer_norm and its gradients");
+    test(batch_norms, 2, 17 * 3000, "batch_norm and its gradients");
+    test(layouts, 2, 49170, "rows that lie otherwise");
+    test(replayed, 3, 49170, "a recorded step");
+    test(whole, 1, (1 << 20) + 3, "sum and argmax");
+    return done_testing();
+}
