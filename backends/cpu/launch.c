@@ -31,8 +31,10 @@
  * batch_norm of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). While stages go
  * over rows in L1 memory would be idle: with 384, layer_norm of 4096 x 1024
  * took 2.6 ms in place of 4.8, group_norm with its gradients 13.5 in place of
- * 16 (Sapphire Rapids). */
-#define STAGED_BYTES 384
+ * 16 (Sapphire Rapids). With 512, softmax of 4096 x 4096 6.6 ms in place of 8.4
+ * with 384, log_softmax of 4096 x 1024 1.73 and 2.1 (Zen 5; 768 and 1024 gain no
+ * more, and group_norm loses). */
+#define STAGED_BYTES 512
 #define PAST_BYTES 128 /* likewise, and sent off on the way past the caches */
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
 #define AGAIN 65536 /* elements of a row that an L2 still has after a stage */
