@@ -148,7 +148,8 @@ part_device() {
 part_programs() {
     TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000} \
         "$(program tests/device/test_random_programs)" &&
-        "$(program tests/device/test_primitives)"
+        "$(program tests/device/test_primitives)" &&
+        "$(program tests/device/test_sorts)"
 }
 
 # The core's own products have the reference's bits; a library's do not, nor has
@@ -200,7 +201,7 @@ part_sanitizer() {
         left_out "compute-sanitizer is not in PATH" || return
     failed=0
     for tool in memcheck racecheck initcheck synccheck; do
-        for test in test_primitives test_random_programs; do
+        for test in test_primitives test_sorts test_random_programs; do
             echo "== $tool $test"
             TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 compute-sanitizer \
                 --tool $tool --error-exitcode 9 --print-limit 5 \

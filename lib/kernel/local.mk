@@ -44,7 +44,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
-	lib/kernel/device/attention.c \
+	lib/kernel/device/attention.c lib/kernel/device/sort.c \
 	lib/kernel/device/source.c lib/kernel/device/split.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
 	lib/kernel/device/text.c lib/kernel/device/text.h
@@ -59,6 +59,9 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/conv_fold.cl \
 	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/sort.cl \
+	lib/kernel/device/sort_few.cl lib/kernel/device/sort_group.cl \
+	lib/kernel/device/sort_count.cl lib/kernel/device/sort_sum.cl \
+	lib/kernel/device/sort_move.cl lib/kernel/device/sort_merge.cl \
 	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \
 	lib/kernel/device/attention_query.cl \
 	lib/kernel/device/attention_key.cl \
@@ -87,6 +90,11 @@ tests_device_test_random_programs_SOURCES = \
 check_PROGRAMS += tests/device/test_primitives
 tests_device_test_primitives_SOURCES = \
 	tests/device/test_primitives.c tests/device/by_name.h \
+	$(check_primitive_sources)
+
+check_PROGRAMS += tests/device/test_sorts
+tests_device_test_sorts_SOURCES = \
+	tests/device/test_sorts.c tests/device/by_name.h \
 	$(check_primitive_sources)
 
 check_PROGRAMS += tests/kernel/test_eval tests/kernel/test_interpret

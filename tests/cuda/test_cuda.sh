@@ -77,6 +77,8 @@ succeeds "so have those in which groups share rows" \
 note <"$scratch/output"
 succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
+succeeds "sorts of short lines and long ones are right" tests/device/test_sorts
+note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
     env TENON_MASK=attention,lapack \
     tests/golden/bits cuda tests/golden/samples 100000

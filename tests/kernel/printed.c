@@ -384,25 +384,27 @@ static void add_scans(printed_list *list, const tn_target *target,
         }
 }
 
+/* A group's parts, and groups, of lines; blocks of them. */
 static void add_sorts(printed_list *list, const tn_target *target,
                       uint32_t ndim, const tn_strided *view,
                       const int64_t *extent, const char *dtype)
 {
-    for (uint32_t flags = 0; flags <= TN_SORT_DESCENDING; flags++)
-        for (int outs = 1; outs < 4; outs++) {
-            char what[64];
-            tn_plan plan = {.size = sizeof plan};
-            tn_sort_args s = {.size = sizeof s, .ndim = ndim, .flags = flags,
-                              .keep = 50, .in = *view};
-            if (outs & 1)
-                s.out = *view;
-            if (outs & 2)
-                s.out_index = *view;
-            memcpy(s.extent, extent, ndim * sizeof *extent);
-            snprintf(what, sizeof what, "sort %u of %s", flags, dtype);
+    static const int64_t lengths[] = {50, 200, 1000, 10000};
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        char what[64];
+        tn_plan plan = {.size = sizeof plan};
+        tn_sort_args s = {.size = sizeof s, .ndim = ndim,
+                          .keep = lengths[l], .in = *view, .out = *view,
+                          .out_index = *view};
+        memcpy(s.extent, extent, ndim * sizeof *extent);
+        s.extent[ndim - 1] = lengths[l];
+        snprintf(what, sizeof what, "sort of %d of %s", (int)lengths[l],
+                 dtype);
+        do
             add(list, target, NULL, &plan, tn__plan_sort(target, &s, &plan),
                 what);
-        }
+        while (++plan.step < plan.step_count);
+    }
 }
 
 static void add_primitives(printed_list *list, const tn_target *target,

@@ -120,6 +120,51 @@ static void few_long_rows_are_shared(void)
     sum_has_steps("2^20 elements", 2, 1, 1 << 20, 2, 32);
 }
 
+/* Long lines are many groups', a digit's three steps three texts; of many lines
+ * some at a time lie in the scratch memory; short ones need none. */
+static void sorts_fill_the_device(void)
+{
+    enum { STEPS = 12 };
+    const int64_t length = 1 << 20, lines = 100;
+    tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
+    const tn_strided view = {.dtype = TN_F32, .stride = {length, 1}};
+    tn_sort_args s = {.size = sizeof s, .ndim = 2, .extent = {1, length},
+                      .keep = length, .in = view, .out = view,
+                      .out_index = view};
+    tn_plan plan[STEPS], more = {.size = sizeof more};
+    int few = 0, same = 0;
+    target.units = 132;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        plan[i] = (tn_plan){.size = sizeof plan[i], .step = i};
+        tn__plan_sort(&target, &s, &plan[i]);
+        few += plan[i].group_count < 256;
+        for (uint32_t k = 0; k < i; k++)
+            same += (plan[i].key[0] == plan[k].key[0]) != (i % 3 == k % 3);
+    }
+    ok(plan[0].step_count == STEPS && few == 0 && same == 0,
+       "a line of 2^20 is sorted by %d launches of many groups, of 3 texts",
+       (int)plan[0].step_count);
+    ok(plan[0].scratch_bytes < 17 * (uint64_t)length,
+       "in %.1f bytes an element of scratch memory",
+       (double)plan[0].scratch_bytes / (double)length);
+    s.keep = 100;
+    tn__plan_sort(&target, &s, &more);
+    ok(more.step_count == STEPS && more.scratch_bytes < (uint64_t)length,
+       "the first 100 of it are not, in %d bytes", (int)more.scratch_bytes);
+    s.extent[0] = lines;
+    s.keep = length;
+    tn__plan_sort(&target, &s, &more);
+    ok(more.step_count == STEPS * ((uint32_t)lines / 8 + 1) &&
+           more.scratch_bytes < 9 * plan[0].scratch_bytes,
+       "lines of which are sorted 8 at a time");
+    s.extent[0] = 4096;
+    s.extent[1] = s.keep = 1024;
+    tn__plan_sort(&target, &s, &more);
+    ok(more.step_count == 1 && more.scratch_bytes == 0 &&
+           more.group_count == 4096,
+       "lines of 1024 are a group each, at once");
+}
+
 /* Every so many-th text is in the sample, and of these every so many-th in this
  * part of it. */
 static int sample(void)
@@ -202,6 +247,7 @@ int main(void)
     print_all();
     small_weights_fill_the_device();
     few_long_rows_are_shared();
+    sorts_fill_the_device();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
         test_clang("CL3.0");

@@ -39,4 +39,10 @@ for device in opencl:0 opencl:1; do
 done
 succeeds "matmul, scatter, scan and sort are right" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_primitives
+TENON_TEST_FLOAT32=1
+export TENON_TEST_FLOAT32
+succeeds "sorts of short lines and long ones, as on a CPU" \
+    env TENON_TEST_PLUGIN=opencl tests/device/test_sorts
+succeeds "and as on a GPU" \
+    env TENON_TEST_PLUGIN=opencl TENON_OPENCL_ORDER=grid tests/device/test_sorts
 done_testing

@@ -78,6 +78,7 @@ TK_ROUNDING(rint, f64, 0x1p52)
 #define tk_swap_if(p, old, new)                                               \
     atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
 #define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
+#define tk_count_one(p) atomic_inc((volatile TK_S tk_u32 *)(p))
 
 #else /* CUDA C */
 
@@ -133,6 +134,7 @@ typedef double tk_f64;
 
 #define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
 #define tk_take_one(p) atomicAdd((p), 1u)
+#define tk_count_one(p) atomicAdd((p), 1u)
 
 #endif
 

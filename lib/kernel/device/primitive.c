@@ -1,5 +1,5 @@
-/* primitive.c: what the plans and texts of primitives share; those of scatter,
- * scan and sort.
+/* primitive.c: what the plans and texts of primitives share; those of scatter
+ * and scan.
  *
  * Each is a fixed text under a few definitions: dtype, dimensions of the outer
  * space (batch; all but the one walked along) after merging, and its kind. */
@@ -9,8 +9,7 @@
 #include "kernel/device/primitive.h"
 #include "kernel/hash.h"
 
-enum { WITH_INDEX = 1 };                         /* SCAN's flags */
-enum { DESCENDING = 1, OUT = 2, OUT_INDEX = 4 }; /* SORT's */
+enum { WITH_INDEX = 1 }; /* SCAN's flags */
 
 static uint64_t pack(const tn__variant *v)
 {
@@ -141,9 +140,8 @@ static tn_status job_end_lines(tn__primitive *j)
         j, tn__device_divide_up(j->outer.count, j->v.group), 64);
 }
 
-/* Extents without dimension `but`. */
-static void set_extents(tn__primitive *j, const int64_t *extent, uint32_t ndim,
-                        uint32_t but)
+void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
+                           uint32_t ndim, uint32_t but)
 {
     for (uint32_t d = 0; d < ndim; d++)
         if (d != but)
@@ -159,7 +157,7 @@ tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
     tn__primitive_init(&j, target, plan, TN__SCAN, s->in.dtype);
     j.v.kind = s->kind;
     j.v.flags = s->out_index.buffer ? WITH_INDEX : 0;
-    set_extents(&j, s->extent, s->ndim, last);
+    tn__primitive_extents(&j, s->extent, s->ndim, last);
     tn__primitive_operand(&j, &s->in, last, length);
     tn__primitive_operand(&j, &s->out, last, length);
     tn__primitive_operand(
@@ -186,7 +184,7 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
     tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
     j.v.kind = s->reduce;
     plan->flags = TN_PLAN_FAULTS;
-    set_extents(&j, s->extent, s->ndim, s->dim);
+    tn__primitive_extents(&j, s->extent, s->ndim, s->dim);
     tn__primitive_operand(&j, &s->dst, s->dim, s->dst_extent);
     tn__primitive_operand(&j, &s->index, s->dim, length);
     tn__primitive_operand(&j, &s->src, s->dim, length);
@@ -207,42 +205,6 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
     tn__device_fault_words(j.own + j.own_count, target, s->tag);
     j.own_count += 3;
     return job_end_lines(&j);
-}
-
-tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
-                        tn_plan *plan)
-{
-    tn__primitive j;
-    uint32_t last = s->ndim - 1;
-    int64_t length = s->extent[last];
-    tn__primitive_init(&j, target, plan, TN__SORT, s->in.dtype);
-    j.v.flags = (s->flags & TN_SORT_DESCENDING ? DESCENDING : 0) |
-                (s->out.buffer ? OUT : 0) |
-                (s->out_index.buffer ? OUT_INDEX : 0);
-    set_extents(&j, s->extent, s->ndim, last);
-    tn__primitive_operand(&j, &s->in, last, length);
-    tn__primitive_operand(&j, s->out.buffer ? &s->out : &s->in, last, length);
-    tn__primitive_operand(
-        &j, s->out_index.buffer ? &s->out_index : &s->in, last, length);
-    tn__primitive_buffer(&j, s->in.buffer);
-    if (s->out.buffer)
-        tn__primitive_buffer(&j, s->out.buffer);
-    if (s->out_index.buffer)
-        tn__primitive_buffer(&j, s->out_index.buffer);
-    tn__primitive_space(&j, length);
-    tn__primitive_own(&j, length);
-    tn__primitive_own(&j, tn__device_least(s->keep, length));
-    tn__primitive_own(&j, s->in.stride[last]);
-    tn__primitive_own(&j, s->out.stride[last]);
-    tn__primitive_own(&j, s->out_index.stride[last]);
-    if (length == 0)
-        j.outer.count = 0;
-    j.v.group = tn__primitive_is_chunked(&j) ? 1 : tn__device_group(target);
-    tn_status status = tn__primitive_end(&j, j.outer.count, 16);
-    plan->flags |= TN_PLAN_SCRATCH;
-    plan->scratch_bytes =
-        plan->group_count * 2 * (uint64_t)length * (j.v.is_wide ? 8 : 4);
-    return status;
 }
 
 /* ---- texts ---------------------------------------------------------------- */
@@ -274,27 +236,6 @@ static void define_scan(tn__text *text, const tn__variant *v, const char *type)
     else
         tn__text_add(text, "#define TK_TAKES(x, best) ((x) %s (best))\n",
                      sign);
-}
-
-/* NaN is greatest. */
-static void define_sort(tn__text *text, const tn__variant *v, const char *type)
-{
-    bool falling = v->flags & DESCENDING;
-    if (v->flags & OUT)
-        tn__text_add(text, "#define TK_OUT 1\n");
-    if (v->flags & OUT_INDEX)
-        tn__text_add(text, "#define TK_OUT_INDEX 1\n");
-    if (tn__is_float(tn__primitive_type(v->dtype)))
-        tn__text_add(text,
-                     "TK_FN tk_bool tk_is_less(tk_%s x, tk_%s y)\n{\n"
-                     "    return !tk_isnan_%s(x) && (tk_isnan_%s(y) || "
-                     "x < y);\n}\n", type, type, type, type);
-    else
-        tn__text_add(text,
-                     "TK_FN tk_bool tk_is_less(tk_%s x, tk_%s y)\n{\n"
-                     "    return x < y;\n}\n", type, type);
-    tn__text_add(text, "#define TK_COMES_FIRST(x, y) tk_is_less(%s)\n",
-                 falling ? "(y), (x)" : "(x), (y)");
 }
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
@@ -336,7 +277,7 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     else if (v.primitive == TN__SCAN)
         define_scan(&text, &v, type);
     else
-        define_sort(&text, &v, type);
+        behind = tn__define_sort(&text, &v);
     tn__text_add(&text, "%s%s%s%s", tn__device_part("primitive.cl"),
                  v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
                  tn__device_part(part[v.primitive]),

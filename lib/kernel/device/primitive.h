@@ -34,6 +34,9 @@ typedef struct tn__primitive {
 
 void tn__primitive_init(tn__primitive *j, const tn_target *target,
                         tn_plan *plan, unsigned primitive, uint32_t dtype);
+/* Extents without dimension `but`. */
+void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
+                           uint32_t ndim, uint32_t but);
 /* An operand over the job's extents, without dimension `but`, along which
  * `length` of its elements lie. */
 void tn__primitive_operand(tn__primitive *j, const tn_strided *s, uint32_t but,
@@ -72,5 +75,7 @@ void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
 /* The part that goes behind conv.cl. */
 const char *tn__define_conv(tn__text *text, const tn__variant *v);
+/* The part that goes behind sort.cl. */
+const char *tn__define_sort(tn__text *text, const tn__variant *v);
 
 #endif

@@ -1,101 +1,169 @@
-/* sort.cl: a stable merge sort along the last dimension; only positions move,
- * between two halves of the group's scratch memory. A group takes a line.
- * TK_COMES_FIRST(x, y): must x stand before y? With TK_OUT and TK_OUT_INDEX
- * the sorted values and their positions are wanted.
+/* sort.cl: stable sorts along the last dimension, by keys: unsigned numbers of
+ * TK_BITS bits whose order is the one asked for (all NaN one key, the greatest;
+ * -0 that of +0; flipped for a descending order). What is moved is a key and
+ * where its element stands; the element itself is read at the end. sort.c says
+ * which kernel follows. Before it stand
+ *   tk_keys, TK_ORDER(s)  a key; that of what memory holds, in rising order
+ *   TK_EACH               elements that a work-item takes at once
+ *   TK_SIZE               work-items of a group
+ *   TK_HELD               a key, or a place in the line
  *
- * In a group each element finds its place in a merged run by itself: as many
- * places behind its own as elements of the other run stand before it. Equal
- * elements of the left run do, of the right run do not: that is stable.
- *
- * Own words: length, how many of the order to write, then the strides along
- * the line of in, out and index. */
-#define TK_KEY(i) TK_FROM(in[line_in + (i) * (tk_idx)TK_OWN(2)])
+ * Numbers of the scratch memory count 64-bit words; -1: not there, but in the
+ * tensor itself. */
+#define TK_LENGTH ((tk_idx)TK_OWN(0))
+#define TK_IN_STRIDE ((tk_idx)TK_OWN(1))
+#define TK_OUT_STRIDE ((tk_idx)TK_OWN(2))
+#define TK_INDEX_STRIDE ((tk_idx)TK_OWN(3))
+#define TK_FLIP ((tk_keys)TK_OWN(4))
+#define TK_WANTS_OUT ((TK_OWN(5) & 1) != 0)
+#define TK_WANTS_INDEX ((TK_OWN(5) & 2) != 0)
+#define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* of those at hand, */
+#define TK_LINES ((tk_idx)TK_OWN(7))      /* which are so many */
+#define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
+#define TK_LEAST ((tk_idx)TK_OWN(9))      /* places of the order from here */
+#define TK_KEEP ((tk_idx)TK_OWN(10))      /* to there are wanted */
+#define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* parts of a line, */
+#define TK_BLOCK ((tk_idx)TK_OWN(12))     /* each of so many elements */
+#define TK_FROM_KEYS TK_OWN(13)
+#define TK_FROM_PLACES TK_OWN(14)
+#define TK_TO_KEYS TK_OWN(15)
+#define TK_TO_PLACES TK_OWN(16)
+#define TK_TABLE ((TK_G tk_idx *)(scratch + TK_OWN(17)))
+#define TK_TOTALS ((TK_G tk_idx *)(scratch + TK_OWN(18)))
+#define TK_SHIFT ((tk_i32)TK_OWN(19))
+#define TK_MODE ((tk_i32)TK_OWN(20))  /* which digit (TK_DIGIT) */
+#define TK_KNOWN ((tk_i32)TK_OWN(21)) /* digits of the last one's key */
 
-#ifdef TK_CHUNKED
-#define TK_TOGETHER()
-#define TK_MERGE(source, target)                                              \
-    for (tk_idx start = 0; start < length; start += 2 * width) {              \
-        const tk_idx middle = start + width < length ? start + width : length; \
-        const tk_idx end = middle + width < length ? middle + width : length; \
-        tk_idx left = start, right = middle;                                  \
-        for (tk_idx to = start; to < end; to++) {                             \
-            tk_bool takes_right = left == middle;                             \
-            if (left < middle && right < end)                                 \
-                takes_right = TK_COMES_FIRST(TK_KEY(source[right]),           \
-                                             TK_KEY(source[left]));           \
-            target[to] = takes_right ? source[right] : source[left];          \
-            right += takes_right ? 1 : 0;                                     \
-            left += takes_right ? 0 : 1;                                      \
-        }                                                                     \
-    }
-#else
-#define TK_TOGETHER() TK_BARRIER()
-#define TK_MERGE(source, target)                                              \
-    for (tk_idx i = TK_LOCAL; i < length; i += TK_GROUP_SIZE) {               \
-        const tk_idx start = i / (2 * width) * (2 * width);                   \
-        const tk_idx middle = start + width < length ? start + width : length; \
-        const tk_idx end = middle + width < length ? middle + width : length; \
-        const tk_bool is_left = i < middle;                                   \
-        const tk_idx self = source[i];                                        \
-        const TK_VALUE x = TK_KEY(self);                                      \
-        tk_idx low = is_left ? middle : start;                                \
-        tk_idx high = is_left ? end : middle;                                 \
-        const tk_idx other = low;                                             \
-        while (low < high) {                                                  \
-            const tk_idx probe = low + (high - low) / 2;                      \
-            const TK_VALUE y = TK_KEY(source[probe]);                         \
-            const tk_bool before = is_left ? TK_COMES_FIRST(y, x)             \
-                                           : !TK_COMES_FIRST(x, y);           \
-            low = before ? probe + 1 : low;                                   \
-            high = before ? high : probe;                                     \
-        }                                                                     \
-        target[start + (i - (is_left ? start : middle)) + (low - other)] =    \
-            self;                                                             \
-    }
-#endif
+#define TK_SORT_ARGUMENTS                                                     \
+    TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \
+        TK_G tk_u64 *scratch, TK_WORDS
 
-TK_KERNEL tn_sort(TK_G const TK_STORED *in,
-#ifdef TK_OUT
-                  TK_G TK_STORED *out,
-#endif
-#ifdef TK_OUT_INDEX
-                  TK_G tk_i64 *index,
-#endif
-                  TK_G tk_idx *scratch, TK_WORDS)
-{
-    const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
-    TK_G tk_idx *sorted = scratch + TK_GROUP * 2 * length;
-    TK_G tk_idx *merged = sorted + length;
-    for (tk_idx line = TK_GROUP; line < lines; line += TK_GROUPS) {
-        TK_PLACE(line_in, 0, line)
-        for (tk_idx i = TK_LOCAL; i < length; i += TK_GROUP_SIZE)
-            sorted[i] = i;
-        TK_TOGETHER();
-        for (tk_idx width = 1; width < length; width *= 2) {
-            TK_MERGE(sorted, merged)
-            TK_TOGETHER();
-            TK_G tk_idx *const kept = sorted;
-            sorted = merged;
-            merged = kept;
-        }
-        TK_PLACE(to, 1, line)
-        TK_PLACE(at, 2, line)
-        for (tk_idx i = TK_LOCAL; i < (tk_idx)TK_OWN(1); i += TK_GROUP_SIZE) {
-            const tk_idx self = sorted[i];
-#ifdef TK_OUT
-            out[to + i * (tk_idx)TK_OWN(3)] =
-                in[line_in + self * (tk_idx)TK_OWN(2)];
-#endif
-#ifdef TK_OUT_INDEX
-            index[at + i * (tk_idx)TK_OWN(4)] = self;
-#endif
-        }
-#ifndef TK_OUT
-        (void)to;
-#endif
-#ifndef TK_OUT_INDEX
-        (void)at;
-#endif
-        TK_TOGETHER();
+/* Line `line` of those at hand: its first element of each tensor. */
+#define TK_SORT_LINE(line)                                                    \
+    TK_PLACE(line_in, 0, TK_FIRST_LINE + (line))                              \
+    TK_PLACE(line_out, 1, TK_FIRST_LINE + (line))                             \
+    TK_PLACE(line_index, 2, TK_FIRST_LINE + (line))
+
+#define TK_KEY(i) (TK_ORDER(in[line_in + (i) * TK_IN_STRIDE]) ^ TK_FLIP)
+
+/* The key of element i of the line's, and where it stands in the tensor. */
+#define TK_SOURCE_KEY(line, i)                                                \
+    (TK_FROM_KEYS < 0 ? TK_KEY(i)                                             \
+                      : ((TK_G const tk_keys *)(scratch + TK_FROM_KEYS))      \
+                            [(line) * TK_COUNT + (i)])
+#define TK_SOURCE_PLACE(line, i)                                              \
+    (TK_FROM_KEYS < 0 ? (i)                                                   \
+                      : ((TK_G const tk_idx *)(scratch + TK_FROM_PLACES))     \
+                            [(line) * TK_COUNT + (i)])
+
+/* Place `at` of the order is element self's. */
+#define TK_PUT(at, self)                                                      \
+    if (TK_WANTS_OUT)                                                         \
+        out[line_out + (at) * TK_OUT_STRIDE] =                                \
+            in[line_in + (self) * TK_IN_STRIDE];                              \
+    if (TK_WANTS_INDEX)                                                       \
+        index[line_index + (at) * TK_INDEX_STRIDE] = (self);
+
+/* ---- by a group ---------------------------------------------------------- */
+
+/* Shared memory has 32 banks: so neighbours lie in different ones, and so do
+ * numbers that are 2, 4, 8, 16 apart. */
+#define TK_PAD(i) ((i) + ((i) >> 5))
+#define TK_SAME(i) (i)
+
+/* What stands before each of array's TK_SIZE * per numbers, added, in its
+ * place; `total`: all of them. sums: room for 2 * TK_SIZE. first: added to
+ * each. A work-item begins with its own numbers, per of them. */
+#define TK_ADD_UP(array, type, pad, per, first)                               \
+    {                                                                         \
+        tk_idx own = 0;                                                       \
+        tk_i32 turn = 0;                                                      \
+        for (tk_i32 k = 0; k < (per); k++)                                    \
+            own += (tk_idx)array[pad(TK_LOCAL * (per) + k)];                  \
+        sums[TK_LOCAL] = own;                                                 \
+        TK_BARRIER();                                                         \
+        for (tk_i32 step = 1; step < TK_SIZE; step *= 4) {                    \
+            tk_idx sum = sums[turn + TK_LOCAL];                               \
+            for (tk_i32 k = step; k < 4 * step; k += step)                    \
+                sum += TK_LOCAL >= k ? sums[turn + TK_LOCAL - k] : 0;         \
+            turn = TK_SIZE - turn;                                            \
+            sums[turn + TK_LOCAL] = sum;                                      \
+            TK_BARRIER();                                                     \
+        }                                                                     \
+        total = sums[turn + TK_SIZE - 1];                                     \
+        own = sums[turn + TK_LOCAL] - own + (first);                \
+        for (tk_i32 k = 0; k < (per); k++) {                                  \
+            const tk_idx next =                                               \
+                own + (tk_idx)array[pad(TK_LOCAL * (per) + k)];               \
+            array[pad(TK_LOCAL * (per) + k)] = (type)own;                     \
+            own = next;                                                       \
+        }                                                                     \
+        TK_BARRIER();                                                         \
     }
-}
+
+/* Sorts what `order` lists, TK_SIZE * each slots, by four bits of each:
+ * NIBBLE(slot). A work-item takes `each` neighbours and counts its own in a
+ * column of `counter`, two of the 16 values in one word: the number of a value
+ * before it and of all lesser ones is where a slot goes. */
+#define TK_HALF(word) ((word) >> 12 & 8u ? 16 : 0)
+#define TK_COLUMN(word) TK_PAD((tk_i32)((word) >> 12 & 7u) * TK_SIZE + TK_LOCAL)
+#define TK_ROUND(each, NIBBLE)                                                \
+    for (tk_i32 k = 0; k < 8; k++)                                            \
+        counter[TK_PAD(k * TK_SIZE + TK_LOCAL)] = 0;                          \
+    for (tk_i32 j = 0; j < TK_EACH; j++)                                      \
+        if (j < (each)) {                                                     \
+            tk_u32 word = order[TK_PAD(TK_LOCAL * (each) + j)];               \
+            word |= (tk_u32)(NIBBLE(word)) << 12;                             \
+            const tk_u32 count = counter[TK_COLUMN(word)];                    \
+            counter[TK_COLUMN(word)] = count + (1u << TK_HALF(word));         \
+            mine[j] = word | (count >> TK_HALF(word) & 0xffffu) << 16;        \
+        }                                                                     \
+    TK_BARRIER();                                                             \
+    TK_ADD_UP(counter, tk_u32, TK_PAD, 8, (tk_idx)((tk_u32)total << 16))      \
+    for (tk_i32 j = 0; j < TK_EACH; j++)                                      \
+        if (j < (each)) {                                                     \
+            const tk_u32 word = mine[j];                                      \
+            const tk_u32 before =                                             \
+                counter[TK_COLUMN(word)] >> TK_HALF(word) & 0xffffu;          \
+            order[TK_PAD((tk_i32)(before + (word >> 16)))] =                  \
+                (tk_u16)(word & 0xfffu);                                      \
+        }                                                                     \
+    TK_BARRIER();
+
+#define TK_SORT_SHARED                                                        \
+    TK_SHARED(TK_HELD, held, TK_EACH * TK_SIZE);                              \
+    TK_SHARED(tk_u16, order, TK_PAD(TK_EACH * TK_SIZE));                      \
+    TK_SHARED(tk_u32, counter, TK_PAD(8 * TK_SIZE));                          \
+    TK_SHARED(tk_idx, sums, 2 * TK_SIZE);                                     \
+    tk_u32 mine[TK_EACH];                                                     \
+    tk_idx total;
+
+/* ---- by many groups ------------------------------------------------------ */
+
+/* The digit of a key that a pass sorts by. TK_BELOW: only of keys that begin
+ * with `last`, the known digits of the last one's that is kept; TK_BESIDE:
+ * whether it is less than `last`, equal, or greater. */
+#define TK_BELOW 1
+#define TK_BESIDE 2
+#define TK_DIGIT(key)                                                         \
+    (TK_MODE == TK_BESIDE ? ((key) < last ? 0 : (key) == last ? 1 : 2)        \
+                          : (tk_i32)((key) >> TK_SHIFT & 255u))
+
+/* `last`, from the sums of digits: [digit's number][line][its value]. */
+#define TK_FIND_LAST(line)                                                    \
+    tk_keys last = 0;                                                         \
+    tk_idx rank = TK_KEEP - 1;                                                \
+    for (tk_i32 q = 0; q < TK_KNOWN; q++) {                                   \
+        for (tk_i32 d = TK_LOCAL; d < 256; d += TK_SIZE)                      \
+            place[d] = TK_TOTALS[(q * TK_LINES + (line)) * 256 + d];          \
+        TK_BARRIER();                                                         \
+        TK_ADD_UP(place, tk_idx, TK_SAME, 256 / TK_SIZE, 0)                   \
+        for (tk_i32 d = TK_LOCAL; d < 256; d += TK_SIZE)                      \
+            if (place[d] <= rank && rank < (d < 255 ? place[d + 1] : total)) { \
+                found[0] = d;                                                 \
+                found[1] = place[d];                                          \
+            }                                                                 \
+        TK_BARRIER();                                                         \
+        last = last << 8 | (tk_keys)found[0];                                 \
+        rank -= found[1];                                                     \
+    }

@@ -1,0 +1,38 @@
+/* sort_merge.cl: a line of any length by one work-item (TK_CHUNKED): runs are
+ * merged, positions alone move between two halves of its scratch memory. */
+TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
+{
+    const tk_idx length = TK_LENGTH;
+    TK_G tk_idx *sorted = (TK_G tk_idx *)scratch + TK_GROUP * 2 * length;
+    TK_G tk_idx *merged = sorted + length;
+    for (tk_idx line = TK_GROUP; line < TK_LINES; line += TK_GROUPS) {
+        TK_SORT_LINE(line)
+        for (tk_idx i = 0; i < length; i++)
+            sorted[i] = i;
+        for (tk_idx width = 1; width < length; width *= 2) {
+            for (tk_idx start = 0; start < length; start += 2 * width) {
+                const tk_idx middle =
+                    start + width < length ? start + width : length;
+                const tk_idx end =
+                    middle + width < length ? middle + width : length;
+                tk_idx left = start, right = middle;
+                for (tk_idx to = start; to < end; to++) {
+                    const tk_bool takes_right =
+                        left == middle ||
+                        (right < end &&
+                         TK_KEY(sorted[right]) < TK_KEY(sorted[left]));
+                    merged[to] = takes_right ? sorted[right] : sorted[left];
+                    right += takes_right ? 1 : 0;
+                    left += takes_right ? 0 : 1;
+                }
+            }
+            TK_G tk_idx *const kept = sorted;
+            sorted = merged;
+            merged = kept;
+        }
+        for (tk_idx i = 0; i < TK_KEEP; i++) {
+            const tk_idx self = sorted[i];
+            TK_PUT(i, self)
+        }
+    }
+}

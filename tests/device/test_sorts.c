@@ -1,0 +1,271 @@
+/* sort by a plugin, against an order made by comparing: lines of lengths that
+ * devices treat each in its own way, all dtypes and what is awkward in them,
+ * strides of both signs, some of the order, the last of it alone.
+ * TENON_TEST_PLUGIN names the plugin; unset: cpu.
+ * TENON_TEST_FLOAT32=1: of float32 alone, where compiling takes long. */
+#include <math.h>
+#include <tenon/base.h>
+
+#include "../../lib/kernel/halves.h"
+#include "../../tools/check/random_source.h"
+#include "../tap.h"
+#include "by_name.h"
+
+typedef struct sort_case {
+    tn_dtype dtype;
+    int64_t lines, length, keep, in_stride, out_stride;
+    uint32_t flags;
+    bool few_values; /* so that most are equal */
+} sort_case;
+
+/* One whose elements along a line lie `stride` apart, lines behind each other,
+ * with a margin. */
+typedef struct side {
+    tn_strided view;
+    size_t bytes;
+    unsigned char *memory;
+} side;
+
+static by_hand h;
+static bool float32_alone;
+static random_source source;
+
+static side side_new(tn_dtype dtype, int64_t lines, int64_t length,
+                     int64_t stride)
+{
+    const int64_t span = length > 0 ? llabs(stride) * (length - 1) + 1 : 1;
+    side s = {.view = {.dtype = dtype, .ndim = 2,
+                       .offset = 3 + (stride < 0 ? span - 1 : 0),
+                       .stride = {span, stride}},
+              .bytes = (size_t)(lines * span + 6) * tn_dtype_bytes(dtype)};
+    s.memory = malloc(s.bytes);
+    if (!s.memory ||
+        h.plugin->buffer_alloc(h.device, s.bytes, &s.view.buffer) != TN_OK)
+        bail_out("no memory: %s", by_hand_failure());
+    memset(s.memory, 0x11, s.bytes);
+    return s;
+}
+
+static void side_free(side *s)
+{
+    h.plugin->buffer_free(h.device, s->view.buffer);
+    free(s->memory);
+}
+
+static unsigned char *side_at(const side *s, int64_t line, int64_t i)
+{
+    return s->memory + (size_t)(s->view.offset + line * s->view.stride[0] +
+                                i * s->view.stride[1]) *
+                           tn_dtype_bytes(s->view.dtype);
+}
+
+static bool is_float(tn_dtype dtype)
+{
+    return tn_dtype_is_floating(dtype);
+}
+
+static tn_number decode(tn_dtype dtype, const unsigned char *from)
+{
+    const unsigned bits = 8 * (unsigned)tn_dtype_bytes(dtype);
+    tn_number x = {.i = 0};
+    float single;
+    memcpy(&x, from, bits / 8);
+    if (dtype == TN_F32) {
+        memcpy(&single, from, sizeof single);
+        x.f = (double)single;
+    } else if (is_float(dtype) && dtype != TN_F64) {
+        x.f = (double)tn__narrow_decode(dtype, (uint32_t)x.i);
+    } else if (dtype == TN_I8 || dtype == TN_I16 || dtype == TN_I32) {
+        const int64_t sign = (int64_t)1 << (bits - 1);
+        x.i = (x.i ^ sign) - sign;
+    }
+    return x;
+}
+
+/* Any code; of floats often one at a limit: zeros, infinities, NaN. */
+static void fill(side *s, const sort_case *c)
+{
+    const unsigned bits = 8 * (unsigned)tn_dtype_bytes(c->dtype);
+    const uint64_t sign = (uint64_t)1 << (bits - 1);
+    const uint64_t infinity = c->dtype == TN_F64      ? 0x7ff0000000000000
+                              : c->dtype == TN_F32    ? 0x7f800000
+                              : c->dtype == TN_F16    ? 0x7c00
+                              : c->dtype == TN_BF16   ? 0x7f80
+                              : c->dtype == TN_F8E5M2 ? 0x7c
+                                                      : 0x7f;
+    const uint64_t limits[] = {0, infinity, infinity | 1, sign - 1, 1,
+                               infinity - 1};
+    for (int64_t l = 0; l < c->lines; l++)
+        for (int64_t i = 0; i < c->length; i++) {
+            uint64_t x = random_bits(&source);
+            if (c->dtype == TN_BOOL)
+                x &= 1;
+            else if (c->few_values)
+                x = x % 3 << (bits - 4);
+            else if (random_below(&source, 4) == 0)
+                x = limits[random_below(&source, 6)] | (x & sign);
+            memcpy(side_at(s, l, i), &x, bits / 8);
+        }
+}
+
+/* ---- the order that is asked for ----------------------------------------- */
+
+static const side *ordered;
+static const sort_case *asked;
+static int64_t ordered_line;
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+    const tn_number x = decode(asked->dtype, side_at(ordered, ordered_line, i));
+    const tn_number y = decode(asked->dtype, side_at(ordered, ordered_line, j));
+    int way;
+    if (!is_float(asked->dtype))
+        way = (x.i > y.i) - (x.i < y.i);
+    else if (isnan(x.f) || isnan(y.f))
+        way = isnan(x.f) - isnan(y.f);
+    else
+        way = (x.f > y.f) - (x.f < y.f);
+    if (asked->flags & TN_SORT_DESCENDING)
+        way = -way;
+    return way ? way : (i > j) - (i < j);
+}
+
+/* What out and index hold in the end, whose memory is as it was before. */
+static void put_in_order(const sort_case *c, const side *in, side *out,
+                         side *index)
+{
+    int64_t *order = calloc((size_t)c->length + 1, sizeof *order);
+    if (!order)
+        bail_out("no memory");
+    ordered = in;
+    asked = c;
+    for (ordered_line = 0; ordered_line < c->lines; ordered_line++) {
+        for (int64_t i = 0; i < c->length; i++)
+            order[i] = i;
+        qsort(order, (size_t)c->length, sizeof *order, compare);
+        for (int64_t i = 0; i < c->keep && i < c->length; i++) {
+            memcpy(side_at(out, ordered_line, i),
+                   side_at(in, ordered_line, order[i]),
+                   tn_dtype_bytes(c->dtype));
+            memcpy(side_at(index, ordered_line, i), &order[i],
+                   sizeof *order);
+        }
+    }
+    free(order);
+}
+
+/* ---- a case --------------------------------------------------------------- */
+
+/* Are the device's bytes those of s? But for places of the order before `from`,
+ * which may hold anything. */
+static bool is_there(const side *s, const sort_case *c, int64_t from)
+{
+    side got = *s;
+    got.memory = malloc(s->bytes);
+    if (!got.memory || by_hand_copy(&h, s->view.buffer, 0, got.memory,
+                                    s->bytes, false) != TN_OK)
+        bail_out("no copy: %s", by_hand_failure());
+    for (int64_t l = 0; l < c->lines; l++)
+        for (int64_t i = 0; i < from; i++)
+            memcpy(side_at(&got, l, i), side_at(s, l, i),
+                   tn_dtype_bytes(s->view.dtype));
+    const bool same = memcmp(got.memory, s->memory, s->bytes) == 0;
+    free(got.memory);
+    return same;
+}
+
+static bool is_right(const sort_case *c)
+{
+    side in = side_new(c->dtype, c->lines, c->length, c->in_stride);
+    side out = side_new(c->dtype, c->lines, c->keep, c->out_stride);
+    side index = side_new(TN_I64, c->lines, c->keep, -c->out_stride);
+    side *const all[] = {&in, &out, &index};
+    tn_sort_args s = {.size = sizeof s, .ndim = 2, .flags = c->flags,
+                      .extent = {c->lines, c->length}, .keep = c->keep,
+                      .in = in.view, .out = out.view,
+                      .out_index = index.view};
+    bool right = true;
+    fill(&in, c);
+    for (int i = 0; i < 3; i++)
+        right = right && by_hand_copy(&h, all[i]->view.buffer, 0,
+                                      all[i]->memory, all[i]->bytes,
+                                      true) == TN_OK;
+    right = right && h.plugin->sort(h.queue, &s) == TN_OK;
+    put_in_order(c, &in, &out, &index);
+    const int64_t from =
+        c->flags & TN_SORT_LAST && c->keep > 0 ? c->keep - 1 : 0;
+    right = right && is_there(&in, c, 0) && is_there(&out, c, from) &&
+            is_there(&index, c, from);
+    for (int i = 0; i < 3; i++)
+        side_free(all[i]);
+    if (!right)
+        note("%s, %d lines of %d, %d kept, strides %d and %d, flags %u%s: %s",
+             tn_dtype_name(c->dtype), (int)c->lines, (int)c->length,
+             (int)c->keep, (int)c->in_stride, (int)c->out_stride,
+             (unsigned)c->flags, c->few_values ? ", few values" : "",
+             by_hand_failure());
+    by_hand_forget();
+    return right;
+}
+
+/* Each length with every dtype, the rest by turns. */
+static void test_length(int64_t length, int64_t lines, int each)
+{
+    static const int64_t strides[] = {1, -1, 2, -3};
+    const int64_t keeps[] = {length, 1,          length / 3, length - 1,
+                             0,      length / 2, length,     length / 7};
+    enum { KEEPS = sizeof keeps / sizeof *keeps };
+    int wrong = 0, count = 0;
+    unsigned turn = (unsigned)length;
+    for (tn_dtype dtype = 1; dtype < TN_DTYPE_END; dtype++)
+        for (int i = 0; i < each; i++, turn += 5) {
+            sort_case c = {.dtype = dtype, .lines = lines, .length = length,
+                           .keep = keeps[turn / 2 % KEEPS],
+                           .in_stride = strides[turn % 4],
+                           .out_stride = strides[turn / 3 % 4],
+                           .flags = turn & 1 ? TN_SORT_DESCENDING : 0,
+                           .few_values = turn % 3 == 0};
+            c.keep = c.keep < 0 ? 0 : c.keep;
+            if (turn % 4 == 2)
+                c.flags |= TN_SORT_LAST;
+            if (!(h.info.storage_types >> dtype & 1) ||
+                (float32_alone && dtype != TN_F32))
+                continue;
+            count++;
+            wrong += !is_right(&c);
+        }
+    is_int(wrong, 0, "%d lines of %d are in order, %d times", (int)lines,
+           (int)length, count);
+}
+
+static void test_plugin(const char *name)
+{
+    static const int64_t short_ones[] = {0, 1, 2, 3, 64, 65, 255, 256, 257};
+    static const int64_t long_ones[] = {1535, 1537, 2048, 3071, 3072, 3073,
+                                        5000};
+    const sort_case all = {.dtype = TN_F32, .lines = 1, .length = 70000,
+                           .keep = 70000, .in_stride = 1, .out_stride = 1};
+    const sort_case some = {.dtype = TN_F32, .lines = 2, .length = 70000,
+                            .keep = 5000, .in_stride = 1, .out_stride = 1,
+                            .flags = TN_SORT_DESCENDING};
+    if (!by_name_open(&h, name, NULL))
+        bail_out("%s", by_hand_failure());
+    for (size_t i = 0; i < sizeof short_ones / sizeof *short_ones; i++)
+        test_length(short_ones[i], 5, 4);
+    for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
+        test_length(long_ones[i], 3, 1);
+    ok(is_right(&all), "a line of 70000 is in order");
+    ok(is_right(&some), "and the first 5000 of two");
+    by_hand_close(&h);
+}
+
+int main(void)
+{
+    const char *name = getenv("TENON_TEST_PLUGIN");
+    float32_alone = getenv("TENON_TEST_FLOAT32") != NULL;
+    source.state = 7;
+    plan_later();
+    test_plugin(name ? name : "cpu");
+    return done_testing();
+}
