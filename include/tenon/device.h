@@ -46,6 +46,28 @@ TN_API bool tn_is_available(const char *specification);
  * NULL: the current device. */
 TN_API tn_status tn_synchronize(tn_device *device);
 
+/* A place in a device's work, which knows when the device was there:
+ *
+ *     tn_mark *begin = tn_mark_set(NULL);
+ *     tn_matmul(a, b);
+ *     tn_mark_elapsed(begin, tn_mark_set(NULL), &seconds);
+ *
+ * Source: torch.cuda.Event(enable_timing=True). */
+typedef struct tn_mark tn_mark;
+
+/* Behind all work that device (NULL: the current one) was given. A device that
+ * tells the time (CUDA) goes on; of the others the work is waited for, and the
+ * host's clock is read. The open scope owns the mark. NULL: TN_ERR_MEMORY;
+ * TN_ERR_STATE while a graph is recorded or an error is pending; what the device
+ * reports. */
+TN_API tn_mark *tn_mark_set(tn_device *device);
+
+/* The device's seconds from one mark to another, negative where `to` was set
+ * first. Waits for both, as tn_synchronize, whose errors it has. TN_ERR_DEVICE
+ * for marks of two devices; TN_ERR_ARGUMENT for NULL. */
+TN_API tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to,
+                                 double *out_seconds);
+
 /* "cuda:0". Lent, alive as long as the process. */
 TN_API const char *tn_device_name(const tn_device *device);
 /* What the plugin says of it: "AMD EPYC ..., avx512". Lent. */

@@ -11,12 +11,13 @@ libtenon_la_SOURCES += \
 	lib/device/record.c lib/device/record.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \
-	lib/device/lane.c lib/device/lane.h
+	lib/device/lane.c lib/device/lane.h lib/device/mark.c
 EXTRA_DIST += lib/device/README.md
 check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_spec tests/device/test_allocator \
 	tests/device/test_launch tests/device/test_manifest \
-	tests/device/test_cache
+	tests/device/test_cache tests/device/test_mark
+tests_device_test_mark_SOURCES = tests/device/test_mark.c
 tests_device_test_cache_SOURCES = tests/device/test_cache.c
 tests_device_test_abi_SOURCES = tests/device/test_abi.c
 tests_device_test_plugins_SOURCES = tests/device/test_plugins.c \

@@ -223,6 +223,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_optim_state_visit state_visit
 #define PLAUSIBLE_tn_recompute_fn recomputed
 #define PLAUSIBLE_tn_graph_fn graph_step
+#define PLAUSIBLE_tn_mark_p tn_mark_set(NULL)
 #define PLAUSIBLE_tn_graph_p tn_graph_record(graph_step, NULL)
 #define PLAUSIBLE_function_visit visit
 #define PLAUSIBLE_function_log log_line

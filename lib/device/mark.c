@@ -1,0 +1,118 @@
+/* mark.c: marks in a device's work, and the time between two. A device that works
+ * by itself and has timing events is not waited for; of the others the host's
+ * clock is the device's once their work is done. */
+#include "device/record.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/object.h"
+#include "base/timeline.h"
+
+struct tn_mark {
+    tn__object object;
+    tn_device *device;
+    tn_event *event; /* owned; NULL: the host's clock was read */
+    double at;       /* of tn__timeline_now */
+};
+
+static void destroy(tn__object *object)
+{
+    tn_mark *mark = (tn_mark *)object;
+    if (mark->event)
+        mark->device->plugin->event_close(mark->event);
+    tn__free(mark);
+}
+
+static const tn__class mark_class = {"mark", destroy};
+
+/* Words for a failure of the plugin. */
+static tn_status told(const char *what, const tn_device *device,
+                      tn_status status)
+{
+    tn__error error;
+    if (!status)
+        return TN_OK;
+    tn__error_take(&error);
+    return tn__fail(status, "%s: %s: %s", what, device->name,
+                    error.code ? error.text : tn_status_name(status));
+}
+
+static tn_status set(tn_mark *mark)
+{
+    tn_device *device = mark->device;
+    const tn_plugin *plugin = device->plugin;
+    if (device->synchronous || !plugin->event_open_timed ||
+        !plugin->event_elapsed || !plugin->event_record ||
+        !plugin->event_query || !plugin->event_close) {
+        tn_status status = device->synchronous ? TN_OK : tn_synchronize(device);
+        mark->at = tn__timeline_now();
+        return status;
+    }
+    pthread_mutex_lock(&device->queue_lock);
+    tn_status status = plugin->event_open_timed(device->handle, &mark->event);
+    if (!status)
+        status = plugin->event_record(device->queue, mark->event);
+    pthread_mutex_unlock(&device->queue_lock);
+    return told("mark_set", device, status);
+}
+
+tn_mark *tn_mark_set(tn_device *device)
+{
+    if (tn__error_pending())
+        return NULL;
+    if (!device)
+        device = tn_device_current();
+    if (!device)
+        return NULL;
+    if (tn__recording)
+        return tn__fail_null(TN_ERR_STATE, "mark_set: a graph is being "
+                                           "recorded; no replay would come to "
+                                           "the mark");
+    tn_mark *mark = tn__calloc(1, sizeof *mark);
+    if (!mark)
+        return NULL;
+    tn__object_init(&mark->object, &mark_class);
+    mark->device = device;
+    if (set(mark)) {
+        tn__unref(mark);
+        return NULL;
+    }
+    return tn__scope_own(mark);
+}
+
+/* The device has come to the mark: waits if it has not. */
+static tn_status reach(tn_device *device, const tn_mark *mark)
+{
+    uint32_t done = 0;
+    tn_status status = device->plugin->event_query(mark->event, &done);
+    return status || done ? told("mark_elapsed", device, status)
+                          : tn_synchronize(device);
+}
+
+tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)
+{
+    double ns;
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!from || !to || !out_seconds)
+        return tn__fail(TN_ERR_ARGUMENT, "mark_elapsed: %s is NULL",
+                        !from ? "from" : !to ? "to" : "out_seconds");
+    tn_device *device = from->device;
+    if (device != to->device)
+        return tn__fail(TN_ERR_DEVICE, "mark_elapsed: marks of %s and %s",
+                        device->name, to->device->name);
+    if (!from->event || !to->event) {
+        *out_seconds = (to->at - from->at) * 1e-6;
+        return TN_OK;
+    }
+    tn_status status = reach(device, from);
+    if (!status)
+        status = reach(device, to);
+    if (!status)
+        status = told("mark_elapsed", device,
+                      device->plugin->event_elapsed(from->event, to->event,
+                                                    &ns));
+    if (!status)
+        *out_seconds = ns * 1e-9;
+    return status;
+}
