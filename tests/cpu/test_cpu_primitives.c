@@ -707,6 +707,35 @@ static void test_sort_i64(int64_t count, uint64_t range, bool descending)
     buffer_drop(s.out_index.buffer);
 }
 
+/* The first few are those of the whole order; whole numbers of both ends. */
+static void test_few_i32(int64_t count, int64_t few, bool descending)
+{
+    int32_t *in;
+    int64_t *all, *some;
+    tn_sort_args s = {.size = sizeof s, .ndim = 1,
+                      .flags = descending ? TN_SORT_DESCENDING : 0,
+                      .extent = {count}, .keep = count};
+    s.in = (tn_strided){buffer_new((size_t)count * 4, &in), 0, TN_I32, 1, {1}};
+    tn_buffer *whole = buffer_new((size_t)count * 8, &all);
+    tn_buffer *part = buffer_new((size_t)count * 8, &some);
+    for (int64_t i = 0; i < count; i++)
+        in[i] = random_below(40) == 0   ? INT32_MIN
+                : random_below(40) == 0 ? INT32_MAX
+                                        : (int32_t)random_below(900) - 450;
+    s.out_index = (tn_strided){whole, 0, TN_I64, 1, {1}};
+    tn_status status = cpu->sort(queue, &s);
+    s.out_index.buffer = part;
+    s.keep = few;
+    if (status != TN_OK || cpu->sort(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    ok(memcmp(all, some, (size_t)few * 8) == 0,
+       "the first %lld of %lld whole numbers in %s order", (long long)few,
+       (long long)count, descending ? "falling" : "rising");
+    buffer_drop(s.in.buffer);
+    buffer_drop(whole);
+    buffer_drop(part);
+}
+
 /* ---- copies ------------------------------------------------------------- */
 
 static void test_copy(void)
@@ -767,6 +796,9 @@ int main(void)
             test_sort_i64(k & 1 ? 20000 : 700, (uint64_t)1 << 62, k & 2);
         }
         test_sort(20000, 9000, true);
+        test_sort(20000, 1500, true);
+        test_few_i32(3001, 300, true);
+        test_few_i32(3001, 20, false);
         test_sort(3000, 7, true);
         test_sort(3000, 100, false);
         plugin_close();
