@@ -16,14 +16,19 @@ TK_KERNEL tn_sort(TK_SORT_ARGUMENTS)
                 const tk_idx end =
                     middle + width < length ? middle + width : length;
                 tk_idx left = start, right = middle;
+                tk_keys x = TK_KEY(sorted[left]), y = 0;
+                if (right < end)
+                    y = TK_KEY(sorted[right]);
                 for (tk_idx to = start; to < end; to++) {
-                    const tk_bool takes_right =
-                        left == middle ||
-                        (right < end &&
-                         TK_KEY(sorted[right]) < TK_KEY(sorted[left]));
-                    merged[to] = takes_right ? sorted[right] : sorted[left];
-                    right += takes_right ? 1 : 0;
-                    left += takes_right ? 0 : 1;
+                    if (left < middle && (right == end || x <= y)) {
+                        merged[to] = sorted[left++];
+                        if (left < middle)
+                            x = TK_KEY(sorted[left]);
+                    } else {
+                        merged[to] = sorted[right++];
+                        if (right < end)
+                            y = TK_KEY(sorted[right]);
+                    }
                 }
             }
             TK_G tk_idx *const kept = sorted;
