@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
-#include "kernel/device.h"
+#include "kernel/device/class.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 
@@ -71,13 +71,10 @@ static void small_weights_fill_the_device(void)
        (int)plan.group_count, (int)plan.scratch_bytes);
 }
 
-/* The steps of a sum: how many groups each has, and whether each has a text and
- * argument words of its own. */
-static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
-                          int64_t length, int steps, int groups)
+/* The step of a plan that is next, for the sums of rows. */
+static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
+                          int64_t length)
 {
-    const tn_target gpu = printed_target(TN_TARGET_EXACT_DIVIDE);
-    tn_target target = gpu;
     static const tn_dtype dtypes[] = {TN_F32};
     const int64_t extent[2] = {rows, length}, stride[2] = {length, 1};
     static const int64_t row_stride[2] = {1, 0};
@@ -89,14 +86,23 @@ static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
     const tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
                               .row_ndim = 1, .extent = extent,
                               .operand = operand};
-    tn_plan plan = {.size = sizeof plan};
-    uint64_t key = 0;
-    int done = 0, of[2] = {0};
+    tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
     target.units = units;
     if (!program)
         bail_out("%s", tn_error());
+    return tn__plan_program(&target, program, &launch, plan);
+}
+
+/* The steps of a sum: how many groups each has, and whether each has a text and
+ * argument words of its own. */
+static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
+                          int64_t length, int steps, int groups)
+{
+    tn_plan plan = {.size = sizeof plan};
+    uint64_t key = 0;
+    int done = 0, of[2] = {0};
     do {
-        if (tn__plan_program(&target, program, &launch, &plan) != TN_OK ||
+        if (plan_sum(&plan, units, rows, length) != TN_OK ||
             done == 2 || plan.key[0] == key)
             break;
         key = plan.key[0];
@@ -106,6 +112,24 @@ static void sum_has_steps(const char *what, uint32_t units, int64_t rows,
            !!(plan.flags & TN_PLAN_SCRATCH) == (steps > 1),
        "%s on %u units: %d groups, then %d, in %d steps", what, units, of[0],
        of[1], done);
+}
+
+/* Many rows of some chunks: a team has as many work-items as can fold. */
+static void teams_fit_rows(void)
+{
+    static const struct {
+        int64_t rows, length;
+        uint32_t slots;
+    } of[] = {{16384, 1024, 1}, {32768, 1025, 2}, {16384, 4096, 4},
+              {16384, 4097, 8}, {16384, 9000, 16}, {100, 4096, 16}};
+    int fit = 0;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        tn_plan plan = {.size = sizeof plan};
+        plan_sum(&plan, 132, of[i].rows, of[i].length);
+        fit += tn__device_class_unpack(plan.variant).slots == of[i].slots;
+    }
+    is_int(fit, (int)(sizeof of / sizeof *of), "teams have a row's chunks, or "
+                                               "all of a group");
 }
 
 static void few_long_rows_are_shared(void)
@@ -248,6 +272,7 @@ int main(void)
     small_weights_fill_the_device();
     few_long_rows_are_shared();
     sorts_fill_the_device();
+    teams_fit_rows();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
         test_clang("CL3.0");

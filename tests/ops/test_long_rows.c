@@ -1,8 +1,8 @@
 /* Rows of 50,000 elements and more, which devices with many units share among
  * groups of work-items (lib/kernel/device/split.c): reductions, and what is made
  * with them, have the reference's bits on the current device. A device with two
- * units and groups of 256 shares four rows or fewer, from 49,153 elements on.
- * (Rows of 1024 and fewer: test_random_programs, test_random_bits.) */
+ * units and groups of 256 shares eight rows or fewer, from 49,153 elements on.
+ * And many rows of some thousand elements, of which a group has several. */
 #include <stdlib.h>
 #include <string.h>
 #include <tap.h>
@@ -235,6 +235,11 @@ int main(void)
         test(sums, i % 2 ? 3 : 1, edges[i], "sums");
         test(extremes, i % 2 ? 1 : 2, edges[i], "extremes");
     }
+    /* many, of some chunks: a group has several */
+    test(sums, 260, 1100, "sums");
+    test(extremes, 130, 2100, "extremes");
+    test(softmaxes, 65, 4200, "softmaxes");
+    test(layer_norms, 130, 2100, "layer_norm and its gradients");
     test(variances, 2, 49170, "variances");
     test(softmaxes, 3, 49170, "softmaxes");
     test(layer_norms, 2, 49170, "layer_norm and its gradients");

@@ -224,6 +224,23 @@ static int64_t most_groups(const tn_target *target)
     return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
 }
 
+/* Chunks that a team folds at once: all of a row's, for work-items beyond them
+ * have nothing to fold; more where rows are so few that groups of several teams
+ * would leave the device idle, and whoever looks at elements alone has use for
+ * them. (A row of 4,096 by a group of 256 leaves three of four idle.) */
+static uint32_t team_slots(const tn_target *target, uint32_t group,
+                           int64_t count, int64_t length)
+{
+    const uint32_t most = group / TN_LANES;
+    uint32_t slots = 1;
+    if (length <= TN_CHUNK)
+        return slots;
+    while (slots < most && ((int64_t)slots * TN_CHUNK < length ||
+                            count * slots < most_groups(target) * most))
+        slots *= 2;
+    return slots;
+}
+
 static void size_launch(tn_plan *plan, const tn_target *target,
                         const tn__device_class *class, int64_t count,
                         int64_t length)
@@ -360,7 +377,7 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
                                                     ? outer.count : length);
     class.group = chunked ? 1 : tn__device_group(target);
     if (class.is_rows && !chunked)
-        class.slots = length > TN_CHUNK ? class.group / TN_LANES : 1;
+        class.slots = team_slots(target, class.group, outer.count, length);
     class.is_short = class.is_rows &&
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
     const int64_t share = class.slots ? tn__split_share(program, &class,
