@@ -203,7 +203,8 @@ part_sanitizer() {
     for tool in memcheck racecheck initcheck synccheck; do
         for test in test_primitives test_sorts test_random_programs; do
             echo "== $tool $test"
-            TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 compute-sanitizer \
+            TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 \
+                TENON_TEST_FLOAT32=1 compute-sanitizer \
                 --tool $tool --error-exitcode 9 --print-limit 5 \
                 "$(program tests/device/$test)" || failed=1
         done

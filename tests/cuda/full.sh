@@ -48,6 +48,7 @@ part_seeds() {
         whole "random programs have the interpreter's bits$chance" \
             tests/device/test_random_programs
         whole "primitives are right$chance" tests/device/test_primitives
+        whole "sorts are right$chance" tests/device/test_sorts
         whole "every sample of every operator has the reference's bits$chance" \
             env TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
             tests/golden/bits cuda tests/golden/samples
