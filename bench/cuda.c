@@ -255,6 +255,12 @@ BY_TENON(layer_norm,
          tn_layer_norm(a, tn_dims(tn_tensor_size(a, 1)), row, row))
 BY_TENON(transpose, tn_contiguous(tn_transpose(a, 0, 1)))
 BY_TENON(cumsum_rows, tn_cumsum(a, 1))
+static tn_tensor *places; /* the second result of an order: 8 bytes each */
+BY_TENON(sort_all, tn_sort(tn_reshape(a, tn_dims(-1)), 0, false, &places))
+BY_TENON(sort_rows,
+         tn_sort(tn_reshape(a, tn_dims(-1, 1024)), 1, false, &places))
+BY_TENON(first_of_all,
+         tn_topk(tn_reshape(a, tn_dims(-1)), 100, 0, true, true, &places))
 BY_TENON(matmul, tn_matmul(a, b))
 BY_TENON(attend,
          tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true))
@@ -302,6 +308,8 @@ static const struct program {
     {"layer_norm", layer_norm, 2}, {"transpose", transpose, 2},
     {"cumsum rows", cumsum_rows, 2},
     {"softmax of 4 rows", softmax_long, 2},
+    {"sort of all", sort_all, 4}, {"sort of rows of 1024", sort_rows, 4},
+    {"topk 100 of all", first_of_all, 1},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
