@@ -278,6 +278,46 @@ static void test_memory(void)
     unsetenv("TENON_SIM_MEMORY");
 }
 
+/* Work under a trace that cannot have its events: how many pieces have a time of
+ * the device, and whether the program hears of it. */
+static void print_traced(void)
+{
+    char path[64], line[2048];
+    int pieces = 0, operators = 0;
+    snprintf(path, sizeof path, "test_failures.%ld.json", (long)getpid());
+    tn_tensor *x = ready();
+    tn_trace_start(path);
+    fail_next();
+    for (int i = 0; i < 3; i++)
+        tn_exp(x);
+    tn_synchronize(NULL);
+    tn_trace_stop();
+    sim_fail(NULL, -1, 0);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        pieces += strstr(line, "\"cat\":\"device\"") != NULL;
+        operators += strstr(line, "\"exp\",\"cat\":\"op\"") != NULL;
+    }
+    if (file)
+        fclose(file);
+    remove(path);
+    printf("%d of %d: ", pieces, operators);
+    print_error();
+}
+
+static void test_trace(void)
+{
+    is_str(scene("none", 0, print_traced), "3 of 3: no error",
+           "a trace has the device's time of each operator");
+    is_str(scene("cuEventCreate", OUT_OF_MEMORY, print_traced),
+           "0 of 3: no error",
+           "where there are no events it does without, and says nothing");
+    is_str(scene("cuEventRecord", INVALID_VALUE, print_traced),
+           "0 of 3: no error", "nor where they cannot be recorded");
+    is_str(scene("cuEventElapsedTime", INVALID_VALUE, print_traced),
+           "2 of 3: no error", "a time that is not told is left out");
+}
+
 static void test_graph(void)
 {
     is_str(scene("cuGraphInstantiateWithFlags", OUT_OF_MEMORY, print_update),
@@ -307,6 +347,7 @@ int main(int argc, char **argv)
     test_work();
     test_memory();
     test_graph();
+    test_trace();
     is_str(in_child(print_late), "all",
            "indices outside are told with argument, value, position, shape and "
            "range as they were given");
