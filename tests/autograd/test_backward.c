@@ -206,6 +206,25 @@ static void test_modes(void)
        "of values and indices only the values have one");
 }
 
+/* gelu is a line where its argument is far from 0. */
+static void test_far(tn_dtype dtype)
+{
+    static const double far[] = {INFINITY, -INFINITY, 1e30, -1e30, 1e200, 50};
+    enum { COUNT = sizeof far / sizeof *far };
+    tn_tensor *x = tn_tensor_from_array(far, TN_F64, tn_dims(COUNT));
+    tn_tensor *slope = NULL, *bend = NULL;
+    x = tn_requires_grad(tn_to_dtype(x, dtype));
+    tn_grad(tn_sum(tn_gelu(x)), &x, 1, &slope, .create_graph = true);
+    tn_grad(tn_sum(slope), &x, 1, &bend);
+    slope = tn_to_dtype(tn_detach(slope), TN_F64);
+    bend = tn_to_dtype(bend, TN_F64);
+    int lines = 0;
+    for (int i = 0; i < COUNT; i++)
+        lines += at(slope, i) == (far[i] > 0) && at(bend, i) == 0;
+    is_int(lines, COUNT, "gelu has no bend far from 0, in %s",
+           tn_dtype_name(dtype));
+}
+
 static void test_grad(void)
 {
     tn_tensor *x = leaf(2, 3), *y = tn_mul(x, x), *z = tn_mul(y, x);
@@ -539,6 +558,8 @@ int main(void)
     test_parts();
     test_modes();
     test_grad();
+    test_far(TN_F32);
+    test_far(TN_F64);
     test_retain();
     test_decrees();
     test_in_place();
