@@ -9,6 +9,7 @@
 #include "task.h"
 
 #define TASK_BYTES (256 << 10)
+#define LONG_REPEAT 256 /* of one value: fewer are for blocks */
 #define STRIP 256 /* elements of an output's row written at a stretch */
 
 void tn__cpu_copy_init(tn_built *built, const tn_program *program)
@@ -48,6 +49,7 @@ typedef struct copy {
     int64_t bands, band;     /* along the one across */
     int64_t tasks, per_task; /* pieces: outer points x strips x bands */
     bool stream;
+    tn_cpu_run *fill; /* a piece is one value again and again; or NULL */
 } copy;
 
 /* Dimensions in falling order of the output's strides, merged. */
@@ -109,6 +111,8 @@ static void copy_piece(const copy *c, int64_t piece)
         c->routines->turn[c->bytes](
             to, across->out, from, last->in, count,
             tn__cpu_min(c->band, across->extent - band), c->stream);
+    else if (c->fill)
+        c->fill(to, from, from, from, count, 0);
     else if (c->stream)
         c->routines->stream(to, from, count * c->bytes);
     else
@@ -158,7 +162,7 @@ static void run_pieces(void *context, int64_t i)
     const copy *c = context;
     int64_t first = i * c->per_task;
     int64_t end = tn__cpu_min(first + c->per_task, c->tasks);
-    if (c->ndim > 1 && c->across == c->ndim && c->strips == 1)
+    if (c->ndim > 1 && c->across == c->ndim && c->strips == 1 && !c->fill)
         copy_rows(c, first, end);
     else
         for (int64_t piece = first; piece < end; piece++)
@@ -195,9 +199,16 @@ bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
     for (uint32_t d = 0; last->in != 1 && d + 1 < c.ndim; d++)
         if (c.dim[d].in == 1)
             c.across = d;
-    if (last->in != 1 && (last->in == 0 || c.across == c.ndim))
-        return false;
     c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
+    bool repeats = last->in == 0 && last->extent >= LONG_REPEAT;
+    if (repeats && c.bytes != 2) {
+        c.fill = c.routines->fill[c.bytes == 8   ? CPU_F64
+                                  : c.bytes == 4 ? CPU_F32
+                                                 : CPU_BOOL];
+        c.across = c.ndim;
+    }
+    if (last->in != 1 && !c.fill && (last->in == 0 || c.across == c.ndim))
+        return false;
     c.out = tn__cpu_at(to->buffer, to->offset, (size_t)c.bytes);
     c.in = tn__cpu_at(from->buffer, from->offset, (size_t)c.bytes);
     /* What is written line by line here and there gains sooner: 16 MiB took
@@ -205,6 +216,8 @@ bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
     c.stream = c.in != c.out &&
                (c.across < c.ndim ? total * c.bytes >= built->stream_bytes / 2
                                   : reach(&c) >= built->stream_bytes);
+    if (c.stream && c.fill)
+        return false;
     int64_t piece = c.across < c.ndim ? STRIP : TASK_BYTES / c.bytes;
     c.strip = tn__cpu_min(piece, last->extent);
     c.strips = (last->extent + c.strip - 1) / c.strip;

@@ -1,6 +1,7 @@
 /* direct.c: programs of one instruction over operands without gaps, such as an
- * addition of two tensors. They run at memory speed, without blocks, and for a
- * few elements without any set-up: this is most of what eager code does. */
+ * addition of two tensors, and those that fill one with a number. They run at
+ * memory speed, without blocks, and for a few elements without any set-up: this
+ * is most of what eager code does. */
 #include <string.h>
 
 #include "task.h"
@@ -72,8 +73,22 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
             worked = i;
         }
     }
-    if (!store || !work || store->a != worked || work->a == TN_NONE ||
-        !type_as_stored(program->operand[store->imm.i].dtype, &result) ||
+    if (!store ||
+        !type_as_stored(program->operand[store->imm.i].dtype, &result))
+        return;
+    direct.out = (uint32_t)store->imm.i;
+    if (!work) {
+        if (program->ins[store->a].op == TN_K_LOAD ||
+            program->ins[store->a].dtype !=
+                program->operand[store->imm.i].dtype ||
+            !take_input(&direct, 0, program, store->a))
+            return;
+        direct.run = built->routines->fill[result];
+        direct.allowed = direct.in_count = 1;
+        built->direct = direct;
+        return;
+    }
+    if (store->a != worked || work->a == TN_NONE ||
         program->operand[store->imm.i].dtype != work->dtype)
         return;
     const uint32_t value[3] = {work->a, work->b, work->c};
@@ -97,12 +112,15 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
         break;
     case TN_K_CAST:
         direct.run = built->routines->cast[direct.in[0].type][result];
+        if (direct.in[0].operand == TN_CPU_NONE) {
+            direct.once = direct.run;
+            direct.run = built->routines->fill[result];
+        }
         break;
     default:
         return;
     }
-    direct.out = (uint32_t)store->imm.i;
-    direct.allowed = tn__cpu_scalar_allowed(work->op);
+    direct.allowed = direct.once ? 1 : tn__cpu_scalar_allowed(work->op);
     built->direct = direct;
 }
 
@@ -170,7 +188,7 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
 {
     const cpu_direct *direct = &built->direct;
     const tn_launch_operand *to = &launch->operand[direct->out];
-    uint64_t number[3];
+    uint64_t number[3], value;
     if (shape_of(launch, to->stride) != 1)
         return false;
     pass p; /* to clear all of it costs more than an addition */
@@ -212,6 +230,12 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
     for (uint32_t i = direct->in_count; i < 3; i++) {
         p.in[i] = p.in[0];
         p.bytes[i] = 0;
+    }
+    if (direct->once) {
+        unsigned fpu = tn__cpu_fpu_set();
+        direct->once(&value, p.in[0], p.in[0], p.in[0], 1, 0);
+        tn__cpu_fpu_restore(fpu);
+        p.in[0] = (const char *)&value;
     }
     if ((p.scalar & ~direct->allowed) || (p.scalar & 3) == 3)
         return false;

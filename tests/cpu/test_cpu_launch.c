@@ -302,16 +302,21 @@ static void test_reductions(const char *isa, int threads)
        "%s, %d threads: what two stages read where it lies", isa, threads);
 }
 
-/* The copy of a view of 3 dimensions: order[] of the input's memory, to every
- * step-th element of the output's. */
+/* The copy of a view of 3 dimensions: order[] of the input's memory, or one
+ * value for each of its rows, to every step-th element of the output's. */
 static bool copies(tn_dtype dtype, tn_dtype type, int64_t bytes,
                    const int64_t extent[3], const int *order, int64_t step)
 {
     int64_t count = extent[0] * extent[1] * extent[2];
     int64_t in[3], out[3] = {extent[1] * extent[2] * step, extent[2] * step,
                              step};
-    for (int64_t d = 3, size = 1; d-- > 0; size *= extent[order[d]])
+    for (int64_t d = 3, size = 1; order && d-- > 0; size *= extent[order[d]])
         in[order[d]] = size;
+    if (!order) {
+        in[0] = extent[1];
+        in[1] = 1;
+        in[2] = 0;
+    }
     uint8_t *x, *y;
     tn_buffer *buffer[2] = {buffer_new((size_t)(count * bytes), &x),
                             buffer_new((size_t)(count * step * bytes), &y)};
@@ -347,7 +352,8 @@ static void test_copies(const char *isa)
     static const int order[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static const int64_t extent[][3] = {
-        {1, 1, 1}, {3, 70, 45}, {2, 300, 515}, {70, 3, 1}, {1, 640, 256}};
+        {1, 1, 1}, {3, 70, 45}, {2, 300, 515}, {70, 3, 1}, {1, 640, 256},
+        {1, 1, 70000}};
     static const struct {
         tn_dtype dtype, type;
         int64_t bytes;
@@ -356,11 +362,11 @@ static void test_copies(const char *isa)
     for (size_t t = 0; t < 4; t++) {
         bool same = true;
         for (size_t e = 0; e < sizeof extent / sizeof *extent; e++)
-            for (size_t o = 0; o < 6; o++)
+            for (size_t o = 0; o < 7; o++)
                 for (int64_t step = 1; step < 3; step++)
                     same = copies(dtypes[t].dtype, dtypes[t].type,
-                                  dtypes[t].bytes, extent[e], order[o],
-                                  step) &&
+                                  dtypes[t].bytes, extent[e],
+                                  o < 6 ? order[o] : NULL, step) &&
                            same;
         ok(same, "%s: views of %lld bytes an element are copied", isa,
            (long long)dtypes[t].bytes);
