@@ -71,16 +71,24 @@ static void small_weights_fill_the_device(void)
        (int)plan.group_count, (int)plan.scratch_bytes);
 }
 
+static const tn_program *program_of(const char *text)
+{
+    static const tn_dtype dtypes[] = {TN_F32};
+    tn__def *def = tn__def_parse(text, "rows");
+    const tn__kernel *kernel = def ? tn__def_kernel(def, dtypes) : NULL;
+    const tn_program *program = kernel ? tn__kernel_program(kernel) : NULL;
+    if (!program)
+        bail_out("%s", tn_error());
+    return program;
+}
+
 /* The step of a plan that is next, for the sums of rows. */
 static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
                           int64_t length)
 {
-    static const tn_dtype dtypes[] = {TN_F32};
     const int64_t extent[2] = {rows, length}, stride[2] = {length, 1};
     static const int64_t row_stride[2] = {1, 0};
-    tn__def *def = tn__def_parse("sum(x) = rsum(x)", "sum");
-    const tn__kernel *kernel = def ? tn__def_kernel(def, dtypes) : NULL;
-    const tn_program *program = kernel ? tn__kernel_program(kernel) : NULL;
+    const tn_program *program = program_of("sum(x) = rsum(x)");
     const tn_launch_operand operand[2] = {{.stride = stride},
                                           {.stride = row_stride}};
     const tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
@@ -88,8 +96,6 @@ static tn_status plan_sum(tn_plan *plan, uint32_t units, int64_t rows,
                               .operand = operand};
     tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
     target.units = units;
-    if (!program)
-        bail_out("%s", tn_error());
     return tn__plan_program(&target, program, &launch, plan);
 }
 
@@ -130,6 +136,26 @@ static void teams_fit_rows(void)
     }
     is_int(fit, (int)(sizeof of / sizeof *of), "teams have a row's chunks, or "
                                                "all of a group");
+}
+
+/* Has the text of that launch a loop with eight loads at once? */
+static bool loads_many(const char *text)
+{
+    const tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
+    tn_plan plan = {.size = sizeof plan};
+    tn_source source = {.size = sizeof source};
+    if (plan_sum(&plan, 132, 16384, 4096) != TN_OK || /* of one operand, too */
+        tn__print(&target, program_of(text), &plan, &source) != TN_OK)
+        bail_out("%s", tn_error());
+    const bool many = strstr(source.text, "#pragma unroll 8\n");
+    tn__print_free(&source);
+    return many;
+}
+
+static void light_loops_load_many(void)
+{
+    ok(loads_many("a(x) = rsum(x * x)") && !loads_many("b(x) = rsum(exp(x))"),
+       "a loop that computes little has eight loads at once");
 }
 
 static void few_long_rows_are_shared(void)
@@ -273,6 +299,7 @@ int main(void)
     few_long_rows_are_shared();
     sorts_fill_the_device();
     teams_fit_rows();
+    light_loops_load_many();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
         test_clang("CL3.0");

@@ -264,6 +264,26 @@ static void print_shares(tn__device_printer *p, const stage_walk *walk)
     }
 }
 
+/* A work-item's loads wait for memory, and its lane folds one element after the
+ * other: compilers unroll such a loop four times, which is four loads at once.
+ * Eight are, where an element takes few instructions. */
+#define FEW 12
+
+static bool takes_little(const tn__device_printer *p, const stage_walk *walk)
+{
+    uint32_t end = walk->stage->elem_first + walk->stage->elem_count, taken = 0;
+    for (uint32_t at = walk->stage->elem_first; at < end; at++) {
+        const uint32_t i = p->program->order[at];
+        const unsigned op = p->ins[i].op;
+        if (!walk->needed[i])
+            continue;
+        if (op == TN_K_CALL || op == TN_K_LOOP || op == TN_K_PHILOX)
+            return false;
+        taken++;
+    }
+    return taken <= FEW;
+}
+
 /* One pass over the chunks that are folded at once: one, or a team's. */
 static void print_span(tn__device_printer *p, const stage_walk *walk)
 {
@@ -286,6 +306,8 @@ static void print_span(tn__device_printer *p, const stage_walk *walk)
                            "%s(span * TK_SLOTS + slot) * TK_CHUNK;", begin);
         tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
                            "? chunk + TK_CHUNK : mine;");
+        if (takes_little(p, walk))
+            tn__device_line(p, "#pragma unroll 8");
         tn__device_open(p, "for (tk_idx k = chunk + lane; k < most; "
                            "k += TK_LANES) ");
         print_element(p, walk);
