@@ -22,7 +22,8 @@ typedef struct piece {
 struct tn__lane {
     tn__lane *next; /* of another device */
     tn_device *device;
-    bool refuses; /* it has no such events, or one has failed */
+    uint64_t trace; /* of what was begun last */
+    bool refuses; /* it has no such events, or one has failed in that trace */
     bool begun;   /* piece[count] has been given its first event */
     bool marked;  /* `now` was recorded */
     size_t count;
@@ -40,13 +41,10 @@ static void drain_all(void)
 
 static tn__lane *lane_make(tn_device *device)
 {
-    const tn_plugin *plugin = device->plugin;
     tn__lane *lane = tn__calloc(1, sizeof *lane);
     if (!lane)
         return NULL;
     lane->device = device;
-    lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
-                    !plugin->event_record;
     lane->next = atomic_load(&lanes);
     while (!atomic_compare_exchange_weak(&lanes, &lane->next, lane))
         ;
@@ -83,6 +81,12 @@ void tn__lane_begin(tn__lane **out, tn_device *device, const char *name)
         return;
     piece *p = &lane->piece[lane->count];
     tn__given_begin(&p->given, name);
+    if (lane->trace != p->given.span.trace) {
+        const tn_plugin *plugin = device->plugin;
+        lane->trace = p->given.span.trace;
+        lane->refuses = !plugin->event_open_timed || !plugin->event_elapsed ||
+                        !plugin->event_record;
+    }
     lane->begun = p->given.span.trace && record(lane, &p->from);
 }
 

@@ -278,12 +278,25 @@ static void test_memory(void)
     unsetenv("TENON_SIM_MEMORY");
 }
 
-/* Work under a trace that cannot have its events: how many pieces have a time of
- * the device, and whether the program hears of it. */
+/* Operators exp in a trace, and how many of them have a time of the device. */
+static void count_traced(const char *path)
+{
+    char line[2048];
+    int pieces = 0, operators = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        pieces += strstr(line, "\"cat\":\"device\"") != NULL;
+        operators += strstr(line, "\"exp\",\"cat\":\"op\"") != NULL;
+    }
+    if (file)
+        fclose(file);
+    printf("%d of %d", pieces, operators);
+}
+
+/* Work under a trace that cannot have its events. */
 static void print_traced(void)
 {
-    char path[64], line[2048];
-    int pieces = 0, operators = 0;
+    char path[64];
     snprintf(path, sizeof path, "test_failures.%ld.json", (long)getpid());
     tn_tensor *x = ready();
     tn_trace_start(path);
@@ -293,29 +306,28 @@ static void print_traced(void)
     tn_synchronize(NULL);
     tn_trace_stop();
     sim_fail(NULL, -1, 0);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) {
-        pieces += strstr(line, "\"cat\":\"device\"") != NULL;
-        operators += strstr(line, "\"exp\",\"cat\":\"op\"") != NULL;
-    }
-    if (file)
-        fclose(file);
+    count_traced(path);
+    tn_trace_start(path); /* another one has its events */
+    tn_exp(x);
+    tn_trace_stop();
+    printf(", then ");
+    count_traced(path);
     remove(path);
-    printf("%d of %d: ", pieces, operators);
+    printf(": ");
     print_error();
 }
 
 static void test_trace(void)
 {
-    is_str(scene("none", 0, print_traced), "3 of 3: no error",
+    is_str(scene("none", 0, print_traced), "3 of 3, then 1 of 1: no error",
            "a trace has the device's time of each operator");
     is_str(scene("cuEventCreate", OUT_OF_MEMORY, print_traced),
-           "0 of 3: no error",
+           "0 of 3, then 1 of 1: no error",
            "where there are no events it does without, and says nothing");
     is_str(scene("cuEventRecord", INVALID_VALUE, print_traced),
-           "0 of 3: no error", "nor where they cannot be recorded");
+           "0 of 3, then 1 of 1: no error", "nor where they cannot be recorded");
     is_str(scene("cuEventElapsedTime", INVALID_VALUE, print_traced),
-           "2 of 3: no error", "a time that is not told is left out");
+           "2 of 3, then 1 of 1: no error", "a time that is not told is left out");
 }
 
 static void test_graph(void)
