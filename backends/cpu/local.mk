@@ -16,7 +16,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_gemm.c \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
-	backends/cpu/routines_pair.c \
+	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
 	backends/cpu/routines_attention.c \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
@@ -111,6 +111,9 @@ tests_cpu_test_cpu_launch_SOURCES = \
 	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
+check_PROGRAMS += tests/cpu/test_cpu_scan
+tests_cpu_test_cpu_scan_SOURCES = \
+	tests/cpu/test_cpu_scan.c tests/cpu/cpu_plugin.h
 
 CPU_SETS = libtn_cpu_generic.la
 if HAVE_X86_64

@@ -70,6 +70,24 @@ typedef void tn_cpu_fold_products(void *out, const void *x, int64_t x_step,
  * that they hold already, a multiple of TN_LANES. */
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
+/* out = the prefix sums of in[0 .. n) by blocks (plugin.h), *before added to
+ * each (NULL: none). *total: the last of them, without *before, where n is
+ * a multiple of TN_LANES. */
+typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
+                         const void *before, void *total);
+/* The same of lines side by side, n of them in whole vectors: the elements k to
+ * k + 3 of each, k a multiple of 4, are four rows. What they lack of the order
+ * is in rows kept: low, of the four before; high, of the eight before; carry, of
+ * all blocks before; first, to add to all. A row is made for those that follow:
+ * the final one with low, and with high and carry too where whole is 1. */
+typedef struct tn_cpu_scan_kept {
+    const void *low, *high, *carry, *first;
+    void *keep;
+    int whole;
+    int64_t in_next, out_next; /* bytes to the next four rows */
+} tn_cpu_scan_kept;
+typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
+                              const tn_cpu_scan_kept *kept, int64_t n);
 /* Better than best[0]? Then best and *place (position of x[0] is k). fresh:
  * there is no best yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
@@ -219,6 +237,8 @@ typedef struct tn_cpu_routines {
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
+    tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
+    tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
@@ -241,6 +261,7 @@ typedef struct tn_cpu_routines {
     void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_attention__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)

@@ -1,15 +1,17 @@
-/* scan.c: inclusive prefix folds along the last dimension. A line is a chain
- * of dependent operations in rising order, so threads take whole lines. Where
- * nothing need be widened lines go together: those side by side in memory as
- * vectors, others some at a time, for one alone waits for each addition. Else
- * a line passes in blocks through registers, where narrow types are wide. */
+/* scan.c: inclusive prefix folds along the last dimension; threads take whole
+ * lines. Sums of floats go by chunks, in plugin.h's order. Any other line is a
+ * chain of dependent operations in rising order; where nothing need be widened
+ * lines go together: those side by side in memory as vectors, others some at a
+ * time, for one alone waits for each operation. Else a line passes in blocks
+ * through registers, where narrow types are wide. */
 #include <string.h>
 
 #include "device.h"
 #include "scalar.h"
 
-#define BLOCK 1024
+#define BLOCK TN_CHUNK
 #define TASK_POINTS 32768
+#define ROW_STEP 16 /* lines; whole vectors of any set */
 
 typedef struct carry {
     union {
@@ -62,15 +64,14 @@ typedef struct carry {
     break;
 enum { RUN = 32 };
 enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
-#define SCAN(suffix, T, U, member)                                            \
+#define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
                               int64_t n, int64_t k, carry *c)                 \
     {                                                                         \
         T *x = block, fold = c->fold.member;                                  \
         int64_t at = c->place;                                                \
         switch (place ? kind + PLACED : kind) {                               \
-        case TN_REDUCE_SUM:                                                   \
-            FOLD_ALL((T)((U)fold + (U)x[i]))                                  \
+            sums                                                              \
         case TN_REDUCE_PROD:                                                  \
             FOLD_ALL((T)((U)fold * (U)x[i]))                                  \
         case TN_REDUCE_MAX:                                                   \
@@ -85,10 +86,13 @@ enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
         c->fold.member = fold;                                                \
         c->place = at;                                                        \
     }
-SCAN(f32, float, float, f32)
-SCAN(f64, double, double, f64)
-SCAN(i32, int32_t, uint32_t, i32)
-SCAN(i64, int64_t, uint64_t, i64)
+#define SUMS_OF(T, U)                                                         \
+    case TN_REDUCE_SUM:                                                       \
+        FOLD_ALL((T)((U)fold + (U)x[i]))
+SCAN(f32, float, float, f32, )
+SCAN(f64, double, double, f64, )
+SCAN(i32, int32_t, uint32_t, i32, SUMS_OF(int32_t, uint32_t))
+SCAN(i64, int64_t, uint64_t, i64, SUMS_OF(int64_t, uint64_t))
 
 static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
                       int64_t k, carry *c)
@@ -126,15 +130,15 @@ static void scan_bool(unsigned kind, void *block, int64_t *place, int64_t n,
 #define LINES_OF(suffix, T, U)                                                \
     LINES(sum_lines_##suffix, T, U, +)                                        \
     LINES(prod_lines_##suffix, T, U, *)
-LINES_OF(f32, float, float)
-LINES_OF(f64, double, double)
+LINES(prod_lines_f32, float, float, *)
+LINES(prod_lines_f64, double, double, *)
 LINES_OF(i32, int32_t, uint32_t)
 LINES_OF(i64, int64_t, uint64_t)
 
 typedef void scan_together(void *out, int64_t out_step, const void *in,
                            int64_t in_step, int64_t count);
 static scan_together *const lines_of[2][CPU_TYPE_COUNT] = {
-    {sum_lines_f32, sum_lines_f64, sum_lines_i32, sum_lines_i64, NULL},
+    {NULL, NULL, sum_lines_i32, sum_lines_i64, NULL},
     {prod_lines_f32, prod_lines_f64, prod_lines_i32, prod_lines_i64, NULL},
 };
 
@@ -190,6 +194,9 @@ typedef struct work {
     const tn_cpu_routines *routines;
     scan_block *run;
     int64_t lines, lines_per_task;
+    tn_cpu_scan *sum; /* of floats; then sum_rows, or NULL, is of lines side
+                       * by side, and what stands below is NULL */
+    tn_cpu_scan_rows *sum_rows;
     scan_together *together; /* NULL: lines go one by one */
     tn_cpu_run *columns;     /* combines vectors of lines; NULL: there are none */
     scan_placed *placed;     /* the same with places */
@@ -234,6 +241,180 @@ static void run_line(const work *w, int64_t line)
             s->out.stride[last], n);
         for (int64_t i = 0; wants_place && !flat && i < n; i++)
             to[(k + i) * s->out_index.stride[last]] = place[i];
+    }
+}
+
+/* What comes before the next chunk, as its finals and their prefix sums are
+ * known: those of a block of them, and the last of the blocks before. */
+typedef struct finals {
+    int64_t count;
+    double of[TN_LANES], sums[TN_LANES], last; /* or floats */
+} finals;
+
+static const void *next_before(const work *w, finals *f, int64_t bytes)
+{
+    double unused;
+    int64_t place = f->count % TN_LANES;
+    w->sum(f->sums, f->of, place + 1, f->count < TN_LANES ? NULL : &f->last,
+           &unused);
+    char *before = (char *)f->sums + place * bytes;
+    if (place == TN_LANES - 1)
+        memcpy(&f->last, before, (size_t)bytes);
+    f->count++;
+    return before;
+}
+
+/* Sums of floats: a chunk at a time, through registers where narrow types are
+ * wide or elements are apart. in, out: the line's first elements. */
+static void sum_line(const work *w, const char *in, char *out)
+{
+    const tn_scan_args *s = w->s;
+    double block[TN_CHUNK];
+    finals f;
+    int64_t count = s->extent[s->ndim - 1];
+    int64_t in_step = s->in.stride[s->ndim - 1];
+    int64_t out_step = s->out.stride[s->ndim - 1];
+    int64_t bytes = s->in.dtype == TN_F64 ? 8 : 4;
+    int64_t in_bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    int64_t out_bytes = tn__cpu_dtype_bytes[s->out.dtype];
+    bool reads = in_step == 1 && in_bytes == bytes;
+    bool writes = out_step == 1 && out_bytes == bytes;
+    const void *before = NULL;
+    f.count = 0;
+    for (int64_t k = 0; k < count; k += TN_CHUNK) {
+        int64_t n = tn__cpu_min(TN_CHUNK, count - k);
+        const char *from = in + k * in_step * in_bytes;
+        char *to = out + k * out_step * out_bytes;
+        if (!reads)
+            w->routines->load[s->in.dtype](block, from, in_step, n);
+        w->sum(writes ? (void *)to : block, reads ? (const void *)from : block,
+               n, before, (char *)f.of + f.count % TN_LANES * bytes);
+        if (!writes)
+            w->routines->store[s->out.dtype](to, block, out_step, n);
+        if (k + n < count)
+            before = next_before(w, &f, bytes);
+    }
+}
+
+/* Lines [first, end), evenly apart; there is one, or a dimension of them. */
+static void sum_lines(const work *w, int64_t first, int64_t end)
+{
+    const tn_scan_args *s = w->s;
+    int64_t in_bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    int64_t out_bytes = tn__cpu_dtype_bytes[s->out.dtype];
+    uint32_t d = s->ndim > 1 ? s->ndim - 2 : 0;
+    const char *in =
+        s->in.buffer->memory + line_offset(s, &s->in, first) * in_bytes;
+    char *out =
+        s->out.buffer->memory + line_offset(s, &s->out, first) * out_bytes;
+    for (int64_t i = 0; i < end - first; i++)
+        sum_line(w, in + i * s->in.stride[d] * in_bytes,
+                 out + i * s->out.stride[d] * out_bytes);
+}
+
+/* ---- the same of lines side by side: what was an element is a row ------- */
+
+/* Rows of `wide` elements, `lines` of them and what fills the last vector. */
+typedef struct rows {
+    int64_t lines, wide, bytes;       /* of an element */
+    char *none, *low, *high, *unused; /* none: a row of -0.0 */
+} rows;
+
+/* What is left of four rows behind whole vectors passes through room for one
+ * that is as long as a row needs. */
+static void end_rows(const work *w, const rows *r, void *const *out,
+                     const void *const *in, const tn_cpu_scan_kept *kept)
+{
+    const int64_t at = r->lines / ROW_STEP * ROW_STEP * r->bytes;
+    const size_t left = (size_t)(r->lines * r->bytes - at);
+    double part[4][ROW_STEP] = {{0}};
+    const void *from[4];
+    void *to[4];
+    for (int i = 0; i < 4; i++)
+        from[i] = to[i] = memcpy(part[i], (const char *)in[i] + at, left);
+    w->sum_rows(to, from,
+                &(tn_cpu_scan_kept){(const char *)kept->low + at,
+                                    (const char *)kept->high + at,
+                                    (const char *)kept->carry + at,
+                                    (const char *)kept->first + at,
+                                    (char *)kept->keep + at, kept->whole, 0, 0},
+                ROW_STEP);
+    for (int i = 0; i < 4; i++)
+        memcpy((char *)out[i] + at, part[i], left);
+}
+
+/* n rows by blocks; before is added to all. Returns in final the last of them
+ * without it, where n is a multiple of TN_LANES. Steps are in bytes. */
+static void sum_rows(const work *w, const rows *r, char *out, int64_t out_step,
+                     const char *in, int64_t in_step, int64_t n,
+                     const char *before, char *final)
+{
+    memcpy(final, r->none, (size_t)(r->wide * r->bytes));
+    for (int64_t k = 0; k < n; k += 4) {
+        const int part = (int)(k / 4 % 4);
+        const void *from[4];
+        void *to[4];
+        for (int i = 0; i < 4; i++) {
+            bool there = k + i < n;
+            from[i] = there ? in + (k + i) * in_step : r->none;
+            to[i] = there ? out + (k + i) * out_step : r->unused;
+        }
+        const tn_cpu_scan_kept kept = {
+            part & 1 ? r->low : r->none, part & 2 ? r->high : r->none,
+            final, before,
+            part == 1   ? r->high
+            : part == 3 ? final
+                        : r->low,
+            part == 3, 4 * in_step, 4 * out_step};
+        w->sum_rows(to, from, &kept, r->lines / ROW_STEP * ROW_STEP);
+        if (r->lines < r->wide)
+            end_rows(w, r, to, from, &kept);
+    }
+}
+
+static void sum_columns(const work *w, int64_t first, int64_t end)
+{
+    const tn_scan_args *s = w->s;
+    const uint32_t last = s->ndim - 1;
+    const int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    const int64_t count = s->extent[last];
+    const int64_t in_step = s->in.stride[last] * bytes;
+    const int64_t out_step = s->out.stride[last] * bytes;
+    rows r = {.lines = end - first, .bytes = bytes};
+    r.wide = (r.lines + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+    const int64_t row = r.wide * bytes;
+    r.none = tn__cpu_scratch((size_t)((2 * TN_LANES + 6) * row));
+    if (!r.none) {
+        sum_lines(w, first, end);
+        return;
+    }
+    r.low = r.none + row;
+    r.high = r.low + row;
+    r.unused = r.high + row;
+    char *of = r.unused + row, *sums = of + TN_LANES * row;
+    char *last_sum = sums + TN_LANES * row, *spare = last_sum + row;
+    const char *in =
+        s->in.buffer->memory + line_offset(s, &s->in, first) * bytes;
+    char *out =
+        s->out.buffer->memory + line_offset(s, &s->out, first) * bytes;
+    const char *before = r.none;
+    int64_t place = 0;
+    for (int64_t i = 0; i < r.wide; i++)
+        memcpy(r.none + i * bytes,
+               bytes == 8 ? (const void *)&(double){-0.0} : &(float){-0.0f},
+               (size_t)bytes);
+    for (int64_t k = 0; k < count; k += TN_CHUNK) {
+        sum_rows(w, &r, out + k * out_step, out_step, in + k * in_step,
+                 in_step, tn__cpu_min(TN_CHUNK, count - k), before,
+                 of + place * row);
+        if (k + TN_CHUNK >= count)
+            break;
+        sum_rows(w, &r, sums, row, of, row, place + 1,
+                 k < TN_LANES * TN_CHUNK ? r.none : last_sum, spare);
+        before = sums + place * row;
+        if (place == TN_LANES - 1)
+            memcpy(last_sum, before, (size_t)row);
+        place = (place + 1) % TN_LANES;
     }
 }
 
@@ -300,9 +481,12 @@ static void run_lines(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     while (first < end) {
         int64_t n = 1;
-        if (w->columns || w->placed) {
+        if (w->sum || w->columns || w->placed) {
             n = tn__cpu_min(w->side - first % w->side, end - first);
-            (w->placed ? run_placed : run_columns)(w, first, first + n);
+            (w->sum_rows ? sum_columns
+             : w->sum       ? sum_lines
+             : w->placed    ? run_placed
+                            : run_columns)(w, first, first + n);
         } else if (w->together && first + TOGETHER <= end &&
                    run_together(w, first)) {
             n = TOGETHER;
@@ -328,6 +512,8 @@ static void choose(work *w, unsigned type)
                   s->in.dtype == TN_I32 || s->in.dtype == TN_I64);
     bool wants_place = s->out_index.buffer && s->kind >= TN_REDUCE_MAX;
     w->side = last > 0 ? s->extent[last - 1] : 1;
+    if (s->kind == TN_REDUCE_SUM)
+        w->sum = w->routines->scan[type];
     if (!plain)
         return;
     if (s->in.stride[last] == 1 && s->out.stride[last] == 1) {
@@ -338,7 +524,9 @@ static void choose(work *w, unsigned type)
     if (w->side < 8 || s->in.stride[last - 1] != 1 ||
         s->out.stride[last - 1] != 1)
         return;
-    if (!wants_place)
+    if (w->sum)
+        w->sum_rows = w->routines->scan_rows[type];
+    else if (!wants_place)
         w->columns = w->routines->op[op[s->kind]][type];
     else if (s->out_index.stride[last - 1] == 1)
         w->placed = placed_of[s->kind == TN_REDUCE_MIN][type];
@@ -365,6 +553,7 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
         w.run = scan_i32;
         break;
     case TN_BOOL:
+        type = CPU_BOOL;
         w.run = scan_bool;
         break;
     default:
@@ -375,7 +564,7 @@ tn_status tn__cpu_scan(tn_queue *queue, const tn_scan_args *scan)
     if (w.lines == 0 || count == 0)
         return TN_OK;
     choose(&w, type);
-    bool columns = w.columns || w.placed;
+    bool columns = w.sum_rows || w.columns || w.placed;
     int64_t least = columns      ? tn__cpu_min((w.side + 3) / 4, 1024)
                     : w.together ? TOGETHER
                                  : 1;

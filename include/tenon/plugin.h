@@ -320,10 +320,27 @@ typedef struct tn_scatter_args {
     uint64_t tag;
 } tn_scatter_args;
 
-/* Inclusive prefix fold along the last dimension. Floating SUM and PROD: in
- * rising order, half types in f32 and rounded at each store. MAX and MIN may
- * also give the I64 position of the running extreme (the last one of equals,
- * as PyTorch's cummax; NaN stays). */
+/* Inclusive prefix fold along the last dimension, half types in f32 and rounded
+ * at each store. MAX and MIN may also give the I64 position of the running
+ * extreme (the last one of equals, as PyTorch's cummax; NaN stays).
+ *
+ * Floating SUM has a fixed order of its own, in which the elements of a vector
+ * and the chunks of a line need not wait for each other. A sequence x is
+ * summed by blocks so:
+ *   - it is cut into blocks of TN_LANES. For h = 1, 2, 4, 8 in turn, each
+ *     element whose place j in its block has bit h set becomes
+ *     x[(j & ~(2 * h - 1)) + h - 1] + x[j];
+ *   - block after block, the elements of all but the first become last + x,
+ *     where last is the final element of the block before.
+ * A line is cut into chunks of TN_CHUNK and each is summed by blocks; so are,
+ * as one sequence, the final elements of all chunks; and the elements of each
+ * chunk but the first become before + x, where before is what that gave for
+ * the chunk before. What is beyond a line's end is skipped, never folded in as
+ * a neutral element (-0.0 gives the same bits).
+ *
+ * Floating PROD is in rising order: the product of a part may overflow where a
+ * 0 before it keeps the line's 0, and 0 * inf is NaN. The others do not depend
+ * on order. */
 typedef struct tn_scan_args {
     uint32_t size, ndim, kind, flags; /* kind: TN_REDUCE_SUM .. MIN */
     int64_t extent[TN_MAX_NDIM];

@@ -44,6 +44,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
+	lib/kernel/device/scan.c \
 	lib/kernel/device/attention.c lib/kernel/device/sort.c \
 	lib/kernel/device/source.c lib/kernel/device/split.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
@@ -58,7 +59,9 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
 	lib/kernel/device/conv_fold.cl \
 	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
-	lib/kernel/device/scan.cl lib/kernel/device/sort.cl \
+	lib/kernel/device/scan.cl lib/kernel/device/scan_block.cl \
+	lib/kernel/device/scan_sum.cl lib/kernel/device/scan_team.cl \
+	lib/kernel/device/sort.cl \
 	lib/kernel/device/sort_few.cl lib/kernel/device/sort_group.cl \
 	lib/kernel/device/sort_count.cl lib/kernel/device/sort_sum.cl \
 	lib/kernel/device/sort_move.cl lib/kernel/device/sort_merge.cl \
@@ -86,6 +89,11 @@ check_PROGRAMS += tests/device/test_random_programs
 tests_device_test_random_programs_SOURCES = \
 	tests/device/test_random_programs.c tests/device/by_name.h \
 	$(check_program_sources)
+
+check_PROGRAMS += tests/device/test_scan
+tests_device_test_scan_SOURCES = \
+	tests/device/test_scan.c tests/device/by_name.h \
+	$(check_primitive_sources)
 
 check_PROGRAMS += tests/device/test_primitives
 tests_device_test_primitives_SOURCES = \

@@ -1,4 +1,4 @@
-/* Matrix products, scatters, scans, sorts and copies of the CPU plugin against
+/* Matrix products, scatters, sorts and copies of the CPU plugin against
  * naive loops. Products are of small whole numbers, so that every order of
  * summation gives the same: nothing here has a tolerance. */
 #include <math.h>
@@ -491,103 +491,6 @@ static void test_scatter_rows(void)
     buffer_drop(s.dst.buffer);
 }
 
-/* ---- scan --------------------------------------------------------------- */
-
-static void test_scan(void)
-{
-    enum { LINES = 3, COUNT = 2500 };
-    float *in, *out;
-    int64_t *place;
-    tn_scan_args s = {.size = sizeof s, .ndim = 2, .extent = {LINES, COUNT}};
-    s.in = (tn_strided){buffer_new(LINES * COUNT * 4, &in), 0, TN_F32, 2,
-                        {COUNT, 1}};
-    s.out = (tn_strided){buffer_new(LINES * COUNT * 4, &out), 0, TN_F32, 2,
-                         {1, LINES}};
-    s.out_index = (tn_strided){buffer_new(LINES * COUNT * 8, &place), 0,
-                               TN_I64, 2, {COUNT, 1}};
-    for (int i = 0; i < LINES * COUNT; i++)
-        in[i] = (float)random_below(1000) / 3 - 200;
-    in[COUNT + 1900] = in[COUNT + 2000] = NAN;
-
-    bool sums = true, extremes = true, places = true;
-    s.kind = TN_REDUCE_SUM;
-    if (cpu->scan(queue, &s) != TN_OK)
-        bail_out("%s", failure);
-    for (int l = 0; l < LINES; l++) {
-        float fold = 0;
-        for (int k = 0; k < COUNT; k++) {
-            fold = k ? fold + in[l * COUNT + k] : in[l * COUNT];
-            float got = out[k * LINES + l];
-            sums = sums && (got == fold || (isnan(got) && isnan(fold)));
-        }
-    }
-    ok(sums, "a prefix sum adds in rising order");
-    s.kind = TN_REDUCE_MAX;
-    if (cpu->scan(queue, &s) != TN_OK)
-        bail_out("%s", failure);
-    for (int l = 0; l < LINES; l++) {
-        float fold = in[l * COUNT];
-        int64_t best = 0;
-        for (int k = 0; k < COUNT; k++) {
-            float x = in[l * COUNT + k], got = out[k * LINES + l];
-            if (isnan(x) || x >= fold) {
-                fold = x;
-                best = k;
-            }
-            extremes = extremes && (got == fold || (isnan(got) && isnan(fold)));
-            places = places && place[l * COUNT + k] == best;
-        }
-    }
-    ok(extremes, "a running maximum; a NaN stays");
-    ok(places, "and the place of the last of equals");
-    buffer_drop(s.in.buffer);
-    buffer_drop(s.out.buffer);
-    buffer_drop(s.out_index.buffer);
-}
-
-/* Many lines, one after the other or side by side, also in place. */
-static void test_scan_lines(bool columns, bool in_place)
-{
-    enum { LINES = 77, COUNT = 301 };
-    float *in, *out, *x = malloc(LINES * COUNT * sizeof *x);
-    tn_scan_args s = {.size = sizeof s, .ndim = 2, .extent = {LINES, COUNT}};
-    s.in = (tn_strided){buffer_new(LINES * COUNT * 4, &in), 0, TN_F32, 2,
-                        {columns ? 1 : COUNT, columns ? LINES : 1}};
-    s.out = s.in;
-    s.out.buffer = buffer_new(LINES * COUNT * 4, &out);
-    if (!x)
-        bail_out("out of memory");
-    bool right = true;
-    for (s.kind = TN_REDUCE_SUM; s.kind <= TN_REDUCE_MIN; s.kind++) {
-        for (int i = 0; i < LINES * COUNT; i++)
-            in[i] = x[i] = (float)random_below(1000) / 333 - 1.001f;
-        in[5] = x[5] = -0.0f;
-        tn_scan_args a = s;
-        if (in_place)
-            a.out.buffer = s.in.buffer;
-        if (cpu->scan(queue, &a) != TN_OK)
-            bail_out("%s", failure);
-        for (int l = 0; l < LINES; l++) {
-            float fold = 0;
-            for (int k = 0; k < COUNT; k++) {
-                int at = columns ? k * LINES + l : l * COUNT + k;
-                fold = k == 0                       ? x[at]
-                       : s.kind == TN_REDUCE_SUM  ? fold + x[at]
-                       : s.kind == TN_REDUCE_PROD ? fold * x[at]
-                       : s.kind == TN_REDUCE_MAX  ? fmaxf(fold, x[at])
-                                                  : fminf(fold, x[at]);
-                float got = in_place ? in[at] : out[at];
-                right = right && memcmp(&got, &fold, 4) == 0;
-            }
-        }
-    }
-    ok(right, "scans of lines %s%s", columns ? "side by side" : "in a row",
-       in_place ? ", in place" : "");
-    free(x);
-    buffer_drop(s.in.buffer);
-    buffer_drop(s.out.buffer);
-}
-
 /* ---- sort --------------------------------------------------------------- */
 
 /* Does a come before b? NaN is greatest, -0 equals +0. */
@@ -781,9 +684,6 @@ int main(void)
         test_scatter(0, TN_F64, 100, 256);
         test_scatter(0, TN_I16, 150, 512);
         test_scatter_rows();
-        test_scan();
-        for (int way = 0; way < 4; way++)
-            test_scan_lines(way & 1, way & 2);
         test_sort(30, 30, false);
         test_sort(500, 500, true);
         test_sort(5000, 5000, false);

@@ -79,6 +79,8 @@ succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "sorts of short lines and long ones are right" tests/device/test_sorts
 note <"$scratch/output"
+succeeds "scans of lines of many chunks are right" tests/device/test_scan
+note <"$scratch/output"
 succeeds "each operator's first sample has the reference's bits" \
     env TENON_MASK=attention,lapack \
     tests/golden/bits cuda tests/golden/samples 100000

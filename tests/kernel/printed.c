@@ -365,22 +365,29 @@ static void add_scatters(printed_list *list, const tn_target *target,
     }
 }
 
+/* Of lines that are too short for a team of work-items, of a chunk, and, where
+ * they are nearby, of several. */
 static void add_scans(printed_list *list, const tn_target *target,
                       uint32_t ndim, const tn_strided *view,
                       const int64_t *extent, const char *dtype)
 {
+    static const int64_t length[] = {20, 50, 5000};
+    const int lengths = ndim == 2 && !view->offset ? 3 : 2;
     for (uint32_t kind = 0; kind <= TN_REDUCE_MIN; kind++)
-        for (int index = 0; index <= (kind >= TN_REDUCE_MAX); index++) {
+        for (int n = 0; n < lengths * (kind >= TN_REDUCE_MAX ? 2 : 1); n++) {
             char what[64];
             tn_plan plan = {.size = sizeof plan};
             tn_scan_args s = {.size = sizeof s, .ndim = ndim, .kind = kind,
                               .in = *view, .out = *view};
-            if (index)
+            if (n >= lengths)
                 s.out_index = *view;
             memcpy(s.extent, extent, ndim * sizeof *extent);
+            s.extent[ndim - 1] = length[n % lengths];
             snprintf(what, sizeof what, "scan %u of %s", kind, dtype);
-            add(list, target, NULL, &plan, tn__plan_scan(target, &s, &plan),
-                what);
+            do
+                add(list, target, NULL, &plan,
+                    tn__plan_scan(target, &s, &plan), what);
+            while (++plan.step < plan.step_count);
         }
 }
 

@@ -45,4 +45,9 @@ succeeds "sorts of short lines and long ones, as on a CPU" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_sorts
 succeeds "and as on a GPU" \
     env TENON_TEST_PLUGIN=opencl TENON_OPENCL_ORDER=grid tests/device/test_sorts
+for order in chunked grid; do
+    succeeds "scans of lines of more than 2^20 elements: $order" \
+        env TENON_TEST_PLUGIN=opencl TENON_TEST_LONG=1050000 \
+        TENON_OPENCL_ORDER=$order tests/device/test_scan
+done
 done_testing

@@ -33,11 +33,74 @@ static void any_extents(int64_t *extent, uint32_t ndim)
 
 static operand a, b, c;
 
+/* x[0 .. n) is summed by blocks. */
+static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
+{
+    for (int64_t h = 1; h < TN_LANES; h *= 2)
+        for (int64_t k = 0; k < n; k++)
+            if (k & h)
+                x[k] = operand_fold(TN_REDUCE_SUM, dtype,
+                                    x[(k & ~(2 * h - 1)) + h - 1], x[k]);
+    for (int64_t k = TN_LANES; k < n; k++)
+        x[k] = operand_fold(TN_REDUCE_SUM, dtype,
+                            x[k / TN_LANES * TN_LANES - 1], x[k]);
+}
+
+/* A line of floats: its chunks, then what comes before each. */
+static void sum_line(tn_dtype dtype, tn_number *x, int64_t n)
+{
+    tn_number final[OPERAND_POINTS / TN_CHUNK + 1];
+    const int64_t chunks = (n + TN_CHUNK - 1) / TN_CHUNK;
+    for (int64_t i = 0; i < chunks; i++) {
+        const int64_t end = i + 1 < chunks ? (i + 1) * TN_CHUNK : n;
+        sum_by_blocks(dtype, x + i * TN_CHUNK, end - i * TN_CHUNK);
+        final[i] = x[end - 1];
+    }
+    sum_by_blocks(dtype, final, chunks);
+    for (int64_t k = TN_CHUNK; k < n; k++)
+        x[k] = operand_fold(TN_REDUCE_SUM, dtype, final[k / TN_CHUNK - 1],
+                            x[k]);
+}
+
+/* What the elements of a line become, in rising order but for sums of floats;
+ * index[]: where the running extreme stands. */
+static void scan_line(unsigned kind, tn_number *x, tn_number *index, int64_t n)
+{
+    const bool is_float = operand_is_float(&a);
+    const bool greatest = kind == TN_REDUCE_MAX;
+    tn_number best = n > 0 ? x[0] : (tn_number){.i = 0};
+    int64_t at = 0;
+    if (kind == TN_REDUCE_SUM && is_float) {
+        sum_line(a.view.dtype, x, n);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        const tn_number y = x[k];
+        const bool takes = !is_float     ? (greatest ? y.i >= best.i
+                                                     : y.i <= best.i)
+                           : isnan(y.f)    ? true
+                           : isnan(best.f) ? false
+                           : greatest      ? y.f >= best.f
+                                           : y.f <= best.f;
+        if (takes) {
+            best = y;
+            at = k;
+        }
+        index[k].i = at;
+        if (k > 0)
+            x[k] = operand_fold(kind, a.view.dtype, x[k - 1], y);
+    }
+}
+
 static int64_t check_scan(void)
 {
     uint32_t ndim = 1 + random_below(&now.source, 3);
     int64_t extent[TN_MAX_NDIM];
     any_extents(extent, ndim);
+    if (ndim < 3 && random_chance(&now.source, 10)) { /* of several chunks */
+        extent[0] = 1;
+        extent[ndim - 1] = random_between(&now.source, 1000, OPERAND_POINTS);
+    }
     tn_dtype dtype = operand_any_dtype();
     tn_scan_args args = {.size = sizeof args, .ndim = ndim};
     args.kind = random_below(&now.source, 4);
@@ -46,24 +109,15 @@ static int64_t check_scan(void)
     operand_init(&a, dtype, ndim, extent, false);
     operand_init(&b, dtype, ndim, extent, true);
     operand_init(&c, TN_I64, ndim, extent, true);
+    static tn_number x[OPERAND_POINTS], at[OPERAND_POINTS];
+    const int64_t n = extent[ndim - 1];
+    memcpy(x, a.value, (size_t)a.count * sizeof *x);
+    for (int64_t first = 0; first < a.count; first += n)
+        scan_line(args.kind, x + first, at + first, n);
     for (int64_t i = 0; i < a.count; i++) {
-        int64_t k = i % extent[ndim - 1], best = i - k;
-        tn_number sum = a.value[i - k];
-        for (int64_t j = i - k + 1; j <= i; j++) {
-            double x = a.value[j].f, y = a.value[best].f;
-            sum = operand_fold(args.kind, dtype, sum, a.value[j]);
-            bool takes =
-                !operand_is_float(&a) ? (args.kind == TN_REDUCE_MAX
-                                             ? a.value[j].i >= a.value[best].i
-                                             : a.value[j].i <= a.value[best].i)
-                : isnan(x)            ? true
-                : isnan(y)            ? false
-                           : (args.kind == TN_REDUCE_MAX ? x >= y : x <= y);
-            best = takes ? j : best;
-        }
-        settle(&b, i, sum);
+        settle(&b, i, x[i]);
         if (index)
-            c.value[i].i = best - (i - k);
+            c.value[i] = at[i];
     }
     operand_send(&a), operand_send(&b), operand_send(&c);
     args.in = a.view;

@@ -1,5 +1,5 @@
-/* primitive.c: what the plans and texts of primitives share; those of scatter
- * and scan.
+/* primitive.c: what the plans and texts of primitives share, and
+ * scatter's.
  *
  * Each is a fixed text under a few definitions: dtype, dimensions of the outer
  * space (batch; all but the one walked along) after merging, and its kind. */
@@ -8,8 +8,6 @@
 
 #include "kernel/device/primitive.h"
 #include "kernel/hash.h"
-
-enum { WITH_INDEX = 1 }; /* SCAN's flags */
 
 static uint64_t pack(const tn__variant *v)
 {
@@ -132,8 +130,7 @@ bool tn__primitive_is_chunked(const tn__primitive *j)
     return j->target->flags & TN_TARGET_CHUNKED;
 }
 
-/* Work-items that are each a line's. */
-static tn_status job_end_lines(tn__primitive *j)
+tn_status tn__primitive_end_lines(tn__primitive *j)
 {
     j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(j->target);
     return tn__primitive_end(
@@ -146,34 +143,6 @@ void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
     for (uint32_t d = 0; d < ndim; d++)
         if (d != but)
             j->extent[j->ndim++] = extent[d];
-}
-
-tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
-                        tn_plan *plan)
-{
-    tn__primitive j;
-    uint32_t last = s->ndim - 1;
-    int64_t length = s->extent[last];
-    tn__primitive_init(&j, target, plan, TN__SCAN, s->in.dtype);
-    j.v.kind = s->kind;
-    j.v.flags = s->out_index.buffer ? WITH_INDEX : 0;
-    tn__primitive_extents(&j, s->extent, s->ndim, last);
-    tn__primitive_operand(&j, &s->in, last, length);
-    tn__primitive_operand(&j, &s->out, last, length);
-    tn__primitive_operand(
-        &j, s->out_index.buffer ? &s->out_index : &s->out, last, length);
-    tn__primitive_buffer(&j, s->in.buffer);
-    tn__primitive_buffer(&j, s->out.buffer);
-    if (s->out_index.buffer)
-        tn__primitive_buffer(&j, s->out_index.buffer);
-    tn__primitive_space(&j, length);
-    tn__primitive_own(&j, length);
-    tn__primitive_own(&j, s->in.stride[last]);
-    tn__primitive_own(&j, s->out.stride[last]);
-    tn__primitive_own(&j, s->out_index.stride[last]);
-    if (length == 0)
-        j.outer.count = 0;
-    return job_end_lines(&j);
 }
 
 tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
@@ -204,7 +173,7 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
         j.outer.count = 0;
     tn__device_fault_words(j.own + j.own_count, target, s->tag);
     j.own_count += 3;
-    return job_end_lines(&j);
+    return tn__primitive_end_lines(&j);
 }
 
 /* ---- texts ---------------------------------------------------------------- */
@@ -218,24 +187,6 @@ static void define_scatter(tn__text *text, unsigned kind, const char *type)
     else
         tn__text_add(text, "#define TK_FOLD(old, x) tk_%s_%s((old), (x))\n",
                      name[kind], type);
-}
-
-static void define_scan(tn__text *text, const tn__variant *v, const char *type)
-{
-    static const char *const name[] = {"add", "mul", "max", "min"};
-    tn__text_add(text, "#define TK_FOLD(x, y) tk_%s_%s((x), (y))\n",
-                 name[v->kind], type);
-    if (!(v->flags & WITH_INDEX))
-        return;
-    const char *sign = v->kind == TN_REDUCE_MAX ? ">=" : "<=";
-    tn__text_add(text, "#define TK_INDEX 1\n");
-    if (tn__is_float(tn__primitive_type(v->dtype)))
-        tn__text_add(text,
-                     "#define TK_TAKES(x, best) (tk_isnan_%s(x) || (x) %s "
-                     "(best))\n", type, sign);
-    else
-        tn__text_add(text, "#define TK_TAKES(x, best) ((x) %s (best))\n",
-                     sign);
 }
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
@@ -265,6 +216,7 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     if (chunked)
         tn__text_add(&text, "#define TK_CHUNKED 1\n");
     const bool sums = v.primitive == TN__MATMUL || v.primitive == TN__CONV;
+    const char *body = part[v.primitive];
     const char *behind = sums && !chunked ? "tile.cl" : NULL;
     if (sums)
         tn__define_sums(&text, &v, type);
@@ -275,12 +227,12 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     else if (v.primitive == TN__SCATTER)
         define_scatter(&text, v.kind, type);
     else if (v.primitive == TN__SCAN)
-        define_scan(&text, &v, type);
+        body = tn__define_scan(&text, &v, type);
     else
         behind = tn__define_sort(&text, &v);
     tn__text_add(&text, "%s%s%s%s", tn__device_part("primitive.cl"),
                  v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
-                 tn__device_part(part[v.primitive]),
+                 tn__device_part(body),
                  behind ? tn__device_part(behind) : "");
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);

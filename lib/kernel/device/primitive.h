@@ -49,6 +49,8 @@ void tn__primitive_own(tn__primitive *j, int64_t word);
 void tn__primitive_space(tn__primitive *j, int64_t longest);
 /* The plan itself. groups: as many as the work would keep busy. */
 tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit);
+/* The same of work-items that are each a line's. */
+tn_status tn__primitive_end_lines(tn__primitive *j);
 bool tn__primitive_is_chunked(const tn__primitive *j);
 
 /* What a dtype is computed in. */
@@ -73,6 +75,9 @@ int64_t tn__tile_each(const tn_target *target, int64_t matrices, int64_t m,
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
+/* The part that is the text. */
+const char *tn__define_scan(tn__text *text, const tn__variant *v,
+                            const char *type);
 /* The part that goes behind conv.cl. */
 const char *tn__define_conv(tn__text *text, const tn__variant *v);
 /* The part that goes behind sort.cl. */
