@@ -7,7 +7,6 @@
 
 /* ---- memory ------------------------------------------------------------- */
 
-EXPORT tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total);
 tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     ENTER(true);
@@ -15,7 +14,6 @@ tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes);
 tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
 {
     ENTER(true);
@@ -23,7 +21,6 @@ tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
 }
 
 /* Waits for all work. */
-EXPORT tn_cu_result cuMemFree_v2(tn_cu_pointer pointer);
 tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
 {
     ENTER(true);
@@ -40,7 +37,6 @@ typedef struct locked {
 } locked;
 static locked *locked_blocks;
 
-EXPORT tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     (void)flags;
@@ -59,7 +55,6 @@ tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuMemFreeHost(void *pointer);
 tn_cu_result cuMemFreeHost(void *pointer)
 {
     ENTER(true);
@@ -195,8 +190,6 @@ static tn_cu_result sides_check(tn_cu_pointer device, const void *host,
     return 0;
 }
 
-EXPORT tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
-                                         size_t bytes, tn_cu_stream stream);
 tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
                                   size_t bytes, tn_cu_stream stream)
 {
@@ -205,8 +198,6 @@ tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
     return sim_leave(error ? error : give(stream, dst, 0, src, bytes, 0));
 }
 
-EXPORT tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src,
-                                         size_t bytes, tn_cu_stream stream);
 tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src, size_t bytes,
                                   tn_cu_stream stream)
 {
@@ -215,8 +206,6 @@ tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src, size_t bytes,
     return sim_leave(error ? error : give(stream, 0, src, dst, bytes, 0));
 }
 
-EXPORT tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
-                                         size_t bytes, tn_cu_stream stream);
 tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
                                   size_t bytes, tn_cu_stream stream)
 {
@@ -232,16 +221,12 @@ tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
     return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
 }
 
-EXPORT tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags);
 tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags)
 {
     ENTER(true);
     return sim_leave(peer == sim_current() || flags ? TN_CU_INVALID_VALUE : 0);
 }
 
-EXPORT tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
-                                      tn_cu_pointer src, tn_cu_context from,
-                                      size_t bytes, tn_cu_stream stream);
 tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
                                tn_cu_pointer src, tn_cu_context from,
                                size_t bytes, tn_cu_stream stream)
@@ -258,8 +243,6 @@ tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
     return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
 }
 
-EXPORT tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r,
-                                       tn_cu_stream stream);
 tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
 {
     tn_cu_result error = 0;
@@ -287,8 +270,6 @@ tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
     return sim_leave(error);
 }
 
-EXPORT tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
-                                    size_t bytes, tn_cu_stream stream);
 tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
                              size_t bytes, tn_cu_stream stream)
 {

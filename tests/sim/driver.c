@@ -221,7 +221,6 @@ static void say_left(const struct CUctx_st *context)
 
 /* ---- the driver and its devices ----------------------------------------- */
 
-EXPORT tn_cu_result cuInit(unsigned flags);
 tn_cu_result cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
@@ -237,7 +236,6 @@ tn_cu_result cuInit(unsigned flags)
     return sim_leave(flags ? TN_CU_INVALID_VALUE : fails ? atoi(fails) : 0);
 }
 
-EXPORT tn_cu_result cuDriverGetVersion(int *version);
 tn_cu_result cuDriverGetVersion(int *version)
 {
     *version = 13000;
@@ -275,27 +273,30 @@ static const struct {
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
-EXPORT tn_cu_result cuGetErrorName(tn_cu_result error, const char **name);
+static tn_cu_result error_words(tn_cu_result error, const char **name,
+                                const char **text)
+{
+    size_t n = 0;
+    while (n < sizeof errors / sizeof *errors && errors[n].error != error)
+        n++;
+    const bool known = n < sizeof errors / sizeof *errors;
+    *name = known ? errors[n].name : NULL;
+    *text = known ? errors[n].text : NULL;
+    return known ? 0 : TN_CU_INVALID_VALUE;
+}
+
 tn_cu_result cuGetErrorName(tn_cu_result error, const char **name)
 {
-    *name = NULL;
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].error == error)
-            *name = errors[i].name;
-    return *name ? 0 : TN_CU_INVALID_VALUE;
+    const char *text;
+    return error_words(error, name, &text);
 }
 
-EXPORT tn_cu_result cuGetErrorString(tn_cu_result error, const char **text);
 tn_cu_result cuGetErrorString(tn_cu_result error, const char **text)
 {
-    *text = NULL;
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].error == error)
-            *text = errors[i].text;
-    return *text ? 0 : TN_CU_INVALID_VALUE;
+    const char *name;
+    return error_words(error, &name, text);
 }
 
-EXPORT tn_cu_result cuDeviceGetCount(int *count);
 tn_cu_result cuDeviceGetCount(int *count)
 {
     ENTER(false);
@@ -303,7 +304,6 @@ tn_cu_result cuDeviceGetCount(int *count)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal);
 tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal)
 {
     ENTER(false);
@@ -313,7 +313,6 @@ tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal)
                          : 0);
 }
 
-EXPORT tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device);
 tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device)
 {
     ENTER(false);
@@ -321,7 +320,6 @@ tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device);
 tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
 {
     ENTER(false);
@@ -330,7 +328,6 @@ tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device);
 tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device)
 {
     size_t left;
@@ -339,8 +336,6 @@ tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
-                                         tn_cu_device device);
 tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
                                   tn_cu_device device)
 {
@@ -377,8 +372,6 @@ static bool device_is(tn_cu_device device)
     return device >= 0 && device < device_count;
 }
 
-EXPORT tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
-                                             tn_cu_device device);
 tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
                                       tn_cu_device device)
 {
@@ -390,7 +383,6 @@ tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device);
 tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
 {
     ENTER(false);
@@ -405,7 +397,6 @@ tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuCtxSetCurrent(tn_cu_context context);
 tn_cu_result cuCtxSetCurrent(tn_cu_context context)
 {
     ENTER(false);
@@ -415,7 +406,6 @@ tn_cu_result cuCtxSetCurrent(tn_cu_context context)
 
 /* ---- modules and launches ----------------------------------------------- */
 
-EXPORT tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image);
 tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
 {
     ENTER(true);
@@ -436,7 +426,6 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuModuleUnload(tn_cu_module module);
 tn_cu_result cuModuleUnload(tn_cu_module module)
 {
     ENTER(true);
@@ -456,8 +445,6 @@ tn_cu_result cuModuleUnload(tn_cu_module module)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuModuleGetFunction(tn_cu_function *function,
-                                        tn_cu_module module, const char *name);
 tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
                                  const char *name)
 {
@@ -528,11 +515,6 @@ static void *values_of(const struct CUfunc_st *f, void **parameters)
     return values;
 }
 
-EXPORT tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx,
-                                   unsigned gy, unsigned gz, unsigned bx,
-                                   unsigned by, unsigned bz, unsigned shared,
-                                   tn_cu_stream stream, void **parameters,
-                                   void **extra);
 tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                             unsigned gz, unsigned bx, unsigned by, unsigned bz,
                             unsigned shared, tn_cu_stream stream,

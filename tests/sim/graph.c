@@ -34,9 +34,6 @@ bool sim_graph_uses(const void *uses)
     return false;
 }
 
-EXPORT tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
-                                                tn_cu_graph graph,
-                                                unsigned long long flags);
 tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
                                          tn_cu_graph graph,
                                          unsigned long long flags)
@@ -58,8 +55,6 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
 
 /* The nodes are one behind the other: as many, each of its kind. Runs that were
  * given before have the nodes of then. */
-EXPORT tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
-                                      void **node, int *result);
 tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
                                void **node, int *result)
 {
@@ -86,7 +81,6 @@ tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuGraphDestroy(tn_cu_graph graph);
 tn_cu_result cuGraphDestroy(tn_cu_graph graph)
 {
     ENTER(true);
@@ -117,7 +111,6 @@ static void work_release(sim_work *work)
     let_go(((graph_work *)work)->graph);
 }
 
-EXPORT tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream);
 tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
 {
     ENTER(true);
@@ -133,7 +126,6 @@ tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
 }
 
 /* What runs of it were given ends by itself. */
-EXPORT tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec);
 tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
 {
     ENTER(true);

@@ -12,6 +12,11 @@
 #define EXPORT __attribute__((visibility("default")))
 #define MOST_DEVICES 8
 
+/* The driver's functions, as the plugin calls them. */
+#define SIM_DECLARE(field, symbol, parameters)                                \
+    EXPORT tn_cu_result symbol parameters;
+TN_CUDA_DRIVER_MAP(SIM_DECLARE)
+
 /* CUresult values that the plugin does not tell apart */
 enum {
     SIM_NOT_INITIALIZED = 3,
@@ -146,6 +151,10 @@ enum { SIM_READ, SIM_WRITE, SIM_CARRY, SIM_PUT };
  * this one. what: "a copy's read"; NULL: nothing is said. */
 void *sim_memory_at(const sim_actor *actor, int how, const char *what,
                     tn_cu_pointer at, size_t bytes, tn_cu_result *error);
+/* The same for what the threads of a warp reach in a kernel, bytes each at its
+ * alignment, saying nothing: what may not stays as it was in `to`. */
+void sim_memory_lanes(const sim_actor *actor, bool writes, const uint64_t *at,
+                      unsigned count, size_t bytes, unsigned char **to);
 /* What was not written at src is not written at dst either. */
 void sim_memory_carry(tn_cu_pointer dst, tn_cu_pointer src, size_t bytes);
 

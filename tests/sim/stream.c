@@ -151,7 +151,6 @@ void sim_stir(void)
 
 /* ---- streams ------------------------------------------------------------ */
 
-EXPORT tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags);
 tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
 {
     ENTER(true);
@@ -171,7 +170,6 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
 }
 
 /* The driver would let the work end by itself; so does this, now. */
-EXPORT tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream);
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER(true);
@@ -189,7 +187,6 @@ tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuStreamSynchronize(tn_cu_stream stream);
 tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
 {
     ENTER(true);
@@ -212,7 +209,6 @@ bool sim_captures(tn_cu_stream stream)
     return stream && stream->capture;
 }
 
-EXPORT tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode);
 tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 {
     ENTER(true);
@@ -233,7 +229,6 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
     return sim_leave(0);
 }
 
-EXPORT tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out);
 tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 {
     ENTER(true);
@@ -299,7 +294,6 @@ static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
     return 0;
 }
 
-EXPORT tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags);
 tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
 {
     ENTER(true);
@@ -309,7 +303,6 @@ tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
     return sim_leave(*event ? 0 : TN_CU_OUT_OF_MEMORY);
 }
 
-EXPORT tn_cu_result cuEventDestroy_v2(tn_cu_event event);
 tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 {
     ENTER(true);
@@ -319,7 +312,6 @@ tn_cu_result cuEventDestroy_v2(tn_cu_event event)
     return sim_leave(error);
 }
 
-EXPORT tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream);
 tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
 {
     ENTER(true);
@@ -339,7 +331,6 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
 }
 
 /* Asked again and again, it must come: a real device goes on by itself. */
-EXPORT tn_cu_result cuEventQuery(tn_cu_event event);
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
     ENTER(true);
@@ -357,8 +348,6 @@ tn_cu_result cuEventQuery(tn_cu_event event)
                                      : TN_CU_NOT_READY);
 }
 
-EXPORT tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
-                                       tn_cu_event to);
 tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
                                 tn_cu_event to)
 {
@@ -383,8 +372,6 @@ tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
     return sim_leave(from->handle.context->sticky);
 }
 
-EXPORT tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
-                                      unsigned flags);
 tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
                                unsigned flags)
 {
