@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../../backends/cuda/cublaslt.h"
+#include "../../lib/kernel/halves.h"
 #include "sim.h"
 
 #define DECLARE(field, symbol, parameters) EXPORT tn_lt_status symbol parameters;
@@ -86,68 +87,19 @@ static bool open_all(void)
     return all;
 }
 
-/* ---- halves ------------------------------------------------------------- */
-
-static float widened(uint16_t half, int type)
-{
-    float f;
-    uint32_t bits = (uint32_t)half << 16;
-    if (type == TN_LT_R_16F) {
-        /* The exponent's bias is 127, not 15; 2^112 mends subnormals too. */
-        uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
-        if (rest >= 0x7c00u << 13) {
-            bits = 0x7f800000u | rest;
-        } else {
-            memcpy(&f, &rest, sizeof f);
-            f *= 0x1p112f;
-            memcpy(&bits, &f, sizeof bits);
-        }
-        bits |= (uint32_t)(half & 0x8000) << 16;
-    }
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-/* To the nearest, ties to even. */
-static uint16_t narrowed(float f, int type)
-{
-    uint32_t bits, sign;
-    memcpy(&bits, &f, sizeof bits);
-    sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000)
-        return (uint16_t)(sign | (type == TN_LT_R_16F ? 0x7e00 : 0x7fc0));
-    if (type == TN_LT_R_16BF)
-        return (uint16_t)(sign | (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    if (bits >= 0x477ff000) /* 65520 */
-        return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000) { /* below 2^-14: in steps of 2^-24 */
-        memcpy(&f, &bits, sizeof f);
-        f += 0.5f; /* whose last place is 2^-24 */
-        memcpy(&bits, &f, sizeof bits);
-        return (uint16_t)(sign | (bits - 0x3f000000));
-    }
-    bits -= 112u << 23;
-    return (uint16_t)(sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13);
-}
+/* ---- numbers ------------------------------------------------------------ */
 
 static bool is_f8(int type)
 {
     return type == TN_LT_R_E4M3 || type == TN_LT_R_E5M2;
 }
 
-static float widened_f8(unsigned f8, int type)
+static tn_dtype dtype_of(int type)
 {
-    const int digits = type == TN_LT_R_E4M3 ? 3 : 2;
-    const int bias = type == TN_LT_R_E4M3 ? 7 : 15;
-    const int part = (int)f8 & ((1 << digits) - 1);
-    const int exponent = (int)(f8 & 0x7f) >> digits;
-    float f = exponent ? ldexpf((float)(part + (1 << digits)),
-                                exponent - bias - digits)
-                       : ldexpf((float)part, 1 - bias - digits);
-    if (type == TN_LT_R_E4M3 ? (f8 & 0x7f) == 0x7f : exponent == 31)
-        f = type == TN_LT_R_E5M2 && part == 0 ? HUGE_VALF : NAN;
-    return f8 & 0x80 ? -f : f;
+    return type == TN_LT_R_16F    ? TN_F16
+           : type == TN_LT_R_16BF ? TN_BF16
+           : type == TN_LT_R_E4M3 ? TN_F8E4M3
+                                  : TN_F8E5M2;
 }
 
 /* ---- a product, when its stream runs ------------------------------------ */
@@ -161,22 +113,21 @@ static size_t bytes_of(int type)
 /* Element i of a matrix of floats, of whatever type. */
 static float load(const char *at, int64_t i, int type)
 {
+    const size_t bytes = bytes_of(type);
+    uint32_t code = 0;
     float f;
-    uint16_t half;
-    if (type == TN_LT_R_32F)
-        return memcpy(&f, at + i * 4, 4), f;
-    if (is_f8(type))
-        return widened_f8((unsigned char)at[i], type);
-    return memcpy(&half, at + i * 2, 2), widened(half, type);
+    memcpy(type == TN_LT_R_32F ? (void *)&f : &code, at + i * (int64_t)bytes,
+           bytes);
+    return type == TN_LT_R_32F ? f : tn__narrow_decode(dtype_of(type), code);
 }
 
 static void store(char *at, int64_t i, int type, float f)
 {
-    uint16_t half = narrowed(f, type);
-    if (type == TN_LT_R_32F)
-        memcpy(at + i * 4, &f, 4);
-    else
-        memcpy(at + i * 2, &half, 2);
+    const size_t bytes = bytes_of(type);
+    const uint32_t code =
+        type == TN_LT_R_32F ? 0 : tn__narrow_encode(dtype_of(type), f);
+    memcpy(at + i * (int64_t)bytes, type == TN_LT_R_32F ? (void *)&f : &code,
+           bytes);
 }
 
 /* A matrix's floats: where it lies, or converted into *owned. */
@@ -444,12 +395,36 @@ static tn_lt_status drop(opaque *object)
     return 0;
 }
 
-static tn_lt_status set(void *field, size_t wanted, const void *value,
-                        size_t bytes)
+/* Where an attribute of an object lies. */
+typedef struct field {
+    int attribute;
+    size_t at, bytes;
+} field;
+#define FIELD(attribute, member)                                              \
+    {attribute, offsetof(opaque, member), sizeof((opaque *)NULL)->member}
+static const field of_operation[] = {
+    FIELD(TN_LT_TURN_A, turned[0]),      FIELD(TN_LT_TURN_B, turned[1]),
+    FIELD(TN_LT_EPILOGUE, epilogue),     FIELD(TN_LT_AUX_LD, aux_ld),
+    FIELD(TN_LT_BIAS_POINTER, at[BIAS]), FIELD(TN_LT_AUX_POINTER, at[AUX]),
+    FIELD(TN_LT_SCALE_A, at[SCALE_A]),   FIELD(TN_LT_SCALE_B, at[SCALE_B]),
+    {0, 0, 0}};
+static const field of_layout[] = {FIELD(TN_LT_BATCH_COUNT, count),
+                                  FIELD(TN_LT_BATCH_STRIDE, stride),
+                                  {0, 0, 0}};
+static const field of_preference[] = {
+    FIELD(TN_LT_MAX_WORKSPACE, workspace), FIELD(TN_LT_REDUCTIONS, reductions),
+    FIELD(TN_LT_ALIGN_A, align[0]),        FIELD(TN_LT_ALIGN_A + 1, align[1]),
+    FIELD(TN_LT_ALIGN_A + 2, align[2]),    FIELD(TN_LT_ALIGN_D, align[3]),
+    {0, 0, 0}};
+
+static tn_lt_status set(opaque *object, const field *f, int attribute,
+                        const void *value, size_t bytes)
 {
-    if (!field || bytes != wanted)
+    while (f->bytes && f->attribute != attribute)
+        f++;
+    if (!f->bytes || f->bytes != bytes)
         return TN_LT_INVALID_VALUE;
-    memcpy(field, value, bytes);
+    memcpy((char *)object + f->at, value, bytes);
     return 0;
 }
 
@@ -466,21 +441,7 @@ tn_lt_status cublasLtMatmulDescSetAttribute(tn_lt_operation operation,
                                             int attribute, const void *value,
                                             size_t bytes)
 {
-    static const int pointers[POINTERS] = {TN_LT_BIAS_POINTER,
-                                           TN_LT_AUX_POINTER, TN_LT_SCALE_A,
-                                           TN_LT_SCALE_B};
-    bool known = attribute == TN_LT_TURN_A || attribute == TN_LT_TURN_B;
-    for (int i = 0; i < POINTERS; i++)
-        if (attribute == pointers[i])
-            return set(&operation->at[i], sizeof operation->at[i], value,
-                       bytes);
-    if (attribute == TN_LT_EPILOGUE)
-        return set(&operation->epilogue, sizeof operation->epilogue, value,
-                   bytes);
-    if (attribute == TN_LT_AUX_LD)
-        return set(&operation->aux_ld, sizeof operation->aux_ld, value, bytes);
-    return set(known ? &operation->turned[attribute == TN_LT_TURN_B] : NULL,
-               sizeof(int32_t), value, bytes);
+    return set(operation, of_operation, attribute, value, bytes);
 }
 
 tn_lt_status cublasLtMatmulDescDestroy(tn_lt_operation operation)
@@ -501,10 +462,7 @@ tn_lt_status cublasLtMatrixLayoutSetAttribute(tn_lt_layout layout,
                                               int attribute, const void *value,
                                               size_t bytes)
 {
-    if (attribute == TN_LT_BATCH_COUNT)
-        return set(&layout->count, sizeof layout->count, value, bytes);
-    return set(attribute == TN_LT_BATCH_STRIDE ? &layout->stride : NULL,
-               sizeof layout->stride, value, bytes);
+    return set(layout, of_layout, attribute, value, bytes);
 }
 
 tn_lt_status cublasLtMatrixLayoutDestroy(tn_lt_layout layout)
@@ -522,14 +480,7 @@ tn_lt_status cublasLtMatmulPreferenceSetAttribute(tn_lt_preference preference,
                                                   const void *value,
                                                   size_t bytes)
 {
-    if (attribute == TN_LT_MAX_WORKSPACE)
-        return set(&preference->workspace, sizeof preference->workspace, value,
-                   bytes);
-    if (attribute == TN_LT_REDUCTIONS)
-        return set(&preference->reductions, sizeof(uint32_t), value, bytes);
-    bool align = attribute >= TN_LT_ALIGN_A && attribute <= TN_LT_ALIGN_D;
-    return set(align ? &preference->align[attribute - TN_LT_ALIGN_A] : NULL,
-               sizeof(uint32_t), value, bytes);
+    return set(preference, of_preference, attribute, value, bytes);
 }
 
 tn_lt_status cublasLtMatmulPreferenceDestroy(tn_lt_preference preference)
