@@ -1,6 +1,7 @@
 /* ptx_parse.c: the text that NVRTC makes, as instructions over slots. What is
  * not understood fails the module, with its line. */
 #include <ctype.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct symbol {
     char name[128];
     int32_t value; /* slot; place, -1: not seen yet */
     int64_t at;
-    int kind, space, depth;
+    int kind, space;
 } symbol;
 enum { REGISTER, LABEL, VARIABLE };
 
@@ -25,11 +26,7 @@ typedef struct parser {
     bool failed;
     char token[128];
     ptx_kernel *kernel;
-    symbol *symbols; /* owned */
-    size_t symbol_count, symbol_room;
-    size_t *bucket; /* owned: index + 1 of symbols by hash of the name */
-    size_t bucket_count;
-    int depth;
+    void *symbols; /* owned; a tree by their names */
 } parser;
 
 static void fail(parser *p, const char *what)
@@ -122,42 +119,18 @@ static int64_t whole_number(parser *p)
 
 /* ---- names -------------------------------------------------------------- */
 
-static size_t hash_of(const char *name)
+static int by_name(const void *a, const void *b)
 {
-    uint64_t h = 14695981039346656037u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 1099511628211u;
-    return (size_t)h;
-}
-
-static void rehash(parser *p, size_t count)
-{
-    size_t *bucket = calloc(count, sizeof *bucket);
-    if (!bucket) {
-        fail(p, "no memory at");
-        return;
-    }
-    free(p->bucket);
-    p->bucket = bucket;
-    p->bucket_count = count;
-    for (size_t i = 0; i < p->symbol_count; i++) {
-        size_t h = hash_of(p->symbols[i].name) & (count - 1);
-        while (bucket[h])
-            h = (h + 1) & (count - 1);
-        bucket[h] = i + 1;
-    }
+    return strcmp(((const symbol *)a)->name, ((const symbol *)b)->name);
 }
 
 /* NULL if it is not there. */
 static symbol *find(const parser *p, const char *name)
 {
-    size_t mask = p->bucket_count - 1;
-    if (!p->bucket_count)
-        return NULL;
-    for (size_t h = hash_of(name) & mask; p->bucket[h]; h = (h + 1) & mask)
-        if (strcmp(p->symbols[p->bucket[h] - 1].name, name) == 0)
-            return &p->symbols[p->bucket[h] - 1];
-    return NULL;
+    symbol wanted;
+    snprintf(wanted.name, sizeof wanted.name, "%s", name);
+    symbol **found = tfind(&wanted, &p->symbols, by_name);
+    return found ? *found : NULL;
 }
 
 /* The symbol of a name, made if need be; what of a name in a block of its own
@@ -166,28 +139,20 @@ static symbol *find(const parser *p, const char *name)
 static symbol *name_it(parser *p, const char *name, int kind)
 {
     static symbol nothing;
-    symbol *found = find(p, name);
-    if (found)
-        return found;
-    symbol *more =
-        grown(p, p->symbols, p->symbol_count, sizeof *p->symbols);
-    if (!more)
+    symbol *s = find(p, name);
+    if (s)
+        return s;
+    s = calloc(1, sizeof *s);
+    if (s)
+        snprintf(s->name, sizeof s->name, "%s", name);
+    if (!s || !tsearch(s, &p->symbols, by_name)) {
+        fail(p, "no memory at");
+        free(s);
         return &nothing;
-    p->symbols = more;
-    found = &more[p->symbol_count++];
-    memset(found, 0, sizeof *found);
-    snprintf(found->name, sizeof found->name, "%s", name);
-    found->kind = kind;
-    found->value = kind == REGISTER ? p->kernel->slot_count++ : -1;
-    if (p->symbol_count * 2 > p->bucket_count)
-        rehash(p, p->bucket_count ? p->bucket_count * 2 : 256);
-    else {
-        size_t mask = p->bucket_count - 1, h = hash_of(name) & mask;
-        while (p->bucket[h])
-            h = (h + 1) & mask;
-        p->bucket[h] = p->symbol_count;
     }
-    return p->failed ? &nothing : find(p, name);
+    s->kind = kind;
+    s->value = kind == REGISTER ? p->kernel->slot_count++ : -1;
+    return s;
 }
 
 /* A slot that begins with a value. */
@@ -464,17 +429,13 @@ static void load_store(parser *p, ptx_ins *i, const char *name,
 
 static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
+    static const char *const kinds[] = {"add", "cas", "exch"};
     access_of(p, i, name);
-    i->kind = has(name, "add")   ? PTX_ATOM_ADD
-              : has(name, "cas") ? PTX_ATOM_CAS
-                                 : PTX_ATOM_EXCH;
-    if (!has(name, "add") && !has(name, "cas") && !has(name, "exch"))
-        fail(p, "an atom of an unknown kind before");
-    i->d = o[0].slot;
-    i->a = o[1].slot;
     i->imm = o[1].offset;
-    i->b = o[2].slot;
-    i->c = o[3].slot;
+    while (i->kind < 3 && !has(name, kinds[i->kind]))
+        i->kind++;
+    if (i->kind == 3)
+        fail(p, "an atom of an unknown kind before");
     ins_new(p, i);
 }
 
@@ -526,7 +487,6 @@ static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
 static void ldmatrix(parser *p, ptx_ins *i, const char *name,
                      const operand *o)
 {
-    i->op = PTX_LDMATRIX;
     i->kind = has(name, "trans");
     i->space = PTX_SHARED;
     i->bytes = i->align = 16;
@@ -541,40 +501,78 @@ static void ldmatrix(parser *p, ptx_ins *i, const char *name,
     ins_new(p, i);
 }
 
-/* The instructions of a warp, and copies that are waited for; false: no such. */
-static bool of_warp(parser *p, ptx_ins *i, const char *name, const operand *o)
+static void cp_async(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
-    if (strncmp(name, "mma.", 4) == 0) {
-        mma(p, i, name, o);
-    } else if (strncmp(name, "ldmatrix.", 9) == 0) {
-        ldmatrix(p, i, name, o);
-    } else if (strcmp(name, "shfl.sync.bfly.b32") == 0) {
-        /* d, a, lane mask, 31, all threads */
-        i->op = PTX_SHUFFLE;
-        i->d = o[0].slot;
-        i->b = o[1].slot;
-        i->c = o[2].slot;
-        ins_new(p, i);
-    } else if (strcmp(name, "cp.async.cg.shared.global") == 0) {
-        p->kernel->copies = true;
-        i->op = PTX_COPY;
-        i->space = PTX_SHARED;
-        i->bytes = i->align = 16;
-        i->a = o[0].slot;
-        i->b = o[1].slot;
-        i->c = o[3].slot;
-        ins_new(p, i);
-    } else if (strcmp(name, "cp.async.commit_group") == 0) {
-        i->op = PTX_COMMIT;
-        ins_new(p, i);
-    } else if (strcmp(name, "cp.async.wait_group") == 0) {
-        i->op = PTX_WAIT;
-        i->a = o[0].slot;
-        ins_new(p, i);
-    } else {
-        return false;
+    (void)name;
+    p->kernel->copies = true;
+    i->space = PTX_SHARED;
+    i->bytes = i->align = 16;
+    if (o[0].offset || o[1].offset)
+        fail(p, "a copy with an offset, before");
+    ins_new(p, i);
+}
+
+static void bra(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    (void)name;
+    i->imm = (intptr_t)o[0].label; /* resolved later */
+    ins_new(p, i);
+}
+
+/* What an instruction is: the beginning of its name, up to a '*' or whole;
+ * whose slot each operand is; what else there is to be seen to. Rows of ptx.def
+ * are what is in no form. */
+typedef struct form {
+    const char *name;
+    uint16_t op;
+    const char *slots;
+    void (*make)(parser *p, ptx_ins *i, const char *name, const operand *o);
+} form;
+static const form forms[] = {
+    {"bra", PTX_BRA, "", bra},
+    {"bar.sync", PTX_BAR, "", NULL},
+    {"ret", PTX_RET, "", NULL},
+    {"exit", PTX_RET, "", NULL},
+    {"ld.*", PTX_LD, "", load_store},
+    {"st.*", PTX_ST, "", load_store},
+    {"atom.*", PTX_ATOM, "dabc", atom},
+    {"mma.*", PTX_MMA, "", mma},
+    {"ldmatrix.*", PTX_LDMATRIX, "", ldmatrix},
+    {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
+    {"cp.async.cg.shared.global", PTX_COPY, "ab-c", cp_async},
+    {"cp.async.commit_group", PTX_COMMIT, "", NULL},
+    {"cp.async.wait_group", PTX_WAIT, "a", NULL},
+};
+
+static const form *form_of(const char *name)
+{
+    for (size_t n = 0; n < sizeof forms / sizeof *forms; n++) {
+        const size_t length = strcspn(forms[n].name, "*");
+        if (strncmp(name, forms[n].name, length) == 0 &&
+            (forms[n].name[length] || !name[length]))
+            return &forms[n];
     }
-    return true;
+    return NULL;
+}
+
+static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    const form row = {name, 0, "dabce", NULL}, *found = form_of(name);
+    const form *f = found ? found : &row;
+    const int op = found ? found->op : ptx_row(name);
+    if (op < 0)
+        fail(p, "an instruction that the simulator does not know:");
+    i->op = (uint16_t)op;
+    for (int n = 0; f->slots[n]; n++)
+        *(f->slots[n] == 'd'   ? &i->d
+          : f->slots[n] == 'a' ? &i->a
+          : f->slots[n] == 'b' ? &i->b
+          : f->slots[n] == 'c' ? &i->c
+                               : &i->e) = o[n].slot;
+    if (f->make)
+        f->make(p, i, name, o);
+    else
+        ins_new(p, i);
 }
 
 static void instruction(parser *p)
@@ -608,38 +606,11 @@ static void instruction(parser *p)
         o[count++] = (operand){.slot = 0};
     if (p->failed)
         return;
-    if (strcmp(name, "bra") == 0) {
-        i.op = PTX_BRA;
-        i.target = (int32_t)(o[0].label - p->symbols); /* resolved later */
-        ins_new(p, &i);
-    } else if (strcmp(name, "bar.sync") == 0) {
-        i.op = PTX_BAR;
-        ins_new(p, &i);
-    } else if (strcmp(name, "ret") == 0 || strcmp(name, "exit") == 0) {
-        i.op = PTX_RET;
-        ins_new(p, &i);
-    } else if (strncmp(name, "ld.", 3) == 0 || strncmp(name, "st.", 3) == 0) {
-        i.op = name[0] == 'l' ? PTX_LD : PTX_ST;
-        load_store(p, &i, name, o);
-    } else if (strncmp(name, "atom.", 5) == 0) {
-        i.op = PTX_ATOM;
-        atom(p, &i, name, o);
-    } else if (strncmp(name, "mov.", 4) == 0 &&
-               (o[0].part_count || o[1].part_count)) {
+    snprintf(p->token, sizeof p->token, "%s", given);
+    if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count))
         halves(p, &i, name, o);
-    } else if (!of_warp(p, &i, name, o)) {
-        int row = ptx_row(name);
-        snprintf(p->token, sizeof p->token, "%s", given);
-        if (row < 0)
-            fail(p, "an instruction that the simulator does not know:");
-        i.op = (uint16_t)row;
-        i.d = o[0].slot;
-        i.a = o[1].slot;
-        i.b = o[2].slot;
-        i.c = o[3].slot;
-        i.e = o[4].slot;
-        ins_new(p, &i);
-    }
+    else
+        make(p, &i, name, o);
 }
 
 /* .reg .b32 %r<12>, tmp; */
@@ -671,7 +642,7 @@ static void resolve(parser *p)
     ptx_kernel *k = p->kernel;
     for (int32_t i = 0; i < k->ins_count && !p->failed; i++)
         if (k->ins[i].op == PTX_BRA) {
-            const symbol *s = &p->symbols[k->ins[i].target];
+            const symbol *s = (const symbol *)(intptr_t)k->ins[i].imm;
             if (s->value < 0)
                 fail(p, "a label that is nowhere, before");
             k->ins[i].target = s->value;
@@ -731,8 +702,6 @@ static void kernel(parser *p, ptx_module *module)
     p->kernel = &more[module->count++];
     memset(p->kernel, 0, sizeof *p->kernel);
     snprintf(p->kernel->name, sizeof p->kernel->name, "%s", next(p));
-    p->symbol_count = 0;
-    rehash(p, 256);
     parameters(p);
     p->kernel->most_threads = 1024;
     while (!p->failed && peek(p) == '.') { /* .maxntid 256, 1, 1 */
@@ -744,6 +713,8 @@ static void kernel(parser *p, ptx_module *module)
     p->kernel->shared_shift = shared_shift(p->kernel);
     if (p->kernel->shared_bytes > 49152)
         fail(p, "more than 49152 bytes of shared memory before");
+    tdestroy(p->symbols, free);
+    p->symbols = NULL;
 }
 
 ptx_module *ptx_load(const char *text)
@@ -762,8 +733,6 @@ ptx_module *ptx_load(const char *text)
         else if (!is(&p, ".visible"))
             fail(&p, "not understood:");
     }
-    free(p.symbols);
-    free(p.bucket);
     if (!p.failed)
         return module;
     ptx_free(module);
