@@ -17,7 +17,7 @@ __extension__ typedef __float128 wide;
 #endif
 
 static const char *const rows[] = {
-#define PTX(name, does) name,
+#define PTX(name, kind, value) name,
 #include "../sim/ptx.def"
 };
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -166,8 +166,8 @@ static bool is_ordered(const sim_actor *actor, uint32_t work)
 }
 
 /* Notes the access; false, said, if another stream's has no order with it. */
-static bool note_access(const sim_actor *actor, bool writes, const char *what,
-                        uint64_t at, size_t bytes)
+static inline bool note_access(const sim_actor *actor, bool writes,
+                               const char *what, uint64_t at, size_t bytes)
 {
     const uint32_t work = (actor->stream + 1) << WORK_BITS | actor->work;
     const uint64_t last = (at + bytes - 1) / GRAIN;
@@ -240,22 +240,66 @@ static void *reach(const sim_actor *actor, int how, const char *what,
     return *error ? NULL : reached + at;
 }
 
-void *sim_memory_at(const sim_actor *actor, int how, const char *what,
-                    tn_cu_pointer at, size_t bytes, tn_cu_result *error)
+/* The live block in which all of that lies; NULL. */
+static const block *block_with(uint64_t at, size_t bytes)
 {
     static size_t last;
-    const bool of_kernel = how == SIM_READ || how == SIM_WRITE;
     const block *b = last < block_count ? &blocks[last] : NULL;
     if (!b || at < b->base || at - b->base >= b->bytes)
         b = block_of(at);
-    const bool fits = b && at - b->base <= b->bytes &&
-                      bytes <= b->bytes - (at - b->base);
-    if (fits && b->live &&
-        (!of_kernel || b->device == actor->context->device)) {
-        last = (size_t)(b - blocks);
+    if (!b || at - b->base > b->bytes || bytes > b->bytes - (at - b->base) ||
+        !b->live)
+        return NULL;
+    last = (size_t)(b - blocks);
+    return b;
+}
+
+static inline void lanes(const sim_actor *actor, bool writes,
+                         const uint64_t *at, unsigned count, size_t bytes,
+                         unsigned char **to)
+{
+    for (unsigned n = 0; n < count; n++) {
+        const uint64_t offset = at[n] - (uint64_t)(uintptr_t)seen;
+        const block *b = block_with(at[n], bytes);
+        if (!b || b->device != actor->context->device ||
+            (!writes && !is_written(offset, bytes)) ||
+            !note_access(actor, writes, NULL, offset, bytes))
+            continue;
+        if (writes)
+            note_written(offset, bytes);
+        to[n] = reached + offset;
+    }
+}
+
+void sim_memory_lanes(const sim_actor *actor, bool writes, const uint64_t *at,
+                      unsigned count, size_t bytes, unsigned char **to)
+{
+    const int how = writes ? SIM_WRITE : SIM_READ;
+    tn_cu_result error;
+    uint64_t apart = 0;
+    for (unsigned n = 1; n < count; n++)
+        apart |= at[n] - at[0] - n * bytes;
+    if (apart) {
+#define LANES(size) lanes(actor, writes, at, count, size, to)
+        EACH_SIZE(bytes, LANES)
+        return;
+    }
+    unsigned char *first =
+        sim_memory_at(actor, how, NULL, at[0], count * bytes, &error);
+    for (unsigned n = 0; n < count && first; n++)
+        to[n] = first + n * bytes;
+}
+
+void *sim_memory_at(const sim_actor *actor, int how, const char *what,
+                    tn_cu_pointer at, size_t bytes, tn_cu_result *error)
+{
+    const bool of_kernel = how == SIM_READ || how == SIM_WRITE;
+    const block *b = block_with(at, bytes);
+    if (b && (!of_kernel || b->device == actor->context->device))
         return reach(actor, how, what, at - (uint64_t)(uintptr_t)seen, bytes,
                      error);
-    }
+    const bool fits = b;
+    b = block_of(at);
     *error = TN_CU_ILLEGAL_ADDRESS;
     if (!what)
         return NULL;

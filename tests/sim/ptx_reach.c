@@ -12,60 +12,56 @@ void ptx_where(const group *g, const thread *t, const ptx_ins *i)
             g->number);
 }
 
-/* False, said: two threads without a barrier between them, one of which
- * writes; or a read of what none has written. What is done is known where this
- * is compiled: most of the time of many a launch goes here. */
-static inline bool touch_grains(const group *g, uint16_t who, uint64_t from,
-                                uint64_t to, bool reads, bool writes)
+/* What is done with shared memory. */
+enum { READS = 1, WRITES = 2 };
+
+/* False: two threads without a barrier between them, one of which writes; or a
+ * read of what none has written. What is done is known where this is compiled:
+ * much of the time of many a launch goes here. */
+static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
 {
-    for (uint64_t n = from; n < to; n++) {
-        touch *s = &g->touched[n];
-        const bool after_write = s->wrote_in == g->epoch && s->writer != who;
-        const bool after_read = s->read_in == g->epoch && s->reader != who;
-        if (after_write || (after_read && writes)) {
-            sim_say("a race: two threads reach byte %llu of shared memory, one "
-                    "to write, with no barrier between",
-                    (unsigned long long)n << g->launch->kernel->shared_shift);
-            return false;
-        }
-        if (reads && s->wrote_in < g->first_epoch) {
-            sim_say("a read of byte %llu of shared memory, which nothing has "
-                    "written",
-                    (unsigned long long)n << g->launch->kernel->shared_shift);
-            return false;
-        }
-        if (writes) {
-            s->wrote_in = g->epoch;
-            s->writer = who;
-        }
-        if (reads) {
-            s->reader = after_read ? BY_SEVERAL : who;
-            s->read_in = g->epoch;
-        }
-    }
+    const uint64_t now = g->epoch, own = now | who;
+    const bool after_read = s->read >= now && s->read != own;
+    if ((s->wrote >= now && s->wrote != own) ||
+        ((does & WRITES) && after_read) ||
+        ((does & READS) && s->wrote < g->first_epoch))
+        return false;
+    if (does & WRITES)
+        s->wrote = own;
+    if (does & READS)
+        s->read = after_read ? now | BY_SEVERAL : own;
     return true;
+}
+
+/* Says why. */
+static bool touch_refused(const group *g, const touch *s, bool only_reads)
+{
+    const unsigned long long byte = (unsigned long long)(s - g->touched)
+                                    << g->launch->kernel->shared_shift;
+    if (s->wrote < g->first_epoch && (only_reads || s->read < g->epoch))
+        sim_say("a read of byte %llu of shared memory, which nothing has "
+                "written", byte);
+    else
+        sim_say("a race: two threads reach byte %llu of shared memory, one "
+                "to write, with no barrier between", byte);
+    return false;
 }
 
 static bool touch_shared(const group *g, const thread *t, const ptx_ins *i,
                          uint64_t at)
 {
     const unsigned shift = g->launch->kernel->shared_shift;
-    const uint64_t from = at >> shift, to = (at + i->bytes) >> shift;
-    const uint16_t who = (uint16_t)(t - g->thread + 1);
-    switch (i->op) {
-    case PTX_LD:
-        return touch_grains(g, who, from, to, true, false);
-    case PTX_ST:
-        return touch_grains(g, who, from, to, false, true);
-    case PTX_ATOM:
-        return touch_grains(g, BY_ATOMS, from, to, true, true);
-    default: /* a copy: it is written when it is waited for */
-        if (!touch_grains(g, who, from, to, false, true))
-            return false;
-        for (uint64_t n = from; n < to; n++)
-            g->touched[n].wrote_in = 0;
-        return true;
+    touch *const end = &g->touched[(at + i->bytes) >> shift];
+    const bool atom = i->op == PTX_ATOM;
+    const uint64_t who = atom ? BY_ATOMS : (uint64_t)(t - g->thread + 1);
+    const int does = i->op == PTX_LD ? READS : atom ? READS | WRITES : WRITES;
+    for (touch *s = &g->touched[at >> shift]; s < end; s++) {
+        if (!touch_grain(g, s, who, does))
+            return touch_refused(g, s, i->op == PTX_LD);
+        if (i->op == PTX_COPY) /* it is written when it is waited for */
+            s->wrote = 0;
     }
+    return true;
 }
 
 /* False, said: a read of what the thread has not written. */
@@ -127,53 +123,6 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
     return found;
 }
 
-/* Slots of the access's vector, one behind the other in memory. */
-static void load(const thread *t, const unsigned char *from, const ptx_ins *i)
-{
-    const int32_t to[] = {i->d, i->b, i->c, i->e};
-    for (int n = 0; n * i->part < i->bytes; n++, from += i->part) {
-        ptx_slot raw = {0};
-        switch (i->part) {
-        case 1:
-            raw.u64 = *from;
-            break;
-        case 2:
-            memcpy(&raw, from, 2);
-            break;
-        case 4:
-            memcpy(&raw, from, 4);
-            break;
-        default:
-            memcpy(&raw, from, 8);
-        }
-        if (i->is_signed && raw.u64 >> (8 * i->part - 1) & 1 && i->part < 8)
-            raw.u64 |= ~0ull << 8 * i->part;
-        if (to[n] >= 0)
-            *slot_of(t, to[n]) = raw;
-    }
-}
-
-static void store(const thread *t, unsigned char *to, const ptx_ins *i)
-{
-    const int32_t from[] = {i->d, i->b, i->c, i->e};
-    for (int n = 0; n * i->part < i->bytes; n++, to += i->part) {
-        const ptx_slot *slot = slot_of(t, from[n]);
-        switch (i->part) {
-        case 1:
-            *to = (unsigned char)slot->u16;
-            break;
-        case 2:
-            memcpy(to, slot, 2);
-            break;
-        case 4:
-            memcpy(to, slot, 4);
-            break;
-        default:
-            memcpy(to, slot, 8);
-        }
-    }
-}
-
 static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
 {
     uint64_t old = 0, new = 0;
@@ -195,43 +144,130 @@ static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
     slot_of(t, i->d)->u64 = old;
 }
 
-static uint64_t address(const thread *t, const ptx_ins *i)
+/* ---- of a warp's threads together ---------------------------------------- */
+
+/* Places in shared memory of one grain each, those that may be reached. Where
+ * neighbours read one place, the first and the last leave what all would. */
+static inline void reach_grains(const group *g, const ptx_ins *i,
+                                const lanes *who, unsigned first,
+                                const uint64_t *at, unsigned char **to,
+                                int does)
 {
-    return slot_of(t, i->a)->u64 + (uint64_t)i->imm;
+    const ptx_kernel *k = g->launch->kernel;
+    bool begins = true, may = false;
+    for (unsigned n = 0; n < who->count; n++) {
+        const bool ends = n + 1 == who->count || at[n] != at[n + 1];
+        if (begins || ends || does != READS)
+            may = at[n] < k->shared_bytes && !(at[n] & (i->align - 1u)) &&
+                  touch_grain(g, &g->touched[at[n] >> k->shared_shift],
+                              first + who->lane[n] + 1u, does);
+        to[n] = may ? g->shared + at[n] : NULL;
+        begins = ends;
+    }
 }
 
-/* Where the first of neighbours in global memory reaches, whose places stand
- * one behind the other; NULL if they do not, or may not: then each is looked
- * at. */
-static unsigned char *reach_in_row(group *g, const thread *warp,
-                                   const ptx_ins *i, const lanes *who)
+/* What can be looked at for all threads at once. Of what is left NULL each
+ * thread's is looked at by itself, which says why it may not. */
+static void reach_together(group *g, const thread *warp, const ptx_ins *i,
+                           const lanes *who, const uint64_t *at,
+                           unsigned char **to)
 {
-    tn_cu_result error;
-    const uint64_t first = address(&warp[who->lane[0]], i);
-    if (i->space != PTX_GLOBAL || i->op == PTX_ATOM || first % i->align)
-        return NULL;
-    for (unsigned n = 1; n < who->count; n++)
-        if (address(&warp[who->lane[n]], i) != first + n * i->bytes)
-            return NULL;
-    return sim_memory_at(g->actor, i->op == PTX_LD ? SIM_READ : SIM_WRITE, NULL,
-                         first, (size_t)who->count * i->bytes, &error);
+    const unsigned first = (unsigned)(warp - g->thread);
+    if (i->space == PTX_SHARED && i->op != PTX_ATOM &&
+        i->bytes == 1u << g->launch->kernel->shared_shift) {
+        if (i->op == PTX_LD)
+            reach_grains(g, i, who, first, at, to, READS);
+        else
+            reach_grains(g, i, who, first, at, to, WRITES);
+        return;
+    }
+    uint64_t low = 0, apart = 0;
+    for (unsigned n = 0; n < who->count; n++) {
+        low |= at[n];
+        apart |= at[n] ^ at[0];
+    }
+    unsigned char *const one =
+        i->space == PTX_PARAM && !apart
+            ? ptx_reach(g, &warp[who->lane[0]], i, at[0])
+            : NULL;
+    for (unsigned n = 0; n < who->count; n++)
+        to[n] = one;
+    if (i->space == PTX_GLOBAL && i->op != PTX_ATOM && !(low & (i->align - 1u)))
+        sim_memory_lanes(g->actor, i->op == PTX_ST, at, who->count, i->bytes,
+                         to);
+}
+
+/* Of a whole warp by vectors. */
+static inline void lanes_get(const ptx_slot *slots, const lanes *who,
+                             uint64_t *restrict out)
+{
+    for (unsigned n = 0; n < WARP && who->count == WARP; n++)
+        out[n] = slots[n].u64;
+    for (unsigned n = 0; n < who->count && who->count < WARP; n++)
+        out[n] = slots[who->lane[n]].u64;
+}
+
+/* One slot of each thread. */
+static void load(ptx_slot *slots, unsigned char *const *to, unsigned from,
+                 const ptx_ins *i, const lanes *who)
+{
+    uint64_t value[WARP];
+#define LOAD(type)                                                            \
+    for (unsigned n = 0; n < who->count; n++) {                               \
+        type x;                                                               \
+        memcpy(&x, to[n] + from, sizeof x);                                   \
+        value[n] = (uint64_t)x;                                               \
+    }                                                                         \
+    break
+    switch (i->part * 2 + i->is_signed) {
+    case 2: LOAD(uint8_t);
+    case 3: LOAD(int8_t);
+    case 4: LOAD(uint16_t);
+    case 5: LOAD(int16_t);
+    case 8: LOAD(uint32_t);
+    case 9: LOAD(int32_t);
+    default: LOAD(uint64_t);
+    }
+    lanes_put(slots, who, value);
+}
+
+static void store(const ptx_slot *slots, unsigned char *const *to,
+                  unsigned from, const ptx_ins *i, const lanes *who)
+{
+    uint64_t value[WARP];
+    lanes_get(slots, who, value);
+#define STORE(bytes)                                                          \
+    for (unsigned n = 0; n < who->count; n++)                                 \
+        memcpy(to[n] + from, &value[n], bytes);                               \
+    break
+    switch (i->part) {
+    case 1: STORE(1);
+    case 2: STORE(2);
+    case 4: STORE(4);
+    default: STORE(8);
+    }
 }
 
 bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who)
 {
-    unsigned char *const row = reach_in_row(g, warp, i, who);
+    const int32_t vector[] = {i->d, i->b, i->c, i->e};
+    uint64_t at[WARP];
+    unsigned char *to[WARP];
+    lanes_get(slot_of(warp, i->a), who, at);
+    for (unsigned n = 0; n < who->count; n++)
+        at[n] += (uint64_t)i->imm;
+    reach_together(g, warp, i, who, at, to);
     for (unsigned n = 0; n < who->count; n++) {
-        thread *t = &warp[who->lane[n]];
-        unsigned char *at =
-            row ? row + n * i->bytes : ptx_reach(g, t, i, address(t, i));
-        if (!at)
+        const thread *t = &warp[who->lane[n]];
+        if (!to[n] && !(to[n] = ptx_reach(g, t, i, at[n])))
             return false;
-        if (i->op == PTX_LD)
-            load(t, at, i);
-        else if (i->op == PTX_ST)
-            store(t, at, i);
-        else
-            atomic(t, at, i);
+        if (i->op == PTX_ATOM)
+            atomic(t, to[n], i);
     }
+    for (unsigned v = 0; i->op != PTX_ATOM && v * i->part < i->bytes; v++)
+        if (i->op == PTX_ST)
+            store(slot_of(warp, vector[v]), to, v * i->part, i, who);
+        else if (vector[v] >= 0)
+            load(slot_of(warp, vector[v]), to, v * i->part, i, who);
     return true;
 }

@@ -17,6 +17,55 @@
 __extension__ typedef unsigned __int128 ptx_u128;
 __extension__ typedef __int128 ptx_s128;
 
+/* What a slot holds, as each kind of number: of the upper bytes of a narrow one
+ * nothing is asked. */
+#define KIND(kind, type, bits)                                                \
+    typedef type ptx_##kind;                                                  \
+    static inline type get_##kind(uint64_t raw) { return (type)raw; }         \
+    static inline uint64_t put_##kind(type x) { return (bits)x; }
+KIND(pred, uint8_t, uint8_t)
+KIND(u16, uint16_t, uint16_t)
+KIND(s16, int16_t, uint16_t)
+KIND(u32, uint32_t, uint32_t)
+KIND(s32, int32_t, uint32_t)
+KIND(u64, uint64_t, uint64_t)
+KIND(s64, int64_t, uint64_t)
+#define REAL(kind, type, bits)                                                \
+    typedef type ptx_##kind;                                                  \
+    static inline type get_##kind(uint64_t raw)                               \
+    {                                                                         \
+        const bits code = (bits)raw;                                          \
+        type x;                                                               \
+        return memcpy(&x, &code, sizeof x), x;                                \
+    }                                                                         \
+    static inline uint64_t put_##kind(type x)                                 \
+    {                                                                         \
+        bits code;                                                            \
+        return memcpy(&code, &x, sizeof x), code;                             \
+    }
+REAL(f32, float, uint32_t)
+REAL(f64, double, uint64_t)
+
+/* An instruction that is a function of its operands, for each lane. Of a whole
+ * warp the results lie aside first, so that a compiler sees that no operand
+ * changes and takes lanes by vectors. */
+#define A(kind) get_##kind(a[n].u64)
+#define B(kind) get_##kind(b[n].u64)
+#define C(kind) get_##kind(c[n].u64)
+#define E(kind) get_##kind(e[n].u64)
+#define EACH(kind, value)                                                     \
+    if (who->count == WARP) {                                                 \
+        uint64_t all_of[WARP];                                                \
+        for (unsigned n = 0; n < WARP; n++)                                   \
+            all_of[n] = put_##kind((ptx_##kind)(value));                      \
+        lanes_put(d, who, all_of);                                            \
+    } else {                                                                  \
+        for (unsigned k = 0; k < who->count; k++) {                           \
+            const unsigned n = who->lane[k];                                  \
+            d[n].u64 = put_##kind((ptx_##kind)(value));                       \
+        }                                                                     \
+    }
+
 static uint32_t ptx_field(uint32_t x, uint32_t at, uint32_t length)
 {
     uint64_t field = at > 31 ? 0 : x >> at;
@@ -85,7 +134,7 @@ static uint32_t ptx_halves(tn_dtype dtype, float high, float low)
 int ptx_row(const char *name)
 {
     static const char *const names[] = {
-#define PTX(name, does) name,
+#define PTX(name, kind, value) name,
 #include "ptx.def"
     };
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
@@ -267,15 +316,16 @@ static bool end(group *g, thread *t)
 }
 
 /* Those of the lanes that the guard lets through. */
-static lanes guarded(const thread *warp, const ptx_ins *i, const lanes *all)
+static void guarded(const thread *warp, const ptx_ins *i, const lanes *all,
+                    lanes *some)
 {
-    lanes some = {0};
+    const ptx_slot *guard = slot_of(warp, i->guard);
+    unsigned count = 0;
     for (unsigned n = 0; n < all->count; n++) {
-        const bool holds = slot_of(&warp[all->lane[n]], i->guard)->pred;
-        if (holds != i->unless)
-            some.lane[some.count++] = all->lane[n];
+        some->lane[count] = all->lane[n];
+        count += guard[all->lane[n]].pred != i->unless;
     }
-    return some;
+    some->count = count;
 }
 
 /* Runs lanes that stand at one instruction, until they part, come to that of
@@ -289,11 +339,16 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
         lanes some;
         const lanes *who = all;
         if (i->guard >= 0) {
-            some = guarded(warp, i, all);
+            guarded(warp, i, all, &some);
             who = &some;
             if (!some.count)
                 continue;
         }
+        ptx_slot *const d = slot_of(warp, i->d);
+        const ptx_slot *const a = slot_of(warp, i->a);
+        const ptx_slot *const b = slot_of(warp, i->b);
+        const ptx_slot *const c = slot_of(warp, i->c);
+        const ptx_slot *const e = slot_of(warp, i->e);
         switch (i->op) {
         case PTX_BRA:
             if (who->count == all->count) {
@@ -337,27 +392,17 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
         case PTX_ATOM:
             goes_on = ptx_access(g, warp, i, who);
             break;
-/* The cases follow in the order of the table. */
-#define EACH(does)                                                            \
-    for (unsigned n = 0; n < who->count; n++) {                               \
-        ptx_slot *const r = warp->slot + who->lane[n];                        \
-        does;                                                                 \
-    }
-#define D r[(ptrdiff_t)i->d * WARP]
-#define A r[(ptrdiff_t)i->a * WARP]
-#define B r[(ptrdiff_t)i->b * WARP]
-#define C r[(ptrdiff_t)i->c * WARP]
-#define E r[(ptrdiff_t)i->e * WARP]
         case PTX_PACK:
-            EACH(D.u64 = (A.u64 & ((1ull << i->imm) - 1)) | B.u64 << i->imm)
+            EACH(u64, (A(u64) & ((1ull << i->imm) - 1)) | B(u64) << i->imm)
             break;
         case PTX_UNPACK:
-            EACH(D.u64 = A.u64 >> i->imm & (~0ull >> (64 - 8 * i->bytes)))
+            EACH(u64, A(u64) >> i->imm & (~0ull >> (64 - 8 * i->bytes)))
             break;
+            /* The cases follow in the order of the table. */
             enum { BEFORE = __COUNTER__ };
-#define PTX(name, does)                                                       \
+#define PTX(name, kind, value)                                                \
         case PTX_TABLE + (__COUNTER__ - BEFORE - 1):                          \
-            EACH(does)                                                        \
+            EACH(kind, value)                                                 \
             break;
 #include "ptx.def"
         }
@@ -390,15 +435,11 @@ static bool barrier_is_whole(group *g)
     return false;
 }
 
-static void thread_begin(const group *g, thread *t)
+/* Constants and special registers; of a launch's later groups one alone. */
+static void first_slots(const group *g, const thread *t, bool of_launch)
 {
     const ptx_kernel *k = g->launch->kernel;
-    unsigned tid = (unsigned)(t - g->thread);
-    t->at = 0;
-    t->state = RUNS;
-    t->copy_count = t->commits = 0;
-    memset(t->local, 0xa5, k->local_bytes);
-    memset(t->local_written, 0, k->local_bytes);
+    const unsigned tid = (unsigned)(t - g->thread);
     for (int32_t i = 0; i < k->first_count; i++) {
         const ptx_first *f = &k->first[i];
         const uint64_t special[] = {
@@ -409,8 +450,20 @@ static void thread_begin(const group *g, thread *t)
             [PTX_LANE] = tid % 32,
             [PTX_CONSTANT] = f->value,
         };
-        slot_of(t, f->slot)->u64 = special[f->what];
+        if (of_launch || f->what == PTX_CTAID)
+            slot_of(t, f->slot)->u64 = special[f->what];
     }
+}
+
+static void thread_begin(const group *g, thread *t)
+{
+    const ptx_kernel *k = g->launch->kernel;
+    t->at = 0;
+    t->state = RUNS;
+    t->copy_count = t->commits = 0;
+    memset(t->local, 0xa5, k->local_bytes);
+    memset(t->local_written, 0, k->local_bytes);
+    first_slots(g, t, false);
 }
 
 /* Of a warp's threads that run those furthest back, and where the next stand
@@ -427,12 +480,14 @@ static int32_t next_lanes(const thread *warp, unsigned count, unsigned from,
             return others;
         }
     }
-    for (unsigned n = 0; n < count; n++)
-        if (warp[n].state == RUNS && warp[n].at < at)
-            at = warp[n].at;
     for (unsigned n = 0; n < count; n++) {
         if (warp[n].state != RUNS)
             continue;
+        if (warp[n].at < at) {
+            others = at;
+            at = warp[n].at;
+            who->count = 0;
+        }
         if (warp[n].at == at)
             who->lane[who->count++] = (uint8_t)n;
         else if (warp[n].at < others)
@@ -466,7 +521,7 @@ static void run_group(group *g)
     const unsigned count = g->launch->block;
     unsigned live = count;
     memset(g->shared, 0xa5, g->launch->kernel->shared_bytes);
-    g->first_epoch = ++g->epoch;
+    g->first_epoch = g->epoch += EPOCH;
     for (unsigned i = 0; i < count; i++)
         thread_begin(g, &g->thread[i]);
     while (live && !g->error) {
@@ -479,7 +534,7 @@ static void run_group(group *g)
         }
         if (!g->error && live && !barrier_is_whole(g))
             return;
-        g->epoch++;
+        g->epoch += EPOCH;
     }
 }
 
@@ -507,6 +562,7 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
         g.thread[i].copy = copies + (k->copies ? i * MOST_COPIES : 0);
         g.thread[i].local = local + 2 * i * k->local_bytes;
         g.thread[i].local_written = g.thread[i].local + k->local_bytes;
+        first_slots(&g, &g.thread[i], true);
     }
     for (unsigned i = 0; i < launch->grid && !g.error; i++) {
         g.number = (from + i) % launch->grid;

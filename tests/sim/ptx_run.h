@@ -26,13 +26,12 @@ typedef struct thread {
     copy *copy; /* under way; room for MOST_COPIES where the kernel has any */
 } thread;
 
-/* Who reached a grain of shared memory last, and in which epoch: a barrier
- * begins a new one. A thread is its number + 1. */
+/* Who reached a grain of shared memory last, to write and to read: an epoch,
+ * which a barrier ends, and in the lower 16 bits a thread's number + 1. */
 typedef struct touch {
-    uint32_t wrote_in, read_in;
-    uint16_t writer, reader;
+    uint64_t wrote, read;
 } touch;
-enum { BY_SEVERAL = 0xfffe, BY_ATOMS = 0xffff };
+enum { BY_SEVERAL = 0xfffe, BY_ATOMS = 0xffff, EPOCH = 0x10000 };
 
 /* Threads of a warp that run together. */
 typedef struct lanes {
@@ -47,13 +46,26 @@ typedef struct group {
     thread *thread; /* launch->block of them */
     unsigned char *shared;
     touch *touched;          /* of each grain of it */
-    uint32_t epoch, first_epoch; /* now; when the group began */
+    uint64_t epoch, first_epoch; /* now; when the group began */
     tn_cu_result error;
 } group;
 
 static inline ptx_slot *slot_of(const thread *t, int32_t slot)
 {
     return t->slot + (ptrdiff_t)slot * WARP;
+}
+
+/* A slot of each lane, from values that lie aside. A whole warp's go by
+ * vectors; memcpy would be `rep movs` here. */
+static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
+                             const uint64_t *restrict value)
+{
+    if (who->count == WARP)
+        for (unsigned n = 0; n < WARP; n++)
+            slots[n].u64 = value[n];
+    else
+        for (unsigned n = 0; n < who->count; n++)
+            slots[who->lane[n]].u64 = value[n];
 }
 
 /* Says where a thread stands. */
