@@ -246,14 +246,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
                            ? t->count / t->rows
                            : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
-        bool lent = (op->flags & CPU_LENT) && !(op->flags & CPU_FOLDED);
         if (load_group(t, op, view, may_lend))
             return;
-        if (lent && t->plan->kept && t->by_rows &&
-            load_row(t, op, s, may_lend)) {
-            t->base[op->out] = t->slot[op->out];
-            return;
-        }
         may_lend = false;
     } else if (plain) {
         t->slot[op->out] = t->home[op->out];
@@ -320,18 +314,17 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
     const char *x = t->slot[op->a];
     int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
     if (op->b != TN_CPU_NONE && !t->columns) {
+        const char *y = t->slot[op->c];
         int64_t length = t->count / t->rows;
-        const cpu_factor factor[2] = {
-            {t->slot[op->b], op->lent & 2 ? t->step[op->b] : length,
-             op->narrow[1] == TN_CPU_NONE ? NULL : t->slot[op->narrow[1]]},
-            {t->slot[op->c], op->lent & 4 ? t->step[op->c] : length,
-             op->narrow[2] == TN_CPU_NONE ? NULL : t->slot[op->narrow[2]]}};
+        x = t->slot[op->b];
         if (t->plan->kept)
-            tn__cpu_fold_product_rows(fold, reduce, t->routines, factor,
-                                      t->rows, length, t->slot[reduce->out]);
+            tn__cpu_fold_product_rows(
+                fold, reduce, t->routines, x,
+                op->lent & 2 ? t->step[op->b] : length, y,
+                op->lent & 4 ? t->step[op->c] : length, t->rows, length,
+                t->slot[reduce->out]);
         else
-            tn__cpu_fold_products(fold, reduce, t->routines, factor,
-                                  t->count);
+            tn__cpu_fold_products(fold, reduce, t->routines, x, y, t->count);
         return;
     }
     if (t->plan->kept)
@@ -341,6 +334,70 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
     else
         tn__cpu_fold_block(fold, reduce, t->routines, x, step, t->first_elem,
                            t->count / t->rows, t->rows, t->columns);
+}
+
+/* Operands of an operation that are one value for the whole block. */
+static unsigned singles(const cpu_task *t, const cpu_op *op)
+{
+    const uint32_t slot[3] = {op->a, op->b, op->c};
+    unsigned bits = 0;
+    for (unsigned i = 0; op->lent && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[slot[i]] == TN_CPU_ONE_VALUE)
+            bits |= 1u << i;
+    return bits;
+}
+
+/* Does one of its operands lie otherwise than as a block of columns? */
+static bool reads_lines(const cpu_task *t, const cpu_op *op)
+{
+    const uint32_t slot[3] = {op->a, op->b, op->c};
+    for (unsigned i = 0; op->lent && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[slot[i]] != t->rows)
+            return true;
+    return false;
+}
+
+/* Row by row, with operands that have one value for each, or one row, or one
+ * value, for all; of columns line by line. */
+static void run_by_rows(cpu_task *t, const cpu_op *op, unsigned single)
+{
+    const uint32_t wide[3] = {op->a, op->b, op->c};
+    const char *in[3];
+    size_t in_bytes[3], out_bytes = t->code->slot[op->out].bytes;
+    int64_t rows = t->by_rows    ? t->rows
+                   : t->by_lines ? t->count / t->rows
+                                 : 1;
+    int64_t length = t->count / rows;
+    unsigned row_bits = t->by_rows ? op->row : 0, each = row_bits;
+    for (unsigned i = 0; t->by_lines && i < 3; i++)
+        if (op->lent >> i & 1 && t->step[wide[i]] == TN_CPU_ONE_EACH)
+            each |= 1u << i;
+    unsigned scalar = op->scalar | each | single;
+    /* No routine takes both, but those that take all. */
+    bool is_both = (scalar & 3) == 3 && op->allowed != 7;
+    for (unsigned i = 0; i < 3; i++) {
+        bool row = row_bits >> i & 1;
+        uint32_t slot = row ? op->narrow[i] : wide[i];
+        in[i] = t->slot[slot];
+        int64_t step = each >> i & 1        ? 1
+                       : scalar >> i & 1    ? 0
+                       : op->lent >> i & 1 ? t->step[slot]
+                                            : length;
+        in_bytes[i] = (size_t)step * t->code->slot[slot].bytes;
+    }
+    char *out = t->slot[op->out];
+    unsigned type = t->code->slot[wide[0]].bytes == 8 ? CPU_F64 : CPU_F32;
+    for (int64_t r = 0; r < rows; r++) {
+        const char *a = in[0];
+        if (is_both) {
+            t->routines->fill[type](t->temporary, a, NULL, NULL, length, 0);
+            a = t->temporary;
+        }
+        op->run(out, a, in[1], in[2], length, is_both ? scalar & ~1u : scalar);
+        out += (size_t)length * out_bytes;
+        for (unsigned i = 0; i < 3; i++)
+            in[i] += in_bytes[i];
+    }
 }
 
 /* A function takes long enough for memory to bring much: in pieces, what is
@@ -469,15 +526,6 @@ static void run_fill(cpu_task *t, const cpu_op *op, int64_t n)
     op->run(t->slot[op->out], from, NULL, NULL, n, 0);
 }
 
-/* Are the values of an operation there, and of all of a chain? */
-static bool is_known(const cpu_task *t, uint32_t number)
-{
-    for (uint32_t k = 0; k == 0 || k < t->code->op[number].chain; k++)
-        if (t->skip[number + k] != CPU_KNOWN)
-            return false;
-    return true;
-}
-
 void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
 {
     const cpu_op *ops = t->code->op + part.first;
@@ -494,25 +542,21 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
-        if (t->skip && is_known(t, part.first + i)) {
-            i += op->chain > 0 ? op->chain - 1u : 0;
+        if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
             continue;
-        }
         if (beside)
-            work_beside(t, op->chain > 0       ? op->chain * t->plan->piece
-                           : op->allowed == 7 ? 2 * t->plan->piece
-                                              : t->plan->piece);
+            work_beside(t, op->allowed == 7 ? 2 * t->plan->piece
+                                            : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
             if ((op->flags & CPU_FACTORS) && !t->columns)
                 break;
-            if (op->chain > 0) {
-                tn__cpu_run_chain(t, op);
-                i += op->chain - 1u;
+            unsigned single = singles(t, op);
+            if (single || ((op->row | op->lent) && t->by_rows) ||
+                (t->by_lines && reads_lines(t, op))) {
+                run_by_rows(t, op, single);
                 break;
             }
-            if (tn__cpu_run_lines(t, op))
-                break;
             op->run(slot[op->out], slot[op->a], slot[op->b], slot[op->c],
                     s.n, op->scalar);
             break;

@@ -32,7 +32,6 @@ void tn__cpu_code_release(cpu_code *code)
     free(code->slot);
     free(code->stage);
     free(code->reduce);
-    free(code->step);
     free(code->constant);
     free(code->group_slot);
     *code = (cpu_code){0};

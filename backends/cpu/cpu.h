@@ -91,8 +91,7 @@ enum {
     CPU_UNIFORM,  /* one value for the launch */
     CPU_ROW,      /* one for each row of the group */
     CPU_ELEM,     /* one for each element of the block */
-    CPU_GROUP,    /* one for each element of the group: read by later stages */
-    CPU_NOWHERE   /* between operations of a chain */
+    CPU_GROUP     /* one for each element of the group: read by later stages */
 };
 
 typedef struct cpu_slot {
@@ -113,8 +112,7 @@ enum {
     CPU_OFFSET,
     CPU_STORE,
     CPU_REDUCE, /* reduction number index folds a; where that is b times c,
-                   which is made for columns alone, it takes these, each less
-                   a row's number narrow[1], narrow[2] if there is one */
+                   which is made for columns alone, it takes these */
     CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
@@ -135,8 +133,8 @@ enum {
     CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
                          value: where it is one for all of a block, it is left
                          in memory */
-    CPU_FACTORS = 2,  /* RUN: for a reduction alone that takes its factors but
-                         for columns */
+    CPU_FACTORS = 2,  /* RUN: the product of a reduction that takes its factors
+                         but for columns */
     CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
 };
 
@@ -151,8 +149,6 @@ typedef struct cpu_op {
     uint8_t allowed; /* bits: a, b, c might be one value */
     bool early;     /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
-    uint8_t chain;  /* RUN: so many operations from here on go as one, */
-    uint8_t steps;  /* of so many steps: step[index] and those after it */
     uint32_t where; /* PAIR; LOAD of hoisted code: a slot for the offsets */
     uint32_t out, a, b, c; /* slots */
     uint32_t narrow[3];
@@ -165,24 +161,6 @@ typedef struct cpu_op {
 typedef struct cpu_part {
     uint32_t first, count; /* of ops[] */
 } cpu_part;
-
-/* A step of a chain: what its operand is. */
-enum {
-    CPU_STEP_OPERAND, /* operand number `operand` of operation `op` */
-    CPU_STEP_RESULT,  /* where operation `op` has its value */
-    CPU_STEP_SCRATCH, /* scratch number `operand` */
-    CPU_STEP_NONE
-};
-typedef struct cpu_step {
-    uint8_t code; /* TN_CPU_STEP_... */
-    uint8_t kind;
-    uint8_t op; /* of the chain */
-    uint8_t operand;
-    uint8_t mask;   /* scratch number, of those that take one */
-    uint8_t memory; /* the program's operand that the part loads it from or
-                       stores it to, or CPU_NO_MEMORY */
-} cpu_step;
-#define CPU_NO_MEMORY UINT8_MAX
 
 typedef struct cpu_reduce {
     uint8_t kind, type; /* type: of what is folded */
@@ -199,16 +177,14 @@ typedef struct cpu_code {
     cpu_slot *slot;
     cpu_stage *stage;
     cpu_reduce *reduce;
-    cpu_step *step;
     uint8_t *constant;
-    uint32_t op_count, slot_count, stage_count, reduce_count, step_count;
+    uint32_t op_count, slot_count, stage_count, reduce_count;
     uint32_t work; /* for an element: operations, functions for several */
     uint32_t *group_slot; /* those of space CPU_GROUP */
     uint32_t group_slot_count;
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
     bool folds_loads; /* its elem parts only load and fold */
-    bool one_pass;    /* its elem parts are a chain each, of what is loaded */
     bool hoisted;     /* what is early keeps its slots from block to block */
     uint32_t loop_depth; /* most loops inside one another */
     cpu_part uniform;
@@ -260,15 +236,8 @@ tn_status tn__cpu_compile(const tn_program *program,
 void tn__cpu_code_release(cpu_code *code);
 /* A number as the first bytes of a register of type (8 are written). */
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
-/* Makes one operation of two in parts that are updates: they store several
- * values (fuse.c). */
+/* Makes one operation of two where that saves a pass (fuse.c). */
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
-bool tn__cpu_is_update(const cpu_code *code, const cpu_part *part);
-/* Sums of products take the factors (factors.c). */
-tn_status tn__cpu_take_factors(const tn_cpu_routines *routines,
-                               cpu_code *code);
-/* Makes chains of operations where that saves passes over blocks (chain.c). */
-tn_status tn__cpu_find_chains(const tn_cpu_routines *routines, cpu_code *code);
 /* Gives each ELEM slot its place, so that slots whose lives do not meet share
  * one; those that a later part reads become GROUP slots (registers.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);
@@ -384,11 +353,6 @@ typedef struct cpu_task {
 /* Runs a part: over the elements of the block, or over the rows of the group
  * (CPU_ROW), or once (CPU_UNIFORM). */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
-/* lines.c: runs an operation (CPU_RUN) row by row or line by line; false, and
- * nothing is done, if its operands are blocks as long as its result. */
-bool tn__cpu_run_lines(cpu_task *task, const cpu_op *op);
-/* The chain that begins at op. */
-void tn__cpu_run_chain(cpu_task *task, const cpu_op *op);
 /* Sends off what of the results still is on its way past the caches. */
 void tn__cpu_run_end(cpu_task *task);
 
@@ -415,21 +379,15 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, const void *x,
                         int64_t step, int64_t k, int64_t count, int64_t rows,
                         bool columns);
-/* A factor of a sum of products: rows that begin step elements apart, less the
- * center of each row where that is not NULL. */
-typedef struct cpu_factor {
-    const char *at;
-    int64_t step;
-    const char *center;
-} cpu_factor;
-/* Sums of products, of a block of one row and of whole rows. */
+/* Sums of products, of a block of one row and of whole rows, which begin so many
+ * elements apart. */
 void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines,
-                           const cpu_factor *factor, int64_t count);
+                           const tn_cpu_routines *routines, const void *x,
+                           const void *y, int64_t count);
 void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines,
-                               const cpu_factor *factor, int64_t rows,
-                               int64_t length, void *out);
+                               const tn_cpu_routines *routines, const void *x,
+                               int64_t x_step, const void *y, int64_t y_step,
+                               int64_t rows, int64_t length, void *out);
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
                        const tn_cpu_routines *routines, const cpu_fold *part,
@@ -468,7 +426,6 @@ struct cpu_plan {
     bool kept;   /* a block is a whole group */
     bool stream; /* stores pass the caches by */
     bool ahead;  /* more is read than lies in a cache near the core */
-    bool ask;    /* nor in a large one */
     int64_t piece; /* bytes asked for before an operation, of each operand */
     uint32_t laters;    /* blocks that may be on their way past the caches, */
     int64_t later_bytes; /* of so many bytes */

@@ -204,71 +204,45 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
-/* The sums of sequences; each: every one has a center of its own. */
-static void fold_factors(const cpu_reduce *reduce,
-                         const tn_cpu_routines *routines,
-                         const cpu_factor *factor, int64_t length,
-                         int64_t count, bool each, void *out)
-{
-    static const float zero;
-    const cpu_factor *x = &factor[0], *y = &factor[1];
-    if (!x->center && !y->center) {
-        routines->fold_products[reduce->type](out, x->at, x->step, y->at,
-                                              y->step, length, count);
-        return;
-    }
-    const void *center[2];
-    int64_t step[2];
-    for (int i = 0; i < 2; i++) {
-        center[i] = factor[i].center ? factor[i].center : (const char *)&zero;
-        step[i] = factor[i].center && each;
-    }
-    routines->fold_centered(out, x->at, x->step, center[0],
-                                          step[0], y->at, y->step, center[1],
-                                          step[1], length, count);
-}
-
 void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines,
-                           const cpu_factor *factor, int64_t count)
+                           const tn_cpu_routines *routines, const void *x,
+                           const void *y, int64_t count)
 {
     size_t bytes = type_bytes[reduce->type];
-    cpu_factor at[2] = {factor[0], factor[1]};
+    const char *a = x, *b = y;
     while (count > 0) {
         uint64_t memory[BATCH];
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
-        at[0].step = at[1].step = length;
-        fold_factors(reduce, routines, at, length, chunks, false, memory);
+        routines->fold_products[reduce->type](memory, a, length, b, length,
+                                              length, chunks);
         push_chunks(fold, combine(reduce, routines), bytes, (char *)memory,
                     chunks);
-        for (int i = 0; i < 2; i++)
-            at[i].at += (size_t)(chunks * length) * bytes;
+        a += (size_t)(chunks * length) * bytes;
+        b += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
     }
 }
 
 void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines,
-                               const cpu_factor *factor, int64_t rows,
-                               int64_t length, void *out)
+                               const tn_cpu_routines *routines, const void *x,
+                               int64_t x_step, const void *y, int64_t y_step,
+                               int64_t rows, int64_t length, void *out)
 {
     size_t bytes = type_bytes[reduce->type];
     if (length > 0 && length <= TN_CHUNK) {
-        fold_factors(reduce, routines, factor, length, rows, true, out);
+        routines->fold_products[reduce->type](out, x, x_step, y, y_step,
+                                              length, rows);
         return;
     }
-    cpu_factor at[2] = {factor[0], factor[1]};
     for (int64_t r = 0; r < rows; r++) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_products(fold, reduce, routines, at, length);
+        tn__cpu_fold_products(
+            fold, reduce, routines,
+            (const char *)x + (size_t)(r * x_step) * bytes,
+            (const char *)y + (size_t)(r * y_step) * bytes, length);
         tn__cpu_fold_end(fold, reduce, routines, 1,
                          (char *)out + (size_t)r * bytes);
-        for (int i = 0; i < 2; i++) {
-            at[i].at += (size_t)factor[i].step * bytes;
-            if (at[i].center)
-                at[i].center += bytes;
-        }
     }
 }
 

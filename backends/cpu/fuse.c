@@ -1,9 +1,6 @@
-/* fuse.c: in parts that store several values, as an optimizer's update does, two
- * operations of arithmetic, of which the second alone reads what the first
- * makes, become one: a pass over a block less. Each still rounds, so no bit
- * changes. Chains, which other parts have, are slower there: they read and write
- * several arrays a tile at a time (RMSprop of 64 tensors of 4096: 180 us in
- * place of 142, Zen 5). */
+/* fuse.c: two operations of arithmetic, of which the second alone reads what the
+ * first makes, become one: a pass over a block less. Each still rounds, so no
+ * bit changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,21 +10,18 @@
 
 /* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
  * not of arithmetic. */
-static int kind_of(const tn_cpu_routines *routines, const cpu_op *op)
+static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
+                   unsigned *type)
 {
     static const uint8_t of[] = {TN_K_ADD, TN_K_SUB, TN_K_MUL};
-    for (int k = 0; op->code == CPU_RUN && k < 3; k++)
-        if (op->run == routines->op[of[k]][CPU_F32])
-            return k;
+    static const uint8_t types[] = {CPU_F32, CPU_F64};
+    for (int t = 0; op->code == CPU_RUN && t < 2; t++)
+        for (int k = 0; k < 3; k++)
+            if (op->run == routines->op[of[k]][types[t]]) {
+                *type = types[t];
+                return k;
+            }
     return -1;
-}
-
-bool tn__cpu_is_update(const cpu_code *code, const cpu_part *part)
-{
-    int stores = 0;
-    for (uint32_t i = part->first; i < part->first + part->count; i++)
-        stores += code->op[i].code == CPU_STORE;
-    return stores > 1;
 }
 
 /* Who reads each slot: 1 + the operation's number, 0 for none, or MORE. */
@@ -49,13 +43,14 @@ static unsigned bit(unsigned bits, int from, int to)
 }
 
 /* first makes operand `at` of second, which is then both. */
-static void join(const tn_cpu_routines *routines, const int kind[2],
-                 const cpu_op *first, cpu_op *second, int at)
+static void join(const tn_cpu_routines *routines, unsigned type,
+                 const int kind[2], const cpu_op *first, cpu_op *second,
+                 int at)
 {
     static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t is 2 */
     int other = 1 - at;
     unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
-    second->run = routines->pair[kind[0]][how];
+    second->run = routines->pair[type][kind[0]][how];
     second->scalar = (uint8_t)((first->scalar & 3) |
                                bit(second->scalar, other, 2));
     second->row =
@@ -76,17 +71,18 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
 {
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         cpu_op *op = &code->op[i];
-        int kind[2] = {0, kind_of(routines, op)};
+        unsigned type, of;
+        int kind[2] = {0, kind_of(routines, op, &type)};
         const uint32_t read[2] = {op->a, op->b};
         for (int at = 0; kind[1] >= 0 && at < 2 && read[0] != read[1]; at++) {
             uint32_t from = maker[read[at]];
             if (from == 0 || reader[read[at]] != i + 1)
                 continue;
             cpu_op *first = &code->op[from - 1];
-            kind[0] = kind_of(routines, first);
-            if (kind[0] < 0)
+            kind[0] = kind_of(routines, first, &of);
+            if (kind[0] < 0 || of != type)
                 continue;
-            join(routines, kind, first, op, at);
+            join(routines, type, kind, first, op, at);
             first->code = CPU_NOTHING;
             break;
         }
@@ -96,6 +92,37 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
     for (uint32_t i = part->first; i < part->first + part->count; i++)
         if (code->op[i].out != TN_CPU_NONE)
             maker[code->op[i].out] = 0; /* another part's are not its own */
+}
+
+static bool is_block(const cpu_code *code, uint32_t slot)
+{
+    return code->slot[slot].space == CPU_ELEM ||
+           code->slot[slot].space == CPU_GROUP;
+}
+
+/* A sum of products that nothing else reads takes the factors: the products
+ * need no block. */
+static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, const uint32_t *reader)
+{
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        cpu_op *op = &code->op[i], *product = op;
+        if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
+            code->reduce[op->index].kind != TN_REDUCE_SUM)
+            continue;
+        while (product > code->op + part->first && product->out != op->a)
+            product--;
+        unsigned type;
+        bool fits = product->out == op->a &&
+                    kind_of(routines, product, &type) == 2 &&
+                    !product->scalar && !product->row &&
+                    is_block(code, product->a) && is_block(code, product->b);
+        if (!fits)
+            continue;
+        product->flags |= CPU_FACTORS;
+        op->b = product->a;
+        op->c = product->b;
+    }
 }
 
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
@@ -109,7 +136,7 @@ static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
 {
-    if (code->loop_depth > 0 || !routines->pair) /* jumps count operations */
+    if (code->loop_depth > 0) /* jumps count operations */
         return TN_OK;
     size_t slots = code->slot_count + 1u;
     uint32_t *reader = calloc(2 * slots, sizeof *reader), count = 0;
@@ -117,10 +144,11 @@ tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
         return tn__cpu_host->fail(TN_ERR_MEMORY,
                                   "program: out of memory while building");
     find_readers(code, reader);
-    for (uint32_t s = 0; s < code->stage_count; s++)
-        if (tn__cpu_is_update(code, &code->stage[s].elem))
-            fuse_part(routines, code, &code->stage[s].elem, reader,
-                      reader + slots);
+    for (uint32_t s = 0; s < code->stage_count; s++) {
+        fuse_part(routines, code, &code->stage[s].elem, reader,
+                  reader + slots);
+        take_factors(routines, code, &code->stage[s].elem, reader);
+    }
     close_gaps(code, &code->uniform, &count);
     for (uint32_t s = 0; s < code->stage_count; s++) {
         close_gaps(code, &code->stage[s].elem, &count);

@@ -21,7 +21,6 @@
 #define STREAM_TASKS 128 /* at the end of a task what is stored must be there */
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define IN_PLACE_BLOCK 1024 /* elements: half an L1 with what lies in memory */
-#define ONE_PASS 4        /* times that where there is one chain alone */
 #define ROWS_BYTES 98304 /* of whole rows' slots: an operation takes long enough
                             for what goes before it; layer_norm of 2048 x 512
                             took 0.37 ms with half an L1, 0.28 so (Zen 5) */
@@ -38,7 +37,6 @@
 #define STAGED_BYTES 512
 #define PAST_BYTES 128 /* likewise, and sent off on the way past the caches */
 #define AHEAD_FROM 131072 /* elements: more than an L2 has beside others */
-#define ASK_FROM 2097152  /* elements; chains of 1 M take 5 % longer with */
 #define AGAIN 65536 /* elements of a row that an L2 still has after a stage */
 #define LATER_BYTES 32768 /* of results on their way past the caches */
 
@@ -207,16 +205,11 @@ static int64_t slot_bytes(const cpu_code *code, bool whole)
     return each > 0 ? each : 1;
 }
 
-/* Elements of a block of code, so that its slots stay in L1. One pass leaves
- * nothing there for another: then what begins a block has more to pay for. */
+/* Elements of a block of code, so that its slots stay in L1. */
 static int64_t block_size(const cpu_code *code, bool whole)
 {
-    int64_t times = code->one_pass ? ONE_PASS : 1;
-    int64_t count =
-        times * BLOCK_BYTES / slot_bytes(code, whole) / 256 * 256;
-    return count < 256            ? 256
-           : count > times * 4096 ? times * 4096
-                                  : count;
+    int64_t count = BLOCK_BYTES / slot_bytes(code, whole) / 256 * 256;
+    return count < 256 ? 256 : count > 4096 ? 4096 : count;
 }
 
 int64_t tn__cpu_block_size(const cpu_code *code)
@@ -349,7 +342,7 @@ static void cut_rows(cpu_plan *plan)
         take_box(plan, most < LEAST_COLUMNS ? LEAST_COLUMNS : most);
     /* With one stage nothing is computed twice by streaming. */
     bool flat = !plan->columns && folds_flat(plan, kept);
-    int64_t each = (kept->group_bytes > 8 ? kept->group_bytes : 8) + 1;
+    int64_t each = kept->group_bytes + 1;
     if (plan->columns) /* their blocks are whole groups */
         each += kept->elem_bytes;
     most = kept->stage_count > 1 ? KEPT_BYTES / each
@@ -693,7 +686,6 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     find_overlap(&plan);
     plan.stream = wants_stream(&plan);
     plan.ahead = plan.row_count * plan.row_length >= AHEAD_FROM;
-    plan.ask = plan.row_count * plan.row_length >= ASK_FROM;
     if (built->has_rows)
         cut_rows(&plan);
     else

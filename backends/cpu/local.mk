@@ -17,7 +17,6 @@ CPU_ROUTINES = \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
 	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
-	backends/cpu/routines_chain.c \
 	backends/cpu/routines_attention.c \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
@@ -55,7 +54,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/isa.c \
 	backends/cpu/build.c \
 	backends/cpu/compile.c backends/cpu/compile.h \
-	backends/cpu/loops.c backends/cpu/fuse.c backends/cpu/factors.c backends/cpu/chain.c \
+	backends/cpu/loops.c backends/cpu/fuse.c \
 	backends/cpu/registers.c \
 	backends/cpu/launch.c backends/cpu/task.h \
 	backends/cpu/direct.c \
@@ -63,7 +62,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/split.c \
 	backends/cpu/tile.c \
 	backends/cpu/hoist.c \
-	backends/cpu/block.c backends/cpu/lines.c \
+	backends/cpu/block.c \
 	backends/cpu/view.c \
 	backends/cpu/fold.c \
 	backends/cpu/matmul.c \
@@ -128,12 +127,6 @@ tests_cpu_test_cpu_math_LDADD = $(LDADD) $(CPU_SETS)
 tests_cpu_test_cpu_divide_SOURCES = tests/cpu/test_cpu_divide.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_divide_LDADD = $(LDADD) $(CPU_SETS)
-check_PROGRAMS += tests/cpu/test_cpu_chain
-tests_cpu_test_cpu_chain_SOURCES = tests/cpu/test_cpu_chain.c \
-	tests/cpu/isa_here.h backends/cpu/chain.c backends/cpu/fuse.c \
-	backends/cpu/compile.h
-tests_cpu_test_cpu_chain_CPPFLAGS = $(AM_CPPFLAGS) # an object of its own
-tests_cpu_test_cpu_chain_LDADD = $(LDADD) $(CPU_SETS) $(TN_LIBS)
 tests_cpu_test_cpu_random_SOURCES = tests/cpu/test_cpu_random.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_random_LDADD = $(LDADD) $(CPU_SETS)

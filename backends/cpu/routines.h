@@ -23,47 +23,6 @@ enum { CPU_F32, CPU_F64, CPU_I32, CPU_I64, CPU_BOOL, CPU_TYPE_COUNT };
 typedef void tn_cpu_run(void *out, const void *a, const void *b,
                         const void *c, int64_t n, unsigned scalar);
 
-/* A chain of operations: what it holds is loaded, changed by a step and its
- * operand, kept. Rounded at each step. */
-enum {
-    TN_CPU_STEP_END,    /* of x, what is held, and y, the operand: */
-    TN_CPU_STEP_LOAD,   /* y */
-    TN_CPU_STEP_ADD,    /* x + y */
-    TN_CPU_STEP_SUB,    /* x - y */
-    TN_CPU_STEP_FROM,   /* y - x */
-    TN_CPU_STEP_MUL,    /* x * y */
-    TN_CPU_STEP_DIV,    /* x / y */
-    TN_CPU_STEP_INTO,   /* y / x */
-    TN_CPU_STEP_MIN,    /* as TN_K_MIN and TN_K_MAX */
-    TN_CPU_STEP_MAX,
-    TN_CPU_STEP_LT,     /* is x < y, as a mask: */
-    TN_CPU_STEP_LE,     /* x <= y */
-    TN_CPU_STEP_GT,     /* x > y */
-    TN_CPU_STEP_GE,     /* x >= y */
-    TN_CPU_STEP_PICK,   /* y where the mask is set, else x */
-    TN_CPU_STEP_OTHER,  /* x where the mask is set, else y */
-    TN_CPU_STEP_SQUARE, /* x * x */
-    TN_CPU_STEP_ABS,    /* |x| */
-    TN_CPU_STEP_NEG,    /* -x */
-    TN_CPU_STEP_KEEP,   /* y = x */
-    TN_CPU_STEP_ASK     /* y will be wanted soon */
-};
-enum {
-    TN_CPU_STEP_EACH,   /* at: a value for each element */
-    TN_CPU_STEP_ONE,    /* at: one value for a row */
-    TN_CPU_STEP_SCRATCH /* what an earlier step kept there, for this tile */
-};
-typedef struct tn_cpu_step {
-    const void *at;
-    int64_t row; /* bytes from a row's to the next row's */
-    uint8_t code, kind;
-    uint8_t scratch, mask; /* its number, below TN_CPU_SCRATCH; the mask's */
-} tn_cpu_step;
-#define TN_CPU_STEPS 64
-#define TN_CPU_SCRATCH 12
-/* Steps up to END over rows of n elements. */
-typedef void tn_cpu_chain(const tn_cpu_step *step, int64_t rows, int64_t n);
-
 /* A function printed from its definition; out overlaps nothing. */
 typedef void tn_cpu_math(void *out, const void *a, const void *b,
                          const void *c, int64_t n);
@@ -105,12 +64,6 @@ typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
 /* The same, by sum, of x[i * x_step + k] * y[i * y_step + k], each rounded. */
 typedef void tn_cpu_fold_products(void *out, const void *x, int64_t x_step,
                                   const void *y, int64_t y_step, int64_t n,
-                                  int64_t count);
-/* And of (x[..] - p[i * p_step]) * (y[..] - q[i * q_step]). */
-typedef void tn_cpu_fold_centered(void *out, const void *x, int64_t x_step,
-                                  const void *p, int64_t p_step,
-                                  const void *y, int64_t y_step,
-                                  const void *q, int64_t q_step, int64_t n,
                                   int64_t count);
 /* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
  * elements of each: element k of row r is x[k * step + r]. open: elements
@@ -263,10 +216,9 @@ typedef struct tn_cpu_math_entry {
 typedef struct tn_cpu_routines {
     const char *isa;
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
-    tn_cpu_chain *chain; /* F32 */
-    /* F32: [a + b, a - b, a * b][that + c, - c, c - that, * c]; each of the three
-     * may be one value. NULL: not in this set. */
-    tn_cpu_run *const (*pair)[4];
+    /* [F32, F64][a + b, a - b, a * b][that + c, - c, c - that, * c]; each of
+     * the three may be one value. */
+    tn_cpu_run *const (*pair[2])[4];
     tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* from, to */
     tn_cpu_pair *philox_pair;
     tn_cpu_run *narrow[TN_DTYPE_END];
@@ -284,7 +236,6 @@ typedef struct tn_cpu_routines {
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
-    tn_cpu_fold_centered *fold_centered; /* F32 */
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
@@ -311,7 +262,6 @@ typedef struct tn_cpu_routines {
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \
-    void tn__cpu_chain__##isa(tn_cpu_routines *table);                        \
     void tn__cpu_attention__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)

@@ -2,8 +2,6 @@
  * itself: what the first makes stays in a register (fuse.c). Which operands are
  * one value is no loop of its own: such a one is read from a vector of it, again
  * and again. */
-#include <stddef.h>
-
 #include "routines.h"
 #include "vector.h"
 
@@ -52,18 +50,18 @@
     PAIRS(add_##suffix, T, loose_##suffix, (x + y))                           \
     PAIRS(sub_##suffix, T, loose_##suffix, (x - y))                           \
     PAIRS(mul_##suffix, T, loose_##suffix, (x * y))
-#ifndef TN_CPU_PLAIN
 ALL(f32, float)
-#endif
+ALL(f64, double)
 
 void TN_CPU_NAME(tn__cpu_pair)(tn_cpu_routines *table)
 {
-#ifdef TN_CPU_PLAIN
-    table->pair = NULL;
-#else
 #define LIST(name) {name##_add, name##_sub, name##_from, name##_mul}
-    static tn_cpu_run *const pair[3][4] = {LIST(add_f32), LIST(sub_f32),
-                                           LIST(mul_f32)};
-    table->pair = pair;
-#endif
+#define SET(type, suffix)                                                     \
+    {                                                                         \
+        static tn_cpu_run *const pair[3][4] = {                               \
+            LIST(add_##suffix), LIST(sub_##suffix), LIST(mul_##suffix)};      \
+        table->pair[type] = pair;                                             \
+    }
+    SET(CPU_F32, f32)
+    SET(CPU_F64, f64)
 }

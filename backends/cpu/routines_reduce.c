@@ -186,33 +186,21 @@ EXTREMES(i64, int64_t, 64)
 /* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
  * is multiplied has just been made or read, and lies near; so some sequences go
  * at once, and none waits for its last addition. */
-/* LESS gives a factor without or with its center. */
-#define AS_IT_IS(value, center) (value)
-#define LESS_CENTER(value, center) ((value) - (center))
-#define FOLD_PRODUCTS(name, T, V, bits, sum, LESS)                            \
+#define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static inline __attribute__((always_inline)) void name##_some(            \
-        T *out, const T *x, int64_t x_step, const T *p, int64_t p_step,       \
-        const T *y, int64_t y_step, const T *q, int64_t q_step, int64_t n,    \
-        const int some)                                                       \
+        T *out, const T *x, int64_t x_step, const T *y, int64_t y_step,       \
+        int64_t n, const int some)                                            \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
         V fold[4][COUNT], a, b;                                               \
-        T at[4], bt[4];                                                       \
         int64_t k = 0;                                                        \
-        (void)at;                                                             \
-        (void)bt;                                                             \
-        _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
-        {                                                                     \
-            at[i] = p[i * p_step];                                            \
-            bt[i] = q[i * q_step];                                            \
-        }                                                                     \
         for (; k + TN_LANES <= n; k += TN_LANES)                              \
             _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)            \
                 _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)  \
                 {                                                             \
                     memcpy(&a, x + i * x_step + k + v * (int)PER, sizeof a);  \
                     memcpy(&b, y + i * y_step + k + v * (int)PER, sizeof b);  \
-                    a = LESS(a, at[i]) * LESS(b, bt[i]);                      \
+                    a = a * b;                                                \
                     fold[i][v] = k > 0 ? fold[i][v] + a : a;                  \
                 }                                                             \
         _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
@@ -227,60 +215,33 @@ EXTREMES(i64, int64_t, 64)
                 int64_t left = n - e < (int)PER ? n - e : (int)PER;           \
                 a = (V)load_part_##bits(xe + e, left);                        \
                 b = (V)load_part_##bits(ye + e, left);                        \
-                a = LESS(a, at[i]) * LESS(b, bt[i]);                          \
-                fold[i][v] += KEEP_PART(V, bits, a, left, (T)-0.0);           \
+                fold[i][v] += KEEP_PART(V, bits, a * b, left, (T)-0.0);       \
             }                                                                 \
             sum##_lanes(out + i, fold[i]);                                    \
         }                                                                     \
     }                                                                         \
-    static inline __attribute__((always_inline)) void name(                   \
-        T *out, const T *x, int64_t x_step, const T *p, int64_t p_step,       \
-        const T *y, int64_t y_step, const T *q, int64_t q_step, int64_t n,    \
-        int64_t count)                                                        \
+    static void name(void *sums, const void *px, int64_t x_step,              \
+                     const void *py, int64_t y_step, int64_t n,               \
+                     int64_t count)                                           \
     {                                                                         \
         enum { SOME = TN_LANES * sizeof(T) > TN_CPU_VECTOR ? 2 : 4 };         \
-        T lane[TN_LANES];                                                     \
+        const T *x = px, *y = py;                                             \
+        T *out = sums, lane[TN_LANES];                                        \
         int64_t i = 0;                                                        \
         for (; n >= TN_LANES && i + SOME <= count; i += SOME)                 \
-            name##_some(out + i, x + i * x_step, x_step, p + i * p_step,      \
-                        p_step, y + i * y_step, y_step, q + i * q_step,       \
-                        q_step, n, SOME);                                     \
+            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
+                        y_step, n, SOME);                                     \
         for (; n >= TN_LANES && i < count; i++)                               \
-            name##_some(out + i, x + i * x_step, x_step, p + i * p_step,      \
-                        p_step, y + i * y_step, y_step, q + i * q_step,       \
-                        q_step, n, 1);                                        \
+            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
+                        y_step, n, 1);                                        \
         for (; i < count; i++) {                                              \
             for (int64_t k = 0; k < n; k++)                                   \
-                lane[k] = LESS(x[i * x_step + k], p[i * p_step]) *            \
-                          LESS(y[i * y_step + k], q[i * q_step]);             \
+                lane[k] = x[i * x_step + k] * y[i * y_step + k];              \
             sum##_short(out + i, lane, n);                                    \
         }                                                                     \
     }
-FOLD_PRODUCTS(plain_f32, float, vec_f32, 32, fold_sum_f32, AS_IT_IS)
-FOLD_PRODUCTS(plain_f64, double, vec_f64, 64, fold_sum_f64, AS_IT_IS)
-FOLD_PRODUCTS(less_f32, float, vec_f32, 32, fold_sum_f32, LESS_CENTER)
-
-static void fold_products_f32(void *out, const void *x, int64_t x_step,
-                              const void *y, int64_t y_step, int64_t n,
-                              int64_t count)
-{
-    plain_f32(out, x, x_step, x, 0, y, y_step, y, 0, n, count);
-}
-
-static void fold_products_f64(void *out, const void *x, int64_t x_step,
-                              const void *y, int64_t y_step, int64_t n,
-                              int64_t count)
-{
-    plain_f64(out, x, x_step, x, 0, y, y_step, y, 0, n, count);
-}
-
-static void fold_centered(void *out, const void *x, int64_t x_step,
-                          const void *p, int64_t p_step, const void *y,
-                          int64_t y_step, const void *q, int64_t q_step,
-                          int64_t n, int64_t count)
-{
-    less_f32(out, x, x_step, p, p_step, y, y_step, q, q_step, n, count);
-}
+FOLD_PRODUCTS(fold_products_f32, float, vec_f32, 32, fold_sum_f32)
+FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 
 #define FOLD_BOOL(name, first, op)                                            \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
@@ -440,7 +401,6 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
 #undef SET
     table->fold_products[CPU_F32] = fold_products_f32;
     table->fold_products[CPU_F64] = fold_products_f64;
-    table->fold_centered = fold_centered;
     for (int kind = TN_REDUCE_SUM; kind <= TN_REDUCE_MIN; kind++) {
         bool any = kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX;
         table->fold[kind][CPU_BOOL] = any ? fold_any : fold_all;

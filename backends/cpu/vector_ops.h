@@ -43,8 +43,8 @@ typedef uint64_t vec_u64 __attribute__((vector_size(TN_CPU_VECTOR)));
 #define TURN_64(V, v, h) TURN_2(V, vec_i64, v, h)
 #endif
 
-/* The first n elements of a vector in memory, 0 < n, whose others are not
- * touched: loaded, they are 0. A row whose last elements were added one by one in
+/* The first n elements of memory, 0 < n <= a vector's, whose others are not
+ * touched: they are 0. A row whose last elements were added one by one in
  * memory made the next load wait for those stores. */
 #if defined(__AVX512F__)
 static inline vec_i32 load_part_32(const void *memory, int64_t n)
@@ -56,15 +56,6 @@ static inline vec_i64 load_part_64(const void *memory, int64_t n)
 {
     return (vec_i64)_mm512_maskz_loadu_epi64((__mmask8)(0xff >> (8 - n)),
                                              memory);
-}
-static inline void store_part_32(void *memory, vec_i32 x, int64_t n)
-{
-    _mm512_mask_storeu_epi32(memory, (__mmask16)(0xffff >> (16 - n)),
-                             (__m512i)x);
-}
-static inline void store_part_64(void *memory, vec_i64 x, int64_t n)
-{
-    _mm512_mask_storeu_epi64(memory, (__mmask8)(0xff >> (8 - n)), (__m512i)x);
 }
 #elif defined(__AVX2__)
 #define PART_LANES_32 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)
@@ -80,33 +71,16 @@ static inline vec_i64 load_part_64(const void *memory, int64_t n)
     return (vec_i64)_mm256_maskload_epi64(
         memory, _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), PART_LANES_64));
 }
-static inline void store_part_32(void *memory, vec_i32 x, int64_t n)
-{
-    _mm256_maskstore_epi32(
-        memory, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), PART_LANES_32),
-        (__m256i)x);
-}
-static inline void store_part_64(void *memory, vec_i64 x, int64_t n)
-{
-    _mm256_maskstore_epi64(
-        memory, _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), PART_LANES_64),
-        (__m256i)x);
-}
 #else
-#define TN_CPU_PARTS(bits)                                                \
+#define TN_CPU_LOAD_PART(bits)                                                \
     static inline vec_i##bits load_part_##bits(const void *memory, int64_t n) \
     {                                                                         \
         vec_i##bits x = {0};                                                  \
         __builtin_memcpy(&x, memory, (unsigned long)n * (bits / 8));          \
         return x;                                                             \
-    }                                                                         \
-    static inline void store_part_##bits(void *memory, vec_i##bits x,         \
-                                         int64_t n)                           \
-    {                                                                         \
-        __builtin_memcpy(memory, &x, (unsigned long)n * (bits / 8));          \
     }
-TN_CPU_PARTS(32)
-TN_CPU_PARTS(64)
+TN_CPU_LOAD_PART(32)
+TN_CPU_LOAD_PART(64)
 #endif
 
 /* The first n elements of x, and none in place of the others. */
