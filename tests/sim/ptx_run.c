@@ -18,33 +18,34 @@ __extension__ typedef unsigned __int128 ptx_u128;
 __extension__ typedef __int128 ptx_s128;
 
 /* What a slot holds, as each kind of number: of the upper bytes of a narrow one
- * nothing is asked. */
-#define KIND(kind, type, bits)                                                \
+ * nothing is asked. Nothing is made as a byte. */
+#define BYTE(kind, type)                                                      \
     typedef type ptx_##kind;                                                  \
-    static inline type get_##kind(uint64_t raw) { return (type)raw; }         \
+    static inline type get_##kind(uint64_t raw) { return (type)raw; }
+#define WHOLE(kind, type, bits)                                               \
+    BYTE(kind, type)                                                          \
     static inline uint64_t put_##kind(type x) { return (bits)x; }
-KIND(pred, uint8_t, uint8_t)
-KIND(u16, uint16_t, uint16_t)
-KIND(s16, int16_t, uint16_t)
-KIND(u32, uint32_t, uint32_t)
-KIND(s32, int32_t, uint32_t)
-KIND(u64, uint64_t, uint64_t)
-KIND(s64, int64_t, uint64_t)
 #define REAL(kind, type, bits)                                                \
     typedef type ptx_##kind;                                                  \
     static inline type get_##kind(uint64_t raw)                               \
     {                                                                         \
-        const bits code = (bits)raw;                                          \
-        type x;                                                               \
-        return memcpy(&x, &code, sizeof x), x;                                \
+        return (ptx_slot){.bits = (ptx_##bits)raw}.kind;                      \
     }                                                                         \
     static inline uint64_t put_##kind(type x)                                 \
     {                                                                         \
-        bits code;                                                            \
-        return memcpy(&code, &x, sizeof x), code;                             \
+        return (ptx_slot){.kind = x}.bits;                                    \
     }
-REAL(f32, float, uint32_t)
-REAL(f64, double, uint64_t)
+BYTE(u8, uint8_t)
+BYTE(s8, int8_t)
+WHOLE(pred, uint8_t, uint8_t)
+WHOLE(u16, uint16_t, uint16_t)
+WHOLE(s16, int16_t, uint16_t)
+WHOLE(u32, uint32_t, uint32_t)
+WHOLE(s32, int32_t, uint32_t)
+WHOLE(u64, uint64_t, uint64_t)
+WHOLE(s64, int64_t, uint64_t)
+REAL(f32, float, u32)
+REAL(f64, double, u64)
 
 /* An instruction that is a function of its operands, for each lane. Of a whole
  * warp the results lie aside first, so that a compiler sees that no operand
@@ -94,19 +95,14 @@ static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
     return out;
 }
 
-/* One NaN: the other; -0 is less than +0. */
+/* One NaN: the other; -0 is less than +0. The greatest is the least of what is
+ * negated. */
 #define LEAST(t, T)                                                           \
     static T ptx_min_##t(T x, T y)                                            \
     {                                                                         \
         if (x != x || y != y)                                                 \
             return x != x ? y : x;                                            \
         return x < y || (x == y && signbit(x)) ? x : y;                       \
-    }                                                                         \
-    static T ptx_max_##t(T x, T y)                                            \
-    {                                                                         \
-        if (x != x || y != y)                                                 \
-            return x != x ? y : x;                                            \
-        return x > y || (x == y && !signbit(x)) ? x : y;                      \
     }
 LEAST(f32, float)
 LEAST(f64, double)
