@@ -11,13 +11,13 @@ tn_cu_result cuMemGetInfo_v2(size_t *left, size_t *total)
 {
     ENTER(true);
     sim_memory_info(sim_current()->device, left, total);
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuMemAlloc_v2(tn_cu_pointer *pointer, size_t bytes)
 {
     ENTER(true);
-    return sim_leave(sim_memory_alloc(sim_current()->device, bytes, pointer));
+    return sim_memory_alloc(sim_current()->device, bytes, pointer);
 }
 
 /* Waits for all work. */
@@ -25,7 +25,7 @@ tn_cu_result cuMemFree_v2(tn_cu_pointer pointer)
 {
     ENTER(true);
     sim_finish(sim_current());
-    return sim_leave(pointer ? sim_memory_free(pointer) : 0);
+    return pointer ? sim_memory_free(pointer) : 0;
 }
 
 /* ---- page-locked memory ------------------------------------------------- */
@@ -46,13 +46,13 @@ tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
         l->at = malloc(bytes + 1);
     if (!l || !l->at) {
         free(l);
-        return sim_leave(TN_CU_OUT_OF_MEMORY);
+        return TN_CU_OUT_OF_MEMORY;
     }
     l->bytes = bytes;
     l->next = locked_blocks;
     locked_blocks = l;
     *out = l->at;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuMemFreeHost(void *pointer)
@@ -63,15 +63,15 @@ tn_cu_result cuMemFreeHost(void *pointer)
             locked *gone = *l;
             if (sim_is_used(gone)) {
                 sim_say("page-locked memory is freed, of which a copy waits");
-                return sim_leave(TN_CU_INVALID_VALUE);
+                return TN_CU_INVALID_VALUE;
             }
             *l = gone->next;
             free(gone->at);
             free(gone);
-            return sim_leave(0);
+            return 0;
         }
     sim_say("cuMemFreeHost of what is no page-locked memory");
-    return sim_leave(TN_CU_INVALID_VALUE);
+    return TN_CU_INVALID_VALUE;
 }
 
 static locked *locked_of(const void *host, size_t bytes)
@@ -194,16 +194,16 @@ tn_cu_result cuMemcpyHtoDAsync_v2(tn_cu_pointer dst, const void *src,
                                   size_t bytes, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sides_check(dst, src, true);
-    return sim_leave(error ? error : give(stream, dst, 0, src, bytes, 0));
+    TRY(sides_check(dst, src, true));
+    return give(stream, dst, 0, src, bytes, 0);
 }
 
 tn_cu_result cuMemcpyDtoHAsync_v2(void *dst, tn_cu_pointer src, size_t bytes,
                                   tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sides_check(src, dst, true);
-    return sim_leave(error ? error : give(stream, 0, src, dst, bytes, 0));
+    TRY(sides_check(src, dst, true));
+    return give(stream, 0, src, dst, bytes, 0);
 }
 
 tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
@@ -218,13 +218,13 @@ tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
                 sim_memory_device(src), sim_memory_device(dst));
         error = TN_CU_INVALID_VALUE;
     }
-    return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
+    return error ? error : give(stream, dst, src, NULL, bytes, 0);
 }
 
 tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags)
 {
     ENTER(true);
-    return sim_leave(peer == sim_current() || flags ? TN_CU_INVALID_VALUE : 0);
+    return peer == sim_current() || flags ? TN_CU_INVALID_VALUE : 0;
 }
 
 tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
@@ -240,7 +240,7 @@ tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
                 sim_memory_device(dst));
         error = TN_CU_INVALID_VALUE;
     }
-    return sim_leave(error ? error : give(stream, dst, src, NULL, bytes, 0));
+    return error ? error : give(stream, dst, src, NULL, bytes, 0);
 }
 
 tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
@@ -267,14 +267,13 @@ tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
                                : NULL,
                      r->width, 0);
     }
-    return sim_leave(error);
+    return error;
 }
 
 tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,
                              size_t bytes, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sides_check(pointer, NULL, false);
-    return sim_leave(error ? error
-                           : give(stream, pointer, 0, NULL, bytes, value));
+    TRY(sides_check(pointer, NULL, false));
+    return give(stream, pointer, 0, NULL, bytes, value);
 }

@@ -33,6 +33,17 @@ static char fail_name[64];
 static const char *failed_name;
 static tn_cu_result fail_with;
 
+bool sim_lock(void)
+{
+    return pthread_mutex_lock(&lock) == 0;
+}
+
+void sim_unlock(const bool *holds)
+{
+    if (*holds)
+        pthread_mutex_unlock(&lock);
+}
+
 void sim_say(const char *format, ...)
 {
     char line[512];
@@ -62,10 +73,9 @@ unsigned sim_random(unsigned limit)
 EXPORT void sim_said(char *out, size_t room);
 void sim_said(char *out, size_t room)
 {
-    pthread_mutex_lock(&lock);
+    HOLD();
     snprintf(out, room, "%s", said);
     said[0] = 0;
-    pthread_mutex_unlock(&lock);
 }
 
 /* The n-th call from now on (0: the next) of the function of that name, NULL:
@@ -74,43 +84,38 @@ void sim_said(char *out, size_t room)
 EXPORT void sim_fail(const char *name, long n, tn_cu_result error);
 void sim_fail(const char *name, long n, tn_cu_result error)
 {
-    pthread_mutex_lock(&lock);
+    HOLD();
     snprintf(fail_name, sizeof fail_name, "%s", name ? name : "");
     fail_in = n;
     fail_with = error;
     failed_name = NULL;
-    pthread_mutex_unlock(&lock);
 }
 
 /* Which function it was; NULL: that call has not come. */
 EXPORT const char *sim_failed(void);
 const char *sim_failed(void)
 {
-    pthread_mutex_lock(&lock);
-    const char *name = failed_name;
-    pthread_mutex_unlock(&lock);
-    return name;
+    HOLD();
+    return failed_name;
 }
 
 /* The devices without a fault again, and without the work that was left. */
 EXPORT void sim_mend(void);
 void sim_mend(void)
 {
-    pthread_mutex_lock(&lock);
+    HOLD();
     for (int i = 0; i < device_count; i++) {
         if (contexts[i].sticky)
             sim_drop(&contexts[i]);
         contexts[i].sticky = 0;
     }
-    pthread_mutex_unlock(&lock);
 }
 
 /* For the simulated libraries. */
 void sim_library_says(const char *text)
 {
-    pthread_mutex_lock(&lock);
+    HOLD();
     sim_say("%s", text);
-    pthread_mutex_unlock(&lock);
 }
 
 /* ---- entering a call ---------------------------------------------------- */
@@ -135,17 +140,9 @@ static tn_cu_result refused(const char *name, bool needs_context)
 
 tn_cu_result sim_enter(const char *name, bool needs_context)
 {
-    pthread_mutex_lock(&lock);
-    tn_cu_result result = refused(name, needs_context);
-    if (!result)
-        sim_stir();
-    return result;
-}
-
-tn_cu_result sim_leave(tn_cu_result result)
-{
-    pthread_mutex_unlock(&lock);
-    return result;
+    TRY(refused(name, needs_context));
+    sim_stir();
+    return 0;
 }
 
 /* ---- handles ------------------------------------------------------------ */
@@ -223,7 +220,7 @@ static void say_left(const struct CUctx_st *context)
 
 tn_cu_result cuInit(unsigned flags)
 {
-    pthread_mutex_lock(&lock);
+    HOLD();
     const char *count = getenv("TENON_SIM_DEVICES");
     const char *fails = getenv("TENON_SIM_INIT");
     const char *chance = getenv("TENON_SIM_SEED");
@@ -233,7 +230,7 @@ tn_cu_result cuInit(unsigned flags)
     for (int i = 0; i < device_count; i++)
         contexts[i].device = i;
     is_open = !fails;
-    return sim_leave(flags ? TN_CU_INVALID_VALUE : fails ? atoi(fails) : 0);
+    return flags ? TN_CU_INVALID_VALUE : fails ? atoi(fails) : 0;
 }
 
 tn_cu_result cuDriverGetVersion(int *version)
@@ -297,27 +294,30 @@ tn_cu_result cuGetErrorString(tn_cu_result error, const char **text)
     return error_words(error, &name, text);
 }
 
+static bool device_is(tn_cu_device device)
+{
+    return device >= 0 && device < device_count;
+}
+
 tn_cu_result cuDeviceGetCount(int *count)
 {
     ENTER(false);
     *count = device_count;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuDeviceGet(tn_cu_device *device, int ordinal)
 {
     ENTER(false);
     *device = ordinal;
-    return sim_leave(ordinal < 0 || ordinal >= device_count
-                         ? SIM_INVALID_DEVICE
-                         : 0);
+    return device_is(ordinal) ? 0 : SIM_INVALID_DEVICE;
 }
 
 tn_cu_result cuDeviceGetName(char *name, int room, tn_cu_device device)
 {
     ENTER(false);
     snprintf(name, (size_t)room, "Simulated GPU %d", device);
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
@@ -325,7 +325,7 @@ tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
     ENTER(false);
     memset(uuid, 0x5a, sizeof *uuid);
     uuid->bytes[15] = (char)device;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device)
@@ -333,7 +333,7 @@ tn_cu_result cuDeviceTotalMem_v2(size_t *bytes, tn_cu_device device)
     size_t left;
     ENTER(false);
     sim_memory_info(device, &left, bytes);
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
@@ -352,7 +352,7 @@ tn_cu_result cuDeviceGetAttribute(int *value, int attribute,
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (values[i][0] == attribute)
             *value = values[i][1];
-    return sim_leave(0);
+    return 0;
 }
 
 /* NVRTC opens whatever is called libcuda.so.1 and calls this. */
@@ -367,20 +367,15 @@ tn_cu_result cuGetExportTable(const void **table, const tn_cu_uuid *uuid)
 
 /* ---- contexts ----------------------------------------------------------- */
 
-static bool device_is(tn_cu_device device)
-{
-    return device >= 0 && device < device_count;
-}
-
 tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
                                       tn_cu_device device)
 {
     ENTER(false);
     if (!device_is(device))
-        return sim_leave(SIM_INVALID_DEVICE);
+        return SIM_INVALID_DEVICE;
     *context = &contexts[device];
     contexts[device].retained++;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
@@ -388,20 +383,20 @@ tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
     ENTER(false);
     if (!device_is(device) || !contexts[device].retained) {
         sim_say("a context is released that is not retained");
-        return sim_leave(TN_CU_INVALID_CONTEXT);
+        return TN_CU_INVALID_CONTEXT;
     }
     if (--contexts[device].retained == 0 && !contexts[device].sticky) {
         sim_finish(&contexts[device]);
         say_left(&contexts[device]);
     }
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuCtxSetCurrent(tn_cu_context context)
 {
     ENTER(false);
     current = context;
-    return sim_leave(context ? context->sticky : 0);
+    return context ? context->sticky : 0;
 }
 
 /* ---- modules and launches ----------------------------------------------- */
@@ -415,15 +410,15 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
     else
         text = ptx_load(image);
     if (!text)
-        return sim_leave(TN_CU_INVALID_PTX);
+        return TN_CU_INVALID_PTX;
     struct CUmod_st *m = sim_handle_make("module", sizeof *m);
     if (!m) {
         ptx_free(text);
-        return sim_leave(TN_CU_OUT_OF_MEMORY);
+        return TN_CU_OUT_OF_MEMORY;
     }
     m->module = text;
     *module = m;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuModuleUnload(tn_cu_module module)
@@ -438,28 +433,26 @@ tn_cu_result cuModuleUnload(tn_cu_module module)
         error = module->handle.context->sticky = SIM_FOUND;
     }
     if (error)
-        return sim_leave(error);
+        return error;
     ptx_free(module->module);
     module->module = NULL;
     module->handle.live = false;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
                                  const char *name)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(module, "module", true);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(module, "module", true));
     const ptx_kernel *kernel = ptx_find(module->module, name);
     struct CUfunc_st *f = kernel ? keep(sizeof *f) : NULL;
     if (!f)
-        return sim_leave(kernel ? TN_CU_OUT_OF_MEMORY : TN_CU_NOT_FOUND);
+        return kernel ? TN_CU_OUT_OF_MEMORY : TN_CU_NOT_FOUND;
     f->of = module;
     f->kernel = kernel;
     *function = f;
-    return sim_leave(0);
+    return 0;
 }
 
 typedef struct launch_work {
@@ -522,7 +515,7 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
 {
     ENTER(true);
     if (!function)
-        return sim_leave(SIM_INVALID_HANDLE);
+        return SIM_INVALID_HANDLE;
     tn_cu_result error = sim_handle_check(function->of, "module", true);
     if (!error)
         error = sim_handle_check(stream, "stream", true);
@@ -531,11 +524,11 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
         error = TN_CU_INVALID_VALUE;
     void *values = error ? NULL : values_of(function, parameters);
     if (!values)
-        return sim_leave(error ? error : TN_CU_INVALID_VALUE);
+        return error ? error : TN_CU_INVALID_VALUE;
     launch_work *w = sim_give(stream, sizeof *w, &error);
     if (!w) {
         free(values);
-        return sim_leave(error);
+        return error;
     }
     w->work.run = run_launch;
     w->work.release = launch_release;
@@ -544,5 +537,5 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                              .grid = gx,
                              .block = bx,
                              .parameters = values};
-    return sim_leave(0);
+    return 0;
 }

@@ -44,13 +44,13 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
     struct CUgraphExec_st *exec =
         error ? NULL : sim_handle_make("executable graph", sizeof *exec);
     if (!exec)
-        return sim_leave(error ? error : TN_CU_OUT_OF_MEMORY);
+        return error ? error : TN_CU_OUT_OF_MEMORY;
     exec->graph = graph;
     graph->holders++;
     exec->older = execs;
     execs = exec;
     *out = exec;
-    return sim_leave(0);
+    return 0;
 }
 
 /* The nodes are one behind the other: as many, each of its kind. Runs that were
@@ -62,11 +62,8 @@ tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
     ENTER(true);
     *node = NULL;
     *result = ERROR;
-    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
-    if (!error)
-        error = sim_handle_check(graph, "graph", true);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(exec, "executable graph", true));
+    TRY(sim_handle_check(graph, "graph", true));
     sim_work *a = exec->graph->first, *b = graph->first, *other = NULL;
     for (; a && b; a = a->next, b = b->next)
         if (!other && (a->run != b->run || a->kind != b->kind))
@@ -74,22 +71,20 @@ tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
     *result = a || b ? TOPOLOGY_CHANGED : other ? NODE_TYPE_CHANGED : 0;
     *node = a || b ? NULL : other;
     if (*result)
-        return sim_leave(TN_CU_UPDATE_FAILURE);
+        return TN_CU_UPDATE_FAILURE;
     graph->holders++;
     let_go(exec->graph);
     exec->graph = graph;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuGraphDestroy(tn_cu_graph graph)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(graph, "graph", true);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(graph, "graph", true));
     graph->handle.live = false;
     let_go(graph);
-    return sim_leave(0);
+    return 0;
 }
 
 typedef struct graph_work {
@@ -117,22 +112,20 @@ tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
     tn_cu_result error = sim_handle_check(exec, "executable graph", true);
     graph_work *w = error ? NULL : sim_give(stream, sizeof *w, &error);
     if (!w)
-        return sim_leave(error);
+        return error;
     w->work.run = run_graph;
     w->work.release = work_release;
     w->graph = exec->graph;
     exec->graph->holders++;
-    return sim_leave(0);
+    return 0;
 }
 
 /* What runs of it were given ends by itself. */
 tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(exec, "executable graph", true));
     exec->handle.live = false;
     let_go(exec->graph);
-    return sim_leave(0);
+    return 0;
 }

@@ -33,16 +33,23 @@ void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- calls (driver.c) --------------------------------------------------- */
 
-/* Locks; what the call returns at once, or 0. name: of the function. */
+bool sim_lock(void);
+void sim_unlock(const bool *holds);
+/* What the call returns at once, or 0. name: of the function. */
 tn_cu_result sim_enter(const char *name, bool needs_context);
-tn_cu_result sim_leave(tn_cu_result result);
 
-#define ENTER(needs_context)                                                  \
+/* Holds the lock until the function returns, wherever it does. */
+#define HOLD()                                                                \
+    __attribute__((cleanup(sim_unlock), unused)) const bool holds = sim_lock()
+#define TRY(call)                                                             \
     do {                                                                      \
-        tn_cu_result refused = sim_enter(__func__, needs_context);            \
-        if (refused)                                                          \
-            return sim_leave(refused);                                        \
+        const tn_cu_result tried = (call);                                    \
+        if (tried)                                                            \
+            return tried;                                                     \
     } while (0)
+#define ENTER(needs_context)                                                  \
+    HOLD();                                                                   \
+    TRY(sim_enter(__func__, needs_context))
 
 /* The next of a sequence that TENON_SIM_SEED begins, below limit; 0, always,
  * where it is not set. */

@@ -156,26 +156,24 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
     ENTER(true);
     if (flags != TN_CU_NON_BLOCKING) {
         sim_say("a stream that waits for the default stream");
-        return sim_leave(TN_CU_INVALID_VALUE);
+        return TN_CU_INVALID_VALUE;
     }
     struct CUstream_st *s = sim_handle_make("stream", sizeof *s);
     if (!s)
-        return sim_leave(TN_CU_OUT_OF_MEMORY);
+        return TN_CU_OUT_OF_MEMORY;
     s->last = &s->first;
     s->number = stream_count++ % SIM_CLOCKS;
     s->next = streams;
     streams = s;
     *out = s;
-    return sim_leave(0);
+    return 0;
 }
 
 /* The driver would let the work end by itself; so does this, now. */
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(stream, "stream", false);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(stream, "stream", false));
     run_stream(stream, NULL, 0);
     drop_all(stream);
     for (struct CUstream_st **s = &streams; *s; s = &(*s)->next)
@@ -184,22 +182,20 @@ tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
             break;
         }
     stream->handle.live = false;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(stream, "stream", false);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(stream, "stream", false));
     if (stream->capture) {
         sim_say("a stream that captures is waited for");
-        return sim_leave(SIM_CAPTURE_UNSUPPORTED);
+        return SIM_CAPTURE_UNSUPPORTED;
     }
     run_stream(stream, NULL, 0);
     know(&host_clock, &stream->clock);
-    return sim_leave(stream->handle.context->sticky);
+    return stream->handle.context->sticky;
 }
 
 /* ---- captures ------------------------------------------------------------ */
@@ -222,11 +218,11 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
     struct CUgraph_st *graph =
         error ? NULL : sim_handle_make("graph", sizeof *graph);
     if (!graph)
-        return sim_leave(error ? error : TN_CU_OUT_OF_MEMORY);
+        return error ? error : TN_CU_OUT_OF_MEMORY;
     graph->last = &graph->first;
     graph->holders = 1;
     stream->capture = graph;
-    return sim_leave(0);
+    return 0;
 }
 
 tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
@@ -238,10 +234,10 @@ tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
         error = TN_CU_INVALID_VALUE;
     }
     if (error)
-        return sim_leave(error);
+        return error;
     *out = stream->capture;
     stream->capture = NULL;
-    return sim_leave(0);
+    return 0;
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -300,16 +296,15 @@ tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
     *event = sim_handle_make("event", sizeof **event);
     if (*event)
         (*event)->flags = flags;
-    return sim_leave(*event ? 0 : TN_CU_OUT_OF_MEMORY);
+    return *event ? 0 : TN_CU_OUT_OF_MEMORY;
 }
 
 tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(event, "event", false);
-    if (!error) /* work that waits for it still does */
-        event->handle.live = false;
-    return sim_leave(error);
+    TRY(sim_handle_check(event, "event", false));
+    event->handle.live = false; /* work that waits for it still does */
+    return 0;
 }
 
 tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
@@ -324,52 +319,47 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
         error = SIM_INVALID_HANDLE;
     }
     if (error)
-        return sim_leave(error);
+        return error;
     event->stream = stream;
     event->recorded++;
-    return sim_leave(give_event(stream, event, run_record));
+    return give_event(stream, event, run_record);
 }
 
 /* Asked again and again, it must come: a real device goes on by itself. */
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(event, "event", false);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(event, "event", false));
     struct CUctx_st *context = event->handle.context;
     bool done = event->done >= event->recorded;
     if (!done && event->stream->first && !context->sticky)
         run_one(event->stream);
     if (done)
         know(&host_clock, &event->clock);
-    return sim_leave(context->sticky ? context->sticky
-                     : done          ? 0
-                                     : TN_CU_NOT_READY);
+    return context->sticky ? context->sticky
+           : done          ? 0
+                           : TN_CU_NOT_READY;
 }
 
 tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
                                 tn_cu_event to)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(from, "event", true);
-    if (!error)
-        error = sim_handle_check(to, "event", true);
-    if (error)
-        return sim_leave(error);
+    TRY(sim_handle_check(from, "event", true));
+    TRY(sim_handle_check(to, "event", true));
     if ((from->flags | to->flags) & TN_CU_NO_TIMING || !from->recorded ||
         !to->recorded) {
         sim_say("the time of an event that %s",
                 from->recorded && to->recorded ? "was made to have none"
                                                : "was never recorded");
-        return sim_leave(SIM_INVALID_HANDLE);
+        return SIM_INVALID_HANDLE;
     }
     if (from->done < from->recorded || to->done < to->recorded)
-        return sim_leave(TN_CU_NOT_READY);
+        return TN_CU_NOT_READY;
     *milliseconds =
         (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
                 (double)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6);
-    return sim_leave(from->handle.context->sticky);
+    return from->handle.context->sticky;
 }
 
 tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
@@ -377,10 +367,8 @@ tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
 {
     (void)flags;
     ENTER(true);
-    tn_cu_result error = sim_handle_check(event, "event", false);
-    if (!error)
-        error = give_event(stream, event, run_wait);
-    return sim_leave(error);
+    TRY(sim_handle_check(event, "event", false));
+    return give_event(stream, event, run_wait);
 }
 
 /* ---- for the simulated libraries ---------------------------------------- */
@@ -404,11 +392,11 @@ tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
     ENTER(true);
     call_work *w = sim_give(stream, sizeof *w + bytes, &error);
     if (!w)
-        return sim_leave(error);
+        return error;
     w->work.run = run_call;
     w->call = call;
     memcpy(w->context, context, bytes);
-    return sim_leave(0);
+    return 0;
 }
 
 void *sim_reach(const sim_actor *actor, int how, const char *what,
