@@ -58,20 +58,20 @@ tn_cu_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 tn_cu_result cuMemFreeHost(void *pointer)
 {
     ENTER(true);
-    for (locked **l = &locked_blocks; *l; l = &(*l)->next)
-        if ((*l)->at == pointer) {
-            locked *gone = *l;
-            if (sim_is_used(gone)) {
-                sim_say("page-locked memory is freed, of which a copy waits");
-                return TN_CU_INVALID_VALUE;
-            }
-            *l = gone->next;
-            free(gone->at);
-            free(gone);
-            return 0;
-        }
-    sim_say("cuMemFreeHost of what is no page-locked memory");
-    return TN_CU_INVALID_VALUE;
+    locked **l = &locked_blocks;
+    while (*l && (*l)->at != pointer)
+        l = &(*l)->next;
+    locked *gone = *l;
+    if (!gone || sim_is_used(gone))
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          gone ? "page-locked memory is freed, of which a copy "
+                                 "waits"
+                               : "cuMemFreeHost of what is no page-locked "
+                                 "memory");
+    *l = gone->next;
+    free(gone->at);
+    free(gone);
+    return 0;
 }
 
 static locked *locked_of(const void *host, size_t bytes)
@@ -128,11 +128,10 @@ static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
         memmove(dst, src, c->bytes);
     if (c->src && c->dst)
         sim_memory_carry(c->dst, c->src, c->bytes);
-    if (!c->src && src && !c->owned && sum_of(src, c->bytes) != c->sum) {
-        sim_say("the host has changed %zu bytes of a copy before it ran",
-                c->bytes);
-        return SIM_FOUND;
-    }
+    if (!c->src && src && !c->owned && sum_of(src, c->bytes) != c->sum)
+        return sim_refuse(
+            SIM_FOUND, "the host has changed %zu bytes of a copy before it ran",
+            c->bytes);
     return 0;
 }
 
@@ -144,10 +143,9 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
     tn_cu_result error;
     unsigned char *taken = NULL;
     const locked *pinned = host ? locked_of(host, bytes) : NULL;
-    if (host && sim_captures(stream)) {
-        sim_say("a copy from or to the host is captured");
-        return SIM_CAPTURE_UNSUPPORTED;
-    }
+    if (host && sim_captures(stream))
+        return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
+                          "a copy from or to the host is captured");
     if (host && !src && !pinned) {
         taken = malloc(bytes + 1);
         if (!taken)
@@ -178,15 +176,13 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
 static tn_cu_result sides_check(tn_cu_pointer device, const void *host,
                                 bool has_host)
 {
-    if (has_host && (!host || sim_memory_device((uintptr_t)host) >= 0)) {
-        sim_say("a copy's host side at %p is %s", host,
-                host ? "device memory" : "nothing");
-        return TN_CU_INVALID_VALUE;
-    }
-    if (sim_memory_device(device) < 0) {
-        sim_say("a copy's device side at %#llx is no device memory", device);
-        return TN_CU_INVALID_VALUE;
-    }
+    if (has_host && (!host || sim_memory_device((uintptr_t)host) >= 0))
+        return sim_refuse(TN_CU_INVALID_VALUE, "a copy's host side at %p is %s",
+                          host, host ? "device memory" : "nothing");
+    if (sim_memory_device(device) < 0)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "a copy's device side at %#llx is no device memory",
+                          device);
     return 0;
 }
 
@@ -210,15 +206,13 @@ tn_cu_result cuMemcpyDtoDAsync_v2(tn_cu_pointer dst, tn_cu_pointer src,
                                   size_t bytes, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sides_check(dst, NULL, false);
-    if (!error)
-        error = sides_check(src, NULL, false);
-    if (!error && sim_memory_device(dst) != sim_memory_device(src)) {
-        sim_say("a copy within a device from device %d to device %d",
-                sim_memory_device(src), sim_memory_device(dst));
-        error = TN_CU_INVALID_VALUE;
-    }
-    return error ? error : give(stream, dst, src, NULL, bytes, 0);
+    TRY(sides_check(dst, NULL, false));
+    TRY(sides_check(src, NULL, false));
+    if (sim_memory_device(dst) != sim_memory_device(src))
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "a copy within a device from device %d to device %d",
+                          sim_memory_device(src), sim_memory_device(dst));
+    return give(stream, dst, src, NULL, bytes, 0);
 }
 
 tn_cu_result cuCtxEnablePeerAccess(tn_cu_context peer, unsigned flags)
@@ -232,42 +226,39 @@ tn_cu_result cuMemcpyPeerAsync(tn_cu_pointer dst, tn_cu_context to,
                                size_t bytes, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = 0;
     if (sim_memory_device(dst) != to->device ||
-        sim_memory_device(src) != from->device) {
-        sim_say("a copy from device %d to device %d of memory of %d and %d",
-                from->device, to->device, sim_memory_device(src),
-                sim_memory_device(dst));
-        error = TN_CU_INVALID_VALUE;
-    }
-    return error ? error : give(stream, dst, src, NULL, bytes, 0);
+        sim_memory_device(src) != from->device)
+        return sim_refuse(
+            TN_CU_INVALID_VALUE,
+            "a copy from device %d to device %d of memory of %d and %d",
+            from->device, to->device, sim_memory_device(src),
+            sim_memory_device(dst));
+    return give(stream, dst, src, NULL, bytes, 0);
 }
 
 tn_cu_result cuMemcpy2DAsync_v2(const tn_cu_rectangle *r, tn_cu_stream stream)
 {
-    tn_cu_result error = 0;
     bool from_host = r->src_type == TN_CU_HOST;
     bool to_host = r->dst_type == TN_CU_HOST;
     ENTER(true);
-    if (r->src_pitch < r->width || r->dst_pitch < r->width) {
-        sim_say("rows of %zu bytes every %zu and %zu bytes", r->width,
-                r->src_pitch, r->dst_pitch);
-        error = TN_CU_INVALID_VALUE;
-    }
-    if (!error && !to_host)
-        error = sides_check(r->dst_device, r->src_host, from_host);
-    if (!error && !from_host)
-        error = sides_check(r->src_device, r->dst_host, to_host);
-    for (size_t row = 0; row < r->height && !error; row++) {
+    if (r->src_pitch < r->width || r->dst_pitch < r->width)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "rows of %zu bytes every %zu and %zu bytes",
+                          r->width, r->src_pitch, r->dst_pitch);
+    if (!to_host)
+        TRY(sides_check(r->dst_device, r->src_host, from_host));
+    if (!from_host)
+        TRY(sides_check(r->src_device, r->dst_host, to_host));
+    for (size_t row = 0; row < r->height; row++) {
         const size_t to = row * r->dst_pitch, from = row * r->src_pitch;
-        error = give(stream, to_host ? 0 : r->dst_device + to,
-                     from_host ? 0 : r->src_device + from,
-                     from_host ? (const char *)r->src_host + from
-                     : to_host ? (char *)r->dst_host + to
-                               : NULL,
-                     r->width, 0);
+        TRY(give(stream, to_host ? 0 : r->dst_device + to,
+                 from_host ? 0 : r->src_device + from,
+                 from_host ? (const char *)r->src_host + from
+                 : to_host ? (char *)r->dst_host + to
+                           : NULL,
+                 r->width, 0));
     }
-    return error;
+    return 0;
 }
 
 tn_cu_result cuMemsetD8Async(tn_cu_pointer pointer, unsigned char value,

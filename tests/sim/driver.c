@@ -44,17 +44,31 @@ void sim_unlock(const bool *holds)
         pthread_mutex_unlock(&lock);
 }
 
-void sim_say(const char *format, ...)
+static void say(const char *format, va_list list)
 {
     char line[512];
-    va_list list;
-    va_start(list, format);
     vsnprintf(line, sizeof line, format, list);
-    va_end(list);
     size_t length = strlen(said);
     snprintf(said + length, sizeof said - length, "%s\n", line);
     if (getenv("TENON_SIM_SAY"))
         fprintf(stderr, "simulated driver: %s\n", line);
+}
+
+void sim_say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+}
+
+tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+    return error;
 }
 
 unsigned sim_random(unsigned limit)
@@ -131,10 +145,9 @@ static tn_cu_result refused(const char *name, bool needs_context)
     }
     if (!is_open)
         return SIM_NOT_INITIALIZED;
-    if (needs_context && (!current || !current->retained)) {
-        sim_say("%s without a current context", name);
-        return TN_CU_INVALID_CONTEXT;
-    }
+    if (needs_context && (!current || !current->retained))
+        return sim_refuse(TN_CU_INVALID_CONTEXT,
+                          "%s without a current context", name);
     return needs_context ? current->sticky : 0;
 }
 
@@ -381,10 +394,9 @@ tn_cu_result cuDevicePrimaryCtxRetain(tn_cu_context *context,
 tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
 {
     ENTER(false);
-    if (!device_is(device) || !contexts[device].retained) {
-        sim_say("a context is released that is not retained");
-        return TN_CU_INVALID_CONTEXT;
-    }
+    if (!device_is(device) || !contexts[device].retained)
+        return sim_refuse(TN_CU_INVALID_CONTEXT,
+                          "a context is released that is not retained");
     if (--contexts[device].retained == 0 && !contexts[device].sticky) {
         sim_finish(&contexts[device]);
         say_left(&contexts[device]);
@@ -424,16 +436,13 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
 tn_cu_result cuModuleUnload(tn_cu_module module)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(module, "module", true);
-    if (!error && sim_graph_uses(module)) {
-        sim_say("a module is unloaded, of which a graph has a launch");
-        error = SIM_FOUND;
-    } else if (!error && sim_is_used(module)) {
-        sim_say("a module is unloaded, of which a launch waits");
-        error = module->handle.context->sticky = SIM_FOUND;
-    }
-    if (error)
-        return error;
+    TRY(sim_handle_check(module, "module", true));
+    if (sim_graph_uses(module))
+        return sim_refuse(
+            SIM_FOUND, "a module is unloaded, of which a graph has a launch");
+    if (sim_is_used(module))
+        return module->handle.context->sticky = sim_refuse(
+                   SIM_FOUND, "a module is unloaded, of which a launch waits");
     ptx_free(module->module);
     module->module = NULL;
     module->handle.live = false;
@@ -471,41 +480,41 @@ static void launch_release(sim_work *work)
 }
 
 /* One-dimensional grids alone, as the plugin launches them. */
-static bool launch_is_possible(const struct CUfunc_st *f, unsigned gx,
-                               unsigned gy, unsigned gz, unsigned bx,
-                               unsigned by, unsigned bz)
+static tn_cu_result launch_check(const struct CUfunc_st *f, unsigned gx,
+                                 unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz)
 {
     const unsigned most = ptx_most_threads(f->kernel);
-    bool possible = gx && gx <= 0x7fffffff && gy == 1 && gz == 1 && bx &&
-                    bx <= 1024 && by == 1 && bz == 1;
-    if (!possible)
-        sim_say("a launch of %u x %u x %u groups of %u x %u x %u", gx, gy, gz,
-                bx, by, bz);
-    else if (bx > most)
-        sim_say("a group of %u threads of a kernel made for %u", bx, most);
-    return possible && bx <= most;
+    if (!gx || gx > 0x7fffffff || gy != 1 || gz != 1 || !bx || bx > 1024 ||
+        by != 1 || bz != 1)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "a launch of %u x %u x %u groups of %u x %u x %u",
+                          gx, gy, gz, bx, by, bz);
+    if (bx > most)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "a group of %u threads of a kernel made for %u", bx,
+                          most);
+    return 0;
 }
 
-/* The values of a launch's parameters; NULL, said, if one is missing. */
-static void *values_of(const struct CUfunc_st *f, void **parameters)
+/* The values of a launch's parameters; *out is the caller's. */
+static tn_cu_result values_of(const struct CUfunc_st *f, void **parameters,
+                              unsigned char **out)
 {
     size_t count;
     const size_t *offset, *bytes;
     size_t total = ptx_parameters(f->kernel, &count, &offset, &bytes);
-    if (total > 4096) { /* of CUDA before 12.1 */
-        sim_say("%zu bytes of parameters", total);
-        return NULL;
-    }
-    unsigned char *values = malloc(total + 1);
-    for (size_t i = 0; i < count && values; i++) {
-        if (!parameters || !parameters[i]) {
-            sim_say("a launch without its parameter %zu", i);
-            free(values);
-            return NULL;
-        }
-        memcpy(values + offset[i], parameters[i], bytes[i]);
-    }
-    return values;
+    if (total > 4096) /* of CUDA before 12.1 */
+        return sim_refuse(TN_CU_INVALID_VALUE, "%zu bytes of parameters",
+                          total);
+    for (size_t i = 0; i < count; i++)
+        if (!parameters || !parameters[i])
+            return sim_refuse(TN_CU_INVALID_VALUE,
+                              "a launch without its parameter %zu", i);
+    *out = malloc(total + 1);
+    for (size_t i = 0; i < count && *out; i++)
+        memcpy(*out + offset[i], parameters[i], bytes[i]);
+    return *out ? 0 : TN_CU_OUT_OF_MEMORY;
 }
 
 tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
@@ -513,18 +522,17 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                             unsigned shared, tn_cu_stream stream,
                             void **parameters, void **extra)
 {
+    unsigned char *values = NULL;
+    tn_cu_result error;
     ENTER(true);
     if (!function)
         return SIM_INVALID_HANDLE;
-    tn_cu_result error = sim_handle_check(function->of, "module", true);
-    if (!error)
-        error = sim_handle_check(stream, "stream", true);
-    if (!error && (extra || shared ||
-                   !launch_is_possible(function, gx, gy, gz, bx, by, bz)))
-        error = TN_CU_INVALID_VALUE;
-    void *values = error ? NULL : values_of(function, parameters);
-    if (!values)
-        return error ? error : TN_CU_INVALID_VALUE;
+    TRY(sim_handle_check(function->of, "module", true));
+    TRY(sim_handle_check(stream, "stream", true));
+    if (extra || shared)
+        return TN_CU_INVALID_VALUE;
+    TRY(launch_check(function, gx, gy, gz, bx, by, bz));
+    TRY(values_of(function, parameters, &values));
     launch_work *w = sim_give(stream, sizeof *w, &error);
     if (!w) {
         free(values);

@@ -39,12 +39,13 @@ tn_cu_result cuGraphInstantiateWithFlags(tn_cu_graph_exec *out,
                                          unsigned long long flags)
 {
     ENTER(true);
-    tn_cu_result error = flags ? TN_CU_INVALID_VALUE
-                               : sim_handle_check(graph, "graph", true);
+    if (flags)
+        return TN_CU_INVALID_VALUE;
+    TRY(sim_handle_check(graph, "graph", true));
     struct CUgraphExec_st *exec =
-        error ? NULL : sim_handle_make("executable graph", sizeof *exec);
+        sim_handle_make("executable graph", sizeof *exec);
     if (!exec)
-        return error ? error : TN_CU_OUT_OF_MEMORY;
+        return TN_CU_OUT_OF_MEMORY;
     exec->graph = graph;
     graph->holders++;
     exec->older = execs;

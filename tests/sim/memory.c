@@ -142,12 +142,12 @@ static block *block_of(tn_cu_pointer at)
 tn_cu_result sim_memory_free(tn_cu_pointer pointer)
 {
     block *b = block_of(pointer);
-    if (!b || b->base != pointer || !b->live) {
-        sim_say("cuMemFree of %#llx, which is %s", pointer,
-                b && b->base == pointer ? "free already"
-                                        : "no allocation's beginning");
-        return TN_CU_INVALID_VALUE;
-    }
+    if (!b || b->base != pointer || !b->live)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "cuMemFree of %#llx, which is %s", pointer,
+                          b && b->base == pointer
+                              ? "free already"
+                              : "no allocation's beginning");
     const uint64_t at = b->first - (uint64_t)(uintptr_t)seen;
     b->live = false;
     live_bytes[b->device] -= b->bytes;

@@ -30,6 +30,9 @@ enum {
 
 /* What a real driver would not say: to stderr, and for sim_said. */
 void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Says it; the error. */
+tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- calls (driver.c) --------------------------------------------------- */
 

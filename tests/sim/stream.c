@@ -154,10 +154,9 @@ void sim_stir(void)
 tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
 {
     ENTER(true);
-    if (flags != TN_CU_NON_BLOCKING) {
-        sim_say("a stream that waits for the default stream");
-        return TN_CU_INVALID_VALUE;
-    }
+    if (flags != TN_CU_NON_BLOCKING)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "a stream that waits for the default stream");
     struct CUstream_st *s = sim_handle_make("stream", sizeof *s);
     if (!s)
         return TN_CU_OUT_OF_MEMORY;
@@ -189,10 +188,9 @@ tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
 {
     ENTER(true);
     TRY(sim_handle_check(stream, "stream", false));
-    if (stream->capture) {
-        sim_say("a stream that captures is waited for");
-        return SIM_CAPTURE_UNSUPPORTED;
-    }
+    if (stream->capture)
+        return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
+                          "a stream that captures is waited for");
     run_stream(stream, NULL, 0);
     know(&host_clock, &stream->clock);
     return stream->handle.context->sticky;
@@ -208,17 +206,15 @@ bool sim_captures(tn_cu_stream stream)
 tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(stream, "stream", true);
+    TRY(sim_handle_check(stream, "stream", true));
     /* Modes 0 and 1 would forbid cuMemAlloc and more until the end. */
-    if (!error && (stream->capture || mode != 2)) {
-        sim_say(stream->capture ? "a stream captures already"
-                                : "a capture that is not relaxed");
-        error = TN_CU_INVALID_VALUE;
-    }
-    struct CUgraph_st *graph =
-        error ? NULL : sim_handle_make("graph", sizeof *graph);
+    if (stream->capture || mode != 2)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          stream->capture ? "a stream captures already"
+                                          : "a capture that is not relaxed");
+    struct CUgraph_st *graph = sim_handle_make("graph", sizeof *graph);
     if (!graph)
-        return error ? error : TN_CU_OUT_OF_MEMORY;
+        return TN_CU_OUT_OF_MEMORY;
     graph->last = &graph->first;
     graph->holders = 1;
     stream->capture = graph;
@@ -228,13 +224,10 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(stream, "stream", true);
-    if (!error && !stream->capture) {
-        sim_say("the end of a capture that never began");
-        error = TN_CU_INVALID_VALUE;
-    }
-    if (error)
-        return error;
+    TRY(sim_handle_check(stream, "stream", true));
+    if (!stream->capture)
+        return sim_refuse(TN_CU_INVALID_VALUE,
+                          "the end of a capture that never began");
     *out = stream->capture;
     stream->capture = NULL;
     return 0;
@@ -276,10 +269,9 @@ static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
                                                    const sim_actor *))
 {
     tn_cu_result error;
-    if (sim_captures(stream)) {
-        sim_say("an event on a stream that captures");
-        return SIM_CAPTURE_UNSUPPORTED;
-    }
+    if (sim_captures(stream))
+        return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
+                          "an event on a stream that captures");
     event_work *w = sim_give(stream, sizeof *w, &error);
     if (!w)
         return error;
@@ -310,16 +302,13 @@ tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(event, "event", false);
-    if (!error)
-        error = sim_handle_check(stream, "stream", false);
-    if (!error && event->handle.context != stream->handle.context) {
-        sim_say("an event of device %d recorded on a stream of device %d",
-                event->handle.context->device, stream->handle.context->device);
-        error = SIM_INVALID_HANDLE;
-    }
-    if (error)
-        return error;
+    TRY(sim_handle_check(event, "event", false));
+    TRY(sim_handle_check(stream, "stream", false));
+    if (event->handle.context != stream->handle.context)
+        return sim_refuse(
+            SIM_INVALID_HANDLE,
+            "an event of device %d recorded on a stream of device %d",
+            event->handle.context->device, stream->handle.context->device);
     event->stream = stream;
     event->recorded++;
     return give_event(stream, event, run_record);
@@ -348,12 +337,11 @@ tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
     TRY(sim_handle_check(from, "event", true));
     TRY(sim_handle_check(to, "event", true));
     if ((from->flags | to->flags) & TN_CU_NO_TIMING || !from->recorded ||
-        !to->recorded) {
-        sim_say("the time of an event that %s",
-                from->recorded && to->recorded ? "was made to have none"
-                                               : "was never recorded");
-        return SIM_INVALID_HANDLE;
-    }
+        !to->recorded)
+        return sim_refuse(SIM_INVALID_HANDLE, "the time of an event that %s",
+                          from->recorded && to->recorded
+                              ? "was made to have none"
+                              : "was never recorded");
     if (from->done < from->recorded || to->done < to->recorded)
         return TN_CU_NOT_READY;
     *milliseconds =
