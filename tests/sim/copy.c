@@ -86,10 +86,9 @@ static locked *locked_of(const void *host, size_t bytes)
 /* ---- copies ------------------------------------------------------------- */
 
 typedef struct copy {
-    sim_work work;
+    sim_work work; /* which owns what host points to, if that is a copy */
     tn_cu_pointer dst, src; /* 0: the host's */
     unsigned char *host;
-    unsigned char *owned; /* what host points to, if it is a copy of it */
     size_t bytes;
     uint64_t sum; /* of the host's bytes, when the copy was given */
     unsigned char value; /* of a fill, which has neither src nor host */
@@ -101,11 +100,6 @@ static uint64_t sum_of(const unsigned char *at, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         sum = (sum ^ at[i]) * 1099511628211u;
     return sum;
-}
-
-static void copy_release(sim_work *work)
-{
-    free(((copy *)work)->owned);
 }
 
 static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
@@ -128,7 +122,7 @@ static tn_cu_result run_copy(sim_work *work, const sim_actor *actor)
         memmove(dst, src, c->bytes);
     if (c->src && c->dst)
         sim_memory_carry(c->dst, c->src, c->bytes);
-    if (!c->src && src && !c->owned && sum_of(src, c->bytes) != c->sum)
+    if (!c->src && src && !work->owned && sum_of(src, c->bytes) != c->sum)
         return sim_refuse(
             SIM_FOUND, "the host has changed %zu bytes of a copy before it ran",
             c->bytes);
@@ -140,36 +134,24 @@ static tn_cu_result give(tn_cu_stream stream, tn_cu_pointer dst,
                          tn_cu_pointer src, const void *host, size_t bytes,
                          unsigned char value)
 {
-    tn_cu_result error;
-    unsigned char *taken = NULL;
     const locked *pinned = host ? locked_of(host, bytes) : NULL;
     if (host && sim_captures(stream))
         return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
                           "a copy from or to the host is captured");
+    copy c = {.work = {.run = run_copy, .uses = pinned,
+                       .kind = (dst != 0) | (src != 0) << 1 |
+                               (host != NULL) << 2},
+              .dst = dst, .src = src, .host = (unsigned char *)(uintptr_t)host,
+              .bytes = bytes, .value = value};
     if (host && !src && !pinned) {
-        taken = malloc(bytes + 1);
-        if (!taken)
+        c.host = c.work.owned = malloc(bytes + 1);
+        if (!c.host)
             return TN_CU_OUT_OF_MEMORY;
-        memcpy(taken, host, bytes);
+        memcpy(c.host, host, bytes);
     }
-    copy *c = sim_give(stream, sizeof *c, &error);
-    if (!c) {
-        free(taken);
-        return error;
-    }
-    c->work.run = run_copy;
-    c->work.kind = (dst != 0) | (src != 0) << 1 | (host != NULL) << 2;
-    c->work.release = copy_release;
-    c->work.uses = pinned;
-    c->dst = dst;
-    c->src = src;
-    c->host = taken ? taken : (unsigned char *)(uintptr_t)host;
-    c->owned = taken;
-    c->bytes = bytes;
-    c->value = value;
     if (pinned && !src)
-        c->sum = sum_of(host, bytes);
-    return 0;
+        c.sum = sum_of(host, bytes);
+    return sim_give(stream, &c, sizeof c);
 }
 
 /* The device's side of a copy is device memory, the host's is not. */

@@ -465,18 +465,13 @@ tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
 }
 
 typedef struct launch_work {
-    sim_work work;
-    ptx_launch launch; /* its parameters are owned */
+    sim_work work; /* which owns the launch's parameters */
+    ptx_launch launch;
 } launch_work;
 
 static tn_cu_result run_launch(sim_work *work, const sim_actor *actor)
 {
     return ptx_run(&((launch_work *)work)->launch, actor);
-}
-
-static void launch_release(sim_work *work)
-{
-    free(((launch_work *)work)->launch.parameters);
 }
 
 /* One-dimensional grids alone, as the plugin launches them. */
@@ -523,7 +518,6 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                             void **parameters, void **extra)
 {
     unsigned char *values = NULL;
-    tn_cu_result error;
     ENTER(true);
     if (!function)
         return SIM_INVALID_HANDLE;
@@ -533,17 +527,9 @@ tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
         return TN_CU_INVALID_VALUE;
     TRY(launch_check(function, gx, gy, gz, bx, by, bz));
     TRY(values_of(function, parameters, &values));
-    launch_work *w = sim_give(stream, sizeof *w, &error);
-    if (!w) {
-        free(values);
-        return error;
-    }
-    w->work.run = run_launch;
-    w->work.release = launch_release;
-    w->work.uses = function->of;
-    w->launch = (ptx_launch){.kernel = function->kernel,
-                             .grid = gx,
-                             .block = bx,
-                             .parameters = values};
-    return 0;
+    launch_work w = {.work = {.run = run_launch, .uses = function->of,
+                              .owned = values},
+                     .launch = {.kernel = function->kernel, .grid = gx,
+                                .block = bx, .parameters = values}};
+    return sim_give(stream, &w, sizeof w);
 }

@@ -1,7 +1,5 @@
 /* graph.c: graphs that streams captured, and what is made of them: run, they do
  * the same work again, as one piece of the stream's. */
-#include <stdlib.h>
-
 #include "sim.h"
 
 struct CUgraphExec_st {
@@ -17,9 +15,7 @@ static void let_go(struct CUgraph_st *graph)
         return;
     for (sim_work *w = graph->first, *next; w; w = next) {
         next = w->next;
-        if (w->release)
-            w->release(w);
-        free(w);
+        sim_work_free(w);
     }
     graph->first = NULL;
 }
@@ -110,15 +106,11 @@ static void work_release(sim_work *work)
 tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
 {
     ENTER(true);
-    tn_cu_result error = sim_handle_check(exec, "executable graph", true);
-    graph_work *w = error ? NULL : sim_give(stream, sizeof *w, &error);
-    if (!w)
-        return error;
-    w->work.run = run_graph;
-    w->work.release = work_release;
-    w->graph = exec->graph;
+    TRY(sim_handle_check(exec, "executable graph", true));
+    graph_work w = {.work = {.run = run_graph, .release = work_release},
+                    .graph = exec->graph};
     exec->graph->holders++;
-    return 0;
+    return sim_give(stream, &w, sizeof w);
 }
 
 /* What runs of it were given ends by itself. */

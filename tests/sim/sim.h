@@ -106,15 +106,17 @@ typedef struct sim_actor {
 typedef struct sim_work {
     struct sim_work *next;
     tn_cu_result (*run)(struct sim_work *work, const sim_actor *actor);
-    void (*release)(struct sim_work *work); /* NULL: free */
+    void (*release)(struct sim_work *work); /* or NULL */
+    void *owned;                            /* malloc's, or NULL */
     const void *uses; /* a module that must not go before */
     int kind;         /* of copies: which sides are the host's */
     sim_clock given; /* what the host knew to be done when it gave this */
 } sim_work;
 
-/* A piece of work of so many bytes, zeroed, of which the caller fills the
- * rest; the stream owns it. NULL with *error set. */
-void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error);
+/* Gives a stream a copy of that work, of so many bytes; what it holds is given
+ * with it, and released now if there is an error. */
+tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes);
+void sim_work_free(sim_work *work);
 
 /* A stream that captures: work given to it goes to the graph. */
 bool sim_captures(tn_cu_stream stream);

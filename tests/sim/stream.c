@@ -47,10 +47,16 @@ static void know(sim_clock *clock, const sim_clock *more)
 
 /* ---- work --------------------------------------------------------------- */
 
-static void work_free(sim_work *w)
+static void release(sim_work *w)
 {
     if (w->release)
         w->release(w);
+    free(w->owned);
+}
+
+void sim_work_free(sim_work *w)
+{
+    release(w);
     free(w);
 }
 
@@ -81,7 +87,7 @@ static void run_one(struct CUstream_st *s)
     fesetenv(&callers);
     if (error && !context->sticky)
         context->sticky = error;
-    work_free(w);
+    sim_work_free(w);
 }
 
 /* All of it, or up to where an event is done. */
@@ -93,22 +99,23 @@ static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
         run_one(s);
 }
 
-void *sim_give(tn_cu_stream stream, size_t bytes, tn_cu_result *error)
+tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes)
 {
     if (!stream)
         sim_say("work for the default stream, which waits for all others");
-    *error = sim_handle_check(stream, "stream", false);
-    sim_work *w = *error ? NULL : calloc(1, bytes);
+    tn_cu_result error = sim_handle_check(stream, "stream", false);
+    sim_work *w = error ? NULL : malloc(bytes);
     if (!w) {
-        *error = *error ? *error : TN_CU_OUT_OF_MEMORY;
-        return NULL;
+        release(work);
+        return error ? error : TN_CU_OUT_OF_MEMORY;
     }
+    memcpy(w, work, bytes);
     w->given = host_clock;
     sim_work ***last =
         stream->capture ? &stream->capture->last : &stream->last;
     **last = w;
     *last = &w->next;
-    return w;
+    return 0;
 }
 
 void sim_finish(const struct CUctx_st *context)
@@ -123,7 +130,7 @@ void sim_finish(const struct CUctx_st *context)
 static void drop_all(struct CUstream_st *s)
 {
     while (s->first)
-        work_free(take(s));
+        sim_work_free(take(s));
 }
 
 void sim_drop(const struct CUctx_st *context)
@@ -268,18 +275,12 @@ static tn_cu_result give_event(tn_cu_stream stream, tn_cu_event event,
                                tn_cu_result (*run)(sim_work *,
                                                    const sim_actor *))
 {
-    tn_cu_result error;
     if (sim_captures(stream))
         return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
                           "an event on a stream that captures");
-    event_work *w = sim_give(stream, sizeof *w, &error);
-    if (!w)
-        return error;
-    w->work.run = run;
-    w->stream = stream;
-    w->event = event;
-    w->mark = event->recorded;
-    return 0;
+    event_work w = {.work = {.run = run}, .stream = stream, .event = event,
+                    .mark = event->recorded};
+    return sim_give(stream, &w, sizeof w);
 }
 
 tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
@@ -362,29 +363,25 @@ tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
 /* ---- for the simulated libraries ---------------------------------------- */
 
 typedef struct call_work {
-    sim_work work;
+    sim_work work; /* which owns the call's context */
     sim_function *call;
-    max_align_t context[]; /* a copy */
 } call_work;
 
 static tn_cu_result run_call(sim_work *work, const sim_actor *actor)
 {
-    call_work *w = (call_work *)work;
-    return w->call(w->context, actor);
+    return ((call_work *)work)->call(work->owned, actor);
 }
 
 tn_cu_result sim_call(tn_cu_stream stream, sim_function *call,
                       const void *context, size_t bytes)
 {
-    tn_cu_result error;
     ENTER(true);
-    call_work *w = sim_give(stream, sizeof *w + bytes, &error);
-    if (!w)
-        return error;
-    w->work.run = run_call;
-    w->call = call;
-    memcpy(w->context, context, bytes);
-    return 0;
+    call_work w = {.work = {.run = run_call, .owned = malloc(bytes)},
+                   .call = call};
+    if (!w.work.owned)
+        return TN_CU_OUT_OF_MEMORY;
+    memcpy(w.work.owned, context, bytes);
+    return sim_give(stream, &w, sizeof w);
 }
 
 void *sim_reach(const sim_actor *actor, int how, const char *what,
