@@ -3,15 +3,11 @@
  * library asks of its callers is checked: dimensions that belong together,
  * places aligned as was promised, a workspace as large as was said, memory that
  * is there. Halves are multiplied in float and rounded once. */
-#include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../../backends/cuda/cublaslt.h"
 #include "../../lib/kernel/halves.h"
-#include "sim.h"
+#include "library.h"
 
 #define DECLARE(field, symbol, parameters) EXPORT tn_lt_status symbol parameters;
 TN_LT_MAP(DECLARE)
@@ -20,9 +16,7 @@ TN_LT_MAP(DECLARE)
 /* Each algorithm found wants so much; it is overwritten, as real ones do. */
 #define WORKSPACE 4096
 
-struct cublasLtContext {
-    int unused;
-};
+struct cublasLtContext { int unused; };
 
 /* An operation, a layout or a preference, as it was set. */
 enum { BIAS, AUX, SCALE_A, SCALE_B, POINTERS };
@@ -45,47 +39,6 @@ typedef struct product {
     tn_cu_pointer a, b, c, d, workspace, at[POINTERS];
     double alpha, beta;
 } product;
-
-/* ---- OpenBLAS, and the driver ------------------------------------------- */
-
-enum { BY_COLUMN = 102, PLAIN = 111, TURNED = 112 };
-
-static struct {
-    void (*threads)(int count);
-    void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha,
-                  const float *a, int lda, const float *b, int ldb, float beta,
-                  float *c, int ldc);
-    void (*dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha,
-                  const double *a, int lda, const double *b, int ldb,
-                  double beta, double *c, int ldc);
-    tn_cu_result (*call)(tn_cu_stream stream, sim_function *call,
-                         const void *context, size_t bytes);
-    void *(*reach)(const sim_actor *actor, int how, const char *what,
-                   tn_cu_pointer at, size_t bytes, tn_cu_result *error);
-    void (*say)(const char *text);
-} use;
-
-static bool find(void *library, const char *name, void *out)
-{
-    void *found = library ? dlsym(library, name) : NULL;
-    memcpy(out, &found, sizeof found);
-    return found != NULL;
-}
-
-static bool open_all(void)
-{
-    void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    bool all = find(blas, "openblas_set_num_threads", &use.threads) &&
-               find(blas, "cblas_sgemm", &use.sgemm) &&
-               find(blas, "cblas_dgemm", &use.dgemm) &&
-               find(driver, "sim_call", &use.call) &&
-               find(driver, "sim_reach", &use.reach) &&
-               find(driver, "sim_library_says", &use.say);
-    if (all)
-        use.threads(1);
-    return all;
-}
 
 /* ---- numbers ------------------------------------------------------------ */
 
@@ -189,6 +142,20 @@ static void sums(const product *p, const float *x, char *bias)
     }
 }
 
+/* OpenBLAS's, of op(a) op(b) alpha + beta c, of floats or doubles. */
+#define MULTIPLY(type, name, p, a, b, c)                                      \
+    do {                                                                      \
+        enum { BY_COLUMN = 102, PLAIN = 111, TURNED = 112 };                  \
+        void (*gemm)(int, int, int, int, int, int, type, const type *, int,   \
+                     const type *, int, type, type *, int);                   \
+        if (!find(blas, name, &gemm))                                         \
+            abort();                                                          \
+        gemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,                        \
+             p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n, (int)p->k,  \
+             (type)p->alpha, a, (int)p->ld[0], b, (int)p->ld[1],              \
+             (type)p->beta, c, (int)p->ld[2]);                                \
+    } while (0)
+
 static void one_single(const product *p, const int64_t span[3], const char *a,
                        const char *b, char *d, char *const around[2])
 {
@@ -199,10 +166,7 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
     float *out = p->type == TN_LT_R_32F ? (float *)(void *)d : owned[2];
     if (!x || !y || !z)
         abort();
-    use.sgemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,
-              p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n, (int)p->k,
-              (float)p->alpha, x, (int)p->ld[0], y, (int)p->ld[1],
-              (float)p->beta, out, (int)p->ld[2]);
+    MULTIPLY(float, "cblas_sgemm", p, x, y, out);
     if (p->epilogue >= TN_LT_SUMS_A)
         sums(p, p->epilogue == TN_LT_SUMS_A ? x : y, around[BIAS]);
     for (int64_t j = 0; j < p->n; j++)
@@ -228,11 +192,12 @@ static tn_cu_result reach_around(product *p, const sim_actor *actor,
     const int64_t bytes = (int64_t)bytes_of(p->type);
     const int64_t count = e == TN_LT_SUMS_B ? p->n : p->m;
     if (e & (TN_LT_BIAS | TN_LT_SUMS_A | TN_LT_SUMS_B))
-        around[BIAS] = use.reach(actor, e & TN_LT_BIAS ? SIM_READ : SIM_WRITE,
-                                 "cublasLtMatmul's bias", p->at[BIAS],
-                                 (size_t)(count * bytes), &error);
+        around[BIAS] = driver.reach(
+            actor, e & TN_LT_BIAS ? SIM_READ : SIM_WRITE,
+            "cublasLtMatmul's bias", p->at[BIAS], (size_t)(count * bytes),
+            &error);
     if (!error && e & TN_LT_KEEP) /* BACK has this bit, too */
-        around[AUX] = use.reach(
+        around[AUX] = driver.reach(
             actor, e & (8 | 64) ? SIM_CARRY : SIM_WRITE,
             "cublasLtMatmul's aux", p->at[AUX],
             (size_t)(mask ? p->n * p->aux_ld / 8
@@ -240,8 +205,8 @@ static tn_cu_result reach_around(product *p, const sim_actor *actor,
             &error);
     for (int i = SCALE_A; i <= SCALE_B && !error; i++) {
         const char *scale =
-            p->at[i] ? use.reach(actor, SIM_READ, "cublasLtMatmul's scale",
-                                 p->at[i], 4, &error)
+            p->at[i] ? driver.reach(actor, SIM_READ, "cublasLtMatmul's scale",
+                                    p->at[i], 4, &error)
                      : NULL;
         p->alpha *= scale ? (double)load(scale, 0, TN_LT_R_32F) : 1;
     }
@@ -272,15 +237,14 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
         /* what lies between columns may never have been written */
         bool whole = all == rows[i] * columns[i] * p->count;
-        reached[i] = use.reach(actor, i == 2   ? SIM_WRITE
-                                      : whole ? SIM_READ
-                                              : SIM_CARRY,
-                               what[i], at[i], (size_t)(all * each[i]), &error);
+        const int how = i == 2 ? SIM_WRITE : whole ? SIM_READ : SIM_CARRY;
+        reached[i] = driver.reach(actor, how, what[i], at[i],
+                                  (size_t)(all * each[i]), &error);
         if (!reached[i])
             return error;
     }
-    void *workspace = use.reach(actor, SIM_WRITE, "its workspace",
-                                p->workspace, WORKSPACE, &error);
+    void *workspace = driver.reach(actor, SIM_WRITE, "its workspace",
+                                   p->workspace, WORKSPACE, &error);
     if (!workspace)
         return error;
     memset(workspace, 0x5a, WORKSPACE);
@@ -291,12 +255,9 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         if (p->type != TN_LT_R_64F)
             one_single(p, span, a, b, d, around);
         else
-            use.dgemm(BY_COLUMN, p->turned[0] ? TURNED : PLAIN,
-                      p->turned[1] ? TURNED : PLAIN, (int)p->m, (int)p->n,
-                      (int)p->k, p->alpha, (const double *)(const void *)a,
-                      (int)p->ld[0], (const double *)(const void *)b,
-                      (int)p->ld[1], p->beta, (double *)(void *)d,
-                      (int)p->ld[2]);
+            MULTIPLY(double, "cblas_dgemm", p,
+                     (const double *)(const void *)a,
+                     (const double *)(const void *)b, (double *)(void *)d);
     }
     return 0;
 }
@@ -305,7 +266,7 @@ static tn_cu_result run(void *context, const sim_actor *actor)
 
 static bool refuse(const char *why)
 {
-    use.say(why);
+    driver.say(why);
     return false;
 }
 
@@ -368,17 +329,7 @@ static bool fill(const opaque *operation, const opaque *a, const opaque *b,
 
 /* ---- the library --------------------------------------------------------- */
 
-tn_lt_status cublasLtCreate(tn_lt_handle *handle)
-{
-    *handle = open_all() ? calloc(1, sizeof **handle) : NULL;
-    return *handle ? 0 : TN_LT_NOT_INITIALIZED;
-}
-
-tn_lt_status cublasLtDestroy(tn_lt_handle handle)
-{
-    free(handle);
-    return 0;
-}
+HANDLES(tn_lt_status, tn_lt_handle, cublasLtCreate, cublasLtDestroy)
 
 static tn_lt_status make(opaque **out, opaque like)
 {
@@ -561,5 +512,6 @@ tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
     p.workspace = (tn_cu_pointer)(uintptr_t)workspace;
     if (!keeps_promises(&p, algorithm, workspace_bytes))
         return TN_LT_INVALID_VALUE;
-    return use.call(stream, run, &p, sizeof p) ? 13 : 0; /* EXECUTION_FAILED */
+    /* EXECUTION_FAILED */
+    return driver.call(stream, run, &p, sizeof p) ? 13 : 0;
 }

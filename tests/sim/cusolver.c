@@ -1,13 +1,10 @@
 /* cusolver.c: a libcusolver.so.12 for the simulated driver: what backends/cuda
  * calls of it, done by OpenBLAS's LAPACK when the stream runs, in the workspace
  * that was given for it. Memory is checked as a kernel's is. */
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../../backends/cuda/cusolver.h"
-#include "sim.h"
+#include "library.h"
 
 #define DECLARE(field, symbol, parameters)                                    \
     EXPORT tn_solver_status symbol parameters;
@@ -43,18 +40,6 @@ typedef struct task {
 /* Fortran's: addresses, of which each routine takes as many as it has. */
 #define FIVE void *, void *, void *, void *, void *
 typedef void routine(FIVE, FIVE, FIVE);
-static void *blas;
-static bool find(void *library, const char *name, void *out)
-{
-    void *found = library ? dlsym(library, name) : NULL;
-    memcpy(out, &found, sizeof found);
-    return found != NULL;
-}
-
-static void *(*reach)(const sim_actor *actor, int how, const char *what,
-                      tn_cu_pointer at, size_t bytes, tn_cu_result *error);
-static tn_cu_result (*sim_give_call)(tn_cu_stream stream, sim_function *call,
-                                     const void *context, size_t bytes);
 
 static tn_cu_result go(void *context, const sim_actor *actor)
 {
@@ -66,9 +51,9 @@ static tn_cu_result go(void *context, const sim_actor *actor)
     for (int i = 0; i < 16 && !error; i++) {
         value *v = &t->v[i];
         int bytes = v->bytes ? v->bytes : t->single ? 4 : 8;
-        p[i] = v->count    ? reach(actor, v->how, "cuSOLVER's operand",
-                                   (uintptr_t)v->at,
-                                   v->count * (size_t)bytes, &error)
+        p[i] = v->count    ? driver.reach(actor, v->how, "cuSOLVER's operand",
+                                          (uintptr_t)v->at,
+                                          v->count * (size_t)bytes, &error)
                : v->letter ? (void *)&v->letter
                            : &v->number;
     }
@@ -81,31 +66,18 @@ static tn_cu_result go(void *context, const sim_actor *actor)
 
 static tn_solver_status give(tn_cu_stream stream, task t)
 {
-    return sim_give_call(stream, go, &t, sizeof t) ? 6 : 0; /* it has failed */
+    return driver.call(stream, go, &t, sizeof t) ? 6 : 0; /* it has failed */
 }
 
 /* ---- the library --------------------------------------------------------- */
 
-static void *make(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void (*threads)(int count);
-    blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!find(blas, "openblas_set_num_threads", &threads) ||
-        !find(driver, "sim_call", &sim_give_call) ||
-        !find(driver, "sim_reach", &reach))
-        return NULL;
-    threads(1);
-    return calloc(1, sizeof(struct cusolverDnContext));
-}
-
-#define HANDLE(type, create, destroy, set)                                    \
-    tn_solver_status create(type *h) { return (*h = make()) ? 0 : 1; }        \
-    tn_solver_status destroy(type h) { return free(h), 0; }                   \
+#define HANDLES_OF(type, create, destroy, set)                                \
+    HANDLES(tn_solver_status, type, create, destroy)                          \
     tn_solver_status set(type h, tn_cu_stream s) { return h->stream = s, 0; }
-HANDLE(tn_solver_handle, cusolverDnCreate, cusolverDnDestroy,
-       cusolverDnSetStream)
-HANDLE(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2, cublasSetStream_v2)
+HANDLES_OF(tn_solver_handle, cusolverDnCreate, cusolverDnDestroy,
+           cusolverDnSetStream)
+HANDLES_OF(tn_blas_handle, cublasCreate_v2, cublasDestroy_v2,
+           cublasSetStream_v2)
 
 /* Both types' functions. */
 #define TYPED(before, behind, parameters, ...)                                \

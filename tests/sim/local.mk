@@ -22,12 +22,14 @@ cuda_sim_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 cuda_sim_la_LIBADD = $(TN_LIBS)
 
 check_LTLIBRARIES += cublaslt_sim.la
-cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/cublaslt.c
+cublaslt_sim_la_SOURCES = tests/sim/sim.h tests/sim/library.h \
+	tests/sim/cublaslt.c
 cublaslt_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cublaslt_sim_la_LIBADD = $(TN_LIBS)
 
 check_LTLIBRARIES += cusolver_sim.la
-cusolver_sim_la_SOURCES = tests/sim/sim.h tests/sim/cusolver.c
+cusolver_sim_la_SOURCES = tests/sim/sim.h tests/sim/library.h \
+	tests/sim/cusolver.c
 cusolver_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cusolver_sim_la_LIBADD = $(TN_LIBS)
 
