@@ -24,15 +24,15 @@ enum {
     PTX_BRA,  /* to target */
     PTX_BAR,  /* until all threads of the group are here */
     PTX_RET,
-    PTX_LD,   /* d from [a + imm]; a vector: d, b, c, e */
+    PTX_LD,   /* d, or a vector, from [a + imm] */
     PTX_ST,   /* d to [a + imm]; likewise */
     PTX_ATOM, /* d from [a + imm], which takes kind(b, c) */
     PTX_PACK, /* d = a | b << imm */
     PTX_UNPACK, /* d = a >> imm, the lower `bytes` of it */
-    PTX_MMA,    /* m16n8k16 of halves into f32: d, a, b, c = the four of D; the
-                 * next three, PTX_MORE, have those of A, B and C. kind: BF16 */
+    PTX_MMA,    /* m16n8k16 of halves into f32: a vector, D's; the next three,
+                 * PTX_MORE, have those of A, B and C. kind: BF16 */
     PTX_MORE,
-    PTX_LDMATRIX, /* x4, d, b, c, e from [a + imm]; kind: turned */
+    PTX_LDMATRIX, /* x4, a vector from [a + imm]; kind: turned */
     PTX_SHUFFLE,  /* bfly: d = b of the lane whose number is the own ^ imm */
     PTX_COPY,     /* cp.async: bytes from [b] to shared [a], at PTX_WAIT; of
                    * them as many as slot c says, the rest zeros */
@@ -51,7 +51,12 @@ typedef struct ptx_ins {
     uint8_t align;           /* bytes, but for a COPY's end */
     uint8_t unless;          /* the guard is negated */
     int32_t guard;           /* slot; -1: always */
-    int32_t d, a, b, c, e;   /* slots */
+    union {
+        struct {
+            int32_t d, b, c, e, a;
+        };
+        int32_t slot[5]; /* the same; a vector: the first four */
+    };
     int32_t target;          /* of BRA */
     int32_t line;            /* of the text */
     int64_t imm;

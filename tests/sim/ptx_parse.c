@@ -15,8 +15,8 @@
 typedef struct symbol {
     char name[128];
     int32_t value; /* slot; place, -1: not seen yet */
-    int64_t at;
-    int kind, space;
+    size_t at;
+    int kind;
 } symbol;
 enum { REGISTER, LABEL, VARIABLE };
 
@@ -190,7 +190,7 @@ static size_t size_of_type(const char *type)
 
 /* What stands behind .shared, .local or .param, up to ',', ')' or ';' :
  * [.align N] .type name[count]. Returns its place in a space of *top bytes. */
-static symbol *variable(parser *p, int space, size_t *top, size_t *bytes)
+static size_t variable(parser *p, size_t *top)
 {
     size_t align = 0, size = 0, count = 1;
     for (next(p); p->token[0] == '.'; next(p)) {
@@ -214,14 +214,11 @@ static symbol *variable(parser *p, int space, size_t *top, size_t *bytes)
     align = align ? align : size;
     if (!align) {
         fail(p, "a variable without a type:");
-        return s;
+        return 0;
     }
-    *top = (*top + align - 1) / align * align;
-    s->space = space;
-    s->at = (int64_t)*top;
-    *bytes = size * count;
-    *top += *bytes;
-    return s;
+    s->at = (*top + align - 1) / align * align;
+    *top = s->at + size * count;
+    return s->at;
 }
 
 static void parameters(parser *p)
@@ -236,8 +233,8 @@ static void parameters(parser *p)
             return;
         }
         size_t i = k->parameter_count++;
-        k->offset[i] = (size_t)variable(p, PTX_PARAM, &k->parameter_bytes,
-                                        &k->bytes[i])->at;
+        k->offset[i] = variable(p, &k->parameter_bytes);
+        k->bytes[i] = k->parameter_bytes - k->offset[i];
     }
 }
 
@@ -246,7 +243,6 @@ static void parameters(parser *p)
 typedef struct operand {
     int32_t slot;    /* -1: `_` or a label */
     int64_t offset;  /* of an address */
-    bool is_address;
     symbol *label;
     int32_t part[4]; /* of {a, b}; part_count of them */
     int part_count;
@@ -297,21 +293,19 @@ static int32_t slot_of(parser *p, bool negative)
         fail(p, "an unknown name:");
         return 0;
     }
-    return s->kind == VARIABLE ? constant(p, (uint64_t)s->at) : s->value;
+    return s->kind == VARIABLE ? constant(p, s->at) : s->value;
 }
 
 static operand address(parser *p)
 {
-    operand o = {.is_address = true};
     next(p);
-    o.slot = slot_of(p, false);
+    operand o = {.slot = slot_of(p, false)};
     next(p);
     if (is(p, "+")) {
-        next(p);
-        bool minus = is(p, "-");
+        const bool minus = peek(p) == '-';
         if (minus)
             next(p);
-        o.offset = strtoll(p->token, NULL, 0) * (minus ? -1 : 1);
+        o.offset = whole_number(p) * (minus ? -1 : 1);
         next(p);
     }
     if (!is(p, "]"))
@@ -362,9 +356,8 @@ static ptx_ins *ins_new(parser *p, const ptx_ins *like)
 }
 
 /* Is `.word` one of a dotted name's parts? */
-static bool has(const char *name, const char *word)
+static bool has_part(const char *name, const char *word, size_t length)
 {
-    size_t length = strlen(word);
     for (const char *at = name; (at = strchr(at, '.')); at++)
         if (strncmp(at + 1, word, length) == 0 &&
             (at[1 + length] == '.' || !at[1 + length]))
@@ -372,19 +365,22 @@ static bool has(const char *name, const char *word)
     return false;
 }
 
+static bool has(const char *name, const char *word)
+{
+    return has_part(name, word, strlen(word));
+}
+
 /* Without what says how, not what: "bra.uni", "mov.b32". */
 static void canonical(const char *name, char *out, size_t room)
 {
-    static const char *const idle[] = {"uni", "relaxed", "gpu", "cta", "sys",
-                                       "volatile", "weak", "nc", "aligned"};
     size_t length = 0;
     while (*name && length + 1 < room) {
-        size_t part = 1 + strcspn(name + 1, ".");
-        bool says = true;
-        for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
-            says &= strlen(idle[i]) + 1 != part || name[0] != '.' ||
-                    strncmp(name + 1, idle[i], part - 1) != 0;
-        if (says && length + part < room) {
+        const size_t part = 1 + strcspn(name + 1, ".");
+        const bool idle =
+            *name == '.' &&
+            has_part(".uni.relaxed.gpu.cta.sys.volatile.weak.nc.aligned",
+                     name + 1, part - 1);
+        if (!idle && length + part < room) {
             memcpy(out + length, name, part);
             length += part;
         }
@@ -393,50 +389,35 @@ static void canonical(const char *name, char *out, size_t room)
     out[length] = 0;
 }
 
-static void access_of(parser *p, ptx_ins *i, const char *name)
+/* Which of some words a name has; none: said. */
+static uint8_t which(parser *p, const char *name, const char *const *words,
+                     uint8_t count, const char *missing)
+{
+    for (uint8_t n = 0; n < count; n++)
+        if (has(name, words[n]))
+            return n;
+    fail(p, missing);
+    return 0;
+}
+
+static void access_of(parser *p, ptx_ins *i, const char *name,
+                      const operand *o)
 {
     static const char *const spaces[] = {"global", "shared", "local",
                                          "param"};
     const char *type = strrchr(name, '.');
-    bool found = false;
-    for (int s = 0; s < 4; s++)
-        if (has(name, spaces[s])) {
-            i->space = (uint8_t)s;
-            found = true;
-        }
-    i->bytes = i->align = (uint8_t)size_of_type(type);
+    const int parts = o[0].part_count + o[1].part_count; /* an address: 0 */
+    i->space = which(p, name, spaces, 4, "the state space is missing:");
+    i->part = (uint8_t)size_of_type(type);
+    i->bytes = i->align = (uint8_t)(i->part * (parts ? parts : 1));
     i->is_signed = type[1] == 's';
-    if (!found)
-        fail(p, "the state space is missing:");
-}
-
-static void load_store(parser *p, ptx_ins *i, const char *name,
-                       const operand *o)
-{
-    const operand *data = i->op == PTX_LD ? &o[0] : &o[1];
-    const operand *place = i->op == PTX_LD ? &o[1] : &o[0];
-    int32_t *const slot[] = {&i->d, &i->b, &i->c, &i->e};
-    const int count = data->part_count ? data->part_count : 1;
-    access_of(p, i, name);
-    i->part = i->bytes;
-    i->bytes = i->align = (uint8_t)(i->part * count);
-    i->a = place->slot;
-    i->imm = place->offset;
-    for (int n = 0; n < count; n++)
-        *slot[n] = data->part_count ? data->part[n] : data->slot;
-    ins_new(p, i);
 }
 
 static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     static const char *const kinds[] = {"add", "cas", "exch"};
-    access_of(p, i, name);
-    i->imm = o[1].offset;
-    while (i->kind < 3 && !has(name, kinds[i->kind]))
-        i->kind++;
-    if (i->kind == 3)
-        fail(p, "an atom of an unknown kind before");
-    ins_new(p, i);
+    access_of(p, i, name, o);
+    i->kind = which(p, name, kinds, 3, "an atom of an unknown kind before");
 }
 
 /* mov between a register and the two halves of one */
@@ -476,11 +457,9 @@ static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
         if (o[v].part_count != parts[v])
             fail(p, "not as many registers as mma has, before");
         i->op = v ? PTX_MORE : PTX_MMA;
-        i->d = o[v].part[0];
-        i->a = o[v].part[1];
-        i->b = o[v].part[2];
-        i->c = o[v].part[3];
-        ins_new(p, i);
+        memcpy(i->slot, o[v].part, sizeof o[v].part);
+        if (v < 3) /* the last as any instruction */
+            ins_new(p, i);
     }
 }
 
@@ -492,36 +471,20 @@ static void ldmatrix(parser *p, ptx_ins *i, const char *name,
     i->bytes = i->align = 16;
     if (!has(name, "x4") || o[0].part_count != 4)
         fail(p, "an ldmatrix that is not of four, before");
-    i->d = o[0].part[0];
-    i->b = o[0].part[1];
-    i->c = o[0].part[2];
-    i->e = o[0].part[3];
-    i->a = o[1].slot;
-    i->imm = o[1].offset;
-    ins_new(p, i);
 }
 
 static void cp_async(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     (void)name;
-    p->kernel->copies = true;
     i->space = PTX_SHARED;
     i->bytes = i->align = 16;
     if (o[0].offset || o[1].offset)
         fail(p, "a copy with an offset, before");
-    ins_new(p, i);
-}
-
-static void bra(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    (void)name;
-    i->imm = (intptr_t)o[0].label; /* resolved later */
-    ins_new(p, i);
 }
 
 /* What an instruction is: the beginning of its name, up to a '*' or whole;
- * whose slot each operand is; what else there is to be seen to. Rows of ptx.def
- * are what is in no form. */
+ * whose slot each operand is (D: a vector's, too; A: of an address, with its
+ * offset; $: a label); what else there is to be seen to. */
 typedef struct form {
     const char *name;
     uint16_t op;
@@ -529,50 +492,53 @@ typedef struct form {
     void (*make)(parser *p, ptx_ins *i, const char *name, const operand *o);
 } form;
 static const form forms[] = {
-    {"bra", PTX_BRA, "", bra},
+    {"bra", PTX_BRA, "$", NULL},
     {"bar.sync", PTX_BAR, "", NULL},
     {"ret", PTX_RET, "", NULL},
     {"exit", PTX_RET, "", NULL},
-    {"ld.*", PTX_LD, "", load_store},
-    {"st.*", PTX_ST, "", load_store},
-    {"atom.*", PTX_ATOM, "dabc", atom},
+    {"ld.*", PTX_LD, "DA", access_of},
+    {"st.*", PTX_ST, "AD", access_of},
+    {"atom.*", PTX_ATOM, "dAbc", atom},
     {"mma.*", PTX_MMA, "", mma},
-    {"ldmatrix.*", PTX_LDMATRIX, "", ldmatrix},
+    {"ldmatrix.*", PTX_LDMATRIX, "DA", ldmatrix},
     {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
     {"cp.async.cg.shared.global", PTX_COPY, "ab-c", cp_async},
     {"cp.async.commit_group", PTX_COMMIT, "", NULL},
     {"cp.async.wait_group", PTX_WAIT, "a", NULL},
+    {"*", PTX_TABLE, "dabce", NULL}, /* a row of ptx.def */
 };
 
-static const form *form_of(const char *name)
+static bool is_form(const form *f, const char *name)
 {
-    for (size_t n = 0; n < sizeof forms / sizeof *forms; n++) {
-        const size_t length = strcspn(forms[n].name, "*");
-        if (strncmp(name, forms[n].name, length) == 0 &&
-            (forms[n].name[length] || !name[length]))
-            return &forms[n];
-    }
-    return NULL;
+    const size_t length = strcspn(f->name, "*");
+    return strncmp(name, f->name, length) == 0 &&
+           (f->name[length] || !name[length]);
 }
 
 static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
-    const form row = {name, 0, "dabce", NULL}, *found = form_of(name);
-    const form *f = found ? found : &row;
-    const int op = found ? found->op : ptx_row(name);
+    static const char letters[] = "dbcea"; /* as in ptx_ins */
+    const form *f = forms;
+    while (!is_form(f, name))
+        f++;
+    const int op = f->op == PTX_TABLE ? ptx_row(name) : f->op;
     if (op < 0)
         fail(p, "an instruction that the simulator does not know:");
     i->op = (uint16_t)op;
-    for (int n = 0; f->slots[n]; n++)
-        *(f->slots[n] == 'd'   ? &i->d
-          : f->slots[n] == 'a' ? &i->a
-          : f->slots[n] == 'b' ? &i->b
-          : f->slots[n] == 'c' ? &i->c
-                               : &i->e) = o[n].slot;
+    for (int n = 0; f->slots[n]; n++) {
+        const char *letter = strchr(letters, tolower(f->slots[n]));
+        if (letter)
+            i->slot[letter - letters] = o[n].slot;
+        if (f->slots[n] == 'D' && o[n].part_count)
+            memcpy(i->slot, o[n].part, sizeof o[n].part);
+        if (f->slots[n] == 'A')
+            i->imm = o[n].offset;
+        if (f->slots[n] == '$')
+            i->imm = (intptr_t)o[n].label; /* resolved later */
+    }
     if (f->make)
         f->make(p, i, name, o);
-    else
-        ins_new(p, i);
+    ins_new(p, i);
 }
 
 static void instruction(parser *p)
@@ -637,21 +603,25 @@ static void registers(parser *p)
     }
 }
 
-static void resolve(parser *p)
+/* What is known when all instructions are. */
+static void finish(parser *p)
 {
     ptx_kernel *k = p->kernel;
-    for (int32_t i = 0; i < k->ins_count && !p->failed; i++)
-        if (k->ins[i].op == PTX_BRA) {
-            const symbol *s = (const symbol *)(intptr_t)k->ins[i].imm;
-            if (s->value < 0)
-                fail(p, "a label that is nowhere, before");
-            k->ins[i].target = s->value;
-        }
+    k->shared_shift = 2;
+    for (ptx_ins *i = k->ins; i < k->ins + k->ins_count && !p->failed; i++) {
+        k->copies |= i->op == PTX_COPY;
+        if (i->space == PTX_SHARED && i->align % 4)
+            k->shared_shift = 0;
+        if (i->op != PTX_BRA)
+            continue;
+        i->target = ((const symbol *)(intptr_t)i->imm)->value;
+        if (i->target < 0)
+            fail(p, "a label that is nowhere, before");
+    }
 }
 
 static void body(parser *p)
 {
-    size_t unused;
     int depth = 1;
     expect(p, "{");
     while (depth && !p->failed) {
@@ -664,11 +634,9 @@ static void body(parser *p)
             depth--;
         } else if (is(p, ".reg")) {
             registers(p);
-        } else if (is(p, ".shared")) {
-            variable(p, PTX_SHARED, &p->kernel->shared_bytes, &unused);
-            expect(p, ";");
-        } else if (is(p, ".local")) {
-            variable(p, PTX_LOCAL, &p->kernel->local_bytes, &unused);
+        } else if (is(p, ".shared") || is(p, ".local")) {
+            variable(p, is(p, ".shared") ? &p->kernel->shared_bytes
+                                         : &p->kernel->local_bytes);
             expect(p, ";");
         } else if (is(p, ".pragma")) {
             skip_to(p, ";");
@@ -680,15 +648,7 @@ static void body(parser *p)
         }
     }
     ins_new(p, &(ptx_ins){.op = PTX_RET, .guard = -1, .line = p->line});
-    resolve(p);
-}
-
-static unsigned shared_shift(const ptx_kernel *k)
-{
-    for (int32_t n = 0; n < k->ins_count; n++)
-        if (k->ins[n].space == PTX_SHARED && k->ins[n].align % 4)
-            return 0;
-    return 2;
+    finish(p);
 }
 
 /* ---- modules ------------------------------------------------------------ */
@@ -710,7 +670,6 @@ static void kernel(parser *p, ptx_module *module)
         p->p += strcspn(p->p, "\n");
     }
     body(p);
-    p->kernel->shared_shift = shared_shift(p->kernel);
     if (p->kernel->shared_bytes > 49152)
         fail(p, "more than 49152 bytes of shared memory before");
     tdestroy(p->symbols, free);

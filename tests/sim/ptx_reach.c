@@ -250,7 +250,6 @@ static void store(const ptx_slot *slots, unsigned char *const *to,
 
 bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who)
 {
-    const int32_t vector[] = {i->d, i->b, i->c, i->e};
     uint64_t at[WARP];
     unsigned char *to[WARP];
     lanes_get(slot_of(warp, i->a), who, at);
@@ -266,8 +265,8 @@ bool ptx_access(group *g, thread *warp, const ptx_ins *i, const lanes *who)
     }
     for (unsigned v = 0; i->op != PTX_ATOM && v * i->part < i->bytes; v++)
         if (i->op == PTX_ST)
-            store(slot_of(warp, vector[v]), to, v * i->part, i, who);
-        else if (vector[v] >= 0)
-            load(slot_of(warp, vector[v]), to, v * i->part, i, who);
+            store(slot_of(warp, i->slot[v]), to, v * i->part, i, who);
+        else if (i->slot[v] >= 0)
+            load(slot_of(warp, i->slot[v]), to, v * i->part, i, who);
     return true;
 }

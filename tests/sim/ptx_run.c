@@ -193,20 +193,16 @@ static float half_of(const ptx_ins *i, uint32_t code)
 static void mma(thread *warp, const ptx_ins *i)
 {
     float a[16][16], b[16][8], c[16][8];
-    const int32_t of_a[] = {i[1].d, i[1].a, i[1].b, i[1].c};
-    const int32_t of_b[] = {i[2].d, i[2].a};
-    const int32_t of_c[] = {i[3].d, i[3].a, i[3].b, i[3].c};
-    const int32_t of_d[] = {i->d, i->a, i->b, i->c};
     for (int lane = 0; lane < WARP; lane++) {
         const thread *t = &warp[lane];
         const int row = lane / 4, column = lane % 4 * 2;
         for (int n = 0; n < 8; n++)
             a[row + n / 2 % 2 * 8][column + n / 4 * 8 + n % 2] =
-                half_of(i, slot_of(t, of_a[n / 2])->u32 >> n % 2 * 16);
+                half_of(i, slot_of(t, i[1].slot[n / 2])->u32 >> n % 2 * 16);
         for (int n = 0; n < 4; n++) {
             b[column + n / 2 * 8 + n % 2][row] =
-                half_of(i, slot_of(t, of_b[n / 2])->u32 >> n % 2 * 16);
-            c[row + n / 2 * 8][column + n % 2] = slot_of(t, of_c[n])->f32;
+                half_of(i, slot_of(t, i[2].slot[n / 2])->u32 >> n % 2 * 16);
+            c[row + n / 2 * 8][column + n % 2] = slot_of(t, i[3].slot[n])->f32;
         }
     }
     for (int lane = 0; lane < WARP; lane++)
@@ -216,7 +212,7 @@ static void mma(thread *warp, const ptx_ins *i)
             float sum = c[row][column];
             for (int k = 0; k < 16; k++)
                 sum = fmaf(a[row][k], b[k][column], sum);
-            slot_of(&warp[lane], of_d[n])->f32 = sum;
+            slot_of(&warp[lane], i->slot[n])->f32 = sum;
         }
 }
 
@@ -224,7 +220,6 @@ static void mma(thread *warp, const ptx_ins *i)
 static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
 {
     uint16_t half[WARP][8];
-    const int32_t of_d[] = {i->d, i->b, i->c, i->e};
     ptx_ins load = *i;
     load.op = PTX_LD;
     for (int lane = 0; lane < WARP; lane++) {
@@ -242,7 +237,7 @@ static bool ldmatrix(group *g, thread *warp, const ptx_ins *i)
                                          : half[8 * m + row][pair];
             const uint32_t high = i->kind ? half[8 * m + pair + 1][row]
                                           : half[8 * m + row][pair + 1];
-            slot_of(&warp[lane], of_d[m])->u32 = high << 16 | low;
+            slot_of(&warp[lane], i->slot[m])->u32 = high << 16 | low;
         }
     return true;
 }
