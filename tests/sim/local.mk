@@ -12,7 +12,8 @@ cuda_sim_la_SOURCES = \
 	tests/sim/copy.c \
 	tests/sim/memory.c \
 	tests/sim/ptx.h tests/sim/ptx.def \
-	tests/sim/ptx_parse.c \
+	tests/sim/ptx_parse.h tests/sim/ptx_parse.c \
+	tests/sim/ptx_make.c \
 	tests/sim/ptx_run.h \
 	tests/sim/ptx_reach.c \
 	tests/sim/ptx_run.c

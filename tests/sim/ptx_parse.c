@@ -6,30 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ptx.h"
+#include "ptx_parse.h"
 
-#define MOST_OPERANDS 8
+enum { MOST_OPERANDS = 8 };
 
-/* A name: a register or constant (its slot), a label (its place), a parameter,
- * a shared or local variable (an address in that space). */
-typedef struct symbol {
-    char name[128];
-    int32_t value; /* slot; place, -1: not seen yet */
-    size_t at;
-    int kind;
-} symbol;
-enum { REGISTER, LABEL, VARIABLE };
-
-typedef struct parser {
-    const char *p;
-    int32_t line;
-    bool failed;
-    char token[128];
-    ptx_kernel *kernel;
-    void *symbols; /* owned; a tree by their names */
-} parser;
-
-static void fail(parser *p, const char *what)
+void ptx_fail(parser *p, const char *what)
 {
     if (!p->failed)
         sim_say("PTX, line %d: %s '%s'", p->line, what, p->token);
@@ -43,7 +24,7 @@ static void *grown(parser *p, void *array, size_t count, size_t size)
         return array;
     void *more = realloc(array, (count ? 2 * count : 1) * size);
     if (!more)
-        fail(p, "no memory at");
+        ptx_fail(p, "no memory at");
     return more;
 }
 
@@ -79,7 +60,7 @@ static const char *next(parser *p)
     if (!length && *p->p)
         length = 1;
     if (length >= sizeof p->token) {
-        fail(p, "too long a word");
+        ptx_fail(p, "too long a word");
         length = sizeof p->token - 1;
     }
     memcpy(p->token, p->p, length);
@@ -103,7 +84,7 @@ static void expect(parser *p, const char *word)
 {
     next(p);
     if (!is(p, word))
-        fail(p, "not expected:");
+        ptx_fail(p, "not expected:");
 }
 
 static void skip_to(parser *p, const char *word)
@@ -146,7 +127,7 @@ static symbol *name_it(parser *p, const char *name, int kind)
     if (s)
         snprintf(s->name, sizeof s->name, "%s", name);
     if (!s || !tsearch(s, &p->symbols, by_name)) {
-        fail(p, "no memory at");
+        ptx_fail(p, "no memory at");
         free(s);
         return &nothing;
     }
@@ -183,7 +164,7 @@ static int32_t constant(parser *p, uint64_t value)
 
 /* ---- declarations ------------------------------------------------------- */
 
-static size_t size_of_type(const char *type)
+size_t ptx_size_of_type(const char *type)
 {
     return strcmp(type, ".pred") == 0 ? 1 : (size_t)atoi(type + 2) / 8;
 }
@@ -202,7 +183,7 @@ static size_t variable(parser *p, size_t *top)
                 next(p);
             }
         } else {
-            size = size_of_type(p->token);
+            size = ptx_size_of_type(p->token);
         }
     }
     symbol *s = name_it(p, p->token, VARIABLE);
@@ -213,7 +194,7 @@ static size_t variable(parser *p, size_t *top)
     }
     align = align ? align : size;
     if (!align) {
-        fail(p, "a variable without a type:");
+        ptx_fail(p, "a variable without a type:");
         return 0;
     }
     s->at = (*top + align - 1) / align * align;
@@ -229,7 +210,7 @@ static void parameters(parser *p)
         if (is(p, ","))
             continue;
         if (!is(p, ".param") || k->parameter_count == PTX_MOST_PARAMETERS) {
-            fail(p, "no parameter:");
+            ptx_fail(p, "no parameter:");
             return;
         }
         size_t i = k->parameter_count++;
@@ -239,14 +220,6 @@ static void parameters(parser *p)
 }
 
 /* ---- operands ----------------------------------------------------------- */
-
-typedef struct operand {
-    int32_t slot;    /* -1: `_` or a label */
-    int64_t offset;  /* of an address */
-    symbol *label;
-    int32_t part[4]; /* of {a, b}; part_count of them */
-    int part_count;
-} operand;
 
 static int32_t special(parser *p)
 {
@@ -290,7 +263,7 @@ static int32_t slot_of(parser *p, bool negative)
         return number(p, negative);
     const symbol *s = find(p, p->token);
     if (!s || s->kind == LABEL) {
-        fail(p, "an unknown name:");
+        ptx_fail(p, "an unknown name:");
         return 0;
     }
     return s->kind == VARIABLE ? constant(p, s->at) : s->value;
@@ -309,7 +282,7 @@ static operand address(parser *p)
         next(p);
     }
     if (!is(p, "]"))
-        fail(p, "no address:");
+        ptx_fail(p, "no address:");
     return o;
 }
 
@@ -326,7 +299,7 @@ static operand operand_of(parser *p)
             next(p);
         }
         if (!is(p, "}"))
-            fail(p, "no vector:");
+            ptx_fail(p, "no vector:");
         return o;
     }
     bool negative = is(p, "-");
@@ -343,209 +316,21 @@ static operand operand_of(parser *p)
 
 /* ---- instructions ------------------------------------------------------- */
 
-static ptx_ins *ins_new(parser *p, const ptx_ins *like)
+void ptx_ins_new(parser *p, const ptx_ins *like)
 {
-    static ptx_ins nothing;
     ptx_kernel *k = p->kernel;
     ptx_ins *more = grown(p, k->ins, (size_t)k->ins_count, sizeof *k->ins);
     if (!more)
-        return &nothing;
-    k->ins = more;
-    more[k->ins_count] = *like;
-    return &more[k->ins_count++];
-}
-
-/* Is `.word` one of a dotted name's parts? */
-static bool has_part(const char *name, const char *word, size_t length)
-{
-    for (const char *at = name; (at = strchr(at, '.')); at++)
-        if (strncmp(at + 1, word, length) == 0 &&
-            (at[1 + length] == '.' || !at[1 + length]))
-            return true;
-    return false;
-}
-
-static bool has(const char *name, const char *word)
-{
-    return has_part(name, word, strlen(word));
-}
-
-/* Without what says how, not what: "bra.uni", "mov.b32". */
-static void canonical(const char *name, char *out, size_t room)
-{
-    size_t length = 0;
-    while (*name && length + 1 < room) {
-        const size_t part = 1 + strcspn(name + 1, ".");
-        const bool idle =
-            *name == '.' &&
-            has_part(".uni.relaxed.gpu.cta.sys.volatile.weak.nc.aligned",
-                     name + 1, part - 1);
-        if (!idle && length + part < room) {
-            memcpy(out + length, name, part);
-            length += part;
-        }
-        name += part;
-    }
-    out[length] = 0;
-}
-
-/* Which of some words a name has; none: said. */
-static uint8_t which(parser *p, const char *name, const char *const *words,
-                     uint8_t count, const char *missing)
-{
-    for (uint8_t n = 0; n < count; n++)
-        if (has(name, words[n]))
-            return n;
-    fail(p, missing);
-    return 0;
-}
-
-static void access_of(parser *p, ptx_ins *i, const char *name,
-                      const operand *o)
-{
-    static const char *const spaces[] = {"global", "shared", "local",
-                                         "param"};
-    const char *type = strrchr(name, '.');
-    const int parts = o[0].part_count + o[1].part_count; /* an address: 0 */
-    i->space = which(p, name, spaces, 4, "the state space is missing:");
-    i->part = (uint8_t)size_of_type(type);
-    i->bytes = i->align = (uint8_t)(i->part * (parts ? parts : 1));
-    i->is_signed = type[1] == 's';
-}
-
-static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    static const char *const kinds[] = {"add", "cas", "exch"};
-    access_of(p, i, name, o);
-    i->kind = which(p, name, kinds, 3, "an atom of an unknown kind before");
-}
-
-/* mov between a register and the two halves of one */
-static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    int half = atoi(strrchr(name, '.') + 2) / 2;
-    i->imm = half;
-    if (o[1].part_count == 2) {
-        i->op = PTX_PACK;
-        i->d = o[0].slot;
-        i->a = o[1].part[0];
-        i->b = o[1].part[1];
-        ins_new(p, i);
         return;
-    }
-    i->op = PTX_UNPACK;
-    i->a = o[1].slot;
-    i->bytes = (uint8_t)(half / 8);
-    for (int part = 0; part < 2; part++) {
-        i->d = o[0].part[part];
-        i->imm = part * half;
-        if (i->d >= 0)
-            ins_new(p, i);
-    }
-}
-
-/* mma.sync: D, A, B, C as vectors of 4, 4, 2 and 4. */
-static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    static const int parts[] = {4, 4, 2, 4};
-    i->kind = has(name, "bf16");
-    if (strcmp(name, i->kind
-                         ? "mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32"
-                         : "mma.sync.m16n8k16.row.col.f32.f16.f16.f32"))
-        fail(p, "a shape of mma that the simulator does not know, before");
-    for (int v = 0; v < 4; v++) {
-        if (o[v].part_count != parts[v])
-            fail(p, "not as many registers as mma has, before");
-        i->op = v ? PTX_MORE : PTX_MMA;
-        memcpy(i->slot, o[v].part, sizeof o[v].part);
-        if (v < 3) /* the last as any instruction */
-            ins_new(p, i);
-    }
-}
-
-static void ldmatrix(parser *p, ptx_ins *i, const char *name,
-                     const operand *o)
-{
-    i->kind = has(name, "trans");
-    i->space = PTX_SHARED;
-    i->bytes = i->align = 16;
-    if (!has(name, "x4") || o[0].part_count != 4)
-        fail(p, "an ldmatrix that is not of four, before");
-}
-
-static void cp_async(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    (void)name;
-    i->space = PTX_SHARED;
-    i->bytes = i->align = 16;
-    if (o[0].offset || o[1].offset)
-        fail(p, "a copy with an offset, before");
-}
-
-/* What an instruction is: the beginning of its name, up to a '*' or whole;
- * whose slot each operand is (D: a vector's, too; A: of an address, with its
- * offset; $: a label); what else there is to be seen to. */
-typedef struct form {
-    const char *name;
-    uint16_t op;
-    const char *slots;
-    void (*make)(parser *p, ptx_ins *i, const char *name, const operand *o);
-} form;
-static const form forms[] = {
-    {"bra", PTX_BRA, "$", NULL},
-    {"bar.sync", PTX_BAR, "", NULL},
-    {"ret", PTX_RET, "", NULL},
-    {"exit", PTX_RET, "", NULL},
-    {"ld.*", PTX_LD, "DA", access_of},
-    {"st.*", PTX_ST, "AD", access_of},
-    {"atom.*", PTX_ATOM, "dAbc", atom},
-    {"mma.*", PTX_MMA, "", mma},
-    {"ldmatrix.*", PTX_LDMATRIX, "DA", ldmatrix},
-    {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
-    {"cp.async.cg.shared.global", PTX_COPY, "ab-c", cp_async},
-    {"cp.async.commit_group", PTX_COMMIT, "", NULL},
-    {"cp.async.wait_group", PTX_WAIT, "a", NULL},
-    {"*", PTX_TABLE, "dabce", NULL}, /* a row of ptx.def */
-};
-
-static bool is_form(const form *f, const char *name)
-{
-    const size_t length = strcspn(f->name, "*");
-    return strncmp(name, f->name, length) == 0 &&
-           (f->name[length] || !name[length]);
-}
-
-static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    static const char letters[] = "dbcea"; /* as in ptx_ins */
-    const form *f = forms;
-    while (!is_form(f, name))
-        f++;
-    const int op = f->op == PTX_TABLE ? ptx_row(name) : f->op;
-    if (op < 0)
-        fail(p, "an instruction that the simulator does not know:");
-    i->op = (uint16_t)op;
-    for (int n = 0; f->slots[n]; n++) {
-        const char *letter = strchr(letters, tolower(f->slots[n]));
-        if (letter)
-            i->slot[letter - letters] = o[n].slot;
-        if (f->slots[n] == 'D' && o[n].part_count)
-            memcpy(i->slot, o[n].part, sizeof o[n].part);
-        if (f->slots[n] == 'A')
-            i->imm = o[n].offset;
-        if (f->slots[n] == '$')
-            i->imm = (intptr_t)o[n].label; /* resolved later */
-    }
-    if (f->make)
-        f->make(p, i, name, o);
-    ins_new(p, i);
+    k->ins = more;
+    more[k->ins_count++] = *like;
 }
 
 static void instruction(parser *p)
 {
     ptx_ins i = {.guard = -1, .line = p->line};
     operand o[MOST_OPERANDS];
-    char name[128], given[128];
+    char name[128];
     int count = 0;
     if (is(p, "@")) {
         next(p);
@@ -555,28 +340,24 @@ static void instruction(parser *p)
         i.guard = slot_of(p, false);
         next(p);
     }
-    snprintf(given, sizeof given, "%s", p->token);
-    canonical(given, name, sizeof name);
+    snprintf(name, sizeof name, "%s", p->token);
     while (!p->failed && peek(p) != ';') {
         if (count == MOST_OPERANDS)
-            fail(p, "too many operands before");
+            ptx_fail(p, "too many operands before");
         else
             o[count++] = operand_of(p);
         if (peek(p) == ',')
             next(p);
         else if (peek(p) != ';')
-            fail(p, "no end of the instruction after");
+            ptx_fail(p, "no end of the instruction after");
     }
     next(p);
     while (count < 5)
         o[count++] = (operand){.slot = 0};
     if (p->failed)
         return;
-    snprintf(p->token, sizeof p->token, "%s", given);
-    if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count))
-        halves(p, &i, name, o);
-    else
-        make(p, &i, name, o);
+    snprintf(p->token, sizeof p->token, "%s", name);
+    ptx_make(p, &i, o);
 }
 
 /* .reg .b32 %r<12>, tmp; */
@@ -616,7 +397,7 @@ static void finish(parser *p)
             continue;
         i->target = ((const symbol *)(intptr_t)i->imm)->value;
         if (i->target < 0)
-            fail(p, "a label that is nowhere, before");
+            ptx_fail(p, "a label that is nowhere, before");
     }
 }
 
@@ -627,7 +408,7 @@ static void body(parser *p)
     while (depth && !p->failed) {
         next(p);
         if (!*p->token) {
-            fail(p, "the text ends in a kernel");
+            ptx_fail(p, "the text ends in a kernel");
         } else if (is(p, "{")) {
             depth++;
         } else if (is(p, "}")) {
@@ -647,7 +428,7 @@ static void body(parser *p)
             instruction(p);
         }
     }
-    ins_new(p, &(ptx_ins){.op = PTX_RET, .guard = -1, .line = p->line});
+    ptx_ins_new(p, &(ptx_ins){.op = PTX_RET, .guard = -1, .line = p->line});
     finish(p);
 }
 
@@ -671,7 +452,7 @@ static void kernel(parser *p, ptx_module *module)
     }
     body(p);
     if (p->kernel->shared_bytes > 49152)
-        fail(p, "more than 49152 bytes of shared memory before");
+        ptx_fail(p, "more than 49152 bytes of shared memory before");
     tdestroy(p->symbols, free);
     p->symbols = NULL;
 }
@@ -690,7 +471,7 @@ ptx_module *ptx_load(const char *text)
         else if (is(&p, ".entry"))
             kernel(&p, module);
         else if (!is(&p, ".visible"))
-            fail(&p, "not understood:");
+            ptx_fail(&p, "not understood:");
     }
     if (!p.failed)
         return module;

@@ -1,0 +1,204 @@
+/* ptx_make.c: what an instruction's name and operands say, as instructions over
+ * slots: the forms that are more than a function of their operands, and the
+ * rows of ptx.def. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ptx_parse.h"
+
+/* Is `.word` one of a dotted name's parts? */
+static bool has_part(const char *name, const char *word, size_t length)
+{
+    for (const char *at = name; (at = strchr(at, '.')); at++)
+        if (strncmp(at + 1, word, length) == 0 &&
+            (at[1 + length] == '.' || !at[1 + length]))
+            return true;
+    return false;
+}
+
+static bool has(const char *name, const char *word)
+{
+    return has_part(name, word, strlen(word));
+}
+
+/* Without what says how, not what: "bra.uni", "mov.b32". */
+static void canonical(const char *name, char *out, size_t room)
+{
+    size_t length = 0;
+    while (*name && length + 1 < room) {
+        const size_t part = 1 + strcspn(name + 1, ".");
+        const bool idle =
+            *name == '.' &&
+            has_part(".uni.relaxed.gpu.cta.sys.volatile.weak.nc.aligned",
+                     name + 1, part - 1);
+        if (!idle && length + part < room) {
+            memcpy(out + length, name, part);
+            length += part;
+        }
+        name += part;
+    }
+    out[length] = 0;
+}
+
+/* Which of some words a name has; none: said. */
+static uint8_t which(parser *p, const char *name, const char *const *words,
+                     uint8_t count, const char *missing)
+{
+    for (uint8_t n = 0; n < count; n++)
+        if (has(name, words[n]))
+            return n;
+    ptx_fail(p, missing);
+    return 0;
+}
+
+static void access_of(parser *p, ptx_ins *i, const char *name,
+                      const operand *o)
+{
+    static const char *const spaces[] = {"global", "shared", "local",
+                                         "param"};
+    const char *type = strrchr(name, '.');
+    const int parts = o[0].part_count + o[1].part_count; /* an address: 0 */
+    i->space = which(p, name, spaces, 4, "the state space is missing:");
+    i->part = (uint8_t)ptx_size_of_type(type);
+    i->bytes = i->align = (uint8_t)(i->part * (parts ? parts : 1));
+    i->is_signed = type[1] == 's';
+}
+
+static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    static const char *const kinds[] = {"add", "cas", "exch"};
+    access_of(p, i, name, o);
+    i->kind = which(p, name, kinds, 3, "an atom of an unknown kind before");
+}
+
+/* mov between a register and the two halves of one */
+static void halves(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    int half = atoi(strrchr(name, '.') + 2) / 2;
+    i->imm = half;
+    if (o[1].part_count == 2) {
+        i->op = PTX_PACK;
+        i->d = o[0].slot;
+        i->a = o[1].part[0];
+        i->b = o[1].part[1];
+        ptx_ins_new(p, i);
+        return;
+    }
+    i->op = PTX_UNPACK;
+    i->a = o[1].slot;
+    i->bytes = (uint8_t)(half / 8);
+    for (int part = 0; part < 2; part++) {
+        i->d = o[0].part[part];
+        i->imm = part * half;
+        if (i->d >= 0)
+            ptx_ins_new(p, i);
+    }
+}
+
+/* mma.sync: D, A, B, C as vectors of 4, 4, 2 and 4. */
+static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    static const int parts[] = {4, 4, 2, 4};
+    i->kind = has(name, "bf16");
+    if (strcmp(name, i->kind
+                         ? "mma.sync.m16n8k16.row.col.f32.bf16.bf16.f32"
+                         : "mma.sync.m16n8k16.row.col.f32.f16.f16.f32"))
+        ptx_fail(p, "a shape of mma that the simulator does not know, before");
+    for (int v = 0; v < 4; v++) {
+        if (o[v].part_count != parts[v])
+            ptx_fail(p, "not as many registers as mma has, before");
+        i->op = v ? PTX_MORE : PTX_MMA;
+        memcpy(i->slot, o[v].part, sizeof o[v].part);
+        if (v < 3) /* the last as any instruction */
+            ptx_ins_new(p, i);
+    }
+}
+
+static void ldmatrix(parser *p, ptx_ins *i, const char *name,
+                     const operand *o)
+{
+    i->kind = has(name, "trans");
+    i->space = PTX_SHARED;
+    i->bytes = i->align = 16;
+    if (!has(name, "x4") || o[0].part_count != 4)
+        ptx_fail(p, "an ldmatrix that is not of four, before");
+}
+
+static void cp_async(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    (void)name;
+    i->space = PTX_SHARED;
+    i->bytes = i->align = 16;
+    if (o[0].offset || o[1].offset)
+        ptx_fail(p, "a copy with an offset, before");
+}
+
+/* What an instruction is: the beginning of its name, up to a '*' or whole;
+ * whose slot each operand is (D: a vector's, too; A: of an address, with its
+ * offset; $: a label); what else there is to be seen to. */
+typedef struct form {
+    const char *name;
+    uint16_t op;
+    const char *slots;
+    void (*make)(parser *p, ptx_ins *i, const char *name, const operand *o);
+} form;
+static const form forms[] = {
+    {"bra", PTX_BRA, "$", NULL},
+    {"bar.sync", PTX_BAR, "", NULL},
+    {"ret", PTX_RET, "", NULL},
+    {"exit", PTX_RET, "", NULL},
+    {"ld.*", PTX_LD, "DA", access_of},
+    {"st.*", PTX_ST, "AD", access_of},
+    {"atom.*", PTX_ATOM, "dAbc", atom},
+    {"mma.*", PTX_MMA, "", mma},
+    {"ldmatrix.*", PTX_LDMATRIX, "DA", ldmatrix},
+    {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
+    {"cp.async.cg.shared.global", PTX_COPY, "ab-c", cp_async},
+    {"cp.async.commit_group", PTX_COMMIT, "", NULL},
+    {"cp.async.wait_group", PTX_WAIT, "a", NULL},
+    {"*", PTX_TABLE, "dabce", NULL}, /* a row of ptx.def */
+};
+
+static bool is_form(const form *f, const char *name)
+{
+    const size_t length = strcspn(f->name, "*");
+    return strncmp(name, f->name, length) == 0 &&
+           (f->name[length] || !name[length]);
+}
+
+static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
+{
+    static const char letters[] = "dbcea"; /* as in ptx_ins */
+    const form *f = forms;
+    while (!is_form(f, name))
+        f++;
+    const int op = f->op == PTX_TABLE ? ptx_row(name) : f->op;
+    if (op < 0)
+        ptx_fail(p, "an instruction that the simulator does not know:");
+    i->op = (uint16_t)op;
+    for (int n = 0; f->slots[n]; n++) {
+        const char *letter = strchr(letters, tolower(f->slots[n]));
+        if (letter)
+            i->slot[letter - letters] = o[n].slot;
+        if (f->slots[n] == 'D' && o[n].part_count)
+            memcpy(i->slot, o[n].part, sizeof o[n].part);
+        if (f->slots[n] == 'A')
+            i->imm = o[n].offset;
+        if (f->slots[n] == '$')
+            i->imm = (intptr_t)o[n].label; /* resolved later */
+    }
+    if (f->make)
+        f->make(p, i, name, o);
+    ptx_ins_new(p, i);
+}
+
+void ptx_make(parser *p, ptx_ins *i, const operand *o)
+{
+    char name[sizeof p->token];
+    canonical(p->token, name, sizeof name);
+    if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count))
+        halves(p, i, name, o);
+    else
+        make(p, i, name, o);
+}
