@@ -340,44 +340,42 @@ static tn_lt_status make(opaque **out, opaque like)
     return 0;
 }
 
-static tn_lt_status drop(opaque *object)
-{
-    free(object);
-    return 0;
-}
+/* What may be set: a number, and where it stands. */
+typedef struct attribute {
+    int number;
+    size_t at, bytes; /* 0: behind the last */
+} attribute;
+#define AT(number, field)                                                     \
+    {number, offsetof(opaque, field), sizeof(((opaque *)NULL)->field)}
 
-/* Where an attribute of an object lies. */
-typedef struct field {
-    int attribute;
-    size_t at, bytes;
-} field;
-#define FIELD(attribute, member)                                              \
-    {attribute, offsetof(opaque, member), sizeof((opaque *)NULL)->member}
-static const field of_operation[] = {
-    FIELD(TN_LT_TURN_A, turned[0]),      FIELD(TN_LT_TURN_B, turned[1]),
-    FIELD(TN_LT_EPILOGUE, epilogue),     FIELD(TN_LT_AUX_LD, aux_ld),
-    FIELD(TN_LT_BIAS_POINTER, at[BIAS]), FIELD(TN_LT_AUX_POINTER, at[AUX]),
-    FIELD(TN_LT_SCALE_A, at[SCALE_A]),   FIELD(TN_LT_SCALE_B, at[SCALE_B]),
-    {0, 0, 0}};
-static const field of_layout[] = {FIELD(TN_LT_BATCH_COUNT, count),
-                                  FIELD(TN_LT_BATCH_STRIDE, stride),
-                                  {0, 0, 0}};
-static const field of_preference[] = {
-    FIELD(TN_LT_MAX_WORKSPACE, workspace), FIELD(TN_LT_REDUCTIONS, reductions),
-    FIELD(TN_LT_ALIGN_A, align[0]),        FIELD(TN_LT_ALIGN_A + 1, align[1]),
-    FIELD(TN_LT_ALIGN_A + 2, align[2]),    FIELD(TN_LT_ALIGN_D, align[3]),
-    {0, 0, 0}};
-
-static tn_lt_status set(opaque *object, const field *f, int attribute,
+static tn_lt_status set(opaque *object, const attribute *known, int number,
                         const void *value, size_t bytes)
 {
-    while (f->bytes && f->attribute != attribute)
-        f++;
-    if (!f->bytes || f->bytes != bytes)
-        return TN_LT_INVALID_VALUE;
-    memcpy((char *)object + f->at, value, bytes);
-    return 0;
+    for (const attribute *a = known; a->bytes; a++)
+        if (a->number == number && a->bytes == bytes)
+            return memcpy((char *)object + a->at, value, bytes), 0;
+    return TN_LT_INVALID_VALUE;
 }
+
+#define OBJECT(name, ...)                                                     \
+    tn_lt_status name##SetAttribute(opaque *object, int number,               \
+                                    const void *value, size_t bytes)          \
+    {                                                                         \
+        static const attribute known[] = {__VA_ARGS__, {0, 0, 0}};            \
+        return set(object, known, number, value, bytes);                      \
+    }                                                                         \
+    tn_lt_status name##Destroy(opaque *object) { return free(object), 0; }
+OBJECT(cublasLtMatmulDesc, AT(TN_LT_TURN_A, turned[0]),
+       AT(TN_LT_TURN_B, turned[1]), AT(TN_LT_EPILOGUE, epilogue),
+       AT(TN_LT_AUX_LD, aux_ld), AT(TN_LT_BIAS_POINTER, at[BIAS]),
+       AT(TN_LT_AUX_POINTER, at[AUX]), AT(TN_LT_SCALE_A, at[SCALE_A]),
+       AT(TN_LT_SCALE_B, at[SCALE_B]))
+OBJECT(cublasLtMatrixLayout, AT(TN_LT_BATCH_COUNT, count),
+       AT(TN_LT_BATCH_STRIDE, stride))
+OBJECT(cublasLtMatmulPreference, AT(TN_LT_MAX_WORKSPACE, workspace),
+       AT(TN_LT_REDUCTIONS, reductions), AT(TN_LT_ALIGN_A, align[0]),
+       AT(TN_LT_ALIGN_B, align[1]), AT(TN_LT_ALIGN_C, align[2]),
+       AT(TN_LT_ALIGN_D, align[3]))
 
 tn_lt_status cublasLtMatmulDescCreate(tn_lt_operation *operation, int compute,
                                       int scale)
@@ -386,18 +384,6 @@ tn_lt_status cublasLtMatmulDescCreate(tn_lt_operation *operation, int compute,
         return TN_LT_NOT_SUPPORTED;
     return make(operation, (opaque){.compute = compute,
                                      .epilogue = TN_LT_EPILOGUE_NONE});
-}
-
-tn_lt_status cublasLtMatmulDescSetAttribute(tn_lt_operation operation,
-                                            int attribute, const void *value,
-                                            size_t bytes)
-{
-    return set(operation, of_operation, attribute, value, bytes);
-}
-
-tn_lt_status cublasLtMatmulDescDestroy(tn_lt_operation operation)
-{
-    return drop(operation);
 }
 
 tn_lt_status cublasLtMatrixLayoutCreate(tn_lt_layout *layout, int type,
@@ -409,34 +395,9 @@ tn_lt_status cublasLtMatrixLayoutCreate(tn_lt_layout *layout, int type,
                                  .columns = (int64_t)columns, .ld = ld});
 }
 
-tn_lt_status cublasLtMatrixLayoutSetAttribute(tn_lt_layout layout,
-                                              int attribute, const void *value,
-                                              size_t bytes)
-{
-    return set(layout, of_layout, attribute, value, bytes);
-}
-
-tn_lt_status cublasLtMatrixLayoutDestroy(tn_lt_layout layout)
-{
-    return drop(layout);
-}
-
 tn_lt_status cublasLtMatmulPreferenceCreate(tn_lt_preference *preference)
 {
     return make(preference, (opaque){.align = {256, 256, 256, 256}});
-}
-
-tn_lt_status cublasLtMatmulPreferenceSetAttribute(tn_lt_preference preference,
-                                                  int attribute,
-                                                  const void *value,
-                                                  size_t bytes)
-{
-    return set(preference, of_preference, attribute, value, bytes);
-}
-
-tn_lt_status cublasLtMatmulPreferenceDestroy(tn_lt_preference preference)
-{
-    return drop(preference);
 }
 
 /* As much as is known of where a pointer points, to 256. */
