@@ -252,59 +252,46 @@ tn_cu_result cuDriverGetVersion(int *version)
     return 0;
 }
 
+#define ERROR(of, name, text) {of##name, {"CUDA_ERROR_" #name, text}}
 static const struct {
     tn_cu_result error;
-    const char *name, *text;
+    const char *said[2]; /* its name, and what it means */
 } errors[] = {
-    {0, "CUDA_SUCCESS", "no error"},
-    {TN_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {TN_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {SIM_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {TN_CU_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED",
-     "driver shutting down"},
-    {TN_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE",
-     "no CUDA-capable device is detected"},
-    {TN_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT",
-     "invalid device context"},
-    {SIM_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE",
-     "invalid device ordinal"},
-    {SIM_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE",
-     "invalid resource handle"},
-    {TN_CU_INVALID_PTX, "CUDA_ERROR_INVALID_PTX",
-     "a PTX JIT compilation failed"},
-    {TN_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {TN_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-    {TN_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
-     "an illegal memory access was encountered"},
-    {TN_CU_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS",
-     "misaligned address"},
-    {TN_CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
-     "unspecified launch failure"},
-    {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
+    {0, {"CUDA_SUCCESS", "no error"}},
+    ERROR(TN_CU_, INVALID_VALUE, "invalid argument"),
+    ERROR(TN_CU_, OUT_OF_MEMORY, "out of memory"),
+    ERROR(SIM_, NOT_INITIALIZED, "initialization error"),
+    ERROR(TN_CU_, DEINITIALIZED, "driver shutting down"),
+    ERROR(TN_CU_, NO_DEVICE, "no CUDA-capable device is detected"),
+    ERROR(TN_CU_, INVALID_CONTEXT, "invalid device context"),
+    ERROR(SIM_, INVALID_DEVICE, "invalid device ordinal"),
+    ERROR(SIM_, INVALID_HANDLE, "invalid resource handle"),
+    ERROR(TN_CU_, INVALID_PTX, "a PTX JIT compilation failed"),
+    ERROR(TN_CU_, NOT_FOUND, "named symbol not found"),
+    ERROR(TN_CU_, NOT_READY, "device not ready"),
+    ERROR(TN_CU_, ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
+    ERROR(TN_CU_, MISALIGNED_ADDRESS, "misaligned address"),
+    ERROR(TN_CU_, LAUNCH_FAILED, "unspecified launch failure"),
+    {999, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
 };
 
-static tn_cu_result error_words(tn_cu_result error, const char **name,
-                                const char **text)
+static tn_cu_result error_said(tn_cu_result error, int which, const char **out)
 {
-    size_t n = 0;
-    while (n < sizeof errors / sizeof *errors && errors[n].error != error)
-        n++;
-    const bool known = n < sizeof errors / sizeof *errors;
-    *name = known ? errors[n].name : NULL;
-    *text = known ? errors[n].text : NULL;
-    return known ? 0 : TN_CU_INVALID_VALUE;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].error == error)
+            *out = errors[i].said[which];
+    return *out ? 0 : TN_CU_INVALID_VALUE;
 }
 
 tn_cu_result cuGetErrorName(tn_cu_result error, const char **name)
 {
-    const char *text;
-    return error_words(error, name, &text);
+    return error_said(error, 0, name);
 }
 
 tn_cu_result cuGetErrorString(tn_cu_result error, const char **text)
 {
-    const char *name;
-    return error_words(error, &name, text);
+    return error_said(error, 1, text);
 }
 
 static bool device_is(tn_cu_device device)
