@@ -33,10 +33,10 @@ struct tn_lt_opaque {
 typedef struct tn_lt_opaque opaque;
 
 typedef struct product {
-    int type, in[2], turned[2], count; /* type: of c */
-    int64_t m, n, k, ld[3], stride[3], aux_ld;
+    int type, types[3], turned[2], count; /* of a, b and c; type: of c */
+    int64_t m, n, k, rows[3], columns[3], ld[3], stride[3], aux_ld;
     uint32_t epilogue;
-    tn_cu_pointer a, b, c, d, workspace, at[POINTERS];
+    tn_cu_pointer matrix[3], workspace, at[POINTERS];
     double alpha, beta;
 } product;
 
@@ -160,8 +160,8 @@ static void one_single(const product *p, const int64_t span[3], const char *a,
                        const char *b, char *d, char *const around[2])
 {
     float *owned[3] = {NULL, NULL, NULL};
-    const float *x = floats(p->in[0], a, span[0], &owned[0]);
-    const float *y = floats(p->in[1], b, span[1], &owned[1]);
+    const float *x = floats(p->types[0], a, span[0], &owned[0]);
+    const float *y = floats(p->types[1], b, span[1], &owned[1]);
     const float *z = floats(p->type, d, span[2], &owned[2]);
     float *out = p->type == TN_LT_R_32F ? (float *)(void *)d : owned[2];
     if (!x || !y || !z)
@@ -216,30 +216,24 @@ static tn_cu_result reach_around(product *p, const sim_actor *actor,
 static tn_cu_result run(void *context, const sim_actor *actor)
 {
     product *p = context;
-    const int64_t each[3] = {(int64_t)bytes_of(p->in[0]),
-                             (int64_t)bytes_of(p->in[1]),
-                             (int64_t)bytes_of(p->type)};
-    const int64_t rows[3] = {p->turned[0] ? p->k : p->m,
-                             p->turned[1] ? p->n : p->k, p->m};
-    const int64_t columns[3] = {p->turned[0] ? p->m : p->k,
-                                p->turned[1] ? p->k : p->n, p->n};
-    const tn_cu_pointer at[3] = {p->a, p->b, p->d};
     static const char *const what[3] = {"cublasLtMatmul's read of A",
                                         "cublasLtMatmul's read of B",
                                         "cublasLtMatmul's write"};
     char *reached[3], *around[2] = {NULL, NULL};
-    int64_t span[3];
+    int64_t span[3], step[3]; /* numbers of one; bytes to the next */
     tn_cu_result error = reach_around(p, actor, around);
     if (error)
         return error;
     for (int i = 0; i < 3; i++) {
-        span[i] = (columns[i] - 1) * p->ld[i] + rows[i];
+        const int64_t each = (int64_t)bytes_of(p->types[i]);
+        span[i] = (p->columns[i] - 1) * p->ld[i] + p->rows[i];
+        step[i] = p->stride[i] * each;
         int64_t all = (p->count - 1) * p->stride[i] + span[i];
         /* what lies between columns may never have been written */
-        bool whole = all == rows[i] * columns[i] * p->count;
+        bool whole = all == p->rows[i] * p->columns[i] * p->count;
         const int how = i == 2 ? SIM_WRITE : whole ? SIM_READ : SIM_CARRY;
-        reached[i] = driver.reach(actor, how, what[i], at[i],
-                                  (size_t)(all * each[i]), &error);
+        reached[i] = driver.reach(actor, how, what[i], p->matrix[i],
+                                  (size_t)(all * each), &error);
         if (!reached[i])
             return error;
     }
@@ -249,9 +243,9 @@ static tn_cu_result run(void *context, const sim_actor *actor)
         return error;
     memset(workspace, 0x5a, WORKSPACE);
     for (int64_t i = 0; i < p->count; i++) {
-        const char *a = reached[0] + i * p->stride[0] * each[0];
-        const char *b = reached[1] + i * p->stride[1] * each[1];
-        char *d = reached[2] + i * p->stride[2] * each[2];
+        const char *a = reached[0] + i * step[0];
+        const char *b = reached[1] + i * step[1];
+        char *d = reached[2] + i * step[2];
         if (p->type != TN_LT_R_64F)
             one_single(p, span, a, b, d, around);
         else
@@ -301,8 +295,8 @@ static bool fill(const opaque *operation, const opaque *a, const opaque *b,
                  const opaque *c, product *p)
 {
     const opaque *each[3] = {a, b, c};
-    *p = (product){.type = c->type, .in = {a->type, b->type},
-                   .count = c->count, .epilogue = operation->epilogue,
+    *p = (product){.type = c->type, .count = c->count,
+                   .epilogue = operation->epilogue,
                    .aux_ld = operation->aux_ld,
                    .turned = {operation->turned[0], operation->turned[1]},
                    .m = c->rows, .n = c->columns,
@@ -321,6 +315,9 @@ static bool fill(const opaque *operation, const opaque *a, const opaque *b,
         if (each[i]->ld < each[i]->rows || each[i]->count != c->count ||
             each[i]->rows < 1 || each[i]->columns < 1)
             return refuse("cuBLASLt: a layout that cannot be");
+        p->types[i] = each[i]->type;
+        p->rows[i] = each[i]->rows;
+        p->columns[i] = each[i]->columns;
         p->ld[i] = each[i]->ld;
         p->stride[i] = each[i]->stride;
     }
@@ -434,9 +431,8 @@ tn_lt_status cublasLtMatmulAlgoGetHeuristic(
 static bool keeps_promises(const product *p, const tn_lt_algorithm *algorithm,
                            size_t workspace_bytes)
 {
-    const tn_cu_pointer at[4] = {p->a, p->b, p->c, p->d};
-    for (int i = 0; i < 4; i++)
-        if (at[i] % algorithm->data[i])
+    for (int i = 0; i < 4; i++) /* of c and of d, which is c here */
+        if (p->matrix[i < 3 ? i : 2] % algorithm->data[i])
             return refuse("cuBLASLt: a matrix is less aligned than promised");
     if (p->at[BIAS] % (algorithm->data[7] & 0xffff) ||
         p->at[AUX] % (algorithm->data[7] >> 16))
@@ -466,11 +462,10 @@ tn_lt_status cublasLtMatmul(tn_lt_handle handle, tn_lt_operation operation,
     bool wide = p.type == TN_LT_R_64F;
     p.alpha = wide ? *(const double *)alpha : *(const float *)alpha;
     p.beta = wide ? *(const double *)beta : *(const float *)beta;
-    p.a = (tn_cu_pointer)(uintptr_t)a;
-    p.b = (tn_cu_pointer)(uintptr_t)b;
-    p.c = (tn_cu_pointer)(uintptr_t)c;
-    p.d = (tn_cu_pointer)(uintptr_t)d;
-    p.workspace = (tn_cu_pointer)(uintptr_t)workspace;
+    p.matrix[0] = (uintptr_t)a;
+    p.matrix[1] = (uintptr_t)b;
+    p.matrix[2] = (uintptr_t)d;
+    p.workspace = (uintptr_t)workspace;
     if (!keeps_promises(&p, algorithm, workspace_bytes))
         return TN_LT_INVALID_VALUE;
     /* EXECUTION_FAILED */
