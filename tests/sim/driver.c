@@ -422,8 +422,7 @@ tn_cu_result cuModuleLoadData(tn_cu_module *module, const void *image)
 
 tn_cu_result cuModuleUnload(tn_cu_module module)
 {
-    ENTER(true);
-    TRY(sim_handle_check(module, "module", true));
+    ENTER_WITH(module, "module", true);
     if (sim_graph_uses(module))
         return sim_refuse(
             SIM_FOUND, "a module is unloaded, of which a graph has a launch");
@@ -439,8 +438,7 @@ tn_cu_result cuModuleUnload(tn_cu_module module)
 tn_cu_result cuModuleGetFunction(tn_cu_function *function, tn_cu_module module,
                                  const char *name)
 {
-    ENTER(true);
-    TRY(sim_handle_check(module, "module", true));
+    ENTER_WITH(module, "module", true);
     const ptx_kernel *kernel = ptx_find(module->module, name);
     struct CUfunc_st *f = kernel ? keep(sizeof *f) : NULL;
     if (!f)

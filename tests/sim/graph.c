@@ -77,8 +77,7 @@ tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
 
 tn_cu_result cuGraphDestroy(tn_cu_graph graph)
 {
-    ENTER(true);
-    TRY(sim_handle_check(graph, "graph", true));
+    ENTER_WITH(graph, "graph", true);
     graph->handle.live = false;
     let_go(graph);
     return 0;
@@ -105,8 +104,7 @@ static void work_release(sim_work *work)
 
 tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
 {
-    ENTER(true);
-    TRY(sim_handle_check(exec, "executable graph", true));
+    ENTER_WITH(exec, "executable graph", true);
     graph_work w = {.work = {.run = run_graph, .release = work_release},
                     .graph = exec->graph};
     exec->graph->holders++;
@@ -116,8 +114,7 @@ tn_cu_result cuGraphLaunch(tn_cu_graph_exec exec, tn_cu_stream stream)
 /* What runs of it were given ends by itself. */
 tn_cu_result cuGraphExecDestroy(tn_cu_graph_exec exec)
 {
-    ENTER(true);
-    TRY(sim_handle_check(exec, "executable graph", true));
+    ENTER_WITH(exec, "executable graph", true);
     exec->handle.live = false;
     let_go(exec->graph);
     return 0;

@@ -84,6 +84,9 @@ void *sim_handle_make(const char *kind, size_t bytes);
  * for, of the current context. */
 tn_cu_result sim_handle_check(const void *handle, const char *kind,
                               bool of_current);
+#define ENTER_WITH(handle, kind, of_current)                                  \
+    ENTER(true);                                                              \
+    TRY(sim_handle_check(handle, kind, of_current))
 
 /* ---- the order of work (stream.c) --------------------------------------- */
 

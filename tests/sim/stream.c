@@ -178,8 +178,7 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
 /* The driver would let the work end by itself; so does this, now. */
 tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
-    ENTER(true);
-    TRY(sim_handle_check(stream, "stream", false));
+    ENTER_WITH(stream, "stream", false);
     run_stream(stream, NULL, 0);
     drop_all(stream);
     for (struct CUstream_st **s = &streams; *s; s = &(*s)->next)
@@ -193,8 +192,7 @@ tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 
 tn_cu_result cuStreamSynchronize(tn_cu_stream stream)
 {
-    ENTER(true);
-    TRY(sim_handle_check(stream, "stream", false));
+    ENTER_WITH(stream, "stream", false);
     if (stream->capture)
         return sim_refuse(SIM_CAPTURE_UNSUPPORTED,
                           "a stream that captures is waited for");
@@ -212,8 +210,7 @@ bool sim_captures(tn_cu_stream stream)
 
 tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 {
-    ENTER(true);
-    TRY(sim_handle_check(stream, "stream", true));
+    ENTER_WITH(stream, "stream", true);
     /* Modes 0 and 1 would forbid cuMemAlloc and more until the end. */
     if (stream->capture || mode != 2)
         return sim_refuse(TN_CU_INVALID_VALUE,
@@ -230,8 +227,7 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
 
 tn_cu_result cuStreamEndCapture(tn_cu_stream stream, tn_cu_graph *out)
 {
-    ENTER(true);
-    TRY(sim_handle_check(stream, "stream", true));
+    ENTER_WITH(stream, "stream", true);
     if (!stream->capture)
         return sim_refuse(TN_CU_INVALID_VALUE,
                           "the end of a capture that never began");
@@ -294,16 +290,14 @@ tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
 
 tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 {
-    ENTER(true);
-    TRY(sim_handle_check(event, "event", false));
+    ENTER_WITH(event, "event", false);
     event->handle.live = false; /* work that waits for it still does */
     return 0;
 }
 
 tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
 {
-    ENTER(true);
-    TRY(sim_handle_check(event, "event", false));
+    ENTER_WITH(event, "event", false);
     TRY(sim_handle_check(stream, "stream", false));
     if (event->handle.context != stream->handle.context)
         return sim_refuse(
@@ -318,8 +312,7 @@ tn_cu_result cuEventRecord(tn_cu_event event, tn_cu_stream stream)
 /* Asked again and again, it must come: a real device goes on by itself. */
 tn_cu_result cuEventQuery(tn_cu_event event)
 {
-    ENTER(true);
-    TRY(sim_handle_check(event, "event", false));
+    ENTER_WITH(event, "event", false);
     struct CUctx_st *context = event->handle.context;
     bool done = event->done >= event->recorded;
     if (!done && event->stream->first && !context->sticky)
@@ -334,8 +327,7 @@ tn_cu_result cuEventQuery(tn_cu_event event)
 tn_cu_result cuEventElapsedTime(float *milliseconds, tn_cu_event from,
                                 tn_cu_event to)
 {
-    ENTER(true);
-    TRY(sim_handle_check(from, "event", true));
+    ENTER_WITH(from, "event", true);
     TRY(sim_handle_check(to, "event", true));
     if ((from->flags | to->flags) & TN_CU_NO_TIMING || !from->recorded ||
         !to->recorded)
@@ -355,8 +347,7 @@ tn_cu_result cuStreamWaitEvent(tn_cu_stream stream, tn_cu_event event,
                                unsigned flags)
 {
     (void)flags;
-    ENTER(true);
-    TRY(sim_handle_check(event, "event", false));
+    ENTER_WITH(event, "event", false);
     return give_event(stream, event, run_wait);
 }
 
