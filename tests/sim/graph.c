@@ -11,22 +11,15 @@ static struct CUgraphExec_st *execs;
 
 static void let_go(struct CUgraph_st *graph)
 {
-    if (--graph->holders)
-        return;
-    for (sim_work *w = graph->first, *next; w; w = next) {
-        next = w->next;
-        sim_work_free(w);
-    }
-    graph->first = NULL;
+    if (--graph->holders == 0)
+        sim_queue_drop(&graph->work);
 }
 
 bool sim_graph_uses(const void *uses)
 {
     for (struct CUgraphExec_st *e = execs; e; e = e->older)
-        for (sim_work *w = e->handle.live ? e->graph->first : NULL; w;
-             w = w->next)
-            if (w->uses == uses)
-                return true;
+        if (e->handle.live && sim_queue_uses(&e->graph->work, uses))
+            return true;
     return false;
 }
 
@@ -61,7 +54,8 @@ tn_cu_result cuGraphExecUpdate(tn_cu_graph_exec exec, tn_cu_graph graph,
     *result = ERROR;
     TRY(sim_handle_check(exec, "executable graph", true));
     TRY(sim_handle_check(graph, "graph", true));
-    sim_work *a = exec->graph->first, *b = graph->first, *other = NULL;
+    sim_work *a = exec->graph->work.first, *b = graph->work.first;
+    sim_work *other = NULL;
     for (; a && b; a = a->next, b = b->next)
         if (!other && (a->run != b->run || a->kind != b->kind))
             other = b;
@@ -91,7 +85,7 @@ typedef struct graph_work {
 static tn_cu_result run_graph(sim_work *work, const sim_actor *actor)
 {
     tn_cu_result error = 0;
-    for (sim_work *w = ((graph_work *)work)->graph->first; w && !error;
+    for (sim_work *w = ((graph_work *)work)->graph->work.first; w && !error;
          w = w->next)
         error = w->run(w, actor);
     return error;

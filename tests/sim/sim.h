@@ -116,10 +116,16 @@ typedef struct sim_work {
     sim_clock given; /* what the host knew to be done when it gave this */
 } sim_work;
 
+/* Pieces of work, in their order; owned. */
+typedef struct sim_queue {
+    sim_work *first, **last; /* the latter: where the next one goes */
+} sim_queue;
+void sim_queue_drop(sim_queue *queue);
+bool sim_queue_uses(const sim_queue *queue, const void *uses);
+
 /* Gives a stream a copy of that work, of so many bytes; what it holds is given
  * with it, and released now if there is an error. */
 tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes);
-void sim_work_free(sim_work *work);
 
 /* A stream that captures: work given to it goes to the graph. */
 bool sim_captures(tn_cu_stream stream);
@@ -129,8 +135,8 @@ bool sim_graph_uses(const void *uses);
 /* What a stream captured, in its order. */
 struct CUgraph_st {
     sim_handle handle;
-    sim_work *first, **last; /* owned */
-    int holders;             /* the graph, and what was made of it */
+    sim_queue work;
+    int holders; /* the graph, and what was made of it */
 };
 
 /* Everything that was given to the streams of a context, of which the host

@@ -17,7 +17,7 @@
 
 struct CUstream_st {
     sim_handle handle;
-    sim_work *first, **last;
+    sim_queue work;
     struct CUstream_st *next;
     unsigned number;
     uint32_t count;  /* of work that has run */
@@ -54,18 +54,29 @@ static void release(sim_work *w)
     free(w->owned);
 }
 
-void sim_work_free(sim_work *w)
+static sim_work *take(sim_queue *q)
 {
-    release(w);
-    free(w);
+    sim_work *w = q->first;
+    q->first = w->next;
+    if (!q->first)
+        q->last = &q->first;
+    return w;
 }
 
-static sim_work *take(struct CUstream_st *s)
+void sim_queue_drop(sim_queue *q)
 {
-    sim_work *w = s->first;
-    s->first = w->next;
-    if (!s->first)
-        s->last = &s->first;
+    while (q->first) {
+        sim_work *w = take(q);
+        release(w);
+        free(w);
+    }
+}
+
+bool sim_queue_uses(const sim_queue *q, const void *uses)
+{
+    const sim_work *w = q->first;
+    while (w && w->uses != uses)
+        w = w->next;
     return w;
 }
 
@@ -74,7 +85,7 @@ static void run_one(struct CUstream_st *s)
 {
     fenv_t callers;
     struct CUctx_st *context = s->handle.context;
-    sim_work *w = take(s);
+    sim_work *w = take(&s->work);
     know(&s->clock, &w->given);
     s->clock.done[s->number] = ++counts[s->number];
     const sim_actor actor = {.context = context,
@@ -87,14 +98,15 @@ static void run_one(struct CUstream_st *s)
     fesetenv(&callers);
     if (error && !context->sticky)
         context->sticky = error;
-    sim_work_free(w);
+    release(w);
+    free(w);
 }
 
 /* All of it, or up to where an event is done. */
 static void run_stream(struct CUstream_st *s, const struct CUevent_st *to,
                        uint64_t mark)
 {
-    while (s && s->first && !s->handle.context->sticky &&
+    while (s && s->work.first && !s->handle.context->sticky &&
            (!to || to->done < mark))
         run_one(s);
 }
@@ -111,10 +123,9 @@ tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes)
     }
     memcpy(w, work, bytes);
     w->given = host_clock;
-    sim_work ***last =
-        stream->capture ? &stream->capture->last : &stream->last;
-    **last = w;
-    *last = &w->next;
+    sim_queue *q = stream->capture ? &stream->capture->work : &stream->work;
+    *q->last = w;
+    q->last = &w->next;
     return 0;
 }
 
@@ -127,32 +138,25 @@ void sim_finish(const struct CUctx_st *context)
         }
 }
 
-static void drop_all(struct CUstream_st *s)
-{
-    while (s->first)
-        sim_work_free(take(s));
-}
-
 void sim_drop(const struct CUctx_st *context)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
         if (s->handle.context == context)
-            drop_all(s);
+            sim_queue_drop(&s->work);
 }
 
 bool sim_is_used(const void *uses)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
-        for (sim_work *w = s->first; w; w = w->next)
-            if (w->uses == uses)
-                return true;
+        if (sim_queue_uses(&s->work, uses))
+            return true;
     return sim_graph_uses(uses);
 }
 
 void sim_stir(void)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
-        while (s->first && !s->handle.context->sticky && sim_random(3) == 1)
+        while (s->work.first && !s->handle.context->sticky && sim_random(3) == 1)
             run_one(s);
 }
 
@@ -167,7 +171,7 @@ tn_cu_result cuStreamCreate(tn_cu_stream *out, unsigned flags)
     struct CUstream_st *s = sim_handle_make("stream", sizeof *s);
     if (!s)
         return TN_CU_OUT_OF_MEMORY;
-    s->last = &s->first;
+    s->work.last = &s->work.first;
     s->number = stream_count++ % SIM_CLOCKS;
     s->next = streams;
     streams = s;
@@ -180,7 +184,7 @@ tn_cu_result cuStreamDestroy_v2(tn_cu_stream stream)
 {
     ENTER_WITH(stream, "stream", false);
     run_stream(stream, NULL, 0);
-    drop_all(stream);
+    sim_queue_drop(&stream->work);
     for (struct CUstream_st **s = &streams; *s; s = &(*s)->next)
         if (*s == stream) {
             *s = stream->next;
@@ -219,7 +223,7 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
     struct CUgraph_st *graph = sim_handle_make("graph", sizeof *graph);
     if (!graph)
         return TN_CU_OUT_OF_MEMORY;
-    graph->last = &graph->first;
+    graph->work.last = &graph->work.first;
     graph->holders = 1;
     stream->capture = graph;
     return 0;
@@ -315,7 +319,7 @@ tn_cu_result cuEventQuery(tn_cu_event event)
     ENTER_WITH(event, "event", false);
     struct CUctx_st *context = event->handle.context;
     bool done = event->done >= event->recorded;
-    if (!done && event->stream->first && !context->sticky)
+    if (!done && event->stream->work.first && !context->sticky)
         run_one(event->stream);
     if (done)
         know(&host_clock, &event->clock);
