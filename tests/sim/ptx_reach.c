@@ -12,6 +12,14 @@ void ptx_where(const group *g, const thread *t, const ptx_ins *i)
             g->number);
 }
 
+bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what)
+{
+    sim_say("%s", what);
+    ptx_where(g, t, i);
+    g->error = SIM_FOUND;
+    return false;
+}
+
 /* What is done with shared memory. */
 enum { READS = 1, WRITES = 2 };
 
@@ -125,21 +133,12 @@ void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at)
 
 static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
 {
-    uint64_t old = 0, new = 0;
+    uint64_t old = 0, new = slot_of(t, i->b)->u64;
     memcpy(&old, at, i->bytes);
-    const uint64_t mask = i->bytes == 8 ? ~0ull : 0xffffffffull;
-    const uint64_t b = slot_of(t, i->b)->u64;
-    switch (i->kind) {
-    case PTX_ATOM_ADD:
-        new = old + b;
-        break;
-    case PTX_ATOM_CAS:
-        new = old == (b & mask) ? slot_of(t, i->c)->u64 : old;
-        break;
-    default:
-        new = b;
-        break;
-    }
+    if (i->kind == PTX_ATOM_ADD)
+        new += old;
+    else if (i->kind == PTX_ATOM_CAS) /* of as many bits as it has */
+        new = memcmp(&new, &old, i->bytes) ? old : slot_of(t, i->c)->u64;
     memcpy(at, &new, i->bytes);
     slot_of(t, i->d)->u64 = old;
 }

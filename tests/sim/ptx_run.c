@@ -107,19 +107,13 @@ static uint32_t ptx_permute(uint32_t a, uint32_t b, uint32_t selector)
 LEAST(f32, float)
 LEAST(f64, double)
 
-static int32_t ptx_to_s32(double x)
-{
-    if (x != x)
-        return 0;
-    return x >= 0x1p31 ? INT32_MAX : x <= -0x1p31 ? INT32_MIN : (int32_t)x;
-}
-
-static int64_t ptx_to_s64(double x)
-{
-    if (x != x)
-        return INT64_MIN;
-    return x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
-}
+#define SATURATE(name, T, edge, most, least, of_nan)                          \
+    static T name(double x)                                                   \
+    {                                                                         \
+        return x != x ? of_nan : x >= edge ? most : x <= -edge ? least : (T)x; \
+    }
+SATURATE(ptx_to_s32, int32_t, 0x1p31, INT32_MAX, INT32_MIN, 0)
+SATURATE(ptx_to_s64, int64_t, 0x1p63, INT64_MAX, INT64_MIN, INT64_MIN)
 
 static uint32_t ptx_halves(tn_dtype dtype, float high, float low)
 {
@@ -144,11 +138,9 @@ int ptx_row(const char *name)
 static bool copy_begin(group *g, thread *t, const ptx_ins *i)
 {
     const uint64_t to = slot_of(t, i->a)->u32;
-    if (t->copy_count == MOST_COPIES) {
-        sim_say("more copies under way than the simulator knows");
-        g->error = TN_CU_LAUNCH_FAILED;
-        return false;
-    }
+    if (t->copy_count == MOST_COPIES)
+        return ptx_refuse(
+            g, t, i, "more copies under way than the simulator knows");
     t->copy[t->copy_count++] = (copy){slot_of(t, i->b)->u64, to,
                                       slot_of(t, i->c)->u32, t->commits, i};
     return ptx_reach(g, t, i, to) != NULL;
@@ -253,25 +245,30 @@ static void shuffle(thread *warp, const ptx_ins *i)
     }
 }
 
+/* The last of some threads that does not wait where one of them does. */
+static const thread *elsewhere(const thread *all, unsigned count,
+                               const thread *one)
+{
+    while (count--)
+        if (all[count].state != one->state || all[count].at != one->at)
+            return &all[count];
+    return NULL;
+}
+
 /* What all of a warp's threads stand at; true: they go on. */
 static bool warp_meets(group *g, thread *warp, unsigned count)
 {
-    const thread *meets = NULL, *other = NULL;
+    const thread *meets = NULL;
     for (unsigned n = 0; n < count; n++)
         if (warp[n].state == MEETS)
             meets = &warp[n];
     if (!meets || g->error)
         return false;
-    for (unsigned n = 0; n < count; n++)
-        if (warp[n].state != MEETS || warp[n].at != meets->at)
-            other = &warp[n];
     const ptx_ins *i = &g->launch->kernel->ins[meets->at];
-    if (other || count != WARP) {
-        sim_say("an instruction of a warp that not all its threads reach");
-        ptx_where(g, meets, i);
-        g->error = TN_CU_LAUNCH_FAILED;
-        return false;
-    }
+    if (count != WARP || elsewhere(warp, count, meets))
+        return ptx_refuse(
+            g, meets, i,
+            "an instruction of a warp that not all its threads reach");
     if (i->op == PTX_MMA)
         mma(warp, i);
     else if (i->op == PTX_SHUFFLE)
@@ -300,10 +297,7 @@ static bool end(group *g, thread *t)
     t->state = ENDED;
     if (!t->copy_count)
         return true;
-    sim_say("a copy that nothing waits for");
-    ptx_where(g, t, t->copy[0].ins);
-    g->error = SIM_FOUND;
-    return false;
+    return ptx_refuse(g, t, t->copy[0].ins, "a copy that nothing waits for");
 }
 
 /* Those of the lanes that the guard lets through. */
@@ -406,23 +400,17 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
 /* All threads stand at one barrier, or have ended. */
 static bool barrier_is_whole(group *g)
 {
-    const thread *waits = NULL, *other = NULL;
-    for (unsigned i = 0; i < g->launch->block; i++) {
-        const thread *t = &g->thread[i];
-        if (t->state == WAITS && !waits)
-            waits = t;
-    }
-    for (unsigned i = 0; waits && i < g->launch->block; i++) {
-        const thread *t = &g->thread[i];
-        if (t->state != WAITS || t->at != waits->at)
-            other = t;
-    }
+    const ptx_ins *const ins = g->launch->kernel->ins;
+    const thread *waits = g->thread, *const end = waits + g->launch->block;
+    while (waits < end && waits->state != WAITS)
+        waits++;
+    const thread *const other =
+        waits < end ? elsewhere(g->thread, g->launch->block, waits) : NULL;
     if (!other)
         return true;
-    sim_say("a barrier that not all threads of a group reach");
-    ptx_where(g, waits, &g->launch->kernel->ins[waits->at - 1]);
-    ptx_where(g, other, &g->launch->kernel->ins[other->at - 1]);
-    g->error = TN_CU_LAUNCH_FAILED;
+    ptx_refuse(g, waits, &ins[waits->at - 1],
+               "a barrier that not all threads of a group reach");
+    ptx_where(g, other, &ins[other->at - 1]);
     return false;
 }
 

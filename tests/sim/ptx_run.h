@@ -70,6 +70,8 @@ static inline void lanes_put(ptx_slot *restrict slots, const lanes *who,
 
 /* Says where a thread stands. */
 void ptx_where(const group *g, const thread *t, const ptx_ins *i);
+/* False: what is wrong, said, with where; the group's error. */
+bool ptx_refuse(group *g, const thread *t, const ptx_ins *i, const char *what);
 /* Where an access of a thread reaches. NULL, said, with the group's error, if
  * it may not. */
 void *ptx_reach(group *g, const thread *t, const ptx_ins *i, uint64_t at);
