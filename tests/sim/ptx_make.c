@@ -23,22 +23,18 @@ static bool has(const char *name, const char *word)
 }
 
 /* Without what says how, not what: "bra.uni", "mov.b32". */
-static void canonical(const char *name, char *out, size_t room)
+static void canonical(const char *name, char *out)
 {
-    size_t length = 0;
-    while (*name && length + 1 < room) {
-        const size_t part = 1 + strcspn(name + 1, ".");
-        const bool idle =
-            *name == '.' &&
-            has_part(".uni.relaxed.gpu.cta.sys.volatile.weak.nc.aligned",
-                     name + 1, part - 1);
-        if (!idle && length + part < room) {
-            memcpy(out + length, name, part);
-            length += part;
-        }
-        name += part;
+    static const char idle[] =
+        ".uni.relaxed.gpu.cta.sys.volatile.weak.nc.aligned";
+    for (size_t part; *name; name += part) {
+        part = 1 + strcspn(name + 1, ".");
+        if (*name == '.' && has_part(idle, name + 1, part - 1))
+            continue;
+        memcpy(out, name, part);
+        out += part;
     }
-    out[length] = 0;
+    *out = 0;
 }
 
 /* Which of some words a name has; none: said. */
@@ -115,22 +111,15 @@ static void mma(parser *p, ptx_ins *i, const char *name, const operand *o)
     }
 }
 
-static void ldmatrix(parser *p, ptx_ins *i, const char *name,
-                     const operand *o)
+/* ldmatrix, cp.async: of 16 bytes */
+static void of_16(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
     i->kind = has(name, "trans");
     i->space = PTX_SHARED;
     i->bytes = i->align = 16;
-    if (!has(name, "x4") || o[0].part_count != 4)
+    if (i->op == PTX_LDMATRIX && (!has(name, "x4") || o[0].part_count != 4))
         ptx_fail(p, "an ldmatrix that is not of four, before");
-}
-
-static void cp_async(parser *p, ptx_ins *i, const char *name, const operand *o)
-{
-    (void)name;
-    i->space = PTX_SHARED;
-    i->bytes = i->align = 16;
-    if (o[0].offset || o[1].offset)
+    if (i->op == PTX_COPY && (o[0].offset || o[1].offset))
         ptx_fail(p, "a copy with an offset, before");
 }
 
@@ -152,9 +141,9 @@ static const form forms[] = {
     {"st.*", PTX_ST, "AD", access_of},
     {"atom.*", PTX_ATOM, "dAbc", atom},
     {"mma.*", PTX_MMA, "", mma},
-    {"ldmatrix.*", PTX_LDMATRIX, "DA", ldmatrix},
+    {"ldmatrix.*", PTX_LDMATRIX, "DA", of_16},
     {"shfl.sync.bfly.b32", PTX_SHUFFLE, "dbc", NULL}, /* 31, all threads */
-    {"cp.async.cg.shared.global", PTX_COPY, "ab-c", cp_async},
+    {"cp.async.cg.shared.global", PTX_COPY, "ab-c", of_16},
     {"cp.async.commit_group", PTX_COMMIT, "", NULL},
     {"cp.async.wait_group", PTX_WAIT, "a", NULL},
     {"*", PTX_TABLE, "dabce", NULL}, /* a row of ptx.def */
@@ -196,7 +185,7 @@ static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
 void ptx_make(parser *p, ptx_ins *i, const operand *o)
 {
     char name[sizeof p->token];
-    canonical(p->token, name, sizeof name);
+    canonical(p->token, name);
     if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count))
         halves(p, i, name, o);
     else

@@ -140,11 +140,11 @@ static symbol *name_it(parser *p, const char *name, int kind)
 static int32_t slot_first(parser *p, const char *name, int what,
                           uint64_t value)
 {
-    bool is_new = !find(p, name);
-    int32_t slot = name_it(p, name, REGISTER)->value;
-    if (!is_new)
-        return slot;
     ptx_kernel *k = p->kernel;
+    const int32_t known = k->slot_count;
+    const int32_t slot = name_it(p, name, REGISTER)->value;
+    if (slot < known)
+        return slot;
     ptx_first *more =
         grown(p, k->first, (size_t)k->first_count, sizeof *k->first);
     if (!more)
@@ -329,7 +329,7 @@ void ptx_ins_new(parser *p, const ptx_ins *like)
 static void instruction(parser *p)
 {
     ptx_ins i = {.guard = -1, .line = p->line};
-    operand o[MOST_OPERANDS];
+    operand o[MOST_OPERANDS] = {{.slot = 0}};
     char name[128];
     int count = 0;
     if (is(p, "@")) {
@@ -352,8 +352,6 @@ static void instruction(parser *p)
             ptx_fail(p, "no end of the instruction after");
     }
     next(p);
-    while (count < 5)
-        o[count++] = (operand){.slot = 0};
     if (p->failed)
         return;
     snprintf(p->token, sizeof p->token, "%s", name);
