@@ -44,30 +44,17 @@ void sim_unlock(const bool *holds)
         pthread_mutex_unlock(&lock);
 }
 
-static void say(const char *format, va_list list)
+tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
 {
     char line[512];
+    va_list list;
+    va_start(list, format);
     vsnprintf(line, sizeof line, format, list);
+    va_end(list);
     size_t length = strlen(said);
     snprintf(said + length, sizeof said - length, "%s\n", line);
     if (getenv("TENON_SIM_SAY"))
         fprintf(stderr, "simulated driver: %s\n", line);
-}
-
-void sim_say(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    say(format, list);
-    va_end(list);
-}
-
-tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    say(format, list);
-    va_end(list);
     return error;
 }
 
@@ -134,7 +121,7 @@ void sim_library_says(const char *text)
 
 /* ---- entering a call ---------------------------------------------------- */
 
-static tn_cu_result refused(const char *name, bool needs_context)
+tn_cu_result sim_enter(const char *name, bool needs_context)
 {
     if (fail_in >= 0 && (!*fail_name || strcmp(fail_name, name) == 0) &&
         fail_in-- == 0) {
@@ -148,12 +135,8 @@ static tn_cu_result refused(const char *name, bool needs_context)
     if (needs_context && (!current || !current->retained))
         return sim_refuse(TN_CU_INVALID_CONTEXT,
                           "%s without a current context", name);
-    return needs_context ? current->sticky : 0;
-}
-
-tn_cu_result sim_enter(const char *name, bool needs_context)
-{
-    TRY(refused(name, needs_context));
+    if (needs_context && current->sticky)
+        return current->sticky;
     sim_stir();
     return 0;
 }

@@ -28,11 +28,10 @@ enum {
     SIM_FOUND = TN_CU_LAUNCH_FAILED
 };
 
-/* What a real driver would not say: to stderr, and for sim_said. */
-void sim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Says it; the error. */
+/* Says what a real driver would not, to stderr and for sim_said; the error. */
 tn_cu_result sim_refuse(tn_cu_result error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+#define sim_say(...) ((void)sim_refuse(0, __VA_ARGS__))
 
 /* ---- calls (driver.c) --------------------------------------------------- */
 

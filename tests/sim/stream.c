@@ -156,7 +156,8 @@ bool sim_is_used(const void *uses)
 void sim_stir(void)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
-        while (s->work.first && !s->handle.context->sticky && sim_random(3) == 1)
+        while (s->work.first && !s->handle.context->sticky &&
+               sim_random(3) == 1)
             run_one(s);
 }
 
