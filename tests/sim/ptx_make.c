@@ -156,10 +156,16 @@ static bool is_form(const form *f, const char *name)
            (f->name[length] || !name[length]);
 }
 
-static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
+void ptx_make(parser *p, ptx_ins *i, const operand *o)
 {
     static const char letters[] = "dbcea"; /* as in ptx_ins */
+    char name[sizeof p->token];
     const form *f = forms;
+    canonical(p->token, name);
+    if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count)) {
+        halves(p, i, name, o);
+        return;
+    }
     while (!is_form(f, name))
         f++;
     const int op = f->op == PTX_TABLE ? ptx_row(name) : f->op;
@@ -180,14 +186,4 @@ static void make(parser *p, ptx_ins *i, const char *name, const operand *o)
     if (f->make)
         f->make(p, i, name, o);
     ptx_ins_new(p, i);
-}
-
-void ptx_make(parser *p, ptx_ins *i, const operand *o)
-{
-    char name[sizeof p->token];
-    canonical(p->token, name);
-    if (strncmp(name, "mov.", 4) == 0 && (o[0].part_count || o[1].part_count))
-        halves(p, i, name, o);
-    else
-        make(p, i, name, o);
 }

@@ -100,17 +100,16 @@ static int64_t whole_number(parser *p)
 
 /* ---- names -------------------------------------------------------------- */
 
+/* A symbol begins with its name. */
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const symbol *)a)->name, ((const symbol *)b)->name);
+    return strcmp(a, b);
 }
 
 /* NULL if it is not there. */
 static symbol *find(const parser *p, const char *name)
 {
-    symbol wanted;
-    snprintf(wanted.name, sizeof wanted.name, "%s", name);
-    symbol **found = tfind(&wanted, &p->symbols, by_name);
+    symbol **found = tfind(name, &p->symbols, by_name);
     return found ? *found : NULL;
 }
 

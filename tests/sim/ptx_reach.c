@@ -44,14 +44,14 @@ static inline bool touch_grain(const group *g, touch *s, uint64_t who, int does)
 /* Says why. */
 static bool touch_refused(const group *g, const touch *s, bool only_reads)
 {
-    const unsigned long long byte = (unsigned long long)(s - g->touched)
-                                    << g->launch->kernel->shared_shift;
-    if (s->wrote < g->first_epoch && (only_reads || s->read < g->epoch))
-        sim_say("a read of byte %llu of shared memory, which nothing has "
-                "written", byte);
-    else
-        sim_say("a race: two threads reach byte %llu of shared memory, one "
-                "to write, with no barrier between", byte);
+    const bool unwritten = s->wrote < g->first_epoch &&
+                           (only_reads || s->read < g->epoch);
+    sim_say(unwritten ? "a read of byte %llu of shared memory, which nothing "
+                        "has written"
+                      : "a race: two threads reach byte %llu of shared memory, "
+                        "one to write, with no barrier between",
+            (unsigned long long)(s - g->touched)
+                << g->launch->kernel->shared_shift);
     return false;
 }
 
