@@ -86,20 +86,20 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
 
 static bool is_plain(const work *w, const line *l)
 {
-    return l->outer.count == 1 && l->inner.index == 1 && l->inner.src == 1 &&
-           l->inner.dst == 0 && l->dst_stride == 1 &&
+    return l->outer.count == 1 && l->inner.index == 1 && l->inner.dst == 0 &&
+           l->dst_stride == 1 &&
            !w->routines->outside(l->index, w->s->dst_extent, l->inner.count);
 }
 
-/* A line without gaps whose indices all lie inside goes without a question. */
+/* A line whose indices have no gaps and all lie inside goes without a question. */
 #define EACH_POINT(T, expression)                                             \
     for (int64_t j = 0; plain && j < inner.count; j++) {                      \
         T *to = (T *)l->dst + l->index[j];                                    \
-        T x = ((const T *)l->src)[j], y = *to;                                \
+        T x = ((const T *)l->src)[j * inner.src], y = *to;                    \
         (void)y;                                                              \
         *to = (T)(expression);                                                \
     }                                                                         \
-    for (int64_t i = 0; !plain && i < outer.count; i++) {                               \
+    for (int64_t i = 0; !plain && i < outer.count; i++) {                     \
         const int64_t *index = l->index + i * outer.index;                    \
         const T *src = (const T *)l->src + i * outer.src;                     \
         for (int64_t j = 0; j < inner.count; j++) {                           \
