@@ -382,8 +382,50 @@ static tn_status give_unique(tn__call *call, tn_tensor *x,
     return status;
 }
 
+/* Whole numbers that lie close together are counted, not sorted: those that are
+ * there, in order, are the answer. Are they? Then low is where counts begin, and
+ * there are size of them. */
+static bool lies_close(tn_tensor *x, int64_t *low, int64_t *size)
+{
+    enum { LEAST = 64 };
+    if (tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL ||
+        x->numel < LEAST)
+        return false;
+    tn_tensor *greatest = NULL;
+    *low = tn_item_int(tn_aminmax(x, &greatest));
+    int64_t high = tn_item_int(greatest);
+    if (*low >= 0 && high < x->numel)
+        *low = 0; /* as they are */
+    return !__builtin_sub_overflow(high, *low, size) && ++*size <= x->numel;
+}
+
+static tn_status give_counted(tn__call *call, tn_tensor *x,
+                              const struct uniques *u, int64_t low,
+                              int64_t size)
+{
+    tn_tensor *place = tn_to_dtype(as_list(x), TN_I64);
+    if (low)
+        place = tn_sub_scalar(place, low);
+    tn_tensor *count = tn_bincount(place, .minlength = size);
+    tn_tensor *is_there = count ? is_nonzero(count) : NULL;
+    tn_tensor *number = true_numbers(is_there);
+    if (!number)
+        return tn_error_code();
+    tn_status status = tn__give(
+        call, tn_to_dtype(tn_add_scalar(number, low), x->dtype));
+    if (status >= 0 && u->inverse) {
+        tn_tensor *group = tn_sub_scalar(rank_of_each(is_there), 1);
+        status = tn__give(call,
+                          tn_reshape_as(tn_index_select(group, 0, place), x));
+    }
+    if (status >= 0 && u->counts)
+        status = tn__give(call, tn_index_select(count, 0, number));
+    return status;
+}
+
 tn_status tn__run_unique(tn__call *call)
 {
+    int64_t low, size;
     tn_tensor *x = tn__call_tensor(call, TN__ARG_UNIQUE_INPUT);
     struct uniques u = {
         .slices = tn__call_has(call, TN__ARG_UNIQUE_DIM),
@@ -394,6 +436,8 @@ tn_status tn__run_unique(tn__call *call)
     if (u.dim < 0)
         return TN_ERR_ARGUMENT;
     u.slices = u.slices && x->ndim > 0;
+    if (!u.slices && lies_close(x, &low, &size))
+        return give_counted(call, x, &u, low, size);
     return give_unique(call, x, &u, true);
 }
 

@@ -343,6 +343,52 @@ static void test_from_end(void)
            "the last of 300 elements by an int8");
 }
 
+/* ---- different numbers ---------------------------------------------------- */
+
+static bool holds(tn_tensor *x, const int64_t *want, int64_t count)
+{
+    int64_t got[MOST];
+    return x && tn_tensor_numel(x) == count &&
+           tn_tensor_to_array(tn_to_dtype(x, TN_I64), got,
+                              (size_t)count * sizeof *got) >= 0 &&
+           memcmp(got, want, (size_t)count * sizeof *got) == 0;
+}
+
+/* Numbers from low on, step apart: in each list another one is missing. Close
+ * together they are counted, else sorted. */
+static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
+{
+    enum { KINDS = 29 };
+    int64_t wrong = 0;
+    for (int64_t count = 1; count < 200; count += 9) {
+        int64_t value[200], there[KINDS], group[200], times[KINDS] = {0};
+        int64_t rank[KINDS], kinds = 0;
+        for (int64_t i = 0; i < count; i++) {
+            group[i] = i * 11 % KINDS == count % KINDS ? 3 : i * 11 % KINDS;
+            times[group[i]]++;
+            value[i] = (int64_t)((uint64_t)low + (uint64_t)group[i] * step);
+        }
+        for (int64_t k = 0; k < KINDS; k++) {
+            rank[k] = kinds;
+            if (times[k] == 0)
+                continue;
+            there[kinds] = (int64_t)((uint64_t)low + (uint64_t)k * step);
+            times[kinds++] = times[k];
+        }
+        for (int64_t i = 0; i < count; i++)
+            group[i] = rank[group[i]];
+        tn_tensor *out[3] = {NULL}, *x = tn_to_dtype(
+            tn_tensor_from_array(value, TN_I64, tn_dims(count, 1)), dtype);
+        wrong += tn_unique(x, true, true, true, out, 3) != 3 ||
+                 tn_tensor_dtype(out[0]) != dtype ||
+                 tn_tensor_ndim(out[1]) != 2 ||
+                 !holds(out[0], there, kinds) || !holds(out[1], group, count) ||
+                 !holds(out[2], times, kinds);
+    }
+    is_int(wrong, 0, "unique numbers of dtype %d from %lld on, %llu apart",
+           (int)dtype, (long long)low, (unsigned long long)step);
+}
+
 /* Squares and cubes of what is normalized need not be floats. */
 static void test_normalize(void)
 {
@@ -382,6 +428,14 @@ int main(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i] != TN_U8)
             test_runs(sizes[i]);
+    test_unique(TN_I64, 0, 1);
+    test_unique(TN_I64, -7, 3);
+    test_unique(TN_I64, INT64_MAX - 80, 2);
+    test_unique(TN_I64, INT64_MIN, UINT64_C(1) << 59);
+    test_unique(TN_I32, INT32_MIN, 5);
+    test_unique(TN_I8, -128, 7);
+    test_unique(TN_U8, 100, 1);
+    test_unique(TN_F32, -3, 1);
     test_from_end();
     test_normalize();
     test_runs_outside();
