@@ -7,6 +7,7 @@
 #include "isa.h"
 #include "routines.h"
 #include "scalar.h"
+#include "vector_ops.h"
 
 /* ---- narrow floating types --------------------------------------------- */
 
@@ -187,7 +188,25 @@ STORAGE(bool, uint8_t, uint8_t)
         }                                                                     \
         gather_each_##name(o, memory, offset, n);                             \
     }
+#ifdef TN_CPU_NEAR
+/* Those between the first and the last, which lie near each other, are a
+ * shuffle of a few: lines side by side, taps of an interpolation. */
+static void gather_w4(void *out, const void *memory, const int64_t *offset,
+                      int64_t n)
+{
+    uint32_t *o = out;
+    for (int64_t some; n >= TN_CPU_NEAR; n -= some, o += some, offset += some) {
+        some = n >= RUN && gather_near(o, memory, offset, RUN) ? RUN
+                                                               : TN_CPU_NEAR;
+        if (some == TN_CPU_NEAR &&
+            !gather_near(o, memory, offset, TN_CPU_NEAR))
+            gather_each_w4(o, memory, offset, TN_CPU_NEAR);
+    }
+    gather_each_w4(o, memory, offset, n);
+}
+#else
 GATHER_RUNS(w4, uint32_t)
+#endif
 GATHER_RUNS(w8, uint64_t)
 
 /* Eight columns at once, so that both what is read and what is written stays

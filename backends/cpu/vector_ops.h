@@ -83,6 +83,74 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
+/* out[i] = memory[offset[i]] for so many elements, TN_CPU_NEAR or 16, if they
+ * lie between the first and the last of them and those are no more than a few
+ * apart; else false. Nothing beyond these two is read. */
+#if defined(__AVX512F__)
+#define TN_CPU_NEAR 8
+static inline _Bool gather_near(void *out, const uint32_t *memory,
+                                const int64_t *offset, int count)
+{
+    int64_t first = offset[0], last = offset[count - 1];
+    int64_t low = first < last ? first : last;
+    uint64_t most = (uint64_t)(first < last ? last : first) - (uint64_t)low;
+    if (most >= 32 || low == TN_CPU_OUTSIDE)
+        return 0;
+    const __m512i from = _mm512_set1_epi64(low);
+    const __m512i end = _mm512_set1_epi64((int64_t)most);
+    __m512i a = _mm512_sub_epi64(_mm512_loadu_si512(offset), from), b = a;
+    if (count == 16)
+        b = _mm512_sub_epi64(_mm512_loadu_si512(offset + 8), from);
+    if (_mm512_cmpgt_epu64_mask(a, end) | _mm512_cmpgt_epu64_mask(b, end))
+        return 0;
+    __m512i at = _mm512_castsi256_si512(_mm512_cvtepi64_epi32(a));
+    at = _mm512_inserti64x4(at, _mm512_cvtepi64_epi32(b), 1);
+    uint32_t there = 0xffffffffu >> (31 - most);
+    __m512i x = _mm512_permutex2var_epi32(
+        _mm512_maskz_loadu_epi32((__mmask16)there, memory + low), at,
+        _mm512_maskz_loadu_epi32((__mmask16)(there >> 16), memory + low + 16));
+    _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
+    return 1;
+}
+#elif defined(__AVX2__)
+#define TN_CPU_NEAR 8
+static inline _Bool gather_near(void *out, const uint32_t *memory,
+                                const int64_t *offset, int count)
+{
+    int64_t first = offset[0], last = offset[7];
+    int64_t low = first < last ? first : last;
+    uint64_t most = (uint64_t)(first < last ? last : first) - (uint64_t)low;
+    if (count != 8 || most >= 16 || low == TN_CPU_OUTSIDE)
+        return 0;
+    const __m256i from = _mm256_set1_epi64x(low);
+    const __m256i end = _mm256_set1_epi64x((int64_t)most);
+    const __m256i *given = (const __m256i *)offset;
+    __m256i a = _mm256_sub_epi64(_mm256_loadu_si256(given), from);
+    __m256i b = _mm256_sub_epi64(_mm256_loadu_si256(given + 1), from);
+    __m256i beyond = _mm256_or_si256(
+        _mm256_or_si256(_mm256_cmpgt_epi64(a, end), _mm256_cmpgt_epi64(b, end)),
+        _mm256_or_si256(a, b)); /* and below: negative */
+    if (_mm256_movemask_pd(_mm256_castsi256_pd(beyond)))
+        return 0;
+    __m256i at = _mm256_permute4x64_epi64(
+        _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a),
+                                              _mm256_castsi256_ps(b), 0x88)),
+        0xd8);
+    __m256i x = _mm256_permutevar8x32_epi32(
+        (__m256i)load_part_32(memory + low, most < 8 ? (int64_t)most + 1 : 8),
+        at);
+    if (most >= 8)
+        x = _mm256_blendv_epi8(
+            x,
+            _mm256_permutevar8x32_epi32(
+                (__m256i)load_part_32(memory + low + 8, (int64_t)most - 7),
+                at),
+            _mm256_cmpgt_epi32(at, _mm256_set1_epi32(7)));
+    _mm256_storeu_si256((__m256i *)out, x);
+    return 1;
+}
+#endif
+
 /* The first n elements of x, and none in place of the others. */
 #define TN_CPU_PART_MASK(bits, ...)                                           \
     static inline vec_i##bits part_mask_##bits(int64_t n)                     \

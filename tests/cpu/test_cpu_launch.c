@@ -596,9 +596,12 @@ static void test_faults(bool across, bool twice)
 }
 
 /* out = table[p, index[q]], or twice that: the point's coordinates are in q
- * where `mask` has a bit, else in p, so blocks share their indices. padded: they
- * follow each other but for some at the ends. */
-static bool shares(unsigned mask, bool twice, bool outside, bool padded)
+ * where `mask` has a bit, else in p, so blocks share their indices. PADDED: they
+ * follow each other but for some at the ends; NEAR: up and down again by steps
+ * of 0 to 4, and where one is outside, many are. */
+enum { MIXED, PADDED, NEAR };
+
+static bool shares(unsigned mask, bool twice, bool outside, int kind)
 {
     enum { DIMS = 3, TABLE = 90 };
     static const int64_t extent[DIMS] = {13, 91, 57};
@@ -619,8 +622,13 @@ static bool shares(unsigned mask, bool twice, bool outside, bool padded)
     for (int64_t i = 0; i < q_count; i++)
         index[i] = i % 7 ? (i + random_below(2)) % TABLE
                          : random_below(TABLE);
-    for (int64_t i = 0; padded && i < q_count; i++)
+    for (int64_t i = 0; kind == PADDED && i < q_count; i++)
         index[i] = i < 2 ? 2 - i : i < 55 ? i - 2 : (109 - i) % TABLE;
+    for (int64_t i = 0; kind == NEAR && i < q_count; i++) {
+        int64_t k = i % 64, step = i / 128 % 9;
+        k = (i & 64 ? 64 - k : k) * step / 2;
+        index[i] = k < TABLE ? k : outside && step > 6 ? -1 : TABLE - 1;
+    }
     fill(table, TN_F32, p_count);
     if (outside) {
         index[q_count - 2] = TABLE;
@@ -667,8 +675,9 @@ static void test_shared(const char *isa)
         for (int twice = 0; twice < 2; twice++) {
             bool right = true;
             for (unsigned mask = 1; mask < 8; mask++)
-                right = shares(mask, twice, outside, false) && right;
-            right = shares(4, twice, outside, true) && right;
+                for (int kind = MIXED; kind <= NEAR; kind++)
+                    if (kind != PADDED || mask == 4)
+                        right = shares(mask, twice, outside, kind) && right;
             ok(right, "%s: indices shared along dimensions%s%s", isa,
                twice ? ", in a formula" : "",
                outside ? ", with one outside" : "");
