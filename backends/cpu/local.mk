@@ -17,7 +17,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
 	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
-	backends/cpu/routines_attention.c \
+	backends/cpu/routines_attention.c backends/cpu/routines_order.c \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
 

@@ -213,6 +213,7 @@ typedef struct tn_cpu_math_entry {
     tn_cpu_math *run;
 } tn_cpu_math_entry;
 
+#define TN_CPU_PARTS 64 /* of a line of keys */
 typedef struct tn_cpu_routines {
     const char *isa;
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
@@ -233,6 +234,15 @@ typedef struct tn_cpu_routines {
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);
+    /* Keys of n floats or int32, n a multiple of TN_CPU_PARTS: signed numbers in
+     * their order, NaN greatest, -0 as +0; flip turns their bits over. */
+    void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
+                 int32_t flip);
+    /* Of n keys, a multiple of TN_CPU_PARTS, all that may be among the first
+     * `wanted`, fewer than TN_CPU_PARTS: for each, the key with its highest bit
+     * turned over and below it its place. Returns how many, at least wanted. */
+    int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
+                      int32_t wanted);
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
@@ -262,7 +272,8 @@ typedef struct tn_cpu_routines {
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \
-    void tn__cpu_attention__##isa(tn_cpu_routines *table);
+    void tn__cpu_attention__##isa(tn_cpu_routines *table);                    \
+    void tn__cpu_order__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)

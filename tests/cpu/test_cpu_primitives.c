@@ -501,7 +501,9 @@ static int order_of(float a, float b)
     return (a > b) - (a < b);
 }
 
-static void test_sort(int64_t count, int64_t keep, bool descending)
+/* One in so many is NaN: 1, all. */
+static void test_sort_of(int64_t count, int64_t keep, bool descending,
+                         int64_t nan)
 {
     enum { LINES = 2 };
     float *in, *out;
@@ -516,7 +518,7 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
                                {count, 1}};
     for (size_t i = 0; i < all; i++) {
         in[i] = (float)random_below(count) - (float)(count / 2);
-        in[i] = random_below(50) == 0 ? NAN : in[i];
+        in[i] = random_below(nan) == 0 ? NAN : in[i];
         in[i] = in[i] == 0 && random_below(2) ? -0.0f : in[i];
     }
     bool *seen = calloc(all, 1), ordered = true, stable = true, values = true;
@@ -562,6 +564,11 @@ static void test_sort(int64_t count, int64_t keep, bool descending)
     buffer_drop(s.in.buffer);
     buffer_drop(s.out.buffer);
     buffer_drop(s.out_index.buffer);
+}
+
+static void test_sort(int64_t count, int64_t keep, bool descending)
+{
+    test_sort_of(count, keep, descending, 50);
 }
 
 /* Numbers of 64 bits that lie within 32 bits of each other, or do not. */
@@ -700,6 +707,12 @@ int main(void)
         test_few_i32(3001, 300, true);
         test_few_i32(3001, 20, false);
         test_sort(3000, 7, true);
+        for (int nan = 1; nan < 4; nan++) {
+            test_sort_of(64, 7, nan & 1, nan);
+            test_sort_of(257, 32, nan & 1, nan);
+            test_sort_of(1000, 10, nan & 1, 1000);
+            test_sort_of(8192 + nan % 2, 31, nan & 1, nan);
+        }
         test_sort(3000, 100, false);
         plugin_close();
     }
