@@ -248,6 +248,11 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
             return;
+        if ((op->flags & CPU_LENT) && !(op->flags & CPU_FOLDED) &&
+            t->plan->kept && t->by_rows && load_row(t, op, s, may_lend)) {
+            t->base[op->out] = t->slot[op->out];
+            return;
+        }
         may_lend = false;
     } else if (plain) {
         t->slot[op->out] = t->home[op->out];
@@ -314,17 +319,22 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
     const char *x = t->slot[op->a];
     int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
     if (op->b != TN_CPU_NONE && !t->columns) {
-        const char *y = t->slot[op->c];
+        const uint32_t from[2] = {op->b, op->c};
         int64_t length = t->count / t->rows;
-        x = t->slot[op->b];
+        tn_cpu_factor factor[2];
+        for (int i = 0; i < 2; i++) {
+            uint32_t center = op->narrow[i + 1];
+            factor[i] = (tn_cpu_factor){
+                t->slot[from[i]],
+                center == TN_CPU_NONE ? NULL : t->slot[center],
+                op->lent & 2 << i ? t->step[from[i]] : length, 1};
+        }
         if (t->plan->kept)
-            tn__cpu_fold_product_rows(
-                fold, reduce, t->routines, x,
-                op->lent & 2 ? t->step[op->b] : length, y,
-                op->lent & 4 ? t->step[op->c] : length, t->rows, length,
-                t->slot[reduce->out]);
+            tn__cpu_fold_product_rows(fold, reduce, t->routines, factor,
+                                      t->rows, length, t->slot[reduce->out]);
         else
-            tn__cpu_fold_products(fold, reduce, t->routines, x, y, t->count);
+            tn__cpu_fold_products(fold, reduce, t->routines, factor,
+                                  t->count);
         return;
     }
     if (t->plan->kept)

@@ -319,6 +319,7 @@ static void compile_reduce(compiler *c, frame *f, uint32_t number)
     f->narrow[number] = out;
     cpu_op *op = tn__cpu_op_add(c, &c->body, CPU_REDUCE);
     op->a = in;
+    op->narrow[1] = op->narrow[2] = TN_CPU_NONE;
     op->index = code->reduce_count;
     code->reduce[code->reduce_count++] =
         (cpu_reduce){.kind = ins->sub,
@@ -474,6 +475,54 @@ static void compile_list(compiler *c, frame *f, const uint32_t *list,
     }
 }
 
+/* Is it made of loaded values and of numbers of rows alone, by one operation of
+ * arithmetic? Then a later stage makes it again (in a pair, as a rule) rather
+ * than have a block kept for it. */
+static bool is_cheap(const compiler *c, uint32_t number)
+{
+    const tn_kernel_ins *all = c->main.ins, *ins = &all[number];
+    if ((ins->op != TN_K_ADD && ins->op != TN_K_SUB && ins->op != TN_K_MUL) ||
+        (ins->dtype != TN_F32 && ins->dtype != TN_F64))
+        return false;
+    const uint32_t value[2] = {ins->a, ins->b};
+    for (int i = 0; i < 2; i++) {
+        const tn_kernel_ins *of = &all[value[i]];
+        bool is_block = c->main.wide[value[i]] != TN_CPU_NONE;
+        if (is_block && (of->op != TN_K_LOAD || of->a != TN_NONE))
+            return false;
+    }
+    return true;
+}
+
+static void need(bool *needed, const tn_kernel_ins *ins)
+{
+    const uint32_t value[3] = {ins->a, ins->b, ins->c};
+    for (int i = 0; i < 3; i++)
+        if (value[i] != TN_NONE)
+            needed[value[i]] = true;
+}
+
+/* Of a later stage's list: what is cheap and wanted by what is still to be made
+ * is made again. */
+static void make_again(compiler *c, const uint32_t *list, uint32_t count)
+{
+    bool *needed = calloc(c->program->ins_count + 1u, sizeof *needed);
+    if (!needed) {
+        c->status = tn__cpu_host->fail(TN_ERR_MEMORY,
+                                       "program: out of memory while building");
+        return;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        bool again = c->main.done[list[i]] && needed[list[i]] &&
+                     is_cheap(c, list[i]);
+        if (again)
+            c->main.done[list[i]] = false;
+        if (!c->main.done[list[i]])
+            need(needed, &c->main.ins[list[i]]);
+    }
+    free(needed);
+}
+
 /* The part's operations, appended to the code with what they need ahead. */
 static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
                              uint32_t count)
@@ -489,6 +538,8 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
     if (level == CPU_ELEM && !c->keep) /* nothing lives on */
         memset(c->main.wide, 0xff,
                c->program->ins_count * sizeof *c->main.wide);
+    if (level == CPU_ELEM && c->keep && !c->code->hoisted)
+        make_again(c, c->program->order + first, count);
     compile_list(c, &c->main, c->program->order + first, count);
 
     cpu_part part = {code->op_count, 0};

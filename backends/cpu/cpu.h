@@ -112,7 +112,8 @@ enum {
     CPU_OFFSET,
     CPU_STORE,
     CPU_REDUCE, /* reduction number index folds a; where that is b times c,
-                   which is made for columns alone, it takes these */
+                   which is made for columns alone, it takes these, each less
+                   the row's number narrow[1], narrow[2] if there is one */
     CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
@@ -133,8 +134,8 @@ enum {
     CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
                          value: where it is one for all of a block, it is left
                          in memory */
-    CPU_FACTORS = 2,  /* RUN: the product of a reduction that takes its factors
-                         but for columns */
+    CPU_FACTORS = 2,  /* RUN: for a reduction alone that takes its factors but
+                         for columns */
     CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
 };
 
@@ -379,15 +380,14 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, const void *x,
                         int64_t step, int64_t k, int64_t count, int64_t rows,
                         bool columns);
-/* Sums of products, of a block of one row and of whole rows, which begin so many
- * elements apart. */
+/* Sums of products of two factors, of a block of one row and of whole rows. */
 void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines, const void *x,
-                           const void *y, int64_t count);
+                           const tn_cpu_routines *routines,
+                           const tn_cpu_factor *factor, int64_t count);
 void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines, const void *x,
-                               int64_t x_step, const void *y, int64_t y_step,
-                               int64_t rows, int64_t length, void *out);
+                               const tn_cpu_routines *routines,
+                               const tn_cpu_factor *factor, int64_t rows,
+                               int64_t length, void *out);
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
                        const tn_cpu_routines *routines, const cpu_fold *part,

@@ -205,44 +205,48 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
 }
 
 void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
-                           const tn_cpu_routines *routines, const void *x,
-                           const void *y, int64_t count)
+                           const tn_cpu_routines *routines,
+                           const tn_cpu_factor *factor, int64_t count)
 {
     size_t bytes = type_bytes[reduce->type];
-    const char *a = x, *b = y;
+    tn_cpu_factor at[2] = {factor[0], factor[1]};
+    at[0].center_step = at[1].center_step = 0;
     while (count > 0) {
         uint64_t memory[BATCH];
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
-        routines->fold_products[reduce->type](memory, a, length, b, length,
-                                              length, chunks);
+        at[0].step = at[1].step = length;
+        routines->fold_products[reduce->type](memory, at, length, chunks);
         push_chunks(fold, combine(reduce, routines), bytes, (char *)memory,
                     chunks);
-        a += (size_t)(chunks * length) * bytes;
-        b += (size_t)(chunks * length) * bytes;
+        for (int i = 0; i < 2; i++)
+            at[i].at = (const char *)at[i].at + (size_t)(chunks * length) *
+                                                    bytes;
         count -= chunks * length;
     }
 }
 
 void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
-                               const tn_cpu_routines *routines, const void *x,
-                               int64_t x_step, const void *y, int64_t y_step,
-                               int64_t rows, int64_t length, void *out)
+                               const tn_cpu_routines *routines,
+                               const tn_cpu_factor *factor, int64_t rows,
+                               int64_t length, void *out)
 {
     size_t bytes = type_bytes[reduce->type];
     if (length > 0 && length <= TN_CHUNK) {
-        routines->fold_products[reduce->type](out, x, x_step, y, y_step,
-                                              length, rows);
+        routines->fold_products[reduce->type](out, factor, length, rows);
         return;
     }
+    tn_cpu_factor at[2] = {factor[0], factor[1]};
     for (int64_t r = 0; r < rows; r++) {
         tn__cpu_fold_begin(fold);
-        tn__cpu_fold_products(
-            fold, reduce, routines,
-            (const char *)x + (size_t)(r * x_step) * bytes,
-            (const char *)y + (size_t)(r * y_step) * bytes, length);
+        tn__cpu_fold_products(fold, reduce, routines, at, length);
         tn__cpu_fold_end(fold, reduce, routines, 1,
                          (char *)out + (size_t)r * bytes);
+        for (int i = 0; i < 2; i++) {
+            at[i].at = (const char *)at[i].at + at[i].step * (int64_t)bytes;
+            if (at[i].center)
+                at[i].center = (const char *)at[i].center + bytes;
+        }
     }
 }
 

@@ -96,32 +96,70 @@ static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
 
 static bool is_block(const cpu_code *code, uint32_t slot)
 {
-    return code->slot[slot].space == CPU_ELEM ||
-           code->slot[slot].space == CPU_GROUP;
+    return code->slot[slot].space == CPU_ELEM;
 }
 
-/* A sum of products that nothing else reads takes the factors: the products
- * need no block. */
+/* The operation of the part, before `end`, that makes slot; NULL: none. */
+static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
+                        const cpu_op *end, uint32_t slot)
+{
+    for (cpu_op *op = code->op + part->first; op < end; op++)
+        if (op->out == slot)
+            return op;
+    return NULL;
+}
+
+/* Is it a block less a number of its row? */
+static bool is_centered(const tn_cpu_routines *routines, const cpu_code *code,
+                        const cpu_op *op)
+{
+    unsigned type;
+    return op && kind_of(routines, op, &type) == 1 && !op->scalar &&
+           op->row == 2 && is_block(code, op->a);
+}
+
+/* A factor, or what it is made of by taking from it center, a number of the
+ * row. */
+static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, const cpu_op *product,
+                         uint32_t factor, const uint32_t *reader,
+                         uint32_t *center)
+{
+    cpu_op *less = maker_of(code, part, product, factor);
+    *center = TN_CPU_NONE;
+    if (!is_centered(routines, code, less) ||
+        reader[factor] != 1 + (uint32_t)(product - code->op))
+        return factor;
+    less->flags |= CPU_FACTORS;
+    *center = less->narrow[1];
+    return less->a;
+}
+
+/* A sum of products that nothing else reads takes the factors, each less a
+ * number of the row where that is how it is made, as a variance's are: neither
+ * products nor differences need a block. */
 static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
                          const cpu_part *part, const uint32_t *reader)
 {
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
-        cpu_op *op = &code->op[i], *product = op;
+        cpu_op *op = &code->op[i];
         if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
             code->reduce[op->index].kind != TN_REDUCE_SUM)
             continue;
-        while (product > code->op + part->first && product->out != op->a)
-            product--;
+        cpu_op *product = maker_of(code, part, op, op->a);
         unsigned type;
-        bool fits = product->out == op->a &&
-                    kind_of(routines, product, &type) == 2 &&
-                    !product->scalar && !product->row &&
-                    is_block(code, product->a) && is_block(code, product->b);
-        if (!fits)
+        if (!product || kind_of(routines, product, &type) != 2 ||
+            product->scalar || product->row || !is_block(code, product->a) ||
+            !is_block(code, product->b))
             continue;
         product->flags |= CPU_FACTORS;
-        op->b = product->a;
-        op->c = product->b;
+        op->b = centered(routines, code, part, product, product->a, reader,
+                         &op->narrow[1]);
+        op->narrow[2] = op->narrow[1];
+        op->c = product->b == product->a
+                    ? op->b
+                    : centered(routines, code, part, product, product->b,
+                               reader, &op->narrow[2]);
     }
 }
 

@@ -108,7 +108,8 @@ check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
 tests_cpu_test_cpu_products_SOURCES = \
 	tests/cpu/test_cpu_products.c tests/cpu/cpu_plugin.h
 tests_cpu_test_cpu_launch_SOURCES = \
-	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h
+	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h \
+	tests/cpu/cpu_program.h
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_scan
@@ -119,6 +120,10 @@ CPU_SETS = libtn_cpu_generic.la
 if HAVE_X86_64
 CPU_SETS += libtn_cpu_v3.la libtn_cpu_v4.la
 endif
+check_PROGRAMS += tests/cpu/test_cpu_factors
+tests_cpu_test_cpu_factors_SOURCES = \
+	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h
+tests_cpu_test_cpu_factors_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
 check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide \
 	tests/cpu/test_cpu_random
 tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c \

@@ -61,10 +61,15 @@ typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
  * count sequences. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride);
-/* The same, by sum, of x[i * x_step + k] * y[i * y_step + k], each rounded. */
-typedef void tn_cpu_fold_products(void *out, const void *x, int64_t x_step,
-                                  const void *y, int64_t y_step, int64_t n,
-                                  int64_t count);
+/* A factor of products: at[i * step + k], less center[i * center_step] where
+ * that is not NULL. */
+typedef struct tn_cpu_factor {
+    const void *at, *center;
+    int64_t step, center_step;
+} tn_cpu_factor;
+/* The same, by sum, of products of two factors, each rounded. */
+typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
+                                  int64_t n, int64_t count);
 /* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
  * elements of each: element k of row r is x[k * step + r]. open: elements
  * that they hold already, a multiple of TN_LANES. */

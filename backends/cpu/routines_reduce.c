@@ -185,59 +185,92 @@ EXTREMES(i64, int64_t, 64)
 
 /* sums[i] = sum of x[k] * y[k], each product rounded, of the sequences i: what
  * is multiplied has just been made or read, and lies near; so some sequences go
- * at once, and none waits for its last addition. */
+ * at once, and none waits for its last addition. A factor without a center is
+ * its value less 0, which changes no bit. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
+    static __attribute__((noinline)) void name##_end(                         \
+        T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
+        int64_t n)                                                            \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
+        V fold[COUNT];                                                        \
+        memcpy(fold, lanes, sizeof fold);                                     \
+        int64_t e = 0;                                                        \
+        _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++, e += PER) \
+        {                                                                     \
+            if (e >= n)                                                       \
+                break;                                                        \
+            int64_t left = n - e < (int)PER ? n - e : (int)PER;               \
+            V a = (V)load_part_##bits(x + e, left) - p;                       \
+            a = a * ((V)load_part_##bits(y + e, left) - q);                   \
+            fold[v] += KEEP_PART(V, bits, a, left, (T)-0.0);                  \
+        }                                                                     \
+        sum##_lanes(out, fold);                                               \
+    }                                                                         \
     static inline __attribute__((always_inline)) void name##_some(            \
-        T *out, const T *x, int64_t x_step, const T *y, int64_t y_step,       \
-        int64_t n, const int some)                                            \
+        T *out, const T *x, int64_t x_step, const T *p, int64_t p_step,       \
+        const T *y, int64_t y_step, const T *q, int64_t q_step, int64_t n,    \
+        const int some, const bool centered)                                  \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
         V fold[4][COUNT], a, b;                                               \
         int64_t k = 0;                                                        \
+        _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
+            _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)      \
+                fold[i][v] = -(V){0};                                         \
         for (; k + TN_LANES <= n; k += TN_LANES)                              \
             _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)            \
                 _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)  \
                 {                                                             \
                     memcpy(&a, x + i * x_step + k + v * (int)PER, sizeof a);  \
                     memcpy(&b, y + i * y_step + k + v * (int)PER, sizeof b);  \
-                    a = a * b;                                                \
-                    fold[i][v] = k > 0 ? fold[i][v] + a : a;                  \
+                    if (centered)                                             \
+                        a = (a - p[i * p_step]) * (b - q[i * q_step]);        \
+                    else                                                      \
+                        a = a * b;                                            \
+                    fold[i][v] += a;                                          \
                 }                                                             \
         _Pragma("GCC unroll 4") for (int i = 0; i < some; i++)                \
         {                                                                     \
-            const T *xe = x + i * x_step, *ye = y + i * y_step;               \
-            int64_t e = k;                                                    \
-            _Pragma("GCC unroll 4") for (int v = 0; v < (int)COUNT;           \
-                                         v++, e += PER)                       \
-            {                                                                 \
-                if (e >= n)                                                   \
-                    break;                                                    \
-                int64_t left = n - e < (int)PER ? n - e : (int)PER;           \
-                a = (V)load_part_##bits(xe + e, left);                        \
-                b = (V)load_part_##bits(ye + e, left);                        \
-                fold[i][v] += KEEP_PART(V, bits, a * b, left, (T)-0.0);       \
+            V lanes[COUNT];                                                   \
+            if (k == n) {                                                     \
+                sum##_lanes(out + i, fold[i]);                                \
+                continue;                                                     \
             }                                                                 \
-            sum##_lanes(out + i, fold[i]);                                    \
+            _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)      \
+                lanes[v] = fold[i][v];                                        \
+            name##_end(out + i, lanes, x + i * x_step + k, p[i * p_step],     \
+                       y + i * y_step + k, q[i * q_step], n - k);             \
         }                                                                     \
     }                                                                         \
-    static void name(void *sums, const void *px, int64_t x_step,              \
-                     const void *py, int64_t y_step, int64_t n,               \
+    static void name(void *sums, const tn_cpu_factor *factor, int64_t n,      \
                      int64_t count)                                           \
     {                                                                         \
         enum { SOME = TN_LANES * sizeof(T) > TN_CPU_VECTOR ? 2 : 4 };         \
-        const T *x = px, *y = py;                                             \
-        T *out = sums, lane[TN_LANES];                                        \
-        int64_t i = 0;                                                        \
-        for (; n >= TN_LANES && i + SOME <= count; i += SOME)                 \
-            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
-                        y_step, n, SOME);                                     \
-        for (; n >= TN_LANES && i < count; i++)                               \
-            name##_some(out + i, x + i * x_step, x_step, y + i * y_step,      \
-                        y_step, n, 1);                                        \
-        for (; i < count; i++) {                                              \
-            for (int64_t k = 0; k < n; k++)                                   \
-                lane[k] = x[i * x_step + k] * y[i * y_step + k];              \
-            sum##_short(out + i, lane, n);                                    \
+        static const T zero;                                                  \
+        T *out = sums;                                                        \
+        const T *at[2], *center[2];                                           \
+        int64_t step[2], center_step[2];                                      \
+        for (int f = 0; f < 2; f++) {                                         \
+            at[f] = factor[f].at;                                             \
+            step[f] = factor[f].step;                                         \
+            center[f] = factor[f].center ? factor[f].center : &zero;          \
+            center_step[f] = factor[f].center ? factor[f].center_step : 0;    \
+        }                                                                     \
+        bool centered = factor[0].center || factor[1].center;                 \
+        for (int64_t i = 0, done; i < count; i += done) {                     \
+            const T *x = at[0] + i * step[0], *y = at[1] + i * step[1];       \
+            const T *p = center[0] + i * center_step[0];                      \
+            const T *q = center[1] + i * center_step[1];                      \
+            done = i + SOME <= count ? SOME : 1;                              \
+            if (done == 1)                                                    \
+                name##_some(out + i, x, 0, p, 0, y, 0, q, 0, n, 1, true);     \
+            else if (centered)                                                \
+                name##_some(out + i, x, step[0], p, center_step[0], y,        \
+                            step[1], q, center_step[1], n, SOME, true);       \
+            else                                                              \
+                name##_some(out + i, x, step[0], p, 0, y, step[1], q, 0, n,   \
+                            SOME, false);                                     \
         }                                                                     \
     }
 FOLD_PRODUCTS(fold_products_f32, float, vec_f32, 32, fold_sum_f32)

@@ -4,63 +4,10 @@
 #include <math.h>
 
 #include "cpu_plugin.h"
+#include "cpu_program.h"
 #include "kernel/kernel.h"
 
 /* ---- programs ----------------------------------------------------------- */
-
-enum { NONE = -1, MAX_INS = 32 };
-
-typedef struct builder {
-    tn_kernel_ins ins[MAX_INS];
-    tn_kernel_operand operand[8];
-    tn_kernel_stage stage[4];
-    uint32_t order[64];
-    tn_program program;
-} builder;
-
-static uint32_t add(builder *b, unsigned op, tn_dtype dtype, int x, int y,
-                    int64_t imm, unsigned sub)
-{
-    uint32_t n = b->program.ins_count++;
-    b->ins[n] = (tn_kernel_ins){
-        .op = (uint8_t)op, .dtype = (uint8_t)dtype, .sub = (uint8_t)sub,
-        .level = TN_LEVEL_ELEM, .a = (uint32_t)x, .b = (uint32_t)y,
-        .c = TN_NONE, .imm.i = imm};
-    return n;
-}
-
-static void operand(builder *b, tn_dtype dtype, unsigned access,
-                    unsigned level, unsigned index_count)
-{
-    b->operand[b->program.operand_count++] = (tn_kernel_operand){
-        .dtype = (uint8_t)dtype, .access = (uint8_t)access,
-        .level = (uint8_t)level, .index_count = (uint8_t)index_count};
-}
-
-/* The stage's lists, ended by NONE. */
-static void stage(builder *b, const int *elem, const int *row)
-{
-    tn_program *p = &b->program;
-    tn_kernel_stage *s = &b->stage[p->stage_count++];
-    s->elem_first = p->order_count;
-    for (; *elem != NONE; elem++)
-        b->order[p->order_count++] = (uint32_t)*elem;
-    s->elem_count = p->order_count - s->elem_first;
-    s->row_first = p->order_count;
-    for (; *row != NONE; row++)
-        b->order[p->order_count++] = (uint32_t)*row;
-    s->row_count = p->order_count - s->row_first;
-}
-
-static const tn_program *finish(builder *b)
-{
-    b->program.size = sizeof b->program;
-    b->program.ins = b->ins;
-    b->program.operand = b->operand;
-    b->program.stage = b->stage;
-    b->program.order = b->order;
-    return &b->program;
-}
 
 /* out = reduce(x) */
 static const tn_program *reduction(builder *b, tn_dtype dtype, unsigned kind)
@@ -95,6 +42,27 @@ static const tn_program *normal(builder *b, tn_dtype dtype, tn_dtype type)
     stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
     stage(b, (const int[]){0, 2, 3, 4, NONE}, (const int[]){NONE});
     stage(b, (const int[]){0, 2, 3, 5, 6, NONE}, (const int[]){NONE});
+    return finish(b);
+}
+
+/* m = max(x); out = (x - m) * sum((x - m) * x): factors of which one is less a
+ * number of the row, and what is made of x and it again. */
+static const tn_program *covariance(builder *b, tn_dtype dtype)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 0, NONE, 0, TN_REDUCE_MAX);
+    add(b, TN_K_SUB, dtype, 0, 1, 0, 0);
+    add(b, TN_K_MUL, dtype, 2, 0, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 3, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_MUL, dtype, 2, 4, 0, 0);
+    add(b, TN_K_STORE, dtype, 5, NONE, 1, 0);
+    b->ins[1].level = b->ins[4].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 3, 4, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 5, 6, NONE}, (const int[]){NONE});
     return finish(b);
 }
 
@@ -300,6 +268,8 @@ static void test_reductions(const char *isa, int threads)
        "%s, %d threads: u8 over two reductions", isa, threads);
     ok(all_agree(moment(&b, TN_F32)) && all_agree(moment(&b, TN_F64)),
        "%s, %d threads: what two stages read where it lies", isa, threads);
+    ok(all_agree(covariance(&b, TN_F32)) && all_agree(covariance(&b, TN_F64)),
+       "%s, %d threads: sums of products of differences", isa, threads);
 }
 
 /* The copy of a view of 3 dimensions: order[] of the input's memory, or one

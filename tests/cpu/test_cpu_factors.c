@@ -1,0 +1,74 @@
+/* What a compiled program spares: blocks of products and differences whose sums
+ * take the factors, and blocks that later stages can make again. Their bits are
+ * held in test_cpu_launch.c. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "../tap.h"
+#include "cpu_program.h"
+
+#include "../../backends/cpu/compile.h"
+#include "../../backends/cpu/isa.h"
+
+static tn_status host_fail(tn_status code, const char *format, ...)
+{
+    (void)format;
+    return code;
+}
+
+static const tn_host host = {.size = sizeof host, .fail = host_fail};
+
+/* m = max(x); d = x - m; out = d / sum(d * d) */
+static void variance(builder *b, tn_dtype dtype)
+{
+    operand(b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 0, NONE, 0, TN_REDUCE_MAX);
+    add(b, TN_K_SUB, dtype, 0, 1, 0, 0);
+    add(b, TN_K_MUL, dtype, 2, 2, 0, 0);
+    add(b, TN_K_REDUCE, dtype, 3, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_DIV, dtype, 2, 4, 0, 0);
+    add(b, TN_K_STORE, dtype, 5, NONE, 1, 0);
+    b->ins[1].level = b->ins[4].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 3, 4, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, 5, 6, NONE}, (const int[]){NONE});
+}
+
+static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
+{
+    const char *name = dtype == TN_F32 ? "f32" : "f64";
+    builder b = {.program.size = 0};
+    variance(&b, dtype);
+    cpu_code code;
+    if (tn__cpu_compile(finish(&b), routines, true, false, &code) != TN_OK)
+        bail_out("no memory");
+    uint32_t x = code.op[code.stage[0].elem.first].out;
+    const cpu_part *part = &code.stage[1].elem;
+    bool takes = false, spared = true;
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        const cpu_op *op = &code.op[i];
+        if (op->code == CPU_RUN)
+            spared = spared && (op->flags & CPU_FACTORS);
+        if (op->code == CPU_REDUCE)
+            takes = op->b == x && op->c == x &&
+                    op->narrow[1] == code.reduce[0].out &&
+                    op->narrow[2] == op->narrow[1];
+    }
+    ok(takes, "%s: a variance is a sum of x less its row's number", name);
+    ok(spared, "%s: no pass for the difference, none for its square", name);
+    ok(code.group_slot_count == 1 && code.group_slot[0] == x,
+       "%s: nothing but x is kept for the last stage", name);
+    tn__cpu_code_release(&code);
+}
+
+int main(void)
+{
+    plan_later();
+    tn__cpu_host = &host;
+    const tn_cpu_routines *routines = tn__cpu_routines_for(NULL);
+    test_variance(routines, TN_F32);
+    test_variance(routines, TN_F64);
+    return done_testing();
+}
