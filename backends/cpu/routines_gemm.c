@@ -18,7 +18,7 @@ enum { ROWS = 4, DEPTH = 256 };
 #define BOTH(x, y) ((x) & (y))
 
 /* A panel is WIDE vectors wide. */
-#define GEMM(name, T, WIDE, plus, times)                                      \
+#define TILE(name, T, WIDE, plus, times)                                      \
     typedef T name##_vec __attribute__((vector_size(TN_CPU_VECTOR)));         \
     enum { name##_panel = WIDE * TN_CPU_VECTOR / sizeof(T) };                 \
     static void name##_tile(int64_t k, const T *const *row, int64_t a_column, \
@@ -32,7 +32,8 @@ enum { ROWS = 4, DEPTH = 256 };
                     s[i][v] = plus(s[i][v], times(x, b[v]));                  \
             }                                                                 \
         memcpy(sums, s, sizeof s);                                            \
-    }                                                                         \
+    }
+#define GEMM(name, T, WIDE, plus, times)                                      \
     static void name(int64_t m, int64_t n, int64_t k, const void *pa,         \
                      int64_t a_row, int64_t a_column, const void *pb,         \
                      int64_t b_row, int64_t b_column, void *pc,               \
@@ -50,11 +51,15 @@ enum { ROWS = 4, DEPTH = 256 };
             for (int64_t p0 = 0; p0 == 0 || p0 < k; p0 += DEPTH) {            \
                 int64_t depth = k - p0 < DEPTH ? k - p0 : DEPTH;              \
                 for (int64_t p = 0; p < depth; p++)                           \
-                    for (int64_t j = 0; j < PANEL; j++)                       \
-                        packed[p * PANEL + j] =                               \
-                            j < width ? b[(p0 + p) * b_row +                  \
-                                          (j0 + j) * b_column]                \
-                                      : (T)0;                                 \
+                    if (b_column == 1 && width == PANEL)                      \
+                        memcpy(packed + p * PANEL,                            \
+                               b + (p0 + p) * b_row + j0, PANEL * sizeof *b); \
+                    else                                                      \
+                        for (int64_t j = 0; j < PANEL; j++)                   \
+                            packed[p * PANEL + j] =                           \
+                                j < width ? b[(p0 + p) * b_row +              \
+                                              (j0 + j) * b_column]            \
+                                          : (T)0;                             \
                 for (int64_t i0 = 0; i0 < m; i0 += ROWS) {                    \
                     const T *row[ROWS];                                       \
                     int64_t rows = m - i0 < ROWS ? m - i0 : ROWS;             \
@@ -62,25 +67,45 @@ enum { ROWS = 4, DEPTH = 256 };
                     for (int64_t i = 0; i < ROWS; i++)                        \
                         row[i] = a + p0 * a_column +                          \
                                  (i0 + (i < rows ? i : rows - 1)) * a_row;    \
-                    name##_tile(depth, row, a_column, into, out);              \
+                    name##_tile(depth, row, a_column, into, out);             \
+                    for (int v = 0; v < ROWS * WIDE; v++)                     \
+                        out[v] = times((name##_vec){0} + alpha, out[v]);      \
                     for (int64_t i = 0; i < rows; i++)                        \
-                        for (int64_t j = 0; j < width; j++) {                 \
-                            T *to = c + (i0 + i) * c_row +                    \
-                                    (j0 + j) * c_column;                      \
-                            T s = (T)times(alpha, sums[i * PANEL + j]);       \
-                            if (p0 > 0)                                       \
-                                s = (T)plus(*to, s);                          \
-                            else if (beta != 0)                               \
-                                s = (T)plus(s, times(beta, *to));             \
-                            *to = s;                                          \
-                        }                                                     \
+                        if (c_column == 1 && width == PANEL && p0 == 0 &&     \
+                            beta == 0)                                        \
+                            memcpy(c + (i0 + i) * c_row + j0,                 \
+                                   sums + i * PANEL, PANEL * sizeof *c);      \
+                        else                                                  \
+                            for (int64_t j = 0; j < width; j++) {             \
+                                T *to = c + (i0 + i) * c_row +                \
+                                        (j0 + j) * c_column;                  \
+                                T s = sums[i * PANEL + j];                    \
+                                if (p0 > 0)                                   \
+                                    s = (T)plus(*to, s);                      \
+                                else if (beta != 0)                           \
+                                    s = (T)plus(s, times(beta, *to));         \
+                                *to = s;                                      \
+                            }                                                 \
                 }                                                             \
             }                                                                 \
         }                                                                     \
     }
+TILE(gemm_i32, uint32_t, 2, PLUS, TIMES)
+TILE(gemm_i64, uint64_t, 2, PLUS, TIMES)
+TILE(gemm_bool, uint8_t, 1, EITHER, BOTH)
+
+/* What is around the tiles is not worth the size that vectors of all strides
+ * have. */
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
 GEMM(gemm_i32, uint32_t, 2, PLUS, TIMES)
 GEMM(gemm_i64, uint64_t, 2, PLUS, TIMES)
 GEMM(gemm_bool, uint8_t, 1, EITHER, BOTH)
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 /* Floats. A row of c, of sums. */
 #define SETTLE(name, T)                                                       \
