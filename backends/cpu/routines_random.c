@@ -28,28 +28,47 @@ static inline vec_u64 times(vec_u64 x, uint32_t y)
 #endif
 }
 
-/* The words of each counter, in the low halves; what is above them is of no
- * meaning. */
-static inline void words(vec_u64 counter, uint64_t key, uint64_t call,
-                         vec_u64 word[4])
+/* What is added to the words in each round. */
+typedef struct keys {
+    uint64_t low[10], high[10];
+} keys;
+
+static inline void keys_of(uint64_t key, keys *out)
 {
-    vec_u64 none = {0}, x0 = counter, x1 = counter >> 32;
-    vec_u64 x2 = none + call, x3 = none + (call >> 32);
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        out->low[round] = low;
+        out->high[round] = high;
+        low += 0x9E3779B9u;
+        high += 0xBB67AE85u;
+    }
+}
+
+/* The words of each counter, in the low halves; what is above them is of no
+ * meaning. A round waits for its products: two vectors fill the time. */
+static inline __attribute__((always_inline)) void
+words(const vec_u64 *counter, const int vectors, const keys *key,
+      uint64_t call, vec_u64 (*word)[4])
+{
+    vec_u64 none = {0};
+    for (int v = 0; v < vectors; v++) {
+        word[v][0] = counter[v];
+        word[v][1] = counter[v] >> 32;
+        word[v][2] = none + call;
+        word[v][3] = none + (call >> 32);
+    }
 #pragma GCC unroll 10
     for (int round = 0; round < 10; round++) {
-        vec_u64 p = times(x0, 0xD2511F53u), q = times(x2, 0xCD9E8D57u);
-        x0 = (q >> 32) ^ x1 ^ k0;
-        x1 = q;
-        x2 = (p >> 32) ^ x3 ^ k1;
-        x3 = p;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            vec_u64 *x = word[v];
+            vec_u64 p = times(x[0], 0xD2511F53u), q = times(x[2], 0xCD9E8D57u);
+            x[0] = (q >> 32) ^ x[1] ^ key->low[round];
+            x[1] = q;
+            x[2] = (p >> 32) ^ x[3] ^ key->high[round];
+            x[3] = p;
+        }
     }
-    word[0] = x0;
-    word[1] = x1;
-    word[2] = x2;
-    word[3] = x3;
 }
 
 /* Two words as they lie in memory. */
@@ -62,36 +81,101 @@ static inline vec_u64 join(vec_u64 first, vec_u64 second)
 #endif
 }
 
-/* Of a, a + 4, a + 8 and so on. */
-static inline vec_u64 counters_from(uint64_t a)
+#if TN_CPU_VECTOR == 64
+#define FIRST_LANES {0, 1, 2, 3, 4, 5, 6, 7}
+#define TURNS_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define TURNS_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#elif TN_CPU_VECTOR == 32
+#define FIRST_LANES {0, 1, 2, 3}
+#define TURNS_LOW 0, 4, 1, 5
+#define TURNS_HIGH 2, 6, 3, 7
+#else
+#define FIRST_LANES {0, 1}
+#define TURNS_LOW 0, 2
+#define TURNS_HIGH 1, 3
+#endif
+
+/* Of a, a + 4, a + 8 and so on: two vectors. */
+static inline void counters_from(uint64_t a, vec_u64 counter[2])
 {
-    vec_u64 number = {0};
-    for (int k = 0; k < LANES; k++)
-        number[k] = a + 4 * (uint64_t)k;
-    return number >> 2;
+    const vec_u64 lane = FIRST_LANES;
+    counter[0] = (a + 4 * lane) >> 2;
+    counter[1] = (a + 4 * LANES + 4 * lane) >> 2;
 }
 
-/* Does a run of count numbers begin here, so far from one to the next and in
- * the words that a vector of counters begins with? */
-static int is_run(const uint64_t *a, uint64_t step, int64_t count, int64_t n)
+/* How many numbers from here on are so far from one to the next, and in the
+ * words that a counter begins with: of n; 0 or 1: it is no run. */
+static int64_t run_of(const uint64_t *a, uint64_t step, int64_t n)
 {
-    uint64_t gaps = 0;
-    if (n < count || (a[0] & 3) >= step)
+    const vec_u64 lane = FIRST_LANES;
+    vec_u64 next = a[0] + lane * step, gaps = {0};
+    uint64_t any = 0;
+    int64_t k = 0;
+    if ((a[0] & 3) >= step)
         return 0;
-    EACH(k, count) gaps |= a[k] - a[0] - (uint64_t)k * step;
-    return gaps == 0;
+    for (; k + LANES <= n; k += LANES, next += LANES * step) {
+        vec_u64 x;
+        memcpy(&x, a + k, sizeof x);
+        gaps |= x ^ next;
+    }
+    for (int i = 0; i < LANES; i++)
+        any |= gaps[i];
+    for (k = any ? 0 : k; k < n && a[k] - a[0] == (uint64_t)k * step; k++)
+        ;
+    return k;
+}
+
+/* A run of n from a on: neighbours, or every other one; then what follows each
+ * goes to o1, unless that is NULL. */
+static void run(int32_t *o, int32_t *o1, uint64_t a, uint64_t step, int64_t n,
+                uint64_t key, uint64_t call)
+{
+    enum { MOST = 8 * LANES };
+    vec_u64 counter[2], word[2][4];
+    int32_t end[MOST], end1[MOST / 2];
+    keys round;
+    keys_of(key, &round);
+    for (int64_t m = MOST / (int64_t)step; n > 0; n -= m, a += MOST) {
+        int32_t *to = n < m ? end : o, *to1 = n < m ? end1 : o1;
+        counters_from(a, counter);
+        words(counter, 2, &round, call, word);
+        for (int v = 0; v < 2; v++) {
+            vec_u64 *w = word[v], even = join(w[0], w[2]), odd = join(w[1], w[3]);
+            vec_u64 first = join(w[0], w[1]), second = join(w[2], w[3]);
+            vec_u64 both[2] = {
+                SHUFFLE(vec_u64, vec_u64, first, second, TURNS_LOW),
+                SHUFFLE(vec_u64, vec_u64, first, second, TURNS_HIGH)};
+            if (step == 1)
+                memcpy(to + v * 4 * LANES, both, sizeof both);
+            else
+                memcpy(to + v * 2 * LANES, a & 1 ? &odd : &even, sizeof odd);
+            if (o1)
+                memcpy(to1 + v * 2 * LANES, &odd, sizeof odd);
+        }
+        if (n < m) {
+            memcpy(o, end, (size_t)n * sizeof *o);
+            if (o1)
+                memcpy(o1, end1, (size_t)n * sizeof *o);
+        }
+        o += m;
+        o1 = o1 ? o1 + m : NULL;
+    }
 }
 
 /* Any numbers, at most LANES of them. */
-static void some(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
-                 int64_t count)
+static __attribute__((noinline)) void
+some(int32_t *out, const uint64_t *a, uint64_t key, uint64_t call,
+     int64_t count)
 {
-    vec_u64 number = {0}, word[4];
+    vec_u64 number = {0}, counter, word[1][4];
     memcpy(&number, a, (size_t)count * sizeof *a);
-    words(number >> 2, key, call, word);
+    counter = number >> 2;
+    keys round;
+    keys_of(key, &round);
+    words(&counter, 1, &round, call, word);
     vec_u64 odd = -(number & 1), high = -(number >> 1 & 1);
-    vec_u64 first = (word[0] & ~odd) | (word[1] & odd);
-    vec_u64 second = (word[2] & ~odd) | (word[3] & odd);
+    vec_u64 first = (word[0][0] & ~odd) | (word[0][1] & odd);
+    vec_u64 second = (word[0][2] & ~odd) | (word[0][3] & odd);
     vec_u64 chosen = (first & ~high) | (second & high);
     for (int k = 0; k < count; k++)
         out[k] = (int32_t)chosen[k];
@@ -108,29 +192,18 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
 {
     const uint64_t *a = pa, *b = pb, *c = pc;
     int32_t *o = out;
-    vec_u64 word[4];
-    for (int64_t i = 0; i < n;) {
+    for (int64_t i = 0, count; i < n; i += count) {
         uint64_t key = b[scalar & 2 ? 0 : i], call = c[scalar & 4 ? 0 : i];
-        if (scalar == 6 && is_run(a + i, 1, 4 * LANES, n - i)) {
-            words(counters_from(a[i]), key, call, word);
-            vec_u64 first = join(word[0], word[1]);
-            vec_u64 second = join(word[2], word[3]);
-            for (int k = 0; k < LANES; k++) {
-                uint64_t pair[2] = {first[k], second[k]};
-                memcpy(o + i + 4 * k, pair, sizeof pair);
-            }
-            i += 4 * LANES;
-        } else if (scalar == 6 && is_run(a + i, 2, 2 * LANES, n - i)) {
-            words(counters_from(a[i]), key, call, word);
-            vec_u64 both = a[i] & 1 ? join(word[1], word[3])
-                                    : join(word[0], word[2]);
-            memcpy(o + i, &both, sizeof both);
-            i += 2 * LANES;
-        } else {
-            int64_t count = scalar == 6 ? apart(a + i, n - i) : 1;
-            some(o + i, a + i, key, call, count);
-            i += count;
+        uint64_t step = 1;
+        count = scalar == 6 ? run_of(a + i, 1, n - i) : 0;
+        if (scalar == 6 && count < 2)
+            count = run_of(a + i, step = 2, n - i);
+        if (count > 1) {
+            run(o + i, NULL, a[i], step, count, key, call);
+            continue;
         }
+        count = scalar == 6 ? apart(a + i, n - i) : 1;
+        some(o + i, a + i, key, call, count);
     }
 }
 
@@ -138,26 +211,21 @@ static void philox(void *out, const void *pa, const void *pb, const void *pc,
 static void philox_pair(void *out, void *next, const void *pa, const void *pb,
                         const void *pc, int64_t n)
 {
-    const uint64_t *a = pa, *key = pb, *call = pc;
+    const uint64_t *a = pa, key = *(const uint64_t *)pb;
+    const uint64_t call = *(const uint64_t *)pc;
     int32_t *o = out, *o1 = next;
-    vec_u64 word[4];
-    for (int64_t i = 0; i < n;) {
-        if (!(a[i] & 1) && is_run(a + i, 2, 2 * LANES, n - i)) {
-            words(counters_from(a[i]), *key, *call, word);
-            vec_u64 even = join(word[0], word[2]);
-            vec_u64 odd = join(word[1], word[3]);
-            memcpy(o + i, &even, sizeof even);
-            memcpy(o1 + i, &odd, sizeof odd);
-            i += 2 * LANES;
-        } else {
-            uint64_t after[LANES];
-            int64_t count = apart(a + i, n - i);
-            for (int64_t k = 0; k < count; k++)
-                after[k] = a[i + k] + 1;
-            some(o + i, a + i, *key, *call, count);
-            some(o1 + i, after, *key, *call, count);
-            i += count;
+    for (int64_t i = 0, count; i < n; i += count) {
+        uint64_t after[LANES];
+        count = a[i] & 1 ? 0 : run_of(a + i, 2, n - i);
+        if (count > 1) {
+            run(o + i, o1 + i, a[i], 2, count, key, call);
+            continue;
         }
+        count = apart(a + i, n - i);
+        for (int64_t k = 0; k < count; k++)
+            after[k] = a[i + k] + 1;
+        some(o + i, a + i, key, call, count);
+        some(o1 + i, after, key, call, count);
     }
 }
 
