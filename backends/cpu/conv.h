@@ -164,6 +164,12 @@ bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
                         tn_status *status);
 
+/* Convolutions of one channel by itself (conv_plane.c). False: as above, or
+ * elements of `routines` are not floats. */
+bool tn__cpu_conv_plane(const tn_conv_args *args,
+                        const tn_cpu_conv_routines *routines,
+                        tn_status *status);
+
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);
 /* The forward way of a window over in, with taps of args->weight: `tap` has

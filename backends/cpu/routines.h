@@ -147,6 +147,20 @@ typedef struct tn_cpu_conv_routines {
     void (*spans)(int64_t count, int64_t rows, int64_t columns,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t tap, void *sums, int add);
+    /* Pixels of a plane as lanes, or NULL: out[q] = bias plus the sum over i <
+     * rows and j < 3 of x[q + i * row + j] * w[3 * i + j], for j = 0 and 2 only
+     * where the bits of mask[j * mask_step + q + j] are set, for q < count. x is
+     * read up to 5 vectors beyond, mask one vector before as well. */
+    void (*sweep)(int64_t count, int64_t rows, int64_t row, const void *x,
+                  const void *w, const void *mask, int64_t mask_step,
+                  void *out, double bias);
+    /* Its adjoint, or NULL: sums[3 * i + j] += the sum over p < count, in
+     * vectors, of x[p + i * row] * y[p - j] where the bits of
+     * mask[j * mask_step + p] are set (0: y is 0). Each is a vector, which the
+     * caller sums up; there are rows of them in whole threes. */
+    void (*cross)(int64_t count, int64_t rows, int64_t row, const void *x,
+                  const void *y, const void *mask, int64_t mask_step,
+                  void *sums);
     /* Pixels as lanes: sums[v * next + q] = bias[v * bias_step] (NULL: 0) plus
      * the sum over p < depth of x[q + at[p]] * w[p * vectors + v], for v <
      * vectors, at most 4, and q < count, a multiple of strip. */

@@ -57,12 +57,25 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_SUM_F64(x) tn_cpu_sum_f64(x)
 #endif
 
+/* x is loaded here, once: gcc else gives each use of it a load of its own, and
+ * those at no multiple of a line cost two. */
+#if defined(__x86_64__)
+#define TN_CPU_HOLD(x) __asm__("" : "+v"(x))
+#elif defined(__aarch64__)
+#define TN_CPU_HOLD(x) __asm__("" : "+w"(x))
+#else
+#define TN_CPU_HOLD(x) (void)(x)
+#endif
+
 /* Rows of a tile whose sums, two vectors each, stay in registers. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TN_CPU_TILE_ROWS 8 /* of 32 registers */
 #else
 #define TN_CPU_TILE_ROWS 6 /* of 16 */
 #endif
+
+/* Vectors of a plane at a time, of three sums each. */
+#define TN_CPU_PLANE_LINES (TN_CPU_TILE_ROWS / 2)
 
 /* Every second element of 2 L - 1, of which a holds the first L and b the last
  * L: nothing beyond the last one wanted is read. Absent where the compiler has

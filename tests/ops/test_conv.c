@@ -154,6 +154,12 @@ static const struct {
      {1, 1, 64, 64, {40, 41}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, TN_F64, 0, 0}},
     {"a group for each channel",
      {4, 20, 20, 20, {11, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"a plane for each, rows of 3 below one another",
+     {3, 9, 9, 9, {12, 7}, {3, 3}, {1, 1}, {2, 1}, {2, 1}, TN_F32, 0, 0}},
+    {"a plane for each, in several blocks, five rows",
+     {2, 8, 8, 8, {67, 65}, {5, 3}, {1, 1}, {2, 1}, {1, 1}, TN_F32, 0, 0}},
+    {"a plane for each of one column",
+     {2, 8, 8, 8, {3, 1}, {1, 3}, {1, 1}, {0, 1}, {1, 1}, TN_F32, 0, 0}},
     {"a group for each, strides 2 and 3, dilated",
      {5, 3, 3, 6, {61, 90}, {3, 2}, {2, 3}, {1, 2}, {2, 3}, TN_F32, 0, 0}},
     {"a group for each of float64, several strips",
@@ -175,17 +181,25 @@ enum { CHOSEN = sizeof chosen / sizeof *chosen };
 
 /* The gradient of a weight sums over the pixels that it meets, and no others:
  * infinity at (1, 0) of the first image's 5 x 7 is met by two of channel 0's
- * nine weights. */
+ * nine weights, and where the images are padded by six. So it is with results:
+ * a row's end has nothing to do with the next one's begin. */
 static void infinity_stays_where_it_is(void)
 {
-    static float at[3 * 2 * 5 * 7];
+    static float at[3 * 8 * 5 * 7];
     at[7] = INFINITY;
-    tn_tensor *x = tn_tensor_from_array(at, TN_F32, tn_dims(3, 2, 5, 7));
-    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(2, 1, 3, 3)));
-    tn_tensor *g[1], *y = tn_conv2d(x, w, NULL, .groups = 2);
-    tn_grad(tn_sum(y), &w, 1, g);
-    is_int((int)tn_item(tn_sum(tn_isfinite(g[0]))), 16,
-           "infinity reaches the two weights that meet it");
+    for (int pad = 0; pad < 2; pad++) {
+        int64_t c = pad ? 8 : 2;
+        tn_tensor *x = tn_tensor_from_array(at, TN_F32, tn_dims(3, c, 5, 7));
+        tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(c, 1, 3, 3)));
+        tn_tensor *g[1];
+        tn_tensor *y = tn_conv2d(x, w, NULL, .groups = c, .padding = pad);
+        tn_grad(tn_sum(y), &w, 1, g);
+        is_int((int)tn_item(tn_sum(tn_isfinite(g[0]))), c * 9 - (pad ? 6 : 2),
+               "padded by %d, infinity reaches the weights that meet it", pad);
+        is_int((int)tn_item(tn_sum(tn_isfinite(tn_detach(y)))),
+               tn_tensor_numel(y) - (pad ? 6 : 2),
+               "and as many pixels of the result");
+    }
 }
 
 /* The gradient of columns: the middle of large images goes by itself. */
