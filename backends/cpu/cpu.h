@@ -207,6 +207,16 @@ typedef struct cpu_direct {
     } in[3];
 } cpu_direct;
 
+/* A program that is a sum of loads by an index, each times a weight (taps.c). */
+#define TN_CPU_TAPS 8
+typedef struct cpu_taps {
+    uint32_t count, joins; /* 0: it is none */
+    uint32_t in, out;      /* operand numbers */
+    uint32_t load[TN_CPU_TAPS], weigh[TN_CPU_TAPS]; /* ops of hoisted code */
+    uint8_t join[TN_CPU_TAPS][2]; /* the first += the second, in this order;
+                                     the last one makes tap 0 the sum */
+} cpu_taps;
+
 struct tn_built {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
@@ -220,6 +230,7 @@ struct tn_built {
     cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
                           blocks that share their indices; may be empty */
     cpu_direct direct;
+    cpu_taps taps;
     bool is_copy; /* stores what it loads, bits as they are */
     bool is_take; /* the same, with one index */
     bool take_zero; /* an index outside is no fault */
@@ -307,6 +318,13 @@ typedef struct cpu_later {
 } cpu_later;
 #define TN_CPU_LATER 8
 
+/* What blocks of one size share by taps.c, where the dimensions that they do not
+ * share are at `outer`. */
+typedef struct cpu_tap_table {
+    tn_cpu_tap *tap;
+    int64_t outer, entries;
+} cpu_tap_table;
+
 /* One thread's work on a plan. A block is `count` elements of `rows` rows: by
  * default row after row; with `columns`, element k of all rows, then k + 1. */
 typedef struct cpu_task {
@@ -336,6 +354,7 @@ typedef struct cpu_task {
     bool again;    /* an earlier stage has just read what is loaded */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
     int64_t box_outer, box_count; /* for which it is (hoist.c) */
+    cpu_tap_table taps[2];        /* what taps.c makes of it */
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
                                                   i: at + i / width * step[0] +
                                                   i % width * step[1] */
@@ -421,6 +440,7 @@ struct cpu_plan {
     int64_t tile[2];            /* most elements along them */
     struct cpu_hoist *hoist; /* blocks that share indices; or NULL */
     bool columns, tiled;
+    bool taps;     /* blocks that share indices go by taps.c */
     bool in_place; /* something is written where it was read */
     bool overlap;  /* and is read after that: loads are copies */
     bool kept;   /* a block is a whole group */

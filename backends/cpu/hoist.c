@@ -84,7 +84,10 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
-    int64_t block = tn__cpu_block_size(code), box = 1;
+    int64_t block = plan->built->taps.count > 0
+                        ? tn__cpu_taps_block(plan->built)
+                        : tn__cpu_block_size(code);
+    int64_t box = 1;
     uint32_t d = h->ndim;
     while (d > 0 && box * h->extent[d - 1] <= block)
         box *= h->extent[--d];
@@ -93,6 +96,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     h->box_dim = d;
     h->box = block / box;
     h->chunks = (h->extent[d] + h->box - 1) / h->box;
+    h->box = (h->extent[d] + h->chunks - 1) / h->chunks; /* of like length */
     h->shared_count = 1;
     for (uint32_t k = 0; k <= d; k++) {
         outer |= 1u << k;

@@ -13,6 +13,7 @@
 #include "task.h"
 
 #define TASK_WORK 32768   /* elements; about 10 us of simple work */
+#define TAPS_WORK 262144  /* of those that are little work each (taps.c) */
 #define KEPT_BYTES 131072 /* of a group's slots: well within an L2 */
 #define LONG_ROW 64    /* elements from which operations go row by row */
 #define SHORT_ROW 32   /* elements; at 64 rows by lanes are faster again */
@@ -301,8 +302,9 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
         if (!plan->tiled)
             cut_runs(plan);
     }
+    plan->taps = tn__cpu_taps_shared(plan);
     plan->groups_per_task =
-        TASK_WORK /
+        (plan->taps ? TAPS_WORK : TASK_WORK) /
         (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
     fewer_groups(plan);
 }
@@ -423,6 +425,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     size_t fold_bytes =
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
     size_t later_bytes = round_up((size_t)plan->later_bytes);
+    size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
 
     char *memory = tn__cpu_scratch(
         round_up(5 * slots * sizeof(char *)) +
@@ -430,7 +433,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         round_up(views * sizeof(cpu_view)) + 8 * block +
         block * code->elem_bytes + group * code->group_bytes +
         rows * code->row_bytes + round_up(fold_bytes) +
-        plan->laters * later_bytes);
+        plan->laters * later_bytes + taps_bytes);
     if (!memory) {
         atomic_store(&plan->failed, TN_ERR_MEMORY);
         return false;
@@ -452,6 +455,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     memory += round_up(views * sizeof(cpu_view));
     task->temporary = memory;
     memory += 8 * block;
+    tn__cpu_taps_place(task, memory);
+    memory += taps_bytes;
     char *elem = memory, *whole = elem + block * code->elem_bytes;
     char *row = whole + group * code->group_bytes;
     char *fold = row + rows * code->row_bytes;
@@ -599,7 +604,9 @@ static void run_task(void *context, int64_t i)
             if (plan->tiled || plan->hoist) {
                 (plan->hoist ? tn__cpu_task_shared : tn__cpu_task_tile)(&task,
                                                                         g);
-                tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
+                if (!plan->taps || !tn__cpu_run_taps(&task))
+                    tn__cpu_run_part(&task, plan->code->stage[0].elem,
+                                     CPU_ELEM);
                 continue;
             }
             if (!plan->built->has_rows) {
@@ -683,7 +690,7 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     plan.routines = built->routines;
     plan.shared_rows = NULL;
     plan.hoist = NULL;
-    plan.columns = plan.tiled = false;
+    plan.columns = plan.tiled = plan.taps = false;
     plan.column_extent = 1;
     plan.row_count = tn__cpu_product(launch->extent, launch->outer_ndim);
     plan.row_length = tn__cpu_product(launch->extent + launch->outer_ndim,

@@ -61,7 +61,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/copy.c backends/cpu/take.c \
 	backends/cpu/split.c \
 	backends/cpu/tile.c \
-	backends/cpu/hoist.c \
+	backends/cpu/hoist.c backends/cpu/taps.c \
 	backends/cpu/block.c \
 	backends/cpu/view.c \
 	backends/cpu/fold.c \

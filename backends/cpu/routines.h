@@ -233,6 +233,17 @@ typedef struct tn_cpu_math_entry {
 } tn_cpu_math_entry;
 
 #define TN_CPU_PARTS 64 /* of a line of keys */
+
+/* What one tap of a sum has for up to a vector of points (taps.c): point i takes
+ * in[low + at[i]] times weight[i]; `there` elements are to be read from low on,
+ * two vectors at most. */
+typedef struct tn_cpu_tap {
+    float weight[16];
+    uint8_t at[16];
+    int64_t low, points;
+    uint32_t there;
+} tn_cpu_tap;
+
 typedef struct tn_cpu_routines {
     const char *isa;
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
@@ -248,6 +259,12 @@ typedef struct tn_cpu_routines {
     tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: go run by run */
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
+    /* The sums of n points: `count` taps for each of so many entries, joined
+     * first += second. tap_points: of a vector; 0: there is no such routine. */
+    void (*taps)(void *out, const void *in, const tn_cpu_tap *tap,
+                 int64_t entries, int count, const uint8_t (*join)[2],
+                 int64_t n);
+    int64_t tap_points;
     /* Is any of n indices none of [0, extent)? */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */

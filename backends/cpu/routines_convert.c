@@ -204,6 +204,45 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     }
     gather_each_w4(o, memory, offset, n);
 }
+
+/* An entry writes a whole vector, of which the next ones write the rest anew.
+ * Where count and join are known beforehand, sums stay in registers. */
+static inline __attribute__((always_inline)) void
+sum_taps(float *o, const float *in, const tn_cpu_tap *tap, int64_t entries,
+         const int count, const uint8_t (*join)[2], int64_t n)
+{
+    enum { L = TN_CPU_VECTOR / sizeof(float) };
+    for (int64_t e = 0; e < entries; e++, tap += count) {
+        vec_f32 sum[8];
+        for (int t = 0; t < count; t++)
+            sum[t] = take_weighted(in + tap[t].low, &tap[t]);
+        for (int t = 0; t < count - 1; t++)
+            sum[join[t][0]] += sum[join[t][1]];
+        if (n >= L)
+            memcpy(o, &sum[0], sizeof sum[0]);
+        else
+            memcpy(o, &sum[0], (size_t)n * sizeof(float));
+        o += tap->points;
+        n -= tap->points;
+    }
+}
+
+static void taps(void *out, const void *in, const tn_cpu_tap *tap,
+                 int64_t entries, int count, const uint8_t (*join)[2],
+                 int64_t n)
+{
+    static const uint8_t pairs[3][2] = {{0, 1}, {2, 3}, {0, 2}};
+    int in_pairs = count <= 4 &&
+                   memcmp(join, pairs, (size_t)(count - 1) * 2) == 0;
+    if (in_pairs && count == 1)
+        sum_taps(out, in, tap, entries, 1, pairs, n);
+    else if (in_pairs && count == 2)
+        sum_taps(out, in, tap, entries, 2, pairs, n);
+    else if (in_pairs && count == 4)
+        sum_taps(out, in, tap, entries, 4, pairs, n);
+    else
+        sum_taps(out, in, tap, entries, count, join, n);
+}
 #else
 GATHER_RUNS(w4, uint32_t)
 #endif
@@ -347,6 +386,10 @@ static int outside(const int64_t *index, int64_t extent, int64_t n)
 void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
 {
     table->place = place;
+#ifdef TN_CPU_NEAR
+    table->taps = taps;
+    table->tap_points = TN_CPU_VECTOR / sizeof(float);
+#endif
     table->outside = outside;
 #define SET(dtype, name)                                                      \
     table->load[TN_##dtype] = load_##name;                                    \

@@ -43,6 +43,16 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *hoist);
 /* Turns the task to a block: its views, and what is left to do. */
 void tn__cpu_task_shared(cpu_task *task, int64_t group);
 
+/* Sums of taps (taps.c): finds out whether a program is one; whether blocks of
+ * plan share tables, points of a block, bytes of a task's tables, and where these
+ * lie; runs a block, false if nothing was done. */
+void tn__cpu_taps_init(tn_built *built, const tn_program *program);
+bool tn__cpu_taps_shared(const cpu_plan *plan);
+int64_t tn__cpu_taps_block(const tn_built *built);
+size_t tn__cpu_taps_bytes(const cpu_plan *plan);
+void tn__cpu_taps_place(cpu_task *task, void *memory);
+bool tn__cpu_run_taps(cpu_task *task);
+
 /* Few long rows: all threads work on one (split.c). */
 bool tn__cpu_wants_split(cpu_plan *plan);
 void tn__cpu_run_split(cpu_plan *plan);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "routines.h"
 #include "vector.h"
 
 typedef int32_t vec_i32 __attribute__((vector_size(TN_CPU_VECTOR)));
@@ -112,6 +113,18 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
+/* What a tap (routines.h) takes from memory, times its weights; 0 where one is. */
+static inline vec_f32 take_weighted(const float *memory, const tn_cpu_tap *tap)
+{
+    uint32_t part = 0xffffffffu >> (32 - tap->there);
+    __m512 x = _mm512_permutex2var_ps(
+        _mm512_maskz_loadu_ps((__mmask16)part, memory),
+        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)tap->at)),
+        _mm512_maskz_loadu_ps((__mmask16)(part >> 16), memory + 16));
+    __m512 w = _mm512_loadu_ps(tap->weight);
+    return (vec_f32)_mm512_maskz_mul_ps(
+        _mm512_cmp_ps_mask(w, _mm512_setzero_ps(), _CMP_NEQ_UQ), x, w);
+}
 #elif defined(__AVX2__)
 #define TN_CPU_NEAR 8
 static inline _Bool gather_near(void *out, const uint32_t *memory,
@@ -148,6 +161,24 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
             _mm256_cmpgt_epi32(at, _mm256_set1_epi32(7)));
     _mm256_storeu_si256((__m256i *)out, x);
     return 1;
+}
+static inline vec_f32 take_weighted(const float *memory, const tn_cpu_tap *tap)
+{
+    __m256i at =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)tap->at));
+    __m256 x = _mm256_permutevar8x32_ps(
+        (__m256)load_part_32(memory, tap->there < 8 ? tap->there : 8), at);
+    if (tap->there > 8)
+        x = _mm256_blendv_ps(
+            x,
+            _mm256_permutevar8x32_ps(
+                (__m256)load_part_32(memory + 8, tap->there - 8), at),
+            _mm256_castsi256_ps(
+                _mm256_cmpgt_epi32(at, _mm256_set1_epi32(7))));
+    __m256 w = _mm256_loadu_ps(tap->weight);
+    return (vec_f32)_mm256_and_ps(
+        _mm256_mul_ps(x, w),
+        _mm256_cmp_ps(w, _mm256_setzero_ps(), _CMP_NEQ_UQ));
 }
 #endif
 

@@ -1,0 +1,138 @@
+/* test_resample_bits.c: what is a sum of few elements times weights, forward and
+ * back, has the reference's bits for every instruction set of this machine, also
+ * where it is stored past the caches and with infinities, NaN and zeros. Sizes
+ * are such that blocks share indices, that lines are longer and shorter than
+ * vectors, and that a dimension's last block is shorter than others.
+ *
+ * A device is opened once in a process, so each combination is a process of
+ * its own: this program, asked for its hashes. */
+#include <tenon/tenon.h>
+
+#include <math.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+enum { MOST = 8192 }; /* bytes of all hashes */
+
+/* All NaN are one. */
+static uint64_t hash_more(uint64_t hash, tn_tensor *x)
+{
+    size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(float);
+    uint32_t *data = malloc(bytes + 1);
+    if (!data || tn_tensor_to_array(x, data, bytes) < 0)
+        exit(3);
+    for (size_t i = 0; i < bytes / sizeof *data; i++) {
+        uint32_t bits = (data[i] & 0x7fffffff) > 0x7f800000 ? 1 : data[i];
+        hash = (hash ^ bits) * 1099511628211u;
+    }
+    free(data);
+    return hash;
+}
+
+static tn_tensor *numbers(tn_dims_list shape, bool special)
+{
+    static const float some[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-40f, 0};
+    int64_t count = 1;
+    for (int d = 0; d < shape.count; d++)
+        count *= shape.dim[d];
+    float *x = malloc((size_t)count * sizeof *x);
+    uint32_t r = 20261123;
+    for (int64_t i = 0; x && i < count; i++) {
+        r = r * 1664525 + 1013904223;
+        x[i] = (float)(int32_t)r * 0x1p-31f;
+        if (special && r % 41 == 0)
+            x[i] = some[(r >> 16) % 6];
+    }
+    tn_tensor *made = x ? tn_tensor_from_array(x, TN_F32, shape) : NULL;
+    free(x);
+    return tn_to(made, tn_device_current());
+}
+
+static tn_tensor *made_of(int kind, tn_tensor *x)
+{
+    const tn_dims_list none = {0};
+    switch (kind) {
+    case 0:
+        return tn_interpolate(x, none, .scale_factor = 2);
+    case 1:
+        return tn_interpolate(x, none, .scale_factor = 2, .mode = "bilinear");
+    case 2:
+        return tn_interpolate(x, tn_dims(11, 24), .mode = "bilinear",
+                              .align_corners = true);
+    case 3:
+        return tn_interpolate(x, tn_dims(70, 19), .mode = "bicubic");
+    case 4:
+        return tn_interpolate(x, tn_dims(9, 14), .mode = "bicubic",
+                              .antialias = true);
+    case 5:
+        return tn_adaptive_avg_pool2d(x, tn_dims(5, 6));
+    case 6:
+        return tn_interpolate(tn_transpose(x, 2, 3), tn_dims(40, 30),
+                              .mode = "bilinear");
+    case 7:
+        return tn_local_response_norm(x, 5);
+    default:
+        return NULL;
+    }
+}
+
+static int print_hashes(void)
+{
+    static const int size[][3] = {{12, 28, 28}, {7, 33, 57}, {40, 14, 9}};
+    for (int s = 0; s < 3; s++)
+        for (int special = 0; special < 2; special++)
+            for (int kind = 0; kind < 8; kind++) {
+                tn_scope *scope = tn_scope_open();
+                tn_tensor *x = tn_requires_grad(numbers(
+                    tn_dims(2, size[s][0], size[s][1], size[s][2]), special));
+                tn_tensor *y = made_of(kind, x), *g = NULL;
+                tn_grad(y, &x, 1, &g,
+                        .gradient = tn_mul_scalar(tn_detach(y), 0.37));
+                if (tn_error())
+                    return fprintf(stderr, "%s\n", tn_error()), 3;
+                printf("%d.%d.%d=%016" PRIx64 " ", s, special, kind,
+                       hash_more(hash_more(14695981039346656037u, y), g));
+                tn_scope_close(scope);
+            }
+    return 0;
+}
+
+/* The hashes of a process with these settings; false if it could not run. */
+static bool hashes_of(const char *self, const char *device, const char *isa,
+                      int threads, const char *stream, char *hashes)
+{
+    char command[1200];
+    snprintf(command, sizeof command,
+             "TENON_DEVICE=%s TENON_CPU_ISA=%s TENON_NUM_THREADS=%d "
+             "TENON_CPU_STREAM=%s '%s' --hash 2>/dev/null",
+             device, isa, threads, stream, self);
+    FILE *pipe = popen(command, "r");
+    size_t read = pipe ? fread(hashes, 1, MOST - 1, pipe) : 0;
+    hashes[read] = '\0';
+    return pipe && pclose(pipe) == 0 && read > 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--hash") == 0)
+        return print_hashes();
+    static char want[MOST], got[MOST];
+    static const char *const isas[] = {"generic", "v3", "v4"};
+    plan_later();
+    if (!hashes_of(argv[0], "reference", "", 1, "", want))
+        bail_out("reference resamples nothing");
+    for (int i = 0; i < 3; i++)
+        for (int past = 0; past < 2; past++) {
+            if (!hashes_of(argv[0], "cpu", isas[i], past ? 1 : 3,
+                           past ? "0" : "", got)) {
+                skip(1, "this machine does not run that set");
+                continue;
+            }
+            ok(strcmp(got, want) == 0, "cpu, %s%s: the reference's bits",
+               isas[i], past ? ", past the caches" : "");
+            if (strcmp(got, want) != 0)
+                note("%s\n# %s", got, want);
+        }
+    return done_testing();
+}
