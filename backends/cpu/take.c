@@ -343,7 +343,10 @@ bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
     if (!t.runs && shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
-    t.stream = t.by_rows && total * t.bytes >= built->stream_bytes;
+    /* Rows from anywhere leave memory idle between them: half as much as
+     * elsewhere is enough. index_select of 4096 x 1024: 0.58 ms in place of 0.88
+     * (Zen 5). */
+    t.stream = t.by_rows && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;
     t.pieces = total / last->extent * t.blocks;
