@@ -265,6 +265,19 @@ static bool by_lines(const tn_pool_args *args)
            args->kernel[0] * width > TN_LANES;
 }
 
+/* The same, one or two wide and so few lines that each has lanes of its own; none
+ * is cut off. */
+static bool by_pairs(const tn_pool_args *args)
+{
+    const int64_t *kernel = args->kernel, *windows = args->out_size;
+    return kernel[1] <= 2 && kernel[0] * kernel[1] <= TN_LANES &&
+           args->stride[1] == kernel[1] && args->pad[0] == 0 &&
+           args->pad[1] == 0 &&
+           windows[1] * kernel[1] <= args->in_size[1] &&
+           (windows[0] - 1) * args->stride[0] + kernel[0] <=
+               args->in_size[0];
+}
+
 static int64_t lane_count(const tn_pool_args *args)
 {
     return tn__cpu_min(args->kernel[0] * args->kernel[1], TN_LANES);
@@ -350,6 +363,18 @@ static bool avg_plane(const pooling *p, int64_t plane)
         p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
         return true;
     }
+    if (by_pairs(args)) {
+        char *room = tn__cpu_scratch((size_t)(args->kernel[0] *
+                                              args->kernel[1] * columns *
+                                              bytes));
+        if (room)
+            p->routines->mean(out, in, args->in.stride[2],
+                              args->stride[0] * args->in.stride[2],
+                              args->kernel[0], args->kernel[1],
+                              args->out_size[0], columns, room,
+                              p->count[0][0] * p->count[1][0]);
+        return room != NULL;
+    }
     int64_t all = (most + (lines ? TN_LANES : 0)) * p->band * columns * bytes;
     char *lane = tn__cpu_scratch((size_t)all);
     if (!lane)
@@ -413,6 +438,16 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
     int64_t numel = args->in_size[0] * columns;
     bool apart = args->kernel[0] <= args->stride[0] &&
                  args->kernel[1] <= args->stride[1];
+    if (by_pairs(args) && args->stride[0] == args->kernel[0] &&
+        windows[0] * args->kernel[0] == args->in_size[0] &&
+        windows[1] * args->kernel[1] == columns) {
+        p->routines->share(plane_of(p, &args->in, plane, bytes),
+                           args->kernel[0], args->kernel[1],
+                           plane_of(p, &args->out, plane, bytes),
+                           args->out.stride[2], windows[0], windows[1],
+                           p->count[0][0] * p->count[1][0]);
+        return true;
+    }
     lanes = apart ? 0 : lanes;
     char *share = tn__cpu_scratch(
         (size_t)((windows[0] * windows[1] + lanes * numel) * bytes));

@@ -197,6 +197,16 @@ typedef struct tn_cpu_pool_routines {
     void (*divide)(void *out, int64_t out_row, const void *in, int64_t in_row,
                    int64_t rows, int64_t columns, const int64_t *row_count,
                    const int64_t *column_count);
+    /* The means of rows x columns windows of `lines` lines, one or two wide,
+     * which begin in_step after those of the row above and have all of `count`
+     * elements; room: for as many lines. */
+    void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
+                 int64_t lines, int64_t width, int64_t rows, int64_t columns,
+                 void *room, int64_t count);
+    /* And what flows back, all of out, which has no others. */
+    void (*share)(void *out, int64_t lines, int64_t width, const void *in,
+                  int64_t in_row, int64_t rows, int64_t columns,
+                  int64_t count);
     /* out[at[i]] += in[i] */
     void (*scatter)(void *out, const void *in, const int64_t *at, int64_t n);
 } tn_cpu_pool_routines;

@@ -1,5 +1,7 @@
 /* routines_pool.c: the loops of pooling (pool.c): one element of all windows of
  * a plane at a time. */
+#include <string.h>
+
 #include "routines.h"
 #include "vector.h"
 
@@ -35,9 +37,11 @@ void TN_CPU_NAME(tn__cpu_pool)(tn_cpu_routines *table)
 {
     static const tn_cpu_pool_routines f32 = {pool_greater_f32, pool_copy_f32,
                                              pool_divide_f32,
+                                             pool_mean_f32, pool_share_f32,
                                              pool_scatter_f32};
     static const tn_cpu_pool_routines f64 = {pool_greater_f64, pool_copy_f64,
                                              pool_divide_f64,
+                                             pool_mean_f64, pool_share_f64,
                                              pool_scatter_f64};
     table->pool[CPU_F32] = &f32;
     table->pool[CPU_F64] = &f64;

@@ -43,6 +43,15 @@ static shape random_shape(void)
         s.pad[a] = 0;
         s.dilation[a] = 1;
     }
+    bool beside = !whole && pick(0, 3) == 0; /* narrow, side by side */
+    for (int a = 0; a < 2 && beside; a++) {
+        s.kernel[a] = s.stride[a] = pick(1, a ? 2 : 17);
+        s.pad[a] = 0;
+        s.dilation[a] = 1;
+        s.size[a] = s.kernel[a] * pick(1, a ? 40 : 5) + pick(0, 1);
+    }
+    if (beside && pick(0, 3) == 0)
+        s.stride[0] = pick(1, 4);
     return s;
 }
 
