@@ -312,13 +312,74 @@ static void run_spread(cpu_task *t, const cpu_op *op, int64_t n)
     }
 }
 
+/* An operand of columns that lies line by line, or has one value for each. */
+static bool find_line(const cpu_task *t, const cpu_op *op, unsigned i,
+                      bool is_each, const void **at, int64_t *step)
+{
+    const uint32_t slots[3] = {op->a, op->b, op->c};
+    bool lent = op->lent >> i & 1;
+    *at = t->slot[slots[i]];
+    *step = lent ? t->step[slots[i]] : t->rows;
+    bool single = (op->scalar >> i & 1) || *step == TN_CPU_ONE_VALUE;
+    bool each = single || *step == TN_CPU_ONE_EACH;
+    if (each)
+        *step = !single;
+    return each == is_each;
+}
+
+/* What the operations before a reduction would make of columns. */
+static bool find_lines(const cpu_task *t, const cpu_op *op, tn_cpu_lines *l)
+{
+    static const float zero = 0, one = 1;
+    const cpu_op *last = op - 1, *first = last;
+    *l = (tn_cpu_lines){.less = &zero, .scale = &one};
+    if (op->lines == CPU_SCALED) {
+        first = last - 1;
+        unsigned other = last->a == first->out;
+        if (!find_line(t, last, other, true, &l->scale, &l->scale_step))
+            return false;
+    }
+    bool less = op->lines == CPU_SCALED || op->lines == CPU_LESS;
+    if (less && !find_line(t, first, 1, true, &l->less, &l->less_step))
+        return false;
+    if (op->lines == CPU_TRIPLE &&
+        !find_line(t, last, 2, true, &l->scale, &l->scale_step))
+        return false;
+    return find_line(t, first, 0, false, &l->x, &l->x_step) &&
+           find_line(t, first, less ? 2 : 1, false, &l->y, &l->y_step);
+}
+
+/* Does a reduction take what the operations before it are of? */
+static bool takes_factors(const cpu_task *t, const cpu_op *op)
+{
+    tn_cpu_lines lines;
+    if (t->columns)
+        return op->lines != 0 && find_lines(t, op, &lines);
+    return op->b != TN_CPU_NONE &&
+           !((op->lent & 2) && t->step[op->b] == TN_CPU_ONE_VALUE) &&
+           !((op->lent & 4) && t->step[op->c] == TN_CPU_ONE_VALUE);
+}
+
 static void run_reduce(cpu_task *t, const cpu_op *op)
 {
     const cpu_reduce *reduce = &t->code->reduce[op->index];
     cpu_fold *fold = &t->fold[op->index];
+    tn_cpu_lines lines;
+    bool takes = takes_factors(t, op);
+    if (takes && t->columns) {
+        find_lines(t, op, &lines);
+        if (t->plan->kept)
+            tn__cpu_fold_begin(fold);
+        tn__cpu_fold_lines(fold, reduce, t->routines, lines,
+                           t->count / t->rows, t->rows);
+        if (t->plan->kept)
+            tn__cpu_fold_end(fold, reduce, t->routines, t->rows,
+                             t->slot[reduce->out]);
+        return;
+    }
     const char *x = t->slot[op->a];
     int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
-    if (op->b != TN_CPU_NONE && !t->columns) {
+    if (takes) {
         const uint32_t from[2] = {op->b, op->c};
         int64_t length = t->count / t->rows;
         tn_cpu_factor factor[2];
@@ -559,7 +620,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                                             : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
-            if ((op->flags & CPU_FACTORS) && !t->columns)
+            if ((op->flags & (t->columns ? CPU_LINES : CPU_FACTORS)) &&
+                takes_factors(t, op + op->jump))
                 break;
             unsigned single = singles(t, op);
             if (single || ((op->row | op->lent) && t->by_rows) ||

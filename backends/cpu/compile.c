@@ -579,14 +579,14 @@ static void mark_loads(compiler *c)
     uint32_t *use = c->producer; /* of each slot: who reads it, then flags */
     if (code->slot_count > 0)
         memset(use, 0, code->slot_count * sizeof *use);
-    code->folds_loads = true;
+    code->folds_loads = code->folds_lines = true;
     for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++)
             if (read[j] != TN_CPU_NONE)
                 use[read[j]] |= op->code == CPU_REDUCE && j == 0 ? BY_FOLD
-                                : op->code == CPU_REDUCE ? BY_RUN | AS_BLOCK
+                                : op->code == CPU_REDUCE ? BY_RUN
                                 : op->code != CPU_RUN      ? BY_OTHER
                                 : op->allowed >> j & 1     ? BY_RUN
                                                        : BY_RUN | AS_BLOCK;
@@ -609,6 +609,8 @@ static void mark_loads(compiler *c)
             use[op->out] = flag;
         if (elem && flag != CPU_FOLDED)
             code->folds_loads = false;
+        if (elem && !plain && !(op->code == CPU_RUN && op->flags & CPU_LINES))
+            code->folds_lines = false;
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++) {
             if (read[j] == TN_CPU_NONE ||

@@ -111,9 +111,10 @@ enum {
     CPU_LOAD,   /* out = operand index; a, b, c its I64 indices */
     CPU_OFFSET,
     CPU_STORE,
-    CPU_REDUCE, /* reduction number index folds a; where that is b times c,
-                   which is made for columns alone, it takes these, each less
-                   the row's number narrow[1], narrow[2] if there is one */
+    CPU_REDUCE, /* reduction number index folds a; where that is b times c, it
+                   takes these from rows, each less the row's number narrow[1],
+                   narrow[2] if there is one; with `lines` it takes what the
+                   operations before it would make of columns */
     CPU_LOOP,   /* out = the round, a its bound, b the mask of active ones; at
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
@@ -134,10 +135,16 @@ enum {
     CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
                          value: where it is one for all of a block, it is left
                          in memory */
-    CPU_FACTORS = 2,  /* RUN: for a reduction alone that takes its factors but
-                         for columns */
+    CPU_FACTORS = 2,  /* RUN: for the reduction `jump` operations on alone,
+                         which takes the factors from rows if it can, */
+    CPU_LINES = 4,    /* from columns */
     CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
 };
+
+/* What the operations before a reduction make: of the last one's operands, or
+ * of the second last one's and a number. */
+enum { CPU_PRODUCT = 1, /* a * b */ CPU_LESS /* (a - b) * c */,
+       CPU_TRIPLE /* (a * b) * c */, CPU_SCALED /* (a - b) * c * number */ };
 
 typedef struct cpu_op {
     uint8_t code;
@@ -148,6 +155,7 @@ typedef struct cpu_op {
                        each row, to be taken where rows are long */
     uint8_t lent;   /* bits: a, b, c is from a LENT load */
     uint8_t allowed; /* bits: a, b, c might be one value */
+    uint8_t lines;  /* REDUCE: CPU_PRODUCT ... */
     bool early;     /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
     uint32_t where; /* PAIR; LOAD of hoisted code: a slot for the offsets */
@@ -186,6 +194,7 @@ typedef struct cpu_code {
     uint32_t constant_bytes, uniform_bytes, row_bytes, elem_bytes,
         group_bytes;
     bool folds_loads; /* its elem parts only load and fold */
+    bool folds_lines; /* or make, of columns, what folds take line by line */
     bool hoisted;     /* what is early keeps its slots from block to block */
     uint32_t loop_depth; /* most loops inside one another */
     cpu_part uniform;
@@ -407,6 +416,10 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
                                const tn_cpu_routines *routines,
                                const tn_cpu_factor *factor, int64_t rows,
                                int64_t length, void *out);
+/* One more block of columns, of products of lines. */
+void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
+                        const tn_cpu_routines *routines, tn_cpu_lines lines,
+                        int64_t count, int64_t rows);
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
                        const tn_cpu_routines *routines, const cpu_fold *part,

@@ -204,6 +204,24 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
     }
 }
 
+void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
+                        const tn_cpu_routines *routines, tn_cpu_lines lines,
+                        int64_t count, int64_t rows)
+{
+    while (count > 0) {
+        int64_t n = tn__cpu_min(TN_CHUNK - fold->open, count);
+        routines->columns_products(fold->lanes, &lines, fold->open, n, rows);
+        fold->open += n;
+        lines.x = (const float *)lines.x + n * lines.x_step;
+        lines.y = (const float *)lines.y + n * lines.y_step;
+        lines.less = (const float *)lines.less + n * lines.less_step;
+        lines.scale = (const float *)lines.scale + n * lines.scale_step;
+        count -= n;
+        if (fold->open == TN_CHUNK)
+            close_chunk(fold, combine(reduce, routines), sizeof(float), rows);
+    }
+}
+
 void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
                            const tn_cpu_routines *routines,
                            const tn_cpu_factor *factor, int64_t count)

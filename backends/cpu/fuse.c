@@ -104,42 +104,57 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
                         const cpu_op *end, uint32_t slot)
 {
     for (cpu_op *op = code->op + part->first; op < end; op++)
-        if (op->out == slot)
+        if (op->out == slot && op->code == CPU_RUN)
             return op;
     return NULL;
 }
 
-/* Is it a block less a number of its row? */
-static bool is_centered(const tn_cpu_routines *routines, const cpu_code *code,
-                        const cpu_op *op)
+/* Moves an operation to its place before the reduction that alone is in want of
+ * it: those that may be left out stand together. */
+static void set_before(cpu_op *op, cpu_op *reduction, int distance,
+                       uint8_t flags)
+{
+    cpu_op moved = *op, *place = reduction - distance;
+    memmove(op, op + 1, (size_t)(place - op) * sizeof *op);
+    *place = moved;
+    place->flags |= flags;
+    place->jump = (uint32_t)distance;
+}
+
+/* How sums take what an operation makes of columns; 0: when it is made. */
+static unsigned lines_of(const tn_cpu_routines *routines, const cpu_op *op)
+{
+    return op->run == routines->op[TN_K_MUL][CPU_F32]   ? CPU_PRODUCT
+           : op->run == routines->pair[CPU_F32][1][3] ? CPU_LESS
+           : op->run == routines->pair[CPU_F32][2][3] ? CPU_TRIPLE
+                                                      : 0;
+}
+
+/* A factor of a product, or what it is made of by taking center from it, a
+ * number of the row; less: who does so. */
+static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, cpu_op *product,
+                         uint32_t factor, const uint32_t *reader,
+                         uint32_t *center, cpu_op **less)
 {
     unsigned type;
-    return op && kind_of(routines, op, &type) == 1 && !op->scalar &&
-           op->row == 2 && is_block(code, op->a);
-}
-
-/* A factor, or what it is made of by taking from it center, a number of the
- * row. */
-static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, const cpu_op *product,
-                         uint32_t factor, const uint32_t *reader,
-                         uint32_t *center)
-{
-    cpu_op *less = maker_of(code, part, product, factor);
+    cpu_op *op = maker_of(code, part, product, factor);
     *center = TN_CPU_NONE;
-    if (!is_centered(routines, code, less) ||
+    if (!op || kind_of(routines, op, &type) != 1 || op->scalar ||
+        op->row != 2 || !is_block(code, op->a) ||
         reader[factor] != 1 + (uint32_t)(product - code->op))
         return factor;
-    less->flags |= CPU_FACTORS;
-    *center = less->narrow[1];
-    return less->a;
+    *less = op;
+    *center = op->narrow[1];
+    return op->a;
 }
 
-/* A sum of products that nothing else reads takes the factors, each less a
- * number of the row where that is how it is made, as a variance's are: neither
- * products nor differences need a block. */
+/* A sum of products that nothing else reads takes the factors: neither products
+ * nor what makes the factors need a block. Of rows each may be less a number of
+ * the row, as a variance's are; of columns one less a number of each line, and
+ * the product times another, as in the gradient of layer_norm's weight. */
 static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
-                         const cpu_part *part, const uint32_t *reader)
+                         const cpu_part *part, uint32_t *reader)
 {
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         cpu_op *op = &code->op[i];
@@ -147,19 +162,52 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
             code->reduce[op->index].kind != TN_REDUCE_SUM)
             continue;
         cpu_op *product = maker_of(code, part, op, op->a);
-        unsigned type;
-        if (!product || kind_of(routines, product, &type) != 2 ||
-            product->scalar || product->row || !is_block(code, product->a) ||
-            !is_block(code, product->b))
+        if (!product)
             continue;
-        product->flags |= CPU_FACTORS;
-        op->b = centered(routines, code, part, product, product->a, reader,
-                         &op->narrow[1]);
-        op->narrow[2] = op->narrow[1];
-        op->c = product->b == product->a
-                    ? op->b
-                    : centered(routines, code, part, product, product->b,
-                               reader, &op->narrow[2]);
+        unsigned type;
+        cpu_op *less[2] = {NULL, NULL}, *first = NULL;
+        uint32_t in[2] = {product->a, product->b};
+        bool by_rows = kind_of(routines, product, &type) == 2 &&
+                       !product->scalar && !product->row &&
+                       is_block(code, in[0]) && is_block(code, in[1]);
+        op->lines = (uint8_t)lines_of(routines, product);
+        if (by_rows) {
+            op->b = centered(routines, code, part, product, in[0], reader,
+                             &op->narrow[1], &less[0]);
+            op->c = op->b;
+            op->narrow[2] = op->narrow[1];
+            if (in[1] != in[0])
+                op->c = centered(routines, code, part, product, in[1], reader,
+                                 &op->narrow[2], &less[1]);
+        } else if (op->lines == CPU_LESS && product->row == 2 &&
+                   !product->scalar && is_block(code, product->a) &&
+                   is_block(code, product->c)) {
+            by_rows = true;
+            op->b = product->a;
+            op->narrow[1] = product->narrow[1];
+            op->c = product->c;
+        }
+        bool plain = op->lines == CPU_PRODUCT && !less[0] && !less[1];
+        for (int k = 0; k < 2 && plain && !first; k++)
+            if (reader[in[k]] == 1 + (uint32_t)(product - code->op)) {
+                first = maker_of(code, part, product, in[k]);
+                if (first && lines_of(routines, first) != CPU_LESS)
+                    first = NULL;
+            }
+        if (first)
+            op->lines = CPU_SCALED;
+        if (!by_rows && !op->lines)
+            continue;
+        const uint8_t flags = (uint8_t)((by_rows ? CPU_FACTORS : 0) |
+                                        (op->lines ? CPU_LINES : 0));
+        set_before(product, op, 1, flags);
+        bool turned = less[0] < less[1];
+        for (int k = 0, n = 2; k < 2; k++)
+            if (less[k ^ turned])
+                set_before(less[k ^ turned], op, n++, CPU_FACTORS);
+        if (first)
+            set_before(first, op, 2, CPU_LINES);
+        find_readers(code, reader);
     }
 }
 

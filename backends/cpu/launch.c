@@ -341,6 +341,17 @@ static bool folds_flat(const cpu_plan *plan, const cpu_code *code)
     return code->folds_loads && !plan->overlap;
 }
 
+/* Is all that it reads folded where it lies, of columns line by line? */
+static bool folds_lines(const cpu_plan *plan, const cpu_code *code)
+{
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        if (plan->built->operand[k].access == TN_OPERAND_READ &&
+            plan->built->operand[k].level == TN_LEVEL_ELEM &&
+            !tn__cpu_is_as_stored(plan->view[k].dtype))
+            return code->folds_loads;
+    return code->folds_loads || (code->folds_lines && !plan->overlap);
+}
+
 static void cut_rows(cpu_plan *plan)
 {
     const cpu_code *kept = &plan->built->kept;
@@ -376,7 +387,7 @@ static void cut_rows(cpu_plan *plan)
         plan->group_rows = rows < least_rows ? least_rows : rows;
     else
         plan->group_rows =
-            !plan->columns ? 1 : plan->code->folds_loads ? 1024 : 256;
+            !plan->columns ? 1 : folds_lines(plan, plan->code) ? 1024 : 256;
     int64_t across = plan->columns ? plan->column_extent : plan->row_count;
     plan->group_rows = tn__cpu_min(plan->group_rows, across);
     plan->group_count =
@@ -385,7 +396,7 @@ static void cut_rows(cpu_plan *plan)
     if (plan->kept) {
         plan->block = plan->group_rows * length;
     } else if (plan->columns) {
-        int64_t steps = (plan->code->folds_loads ? 65536 : 2048) /
+        int64_t steps = (folds_lines(plan, plan->code) ? 65536 : 2048) /
                         plan->group_rows / TN_LANES;
         plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
     } else {

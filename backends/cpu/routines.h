@@ -70,6 +70,15 @@ typedef struct tn_cpu_factor {
 /* The same, by sum, of products of two factors, each rounded. */
 typedef void tn_cpu_fold_products(void *out, const tn_cpu_factor *factor,
                                   int64_t n, int64_t count);
+/* Lines of columns: of line i and column c ((x - less) * y) * scale, x[i *
+ * x_step + c] and y likewise, less[i * less_step] and scale likewise. */
+typedef struct tn_cpu_lines {
+    const void *x, *y, *less, *scale;
+    int64_t x_step, y_step, less_step, scale_step;
+} tn_cpu_lines;
+/* As tn_cpu_columns, by sum, of n lines of products. */
+typedef void tn_cpu_columns_products(void *lanes, const tn_cpu_lines *lines,
+                                     int64_t open, int64_t n, int64_t rows);
 /* The lanes of `rows` neighbouring rows, TN_LANES x rows values, take n more
  * elements of each: element k of row r is x[k * step + r]. open: elements
  * that they hold already, a multiple of TN_LANES. */
@@ -292,6 +301,7 @@ typedef struct tn_cpu_routines {
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */
+    tn_cpu_columns_products *columns_products; /* F32 */
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */

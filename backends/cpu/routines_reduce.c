@@ -246,7 +246,8 @@ EXTREMES(i64, int64_t, 64)
     static void name(void *sums, const tn_cpu_factor *factor, int64_t n,      \
                      int64_t count)                                           \
     {                                                                         \
-        enum { SOME = TN_LANES * sizeof(T) > TN_CPU_VECTOR ? 2 : 4 };         \
+        enum { COUNT = TN_LANES * sizeof(T) / TN_CPU_VECTOR };                \
+        enum { SOME = COUNT > 4 ? 1 : COUNT > 1 ? 2 : 4 };                    \
         static const T zero;                                                  \
         T *out = sums;                                                        \
         const T *at[2], *center[2];                                           \
@@ -263,7 +264,7 @@ EXTREMES(i64, int64_t, 64)
             const T *p = center[0] + i * center_step[0];                      \
             const T *q = center[1] + i * center_step[1];                      \
             done = i + SOME <= count ? SOME : 1;                              \
-            if (done == 1)                                                    \
+            if (SOME == 1 || done == 1)                                       \
                 name##_some(out + i, x, 0, p, 0, y, 0, q, 0, n, 1, true);     \
             else if (centered)                                                \
                 name##_some(out + i, x, step[0], p, center_step[0], y,        \
@@ -346,6 +347,26 @@ COLUMNS(columns_min_i32, int32_t, min_i32)
 COLUMNS(columns_min_i64, int64_t, min_i64)
 COLUMNS(columns_any, uint8_t, OR)
 COLUMNS(columns_all, uint8_t, AND)
+
+/* Products, each rounded, go to their lanes at once. */
+static void columns_products(void *lanes, const tn_cpu_lines *lines,
+                             int64_t open, int64_t n, int64_t rows)
+{
+    const float *x = lines->x, *y = lines->y;
+    const float *less = lines->less, *scale = lines->scale;
+    for (int64_t i = 0; i < n; i++, open++) {
+        float *lane = (float *)lanes + open % TN_LANES * rows;
+        float m = *less, r = *scale;
+        if (open < TN_LANES)
+            EACH(c, rows) lane[c] = (x[c] - m) * y[c] * r;
+        else
+            EACH(c, rows) lane[c] += (x[c] - m) * y[c] * r;
+        x += lines->x_step;
+        y += lines->y_step;
+        less += lines->less_step;
+        scale += lines->scale_step;
+    }
+}
 
 /* ---- positions of extremes --------------------------------------------- */
 
@@ -432,6 +453,7 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
     SET(TN_REDUCE_ARGMAX, arg_max)
     SET(TN_REDUCE_ARGMIN, arg_min)
 #undef SET
+    table->columns_products = columns_products;
     table->fold_products[CPU_F32] = fold_products_f32;
     table->fold_products[CPU_F64] = fold_products_f64;
     for (int kind = TN_REDUCE_SUM; kind <= TN_REDUCE_MIN; kind++) {

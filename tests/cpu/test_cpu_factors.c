@@ -63,6 +63,40 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
     tn__cpu_code_release(&code);
 }
 
+/* out = sum((x - m) * g * r): folds of columns take all of it. */
+static void test_lines(const tn_cpu_routines *routines)
+{
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 5; k++)
+        operand(&b, TN_F32, k < 4 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
+    for (int k = 0; k < 4; k++)
+        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 4, 2, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 5, 3, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 6, NONE, 0, TN_REDUCE_SUM);
+    add(&b, TN_K_STORE, TN_F32, 7, NONE, 4, 0);
+    b.ins[7].level = b.ins[8].level = TN_LEVEL_ROW;
+    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
+          (const int[]){8, NONE});
+    cpu_code code;
+    if (tn__cpu_compile(finish(&b), routines, false, false, &code) != TN_OK)
+        bail_out("no memory");
+    bool spared = true, takes = false;
+    for (uint32_t i = 0; i < code.op_count; i++) {
+        const cpu_op *op = &code.op[i];
+        if (op->code == CPU_RUN)
+            spared = spared && (op->flags & CPU_LINES) &&
+                     op[op->jump].code == CPU_REDUCE;
+        if (op->code == CPU_REDUCE)
+            takes = op->lines == CPU_SCALED;
+    }
+    ok(takes && spared, "a sum of columns takes three factors as they lie");
+    ok(code.folds_lines && !code.folds_loads, "and nothing else is to be done");
+    tn__cpu_code_release(&code);
+}
+
 int main(void)
 {
     plan_later();
@@ -70,5 +104,6 @@ int main(void)
     const tn_cpu_routines *routines = tn__cpu_routines_for(NULL);
     test_variance(routines, TN_F32);
     test_variance(routines, TN_F64);
+    test_lines(routines);
     return done_testing();
 }

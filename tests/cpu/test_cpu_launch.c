@@ -452,24 +452,31 @@ static void test_repeated(const char *isa)
 
 /* Columns whose lines are taken where they lie: out = sum((x - m) * g * r) over
  * the first dimension, with x's lines apart, g's without a gap, and a number m
- * and r for each line, next to each other or not. */
-static void test_lines(const char *isa)
+ * and r for each line, next to each other or not; or of another form. */
+enum { ALL, NO_SCALE, NO_SCALE_NOR_LESS, NO_LESS, NUMBERS_FIRST, FORMS };
+
+static void test_lines(const char *isa, int form)
 {
     static const int64_t widths[] = {63, 64, 65, 255, 257, 600, 1025};
-    static const int64_t heights[] = {1, 17, 300, 2100};
+    static const int64_t heights[] = {1, 17, 300, 1100};
     builder b = {.program.size = 0};
     for (int k = 0; k < 5; k++)
         operand(&b, TN_F32, k < 4 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
                 k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
     for (int k = 0; k < 4; k++)
         add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
-    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
-    add(&b, TN_K_MUL, TN_F32, 4, 2, 0, 0);
-    add(&b, TN_K_MUL, TN_F32, 5, 3, 0, 0);
-    add(&b, TN_K_REDUCE, TN_F32, 6, NONE, 0, TN_REDUCE_SUM);
+    bool turned = form == NUMBERS_FIRST; /* (x - r) * m * g */
+    bool scaled = form != NO_SCALE && form != NO_SCALE_NOR_LESS;
+    bool is_less = form != NO_LESS && form != NO_SCALE_NOR_LESS;
+    add(&b, TN_K_SUB, TN_F32, 0, turned ? 3 : 1, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, is_less ? 4 : 0, turned ? 1 : 2, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 5, turned ? 2 : 3, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, scaled ? 6 : 5, NONE, 0, TN_REDUCE_SUM);
     add(&b, TN_K_STORE, TN_F32, 7, NONE, 4, 0);
     b.ins[7].level = b.ins[8].level = TN_LEVEL_ROW;
-    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
+    stage(&b,
+          (const int[]){0, 1, 2, 3, 4, 5, scaled ? 6 : 7, scaled ? 7 : NONE,
+                        NONE},
           (const int[]){8, NONE});
     tn_built *built;
     if (cpu->program_build(device, finish(&b), &built) != TN_OK)
@@ -509,7 +516,8 @@ static void test_lines(const char *isa)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);
-    ok(same, "%s: columns of lines that lie apart, less one number each", isa);
+    ok(same, "%s: columns of lines that lie apart, numbers of each, form %d",
+       isa, form);
 }
 
 /* across: the index lies transposed in memory, as if each of its columns were
@@ -672,7 +680,8 @@ int main(void)
         test_broadcast(isas[i], false);
         test_broadcast(isas[i], true);
         test_repeated(isas[i]);
-        test_lines(isas[i]);
+        for (int form = 0; form < FORMS; form++)
+            test_lines(isas[i], form);
         test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
