@@ -29,6 +29,11 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
  * read at a time, and what comes next asked for: two sequences at once took
  * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
 #define AHEAD 2048 /* bytes */
+#ifdef TN_CPU_PLAIN
+enum { ROUNDS = 1 };
+#else
+enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
+#endif
 #define FOLD(name, T, V, bits, many, single, none)                            \
     static inline __attribute__((always_inline)) void name##_lanes(           \
         T *out, V sum[TN_LANES * sizeof(T) / TN_CPU_VECTOR])                  \
@@ -64,7 +69,6 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
         T *out, const T *m, int64_t n)                                        \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
-        enum { ROUNDS = 3 }; /* a chunk has 63 after the first */             \
         V sum[COUNT];                                                         \
         int64_t k = TN_LANES;                                                 \
         memcpy(sum, m, sizeof sum);                                           \
