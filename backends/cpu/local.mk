@@ -126,7 +126,7 @@ tests_cpu_test_cpu_factors_SOURCES = \
 	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h
 tests_cpu_test_cpu_factors_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
 check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide \
-	tests/cpu/test_cpu_random
+	tests/cpu/test_cpu_random tests/cpu/test_cpu_turn
 tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_math_LDADD = $(LDADD) $(CPU_SETS)
@@ -136,3 +136,5 @@ tests_cpu_test_cpu_divide_LDADD = $(LDADD) $(CPU_SETS)
 tests_cpu_test_cpu_random_SOURCES = tests/cpu/test_cpu_random.c \
 	tests/cpu/isa_here.h
 tests_cpu_test_cpu_random_LDADD = $(LDADD) $(CPU_SETS)
+tests_cpu_test_cpu_turn_SOURCES = tests/cpu/test_cpu_turn.c tests/cpu/isa_here.h
+tests_cpu_test_cpu_turn_LDADD = $(LDADD) $(CPU_SETS)

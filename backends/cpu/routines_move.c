@@ -59,20 +59,31 @@
 #endif
 
 /* A strip of N columns at a time becomes N rows that are written on and on:
- * whole lines, which is what stores past the caches need. */
-#define TURN(name, T, V, N)                                                   \
+ * whole lines, which is what stores past the caches need. The last square of a
+ * strip, and the last strip, go over some of the one before once more; fewer
+ * than N columns are loaded as parts of vectors, where there are such loads. */
+#if defined(__AVX512F__)
+#define HAS_PARTS 1
+#define LOAD_PART(bits, V, x, m, n) x = (V)load_part_##bits(m, n)
+#else
+#define HAS_PARTS 0
+#define LOAD_PART(bits, V, x, m, n) memcpy(&x, m, sizeof x)
+#endif
+#define TURN(name, T, bits, V, N)                                             \
     static inline __attribute__((always_inline)) void name##_strip(           \
         T *o, int64_t out_step, const T *m, int64_t in_step, int64_t rows,    \
-        const int stream)                                                     \
+        int64_t n, const int stream)                                          \
     {                                                                         \
         (void)stream;                                                         \
-        for (int64_t r = 0; r < rows; r += N, o += N, m += N * in_step) {     \
+        for (int64_t r = 0; r < rows; r += N) {                               \
+            r = r + N > rows ? rows - N : r;                                  \
+            const T *from = m + r * in_step;                                  \
             V row[N];                                                         \
             _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)              \
-                memcpy(&row[i], m + i * in_step, sizeof row[i]);              \
+                LOAD_PART(bits, V, row[i], from + i * in_step, n);            \
             SQUARE_##N(V, V) _Pragma("GCC unroll 16") for (int i = 0; i < N;  \
-                                                           i++)              \
-                PUT(o + i * out_step, row[i]);                                \
+                                                           i++) if (i < n)    \
+                PUT(o + i * out_step + r, row[i]);                            \
         }                                                                     \
     }                                                                         \
     static void name(void *out, int64_t out_step, const void *memory,         \
@@ -81,20 +92,19 @@
     {                                                                         \
         T *o = out;                                                           \
         const T *m = memory;                                                  \
-        int64_t whole = rows / N * N, c = 0;                                  \
+        int some = rows >= N && (HAS_PARTS || columns >= N);                 \
         stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
-                 out_step % N == 0;                                           \
-        for (; c + N <= columns; c += N) {                                    \
-            T *to = o + c * out_step;                                         \
-            if (stream)                                                       \
-                name##_strip(to, out_step, m + c, in_step, whole, 1);         \
+                 out_step % N == 0 && rows % N == 0;                          \
+        for (int64_t c = 0; c < columns && some; c += N) {                    \
+            c = c + N > columns && columns >= N ? columns - N : c;            \
+            if (stream && c + N <= columns)                                   \
+                name##_strip(o + c * out_step, out_step, m + c, in_step,      \
+                             rows, N, 1);                                     \
             else                                                              \
-                name##_strip(to, out_step, m + c, in_step, whole, 0);         \
-            for (int64_t r = whole; r < rows; r++)                            \
-                for (int i = 0; i < N; i++)                                   \
-                    to[i * out_step + r] = m[c + i + r * in_step];            \
+                name##_strip(o + c * out_step, out_step, m + c, in_step,      \
+                             rows, columns - c < N ? columns - c : N, 0);     \
         }                                                                     \
-        for (; c < columns; c++)                                              \
+        for (int64_t c = 0; c < columns && !some; c++)                        \
             for (int64_t r = 0; r < rows; r++)                                \
                 o[c * out_step + r] = m[c + r * in_step];                     \
     }
@@ -116,14 +126,14 @@
 TURN_NARROW(turn_1, uint8_t)
 TURN_NARROW(turn_2, uint16_t)
 #if TN_CPU_VECTOR == 64
-TURN(turn_4, uint32_t, vec_u32, 16)
-TURN(turn_8, uint64_t, vec_u64, 8)
+TURN(turn_4, uint32_t, 32, vec_u32, 16)
+TURN(turn_8, uint64_t, 64, vec_u64, 8)
 #elif TN_CPU_VECTOR == 32
-TURN(turn_4, uint32_t, vec_u32, 8)
-TURN(turn_8, uint64_t, vec_u64, 4)
+TURN(turn_4, uint32_t, 32, vec_u32, 8)
+TURN(turn_8, uint64_t, 64, vec_u64, 4)
 #else
-TURN(turn_4, uint32_t, vec_u32, 4)
-TURN(turn_8, uint64_t, vec_u64, 2)
+TURN(turn_4, uint32_t, 32, vec_u32, 4)
+TURN(turn_8, uint64_t, 64, vec_u64, 2)
 #endif
 
 #ifdef TN_CPU_STREAMS
