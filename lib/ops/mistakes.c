@@ -224,7 +224,9 @@ tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
     char text[TN__SHAPE_TEXT];
     if (x->numel == 0)
         return TN_OK;
-    int64_t least = tn_item_int(tn_min(x)), most = tn_item_int(tn_max(x));
+    tn_tensor *greatest = NULL;
+    int64_t least = tn_item_int(tn_aminmax(x, &greatest));
+    int64_t most = tn_item_int(greatest);
     if (tn__error_pending())
         return tn_error_code();
     if (least >= low && most < bound)

@@ -119,8 +119,8 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
     }
     if (tn_broadcast_tensors(list, used, list, TN_MAX_NDIM) != used)
         return NULL;
-    tn_tensor *number = tn_zeros_like(list[0], .dtype = TN_I64);
-    for (int d = 0; d < used && number; d++) {
+    tn_tensor *number = tn__from_front(list[0], x->shape[0]);
+    for (int d = 1; d < used && number; d++) {
         const tn_value value[] = {tn__value_tensor(number),
                                   tn__value_tensor(list[d]),
                                   tn__value_int(x->shape[d])};
