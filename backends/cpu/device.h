@@ -30,5 +30,6 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort);
 extern const tn_conv_extension tn__cpu_conv_extension;
 extern const tn_pool_extension tn__cpu_pool_extension;
 extern const tn_attention_extension tn__cpu_attention_extension;
+extern const tn_lapack_extension tn__cpu_lapack_extension;
 
 #endif

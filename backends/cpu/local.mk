@@ -18,6 +18,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
 	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
 	backends/cpu/routines_attention.c backends/cpu/routines_order.c \
+	backends/cpu/routines_lapack.c backends/cpu/lapack_loops.inc \
 	backends/cpu/vector.h \
 	backends/cpu/math_table.c
 
@@ -72,6 +73,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/conv_plane.c \
 	backends/cpu/pool.c \
 	backends/cpu/attention.c \
+	backends/cpu/lapack.c \
 	backends/cpu/product.c backends/cpu/product.h \
 	backends/cpu/scatter.c \
 	backends/cpu/scan.c \

@@ -14,6 +14,8 @@ static const void *extension(const char *name, uint32_t version)
         return &tn__cpu_pool_extension;
     if (version == 1 && strcmp(name, "attention") == 0)
         return &tn__cpu_attention_extension;
+    if (version == 1 && strcmp(name, "lapack") == 0)
+        return &tn__cpu_lapack_extension;
     return NULL;
 }
 

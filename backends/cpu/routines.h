@@ -245,6 +245,23 @@ typedef struct tn_cpu_attention_routines {
                  int64_t rows, int64_t n, float *out);
 } tn_cpu_attention_routines;
 
+/* Factorisations of small matrices, a vector's lanes of them at once: matrices
+ * of vectors, with both steps in vectors. What they mean plugin.h says; of
+ * pivots, from 0 here, and info lane after lane is told. */
+typedef struct tn_cpu_lanes {
+    void *at;
+    int64_t row, column;
+} tn_cpu_lanes;
+typedef struct tn_cpu_lapack_work {
+    uint32_t kind, flags; /* TN_LAPACK_... */
+    int m, n, sides;
+    tn_cpu_lanes a, b, c;
+    void *values, *room; /* n; n x n, of EIGH with VECTORS */
+    int32_t *pivots, *info;
+} tn_cpu_lapack_work;
+typedef void tn_cpu_lapack(const tn_cpu_lapack_work *work);
+#define TN_CPU_LAPACK_MOST 32 /* rows and columns */
+
 typedef struct tn_cpu_math_entry {
     uint64_t hash; /* of the definition that the routine was printed from */
     const char *name;
@@ -312,6 +329,8 @@ typedef struct tn_cpu_routines {
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_attention_routines *attention;
+    tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL: none; */
+    int64_t lapack_lanes[CPU_TYPE_COUNT];  /* matrices that it takes */
     const tn_cpu_math_entry *math;
     uint32_t math_count;
 } tn_cpu_routines;
@@ -329,7 +348,8 @@ typedef struct tn_cpu_routines {
     void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_attention__##isa(tn_cpu_routines *table);                    \
-    void tn__cpu_order__##isa(tn_cpu_routines *table);
+    void tn__cpu_order__##isa(tn_cpu_routines *table);                        \
+    void tn__cpu_lapack__##isa(tn_cpu_routines *table);
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)

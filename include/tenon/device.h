@@ -132,7 +132,8 @@ TN_API tn_status tn_set_cache_folder(const char *path);
 
 /* Operators that ran on the host because the table says so (`host` rows: matrix
  * factorisations, through LAPACK on a copy of their inputs), where the device
- * has none of its own (the extension "lapack"). */
+ * has none of its own (the extension "lapack"), or not for these: the cpu has it
+ * for batches of small matrices. */
 TN_API int64_t tn_host_runs(void);
 /* Whether they may. TENON_HOST_OPS=error refuses them; this call wins. Cannot
  * fail. */

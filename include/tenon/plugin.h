@@ -901,7 +901,9 @@ enum {
     TN_LAPACK_UPPER = 1,
     TN_LAPACK_UNIT = 2,
     TN_LAPACK_TURNED = 4,
-    TN_LAPACK_VECTORS = 8
+    TN_LAPACK_VECTORS = 8,
+    TN_LAPACK_ALONE = 16 /* CHOLESKY, QR: zeros beside the triangle that a
+                            becomes; for devices that are BY_ROWS alone */
 };
 typedef struct tn_lapack_args {
     uint32_t size, kind; /* TN_LAPACK_... */
@@ -913,11 +915,19 @@ typedef struct tn_lapack_args {
     uint64_t tag;
 } tn_lapack_args;
 
+/* Of a device: a, b and c may also lie by rows: strides are (from matrix to
+ * matrix, 1, from row to row). */
+enum { TN_LAPACK_BY_ROWS = 1 };
+
 typedef struct tn_lapack_extension {
-    uint32_t size, reserved;
-    /* TN_OK: run does all of this, on each queue of the device. */
+    uint32_t size, flags; /* TN_LAPACK_BY_ROWS */
+    /* TN_OK: run does all of this, on each queue of the device, but for what
+     * takes declines. */
     tn_status (*fits)(tn_plugin_device *device);
     tn_status (*run)(tn_queue *queue, const tn_lapack_args *args);
+    /* May be absent. Does run do this? Of args kind, VECTORS, batch, m, n, sides
+     * and a's dtype are known. What it says of SOLVE holds for the LU before. */
+    tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);

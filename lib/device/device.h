@@ -118,7 +118,9 @@ bool tn__device_attention_fits(tn_device *device,
 /* Likewise of the extension "lapack". */
 tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
                             const char *what);
-bool tn__device_lapack_fits(tn_device *device, const char *what);
+/* by_rows: matrices may lie by rows. */
+bool tn__device_lapack_fits(tn_device *device, const tn_lapack_args *lapack,
+                            const char *what, bool *by_rows);
 
 /* A copy on the device, once more; and what the device recorded itself. */
 tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,

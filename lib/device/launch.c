@@ -543,14 +543,19 @@ tn_status tn__device_product(tn_device *device, tn_product_args *product,
                     status);
 }
 
-bool tn__device_lapack_fits(tn_device *device, const char *what)
+bool tn__device_lapack_fits(tn_device *device, const tn_lapack_args *lapack,
+                            const char *what, bool *by_rows)
 {
     const tn_lapack_extension *extension =
         atomic_load_explicit(&device->lapack, memory_order_acquire);
     if (!extension)
         return false;
     bool was_pending = tn__error_pending();
+    *by_rows = extension->flags & TN_LAPACK_BY_ROWS;
     tn_status status = extension->fits(device->handle);
+    if (!status && TN_HAS(tn_lapack_extension, extension, takes) &&
+        extension->takes)
+        status = extension->takes(device->handle, lapack);
     if (status)
         tn__extension_declined(device, what, was_pending);
     return !status;

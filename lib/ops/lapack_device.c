@@ -10,11 +10,17 @@ typedef struct work {
     tn__call *call;
     const char *name;
     tn_tensor *x, *info; /* x: argument 0 */
+    bool by_rows;        /* the device takes matrices by rows, too */
     tn_lapack_args args;
 } work;
 
-/* A tensor like x's batch of `columns` lines of `rows`: matrices by columns;
- * either -1: without that dimension. The open scope's. */
+static tn_tensor *turned(tn_tensor *x)
+{
+    return tn_transpose(x, -1, -2);
+}
+
+/* A tensor like x's batch of `columns` lines of `rows`; either -1: without that
+ * dimension. The open scope's. */
 static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
                         int64_t rows)
 {
@@ -28,16 +34,19 @@ static tn_tensor *fresh(const work *w, tn_dtype dtype, int64_t columns,
     return tn_empty(size, .dtype = dtype, .device = w->x->storage->device);
 }
 
-static tn_tensor *turned(tn_tensor *x)
+/* New matrices as the device takes them: (..., columns, rows), where it may be
+ * another's transpose that lies there. */
+static tn_tensor *fresh_columns(const work *w, int64_t columns, int64_t rows)
 {
-    return tn_transpose(x, -1, -2);
+    return w->by_rows ? turned(fresh(w, w->x->dtype, rows, columns))
+                      : fresh(w, w->x->dtype, columns, rows);
 }
 
 /* Matrices by columns, to be written over: of x, or of its transpose, which
  * is what it holds. */
-static tn_tensor *by_column(tn_tensor *x)
+static tn_tensor *by_column(const work *w, tn_tensor *x)
 {
-    return tn_clone(turned(x));
+    return w->by_rows ? turned(tn_clone(x)) : tn_clone(turned(x));
 }
 
 static tn_tensor *as_it_lies(tn_tensor *x)
@@ -45,7 +54,7 @@ static tn_tensor *as_it_lies(tn_tensor *x)
     return tn_clone(x);
 }
 
-/* Back from columns to rows. */
+/* Back from columns to rows: nothing is moved if they lie so. */
 static tn_tensor *by_row(tn_tensor *columns)
 {
     return tn_contiguous(turned(columns));
@@ -55,10 +64,12 @@ static tn_tensor *by_row(tn_tensor *columns)
 static tn_strided matrices(const tn_tensor *x)
 {
     int64_t rows = x->shape[x->ndim - 1], columns = x->shape[x->ndim - 2];
+    bool lies = tn_tensor_is_contiguous(x);
     return (tn_strided){.buffer = tn__tensor_buffer(x),
                         .offset = tn__tensor_buffer_offset(x),
                         .dtype = x->dtype, .ndim = 3,
-                        .stride = {rows * columns, rows, 1}};
+                        .stride = {rows * columns, lies ? rows : 1,
+                                   lies ? 1 : columns}};
 }
 
 static tn_strided lines(const tn_tensor *x, int64_t width)
@@ -103,10 +114,13 @@ static tn_status refuse(const work *w, const char *why)
 static tn_status cholesky(work *w, tn_tensor **out)
 {
     bool upper = tn__call_int(w->call, TN__ARG_LINALG_CHOLESKY_EX_UPPER);
-    out[0] = tn_contiguous(upper ? tn_triu(w->x) : tn_tril(w->x));
+    out[0] = w->by_rows ? as_it_lies(w->x)
+                        : tn_contiguous(upper ? tn_triu(w->x) : tn_tril(w->x));
     out[1] = w->info;
-    tn_status status =
-        run(w, TN_LAPACK_CHOLESKY, upper ? 0 : TN_LAPACK_UPPER, out[0]);
+    tn_status status = run(w, TN_LAPACK_CHOLESKY,
+                           (upper ? 0 : TN_LAPACK_UPPER) |
+                               (w->by_rows ? TN_LAPACK_ALONE : 0),
+                           out[0]);
     if (status >= 0 &&
         tn__call_int(w->call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS))
         status = refuse(w, "is not positive-definite");
@@ -125,7 +139,7 @@ static tn_status lu_run(work *w, tn_tensor *a, tn_tensor **pivots)
 
 static tn_status lu(work *w, tn_tensor **out)
 {
-    tn_tensor *a = by_column(w->x);
+    tn_tensor *a = by_column(w, w->x);
     tn_status status = lu_run(w, a, &out[1]);
     if (status >= 0 &&
         tn__call_int(w->call, TN__ARG_LINALG_LU_FACTOR_EX_CHECK_ERRORS))
@@ -138,7 +152,8 @@ static tn_status lu(work *w, tn_tensor **out)
 /* Of A^T, which is what lies there. */
 static tn_status solve(work *w, tn_tensor **out)
 {
-    tn_tensor *b = by_column(tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B));
+    tn_tensor *b =
+        by_column(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B));
     tn_tensor *a = as_it_lies(w->x), *pivots;
     tn_status status = lu_run(w, a, &pivots);
     if (status >= 0 &&
@@ -161,7 +176,7 @@ static tn_status triangle(work *w, tn_tensor **out)
     bool left = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_LEFT);
     bool unit = tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_UNITRIANGULAR);
     tn_tensor *b = tn__call_tensor(w->call, TN__ARG_SOLVE_TRIANGLE_B);
-    b = left ? as_it_lies(b) : by_column(b);
+    b = left ? as_it_lies(b) : by_column(w, b);
     if (!b)
         return tn_error_code();
     w->args.b = matrices(b);
@@ -181,35 +196,36 @@ static tn_status qr(work *w, tn_tensor **out)
     int64_t m = w->args.m, n = w->args.n, least = m < n ? m : n;
     bool whole = strcmp(mode, "complete") == 0, none = strcmp(mode, "r") == 0;
     int64_t sides = whole ? m : none ? 0 : least;
-    tn_tensor *a = by_column(w->x);
+    tn_tensor *a = by_column(w, w->x);
     tn_tensor *b = none ? tn_empty(tn_dims(0), .dtype = w->x->dtype,
                                    .device = w->x->storage->device)
-                        : fresh(w, w->x->dtype, sides, m);
+                        : fresh_columns(w, sides, m);
     if (!b)
         return tn_error_code();
     w->args.sides = sides;
     if (!none)
         w->args.b = matrices(b);
-    tn_status status = run(w, TN_LAPACK_QR, 0, a);
+    tn_status status =
+        run(w, TN_LAPACK_QR, w->by_rows ? TN_LAPACK_ALONE : 0, a);
+    tn_tensor *r = tn_narrow(turned(a), -2, 0, whole ? m : least);
     out[0] = none ? b : by_row(b);
-    out[1] = tn_contiguous(
-        tn_triu(tn_narrow(turned(a), -2, 0, whole ? m : least)));
+    out[1] = tn_contiguous(w->by_rows ? r : tn_triu(r));
     return status;
 }
 
-/* Of A^T, whose lower triangle is A's upper one. */
+/* Of A^T, whose lower triangle is A's upper one; or of A itself. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =
         w->call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
     bool upper = strcmp(uplo, "U") == 0 || strcmp(uplo, "u") == 0;
-    tn_tensor *a = as_it_lies(w->x);
+    tn_tensor *a = w->by_rows ? by_column(w, w->x) : as_it_lies(w->x);
     out[0] = fresh(w, w->x->dtype, w->args.n, -1);
     if (!out[0])
         return tn_error_code();
     w->args.values = lines(out[0], w->args.n);
     tn_status status = run(w, TN_LAPACK_EIGH,
-                           (upper ? 0 : TN_LAPACK_UPPER) |
+                           (upper == w->by_rows ? TN_LAPACK_UPPER : 0) |
                                (vectors ? TN_LAPACK_VECTORS : 0),
                            a);
     if (status >= 0)
@@ -238,7 +254,7 @@ static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
     bool wide = w->args.m < w->args.n;
     int64_t most = wide ? w->args.n : w->args.m;
     int64_t least = wide ? w->args.m : w->args.n;
-    tn_tensor *a = wide ? as_it_lies(w->x) : by_column(w->x);
+    tn_tensor *a = wide ? as_it_lies(w->x) : by_column(w, w->x);
     tn_tensor *b = NULL, *c = NULL;
     tn_tensor *values = fresh(w, w->x->dtype, least, -1);
     if (!values)
@@ -248,8 +264,10 @@ static tn_status svd(work *w, bool vectors, bool full, tn_tensor **out)
     w->args.values = lines(values, least);
     if (vectors) {
         w->args.sides = full ? most : least;
-        b = fresh(w, w->x->dtype, w->args.sides, most);
-        c = fresh(w, w->x->dtype, least, least);
+        b = wide ? fresh(w, w->x->dtype, w->args.sides, most)
+                 : fresh_columns(w, w->args.sides, most);
+        c = wide ? fresh(w, w->x->dtype, least, least)
+                 : fresh_columns(w, least, least);
         if (!b || !c)
             return tn_error_code();
         w->args.b = matrices(b);
@@ -281,41 +299,41 @@ static tn_status svd_values(work *w, tn_tensor **out)
 /* ---- which are the device's ---------------------------------------------- */
 
 /* The last dimensions of b beside n x n matrices, in a batch of theirs. */
-static bool sides_fit(const work *w, const tn_tensor *b, bool left)
+static bool sides_fit(work *w, const tn_tensor *b, bool left)
 {
     const tn_tensor *x = w->x;
     bool fit = b->dtype == x->dtype && b->ndim == x->ndim && b->numel > 0 &&
-               b->numel / w->args.batch / w->args.n <= INT_MAX / 8 &&
                b->shape[b->ndim - (left ? 2 : 1)] == w->args.n;
     for (int d = 0; d < x->ndim - 2 && fit; d++)
         fit = b->shape[d] == x->shape[d];
-    return fit;
+    w->args.sides = fit ? b->numel / w->args.batch / w->args.n : 0;
+    return fit && w->args.sides <= INT_MAX / 8;
 }
 
-static bool fits_pivoted(const work *w)
+static bool fits_pivoted(work *w)
 {
     return tn__call_int(w->call, TN__ARG_LINALG_LU_FACTOR_EX_PIVOT);
 }
 
-static bool fits_solve(const work *w)
+static bool fits_solve(work *w)
 {
     return sides_fit(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B), true);
 }
 
-static bool fits_triangle(const work *w)
+static bool fits_triangle(work *w)
 {
     return sides_fit(w, tn__call_tensor(w->call, TN__ARG_SOLVE_TRIANGLE_B),
                      tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_LEFT));
 }
 
-static bool fits_mode(const work *w)
+static bool fits_mode(work *w)
 {
     const char *mode = w->call->value[TN__ARG_LINALG_QR_MODE].of.string;
     return strcmp(mode, "reduced") == 0 || strcmp(mode, "complete") == 0 ||
            strcmp(mode, "r") == 0;
 }
 
-static bool fits_uplo(const work *w)
+static bool fits_uplo(work *w)
 {
     const char *uplo = w->call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
     return strlen(uplo) == 1 && strchr("LlUu", uplo[0]);
@@ -324,33 +342,52 @@ static bool fits_uplo(const work *w)
 static const struct {
     tn_status (*on_host)(tn__call *call);
     tn_status (*here)(work *w, tn_tensor **out);
-    bool (*fits)(const work *w); /* the rest of the arguments; NULL: any */
-    bool square;
+    bool (*fits)(work *w); /* the rest of the arguments; NULL: any */
+    uint32_t kind, flags;
     int outputs;
 } rows[] = {
-    {tn__run_linalg_cholesky_ex, cholesky, NULL, true, 2},
-    {tn__run_linalg_lu_factor_ex, lu, fits_pivoted, false, 3},
-    {tn__run_solve_square, solve, fits_solve, true, 2},
-    {tn__run_solve_triangle, triangle, fits_triangle, true, 1},
-    {tn__run_linalg_qr, qr, fits_mode, false, 2},
-    {tn__run_linalg_eigh, eigh, fits_uplo, true, 2},
-    {tn__run_linalg_eigvalsh, eigvalsh, fits_uplo, true, 1},
-    {tn__run_linalg_svd, svd_whole, NULL, false, 3},
-    {tn__run_linalg_svdvals, svd_values, NULL, false, 1},
+    {tn__run_linalg_cholesky_ex, cholesky, NULL, TN_LAPACK_CHOLESKY, 0, 2},
+    {tn__run_linalg_lu_factor_ex, lu, fits_pivoted, TN_LAPACK_LU, 0, 3},
+    {tn__run_solve_square, solve, fits_solve, TN_LAPACK_SOLVE, 0, 2},
+    {tn__run_solve_triangle, triangle, fits_triangle, TN_LAPACK_TRIANGLE, 0, 1},
+    {tn__run_linalg_qr, qr, fits_mode, TN_LAPACK_QR, 0, 2},
+    {tn__run_linalg_eigh, eigh, fits_uplo, TN_LAPACK_EIGH, TN_LAPACK_VECTORS,
+     2},
+    {tn__run_linalg_eigvalsh, eigvalsh, fits_uplo, TN_LAPACK_EIGH, 0, 1},
+    {tn__run_linalg_svd, svd_whole, NULL, TN_LAPACK_SVD, TN_LAPACK_VECTORS, 3},
+    {tn__run_linalg_svdvals, svd_values, NULL, TN_LAPACK_SVD, 0, 1},
 };
 enum { ROWS = sizeof rows / sizeof *rows, OUTPUTS = 3 };
 
-static bool begin(work *w, bool square)
+static bool begin(work *w, uint32_t kind)
 {
     const tn_tensor *x = w->x;
+    const bool square = kind != TN_LAPACK_LU && kind != TN_LAPACK_QR &&
+                        kind != TN_LAPACK_SVD;
     if ((x->dtype != TN_F32 && x->dtype != TN_F64) || x->ndim < 2 ||
         x->numel == 0)
         return false;
     int64_t m = x->shape[x->ndim - 2], n = x->shape[x->ndim - 1];
     w->args = (tn_lapack_args){.size = sizeof w->args, .m = m, .n = n,
                                .batch = x->numel / m / n};
-    return m <= INT_MAX / 8 && n <= INT_MAX / 8 && (m == n || !square) &&
-           tn__device_lapack_fits(x->storage->device, w->name);
+    return m <= INT_MAX / 8 && n <= INT_MAX / 8 && (m == n || !square);
+}
+
+/* Does the device do row r? */
+static bool taken(work *w, int r)
+{
+    if (rows[r].fits && !rows[r].fits(w))
+        return false;
+    tn_lapack_args args = w->args;
+    args.kind = rows[r].kind;
+    args.flags = rows[r].flags;
+    args.a.dtype = w->x->dtype;
+    if (args.kind == TN_LAPACK_SVD && args.m < args.n) {
+        args.m = w->args.n;
+        args.n = w->args.m;
+    }
+    return tn__device_lapack_fits(w->x->storage->device, &args, w->name,
+                                  &w->by_rows);
 }
 
 /* Row r, if the device does it: what it has made is handed on. */
@@ -361,7 +398,7 @@ static bool run_here(work *w, int r, tn_status *status)
     *status = tn_error_code();
     if (!scope)
         return true;
-    bool fits = !rows[r].fits || rows[r].fits(w);
+    bool fits = taken(w, r);
     if (fits) {
         w->info = fresh(w, TN_I32, -1, -1);
         *status = rows[r].here(w, out);
@@ -383,7 +420,7 @@ tn_status tn__run_host_row(tn__call *call)
     tn_status status;
     while (r < ROWS && rows[r].on_host != call->op->run)
         r++;
-    if (r < ROWS && begin(&w, rows[r].square) && run_here(&w, r, &status))
+    if (r < ROWS && begin(&w, rows[r].kind) && run_here(&w, r, &status))
         return status;
     status = tn__host_run_begin(w.name);
     return status < 0 ? status : call->op->run(call);

@@ -105,7 +105,8 @@ $(ops_made): lib/ops/table.c
 
 check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 	tests/ops/test_mistakes tests/ops/test_mistakes_windows \
-	tests/ops/test_linalg tests/ops/test_einsum \
+	tests/ops/test_linalg tests/ops/test_linalg_batches \
+	tests/ops/test_einsum \
 	tests/ops/test_options \
 	tests/ops/test_random_bits tests/ops/test_sample tests/ops/test_long_rows \
 	tests/ops/test_conv
@@ -147,6 +148,7 @@ tests_ops_test_calls_SOURCES = tests/ops/test_calls.c
 tests_ops_test_mistakes_SOURCES = tests/ops/test_mistakes.c
 tests_ops_test_einsum_SOURCES = tests/ops/test_einsum.c
 tests_ops_test_linalg_SOURCES = tests/ops/test_linalg.c
+tests_ops_test_linalg_batches_SOURCES = tests/ops/test_linalg_batches.c
 tests_ops_test_mistakes_windows_SOURCES = tests/ops/test_mistakes_windows.c
 tests_ops_test_options_SOURCES = tests/ops/test_options.c \
 	tests/ops/test_options_cxx.cc
