@@ -26,6 +26,7 @@ enum {
     STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
     DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
                         of pixels go one after another */
+    LEAST_TAPS = 6,    /* side by side that are packed by squares */
     LEAST_COLUMNS = 8, /* of a row whose taps outside the images are left out */
     LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
     MAX_CLASSES = 64
@@ -201,16 +202,25 @@ static void pack_panel(void *context, int64_t i)
     int64_t width = tn__cpu_min(c->panel, c->width - first);
     char *to = class->panels +
                (group * c->width + first) * depth * (int64_t)c->bytes;
-    for (int64_t t = 0; t < grid->taps; t++) {
-        tn__cpu_conv_gather(
-            c->general, c->bytes, to, width,
-            c->weight + (grid->tap[t].weight + group * c->weight_group +
-                         first * c->weight_to) *
-                            (int64_t)c->bytes,
-            c->weight_to, c->weight_from,
-            tn__cpu_min(width, c->to_channels - first), c->from_channels);
-        to += c->from_channels * width * (int64_t)c->bytes;
-    }
+    const char *from =
+        c->weight + (group * c->weight_group + first * c->weight_to) *
+                        (int64_t)c->bytes;
+    const int64_t bytes = (int64_t)c->bytes, row = width * bytes;
+    int64_t channels = tn__cpu_min(width, c->to_channels - first);
+    bool squares = channels == width && grid->taps >= LEAST_TAPS;
+    for (int64_t t = 1; t < grid->taps && squares; t++)
+        squares = grid->tap[t].weight == grid->tap[0].weight + t;
+    /* Taps side by side: a channel's are turned over by squares. */
+    for (int64_t p = 0; p < c->from_channels && squares; p++)
+        c->general->turn[bytes](
+            to + p * row, c->from_channels * width,
+            from + (grid->tap[0].weight + p * c->weight_from) * bytes,
+            c->weight_to, channels, grid->taps, 0);
+    for (int64_t t = 0; t < grid->taps && !squares; t++)
+        tn__cpu_conv_gather(c->general, c->bytes,
+                            to + t * c->from_channels * row, width,
+                            from + grid->tap[t].weight * bytes, c->weight_to,
+                            c->weight_from, channels, c->from_channels);
 }
 
 /* ---- blocks ------------------------------------------------------------- */
