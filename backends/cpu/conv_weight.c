@@ -13,8 +13,9 @@ enum {
     AT_ONCE = 48,        /* rows between which the next block is asked for */
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 2097152, /* multiply-adds */
-    LEAST_ROWS = 128,    /* of a range: a panel of out is laid for each */
+    LEAST_ROWS = 128,    /* of a range */
     SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
+    LAID_ROOM = 1048576,   /* of panels of out, laid once for all ranges */
     MOST_TASKS = 64
 };
 
@@ -31,6 +32,9 @@ typedef struct gradient {
     int64_t panel, width;
     int64_t shares, ranges, range; /* range: channels of one */
     char *sums; /* [share][group][range][tap, channel][width] */
+    char *laid; /* out: [group][block][panel][pixel][width of one]; NULL: each
+                   range lays it for itself */
+    int64_t laid_block; /* its elements of a block */
     atomic_int failed;
 } gradient;
 
@@ -67,6 +71,37 @@ static void gather_run(void *context, char *memory, int64_t step,
                         count);
 }
 
+/* A panel of a block's pixels, from channel o on. */
+static void lay_panel(const gradient *w, const conv_block *block,
+                      int64_t group, int64_t o, char *panel)
+{
+    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
+    conv_images out = w->out;
+    out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
+    gathering g = {w, panel, block->pixels, o,
+                   tn__cpu_min(w->panel, w->width - o)};
+    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_run, &g);
+}
+
+static char *laid_panel(const gradient *w, const conv_block *block,
+                        int64_t group, int64_t number, int64_t o)
+{
+    return w->laid +
+           ((group * w->grid.block_count + number) * w->laid_block +
+            o * block->pixels) *
+               (int64_t)w->bytes;
+}
+
+static void lay_block(void *context, int64_t i)
+{
+    const gradient *w = context;
+    int64_t group = i / w->grid.block_count, number = i % w->grid.block_count;
+    conv_block block = tn__cpu_conv_block(&w->grid, number);
+    for (int64_t o = 0; o < w->width; o += w->panel)
+        lay_panel(w, &block, group, o,
+                  laid_panel(w, &block, group, number, o));
+}
+
 /* Threes [first, first + count) of taps and channels: each is three rows of the
  * sums. at: of the block's pixels. */
 static void add_lines(const gradient *w, const conv_block *block,
@@ -88,7 +123,6 @@ static void add_lines(const gradient *w, const conv_block *block,
 static bool add_block(const gradient *w, int64_t number, int64_t group,
                       int64_t first, int64_t channels, char *sums, bool add)
 {
-    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
     const conv_grid *grid = &w->grid;
     conv_block block = tn__cpu_conv_block(grid, number);
     int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
@@ -114,22 +148,23 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
     for (int64_t i = 0; i < rows; i++)
         x[i] = view.base + row[i] * bytes;
 
-    conv_images out = w->out;
-    out.memory += group * w->out_channels * out.stride[1] * bytes;
     conv_ahead in = tn__cpu_conv_ahead(grid, number + 1, &w->in,
                                        group * w->in_channels + first,
                                        channels, w->bytes);
-    conv_ahead next = tn__cpu_conv_ahead_pixels(
-        grid, number + 1, &w->out, group * w->out_channels, w->out_channels,
-        w->bytes);
+    conv_ahead next = {0};
+    if (!w->laid)
+        next = tn__cpu_conv_ahead_pixels(grid, number + 1, &w->out,
+                                         group * w->out_channels,
+                                         w->out_channels, w->bytes);
     int64_t calls = (w->width + w->panel - 1) / w->panel *
                     ((rows + AT_ONCE - 1) / AT_ONCE);
     int64_t in_lines = in.lines / calls + 1, next_lines = next.lines / calls + 1;
     for (int64_t o = 0; o < w->width; o += w->panel) {
         int64_t width = tn__cpu_min(w->panel, w->width - o);
-        gathering g = {w, panel, block.pixels, o, width};
-        tn__cpu_conv_runs(&block, &out, origin, step, w->bytes, gather_run,
-                          &g);
+        if (w->laid)
+            panel = laid_panel(w, &block, group, number, o);
+        else
+            lay_panel(w, &block, group, o, panel);
         for (int64_t i = 0; i < rows; i += AT_ONCE) {
             int64_t some = tn__cpu_min(AT_ONCE, rows - i);
             if (w->by_lines)
@@ -282,13 +317,24 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
     if (tap) {
         tn__cpu_conv_forward_grid(&w.grid, args, tap);
         cut(&w);
-        w.sums = tn__cpu_lend((size_t)(w.shares * args->groups *
-                                       group_sums(&w) * (int64_t)bytes));
+        int64_t sums = w.shares * args->groups * group_sums(&w);
+        int64_t laid = args->groups * w.grid.block_count;
+        w.laid_block =
+            w.grid.block[0] * w.grid.block[1] * w.grid.block[2] * w.width;
+        laid = w.by_pixels || w.ranges == 1 ||
+                       laid > LAID_ROOM / w.laid_block
+                   ? 0
+                   : laid * w.laid_block;
+        w.sums = tn__cpu_lend((size_t)((sums + laid) * (int64_t)bytes));
+        w.laid = laid && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
     }
     if (w.sums) {
         int64_t tasks = args->groups * w.shares * w.ranges;
         int64_t taps = args->groups * w.ranges * w.grid.taps;
         bool serial = tasks == 1;
+        if (w.laid)
+            tn__cpu_host->parallel_for(args->groups * w.grid.block_count,
+                                       lay_block, &w);
         if (serial)
             run_task(&w, 0);
         else
