@@ -178,7 +178,7 @@ static tn_status fits(tn_plugin_device *device)
 {
     return device->routines->lapack[CPU_F32]
                ? TN_OK
-               : declined("this set has no loops for it");
+               : declined("the set generic has no loops for it");
 }
 
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)

@@ -9,11 +9,11 @@
 #include "vector_ops.h"
 
 /* What is worth its size: each type is some 8 KB. */
-#if defined(__AVX512F__)
+#if !defined(TN_CPU_PLAIN)
 #define WITH_F32 1
-#elif !defined(TN_CPU_PLAIN) && !defined(__AVX2__)
-#define WITH_F32 1
+#if !defined(__x86_64__)
 #define WITH_F64 1
+#endif
 #endif
 
 /* A few loops have all the work; around them code is small rather than fast. */

@@ -421,15 +421,15 @@ static void check_far(void)
     }
 }
 
-/* On x86 the cpu does float32 with AVX-512 alone. */
+/* On x86 the cpu's set generic declines all. */
 static bool does_batches(const tn_device *device)
 {
     bool does = tn_device_has_extension(device, "lapack");
 #if defined(__x86_64__)
     const char *set = getenv("TENON_CPU_ISA");
     does = does && (strncmp(tn_device_name(device), "cpu", 3) != 0 ||
-                    (__builtin_cpu_supports("avx512dq") &&
-                     (!set || strcmp(set, "v4") == 0)));
+                    (__builtin_cpu_supports("avx2") &&
+                     (!set || strcmp(set, "generic") != 0)));
 #endif
     return does;
 }
