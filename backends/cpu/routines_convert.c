@@ -211,17 +211,25 @@ STORAGE(bool, uint8_t, uint8_t)
     }
 #ifdef TN_CPU_NEAR
 /* Those between the first and the last, which lie near each other, are a
- * shuffle of a few: lines side by side, taps of an interpolation. */
+ * shuffle of a few: lines side by side, taps of an interpolation. Not looked
+ * for any more where a third is not so: each time would be a wrong guess. */
 static void gather_w4(void *out, const void *memory, const int64_t *offset,
                       int64_t n)
 {
+    enum { ENOUGH = 8 };
     uint32_t *o = out;
-    for (int64_t some; n >= TN_CPU_NEAR; n -= some, o += some, offset += some) {
+    int missed = 0;
+    for (int64_t some; n >= TN_CPU_NEAR && missed < ENOUGH;
+         n -= some, o += some, offset += some) {
         some = n >= RUN && gather_near(o, memory, offset, RUN) ? RUN
                                                                : TN_CPU_NEAR;
         if (some == TN_CPU_NEAR &&
-            !gather_near(o, memory, offset, TN_CPU_NEAR))
+            !gather_near(o, memory, offset, TN_CPU_NEAR)) {
             gather_each_w4(o, memory, offset, TN_CPU_NEAR);
+            missed += 2;
+        } else if (missed > 0) {
+            missed--;
+        }
     }
     gather_each_w4(o, memory, offset, n);
 }
