@@ -13,16 +13,18 @@ static int64_t rounds_for(int64_t size)
     return rounds;
 }
 
+/* A round after the search has ended finds again what is at hi; behind the row
+ * that is its last element, and lo goes one too far. */
+#define SEARCH(up)                                                            \
+    TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
+                "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
+                "  let mid = (lo + hi) >> 1;"                                 \
+                "  let up = !(s[min(mid, n - 1)] " up " v);"                  \
+                "  (where(up, mid + 1, lo), where(up, hi, mid)); min(lo, n)")
+
 tn_status tn__run_search_rows(tn__call *call)
 {
-    /* Where the search has ended, mid may lie behind the row. */
-    static tn__formula search = TN__FORMULA(
-        "search(s, v; n: i64, rounds: i64, right: i64) = "
-        "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n) while lo < hi:"
-        "  let mid = (lo + hi) >> 1;"
-        "  let a = s[min(mid, n - 1)];"
-        "  let up = where(right == 1, !(a > v), !(a >= v));"
-        "  (where(up, mid + 1, lo), where(up, hi, mid)); lo");
+    static tn__formula search[] = {SEARCH(">="), SEARCH(">")};
     tn_tensor *s = tn__call_tensor(call, TN__ARG_SEARCH_ROWS_SORTED_SEQUENCE);
     tn_tensor *v = tn__call_tensor(call, TN__ARG_SEARCH_ROWS_INPUT);
     const char *name = tn__op_outer("searchsorted");
@@ -37,7 +39,8 @@ tn_status tn__run_search_rows(tn__call *call)
                         tn__shape_text(given, v->ndim, v->shape));
     }
     const tn_dtype dtype[] = {s->dtype, v->dtype};
-    const tn__kernel *kernel = tn__formula_kernel(&search, dtype);
+    const tn__kernel *kernel = tn__formula_kernel(
+        &search[tn__call_int(call, TN__ARG_SEARCH_ROWS_RIGHT) != 0], dtype);
     if (!kernel)
         return tn_error_code();
     tn_tensor *out = tn__tensor_new(v->storage->device, TN_I64, v->ndim,
@@ -61,8 +64,7 @@ tn_status tn__run_search_rows(tn__call *call)
     tn__space_add_out(&space, &shape, 0, false, false, out);
     const tn_number param[] = {
         {.i = s->shape[last]},
-        {.i = rounds_for(s->shape[last])},
-        {.i = tn__call_int(call, TN__ARG_SEARCH_ROWS_RIGHT)}};
+        {.i = rounds_for(s->shape[last])}};
     return tn__kernel_launch(out->storage->device, kernel, &space, param,
                              name);
 }
