@@ -62,7 +62,7 @@ typedef struct carry {
         }                                                                     \
     }                                                                         \
     break;
-enum { RUN = 32 };
+enum { RUN = 8 };
 enum { PLACED = TN_REDUCE_END }; /* added to a kind: with places */
 #define SCAN(suffix, T, U, member, sums)                                      \
     static void scan_##suffix(unsigned kind, void *block, int64_t *place,     \
