@@ -22,7 +22,7 @@ enum {
     BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
     BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
     MOST_PIXELS = 1024,
-    LEAST_PIXELS = 192,
+    LEAST_PIXELS = 256,
     STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
     DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
                         of pixels go one after another */
