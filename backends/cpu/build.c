@@ -155,6 +155,8 @@ void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
     tn__cpu_code_release(&built->kept);
     tn__cpu_code_release(&built->streamed);
     tn__cpu_code_release(&built->hoisted);
+    for (int t = 0; t <= TN_CPU_TAPS; t++)
+        tn__cpu_program_free(device, atomic_load(&built->row_taps.written[t]));
     free(built->operand);
     free(built->late);
     free(built);

@@ -217,7 +217,6 @@ typedef struct cpu_direct {
 } cpu_direct;
 
 /* A program that is a sum of loads by an index, each times a weight (taps.c). */
-#define TN_CPU_TAPS 8
 typedef struct cpu_taps {
     uint32_t count, joins; /* 0: it is none */
     uint32_t in, out;      /* operand numbers */
@@ -225,6 +224,14 @@ typedef struct cpu_taps {
     uint8_t join[TN_CPU_TAPS][2]; /* the first += the second, in this order;
                                      the last one makes tap 0 the sum */
 } cpu_taps;
+
+/* A program whose rows are such sums, and the ones in which so many taps are
+ * written out, made when they are first wanted. */
+typedef struct cpu_row_taps {
+    bool is_row;
+    uint32_t in, index, weight, out, flags; /* operands; of the load */
+    _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
+} cpu_row_taps;
 
 struct tn_built {
     const tn_cpu_routines *routines;
@@ -240,6 +247,7 @@ struct tn_built {
                           blocks that share their indices; may be empty */
     cpu_direct direct;
     cpu_taps taps;
+    cpu_row_taps row_taps;
     bool is_copy; /* stores what it loads, bits as they are */
     bool is_take; /* the same, with one index */
     bool take_zero; /* an index outside is no fault */

@@ -694,6 +694,9 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     tn_status taken;
     if (built->is_take && tn__cpu_launch_take(built, launch, &taken))
         return taken;
+    if (built->row_taps.is_row &&
+        tn__cpu_launch_row_taps(built, launch, &taken))
+        return taken;
     cpu_plan plan;
     cpu_hoist hoist;
     plan.built = built;

@@ -273,6 +273,7 @@ typedef struct tn_cpu_math_entry {
 /* What one tap of a sum has for up to a vector of points (taps.c): point i takes
  * in[low + at[i]] times weight[i]; `there` elements are to be read from low on,
  * two vectors at most. */
+#define TN_CPU_TAPS 12 /* most of a sum: of as many, 26 operands */
 typedef struct tn_cpu_tap {
     float weight[16];
     uint8_t at[16];

@@ -242,7 +242,7 @@ sum_taps(float *o, const float *in, const tn_cpu_tap *tap, int64_t entries,
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     for (int64_t e = 0; e < entries; e++, tap += count) {
-        vec_f32 sum[8];
+        vec_f32 sum[TN_CPU_TAPS];
         for (int t = 0; t < count; t++)
             sum[t] = take_weighted(in + tap[t].low, &tap[t]);
         for (int t = 0; t < count - 1; t++)

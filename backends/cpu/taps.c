@@ -3,13 +3,15 @@
  * share weights too: what the first of them finds becomes a table, of each tap
  * for each vector of points where its elements begin, which of those a point
  * takes and the weights; in all others a vector of results is made in registers
- * at once, and nothing lies in memory between a tap and the next. */
+ * at once, and nothing lies in memory between a tap and the next. Sums that are
+ * short rows are written out as a program of that kind. */
 #include <string.h>
 
 #include "task.h"
 
 #define TABLE_BYTES 24576 /* half an L1 */
 #define MOST_POINTS 2048
+#define LEAST_POINTS 4096 /* of rows that are worth a program of their own */
 
 /* ---- programs ------------------------------------------------------------ */
 
@@ -31,16 +33,21 @@ static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
     return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
 }
 
+typedef struct tap_operands {
+    uint32_t in, index, weight, flags; /* of the load by an index */
+} tap_operands;
+
 /* where(w == 0, 0, x[i] * w) */
-static bool add_tap(tn_built *built, const tn_program *program,
-                    const tn_kernel_ins *select)
+static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
 {
-    cpu_taps *taps = &built->taps;
-    const tn_kernel_ins *all = program->ins, *is_zero = &all[select->a];
-    const tn_kernel_ins *zero = &all[select->b], *product = &all[select->c];
-    if (taps->count == TN_CPU_TAPS || is_zero->op != TN_K_EQ ||
-        is_zero->b != select->b || zero->op != TN_K_CONST ||
-        zero->imm.i != 0 || product->op != TN_K_MUL)
+    const tn_kernel_ins *all = program->ins, *select = &all[n];
+    if (select->op != TN_K_SELECT)
+        return false;
+    const tn_kernel_ins *is_zero = &all[select->a], *zero = &all[select->b];
+    const tn_kernel_ins *product = &all[select->c];
+    if (is_zero->op != TN_K_EQ || is_zero->b != select->b ||
+        zero->op != TN_K_CONST || zero->imm.i != 0 ||
+        product->op != TN_K_MUL)
         return false;
     uint32_t w = is_zero->a, x = product->a == w ? product->b : product->a;
     if (product->a != w && product->b != w)
@@ -50,18 +57,26 @@ static bool add_tap(tn_built *built, const tn_program *program,
         value->op == TN_K_LOAD ? plain_load(program, value->a) : NULL;
     if (!weight || !index || value->b != TN_NONE || value->c != TN_NONE)
         return false;
-    uint32_t in = (uint32_t)value->imm.i, at = (uint32_t)weight->imm.i;
-    if (program->operand[in].dtype != TN_F32 ||
-        program->operand[at].dtype != TN_F32 ||
-        (taps->count > 0 && taps->in != in))
+    *tap = (tap_operands){(uint32_t)value->imm.i, (uint32_t)index->imm.i,
+                          (uint32_t)weight->imm.i, value->sub};
+    return program->operand[tap->in].dtype == TN_F32 &&
+           program->operand[tap->weight].dtype == TN_F32;
+}
+
+static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
+{
+    cpu_taps *taps = &built->taps;
+    tap_operands tap;
+    if (taps->count == TN_CPU_TAPS || !read_tap(program, n, &tap) ||
+        (taps->count > 0 && taps->in != tap.in))
         return false;
     const cpu_code *code = &built->hoisted;
-    const cpu_op *from = find_load(code, (uint32_t)index->imm.i, TN_CPU_NONE);
-    const cpu_op *load = from ? find_load(code, in, from->out) : NULL;
-    const cpu_op *weigh = find_load(code, at, TN_CPU_NONE);
+    const cpu_op *from = find_load(code, tap.index, TN_CPU_NONE);
+    const cpu_op *load = from ? find_load(code, tap.in, from->out) : NULL;
+    const cpu_op *weigh = find_load(code, tap.weight, TN_CPU_NONE);
     if (!load || !weigh)
         return false;
-    taps->in = in;
+    taps->in = tap.in;
     taps->load[taps->count] = (uint32_t)(load - code->op);
     taps->weigh[taps->count++] = (uint32_t)(weigh - code->op);
     return true;
@@ -76,7 +91,7 @@ static int add_taps(tn_built *built, const tn_program *program, uint32_t n)
     if (ins->dtype != TN_F32)
         return -1;
     if (ins->op == TN_K_SELECT)
-        return add_tap(built, program, ins) ? (int)taps->count - 1 : -1;
+        return add_tap(built, program, n) ? (int)taps->count - 1 : -1;
     if (ins->op != TN_K_ADD)
         return -1;
     int first = add_taps(built, program, ins->a);
@@ -88,6 +103,21 @@ static int add_taps(tn_built *built, const tn_program *program, uint32_t n)
     return first;
 }
 
+/* A row is a sum of taps? */
+static void read_row(tn_built *built, const tn_program *program,
+                     const tn_kernel_ins *sum, uint32_t out)
+{
+    tap_operands tap;
+    if (sum->op != TN_K_REDUCE || sum->sub != TN_REDUCE_SUM ||
+        sum->dtype != TN_F32 || program->param_count > 0 ||
+        !read_tap(program, sum->a, &tap))
+        return;
+    built->row_taps = (cpu_row_taps){.is_row = true, .in = tap.in,
+                                     .index = tap.index, .out = out,
+                                     .weight = tap.weight,
+                                     .flags = tap.flags};
+}
+
 void tn__cpu_taps_init(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL;
@@ -97,9 +127,14 @@ void tn__cpu_taps_init(tn_built *built, const tn_program *program)
             store = &program->ins[i];
             stores++;
         }
-    if (built->hoisted.op_count == 0 || stores != 1 ||
-        built->routines->tap_points == 0 || store->b != TN_NONE ||
+    if (stores != 1 || built->routines->tap_points == 0 ||
+        store->b != TN_NONE ||
         program->operand[store->imm.i].dtype != TN_F32)
+        return;
+    if (built->has_rows)
+        read_row(built, program, &program->ins[store->a],
+                 (uint32_t)store->imm.i);
+    if (built->hoisted.op_count == 0)
         return;
     built->taps.out = (uint32_t)store->imm.i;
     if (add_taps(built, program, store->a) < 0)
@@ -112,7 +147,7 @@ int64_t tn__cpu_taps_block(const tn_built *built)
 {
     int64_t each = built->taps.count * (int64_t)sizeof(tn_cpu_tap);
     int64_t points = TABLE_BYTES / each * built->routines->tap_points;
-    return tn__cpu_min(points / 256 * 256, MOST_POINTS);
+    return points < 256 ? 256 : tn__cpu_min(points / 256 * 256, MOST_POINTS);
 }
 
 /* Entries of a table: most, for offsets may be too far apart for whole vectors
@@ -227,5 +262,130 @@ bool tn__cpu_run_taps(cpu_task *task)
                          task->count);
     if (to != out)
         task->routines->stream(out, to, task->count * (int64_t)sizeof(float));
+    return true;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* The program of one output whose row has `count` taps: these written out, added
+ * in the order of a row's lanes. */
+static tn_status build_written(const tn_built *built, int count,
+                               tn_built **written)
+{
+    enum { EACH = 6, MOST = 2 + 7 * TN_CPU_TAPS };
+    tn_kernel_ins ins[MOST] = {{.op = TN_K_CONST, .dtype = TN_F32,
+                                .a = TN_NONE, .b = TN_NONE, .c = TN_NONE}};
+    tn_kernel_operand operand[2 + 2 * TN_CPU_TAPS];
+    uint32_t order[MOST], lane[TN_CPU_TAPS], n = 1;
+    operand[0] = built->operand[built->row_taps.in];
+    operand[2 * count + 1] = built->operand[built->row_taps.out];
+    operand[2 * count + 1].level = TN_LEVEL_ELEM;
+#define ADD(code, type, x, y, z, number)                                      \
+    ins[n++] = (tn_kernel_ins){.op = (code), .dtype = (type),                 \
+                               .level = TN_LEVEL_ELEM, .a = (x), .b = (y),    \
+                               .c = (z), .imm.i = (number)}
+    for (int t = 0; t < count; t++) {
+        operand[2 * t + 1] = built->operand[built->row_taps.index];
+        operand[2 * t + 2] = built->operand[built->row_taps.weight];
+        const uint32_t i = n, w = n + 1, zero = n + 2, x = n + 3, y = n + 4;
+        ADD(TN_K_LOAD, TN_I64, TN_NONE, TN_NONE, TN_NONE, 2 * t + 1);
+        ADD(TN_K_LOAD, TN_F32, TN_NONE, TN_NONE, TN_NONE, 2 * t + 2);
+        ADD(TN_K_EQ, TN_BOOL, w, 0, TN_NONE, 0);
+        ADD(TN_K_LOAD, TN_F32, i, TN_NONE, TN_NONE, 0);
+        ins[x].sub = (uint8_t)built->row_taps.flags;
+        ADD(TN_K_MUL, TN_F32, w, x, TN_NONE, 0);
+        lane[t] = n;
+        ADD(TN_K_SELECT, TN_F32, zero, 0, y, 0);
+    }
+    for (int half = TN_LANES / 2; half > 0; half /= 2)
+        for (int t = 0; t < half && t + half < count; t++) {
+            ADD(TN_K_ADD, TN_F32, lane[t], lane[t + half], TN_NONE, 0);
+            lane[t] = n - 1;
+        }
+    ADD(TN_K_STORE, TN_F32, lane[0], TN_NONE, TN_NONE, 2 * count + 1);
+#undef ADD
+    for (uint32_t k = 0; k < n; k++)
+        order[k] = k;
+    const tn_kernel_stage stage = {.elem_first = 1, .elem_count = n - 1,
+                                   .row_first = n};
+    const tn_program program = {.size = sizeof program, .ins_count = n,
+                                .operand_count = 2 + 2 * (uint32_t)count,
+                                .stage_count = 1, .order_count = n,
+                                .uniform_count = 1, .ins = ins,
+                                .operand = operand, .stage = &stage,
+                                .order = order};
+    tn_plugin_device device = {built->routines, built->stream_bytes};
+    return tn__cpu_program_build(&device, &program, written);
+}
+
+static tn_status find_written(tn_built *built, int count, tn_built **written)
+{
+    _Atomic(tn_built *) *at = &built->row_taps.written[count];
+    *written = atomic_load(at);
+    if (*written)
+        return TN_OK;
+    tn_built *made, *none = NULL;
+    tn_status status = build_written(built, count, &made);
+    if (status == TN_OK && !atomic_compare_exchange_strong(at, &none, made)) {
+        tn__cpu_program_free(NULL, made); /* another thread was first */
+        made = none;
+    }
+    *written = status == TN_OK ? made : NULL;
+    return status;
+}
+
+/* All of them, of one outer dimension at most: who goes row by row finds which
+ * is outside. */
+static bool all_inside(const tn_launch *launch, const tn_launch_operand *at,
+                       uint32_t row, int64_t extent)
+{
+    uint32_t own = row;
+    for (uint32_t d = 0; d < launch->outer_ndim; d++)
+        if (launch->extent[d] > 1 && at->stride[d] != 0) {
+            if (own != row)
+                return false;
+            own = d;
+        }
+    const int64_t lines = own == row ? 1 : launch->extent[own];
+    const int64_t *index =
+        (const int64_t *)tn__cpu_at(at->buffer, at->offset, 8);
+    for (int64_t i = 0; i < lines; i++, index += at->stride[own])
+        for (int64_t t = 0; t < launch->extent[row]; t++)
+            if ((uint64_t)index[t * at->stride[row]] >= (uint64_t)extent)
+                return false;
+    return true;
+}
+
+bool tn__cpu_launch_row_taps(tn_built *built, const tn_launch *launch,
+                             tn_status *status)
+{
+    const cpu_row_taps *taps = &built->row_taps;
+    const uint32_t outer = launch->outer_ndim;
+    const int64_t *extent = launch->extent;
+    const tn_launch_operand *in = &launch->operand[taps->in];
+    const tn_launch_operand *index = &launch->operand[taps->index];
+    if (launch->row_ndim != 1 || extent[outer] < 1 ||
+        extent[outer] > TN_CPU_TAPS || in->stride[outer] != 0 ||
+        tn__cpu_product(extent, outer) < LEAST_POINTS ||
+        !all_inside(launch, index, outer, in->index_extent[0]))
+        return false;
+    const int count = (int)extent[outer];
+    tn_launch_operand operand[2 + 2 * TN_CPU_TAPS];
+    operand[0] = *in;
+    for (int t = 0; t < count; t++) {
+        tn_launch_operand *at = &operand[2 * t + 1], *weight = at + 1;
+        *at = *index;
+        at->offset += t * at->stride[outer];
+        *weight = launch->operand[taps->weight];
+        weight->offset += t * weight->stride[outer];
+    }
+    operand[2 * count + 1] = launch->operand[taps->out];
+    tn_launch written = *launch;
+    written.row_ndim = 0;
+    written.operand = operand;
+    tn_built *program;
+    *status = find_written(built, count, &program);
+    if (*status == TN_OK)
+        *status = tn__cpu_launch(NULL, program, &written);
     return true;
 }

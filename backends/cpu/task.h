@@ -52,6 +52,9 @@ int64_t tn__cpu_taps_block(const tn_built *built);
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
 void tn__cpu_taps_place(cpu_task *task, void *memory);
 bool tn__cpu_run_taps(cpu_task *task);
+/* Rows that are such sums; false if nothing was done. */
+bool tn__cpu_launch_row_taps(tn_built *built, const tn_launch *launch,
+                             tn_status *status);
 
 /* Few long rows: all threads work on one (split.c). */
 bool tn__cpu_wants_split(cpu_plan *plan);
