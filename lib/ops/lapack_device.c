@@ -3,6 +3,7 @@
  * are operators, so nothing comes to the host but the word that all went well.
  * Matrices by columns are the transposes of what a tensor holds. */
 #include <base/memory.h>
+#include <float.h>
 #include <limits.h>
 #include <ops/lapack.h>
 
@@ -213,6 +214,52 @@ static tn_status qr(work *w, tn_tensor **out)
     return status;
 }
 
+/* By QR where that will do: R R^-1's condition, by the sums of their squares, is
+ * above the true one, so that LAPACK's QR with pivoting would find full rank,
+ * too. TN_ERR_UNSUPPORTED, and no error recorded, where it will not. */
+static tn_status least_squares(work *w, tn_tensor **out)
+{
+    tn_tensor *b = tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B);
+    const int64_t m = w->args.m, n = w->args.n;
+    double rcond = tn__call_float(w->call, TN__ARG_LSTSQ_BATCH_RCOND);
+    if (rcond < 0)
+        rcond = (double)m *
+                (w->x->dtype == TN_F32 ? FLT_EPSILON : DBL_EPSILON);
+    if (!w->by_rows || !(rcond > 0))
+        return TN_ERR_UNSUPPORTED;
+    tn_tensor *a = by_column(w, w->x), *q = fresh_columns(w, n, m);
+    if (!q)
+        return tn_error_code();
+    w->args.sides = n;
+    w->args.b = matrices(q);
+    tn_status status = run(w, TN_LAPACK_QR, TN_LAPACK_ALONE, a);
+    tn_tensor *r = tn_contiguous(tn_narrow(turned(a), -2, 0, n));
+    tn_tensor *x = tn_matmul(q, b); /* as it lies, Q's transpose */
+    tn_tensor *inverse = tn_add(tn_zeros_like(r),
+                                tn_eye(n, .dtype = r->dtype,
+                                       .device = r->storage->device));
+    tn_tensor *solved[] = {inverse, x};
+    w->args.m = n;
+    for (int i = 0; i < 2 && status >= 0; i++) {
+        if (!solved[i])
+            return tn_error_code();
+        w->args.sides = solved[i]->shape[solved[i]->ndim - 1];
+        w->args.b = matrices(solved[i]);
+        status = run(w, TN_LAPACK_TRIANGLE, 0, r);
+    }
+    if (status < 0)
+        return status;
+    const tn_dims_list both = tn_dims(-2, -1);
+    tn_tensor *square = tn_mul(tn_sum(tn_square(r), .dim = both),
+                               tn_sum(tn_square(inverse), .dim = both));
+    double most = tn_item(tn_max(square));
+    out[0] = x;
+    out[1] = fresh(w, TN_I32, -1, -1);
+    status = out[1] ? tn__fill(out[1], (double)n, w->name) : tn_error_code();
+    return status < 0 || most * rcond * rcond <= 1 ? status
+                                                   : TN_ERR_UNSUPPORTED;
+}
+
 /* Of A^T, whose lower triangle is A's upper one; or of A itself. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
@@ -298,15 +345,16 @@ static tn_status svd_values(work *w, tn_tensor **out)
 
 /* ---- which are the device's ---------------------------------------------- */
 
-/* The last dimensions of b beside n x n matrices, in a batch of theirs. */
-static bool sides_fit(work *w, const tn_tensor *b, bool left)
+/* The last dimensions of b beside matrices with that many rows (columns, from
+ * the right), in a batch of theirs. */
+static bool sides_fit(work *w, const tn_tensor *b, int64_t rows, bool left)
 {
     const tn_tensor *x = w->x;
     bool fit = b->dtype == x->dtype && b->ndim == x->ndim && b->numel > 0 &&
-               b->shape[b->ndim - (left ? 2 : 1)] == w->args.n;
+               b->shape[b->ndim - (left ? 2 : 1)] == rows;
     for (int d = 0; d < x->ndim - 2 && fit; d++)
         fit = b->shape[d] == x->shape[d];
-    w->args.sides = fit ? b->numel / w->args.batch / w->args.n : 0;
+    w->args.sides = fit ? b->numel / w->args.batch / rows : 0;
     return fit && w->args.sides <= INT_MAX / 8;
 }
 
@@ -317,12 +365,21 @@ static bool fits_pivoted(work *w)
 
 static bool fits_solve(work *w)
 {
-    return sides_fit(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B), true);
+    return sides_fit(w, tn__call_tensor(w->call, TN__ARG_SOLVE_SQUARE_B),
+                     w->args.n, true);
+}
+
+static bool fits_least(work *w)
+{
+    return w->args.m >= w->args.n &&
+           sides_fit(w, tn__call_tensor(w->call, TN__ARG_LSTSQ_BATCH_B),
+                     w->args.m, true);
 }
 
 static bool fits_triangle(work *w)
 {
     return sides_fit(w, tn__call_tensor(w->call, TN__ARG_SOLVE_TRIANGLE_B),
+                     w->args.n,
                      tn__call_int(w->call, TN__ARG_SOLVE_TRIANGLE_LEFT));
 }
 
@@ -351,6 +408,7 @@ static const struct {
     {tn__run_solve_square, solve, fits_solve, TN_LAPACK_SOLVE, 0, 2},
     {tn__run_solve_triangle, triangle, fits_triangle, TN_LAPACK_TRIANGLE, 0, 1},
     {tn__run_linalg_qr, qr, fits_mode, TN_LAPACK_QR, 0, 2},
+    {tn__run_lstsq_batch, least_squares, fits_least, TN_LAPACK_QR, 0, 2},
     {tn__run_linalg_eigh, eigh, fits_uplo, TN_LAPACK_EIGH, TN_LAPACK_VECTORS,
      2},
     {tn__run_linalg_eigvalsh, eigvalsh, fits_uplo, TN_LAPACK_EIGH, 0, 1},
@@ -402,6 +460,7 @@ static bool run_here(work *w, int r, tn_status *status)
     if (fits) {
         w->info = fresh(w, TN_I32, -1, -1);
         *status = rows[r].here(w, out);
+        fits = *status != TN_ERR_UNSUPPORTED || tn__error_pending();
         for (int i = 0; i < rows[r].outputs && *status >= 0; i++)
             if (!out[i])
                 *status = tn_error_code();
