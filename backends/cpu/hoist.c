@@ -84,9 +84,12 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
         return false;
     merge(plan, h);
     uint32_t indexed = find_dims(plan, h, op_dims), outer = 0;
+    /* What is shared takes no time: its slots may be in L2. A grid's bilinear
+     * reading of 8 x 64 x 28 x 28 took 3.4 ms with half as much, 2.85 so and with
+     * twice, unfold of 16 x 16 x 32 x 32 0.76, 0.65, 0.98 (Zen 5). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
-                        : tn__cpu_block_size(code);
+                        : 2 * tn__cpu_block_size(code);
     int64_t box = 1;
     uint32_t d = h->ndim;
     while (d > 0 && box * h->extent[d - 1] <= block)
