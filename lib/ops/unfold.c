@@ -101,26 +101,29 @@ static tn_status sum_places(const sum_back *s, tn__formula *formula,
                              s->step != 1 ? &step : NULL, s->name);
 }
 
-/* Places [from, end) that lie in three windows each: their sum written out, in a
- * row's order, with neighbours side by side. */
-static tn_status sum_three(const sum_back *s, int64_t from, int64_t end)
+/* Places [from, end) that lie in windows of three at places k[]: their sum
+ * written out, in a row's order, with neighbours side by side. */
+static tn_status sum_written(const sum_back *s, int64_t from, int64_t end,
+                             const int *k, int count)
 {
-    static tn__formula three =
-        TN__FORMULA("windows_backward(a, b, c) = a + c + b");
+    static tn__formula written[] = {
+        TN__FORMULA("windows_backward(a) = a + 0"),
+        TN__FORMULA("windows_backward(a, b) = a + 0 + b"),
+        TN__FORMULA("windows_backward(a, c, b) = a + c + b")};
     const tn_dtype type = s->g->dtype, dtype[] = {type, type, type};
-    const tn__kernel *kernel = tn__formula_kernel(&three, dtype);
+    const tn__kernel *kernel = tn__formula_kernel(&written[count - 1], dtype);
     if (!kernel)
         return tn_error_code();
     const int ndim = s->out->ndim, dim = s->dim;
     tn__space space = {.outer_ndim = ndim};
     for (int d = 0; d < ndim; d++)
         space.extent[d] = d == dim ? end - from : s->out->shape[d];
-    for (int k = 0; k < 3; k++) {
+    for (int i = 0; i < count; i++) {
         tn__operand *in = tn__space_add_bare(&space, s->g);
         for (int d = 0; d < ndim; d++)
             in->stride[d] = s->g->stride[d];
-        in->offset = (from - k * s->dilation) * s->g->stride[dim] +
-                     k * s->g->stride[ndim];
+        in->offset = (from - k[i] * s->dilation) * s->g->stride[dim] +
+                     k[i] * s->g->stride[ndim];
     }
     tn__operand *to = tn__space_add_bare(&space, s->out);
     to->offset = from * s->out->stride[dim];
@@ -128,6 +131,27 @@ static tn_status sum_three(const sum_back *s, int64_t from, int64_t end)
         to->stride[d] = s->out->stride[d];
     return tn__kernel_launch(s->out->storage->device, kernel, &space, NULL,
                              s->name);
+}
+
+/* The same for all places that windows of three reach, from 0 to *end: the
+ * first and the last lie in one or two. */
+static tn_status sum_threes(const sum_back *s, int64_t windows, int64_t *end)
+{
+    const int64_t d = s->dilation;
+    const struct part {
+        int64_t from, end;
+        int k[3], count;
+    } part[] = {{0, d, {0}, 1},
+                {d, 2 * d, {0, 1}, 2},
+                {2 * d, windows, {0, 2, 1}, 3},
+                {windows, windows + d, {2, 1}, 2},
+                {windows + d, windows + 2 * d, {2}, 1}};
+    tn_status status = TN_OK;
+    for (int i = 0; i < 5 && status >= 0; i++)
+        status = sum_written(s, part[i].from, part[i].end, part[i].k,
+                             part[i].count);
+    *end = windows + 2 * d;
+    return status;
 }
 
 /* Element p of the dimension lies in window q at place k where p = q step + k
@@ -150,14 +174,19 @@ static tn_status sum_windows(const sum_back *s)
         return sum_places(s, &steps, 0, length, true);
     if (first >= windows)
         return sum_places(s, &each, 0, length, true);
-    tn_status status = first > 0 ? sum_places(s, &each, 0, first, true) : TN_OK;
-    if (status >= 0)
-        status = size == 3 && tn_dtype_is_floating(s->g->dtype)
-                     ? sum_three(s, first, windows)
-                     : sum_places(s, &whole, first, windows, false);
-    return status < 0 || windows == length
+    tn_status status = TN_OK;
+    int64_t end = windows;
+    if (size == 3 && tn_dtype_is_floating(s->g->dtype)) {
+        status = sum_threes(s, windows, &end);
+    } else {
+        if (first > 0)
+            status = sum_places(s, &each, 0, first, true);
+        if (status >= 0)
+            status = sum_places(s, &whole, first, windows, false);
+    }
+    return status < 0 || end == length
                ? status
-               : sum_places(s, &each, windows, length, true);
+               : sum_places(s, &each, end, length, true);
 }
 
 tn_status tn__run_windows_backward(tn__call *call)

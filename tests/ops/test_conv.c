@@ -239,6 +239,27 @@ static void columns_of_many_are_those_of_each(void)
     }
 }
 
+/* The gradient of windows of three along a line, of which the ends lie in fewer:
+ * that of each place by itself, summed up. */
+static void windows_of_three_are_summed(void)
+{
+    static const int64_t length[] = {3, 4, 5, 19};
+    for (int i = 0; i < 4; i++) {
+        int64_t n = length[i];
+        tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(5, n, 6)));
+        tn_tensor *y = tn_unfold(x, 1, 3, 1), *made[1];
+        tn_tensor *g = tn_randn_like(tn_detach(y)); /* (5, n - 2, 6, 3) */
+        tn_grad(y, &x, 1, made, .gradient = g);
+        tn_tensor *want = tn_zeros(tn_dims(5, n, 6));
+        for (int64_t k = 0; k < 3; k++)
+            want = tn_add(want, tn_constant_pad_nd(
+                                    tn_select(g, 3, k),
+                                    tn_dims(0, 0, k, 2 - k), 0));
+        ok(made[0] && distance(made[0], want) < 1e-6,
+           "windows of three over %d: their gradient", (int)n);
+    }
+}
+
 /* By columns, which are made for some images at a time: those of all six would be
  * 6 x 27 MiB. */
 static void check_memory(void)
@@ -372,6 +393,7 @@ int main(int argc, char **argv)
     ok(good, "60 random shapes: as by columns");
     infinity_stays_where_it_is();
     columns_of_many_are_those_of_each();
+    windows_of_three_are_summed();
     check_memory();
     bias_is_added();
     ok(tn_device_mask(NULL, "conv,nothing") == TN_ERR_ARGUMENT,
