@@ -11,21 +11,27 @@
 #include "base/memory.h"
 #include "kernel/print_c.h"
 
-static bool has_f64(const tn_kernel_fn *fn)
+enum { NARROW, WHOLE, WIDE };
+
+/* The widest values inside: of 4 bytes, int64, or float64. */
+static int width_of(const tn_kernel_fn *fn)
 {
+    int width = NARROW;
     for (uint32_t i = 0; i < fn->ins_count; i++)
         if (fn->ins[i].dtype == TN_F64)
-            return true;
-    return false;
+            return WIDE;
+        else if (fn->ins[i].dtype == TN_I64)
+            width = WHOLE;
+    return width;
 }
 
-/* Of the functions that are not rare, those with float64 inside or without. */
-static void print_rows(const char *name, int count, bool wide)
+/* Of the functions that are not rare, those of a width. */
+static void print_rows(const char *name, int count, int width)
 {
     printf("#define %s \\\n", name);
     for (int i = 0; i < count; i++) {
         const tn_kernel_fn *fn = tn__math_fn_at(i);
-        if (tn__math_fn_is_rare(i) || has_f64(fn) != wide)
+        if (tn__math_fn_is_rare(i) || width_of(fn) != width)
             continue;
         printf("    {UINT64_C(0x%016" PRIx64 "), \"%s\", run_%s}, \\\n",
                fn->hash, fn->name, fn->name);
@@ -50,7 +56,8 @@ int main(void)
         fprintf(stderr, "print_math: %s\n", tn_error());
         return 1;
     }
-    print_rows("TN_CPU_MATH_F32_ROWS", count, false);
-    print_rows("TN_CPU_MATH_F64_ROWS", count, true);
+    print_rows("TN_CPU_MATH_F32_ROWS", count, NARROW);
+    print_rows("TN_CPU_MATH_I64_ROWS", count, WHOLE);
+    print_rows("TN_CPU_MATH_F64_ROWS", count, WIDE);
     return fflush(stdout) || ferror(stdout);
 }

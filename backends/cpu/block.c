@@ -121,8 +121,7 @@ void tn__cpu_run_end(cpu_task *task)
     task->routines->fence();
 }
 
-/* Between operations, and between pieces of one. */
-static void work_beside(cpu_task *t, int64_t bytes)
+void tn__cpu_work_beside(cpu_task *t, int64_t bytes)
 {
     if (t->plan->ahead)
         fetch_ahead(t, bytes);
@@ -501,7 +500,7 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
         }
         for (int i = 0; i < 4; i++)
             at[i] += step[i];
-        work_beside(t, most * bytes);
+        tn__cpu_work_beside(t, most * bytes);
     }
 }
 
@@ -615,8 +614,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         const cpu_op *op = &ops[i];
         if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
             continue;
-        if (beside)
-            work_beside(t, op->allowed == 7 ? 2 * t->plan->piece
+        if (beside && op->code != CPU_NATIVE)
+            tn__cpu_work_beside(t, op->allowed == 7 ? 2 * t->plan->piece
                                             : t->plan->piece);
         switch (op->code) {
         case CPU_RUN: {
@@ -635,6 +634,11 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         }
         case CPU_MATH:
             run_math(t, op, s.n);
+            break;
+        case CPU_NATIVE:
+            tn__cpu_run_native(t, op);
+            break;
+        case CPU_NOTHING:
             break;
         case CPU_PAIR:
             t->routines->philox_pair(slot[op->out], slot[op->where],
@@ -661,7 +665,8 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
             run_store(t, op, &s);
             break;
         case CPU_REDUCE:
-            run_reduce(t, op);
+            if (op->jump == 0 || !tn__cpu_native_folds(t))
+                run_reduce(t, op);
             break;
         case CPU_LOOP:
             i += run_loop(t, op, s.n);

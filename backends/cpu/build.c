@@ -28,6 +28,11 @@ void tn__cpu_number_store(void *at, unsigned type, tn_number number)
 
 void tn__cpu_code_release(cpu_code *code)
 {
+    for (uint32_t i = 0; i < code->segment_count; i++) {
+        tn__cpu_native_release(&code->segment[i]->native);
+        free(code->segment[i]);
+    }
+    free(code->segment);
     free(code->op);
     free(code->slot);
     free(code->stage);
@@ -47,11 +52,31 @@ static bool has_rows(const tn_program *program)
     return false;
 }
 
+static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
+{
+    const cpu_segment *s =
+        op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+    for (uint32_t i = 0; s && i < s->native.operand_count; i++)
+        if (s->operand[i].wide == slot)
+            return true;
+    return op->a == slot || op->b == slot || op->c == slot;
+}
+
+static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
+{
+    const cpu_segment *s =
+        op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+    for (uint32_t i = 0; s && i < s->native.result_count; i++)
+        if (s->result[i] == slot)
+            return true;
+    return op->out == slot;
+}
+
 /* The operation that makes the value of a slot. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
-        if (code->op[before].out == slot)
+        if (makes(code, &code->op[before], slot))
             return before;
     return TN_CPU_NONE;
 }
@@ -65,8 +90,7 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
         const cpu_op *op = &code->op[i];
         uint32_t last = i;
         for (uint32_t j = i; op->code == CPU_LOAD && j < code->op_count; j++)
-            if (code->op[j].a == op->out || code->op[j].b == op->out ||
-                code->op[j].c == op->out)
+            if (reads(code, &code->op[j], op->out))
                 last = j;
         if (op->code == CPU_LOAD && (last >= from || op->a != TN_CPU_NONE))
             bits |= UINT32_C(1) << op->index;
@@ -91,7 +115,8 @@ static void find_late(tn_built *b)
             continue;
         if (op->flags & CPU_DIRECT) {
             at = maker(code, op->a, i);
-            at += at != TN_CPU_NONE && code->op[at].code == CPU_RUN;
+            at += at != TN_CPU_NONE && (code->op[at].code == CPU_RUN ||
+                                        code->op[at].code == CPU_NATIVE);
         }
         b->late[op->index] |=
             at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);

@@ -297,6 +297,9 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
         return;
     cpu_op *op = result_add(c, f, number, CPU_RUN);
     op->run = run;
+    op->kernel = ins->op;
+    op->from = ins->a == TN_NONE ? op->type
+                                 : tn__cpu_type_of(f->ins[ins->a].dtype);
     op->scalar = (uint8_t)scalar;
     op->row = (uint8_t)row;
     op->allowed = (uint8_t)tn__cpu_scalar_allowed(ins->op);
@@ -359,13 +362,13 @@ static void compile_call(compiler *c, frame *f, uint32_t number)
     const tn_kernel_fn *fn = &c->program->fn[ins->imm.i];
     const uint32_t value[3] = {ins->a, ins->b, ins->c};
     uint32_t argument[3] = {TN_CPU_NONE, TN_CPU_NONE, TN_CPU_NONE};
-    for (uint32_t i = 0; i < c->routines->math_count; i++) {
-        if (c->routines->math[i].hash != fn->hash)
-            continue;
+    const tn_cpu_math_entry *entry = tn__cpu_math_find(c->routines, fn->hash);
+    if (entry) {
         for (uint32_t a = 0; a < fn->arg_count; a++)
             argument[a] = tn__cpu_whole_value(c, f, value[a]);
         cpu_op *op = result_add(c, f, number, CPU_MATH);
-        op->math = c->routines->math[i].run;
+        op->math = entry->run;
+        op->index = (uint32_t)ins->imm.i;
         op->a = argument[0];
         op->b = argument[1];
         op->c = argument[2];
@@ -590,6 +593,11 @@ static void mark_loads(compiler *c)
                                 : op->code != CPU_RUN      ? BY_OTHER
                                 : op->allowed >> j & 1     ? BY_RUN
                                                        : BY_RUN | AS_BLOCK;
+        const cpu_segment *s =
+            op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+        for (uint32_t j = 0; s && j < s->native.operand_count; j++)
+            if (s->operand[j].wide != TN_CPU_NONE)
+                use[s->operand[j].wide] |= BY_RUN;
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
@@ -622,6 +630,13 @@ static void mark_loads(compiler *c)
                      (use[read[j]] & CPU_LENT))
                 op->lent |= (uint8_t)(1 << j);
         }
+        cpu_segment *s =
+            op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+        for (uint32_t j = 0; s && j < s->native.operand_count; j++)
+            s->operand[j].lent = s->operand[j].wide != TN_CPU_NONE &&
+                                 (use[s->operand[j].wide] & CPU_LENT);
+        if (s)
+            code->folds_loads = false;
     }
 }
 
@@ -686,7 +701,9 @@ tn_status tn__cpu_compile(const tn_program *program,
                                     stage->row_count);
         }
         if (c.status == TN_OK)
-            c.status = tn__cpu_fuse(routines, code);
+            c.status = routines->native && !hoisted
+                           ? tn__cpu_find_native(program, routines, code)
+                           : tn__cpu_fuse(routines, code);
         if (c.status == TN_OK) {
             mark_loads(&c);
             if (hoisted && !mark_early(&c))

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <tenon/plugin.h>
 
+#include "native.h"
 #include "routines.h"
 
 extern const tn_host *tn__cpu_host;
@@ -119,7 +120,8 @@ enum {
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
     CPU_END,    /* the next round of the loop jump operations back */
-    CPU_NOTHING /* in no code that is done */
+    CPU_NATIVE, /* segment number index: several of the others (native.h) */
+    CPU_NOTHING /* what is read no more */
 };
 
 enum {
@@ -158,11 +160,15 @@ typedef struct cpu_op {
     uint8_t lines;  /* REDUCE: CPU_PRODUCT ... */
     bool early;     /* hoisted code: hangs on no load by an index (such a load
                        itself: its indices do not) */
+    uint8_t kernel; /* RUN: TN_K_... */
+    uint8_t from;   /* RUN: register type of a */
     uint32_t where; /* PAIR; LOAD of hoisted code: a slot for the offsets */
     uint32_t out, a, b, c; /* slots */
     uint32_t narrow[3];
-    uint32_t index; /* operand, parameter, reduction, depth of the loop */
-    uint32_t jump;
+    uint32_t index; /* operand, parameter, reduction, depth of the loop;
+                       MATH: function of the program */
+    uint32_t jump; /* REDUCE: 1 + the segment that makes it where rows are
+                      long */
     tn_cpu_run *run;
     tn_cpu_math *math;
 } cpu_op;
@@ -181,13 +187,29 @@ typedef struct cpu_stage {
     uint32_t reduce_first, reduce_count;
 } cpu_stage;
 
+/* Operations that run as one. */
+typedef struct cpu_native_operand {
+    uint32_t wide;   /* slot of a block; NONE: it is one value */
+    uint32_t narrow; /* slot of one value, or of one for each row, which takes
+                        the place of the block where rows are long; NONE */
+    uint8_t bytes;
+    bool lent;
+} cpu_native_operand;
+typedef struct cpu_segment {
+    cpu_native native;
+    cpu_native_operand operand[TN_CPU_NATIVE_OPERANDS];
+    uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots */
+    uint32_t reduce[TN_CPU_NATIVE_FOLDS];   /* numbers of reductions */
+} cpu_segment;
+
 typedef struct cpu_code {
     cpu_op *op;
     cpu_slot *slot;
     cpu_stage *stage;
     cpu_reduce *reduce;
+    cpu_segment **segment; /* owned, as each is */
     uint8_t *constant;
-    uint32_t op_count, slot_count, stage_count, reduce_count;
+    uint32_t op_count, slot_count, stage_count, reduce_count, segment_count;
     uint32_t work; /* for an element: operations, functions for several */
     uint32_t *group_slot; /* those of space CPU_GROUP */
     uint32_t group_slot_count;
@@ -267,6 +289,9 @@ void tn__cpu_code_release(cpu_code *code);
 void tn__cpu_number_store(void *at, unsigned type, tn_number number);
 /* Makes one operation of two where that saves a pass (fuse.c). */
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
+/* Finds operations that can run as one (native_find.c). */
+tn_status tn__cpu_find_native(const tn_program *program,
+                              const tn_cpu_routines *routines, cpu_code *code);
 /* Gives each ELEM slot its place, so that slots whose lives do not meet share
  * one; those that a later part reads become GROUP slots (registers.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);
@@ -390,6 +415,12 @@ typedef struct cpu_task {
 /* Runs a part: over the elements of the block, or over the rows of the group
  * (CPU_ROW), or once (CPU_UNIFORM). */
 void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
+/* A segment's, and whether it makes its reductions too (native_run.c). */
+void tn__cpu_run_native(cpu_task *task, const cpu_op *op);
+bool tn__cpu_native_folds(const cpu_task *task);
+/* Between operations, and between pieces of one: asks for what the next block
+ * reads, and sends off results, so many bytes of each. */
+void tn__cpu_work_beside(cpu_task *task, int64_t bytes);
 /* Sends off what of the results still is on its way past the caches. */
 void tn__cpu_run_end(cpu_task *task);
 
@@ -428,6 +459,11 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
 void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, tn_cpu_lines lines,
                         int64_t count, int64_t rows);
+/* The folds of the row's next chunks, made elsewhere; value is written over. */
+void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
+                       const tn_cpu_routines *routines, void *value,
+                       int64_t chunks);
+#define TN_CPU_FOLD_BATCH 64 /* most of them */
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,
                        const tn_cpu_routines *routines, const cpu_fold *part,

@@ -137,6 +137,7 @@ static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
 }
 
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
+_Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
 /* The fold of the chunks of a batch, pairwise by index, comes to lie first.
  * In the order of their indices' bits backwards the values of all pairs are
@@ -173,6 +174,14 @@ static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
     }
     for (int64_t i = 0; i < chunks; i++)
         push(fold, run, bytes, 1, value + (size_t)i * bytes, 0);
+}
+
+void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
+                       const tn_cpu_routines *routines, void *value,
+                       int64_t chunks)
+{
+    push_chunks(fold, combine(reduce, routines), type_bytes[reduce->type],
+                value, chunks);
 }
 
 void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,

@@ -16,8 +16,9 @@ typedef struct set {
     tn_cpu_routines table;
 } set;
 
-#define SET(isa, needs)                                                       \
-    {#isa, needs, false,                                                      \
+#define SET(isa, needs) NAMED(#isa, isa, needs)
+#define NAMED(name, isa, needs)                                               \
+    {name, needs, false,                                                      \
      {tn__cpu_arith__##isa, tn__cpu_random__##isa, tn__cpu_convert__##isa,    \
       tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
       tn__cpu_conv__##isa, tn__cpu_pool__##isa, tn__cpu_pair__##isa,          \
@@ -31,6 +32,9 @@ static set sets[] = {
 #if defined(__x86_64__)
     SET(v3, "AVX2, FMA and F16C"),
     SET(v4, "AVX-512 F, BW, CD, DQ and VL"),
+    /* The same, and machine code made for each program (native.h). */
+    NAMED("jit", v4, "AVX-512 F, BW, CD, DQ and VL, or a system that runs "
+                     "code made at run time"),
 #endif
 };
 enum { SET_COUNT = sizeof sets / sizeof *sets };
@@ -49,6 +53,8 @@ static void look(void)
                     __builtin_cpu_supports("avx512cd") &&
                     __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
+    sets[3].there = sets[2].there && tn__cpu_native_is_there();
+    sets[3].table.native = 1;
 #endif
     /* What fills a table is built for its set too, and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
@@ -59,7 +65,22 @@ static void look(void)
             sets[i].fill[f](&sets[i].table);
         sets[i].table.math = sets[i].math;
         sets[i].table.math_count = *sets[i].math_count;
+        if (i > 1) { /* v4: see TN_CPU_SPARE */
+            sets[i].table.narrower = &sets[1].table;
+            memcpy(sets[i].table.pair, sets[1].table.pair,
+                   sizeof sets[i].table.pair);
+        }
     }
+}
+
+const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
+                                           uint64_t hash)
+{
+    for (; routines; routines = routines->narrower)
+        for (uint32_t i = 0; i < routines->math_count; i++)
+            if (routines->math[i].hash == hash)
+                return &routines->math[i];
+    return NULL;
 }
 
 const tn_cpu_routines *tn__cpu_routines_for(const char *name)
@@ -77,6 +98,6 @@ const tn_cpu_routines *tn__cpu_routines_for(const char *name)
     }
     tn__cpu_host->fail(TN_ERR_ARGUMENT,
                        "cpu: isa=%s is none of the sets built: generic%s",
-                       name, SET_COUNT > 1 ? ", v3, v4" : "");
+                       name, SET_COUNT > 1 ? ", v3, v4, jit" : "");
     return NULL;
 }

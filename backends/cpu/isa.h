@@ -10,6 +10,10 @@
 #pragma GCC optimize("O3")
 #endif
 
+/* TN_CPU_SPARE: a set that is there for machine code to be made beside it: what
+ * that does in place of them, pairs of operations and functions of float32 alone,
+ * is the next narrower set's. */
+
 #define TN_CPU_JOIN_(a, b) a##__##b
 #define TN_CPU_JOIN(a, b) TN_CPU_JOIN_(a, b)
 #define TN_CPU_NAME(name) TN_CPU_JOIN(name, TN_CPU_SET)

@@ -50,7 +50,7 @@ CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 
 tn_cpu_la_SOURCES = \
 	backends/cpu/plugin.c \
-	backends/cpu/cpu.h \
+	backends/cpu/cpu.h backends/cpu/native.h backends/cpu/x86.h \
 	backends/cpu/device.c backends/cpu/device.h \
 	backends/cpu/thread.c \
 	backends/cpu/isa.c \
@@ -65,6 +65,11 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/tile.c \
 	backends/cpu/hoist.c backends/cpu/taps.c \
 	backends/cpu/block.c \
+	backends/cpu/native.c backends/cpu/native_code.c \
+	backends/cpu/native_exp.c backends/cpu/native_nodes.c \
+	backends/cpu/native_registers.c backends/cpu/native_code.h \
+	backends/cpu/native_find.c backends/cpu/native_run.c \
+	backends/cpu/x86.c \
 	backends/cpu/view.c \
 	backends/cpu/fold.c \
 	backends/cpu/matmul.c \
@@ -99,7 +104,7 @@ libtn_cpu_v3_la_SOURCES = $(CPU_ROUTINES)
 libtn_cpu_v3_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v3
 libtn_cpu_v3_la_CFLAGS = $(CPU_FLAGS) -march=x86-64-v3
 libtn_cpu_v4_la_SOURCES = $(CPU_ROUTINES)
-libtn_cpu_v4_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v4
+libtn_cpu_v4_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v4 -DTN_CPU_SPARE
 libtn_cpu_v4_la_CFLAGS = $(CPU_FLAGS) -march=x86-64-v4 \
 	-mprefer-vector-width=512
 $(libtn_cpu_v3_la_OBJECTS): backends/cpu/math_routines.inc
@@ -127,8 +132,13 @@ CPU_SETS += libtn_cpu_v3.la libtn_cpu_v4.la
 endif
 check_PROGRAMS += tests/cpu/test_cpu_factors
 tests_cpu_test_cpu_factors_SOURCES = \
-	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h
+	tests/cpu/test_cpu_factors.c tests/cpu/cpu_program.h \
+	tests/cpu/isa_here.h
 tests_cpu_test_cpu_factors_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
+check_PROGRAMS += tests/cpu/test_cpu_native
+tests_cpu_test_cpu_native_SOURCES = tests/cpu/test_cpu_native.c \
+	tests/cpu/isa_here.h
+tests_cpu_test_cpu_native_LDADD = $(tn_cpu_la_OBJECTS) $(CPU_SETS) $(TN_LIBS)
 check_PROGRAMS += tests/cpu/test_cpu_math tests/cpu/test_cpu_divide \
 	tests/cpu/test_cpu_random tests/cpu/test_cpu_turn
 tests_cpu_test_cpu_math_SOURCES = tests/cpu/test_cpu_math.c \

@@ -56,7 +56,7 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
  * then the power of two is one factor, and there is nothing to look out for.
  * The same bits, tried for every such x. 64 MiB on one thread (Sapphire
  * Rapids): exp 10.7 ms to 9.6, softmax of 4096 x 4096 17.5 to 16.2. */
-static void run_exp_f32(void *out, const void *a, const void *b, const void *c,
+RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
                         int64_t n)
 {
     enum { BLOCK = 128, WIDEST = 0x42ae0000 /* 87 */ };
@@ -95,7 +95,10 @@ static void run_exp_f32(void *out, const void *a, const void *b, const void *c,
  * rare ones: most of their time are calls of fma() anyhow (lgamma of float32:
  * 1.25 times as long), and they are 70 KB. */
 const tn_cpu_math_entry TN_CPU_NAME(tn__cpu_math)[] = {
+#if !defined(TN_CPU_SPARE)
     TN_CPU_MATH_F32_ROWS
+#endif
+    TN_CPU_MATH_I64_ROWS
 #if !defined(TN_CPU_PLAIN)
     TN_CPU_MATH_F64_ROWS
 #endif

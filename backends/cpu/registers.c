@@ -113,7 +113,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
         const cpu_op *op = &code->op[i];
         /* A printed function's result overlaps nothing, and a spread block is
          * longer than its source: theirs is taken before others end. */
-        bool apart = op->code != CPU_RUN;
+        bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {
                 for (uint32_t s = begin[i]; s != TN_CPU_NONE;
@@ -154,6 +154,12 @@ tn_status tn__cpu_place_slots(cpu_code *code)
             see(code, lives, op->c, i);
             see(code, lives, op->out, i);
             see(code, lives, op->where, i);
+            const cpu_segment *s =
+                op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+            for (uint32_t j = 0; s && j < s->native.operand_count; j++)
+                see(code, lives, s->operand[j].wide, i);
+            for (uint32_t j = 0; s && j < s->native.result_count; j++)
+                see(code, lives, s->result[j], i);
         }
         extend_over_loops(code, lives);
         for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {

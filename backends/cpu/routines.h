@@ -283,6 +283,7 @@ typedef struct tn_cpu_tap {
 
 typedef struct tn_cpu_routines {
     const char *isa;
+    int native; /* machine code is made for this one (native.h) */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
     /* [F32, F64][a + b, a - b, a * b][that + c, - c, c - that, * c]; each of
      * the three may be one value. */
@@ -334,6 +335,8 @@ typedef struct tn_cpu_routines {
     int64_t lapack_lanes[CPU_TYPE_COUNT];  /* matrices that it takes */
     const tn_cpu_math_entry *math;
     uint32_t math_count;
+    const struct tn_cpu_routines *narrower; /* has functions that are not here;
+                                               NULL */
 } tn_cpu_routines;
 
 /* Each fills its part of the table. */
@@ -358,6 +361,10 @@ TN_CPU_ISA(v4)
 /* The routines for a set by name (NULL: the best of this machine). NULL, with
  * the reason recorded through the host, where it cannot be had (isa.c). */
 const tn_cpu_routines *tn__cpu_routines_for(const char *name);
+
+/* The function of a definition; NULL: there is none. */
+const tn_cpu_math_entry *tn__cpu_math_find(const tn_cpu_routines *routines,
+                                           uint64_t hash);
 
 /* Which operands may be one value at once, as bits. */
 static inline unsigned tn__cpu_scalar_allowed(unsigned op)

@@ -5,6 +5,13 @@
 #include "routines.h"
 #include "vector.h"
 
+#if defined(TN_CPU_SPARE)
+void TN_CPU_NAME(tn__cpu_pair)(tn_cpu_routines *table)
+{
+    (void)table;
+}
+#else
+
 #define PAIR(name, T, LOOSE, expression)                                      \
     static void name(void *out, const void *pa, const void *pb,               \
                      const void *pc, int64_t n, unsigned scalar)              \
@@ -65,3 +72,4 @@ void TN_CPU_NAME(tn__cpu_pair)(tn_cpu_routines *table)
     SET(CPU_F32, f32)
     SET(CPU_F64, f64)
 }
+#endif

@@ -11,7 +11,7 @@ static bool is_here(const char *name)
     __builtin_cpu_init();
     if (!strcmp(name, "v3"))
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (!strcmp(name, "v4"))
+    if (!strcmp(name, "v4") || !strcmp(name, "jit"))
         return __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") &&

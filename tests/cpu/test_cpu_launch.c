@@ -664,11 +664,11 @@ static void test_shared(const char *isa)
 
 int main(void)
 {
-    static const char *const isas[] = {"generic", "v3", "v4"};
+    static const char *const isas[] = {"generic", "v3", "v4", "jit"};
     plan_later();
     random_state = 3;
     plugin_load();
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         chosen_stream = i % 2 ? "0" : NULL;
         if (!plugin_open(isas[i])) {
             skip(1, failure);
@@ -692,7 +692,7 @@ int main(void)
     ok(!plugin_open("v9"), "an unknown instruction set is refused");
     is_str(failure,
 #if defined(__x86_64__)
-           "cpu: isa=v9 is none of the sets built: generic, v3, v4",
+           "cpu: isa=v9 is none of the sets built: generic, v3, v4, jit",
 #else
            "cpu: isa=v9 is none of the sets built: generic",
 #endif

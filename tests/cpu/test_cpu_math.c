@@ -123,6 +123,14 @@ static bool has_f64(const tn_kernel_fn *fn)
     return false;
 }
 
+static bool has_i64(const tn_kernel_fn *fn)
+{
+    for (uint32_t i = 0; i < fn->ins_count; i++)
+        if (fn->ins[i].dtype == TN_I64)
+            return true;
+    return false;
+}
+
 static const tn_cpu_math_entry *find(const struct set *set, uint64_t hash)
 {
     for (uint32_t i = 0; i < *set->count; i++)
@@ -146,6 +154,12 @@ static void test_function(const tn_kernel_fn *fn,
         const tn_cpu_math_entry *entry = find(&sets[s], fn->hash);
         if (s == 0 && sizeof sets > sizeof *sets && has_f64(fn)) {
             ok(!entry, "%s is left out of generic", fn->name);
+            continue;
+        }
+        /* v4 leaves to v3 what machine code is made for. */
+        if (!strcmp(sets[s].name, "v4") && !has_f64(fn) &&
+            !has_i64(fn)) {
+            ok(!entry, "%s is left out of v4", fn->name);
             continue;
         }
         if (!ok(entry && !strcmp(entry->name, fn->name),

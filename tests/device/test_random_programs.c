@@ -76,7 +76,7 @@ static bool machine_has(const char *isa)
 #if defined(__x86_64__)
     if (strcmp(isa, "v3") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (strcmp(isa, "v4") == 0)
+    if (strcmp(isa, "v4") == 0 || strcmp(isa, "jit") == 0)
         return __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") &&
@@ -110,7 +110,7 @@ static void test_plugin(const char *name, const char *isa, int threads)
 
 int main(void)
 {
-    static const char *const isas[] = {"generic", "v3", "v4"};
+    static const char *const isas[] = {"generic", "v3", "v4", "jit"};
     static const int threads[] = {1, 2, 7};
     const char *name = getenv("TENON_TEST_PLUGIN");
     if (getenv("TENON_TEST_SEED"))
@@ -134,7 +134,7 @@ int main(void)
                 test_plugin(name, NULL, threads[t]);
             continue;
         }
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             test_plugin("cpu", isas[i], threads[t]);
     }
     return done_testing();

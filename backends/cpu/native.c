@@ -1,0 +1,76 @@
+/* native.c: variants of a body's machine code, made when they are first wanted,
+ * and whether there can be any. */
+#include "native.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool tn__cpu_native_is_there(void)
+{
+#if defined(__x86_64__)
+    /* A system may refuse memory that is to be run. */
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    bool may = mprotect(page, bytes, PROT_READ | PROT_EXEC) == 0;
+    munmap(page, bytes);
+    return may;
+#else
+    return false;
+#endif
+}
+
+static cpu_native_run *find(const cpu_native *native, uint32_t single,
+                            uint32_t copies, bool folds, bool ahead)
+{
+    const cpu_native_variant *v =
+        atomic_load_explicit(&native->variants, memory_order_acquire);
+    while (v && (v->single != single || v->copies != copies ||
+                 v->folds != folds || v->ahead != ahead))
+        v = v->next;
+    return v ? v->run : NULL;
+}
+
+cpu_native_run *tn__cpu_native_get(cpu_native *native, uint32_t single,
+                                   uint32_t copies, bool folds, bool ahead)
+{
+    cpu_native_run *run = find(native, single, copies, folds, ahead);
+    if (run)
+        return run;
+    pthread_mutex_lock(&native->lock);
+    run = find(native, single, copies, folds, ahead);
+    cpu_native_variant *made = run ? NULL : malloc(sizeof *made);
+    if (made) {
+        *made =
+            (cpu_native_variant){.next = atomic_load_explicit(
+                                     &native->variants, memory_order_relaxed),
+                                 .single = single,
+                                 .copies = copies,
+                                 .folds = folds,
+                                 .ahead = ahead};
+        if (tn__cpu_native_make(native, made)) {
+            run = made->run;
+            atomic_store_explicit(&native->variants, made,
+                                  memory_order_release);
+        } else {
+            free(made);
+        }
+    }
+    pthread_mutex_unlock(&native->lock);
+    return run;
+}
+
+void tn__cpu_native_release(cpu_native *native)
+{
+    cpu_native_variant *v = atomic_load(&native->variants), *next;
+    for (; v; v = next) {
+        next = v->next;
+        munmap(v->pages, v->bytes);
+        free(v);
+    }
+    pthread_mutex_destroy(&native->lock);
+    free(native->node);
+}

@@ -1,0 +1,488 @@
+/* native_code.c: from the nodes of a body to machine code.
+ *
+ * A loop over vectors of 64 bytes: each value is in a register from where it is
+ * made to where it is last read, or on the stack where there are too few. What
+ * is one value for all elements is a register that the loop finds there, or is
+ * read with an operand's broadcast. Results are stored last, for what is
+ * written may be what was read. The last elements go under a mask. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "native_code.h"
+
+/* ---- the loop ---------------------------------------------------------- */
+
+static void see(maker *m, uint32_t node, uint32_t by)
+{
+    if (node != TN_NONE && (m->last[node] == TN_NONE || m->last[node] < by))
+        m->last[node] = by;
+}
+
+static bool is_made(const maker *m, uint32_t result)
+{
+    return !(m->variant->folds && m->native->folded[result]);
+}
+
+/* What reads each node last; what nothing reads is left out. */
+static void find_last(maker *m)
+{
+    const cpu_native *n = m->native;
+    memset(m->last, 0xff, n->node_count * sizeof *m->last);
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (is_made(m, i))
+            see(m, n->result[i], n->node_count);
+    for (uint32_t i = 0; m->variant->folds && i < n->fold_count; i++)
+        see(m, n->fold[i], n->node_count);
+    for (uint32_t i = n->node_count; i-- > 0;) {
+        const cpu_node *node = tn__jit_node_of(m, i);
+        if (m->last[i] == TN_NONE || node->op == TN_K_LOAD ||
+            node->op == TN_K_CONST)
+            continue;
+        see(m, node->a, i);
+        see(m, node->b, i);
+        see(m, node->c, i);
+    }
+}
+
+/* What is made of single values alone is made once a line; masks are not. */
+static void find_fixed(maker *m)
+{
+    for (uint32_t i = 0; i < m->native->node_count; i++) {
+        const cpu_node *n = tn__jit_node_of(m, i);
+        const uint32_t read[3] = {n->a, n->b, n->c};
+        m->fixed[i] =
+            !tn__jit_is_mask(m, i) &&
+            (tn__jit_is_single(m, i) || (n->op != TN_K_LOAD && m->hoists));
+        for (int j = 0; j < 3; j++)
+            if (read[j] != TN_NONE)
+                m->fixed[i] = m->fixed[i] && m->fixed[read[j]];
+    }
+}
+
+/* Is the value of a node made ahead of the loop, by an instruction? */
+static bool is_ahead(const maker *m, uint32_t node)
+{
+    return m->fixed[node] && !tn__jit_is_single(m, node) &&
+           m->last[node] != TN_NONE;
+}
+
+/* Does the loop read it? */
+static bool is_wanted(const maker *m, uint32_t node)
+{
+    bool wanted = m->last[node] == m->native->node_count;
+    for (uint32_t i = node + 1; i < m->native->node_count; i++)
+        wanted = wanted || (m->last[i] != TN_NONE && !m->fixed[i] &&
+                            tn__jit_reads(tn__jit_node_of(m, i), node));
+    return wanted;
+}
+
+static uint8_t *pin_of(maker *m, uint32_t copy, uint32_t node)
+{
+    /* A constant is the same in all copies. */
+    uint32_t of = tn__jit_node_of(m, node)->op == TN_K_CONST ? 0 : copy;
+    return &m->pin[of * m->native->node_count + node];
+}
+
+static unsigned fold_register(const maker *m, uint32_t fold)
+{
+    return VECTORS - 1 - (m->copy * m->native->fold_count + fold);
+}
+
+static void fold_op(maker *m, unsigned kind, unsigned to, unsigned by)
+{
+    if (kind == TN_REDUCE_MAX || kind == TN_REDUCE_MIN) {
+        tn__jit_extreme(m, PASSING, to, tn__jit_in(by), kind == TN_REDUCE_MAX);
+        tn__jit_move(m, to, PASSING);
+    } else {
+        tn__jit_emit(m, tn__jit_floats(m, kind == TN_REDUCE_SUM ? 0x58 : 0x59),
+                     to, to, tn__jit_in(by), X86_NO_IMM);
+    }
+}
+
+/* What changes nothing where it is folded in. */
+static x86_source neutral(maker *m, unsigned kind)
+{
+    static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
+                                    0x7f800000};
+    return tn__jit_constant(m, bits[kind]);
+}
+
+static void make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
+{
+    unsigned kind = m->native->fold_kind[fold];
+    unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
+    if (m->tail) { /* lanes beyond the end */
+        unsigned passing = PASSING + 1;
+        tn__jit_broadcast(m, passing, neutral(m, kind));
+        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), TAIL, false, passing,
+                            passing, tn__jit_in(by), X86_NO_IMM);
+        by = passing;
+    }
+    fold_op(m, kind, fold_register(m, fold), by);
+}
+
+/* Lines that are written are asked for so many bytes ahead: a core waits for
+ * each that it stores to as long as for one that it reads, and guesses fewer.
+ * Adam of four tensors of 4 MiB 3.0 to 2.1 ms (Zen 5; 512 bytes: 3.0, 1024:
+ * 2.5, 4096: 2.1). */
+enum { AHEAD = 2048 };
+
+static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
+{
+    const cpu_native *n = m->native;
+    uint32_t node = n->result[result];
+    unsigned from = tn__jit_need(m, node, keep), mask = m->tail ? TAIL : 0;
+    unsigned type = tn__jit_node_of(m, node)->type;
+    if (type != CPU_BOOL) {
+        x86_source to = tn__jit_block(m, n->operand_count + result, type);
+        tn__jit_emit_masked(m, tn__jit_floats(m, 0x11), mask, false, from, 0,
+                            to, X86_NO_IMM);
+        to.memory.disp += AHEAD;
+        if (m->variant->ahead && !m->tail)
+            tn__x86_prefetch_write(&m->x, &to.memory);
+        return;
+    }
+    x86_form form = {(uint8_t)from, X86_128, true, 16};
+    x86_source ones = {.is_memory = true, .memory = {POOL, X86_NO_INDEX, 1, 0}};
+    tn__x86_vector(&m->x, (x86_op){1, 3, 0x6f, false}, form, PASSING, 0, &ones,
+                   X86_NO_IMM); /* VMOVDQU8 */
+    x86_source to = tn__jit_block(m, n->operand_count + result, type);
+    if (mask) {
+        form = (x86_form){(uint8_t)mask, X86_128, false, 16};
+        tn__x86_vector(&m->x, (x86_op){1, 3, 0x7f, false}, form, PASSING, 0,
+                       &to, X86_NO_IMM);
+    } else if (m->wide) { /* VMOVQ */
+        form = (x86_form){0, X86_128, false, 8};
+        tn__x86_vector(&m->x, (x86_op){1, 1, 0xd6, true}, form, PASSING, 0, &to,
+                       X86_NO_IMM);
+    } else {
+        form = (x86_form){0, X86_128, false, 16};
+        tn__x86_vector(&m->x, (x86_op){1, 0, 0x11, false}, form, PASSING, 0,
+                       &to, X86_NO_IMM);
+    }
+}
+
+/* Nodes of a copy: those ahead of the loop, or the others. */
+static void make_nodes(maker *m, bool ahead)
+{
+    const cpu_native *n = m->native;
+    memset(m->spill, 0xff, n->node_count * sizeof *m->spill);
+    memset(m->holder, 0xff, sizeof m->holder);
+    for (uint32_t i = 0; i < n->node_count; i++)
+        m->reg[i] =
+            ahead && is_ahead(m, i) ? NO_REGISTER : *pin_of(m, m->copy, i);
+    for (m->at = 0; m->at < n->node_count; m->at++) {
+        const cpu_node *node = tn__jit_node_of(m, m->at);
+        uint8_t pin = *pin_of(m, m->copy, m->at);
+        if (m->last[m->at] == TN_NONE || node->op == TN_K_LOAD ||
+            node->op == TN_K_CONST || is_ahead(m, m->at) != ahead)
+            continue;
+        tn__jit_make_node(m);
+        if (ahead && pin != NO_REGISTER)
+            tn__jit_move(m, pin, m->reg[m->at]);
+    }
+}
+
+/* All nodes, for a vector of each copy. */
+static void make_body(maker *m, bool tail, int32_t disp)
+{
+    const cpu_native *n = m->native;
+    const uint32_t none[3] = {TN_NONE, TN_NONE, TN_NONE};
+    m->tail = tail;
+    m->disp = disp;
+    for (m->copy = 0; m->copy < m->variant->copies; m->copy++) {
+        int32_t stack = m->stack;
+        m->stack = 0;
+        make_nodes(m, false);
+        for (uint32_t i = 0; m->variant->folds && i < n->fold_count; i++)
+            make_fold(m, i, none);
+        for (uint32_t i = 0; i < n->result_count; i++)
+            if (is_made(m, i))
+                make_result(m, i, none);
+        m->stack = stack > m->stack ? stack : m->stack;
+    }
+}
+
+/* What the loop finds in registers: all that is made ahead of it, then, as many
+ * as there are registers for, constants, which are there for all lines, and
+ * numbers of a line. False where there are too few. */
+static bool make_pins(maker *m)
+{
+    const cpu_native *n = m->native;
+    uint32_t left = m->pins, next = VECTORS;
+    bool enough = true;
+    if (m->variant->folds)
+        next -= n->fold_count * m->variant->copies;
+    memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->variant->copies);
+    for (int turn = 0; turn < 3; turn++)
+        for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+            for (uint32_t i = 0; i < n->node_count; i++) {
+                uint8_t *pin = pin_of(m, m->copy, i),
+                        op = tn__jit_node_of(m, i)->op;
+                int kind = op == TN_K_CONST ? 1 : op == TN_K_LOAD ? 2 : 0;
+                if (kind != turn || !m->fixed[i] || m->last[i] == TN_NONE ||
+                    *pin != NO_REGISTER || !is_wanted(m, i))
+                    continue;
+                enough = enough && (kind > 0 || left > 0);
+                if (left == 0)
+                    continue;
+                *pin = (uint8_t)--next;
+                m->pinned[next] = true;
+                left--;
+                if (kind == 1)
+                    tn__jit_broadcast(m, next, tn__jit_single_of(m, i));
+            }
+    return enough;
+}
+
+/* Those of a line. */
+static void load_pins(maker *m)
+{
+    m->tail = false;
+    for (m->copy = 0; m->copy < m->variant->copies; m->copy++) {
+        for (uint32_t i = 0; i < m->native->node_count; i++)
+            if (tn__jit_node_of(m, i)->op == TN_K_LOAD &&
+                *pin_of(m, m->copy, i) != NO_REGISTER)
+                tn__jit_broadcast(m, *pin_of(m, m->copy, i),
+                                  tn__jit_single_of(m, i));
+        int32_t stack = m->stack;
+        m->stack = 0;
+        make_nodes(m, true);
+        m->stack = stack > m->stack ? stack : m->stack;
+    }
+}
+
+static void make_folds_begin(maker *m)
+{
+    for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+        for (uint32_t i = 0; i < m->native->fold_count; i++) {
+            unsigned to = fold_register(m, i);
+            m->pinned[to] = true;
+            tn__jit_broadcast(m, to, neutral(m, m->native->fold_kind[i]));
+        }
+}
+
+/* Lanes by halves: i takes i + 8, then i + 4, and so on. */
+static void make_folds_end(maker *m)
+{
+    static const struct {
+        uint8_t map, prefix, opcode, imm;
+        bool two;
+    } turn[] = {{3, 1, 0x43, 0x0e, true}, /* VSHUFI32X4 */
+                {3, 1, 0x43, 0x01, true},
+                {1, 1, 0x70, 0x0e, false}, /* VPSHUFD */
+                {1, 1, 0x70, 0x01, false}};
+    const cpu_native *n = m->native;
+    unsigned other = PASSING + 1;
+    for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+        for (uint32_t i = 0; i < n->fold_count; i++) {
+            unsigned to = fold_register(m, i);
+            for (int half = 0; half < 4; half++) {
+                x86_op op = {turn[half].map, turn[half].prefix,
+                             turn[half].opcode, false};
+                tn__jit_emit(m, op, other, turn[half].two ? to : 0,
+                             tn__jit_in(to), turn[half].imm);
+                fold_op(m, n->fold_kind[i], to, other);
+            }
+            x86_source out = {
+                .is_memory = true,
+                .memory = {(uint8_t)tn__jit_pointer(m, m->copy,
+                                                    n->operand_count +
+                                                        n->result_count + i),
+                           X86_NO_INDEX, 1, 0}};
+            x86_form form = {0, X86_128, false, 4};
+            tn__x86_vector(&m->x, (x86_op){1, 2, 0x11, false}, form, to, 0,
+                           &out, X86_NO_IMM); /* VMOVSS */
+        }
+}
+
+/* rax + lanes to rcx; compared with the count. */
+static void make_compare(maker *m, int32_t lanes)
+{
+    enum { CMP = 0x39 };
+    x86_memory next = {INDEX, X86_NO_INDEX, 1, lanes};
+    tn__x86_memory(&m->x, LEA, RCX, &next);
+    tn__x86_alu(&m->x, CMP, RCX, COUNT);
+}
+
+static void patch(x86 *x, size_t at, int32_t number)
+{
+    if (!x->failed)
+        memcpy(x->at + at, &number, sizeof number);
+}
+
+static void make_loop(maker *m, uint32_t unroll)
+{
+    enum { JA = 0x87, JE = 0x84, JMP = 0xe9, SUB = 0x29, XOR = 0x31 };
+    x86 *x = &m->x;
+    int32_t lanes = m->wide ? 8 : 16;
+    x86_memory count = {ARGUMENTS, X86_NO_INDEX, 1,
+                        offsetof(cpu_native_call, n)};
+    tn__x86_memory(x, LOAD, COUNT, &count);
+    tn__x86_alu(x, XOR, INDEX, INDEX);
+    for (uint32_t u = unroll;; u = 1) {
+        make_compare(m, lanes * (int32_t)u);
+        size_t over = tn__x86_jump(x, JA), top = x->count;
+        for (uint32_t i = 0; i < u; i++)
+            make_body(m, false, (int32_t)i * lanes);
+        tn__x86_add(x, INDEX, lanes * (int32_t)u);
+        make_compare(m, lanes * (int32_t)u);
+        tn__x86_jump_back(x, 0x86, top); /* JBE */
+        tn__x86_jump_here(x, over);
+        if (u == 1)
+            break;
+    }
+    tn__x86_alu(x, SUB, COUNT, INDEX); /* what is left */
+    size_t done = tn__x86_jump(x, JE);
+    static const uint8_t bits[] = {
+        0xba, 0xff, 0xff, 0xff, 0xff,  /* mov edx, -1 */
+        0xc4, 0xe2, 0x48, 0xf5, 0xd2}; /* bzhi edx, edx, esi */
+    for (size_t i = 0; i < sizeof bits; i++)
+        tn__x86_byte(x, bits[i]);
+    tn__x86_mask_of(x, TAIL, RDX);
+    make_body(m, true, 0);
+    tn__x86_jump_here(x, done);
+}
+
+/* On to the next line; jumps to top where there is one. */
+static void make_next(maker *m, size_t top)
+{
+    enum { JNE = 0x85 };
+    x86 *x = &m->x;
+    uint32_t each = tn__jit_per_copy(m), all = each * m->variant->copies;
+    for (uint32_t i = 0; i < all; i++) {
+        x86_memory next = {
+            ARGUMENTS, X86_NO_INDEX, 1,
+            (int32_t)(offsetof(cpu_native_call, next) + 8 * (i % each))};
+        x86_memory at = tn__jit_argument(m, 0, i);
+        if (i < m->pointers) {
+            tn__x86_memory(x, ADD, tn__jit_pointer_register[i], &next);
+        } else {
+            tn__x86_memory(x, LOAD, PASSING_POINTER, &next);
+            tn__x86_memory(x, ADD_TO, PASSING_POINTER, &at);
+        }
+    }
+    x86_memory lines = {ARGUMENTS, X86_NO_INDEX, 1,
+                        offsetof(cpu_native_call, lines)};
+    tn__x86_memory(x, 0xff, 1, &lines); /* dec */
+    tn__x86_jump_back(x, JNE, top);
+}
+
+enum { FREE_POINTERS = 3 }; /* whose registers need not be kept */
+
+/* False where registers do not do for what is made ahead of the loop. */
+static bool make_all(maker *m, uint32_t unroll)
+{
+    x86 *x = &m->x;
+    uint32_t all = tn__jit_per_copy(m) * m->variant->copies;
+    m->pointers = all < (uint32_t)POINTERS ? all : POINTERS;
+    m->pool_count = m->wide ? POOL_ONES / 2 : POOL_ONES;
+    for (uint32_t i = 0; i < m->pool_count; i++)
+        m->pool[i] = UINT64_C(0x0101010101010101) >> (m->wide ? 0 : 32);
+    memset(m->pinned, 0, sizeof m->pinned);
+    m->spilled = false;
+    m->stack = 0;
+    x->count = 0;
+    m->rare_count = 0;
+    for (uint32_t i = FREE_POINTERS; i < m->pointers; i++)
+        tn__x86_push(x, tn__jit_pointer_register[i]);
+    tn__x86_add(x, RSP, 0);
+    size_t frame = x->count;
+    for (uint32_t i = 0; i < m->pointers; i++) {
+        x86_memory from = tn__jit_argument(m, 0, i);
+        tn__x86_memory(x, LOAD, tn__jit_pointer_register[i], &from);
+    }
+    tn__x86_byte(x, 0x4c); /* lea r11, [rip + pool] */
+    tn__x86_byte(x, 0x8d);
+    tn__x86_byte(x, 0x1d);
+    tn__x86_word(x, 0);
+    size_t pool = x->count;
+    if (!make_pins(m))
+        return false;
+    size_t top = x->count;
+    load_pins(m);
+    if (m->variant->folds)
+        make_folds_begin(m);
+    make_loop(m, unroll);
+    if (m->variant->folds)
+        make_folds_end(m);
+    make_next(m, top);
+    patch(x, frame - 4, -m->stack);
+    tn__x86_add(x, RSP, m->stack);
+    for (uint32_t i = m->pointers; i-- > FREE_POINTERS;)
+        tn__x86_pop(x, tn__jit_pointer_register[i]);
+    tn__x86_byte(x, 0xc5); /* vzeroupper */
+    tn__x86_byte(x, 0xf8);
+    tn__x86_byte(x, 0x77);
+    tn__x86_byte(x, 0xc3);
+    tn__jit_make_rare(m);
+    while (x->count % 64 != 0 && !x->failed)
+        tn__x86_byte(x, 0xcc);
+    patch(x, pool - 4, (int32_t)(x->count - pool));
+    for (uint32_t i = 0; i < m->pool_count; i++) {
+        tn__x86_word(x, (uint32_t)m->pool[i]);
+        if (m->wide)
+            tn__x86_word(x, (uint32_t)(m->pool[i] >> 32));
+    }
+    return true;
+}
+
+/* Written first, then made to be run: never both. */
+static bool place(const x86 *x, cpu_native_variant *variant)
+{
+    variant->bytes = x->count;
+    variant->pages = mmap(NULL, x->count, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (variant->pages == MAP_FAILED)
+        return false;
+    memcpy(variant->pages, x->at, x->count);
+    if (mprotect(variant->pages, x->count, PROT_READ | PROT_EXEC) != 0) {
+        munmap(variant->pages, x->count);
+        return false;
+    }
+    memcpy(&variant->run, &variant->pages, sizeof variant->run);
+    return true;
+}
+
+bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
+{
+    enum { PINS = 18, SMALL = 24 };
+    size_t nodes = native->node_count + 1u;
+    maker m = {.native = native,
+               .variant = variant,
+               .wide = native->wide,
+               .pool_room = 64};
+    m.last = malloc(nodes * sizeof *m.last);
+    m.reg = malloc(nodes);
+    m.spill = malloc(nodes * sizeof *m.spill);
+    m.pin = malloc(nodes * variant->copies);
+    m.pool = malloc(m.pool_room * sizeof *m.pool);
+    m.fixed = malloc(nodes * sizeof *m.fixed);
+    bool made = m.last && m.reg && m.spill && m.pin && m.pool && m.fixed;
+    if (made) {
+        find_last(&m);
+        uint32_t folds = variant->folds ? native->fold_count : 0;
+        bool unrolls = variant->copies == 1 && native->node_count <= SMALL;
+        m.hoists = true;
+        m.pins =
+            folds * variant->copies < PINS ? PINS - folds * variant->copies : 0;
+        for (bool fits = false; !fits && !m.x.failed; m.pins /= 2) {
+            find_fixed(&m);
+            fits = make_all(&m, unrolls ? 2 : 1);
+            if (!fits)
+                m.hoists = false;
+            fits = fits && (!m.spilled || m.pins == 0);
+        }
+        made = !m.x.failed && place(&m.x, variant);
+    }
+    free(m.fixed);
+    free(m.last);
+    free(m.reg);
+    free(m.spill);
+    free(m.pin);
+    free(m.pool);
+    free(m.rare);
+    free(m.x.at);
+    return made;
+}

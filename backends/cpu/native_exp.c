@@ -1,0 +1,160 @@
+/* native_exp.c: exp of float32 (elementary.def), as code of its own: nearly
+ * always all results of a vector are normal numbers. Then the power of two is
+ * one factor, and there is nothing to look out for: half the instructions. Bits
+ * are the same (math_table.c has this by blocks). Other vectors go behind the
+ * code and back. */
+#include <stdlib.h>
+
+#include "native_code.h"
+
+/* Floats by their bits. */
+enum {
+    LOG2_E = 0x3fb8aa3b,
+    ROUNDER = 0x4b400000, /* 1.5 * 2^23: what it is added to has no fraction */
+    MINUS_LN_2 = (int)0xbf317218,
+    LN_2_REST = 0x3102e308,
+    HALF = 0x3f000000,
+    ONE = 0x3f800000,
+    WIDEST = 0x42ae0000,      /* 87 */
+    LOWEST = (int)0xc2d00000, /* -104: below, exp is 0 */
+    HIGHEST = 0x42b20000,     /* 89: above, infinite */
+    FRACTION_BITS = 23
+};
+/* Of the polynomial, but for its last three. */
+static const uint32_t coefficient[] = {0x394f0614, 0x3ab6a1b9, 0x3c088983,
+                                       0x3d2aaa78, 0x3e2aaaaa, HALF};
+enum { COEFFICIENTS = sizeof coefficient / sizeof *coefficient };
+
+enum {
+    ADDS = 0x58,
+    MULS = 0x59,
+    SUBS = 0x5c,
+    XORS = 0xef,
+    ANDS = 0xdb,
+    SUBD = 0xfa,
+    BY_132 = 0x98,
+    BY_213 = 0xa8,
+    BY_231 = 0xb8
+};
+enum { SCALE = PASSING, OTHER, RESULT }; /* registers */
+
+static x86_source number(maker *m, uint32_t bits)
+{
+    return tn__jit_constant(m, bits);
+}
+
+static void floats(maker *m, unsigned opcode, unsigned to, unsigned a,
+                   x86_source b)
+{
+    tn__jit_emit(m, tn__jit_floats(m, opcode), to, a, b, X86_NO_IMM);
+}
+
+static void multiply_add(maker *m, unsigned opcode, unsigned to, unsigned a,
+                         x86_source b)
+{
+    tn__jit_emit(m, tn__jit_packed(m, 2, opcode), to, a, b, X86_NO_IMM);
+}
+
+static void whole(maker *m, unsigned opcode, unsigned to, unsigned a,
+                  x86_source b)
+{
+    tn__jit_emit(m, tn__jit_packed(m, 1, opcode), to, a, b, X86_NO_IMM);
+}
+
+static void shift(maker *m, unsigned opcode, unsigned to, unsigned a,
+                  uint32_t by)
+{
+    tn__jit_emit(m, tn__jit_packed(m, 2, opcode), to, a, number(m, by),
+                 X86_NO_IMM);
+}
+
+/* to: x, and then the remainder; SCALE: the rounder plus log2(e) x, whose bits
+ * end with the power of two; RESULT: exp of the remainder. */
+static void make_polynomial(maker *m, unsigned to)
+{
+    x86_source rest = tn__jit_in(to);
+    tn__jit_broadcast(m, OTHER, number(m, ROUNDER));
+    tn__jit_move(m, SCALE, to);
+    multiply_add(m, BY_132, SCALE, OTHER, number(m, LOG2_E));
+    floats(m, SUBS, OTHER, SCALE, tn__jit_in(OTHER));
+    multiply_add(m, BY_231, to, OTHER, number(m, (uint32_t)MINUS_LN_2));
+    multiply_add(m, BY_231, to, OTHER, number(m, LN_2_REST));
+    tn__jit_broadcast(m, OTHER, number(m, coefficient[0]));
+    for (int i = 1; i < COEFFICIENTS; i++)
+        multiply_add(m, BY_213, OTHER, to, number(m, coefficient[i]));
+    floats(m, MULS, RESULT, to, rest);
+    multiply_add(m, BY_213, RESULT, OTHER, rest);
+    floats(m, ADDS, RESULT, RESULT, number(m, ONE));
+}
+
+static void keep_rare(maker *m, size_t there, unsigned to, unsigned from)
+{
+    if (m->rare_count == m->rare_room) {
+        uint32_t room = m->rare_room ? 2 * m->rare_room : 16;
+        rare_exp *grown = realloc(m->rare, room * sizeof *grown);
+        if (!grown) {
+            m->x.failed = true;
+            return;
+        }
+        m->rare = grown;
+        m->rare_room = room;
+    }
+    m->rare[m->rare_count++] =
+        (rare_exp){there, m->x.count, (uint8_t)to, (uint8_t)from};
+}
+
+void tn__jit_make_exp(maker *m, unsigned to, unsigned from)
+{
+    enum { NOT_LESS_EQUAL = 6, JNE = 0x85, LEFT = 0x47 };
+    whole(m, ANDS, SCALE, from, number(m, INT32_MAX));
+    tn__jit_compare(m, PASSING_MASK, SCALE, number(m, WIDEST), NOT_LESS_EQUAL);
+    tn__x86_mask_test(&m->x, PASSING_MASK);
+    size_t there = tn__x86_jump(&m->x, JNE);
+    tn__jit_move(m, to, from);
+    make_polynomial(m, to);
+    whole(m, SUBD, SCALE, SCALE, number(m, ROUNDER - 127));
+    shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
+    floats(m, MULS, to, RESULT, tn__jit_in(SCALE));
+    keep_rare(m, there, to, from);
+}
+
+/* Any x: the power of two is two factors, since it may be none of a normal
+ * number. */
+static void make_any(maker *m, unsigned to, unsigned from)
+{
+    enum {
+        LESS = 0x11,
+        GREATER = 0x1e,
+        LEFT = 0x47,
+        RIGHT = 0x45,
+        BLEND = 0x65
+    };
+    tn__jit_move(m, to, from);
+    tn__jit_compare(m, PASSING_MASK, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), PASSING_MASK, false, to,
+                        to, tn__jit_in(to), X86_NO_IMM);
+    tn__jit_compare(m, PASSING_MASK, from, number(m, HIGHEST), GREATER);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 2, BLEND), PASSING_MASK, false, to,
+                        to, number(m, HIGHEST), X86_NO_IMM);
+    make_polynomial(m, to);
+    whole(m, SUBD, SCALE, SCALE, number(m, ROUNDER - 2 * 127));
+    shift(m, RIGHT, OTHER, SCALE, 1);
+    whole(m, SUBD, SCALE, SCALE, tn__jit_in(OTHER));
+    shift(m, LEFT, OTHER, OTHER, FRACTION_BITS);
+    shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
+    floats(m, MULS, to, RESULT, tn__jit_in(OTHER));
+    floats(m, MULS, to, to, tn__jit_in(SCALE));
+    tn__jit_compare(m, PASSING_MASK, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), PASSING_MASK, false, to,
+                        to, tn__jit_in(to), X86_NO_IMM);
+}
+
+void tn__jit_make_rare(maker *m)
+{
+    enum { JMP = 0xe9 };
+    for (uint32_t i = 0; i < m->rare_count; i++) {
+        tn__x86_jump_here(&m->x, m->rare[i].there);
+        make_any(m, m->rare[i].to, m->rare[i].from);
+        tn__x86_jump_back(&m->x, JMP, m->rare[i].back);
+    }
+}

@@ -1,0 +1,407 @@
+/* Machine code that the cpu plugin makes at run time: random bodies against the
+ * plain routines, instruction by instruction, to the bit; sums and extremes;
+ * exp; and a system that refuses memory which is to be run. */
+#include <math.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../tap.h"
+#include <tenon/base.h>
+
+#include "../../backends/cpu/math_table.h"
+#include "../../backends/cpu/native.h"
+#include "isa_here.h"
+
+enum { LINES = 7, MOST = 70, NODES = 160, ROOM = LINES * MOST };
+
+static uint64_t random_state = 20261123;
+
+static uint64_t random_bits(void)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return random_state * 0x2545f4914f6cdd1dull;
+}
+
+static uint32_t below(uint32_t n)
+{
+    return (uint32_t)(random_bits() >> 33) % n;
+}
+
+static const uint8_t type_bytes[] = {4, 8, 4, 8, 1};
+
+/* Values that show what an instruction does with odd ones. */
+static void fill_value(void *at, unsigned type)
+{
+    static const double odd[] = {
+        0,        -0.0,         1,    -1,   INFINITY, -INFINITY, NAN,
+        0x1p-140, 2147483648.0, -3e9, 88.5, -104.5,   0.5,       2.5,
+        1e-310,   3e38};
+    double real =
+        below(3) ? ((double)below(20001) - 10000) / 512 : odd[below(16)];
+    float f32 = (float)real;
+    int32_t i32 = (int32_t)(below(3) ? below(64) : random_bits());
+    int64_t i64 = (int64_t)(below(3) ? below(64) : random_bits());
+    uint8_t boolean = below(2) != 0;
+    memcpy(at,
+           type == CPU_F32   ? (void *)&f32
+           : type == CPU_F64 ? (void *)&real
+           : type == CPU_I32 ? (void *)&i32
+           : type == CPU_I64 ? (void *)&i64
+                             : (void *)&boolean,
+           type_bytes[type]);
+}
+
+static bool same(const char *a, const char *b, unsigned type)
+{
+    float x, y;
+    double u, v;
+    if (memcmp(a, b, type_bytes[type]) == 0)
+        return true;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    if (type == CPU_F32)
+        return isnan(x) && isnan(y);
+    if (type != CPU_F64)
+        return false;
+    memcpy(&u, a, sizeof u);
+    memcpy(&v, b, sizeof v);
+    return isnan(u) && isnan(v);
+}
+
+/* ---- random bodies ----------------------------------------------------- */
+
+/* A body, and what each node is by the plain routines. */
+typedef struct body {
+    cpu_native native;
+    cpu_node node[NODES];
+    char value[NODES][ROOM * 8];
+    uint32_t single; /* operands that are one value a line */
+} body;
+
+static tn_cpu_routines plain;
+static uint8_t arity[TN_K_END];
+
+/* A node of that type; TN_NONE: there is none yet. */
+static uint32_t pick(const body *b, unsigned type)
+{
+    uint32_t start = below(b->native.node_count);
+    for (uint32_t i = 0; i < b->native.node_count; i++) {
+        uint32_t n = (start + i) % b->native.node_count;
+        if (b->node[n].type == type)
+            return n;
+    }
+    return TN_NONE;
+}
+
+static void add_operand(body *b, unsigned type)
+{
+    uint32_t i = b->native.node_count, number = b->native.operand_count++;
+    b->node[b->native.node_count++] = (cpu_node){.op = TN_K_LOAD,
+                                                 .type = (uint8_t)type,
+                                                 .a = TN_NONE,
+                                                 .b = TN_NONE,
+                                                 .c = TN_NONE,
+                                                 .number = number};
+    for (int k = 0; k < ROOM; k++) {
+        char *at = b->value[i] + k * type_bytes[type];
+        if ((b->single >> number & 1) && k % MOST > 0)
+            memcpy(at, at - type_bytes[type], type_bytes[type]);
+        else
+            fill_value(at, type);
+    }
+}
+
+static void add_constant(body *b, unsigned type)
+{
+    cpu_node *node = &b->node[b->native.node_count];
+    char *value = b->value[b->native.node_count++];
+    *node = (cpu_node){.op = TN_K_CONST,
+                       .type = (uint8_t)type,
+                       .a = TN_NONE,
+                       .b = TN_NONE,
+                       .c = TN_NONE};
+    fill_value(&node->bits, type);
+    for (int k = 0; k < ROOM; k++)
+        memcpy(value + k * type_bytes[type], &node->bits, type_bytes[type]);
+}
+
+/* A random instruction that there is code for; false: not this time. */
+static bool add_instruction(body *b)
+{
+    unsigned real = b->native.wide ? CPU_F64 : CPU_F32;
+    unsigned whole = b->native.wide ? CPU_I64 : CPU_I32;
+    const unsigned types[] = {real, real, whole, CPU_BOOL};
+    unsigned op = below(TN_K_END), type = types[below(4)], from = type;
+    bool compares =
+        op == TN_K_EQ || op == TN_K_NE || op == TN_K_LT || op == TN_K_LE;
+    if (op == TN_K_CAST || compares)
+        from = types[below(4)];
+    if (op == TN_K_BITCAST)
+        from = type == real ? whole : real;
+    if (compares)
+        type = CPU_BOOL;
+    if (!tn__cpu_native_knows(op, type, from))
+        return false;
+    tn_cpu_run *run = op == TN_K_CAST                  ? plain.cast[from][type]
+                      : compares || op == TN_K_BITCAST ? plain.op[op][from]
+                                                       : plain.op[op][type];
+    uint32_t in[3] = {TN_NONE, TN_NONE, TN_NONE};
+    for (uint32_t i = 0; i < arity[op]; i++) {
+        in[i] = pick(b, op == TN_K_SELECT && i == 0 ? CPU_BOOL
+                        : op == TN_K_SELECT         ? type
+                                                    : from);
+        if (in[i] == TN_NONE)
+            return false;
+    }
+    if (!run)
+        return false;
+    if (op == TN_K_SELECT)
+        from = CPU_BOOL;
+    uint32_t n = b->native.node_count++;
+    b->node[n] = (cpu_node){.op = (uint8_t)op,
+                            .type = (uint8_t)type,
+                            .from = (uint8_t)from,
+                            .a = in[0],
+                            .b = in[1],
+                            .c = in[2]};
+    const char *value[3];
+    for (int i = 0; i < 3; i++)
+        value[i] = b->value[in[i] == TN_NONE ? in[0] : in[i]];
+    run(b->value[n], value[0], value[1], value[2], ROOM, 0);
+    return true;
+}
+
+static void make_body(body *b)
+{
+    memset(b, 0, sizeof *b);
+    b->native.wide = below(2);
+    b->native.node = b->node;
+    pthread_mutex_init(&b->native.lock, NULL);
+    b->single = (uint32_t)random_bits() & 0x5b;
+    unsigned real = b->native.wide ? CPU_F64 : CPU_F32;
+    unsigned whole = b->native.wide ? CPU_I64 : CPU_I32;
+    for (int i = 0; i < 3; i++) {
+        add_operand(b, real);
+        add_operand(b, whole);
+        add_operand(b, CPU_BOOL);
+        add_constant(b, real);
+        add_constant(b, whole);
+    }
+    add_constant(b, CPU_BOOL);
+    for (uint32_t want = below(2) ? 30 : NODES; b->native.node_count < want;)
+        add_instruction(b);
+    /* Many results that are made early keep many registers. */
+    for (uint32_t i = 0; i < 16; i++)
+        b->native.result[b->native.result_count++] =
+            below(b->native.node_count);
+    while (!b->native.wide && b->native.fold_count < TN_CPU_NATIVE_FOLDS) {
+        b->native.fold_kind[b->native.fold_count] =
+            (uint8_t)b->native.fold_count;
+        b->native.fold[b->native.fold_count++] = pick(b, CPU_F32);
+    }
+}
+
+/* ---- running them ------------------------------------------------------ */
+
+static char got[TN_CPU_NATIVE_RESULTS][ROOM * 8];
+static float folded[TN_CPU_NATIVE_FOLDS][LINES];
+
+static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
+{
+    const cpu_native *n = &b->native;
+    uint32_t node = TN_NONE;
+    for (uint32_t i = 0; i < n->node_count; i++)
+        if (b->node[i].op == TN_K_LOAD && b->node[i].number == p)
+            node = i;
+    *base = node == TN_NONE ? NULL : (char *)b->value[node];
+    if (p >= n->operand_count && p < n->operand_count + n->result_count) {
+        node = n->result[p - n->operand_count];
+        *base = got[p - n->operand_count];
+    } else if (node == TN_NONE) {
+        *base = (char *)folded[p - n->operand_count - n->result_count];
+        *bytes = sizeof(float);
+        return TN_NONE;
+    }
+    *bytes = MOST * type_bytes[b->node[node].type];
+    return node;
+}
+
+/* Lines of n elements, `copies` side by side. */
+static bool run_body(body *b, int64_t n, uint32_t copies, bool folds,
+                     bool ahead)
+{
+    cpu_native_run *run =
+        tn__cpu_native_get(&b->native, b->single, copies, folds, ahead);
+    cpu_native_call call = {.n = n, .lines = (LINES - 1) / copies};
+    uint32_t each =
+        b->native.operand_count + b->native.result_count + b->native.fold_count;
+    for (uint32_t p = 0; p < each; p++) {
+        char *base;
+        int64_t bytes;
+        points(b, p, &base, &bytes);
+        call.next[p] = copies * bytes;
+        for (uint32_t j = 0; j < copies; j++)
+            call.at[j * each + p] = base + j * bytes;
+    }
+    if (run)
+        run(&call);
+    return run != NULL;
+}
+
+/* The first node whose value is wrong, or is written where none should be;
+ * TN_NONE: all is well. */
+static uint32_t find_wrong(const body *b, int64_t n, int64_t lines)
+{
+    for (uint32_t r = 0; r < b->native.result_count; r++) {
+        uint32_t node = b->native.result[r];
+        unsigned type = b->node[node].type;
+        for (int64_t k = 0; k < ROOM; k++) {
+            const char *is = got[r] + k * type_bytes[type];
+            bool inside = k / MOST < lines && k % MOST < n;
+            static const char untouched[8] = {0x55, 0x55, 0x55, 0x55,
+                                              0x55, 0x55, 0x55, 0x55};
+            if (inside ? !same(is, b->value[node] + k * type_bytes[type], type)
+                       : memcmp(is, untouched, type_bytes[type]) != 0)
+                return node;
+        }
+    }
+    return TN_NONE;
+}
+
+static bool folds_right(const body *b, int64_t n, int64_t lines)
+{
+    for (uint32_t i = 0; i < b->native.fold_count; i++)
+        for (int64_t line = 0; line < lines; line++) {
+            float want;
+            plain.fold[b->native.fold_kind[i]][CPU_F32](
+                &want, b->value[b->native.fold[i]] + line * MOST * 4, n, 1, n);
+            if (!same((char *)&want, (char *)&folded[i][line], CPU_F32))
+                return false;
+        }
+    return true;
+}
+
+static void test_bodies(void)
+{
+    static body b;
+    static const int64_t sizes[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 70};
+    int wrong = 0, folds_wrong = 0, without = 0, bodies = 300;
+    for (int i = 0; i < bodies && wrong + folds_wrong < 5; i++) {
+        make_body(&b);
+        for (int s = 0; s < 11; s++) {
+            uint32_t copies = s % 3 == 2 ? 4 : 1;
+            bool folds = !b.native.wide && s % 2;
+            int64_t lines = (LINES - 1) / copies * copies;
+            memset(got, 0x55, sizeof got);
+            if (!run_body(&b, sizes[s], copies, folds, s % 4 == 0)) {
+                without++;
+                continue;
+            }
+            uint32_t node = find_wrong(&b, sizes[s], lines);
+            if (node != TN_NONE)
+                note("body %d, %d elements: node %u of kind %u", i,
+                     (int)sizes[s], (unsigned)node, (unsigned)b.node[node].op);
+            wrong += node != TN_NONE;
+            folds_wrong += folds && !folds_right(&b, sizes[s], lines);
+        }
+        b.native.node = NULL; /* not on the heap */
+        tn__cpu_native_release(&b.native);
+    }
+    is_int(without, 0, "each of %d bodies has code", bodies);
+    is_int(wrong, 0, "random bodies give the routines' bits");
+    is_int(folds_wrong, 0, "so do sums, products and extremes of lines");
+}
+
+/* ---- exp --------------------------------------------------------------- */
+
+static void test_exp(void)
+{
+    enum { COUNT = 1 << 12, STEPS = 1 << 8 };
+    static float x[COUNT], want[COUNT], is[COUNT];
+    cpu_node node[2] = {{.op = TN_K_LOAD,
+                         .type = CPU_F32,
+                         .a = TN_NONE,
+                         .b = TN_NONE,
+                         .c = TN_NONE},
+                        {.op = TN_K_CALL,
+                         .type = CPU_F32,
+                         .from = CPU_F32,
+                         .b = TN_NONE,
+                         .c = TN_NONE}};
+    cpu_native native = {.node = node,
+                         .node_count = 2,
+                         .operand_count = 1,
+                         .result_count = 1,
+                         .result = {1}};
+    pthread_mutex_init(&native.lock, NULL);
+    tn_cpu_math *reference = NULL;
+    for (uint32_t i = 0; i < tn__cpu_math_count__generic; i++)
+        if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))
+            reference = tn__cpu_math__generic[i].run;
+    cpu_native_run *run = tn__cpu_native_get(&native, 0, 1, false, false);
+    int64_t wrong = 0;
+    for (uint32_t step = 0; run && step < STEPS; step++) {
+        for (uint32_t i = 0; i < COUNT; i++) { /* all over the floats */
+            uint32_t bits = (step * COUNT + i) * 4099u;
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        reference(want, x, x, x, COUNT);
+        cpu_native_call call = {
+            .n = COUNT, .lines = 1, .at = {(char *)x, (char *)is}};
+        run(&call);
+        for (uint32_t i = 0; i < COUNT; i++)
+            wrong += !same((char *)&want[i], (char *)&is[i], CPU_F32);
+    }
+    ok(run != NULL, "exp has code");
+    is_int(wrong, 0, "exp of floats of all sizes has its bits");
+    native.node = NULL;
+    tn__cpu_native_release(&native);
+}
+
+/* ---- a system that refuses --------------------------------------------- */
+
+static void test_refused(void)
+{
+#if defined(PR_SET_MDWE) && defined(PR_MDWE_REFUSE_EXEC_GAIN)
+    enum { SET = PR_SET_MDWE, REFUSE = PR_MDWE_REFUSE_EXEC_GAIN };
+#else
+    enum { SET = 65, REFUSE = 1 }; /* Linux 6.3 */
+#endif
+    enum { FINE, THERE, NO_SUCH_CALL };
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(prctl(SET, REFUSE, 0, 0, 0) != 0 ? NO_SUCH_CALL
+              : tn__cpu_native_is_there()      ? THERE
+                                               : FINE);
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_CALL)
+        skip(1, "this system cannot refuse memory that is to be run");
+    else
+        ok(WIFEXITED(status) && WEXITSTATUS(status) == FINE,
+           "where memory cannot be run there is no machine code");
+}
+
+int main(void)
+{
+    plan_later();
+    test_refused();
+    if (!is_here("v4") || !tn__cpu_native_is_there()) {
+        skip(1, "no machine code is made for this machine");
+        return done_testing();
+    }
+#define COUNT_OF(name, operands, text) arity[TN_K_##name] = operands;
+    TN_KERNEL_MAP(COUNT_OF)
+#undef COUNT_OF
+    tn__cpu_arith__generic(&plain);
+    tn__cpu_convert__generic(&plain);
+    tn__cpu_reduce__generic(&plain);
+    test_bodies();
+    test_exp();
+    return done_testing();
+}
