@@ -151,9 +151,11 @@ typedef struct pass {
     void (*fence)(void);
 } pass;
 
+/* By pages of 4 KiB: 2^24 floats added take 3.6 ms so, 4.3 by 8 KiB, 4.0 by 2
+ * (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
-    uint64_t block[1024];
+    _Alignas(64) uint64_t block[512];
     int64_t step = (int64_t)(sizeof block / p->out_bytes);
     for (; first < end; first += step) {
         int64_t n = tn__cpu_min(step, end - first);
