@@ -122,6 +122,8 @@ tests_cpu_test_cpu_launch_SOURCES = \
 	tests/cpu/cpu_program.h
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
+check_PROGRAMS += tests/cpu/test_cpu_taps
+tests_cpu_test_cpu_taps_SOURCES = tests/cpu/test_cpu_taps.c
 check_PROGRAMS += tests/cpu/test_cpu_scan
 tests_cpu_test_cpu_scan_SOURCES = \
 	tests/cpu/test_cpu_scan.c tests/cpu/cpu_plugin.h

@@ -1,4 +1,4 @@
-/* test_resample_bits.c: what is a sum of few elements times weights, forward and
+/* test_cpu_taps.c: what is a sum of few elements times weights, forward and
  * back, has the reference's bits for every instruction set of this machine, also
  * where it is stored past the caches and with infinities, NaN and zeros. Sizes
  * are such that blocks share indices, that lines are longer and shorter than
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "tap.h"
+#include "../tap.h"
 
 enum { MOST = 8192 }; /* bytes of all hashes */
 
