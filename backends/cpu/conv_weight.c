@@ -9,7 +9,7 @@
 #include "device.h"
 
 enum {
-    BLOCK_PIXELS = 128,  /* 16 KiB of a panel of out, of two vectors */
+    BLOCK_PIXELS = 200,  /* 25 KiB of a panel of out, of two vectors */
     AT_ONCE = 48,        /* rows between which the next block is asked for */
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 2097152, /* multiply-adds */
