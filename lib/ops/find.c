@@ -396,7 +396,8 @@ static bool lies_close(tn_tensor *x, int64_t *low, int64_t *size)
     int64_t high = tn_item_int(greatest);
     if (*low >= 0 && high < x->numel)
         *low = 0; /* as they are */
-    return !__builtin_sub_overflow(high, *low, size) && ++*size <= x->numel;
+    return !__builtin_sub_overflow(high, *low, size) && *size < x->numel &&
+           ++*size;
 }
 
 static tn_status give_counted(tn__call *call, tn_tensor *x,

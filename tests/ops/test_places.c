@@ -389,6 +389,19 @@ static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
            (int)dtype, (long long)low, (unsigned long long)step);
 }
 
+/* As far apart as numbers can be that do not differ by more than they can say. */
+static void test_unique_ends(void)
+{
+    const int64_t want[2] = {0, INT64_MAX};
+    int64_t value[100];
+    for (int64_t i = 0; i < 100; i++)
+        value[i] = want[i % 3 == 0];
+    tn_tensor *out[1] = {NULL};
+    tn_unique(tn_tensor_from_array(value, TN_I64, tn_dims(100)), true, false,
+              false, out, 1);
+    ok(holds(out[0], want, 2), "unique of 0 and INT64_MAX");
+}
+
 /* Squares and cubes of what is normalized need not be floats. */
 static void test_normalize(void)
 {
@@ -436,6 +449,7 @@ int main(void)
     test_unique(TN_I8, -128, 7);
     test_unique(TN_U8, 100, 1);
     test_unique(TN_F32, -3, 1);
+    test_unique_ends();
     test_from_end();
     test_normalize();
     test_runs_outside();
