@@ -25,7 +25,7 @@ typedef struct plane {
     int64_t width;        /* of a row */
     int64_t low, reach;   /* of the window: its first row, and to its last */
     int64_t block, room;  /* rows of a block; elements of a mask */
-    int64_t each;         /* images of a task */
+    int64_t each;         /* planes of a task */
     char *memory; /* a vector; masks [column][room], of a block and the last */
     atomic_int failed;
 } plane;
@@ -83,14 +83,14 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* A channel of some images, for WEIGHT of all. */
+/* Some planes one after another in memory; for WEIGHT a channel of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
     const tn_conv_args *args = p->args;
     bool weight = args->kind == TN_CONV_WEIGHT;
-    int64_t group = i % args->groups, first = i / args->groups * p->each;
-    int64_t end = tn__cpu_min(first + p->each, args->count);
+    int64_t first = weight ? i : i * p->each, step = weight ? args->groups : 1;
+    int64_t end = args->count * args->groups;
     int64_t taps = 3 * args->kernel[0], lanes = p->routines->lanes;
     int64_t frame_bytes =
         (p->reach * p->width + p->room + BEYOND + MOST_LANES) * 4;
@@ -103,19 +103,22 @@ static void run_task(void *context, int64_t i)
     char *y = frame + frame_bytes;
     float w[3 * MOST_ROWS * MOST_LANES] = {0}, bias = 0;
     memset(y - MOST_LANES * 4, 0, MOST_LANES * 4);
-    for (int64_t t = 0; t < taps && !weight; t++)
-        w[t] = *weight_at(
-            p, group, args->kind == TN_CONV_INPUT ? taps - 1 - t : t);
-    if (args->kind == TN_CONV_FORWARD && args->bias.buffer)
-        bias = ((float *)tn__cpu_at(args->bias.buffer, args->bias.offset,
-                                    4))[group * args->bias.stride[0]];
-    for (int64_t n = first; n < end; n++)
-        run_plane(p, n, group, frame, y, w, bias);
+    end = weight ? end : tn__cpu_min(first + p->each, end);
+    for (int64_t n = first; n < end; n += step) {
+        int64_t group = n % args->groups;
+        for (int64_t t = 0; t < taps && !weight; t++)
+            w[t] = *weight_at(
+                p, group, args->kind == TN_CONV_INPUT ? taps - 1 - t : t);
+        if (args->kind == TN_CONV_FORWARD && args->bias.buffer)
+            bias = ((float *)tn__cpu_at(args->bias.buffer, args->bias.offset,
+                                        4))[group * args->bias.stride[0]];
+        run_plane(p, n / args->groups, group, frame, y, w, bias);
+    }
     for (int64_t t = 0; t < taps && weight; t++) {
         float sum = 0;
         for (int64_t l = 0; l < lanes; l++)
             sum += w[t * lanes + l];
-        *weight_at(p, group, t) = sum;
+        *weight_at(p, i, t) = sum;
     }
     tn__cpu_fpu_restore(fpu);
 }
@@ -164,23 +167,22 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
     conv_images out = tn__cpu_conv_images(&args->out, args->out_size, 4);
     plane p = {.args = args, .routines = routines, .from = back ? out : in,
                .to = back ? in : out, .width = args->in_size[1],
-               .reach = (args->kernel[0] - 1) * args->dilation[0],
-               .each = args->count};
+               .reach = (args->kernel[0] - 1) * args->dilation[0]};
     int64_t rows = args->in_size[0], blocks = rows * p.width / ROOM + 1;
     p.low = back ? args->pad[0] - p.reach : -args->pad[0];
     p.block = (rows + blocks - 1) / blocks;
     p.room = conv_round_up(p.block * p.width + 2, MOST_LANES) + BEYOND;
-    if (args->kind != TN_CONV_WEIGHT)
-        p.each = tn__cpu_min(
-            TASK_WORK / (3 * rows * p.width * args->kernel[0]) + 1, p.each);
+    p.each = TASK_WORK / (3 * rows * p.width * args->kernel[0]) + 1;
     p.memory = tn__cpu_lend((size_t)(6 * p.room + 2 * MOST_LANES) * 4);
     if (p.memory) {
         char *mask = p.memory + MOST_LANES * 4;
         lay_masks(&p, p.block * p.width, mask);
         lay_masks(&p, rows % p.block * p.width, mask + 3 * p.room * 4);
-        tn__cpu_host->parallel_for(
-            args->groups * ((args->count + p.each - 1) / p.each), run_task,
-            &p);
+        int64_t planes = args->count * args->groups;
+        tn__cpu_host->parallel_for(args->kind == TN_CONV_WEIGHT
+                                       ? args->groups
+                                       : (planes + p.each - 1) / p.each,
+                                   run_task, &p);
     }
     tn__cpu_give_back(p.memory);
     *status = p.memory && !atomic_load(&p.failed)
