@@ -184,8 +184,6 @@ static tn_status fits(tn_plugin_device *device)
 static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
 {
     const unsigned type = args->a.dtype == TN_F32 ? CPU_F32 : CPU_F64;
-    if (!device->routines->lapack[type])
-        return declined("this set has no loops for float64");
     if (args->batch < LEAST_BATCH ||
         args->batch < device->routines->lapack_lanes[type])
         return declined("a batch of so few matrices is done sooner one by "
@@ -194,6 +192,9 @@ static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
         args->sides > MOST_SIDES)
         return declined("it takes matrices of up to 32 rows and columns, and "
                         "up to 64 right sides");
+    if (args->kind >= TN_LAPACK_EIGH && type == CPU_F64 && args->m > 16)
+        return declined("values of more than 16 rows of float64 are found "
+                        "sooner one by one");
     return TN_OK;
 }
 

@@ -353,7 +353,8 @@ typedef struct tn_cpu_routines {
     void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_attention__##isa(tn_cpu_routines *table);                    \
     void tn__cpu_order__##isa(tn_cpu_routines *table);                        \
-    void tn__cpu_lapack__##isa(tn_cpu_routines *table);
+    void tn__cpu_lapack__##isa(tn_cpu_routines *table);                       \
+    tn_cpu_lapack tn__cpu_lapack_f64__##isa;
 TN_CPU_ISA(generic)
 TN_CPU_ISA(v3)
 TN_CPU_ISA(v4)

@@ -8,10 +8,11 @@
 #include "vector.h"
 #include "vector_ops.h"
 
-/* What is worth its size: each type is some 8 KB. */
+/* What is worth its size: each type is some 8 KB. With AVX-512 the float64 of v3
+ * serves, half as many lanes of it. */
 #if !defined(TN_CPU_PLAIN)
 #define WITH_F32 1
-#if !defined(__x86_64__)
+#if !defined(__AVX512F__)
 #define WITH_F64 1
 #endif
 #endif
@@ -103,6 +104,10 @@ static inline int any_of(vec_i32 x)
 #define EPSILON DBL_EPSILON
 #include "lapack_loops.inc"
 
+void TN_CPU_NAME(tn__cpu_lapack_f64)(const tn_cpu_lapack_work *work)
+{
+    run_f64(work);
+}
 #endif
 
 void TN_CPU_NAME(tn__cpu_lapack)(tn_cpu_routines *table)
@@ -112,8 +117,11 @@ void TN_CPU_NAME(tn__cpu_lapack)(tn_cpu_routines *table)
     table->lapack[CPU_F32] = run_f32;
     table->lapack_lanes[CPU_F32] = TN_CPU_VECTOR / 4;
 #endif
-#ifdef WITH_F64
-    table->lapack[CPU_F64] = run_f64;
+#if defined(WITH_F64)
+    table->lapack[CPU_F64] = TN_CPU_NAME(tn__cpu_lapack_f64);
     table->lapack_lanes[CPU_F64] = TN_CPU_VECTOR / 8;
+#elif defined(__AVX512F__)
+    table->lapack[CPU_F64] = tn__cpu_lapack_f64__v3;
+    table->lapack_lanes[CPU_F64] = 4;
 #endif
 }
