@@ -83,7 +83,7 @@ static void run_plane(const plane *p, int64_t image, int64_t group,
     }
 }
 
-/* Some planes one after another in memory; for WEIGHT a channel of all images. */
+/* Planes one after another in memory; for WEIGHT a channel of all images. */
 static void run_task(void *context, int64_t i)
 {
     plane *p = context;
