@@ -166,15 +166,21 @@ static bool load_lines(cpu_task *t, const cpu_op *op, const span *s,
                        bool may_lend)
 {
     const cpu_view *view = &s->view[op->index];
-    if (!may_lend || view->ndim != 2 || view->extent[1] != t->rows)
+    if (!may_lend || view->ndim < 2)
         return false;
-    bool is_each = view->stride[0] == 1 && view->stride[1] == 0 &&
-                   (op->flags & CPU_SINGLE);
-    if (!is_each && view->stride[1] != 1)
+    uint32_t across = view->ndim - 2;
+    const int64_t *stride = view->stride + across;
+    bool is_each =
+        stride[0] == 1 && stride[1] == 0 && (op->flags & CPU_SINGLE);
+    if (view->extent[across + 1] != t->rows || (!is_each && stride[1] != 1))
         return false;
-    t->step[op->out] = is_each ? TN_CPU_ONE_EACH : view->stride[0];
-    t->slot[op->out] =
-        view->base + s->at / t->rows * view->stride[0] * view->bytes;
+    int64_t line = s->at / t->rows, offset = 0;
+    if (line % view->extent[across] + s->n / t->rows > view->extent[across])
+        return false;
+    for (uint32_t d = across + 1; d-- > 0; line /= view->extent[d])
+        offset += line % view->extent[d] * view->stride[d];
+    t->step[op->out] = is_each ? TN_CPU_ONE_EACH : stride[0];
+    t->slot[op->out] = view->base + offset * view->bytes;
     return true;
 }
 

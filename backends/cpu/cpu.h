@@ -508,6 +508,7 @@ struct cpu_plan {
     int64_t later_bytes; /* of so many bytes */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
                                 many points; blocks of each */
+    int64_t line; /* elementwise: a block is lines of so many points, or 0 */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
     tn_fault fault;    /* code 0: none */

@@ -22,6 +22,7 @@
 #define STREAM_TASKS 128 /* at the end of a task what is stored must be there */
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define IN_PLACE_BLOCK 1024 /* elements: half an L1 with what lies in memory */
+#define NATIVE_BLOCK 4096 /* elements: machine code has values in registers */
 #define ROWS_BYTES 98304 /* of whole rows' slots: an operation takes long enough
                             for what goes before it; layer_norm of 2048 x 512
                             took 0.37 ms with half an L1, 0.28 so (Zen 5) */
@@ -244,10 +245,40 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
+/* Machine code goes over several short runs at once, line by line, where
+ * operands are one value for each: what there is to do around a block took as
+ * long as batch_norm_eval of 16 x 64 x 56 x 56, run by run. */
+static void join_runs(cpu_plan *plan)
+{
+    enum { MOST = 32768 };
+    const cpu_code *code = plan->code;
+    int64_t runs = plan->row_count * plan->row_length / plan->run;
+    int64_t lines = tn__cpu_min(MOST / plan->run, runs);
+    bool able = code->segment_count > 0 && plan->run_blocks == 1 && lines > 1;
+    while (able && runs % lines != 0)
+        lines--;
+    for (uint32_t i = 0; able && i < code->op_count; i++)
+        able = code->op[i].code != CPU_LOAD || code->op[i].a == TN_CPU_NONE;
+    for (uint32_t k = 0; able && k < plan->built->operand_count; k++) {
+        const cpu_view *view = &plan->view[k];
+        if (view->ndim < 2)
+            continue;
+        able = view->extent[view->ndim - 1] == plan->run;
+        while (able && view->extent[view->ndim - 2] % lines != 0)
+            lines--;
+    }
+    if (!able || lines < 2)
+        return;
+    plan->line = plan->run;
+    plan->run *= lines;
+    plan->block = plan->run;
+}
+
 /* Blocks that lie within a run are read where they are, also the rows of an
  * operand that is broadcast; so a run is cut into blocks of like length. */
 static void cut_runs(cpu_plan *plan)
 {
+    plan->line = 0;
     int64_t total = plan->row_count * plan->row_length;
     plan->run = shortest_run(plan);
     if (plan->run < LEAST_RUN)
@@ -258,6 +289,7 @@ static void cut_runs(cpu_plan *plan)
             plan->block,
             (plan->run + plan->run_blocks * 16 - 1) / plan->run_blocks / 16 *
                 16);
+    join_runs(plan);
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 
@@ -295,6 +327,8 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->kept = true;
     plan->group_rows = 1;
     plan->block = block_size(plan->code, false);
+    if (plan->code->segment_count > 0)
+        plan->block = NATIVE_BLOCK;
     if (plan->in_place && plan->ahead && plan->block > IN_PLACE_BLOCK)
         plan->block = IN_PLACE_BLOCK;
     if (!tn__cpu_cut_shared(plan, hoist)) {
@@ -624,6 +658,10 @@ static void run_task(void *context, int64_t i)
                 int64_t in_run = g % plan->run_blocks * plan->block;
                 task.at = g / plan->run_blocks * plan->run + in_run;
                 task.count = tn__cpu_min(plan->block, plan->run - in_run);
+                if (plan->line > 0) {
+                    task.columns = task.by_lines = true;
+                    task.rows = plan->line;
+                }
                 tn__cpu_run_part(&task, plan->code->stage[0].elem, CPU_ELEM);
                 continue;
             }
