@@ -418,6 +418,8 @@ static cpu_part find_part(finder *f, cpu_part part)
             f->waiting[f->waiting_count++] = i;
             if (op->out != TN_CPU_NONE)
                 f->late[op->out] = true;
+            if (op->where != TN_CPU_NONE) /* PAIR makes two */
+                f->late[op->where] = true;
         } else {
             f->fresh[f->fresh_count++] = *op;
         }

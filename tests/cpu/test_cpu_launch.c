@@ -85,6 +85,33 @@ static const tn_program *moment(builder *b, tn_dtype dtype)
     return finish(b);
 }
 
+/* out = a ^ ~b: random words of counters x * x + x and one more, which one
+ * operation draws; the second is read first. */
+static const tn_program *random_pair(builder *b)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, TN_I64, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, TN_I64, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(b, TN_K_CONST, TN_I64, NONE, NONE, 1, 0);
+    add(b, TN_K_LOAD, TN_I64, NONE, NONE, 0, 0);
+    add(b, TN_K_MUL, TN_I64, 1, 1, 0, 0);
+    add(b, TN_K_ADD, TN_I64, 2, 1, 0, 0);
+    add(b, TN_K_ADD, TN_I64, 3, 0, 0, 0);
+    add(b, TN_K_PHILOX, TN_I32, 3, 0, 0, 0);
+    add(b, TN_K_PHILOX, TN_I32, 4, 0, 0, 0);
+    add(b, TN_K_NOT, TN_I32, 6, NONE, 0, 0);
+    add(b, TN_K_XOR, TN_I32, 5, 7, 0, 0);
+    add(b, TN_K_CAST, TN_I64, 8, NONE, 0, 0);
+    add(b, TN_K_STORE, TN_I64, 9, NONE, 1, 0);
+    b->ins[0].level = TN_LEVEL_UNIFORM;
+    b->ins[5].c = b->ins[6].c = 0;
+    b->order[b->program.order_count++] = 0;
+    b->program.uniform_count = 1;
+    stage(b, (const int[]){1, 2, 3, 4, 5, 6, 7, 8, 9, 10, NONE},
+          (const int[]){NONE});
+    return finish(b);
+}
+
 /* out = table[index], or twice that */
 static const tn_program *gather(builder *b, bool twice)
 {
@@ -270,6 +297,8 @@ static void test_reductions(const char *isa, int threads)
        "%s, %d threads: what two stages read where it lies", isa, threads);
     ok(all_agree(covariance(&b, TN_F32)) && all_agree(covariance(&b, TN_F64)),
        "%s, %d threads: sums of products of differences", isa, threads);
+    ok(all_agree(random_pair(&b)), "%s, %d threads: two random words", isa,
+       threads);
 }
 
 /* The copy of a view of 3 dimensions: order[] of the input's memory, or one
