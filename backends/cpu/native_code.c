@@ -204,6 +204,23 @@ static void make_body(maker *m, bool tail, int32_t disp)
     }
 }
 
+/* The numbers of exponentials, as many as may be: two can be read from memory
+ * in a cycle, and an exponential would read fifteen. */
+static void pin_exp(maker *m, uint32_t left, uint32_t next)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < m->native->node_count; i++)
+        any = any || (tn__jit_node_of(m, i)->op == TN_K_CALL &&
+                      m->last[i] != TN_NONE);
+    memset(m->exp_pin, NO_REGISTER, sizeof m->exp_pin);
+    for (int i = 0; any && i < EXP_NUMBERS && left > 0; i++, left--) {
+        m->exp_pin[i] = (uint8_t)--next;
+        m->pinned[next] = true;
+        tn__jit_broadcast(m, next,
+                          tn__jit_constant(m, tn__jit_exp_number(i)));
+    }
+}
+
 /* What the loop finds in registers: all that is made ahead of it, then, as many
  * as there are registers for, constants, which are there for all lines, and
  * numbers of a line. False where there are too few. */
@@ -233,6 +250,7 @@ static bool make_pins(maker *m)
                 if (kind == 1)
                     tn__jit_broadcast(m, next, tn__jit_single_of(m, i));
             }
+    pin_exp(m, left, next);
     return enough;
 }
 

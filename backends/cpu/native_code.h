@@ -13,6 +13,7 @@ enum {
     PASSING_MASK = 6,
     TAIL = 7,      /* mask of the last elements */
     POOL_ONES = 4, /* words of the pool that are bytes of 1 */
+    EXP_NUMBERS = 15,    /* that an exponential is made with */
     NO_REGISTER = 0xff,
     NOWHERE = -1
 };
@@ -55,6 +56,7 @@ typedef struct maker {
     uint32_t copy, pins, pointers;
     int32_t disp;  /* elements from INDEX */
     int32_t stack; /* bytes for what is spilled */
+    uint8_t exp_pin[EXP_NUMBERS]; /* registers; NO_REGISTER */
     bool tail, wide, spilled, hoists;
 } maker;
 
@@ -110,6 +112,8 @@ void tn__jit_release(maker *m, uint32_t node);
 /* Code of the node at hand. */
 void tn__jit_make_node(maker *m);
 void tn__jit_make_exp(maker *m, unsigned to, unsigned from);
+/* One of its numbers. */
+uint32_t tn__jit_exp_number(int i);
 /* What stands behind the code. */
 void tn__jit_make_rare(maker *m);
 

@@ -20,11 +20,6 @@ enum {
     HIGHEST = 0x42b20000,     /* 89: above, infinite */
     FRACTION_BITS = 23
 };
-/* Of the polynomial, but for its last three. */
-static const uint32_t coefficient[] = {0x394f0614, 0x3ab6a1b9, 0x3c088983,
-                                       0x3d2aaa78, 0x3e2aaaaa, HALF};
-enum { COEFFICIENTS = sizeof coefficient / sizeof *coefficient };
-
 enum {
     ADDS = 0x58,
     MULS = 0x59,
@@ -38,9 +33,33 @@ enum {
 };
 enum { SCALE = PASSING, OTHER, RESULT }; /* registers */
 
+/* What nearly every vector takes: in registers, where there are enough. */
+static const uint32_t usual[EXP_NUMBERS] = {
+    INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
+    LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
+    0x3e2aaaaa, HALF,       ONE,        ROUNDER - 127, FRACTION_BITS};
+enum { FIRST = 6, LAST = 11 }; /* of the polynomial, but for its last two */
+
+uint32_t tn__jit_exp_number(int i)
+{
+    return usual[i];
+}
+
 static x86_source number(maker *m, uint32_t bits)
 {
+    for (int i = 0; i < EXP_NUMBERS; i++)
+        if (usual[i] == bits && m->exp_pin[i] != NO_REGISTER)
+            return tn__jit_in(m->exp_pin[i]);
     return tn__jit_constant(m, bits);
+}
+
+static void load(maker *m, unsigned to, uint32_t bits)
+{
+    x86_source from = number(m, bits);
+    if (from.is_memory)
+        tn__jit_broadcast(m, to, from);
+    else
+        tn__jit_move(m, to, from.reg);
 }
 
 static void floats(maker *m, unsigned opcode, unsigned to, unsigned a,
@@ -73,15 +92,15 @@ static void shift(maker *m, unsigned opcode, unsigned to, unsigned a,
 static void make_polynomial(maker *m, unsigned to)
 {
     x86_source rest = tn__jit_in(to);
-    tn__jit_broadcast(m, OTHER, number(m, ROUNDER));
+    load(m, OTHER, ROUNDER);
     tn__jit_move(m, SCALE, to);
     multiply_add(m, BY_132, SCALE, OTHER, number(m, LOG2_E));
     floats(m, SUBS, OTHER, SCALE, tn__jit_in(OTHER));
     multiply_add(m, BY_231, to, OTHER, number(m, (uint32_t)MINUS_LN_2));
     multiply_add(m, BY_231, to, OTHER, number(m, LN_2_REST));
-    tn__jit_broadcast(m, OTHER, number(m, coefficient[0]));
-    for (int i = 1; i < COEFFICIENTS; i++)
-        multiply_add(m, BY_213, OTHER, to, number(m, coefficient[i]));
+    load(m, OTHER, usual[FIRST]);
+    for (int i = FIRST + 1; i <= LAST; i++)
+        multiply_add(m, BY_213, OTHER, to, number(m, usual[i]));
     floats(m, MULS, RESULT, to, rest);
     multiply_add(m, BY_213, RESULT, OTHER, rest);
     floats(m, ADDS, RESULT, RESULT, number(m, ONE));
