@@ -123,6 +123,21 @@ static void find_late(tn_built *b)
     }
 }
 
+/* Sums of columns take products and differences from the lines as these lie;
+ * machine code would write each down for them. */
+static tn_status compile_streamed(const tn_program *program,
+                                  const tn_cpu_routines *routines,
+                                  cpu_code *code)
+{
+    tn_cpu_routines plain = *routines;
+    plain.native = 0;
+    tn_status status = tn__cpu_compile(program, &plain, false, false, code);
+    if (status < 0 || !routines->native || code->folds_lines)
+        return status;
+    tn__cpu_code_release(code);
+    return tn__cpu_compile(program, routines, false, false, code);
+}
+
 tn_status tn__cpu_program_build(tn_plugin_device *device,
                                 const tn_program *program, tn_built **built)
 {
@@ -154,8 +169,8 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
     tn_status status =
         tn__cpu_compile(program, b->routines, true, false, &b->kept);
     if (status == TN_OK)
-        status = b->has_rows ? tn__cpu_compile(program, b->routines, false,
-                                               false, &b->streamed)
+        status = b->has_rows ? compile_streamed(program, b->routines,
+                                                &b->streamed)
                              : tn__cpu_compile(program, b->routines, true,
                                                true, &b->hoisted);
     tn__cpu_fpu_restore(fpu);

@@ -65,22 +65,27 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
 }
 
 /* out = sum((x - m) * g * r): folds of columns take all of it. */
+static void triple(builder *b)
+{
+    for (int k = 0; k < 5; k++)
+        operand(b, TN_F32, k < 4 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
+    for (int k = 0; k < 4; k++)
+        add(b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(b, TN_K_MUL, TN_F32, 4, 2, 0, 0);
+    add(b, TN_K_MUL, TN_F32, 5, 3, 0, 0);
+    add(b, TN_K_REDUCE, TN_F32, 6, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_STORE, TN_F32, 7, NONE, 4, 0);
+    b->ins[7].level = b->ins[8].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
+          (const int[]){8, NONE});
+}
+
 static void test_lines(const tn_cpu_routines *routines)
 {
     builder b = {.program.size = 0};
-    for (int k = 0; k < 5; k++)
-        operand(&b, TN_F32, k < 4 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
-                k < 4 ? TN_LEVEL_ELEM : TN_LEVEL_ROW, 0);
-    for (int k = 0; k < 4; k++)
-        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
-    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
-    add(&b, TN_K_MUL, TN_F32, 4, 2, 0, 0);
-    add(&b, TN_K_MUL, TN_F32, 5, 3, 0, 0);
-    add(&b, TN_K_REDUCE, TN_F32, 6, NONE, 0, TN_REDUCE_SUM);
-    add(&b, TN_K_STORE, TN_F32, 7, NONE, 4, 0);
-    b.ins[7].level = b.ins[8].level = TN_LEVEL_ROW;
-    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
-          (const int[]){8, NONE});
+    triple(&b);
     cpu_code code;
     if (tn__cpu_compile(finish(&b), routines, false, false, &code) != TN_OK)
         bail_out("no memory");
@@ -98,6 +103,30 @@ static void test_lines(const tn_cpu_routines *routines)
     tn__cpu_code_release(&code);
 }
 
+/* Such sums have no machine code where rows are streamed. */
+static void test_native(void)
+{
+    tn_plugin_device device = {.routines = tn__cpu_routines_for(NULL)};
+    if (!device.routines->native) {
+        skip(2, "no machine code is made for this machine");
+        return;
+    }
+    for (int lines = 0; lines < 2; lines++) {
+        builder b = {.program.size = 0};
+        tn_built *built;
+        if (lines)
+            triple(&b);
+        else
+            variance(&b, TN_F32);
+        if (tn__cpu_program_build(&device, finish(&b), &built) != TN_OK)
+            bail_out("no memory");
+        ok((built->streamed.segment_count == 0) == lines,
+           lines ? "sums of columns' lines are left to routines"
+                 : "others have machine code");
+        tn__cpu_program_free(&device, built);
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -108,5 +137,6 @@ int main(void)
     test_variance(routines, TN_F32);
     test_variance(routines, TN_F64);
     test_lines(routines);
+    test_native();
     return done_testing();
 }
