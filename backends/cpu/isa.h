@@ -11,8 +11,8 @@
 #endif
 
 /* TN_CPU_SPARE: a set that is there for machine code to be made beside it: what
- * that does in place of them, pairs of operations and functions of float32 alone,
- * is the next narrower set's. */
+ * that does itself, pairs of operations and functions of float32 alone, is the
+ * next narrower set's. */
 
 #define TN_CPU_JOIN_(a, b) a##__##b
 #define TN_CPU_JOIN(a, b) TN_CPU_JOIN_(a, b)
