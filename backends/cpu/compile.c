@@ -636,7 +636,7 @@ static void mark_loads(compiler *c)
             s->operand[j].lent = s->operand[j].wide != TN_CPU_NONE &&
                                  (use[s->operand[j].wide] & CPU_LENT);
         if (s)
-            code->folds_loads = false;
+            code->folds_loads = code->folds_lines = false;
     }
 }
 

@@ -2,8 +2,9 @@
  *
  * The operations of a part are taken in their order. What machine code can do,
  * and hangs on nothing that hangs on what it has made outside, joins; what
- * reads its results waits behind it; all else goes before it. A sum, product or
- * extreme of what it makes or reads is made with it, where rows are long. */
+ * reads its results waits behind it, and so do stores and reductions; all else
+ * goes before it. A sum, product or extreme of what it makes or reads is made
+ * with it, where rows are long. */
 #include <stdlib.h>
 #include <string.h>
 
