@@ -43,7 +43,7 @@ enum { SWEEPS = 40 };
 #define ROOT_64(x) vsqrtq_f64(x)
 #else
 #define TN_CPU_ROOT(name, V, root)                                            \
-    static inline V name(V x)                                                 \
+    static inline __attribute__((unused)) V name(V x)                         \
     {                                                                         \
         for (unsigned l = 0; l < sizeof x / sizeof x[0]; l++)                 \
             x[l] = root(x[l]);                                                \
@@ -51,7 +51,7 @@ enum { SWEEPS = 40 };
     }
 TN_CPU_ROOT(root_32, vec_f32, __builtin_sqrtf)
 TN_CPU_ROOT(root_64, vec_f64, __builtin_sqrt)
-static inline int any_of(vec_i32 x)
+static inline __attribute__((unused)) int any_of(vec_i32 x)
 {
     int any = 0;
     for (unsigned l = 0; l < sizeof x / sizeof x[0]; l++)
