@@ -715,8 +715,8 @@ static tn_status run_plan(cpu_plan *plan)
     free(big);
     if (atomic_load(&plan->failed))
         return tn__cpu_host->fail(TN_ERR_MEMORY,
-                                  "launch: out of memory for a thread's "
-                                  "blocks");
+                                  "launch: no memory for a thread's blocks, "
+                                  "or to run code in");
     return plan->fault.code == TN_OK ? TN_OK
                                      : tn__cpu_fault_raise(&plan->fault);
 }
