@@ -3,6 +3,11 @@
 #ifndef TN_CPU_X86_H
 #define TN_CPU_X86_H
 
+/* What makes code is small rather than fast. */
+#if defined(__OPTIMIZE__) && !defined(__clang__)
+#pragma GCC optimize("Os")
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
