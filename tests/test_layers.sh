@@ -40,6 +40,7 @@ awk -F '\t' '
                   "optim", order, " ")
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
+        room_of["plugin_extensions.h"] = "abi"
         room_of["error.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
@@ -75,7 +76,7 @@ awk -F '\t' '
         else if (rank[from] >= 20 && from != "all" && !public)
             complain(from " uses public headers alone")
         else if (rank[from] >= 20 && from != "all" && to == "abi" &&
-                 target[2] == "plugin.h")
+                 target[2] ~ /^plugin/)
             complain(from " knows no plugin")
         else if (rank[from] >= 20 && to == "all") next
         else if (from == "kernel" && to != "base" && to != "abi")
@@ -94,7 +95,7 @@ awk -F '\t' '
     # The conformance kit carries the interpreter, its oracle, within itself,
     # and the cache, which is one of the services of a host.
     {
-        if (public && target[2] == "plugin.h" && file[1] != "tools")
+        if (public && target[2] ~ /^plugin/ && file[1] != "tools")
             complain("examples and benchmarks know no plugin")
         else if (file[1] == "tools" && file[2] == "check" &&
                  (target[1] == "base" || target[1] == "kernel" ||
