@@ -7,9 +7,13 @@ check_PROGRAMS += tests/cuda/test_sim tests/cuda/test_bugs
 tests_cuda_test_sim_SOURCES = tests/cuda/test_sim.c tests/cuda/calls.h \
 	$(cuda_sim_la_SOURCES)
 tests_cuda_test_sim_CFLAGS = $(cuda_sim_la_CFLAGS)
-tests_cuda_test_bugs_SOURCES = tests/cuda/test_bugs.c tests/cuda/calls.h \
-	$(cuda_sim_la_SOURCES)
+tests_cuda_test_bugs_SOURCES = tests/cuda/test_bugs.c tests/cuda/bugs.h \
+	tests/cuda/calls.h $(cuda_sim_la_SOURCES)
 tests_cuda_test_bugs_CFLAGS = $(cuda_sim_la_CFLAGS)
+check_PROGRAMS += tests/cuda/test_bugs_kernels
+tests_cuda_test_bugs_kernels_SOURCES = tests/cuda/test_bugs_kernels.c \
+	tests/cuda/bugs.h tests/cuda/calls.h $(cuda_sim_la_SOURCES)
+tests_cuda_test_bugs_kernels_CFLAGS = $(cuda_sim_la_CFLAGS)
 check_PROGRAMS += tests/cuda/test_opcodes
 tests_cuda_test_opcodes_SOURCES = tests/cuda/test_opcodes.c tests/cuda/calls.h \
 	$(cuda_sim_la_SOURCES)
