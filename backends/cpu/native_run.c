@@ -38,10 +38,11 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
     int64_t step = operand->lent ? t->step[operand->wide] : l->length;
     bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
     l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
-    l->bytes[i] = operand->bytes;
-    l->next[i] = step * operand->bytes;
-    if (!by_row && !one && !each)
+    if (!by_row && !one && !each) {
+        l->bytes[i] = operand->bytes;
+        l->next[i] = step * operand->bytes;
         return;
+    }
     l->single |= 1u << i;
     l->bytes[i] = 0;
     l->next[i] =
