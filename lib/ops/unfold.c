@@ -213,7 +213,16 @@ tn_status tn__run_windows_backward(tn__call *call)
     call->out[call->out_count++] = s.out;
     tn_status status = check_windows(s.name, s.out, s.dim, g->shape[ndim],
                                      s.step, s.dilation);
-    return status < 0 ? status : sum_windows(&s);
+    if (status < 0)
+        return status;
+    const int64_t size = g->shape[ndim];
+    int64_t covered = size > 0 ? s.dilation * (size - 1) + 1 : 0;
+    int64_t fit = (length - covered) / s.step + 1;
+    if (g->shape[s.dim] > fit)
+        return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
+                        "length %lld", s.name, (long long)g->shape[s.dim],
+                        (long long)fit, (long long)length);
+    return sum_windows(&s);
 }
 
 /* ---- columns ---------------------------------------------------------------- */
