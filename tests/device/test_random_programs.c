@@ -12,6 +12,7 @@
  *
  * Each combination runs in a process of its own, since a plugin is never
  * unloaded; a crash is then one failed line. */
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,10 +70,25 @@ static int run_all(const char *name, const char *isa, int threads)
     return different || left_out == program_count || !meant ? DIFFERS : SAME;
 }
 
+/* A system may refuse memory that is to be run. */
+static bool may_run_memory(void)
+{
+    const size_t bytes = 4096;
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool may = page != MAP_FAILED &&
+               mprotect(page, bytes, PROT_READ | PROT_EXEC) == 0;
+    if (page != MAP_FAILED)
+        munmap(page, bytes);
+    return may;
+}
+
 static bool machine_has(const char *isa)
 {
     if (!isa || strcmp(isa, "generic") == 0)
         return true;
+    if (strcmp(isa, "jit") == 0 && !may_run_memory())
+        return false;
 #if defined(__x86_64__)
     if (strcmp(isa, "v3") == 0)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
