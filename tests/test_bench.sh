@@ -44,6 +44,11 @@ is_str "$(grep -c 'dispatch: add 1<' "$scratch/run.svg")" 1 \
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add |
     awk '$1 == "dispatch" { print $2 }' | tr '\n' ' ')" "add add_recorded " \
     "a part of a group can be asked for"
+TENON_BENCH_PYTHON=false bench/compare --quick --only rows.add_row \
+    --json "$scratch/limit.json" >"$scratch/output"
+is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns": \[\([^]]*\)\].*/\1 \2/p' \
+    "$scratch/limit.json" | awk '{ print ($1 ~ /,/), (NF > 2), ($NF ~ /,/) }')" \
+    "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
