@@ -83,23 +83,49 @@ static void order_dimensions(copy *c, const tn_launch *launch,
     c->ndim = last + 1;
 }
 
-/* The piece's place among the dimensions that are neither last nor across. */
-static void copy_piece(const copy *c, int64_t piece)
+/* An outer point: its coordinates, counted from piece to piece. Divided for
+ * each piece, rows of 224 bytes took half as long again (AMD EPYC, Zen 5). */
+typedef struct place {
+    int64_t at[TN_MAX_NDIM * 2], in, out;
+} place;
+
+static void place_begin(place *p, const copy *c, int64_t point)
 {
-    const dimension *last = &c->dim[c->ndim - 1];
-    int64_t band = piece % c->bands * c->band;
-    piece /= c->bands;
-    int64_t first = piece % c->strips * c->strip;
-    int64_t count = tn__cpu_min(c->strip, last->extent - first);
-    int64_t in = first * last->in, out = first;
-    piece /= c->strips;
+    p->in = p->out = 0;
     for (uint32_t d = c->ndim - 1; d-- > 0;) {
         if (d == c->across)
             continue;
-        in += piece % c->dim[d].extent * c->dim[d].in;
-        out += piece % c->dim[d].extent * c->dim[d].out;
-        piece /= c->dim[d].extent;
+        p->at[d] = point % c->dim[d].extent;
+        p->in += p->at[d] * c->dim[d].in;
+        p->out += p->at[d] * c->dim[d].out;
+        point /= c->dim[d].extent;
     }
+}
+
+static void place_on(place *p, const copy *c, int64_t steps)
+{
+    for (uint32_t d = c->ndim - 1; d-- > 0; steps = 1) {
+        const dimension *x = &c->dim[d];
+        if (d == c->across)
+            continue;
+        p->in += x->in * steps;
+        p->out += x->out * steps;
+        if ((p->at[d] += steps) < x->extent)
+            break;
+        p->at[d] = 0;
+        p->in -= x->extent * x->in;
+        p->out -= x->extent * x->out;
+    }
+}
+
+/* Piece number `piece` of a point. */
+static void copy_piece(const copy *c, const place *p, int64_t piece)
+{
+    const dimension *last = &c->dim[c->ndim - 1];
+    int64_t band = piece % c->bands * c->band;
+    int64_t first = piece / c->bands * c->strip;
+    int64_t count = tn__cpu_min(c->strip, last->extent - first);
+    int64_t in = p->in + first * last->in, out = p->out + first;
     const dimension *across = c->across < c->ndim ? &c->dim[c->across] : NULL;
     if (across) {
         in += band;
@@ -119,54 +145,47 @@ static void copy_piece(const copy *c, int64_t piece)
         memmove(to, from, (size_t)(count * c->bytes));
 }
 
-void tn__cpu_copy_rows(char *to, int64_t to_step, const char *from,
-                       int64_t from_step, int64_t rows, int64_t bytes)
-{
-    if (bytes == 4)
-        for (; rows > 0; rows--, to += to_step, from += from_step)
-            memcpy(to, from, 4);
-    else
-        for (; rows > 0; rows--, to += to_step, from += from_step)
-            memmove(to, from, (size_t)bytes);
-}
-
-/* Pieces that are rows of the last dimension, [first, end): their places are
- * counted along the dimension before it. Divided for each of them, rows of 224
- * bytes took half as long again (AMD EPYC, Zen 5). */
-static void copy_rows(const copy *c, int64_t first, int64_t end)
+/* Pieces that are rows of the last dimension, as many of the dimension before
+ * it as are left: how many these were. */
+static int64_t copy_rows(const copy *c, const place *p, int64_t most)
 {
     const int64_t bytes = c->dim[c->ndim - 1].extent * c->bytes;
     const dimension *inner = &c->dim[c->ndim - 2];
-    for (int64_t row = first, n; row < end; row += n) {
-        int64_t at = row % inner->extent, left = row / inner->extent;
-        int64_t in = at * inner->in, out = at * inner->out;
-        n = tn__cpu_min(end - row, inner->extent - at);
-        for (uint32_t d = c->ndim - 2; d-- > 0; left /= c->dim[d].extent) {
-            in += left % c->dim[d].extent * c->dim[d].in;
-            out += left % c->dim[d].extent * c->dim[d].out;
-        }
-        char *to = c->out + out * c->bytes;
-        const char *from = c->in + in * c->bytes;
-        int64_t to_step = inner->out * c->bytes;
-        int64_t from_step = inner->in * c->bytes;
-        if (!c->stream)
-            tn__cpu_copy_rows(to, to_step, from, from_step, n, bytes);
-        else
-            for (int64_t k = 0; k < n; k++, to += to_step, from += from_step)
-                c->routines->stream(to, from, bytes);
-    }
+    const int64_t rows =
+        tn__cpu_min(most, inner->extent - p->at[c->ndim - 2]);
+    char *to = c->out + p->out * c->bytes;
+    const char *from = c->in + p->in * c->bytes;
+    int64_t to_step = inner->out * c->bytes;
+    int64_t from_step = inner->in * c->bytes;
+    if (!c->stream)
+        c->routines->copy_rows(to, to_step, from, from_step, rows, bytes);
+    else
+        for (int64_t k = 0; k < rows; k++, to += to_step, from += from_step)
+            c->routines->stream(to, from, bytes);
+    return rows;
 }
 
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;
-    int64_t first = i * c->per_task;
-    int64_t end = tn__cpu_min(first + c->per_task, c->tasks);
-    if (c->ndim > 1 && c->across == c->ndim && c->strips == 1 && !c->fill)
-        copy_rows(c, first, end);
+    const int64_t each = c->strips * c->bands;
+    int64_t piece = i * c->per_task;
+    int64_t end = tn__cpu_min(piece + c->per_task, c->tasks);
+    place p;
+    place_begin(&p, c, piece / each);
+    if (c->ndim > 1 && c->across == c->ndim && each == 1 && !c->fill)
+        for (int64_t rows; piece < end; piece += rows) {
+            rows = copy_rows(c, &p, end - piece);
+            place_on(&p, c, rows);
+        }
     else
-        for (int64_t piece = first; piece < end; piece++)
-            copy_piece(c, piece);
+        for (int64_t k = piece % each; piece < end; piece++) {
+            copy_piece(c, &p, k);
+            if (++k == each) {
+                place_on(&p, c, 1);
+                k = 0;
+            }
+        }
     if (c->stream)
         c->routines->fence();
 }

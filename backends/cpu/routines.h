@@ -305,6 +305,9 @@ typedef struct tn_cpu_routines {
     int64_t tap_points;
     /* Is any of n indices none of [0, extent)? */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);
+    /* Rows of so many bytes, each a step further than the one before. */
+    void (*copy_rows)(char *to, int64_t to_step, const char *from,
+                      int64_t from_step, int64_t rows, int64_t bytes);
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);

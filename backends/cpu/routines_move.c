@@ -58,6 +58,64 @@
 #define MAY_STREAM 0
 #endif
 
+/* Two lines laced into one, and one taken apart, N elements of each at a time;
+ * the last ones go over some of those before once more; none of fewer. Left to a
+ * compiler such loops are 2 KiB each. */
+#define LACE_4 0, 4, 1, 5
+#define LACE_4_HIGH 2, 6, 3, 7
+#define EVENS_4 0, 2, 4, 6
+#define ODDS_4 1, 3, 5, 7
+#define LACE_8 0, 8, 1, 9, 2, 10, 3, 11
+#define LACE_8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define EVENS_8 0, 2, 4, 6, 8, 10, 12, 14
+#define ODDS_8 1, 3, 5, 7, 9, 11, 13, 15
+#define LACE_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define LACE_16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define EVENS_16 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODDS_16 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define PAIRS(N)                                                              \
+    {                                                                         \
+        typedef uint32_t few __attribute__((vector_size(4 * N)));             \
+        typedef uint32_t loose                                                \
+            __attribute__((vector_size(4 * N), aligned(4), may_alias));       \
+        for (; i < n && n >= N; i += N) {                                     \
+            i = i + N > n ? n - N : i;                                        \
+            const uint32_t *a = m + (apart ? 2 * i : i);                      \
+            uint32_t *to = o + (apart ? i : 2 * i);                           \
+            few x = *(const loose *)a;                                        \
+            few y = *(const loose *)(a + (apart ? N : step));                 \
+            few low = apart ? SHUFFLE(few, few, x, y, EVENS_##N)              \
+                            : SHUFFLE(few, few, x, y, LACE_##N);              \
+            few high = apart ? SHUFFLE(few, few, x, y, ODDS_##N)              \
+                             : SHUFFLE(few, few, x, y, LACE_##N##_HIGH);      \
+            *(loose *)to = low;                                               \
+            *(loose *)(to + (apart ? step : N)) = high;                       \
+        }                                                                     \
+    }
+static inline __attribute__((always_inline)) int
+pairs(uint32_t *o, const uint32_t *m, int64_t step, int64_t n, const int apart)
+{
+    int64_t i = 0;
+#if TN_CPU_VECTOR == 64
+    PAIRS(16)
+#endif
+#if TN_CPU_VECTOR >= 32
+    PAIRS(8)
+#else
+    PAIRS(4)
+#endif
+    return i > 0;
+}
+
+/* A turn by pairs, if it is one. */
+static int turn_pairs(uint32_t *o, int64_t out_step, const uint32_t *m,
+                      int64_t in_step, int64_t rows, int64_t columns)
+{
+    if (rows == 2 && out_step == 2)
+        return pairs(o, m, in_step, columns, 0);
+    return columns == 2 && in_step == 2 && pairs(o, m, out_step, rows, 1);
+}
+
 /* A strip of N columns at a time becomes N rows that are written on and on:
  * whole lines, which is what stores past the caches need. The last square of a
  * strip, and the last strip, go over some of the one before once more; fewer
@@ -92,6 +150,9 @@
     {                                                                         \
         T *o = out;                                                           \
         const T *m = memory;                                                  \
+        if (bits == 32 && turn_pairs(out, out_step, memory, in_step, rows,    \
+                                     columns))                                \
+            return;                                                           \
         int some = rows >= N && (HAS_PARTS || columns >= N);                 \
         stream = stream && MAY_STREAM && (uintptr_t)out % sizeof(V) == 0 &&   \
                  out_step % N == 0 && rows % N == 0;                          \
@@ -136,6 +197,46 @@ TURN(turn_4, uint32_t, 32, vec_u32, 4)
 TURN(turn_8, uint64_t, 64, vec_u64, 2)
 #endif
 
+enum { MOVED = 1024 /* bytes of a row: more are left to memmove */ };
+
+/* Rows of at least W bytes, the last of which are moved twice. */
+#define ROWS(W)                                                               \
+    if (bytes >= W) {                                                         \
+        typedef char piece                                                    \
+            __attribute__((vector_size(W), aligned(1), may_alias));           \
+        for (; rows > 0; rows--, to += to_step, from += from_step) {          \
+            for (int64_t i = 0; i < bytes - W; i += W)                        \
+                *(piece *)(to + i) = *(const piece *)(from + i);              \
+            *(piece *)(to + bytes - W) = *(const piece *)(from + bytes - W);  \
+        }                                                                     \
+        return;                                                               \
+    }
+
+static void copy_rows(char *to, int64_t to_step, const char *from,
+                      int64_t from_step, int64_t rows, int64_t bytes)
+{
+    if (bytes == to_step && bytes == from_step) {
+        bytes *= rows;
+        rows = 1;
+    }
+    if (bytes > MOVED) {
+        for (; rows > 0; rows--, to += to_step, from += from_step)
+            memmove(to, from, (size_t)bytes);
+        return;
+    }
+#if TN_CPU_VECTOR == 64
+    ROWS(64)
+#endif
+#if TN_CPU_VECTOR >= 32
+    ROWS(32)
+#endif
+    ROWS(16)
+    ROWS(8)
+    ROWS(4)
+    for (; rows > 0; rows--, to += to_step, from += from_step)
+        memcpy(to, from, (size_t)bytes);
+}
+
 #ifdef TN_CPU_STREAMS
 static void stream(void *memory, const void *block, int64_t bytes)
 {
@@ -165,6 +266,7 @@ void TN_CPU_NAME(tn__cpu_move)(tn_cpu_routines *table)
     table->stream = stream;
     table->fence = fence;
 #endif
+    table->copy_rows = copy_rows;
     table->turn[1] = turn_1;
     table->turn[2] = turn_2;
     table->turn[4] = turn_4;

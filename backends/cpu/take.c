@@ -117,10 +117,10 @@ static void take_runs(const take *t, place p, const dimension *along,
 {
     const int64_t bytes = t->bytes;
     for (uint32_t r = 0; r < t->runs; r++)
-        tn__cpu_copy_rows(t->out + (p.out + t->run[r].out) * bytes,
-                          along->out * bytes,
-                          t->in + (p.in + t->run[r].in) * bytes,
-                          along->in * bytes, rows, t->run[r].count * bytes);
+        t->built->routines->copy_rows(
+            t->out + (p.out + t->run[r].out) * bytes, along->out * bytes,
+            t->in + (p.in + t->run[r].in) * bytes, along->in * bytes, rows,
+            t->run[r].count * bytes);
 }
 
 #define TAKE(name, T)                                                         \

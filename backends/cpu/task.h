@@ -68,9 +68,6 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program);
 
 /* Copies of views (copy.c), likewise. */
 bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch);
-/* Rows of so many bytes, each a step further than the one before. */
-void tn__cpu_copy_rows(char *to, int64_t to_step, const char *from,
-                       int64_t from_step, int64_t rows, int64_t bytes);
 /* Gathers by one index (take.c), likewise; status: of what was done. */
 bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
                          tn_status *status);

@@ -1,5 +1,5 @@
-/* Matrices turned over by the cpu plugin's squares, for every instruction set:
- * all small sizes, and nothing beside them is written. */
+/* Matrices turned over by the cpu plugin's squares, and rows copied, for every
+ * instruction set: all small sizes, and nothing beside them is written. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -11,19 +11,56 @@ enum { MOST = 37, GAP = 11, STEP = MOST + GAP };
 static uint8_t in[8 * STEP * STEP];
 static _Alignas(64) uint8_t out[8 * STEP * STEP];
 
-/* Bytes of out that are not the matrix (columns, rows) among zeros. */
-static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns)
+/* Bytes of out that are not the matrix (columns, rows) among zeros, where rows
+ * of out and of in begin that far apart. */
+static int64_t wrong_bytes(size_t bytes, int64_t rows, int64_t columns,
+                           int64_t out_step, int64_t in_step)
 {
     int64_t wrong = 0;
     for (int64_t i = 0; i < STEP * STEP; i++) {
-        int64_t c = i / STEP, r = i % STEP;
+        int64_t c = i / out_step, r = i % out_step;
         for (size_t b = 0; b < bytes; b++) {
             uint8_t want = c < columns && r < rows
-                               ? in[(size_t)(r * STEP + c) * bytes + b]
+                               ? in[(size_t)(r * in_step + c) * bytes + b]
                                : 0;
             wrong += out[(size_t)i * bytes + b] != want;
         }
     }
+    return wrong;
+}
+
+/* Of two rows without gaps, or of two columns: elements that are laced. */
+static int64_t wrong_pairs(const tn_cpu_routines *r, size_t bytes)
+{
+    int64_t wrong = 0;
+    for (int64_t n = 1; n <= MOST; n++) {
+        memset(out, 0, sizeof out);
+        r->turn[bytes](out, 2, in, STEP, 2, n, 0);
+        wrong += wrong_bytes(bytes, 2, n, 2, STEP);
+        memset(out, 0, sizeof out);
+        r->turn[bytes](out, STEP, in, 2, n, 2, 0);
+        wrong += wrong_bytes(bytes, n, 2, STEP, 2);
+    }
+    return wrong;
+}
+
+/* Three rows of each length, apart and side by side. */
+static int64_t wrong_rows(const tn_cpu_routines *r)
+{
+    enum { LONGEST = 1100 };
+    int64_t wrong = 0;
+    for (int64_t n = 1; n <= LONGEST; n++)
+        for (int64_t gap = 0; gap < 2; gap++) {
+            const int64_t step = n + 3 * gap;
+            memset(out, 0, sizeof out);
+            r->copy_rows((char *)out + 1, step, (const char *)in + 5, n, 3, n);
+            for (int64_t i = 0; i < 4 * (LONGEST + 3); i++) {
+                int64_t row = (i - 1) / step, at = (i - 1) % step;
+                wrong += out[i] != (i > 0 && row < 3 && at < n
+                                        ? in[5 + row * n + at]
+                                        : 0);
+            }
+        }
     return wrong;
 }
 
@@ -44,11 +81,14 @@ static void test_set(const char *isa, void (*fill)(tn_cpu_routines *))
                               (int)(columns % 2));
                 if (r.fence)
                     r.fence();
-                wrong += wrong_bytes(bytes, rows, columns);
+                wrong += wrong_bytes(bytes, rows, columns, STEP, STEP);
             }
         is_int(wrong, 0, "%s: matrices of %d bytes an element", isa,
                (int)bytes);
+        is_int(wrong_pairs(&r, bytes), 0, "%s: pairs of %d bytes", isa,
+               (int)bytes);
     }
+    is_int(wrong_rows(&r), 0, "%s: rows of up to 1100 bytes", isa);
 }
 
 int main(void)
