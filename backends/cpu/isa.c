@@ -60,16 +60,17 @@ static void look(void)
     for (int i = 0; i < SET_COUNT; i++) {
         if (!sets[i].there)
             continue;
+        int native = sets[i].table.native;
+        if (i > 1) { /* v4: see TN_CPU_SPARE */
+            sets[i].table = sets[1].table;
+            sets[i].table.narrower = &sets[1].table;
+        }
         sets[i].table.isa = sets[i].name;
+        sets[i].table.native = native;
         for (int f = 0; f < FILLS; f++)
             sets[i].fill[f](&sets[i].table);
         sets[i].table.math = sets[i].math;
         sets[i].table.math_count = *sets[i].math_count;
-        if (i > 1) { /* v4: see TN_CPU_SPARE */
-            sets[i].table.narrower = &sets[1].table;
-            memcpy(sets[i].table.pair, sets[1].table.pair,
-                   sizeof sets[i].table.pair);
-        }
     }
 }
 

@@ -10,9 +10,24 @@
 #pragma GCC optimize("O3")
 #endif
 
-/* TN_CPU_SPARE: a set that is there for machine code to be made beside it: what
- * that does itself, pairs of operations and functions of float32 alone, is the
- * next narrower set's. */
+/* TN_CPU_SPARE: a set that is there for machine code to be made beside it. Its
+ * table begins as that of the next narrower set: what machine code does itself,
+ * pairs of operations and functions of float32 alone, stays so, and so do loops
+ * that are rare, which are not compiled then. */
+#ifdef TN_CPU_SPARE
+enum { TN_CPU_IS_SPARE = 1 };
+#else
+enum { TN_CPU_IS_SPARE = 0 };
+#endif
+#define RARE(loop) (TN_CPU_IS_SPARE ? NULL : (loop))
+/* Into a row of the table, by type, the loops of type T that there are. */
+#define FILL_ROW(T, row, ...)                                                 \
+    {                                                                         \
+        T *const own[] = {__VA_ARGS__};                                       \
+        for (size_t own_i = 0; own_i < sizeof own / sizeof *own; own_i++)     \
+            if (own[own_i])                                                   \
+                (row)[own_i] = own[own_i];                                    \
+    }
 
 #define TN_CPU_JOIN_(a, b) a##__##b
 #define TN_CPU_JOIN(a, b) TN_CPU_JOIN_(a, b)

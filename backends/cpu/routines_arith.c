@@ -262,41 +262,40 @@ static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
 
 void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
 {
-#define SET(NAME, f32, f64, i32, i64, boolean)                                \
-    table->op[TN_K_##NAME][CPU_F32] = f32;                                    \
-    table->op[TN_K_##NAME][CPU_F64] = f64;                                    \
-    table->op[TN_K_##NAME][CPU_I32] = i32;                                    \
-    table->op[TN_K_##NAME][CPU_I64] = i64;                                    \
-    table->op[TN_K_##NAME][CPU_BOOL] = boolean;
+#define SET(NAME, ...) FILL_ROW(tn_cpu_run, table->op[TN_K_##NAME], __VA_ARGS__)
     SET(ADD, add_f32, add_f64, add_i32, add_i64, or_bool)
-    SET(SUB, sub_f32, sub_f64, sub_i32, sub_i64, NULL)
-    SET(MUL, mul_f32, mul_f64, mul_i32, mul_i64, and_bool)
-    SET(DIV, div_f32, div_f64, quotient_i32, quotient_i64, NULL)
-    SET(REM, rem_f32, rem_f64, remainder_i32, remainder_i64, NULL)
-    SET(FMA, fma_f32, fma_f64, NULL, NULL, NULL)
-    SET(NEG, neg_f32, neg_f64, neg_i32, neg_i64, NULL)
-    SET(ABS, abs_f32, abs_f64, abs_i32, abs_i64, NULL)
-    SET(MIN, lesser_f32, lesser_f64, lesser_i32, lesser_i64, and_bool)
-    SET(MAX, greater_f32, greater_f64, greater_i32, greater_i64, or_bool)
-    SET(SQRT, sqrt_f32, sqrt_f64, NULL, NULL, NULL)
-    SET(FLOOR, floor_f32, floor_f64, NULL, NULL, NULL)
-    SET(CEIL, ceil_f32, ceil_f64, NULL, NULL, NULL)
-    SET(TRUNC, trunc_f32, trunc_f64, NULL, NULL, NULL)
-    SET(RINT, rint_f32, rint_f64, NULL, NULL, NULL)
-    SET(EQ, eq_f32, eq_f64, eq_i32, eq_i64, eq_bool)
-    SET(NE, ne_f32, ne_f64, ne_i32, ne_i64, ne_bool)
-    SET(LT, lt_f32, lt_f64, lt_i32, lt_i64, lt_bool)
-    SET(LE, le_f32, le_f64, le_i32, le_i64, le_bool)
-    SET(AND, NULL, NULL, and_i32, and_i64, and_bool)
-    SET(OR, NULL, NULL, or_i32, or_i64, or_bool)
-    SET(XOR, NULL, NULL, xor_i32, xor_i64, xor_bool)
-    SET(NOT, NULL, NULL, not_i32, not_i64, not_bool)
-    SET(SHL, NULL, NULL, left_i32, left_i64, NULL)
-    SET(SHR, NULL, NULL, right_i32, right_i64, NULL)
-    SET(SHRL, NULL, NULL, logical_i32, logical_i64, NULL)
-    SET(MULHI, NULL, NULL, mulhi_i32, NULL, NULL)
-    SET(SELECT, select_4, select_8, select_4, select_8, select_1)
-    SET(BITCAST, bits_of_f32, bits_of_f64, copy_4, copy_8, NULL)
+    SET(SUB, sub_f32, sub_f64, RARE(sub_i32), sub_i64)
+    SET(MUL, mul_f32, mul_f64, RARE(mul_i32), mul_i64, and_bool)
+    SET(DIV, div_f32, div_f64, RARE(quotient_i32), RARE(quotient_i64))
+    SET(REM, RARE(rem_f32), RARE(rem_f64), RARE(remainder_i32),
+             RARE(remainder_i64))
+    SET(FMA, RARE(fma_f32), RARE(fma_f64))
+    SET(NEG, neg_f32, neg_f64, RARE(neg_i32), RARE(neg_i64))
+    SET(ABS, abs_f32, abs_f64, RARE(abs_i32), RARE(abs_i64))
+    SET(MIN, lesser_f32, RARE(lesser_f64), RARE(lesser_i32), lesser_i64,
+             and_bool)
+    SET(MAX, greater_f32, RARE(greater_f64), RARE(greater_i32), greater_i64,
+             or_bool)
+    SET(SQRT, sqrt_f32, sqrt_f64)
+    SET(FLOOR, floor_f32, floor_f64)
+    SET(CEIL, ceil_f32, RARE(ceil_f64))
+    SET(TRUNC, trunc_f32, RARE(trunc_f64))
+    SET(RINT, rint_f32, RARE(rint_f64))
+    SET(EQ, eq_f32, eq_f64, RARE(eq_i32), eq_i64, RARE(eq_bool))
+    SET(NE, ne_f32, ne_f64, RARE(ne_i32), ne_i64, RARE(ne_bool))
+    SET(LT, lt_f32, lt_f64, RARE(lt_i32), lt_i64, RARE(lt_bool))
+    SET(LE, le_f32, le_f64, RARE(le_i32), RARE(le_i64), RARE(le_bool))
+    SET(AND, NULL, NULL, RARE(and_i32), RARE(and_i64), and_bool)
+    SET(OR, NULL, NULL, RARE(or_i32), RARE(or_i64), or_bool)
+    SET(XOR, NULL, NULL, RARE(xor_i32), RARE(xor_i64), RARE(xor_bool))
+    SET(NOT, NULL, NULL, RARE(not_i32), RARE(not_i64), not_bool)
+    SET(SHL, NULL, NULL, RARE(left_i32), RARE(left_i64))
+    SET(SHR, NULL, NULL, RARE(right_i32), right_i64)
+    SET(SHRL, NULL, NULL, RARE(logical_i32), RARE(logical_i64))
+    SET(MULHI, NULL, NULL, RARE(mulhi_i32))
+    SET(SELECT, select_4, select_8, select_4, select_8, RARE(select_1))
+    SET(BITCAST, RARE(bits_of_f32), RARE(bits_of_f64), RARE(copy_4),
+                 RARE(copy_8))
 #undef SET
     tn_cpu_run *const fill[] = {fill_4, fill_8, fill_4, fill_8, fill_1};
     memcpy(table->fill, fill, sizeof fill);

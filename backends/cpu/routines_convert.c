@@ -429,14 +429,16 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     SET(F64, w8)
     SET(F16, f16)
     SET(BF16, bf16)
-    SET(F8E4M3, f8e4m3)
-    SET(F8E5M2, f8e5m2)
     SET(I64, w8)
     SET(I32, w4)
-    SET(I16, i16)
-    SET(I8, i8)
     SET(U8, u8)
     SET(BOOL, bool)
+    if (!TN_CPU_IS_SPARE) { /* rare */
+        SET(F8E4M3, f8e4m3)
+        SET(F8E5M2, f8e5m2)
+        SET(I16, i16)
+        SET(I8, i8)
+    }
 #undef SET
     table->gather[TN_F32] = table->gather[TN_I32] = gather_w4;
     table->gather[TN_F64] = table->gather[TN_I64] = gather_w8;

@@ -431,38 +431,46 @@ ARG(arg_min_bool, uint8_t, <, fold_all)
 
 void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
 {
-#define SET(table_row, name)                                                  \
-    table->table_row[CPU_F32] = name##_f32;                                   \
-    table->table_row[CPU_F64] = name##_f64;                                   \
-    table->table_row[CPU_I32] = name##_i32;                                   \
-    table->table_row[CPU_I64] = name##_i64;
-    SET(fold[TN_REDUCE_SUM], fold_sum)
-    SET(fold[TN_REDUCE_PROD], fold_prod)
-    SET(fold[TN_REDUCE_MAX], fold_max)
-    SET(fold[TN_REDUCE_MIN], fold_min)
-    SET(arg[TN_REDUCE_ARGMAX], arg_max)
-    SET(arg[TN_REDUCE_ARGMIN], arg_min)
-    SET(columns[TN_REDUCE_SUM], columns_sum)
-    SET(columns[TN_REDUCE_PROD], columns_prod)
-    SET(columns[TN_REDUCE_MAX], columns_max)
-    SET(columns[TN_REDUCE_MIN], columns_min)
-#undef SET
-#define SET(kind, name)                                                       \
-    table->arg_columns[kind][CPU_F32] = name##_f32_columns;                   \
-    table->arg_columns[kind][CPU_F64] = name##_f64_columns;                   \
-    table->arg_columns[kind][CPU_I32] = name##_i32_columns;                   \
-    table->arg_columns[kind][CPU_I64] = name##_i64_columns;                   \
-    table->arg_columns[kind][CPU_BOOL] = name##_bool_columns;                 \
-    table->arg[kind][CPU_BOOL] = name##_bool;
-    SET(TN_REDUCE_ARGMAX, arg_max)
-    SET(TN_REDUCE_ARGMIN, arg_min)
+#define SET(T, row, ...) FILL_ROW(tn_cpu_##T, table->row, __VA_ARGS__)
+    SET(fold, fold[TN_REDUCE_SUM],
+        fold_sum_f32, fold_sum_f64, RARE(fold_sum_i32), fold_sum_i64, fold_any)
+    SET(fold, fold[TN_REDUCE_PROD],
+        fold_prod_f32, RARE(fold_prod_f64), RARE(fold_prod_i32),
+        RARE(fold_prod_i64), fold_all)
+    SET(fold, fold[TN_REDUCE_MAX],
+        fold_max_f32, RARE(fold_max_f64), RARE(fold_max_i32), fold_max_i64,
+        fold_any)
+    SET(fold, fold[TN_REDUCE_MIN],
+        fold_min_f32, RARE(fold_min_f64), RARE(fold_min_i32), fold_min_i64,
+        fold_all)
+    SET(arg, arg[TN_REDUCE_ARGMAX],
+        arg_max_f32, RARE(arg_max_f64), RARE(arg_max_i32), arg_max_i64,
+        RARE(arg_max_bool))
+    SET(arg, arg[TN_REDUCE_ARGMIN],
+        arg_min_f32, RARE(arg_min_f64), RARE(arg_min_i32), RARE(arg_min_i64),
+        RARE(arg_min_bool))
+    SET(columns, columns[TN_REDUCE_SUM],
+        columns_sum_f32, columns_sum_f64, RARE(columns_sum_i32),
+        columns_sum_i64, RARE(columns_any))
+    SET(columns, columns[TN_REDUCE_PROD],
+        columns_prod_f32, RARE(columns_prod_f64), RARE(columns_prod_i32),
+        RARE(columns_prod_i64), RARE(columns_all))
+    SET(columns, columns[TN_REDUCE_MAX],
+        columns_max_f32, RARE(columns_max_f64), RARE(columns_max_i32),
+        RARE(columns_max_i64), RARE(columns_any))
+    SET(columns, columns[TN_REDUCE_MIN],
+        columns_min_f32, RARE(columns_min_f64), RARE(columns_min_i32),
+        RARE(columns_min_i64), RARE(columns_all))
+    SET(arg_columns, arg_columns[TN_REDUCE_ARGMAX],
+        arg_max_f32_columns, RARE(arg_max_f64_columns),
+        RARE(arg_max_i32_columns), RARE(arg_max_i64_columns),
+        RARE(arg_max_bool_columns))
+    SET(arg_columns, arg_columns[TN_REDUCE_ARGMIN],
+        RARE(arg_min_f32_columns), RARE(arg_min_f64_columns),
+        RARE(arg_min_i32_columns), RARE(arg_min_i64_columns),
+        RARE(arg_min_bool_columns))
+    SET(fold_products, fold_products,
+        RARE(fold_products_f32), RARE(fold_products_f64))
 #undef SET
     table->columns_products = columns_products;
-    table->fold_products[CPU_F32] = fold_products_f32;
-    table->fold_products[CPU_F64] = fold_products_f64;
-    for (int kind = TN_REDUCE_SUM; kind <= TN_REDUCE_MIN; kind++) {
-        bool any = kind == TN_REDUCE_SUM || kind == TN_REDUCE_MAX;
-        table->fold[kind][CPU_BOOL] = any ? fold_any : fold_all;
-        table->columns[kind][CPU_BOOL] = any ? columns_any : columns_all;
-    }
 }
