@@ -3,7 +3,11 @@
  * Between two reductions lies a stage. What a later stage needs of an element
  * is computed again there: keeping it would need memory as large as the row.
  * All stores stand in the last stage that looks at elements, so that an
- * output may lie over an input that earlier stages read. */
+ * output may lie over an input that earlier stages read.
+ *
+ * Numbers of rows that are no reduction's are loaded in the row part of the
+ * first stage. Where elements are read once less if all of them wait for these,
+ * they do: the sums of g and of g * (x - mean) are then of one stage. */
 #include <pthread.h>
 #include <string.h>
 
@@ -115,12 +119,12 @@ static bool in_elem_part(const tn_kernel_ins *ins)
     return ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE;
 }
 
-static void find_stage(layout *l, uint32_t i)
+static void find_stage(layout *l, uint32_t i, uint32_t first)
 {
     /* a loop is one thing: it waits for all that its rounds read */
     uint32_t end = l->ins[i].op == TN_K_LOOP ? (uint32_t)l->ins[i].imm.i : i;
     bool elem = in_elem_part(&l->ins[i]);
-    uint32_t stage = 0;
+    uint32_t stage = elem ? first : 0;
     for (uint32_t k = i; k <= end; k++) {
         const tn_kernel_ins *ins = &l->ins[k];
         const uint32_t operand[3] = {ins->a, ins->b, ins->c};
@@ -135,11 +139,16 @@ static void find_stage(layout *l, uint32_t i)
         l->stage[k] = stage;
 }
 
-static void find_stages(layout *l)
+/* Where elements are looked at from stage `first` on; returns how many stages
+ * do so. */
+static uint32_t find_stages(layout *l, uint32_t first)
 {
+    uint32_t looks = 0;
+    l->stage_count = 1;
+    l->last_elem = 0;
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->loop[i] == TN_NONE || l->loop[i] == i)
-            find_stage(l, i);
+            find_stage(l, i, first);
         const tn_kernel_ins *ins = &l->ins[i];
         if (ins->level == TN_LEVEL_UNIFORM)
             continue;
@@ -150,12 +159,18 @@ static void find_stages(layout *l)
             l->stage[i] > l->last_elem)
             l->last_elem = l->stage[i];
     }
-    if (!l->stage_count)
-        l->stage_count = 1;
     for (uint32_t i = 0; i < l->count; i++)
         if (l->ins[i].op == TN_K_STORE)
             l->stage[i] =
                 in_elem_part(&l->ins[i]) ? l->last_elem : l->stage_count - 1;
+    for (uint32_t s = 0; s < l->stage_count; s++)
+        for (uint32_t i = 0, any = 0; i < l->count && !any; i++) {
+            const tn_kernel_ins *ins = &l->ins[i];
+            any = l->stage[i] == s && in_elem_part(ins) &&
+                  (ins->op == TN_K_REDUCE || ins->op == TN_K_STORE);
+            looks += any;
+        }
+    return looks;
 }
 
 /* ---- order ------------------------------------------------------------- */
@@ -293,7 +308,9 @@ static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
     if (!p || !fill_operands(&l, p) || !copy_instructions(&l))
         return NULL;
     find_loops(&l);
-    find_stages(&l);
+    uint32_t looks = find_stages(&l, 0);
+    if (looks > 1 && find_stages(&l, 1) >= looks)
+        find_stages(&l, 0);
     tn_kernel_stage *stage =
         tn__arena_take(arena, l.stage_count * sizeof *stage);
     if (!stage)

@@ -119,6 +119,30 @@ static const char *const texts[] = {
     "f(x) = stop(x) + x",
 };
 
+/* Stages that look at elements: as few as reductions hang on each other, also
+ * where some wait for numbers of the row. */
+static void test_looks(void)
+{
+    static const struct {
+        const char *text;
+        uint32_t looks;
+    } of[] = {
+        {"f(g, x, m: row) = (rsum(g), rsum(g * (x - m)))", 1},
+        {"f(g, x, m: row) = rsum(g) * x - rsum(g * (x - m)) * g", 2},
+        {"f(g, x, m: row) = rsum(rsum(g) * (x - m)) * x", 3},
+        {"f(g, x, m: row) = rsum(g) * m * x", 2},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const tn_program *p = tn__kernel_program(kernel_of(of[i].text));
+        uint32_t looks = 0;
+        for (uint32_t s = 0; s < p->stage_count; s++)
+            looks += p->stage[s].elem_count > 0;
+        is_int(looks, of[i].looks, "'%s' looks %u times", of[i].text,
+               (unsigned)of[i].looks);
+        check_program(of[i].text, p);
+    }
+}
+
 static void test_programs(void)
 {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -263,6 +287,7 @@ int main(void)
 {
     plan_later();
     test_programs();
+    test_looks();
     test_functions();
     test_layout();
     test_results();
