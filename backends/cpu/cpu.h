@@ -459,10 +459,11 @@ void tn__cpu_fold_product_rows(cpu_fold *fold, const cpu_reduce *reduce,
 void tn__cpu_fold_lines(cpu_fold *fold, const cpu_reduce *reduce,
                         const tn_cpu_routines *routines, tn_cpu_lines lines,
                         int64_t count, int64_t rows);
-/* The folds of the row's next chunks, made elsewhere; value is written over. */
+/* The folds of the rows' next chunks, made elsewhere: of one chunk of all rows,
+ * then of the next; value is written over. */
 void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, void *value,
-                       int64_t chunks);
+                       const tn_cpu_routines *routines, int64_t rows,
+                       void *value, int64_t chunks);
 #define TN_CPU_FOLD_BATCH 64 /* most of them */
 /* The fold of an aligned power of two of chunks, made elsewhere. */
 void tn__cpu_fold_join(cpu_fold *fold, const cpu_reduce *reduce,

@@ -163,25 +163,25 @@ static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
     memcpy(value, half, bytes);
 }
 
-/* The folds of the row's next chunks, at most BATCH of them. */
+/* The folds of the rows' next chunks, at most BATCH of them. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
-                        char *value, int64_t chunks)
+                        int64_t rows, char *value, int64_t chunks)
 {
-    if (chunks == BATCH && fold->chunks % BATCH == 0) {
+    if (rows == 1 && chunks == BATCH && fold->chunks % BATCH == 0) {
         fold_batch(value, run, bytes);
         push(fold, run, bytes, 1, value, BATCH_HEIGHT);
         return;
     }
     for (int64_t i = 0; i < chunks; i++)
-        push(fold, run, bytes, 1, value + (size_t)i * bytes, 0);
+        push(fold, run, bytes, rows, value + (size_t)(i * rows) * bytes, 0);
 }
 
 void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
-                       const tn_cpu_routines *routines, void *value,
-                       int64_t chunks)
+                       const tn_cpu_routines *routines, int64_t rows,
+                       void *value, int64_t chunks)
 {
     push_chunks(fold, combine(reduce, routines), type_bytes[reduce->type],
-                value, chunks);
+                rows, value, chunks);
 }
 
 void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
@@ -207,7 +207,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         fold_chunks(value, at, length, chunks, length);
-        push_chunks(fold, run, bytes, value, chunks);
+        push_chunks(fold, run, bytes, 1, value, chunks);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
     }
@@ -244,7 +244,7 @@ void tn__cpu_fold_products(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         at[0].step = at[1].step = length;
         routines->fold_products[reduce->type](memory, at, length, chunks);
-        push_chunks(fold, combine(reduce, routines), bytes, (char *)memory,
+        push_chunks(fold, combine(reduce, routines), bytes, 1, (char *)memory,
                     chunks);
         for (int i = 0; i < 2; i++)
             at[i].at = (const char *)at[i].at + (size_t)(chunks * length) *

@@ -139,6 +139,7 @@ typedef struct folder {
     const cpu_segment *s;
     const lines *l;
     cpu_native_run *one, *some; /* of COPIES */
+    int64_t first; /* chunk of the batch at hand */
 } folder;
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
@@ -156,7 +157,9 @@ static void fold_rows(const folder *f)
     for (int64_t line = 0, some; line < l->count; line += some) {
         int64_t copies = l->count - line >= COPIES ? COPIES : 1;
         some = some_lines(f->t, l, l->count - line) / copies;
-        cpu_native_call call = {.n = l->length, .lines = some > 1 ? some : 1};
+        cpu_native_call call; /* pointed at what it is to work on alone */
+        call.n = l->length;
+        call.lines = some > 1 ? some : 1;
         some = call.lines * copies;
         point(&call, l, each, copies, line, 0);
         for (uint32_t i = 0; i < folds; i++) {
@@ -171,55 +174,83 @@ static void fold_rows(const folder *f)
     }
 }
 
-/* The chunks of a line, into the states of the reductions. */
-static void fold_chunks(const folder *f, int64_t line)
+enum { BATCH = TN_CPU_FOLD_BATCH };
+
+/* Points copy j of a call at a chunk of a line. */
+static void point_chunk(cpu_native_call *call, const folder *f, uint32_t j,
+                        int64_t line, int64_t chunk)
 {
-    enum { BATCH = TN_CPU_FOLD_BATCH };
-    float value[TN_CPU_NATIVE_FOLDS][BATCH];
     const lines *l = f->l;
-    uint32_t folds = f->s->native.fold_count, each = l->pointers + folds;
-    int64_t made = 0;
+    uint32_t each = l->pointers + f->s->native.fold_count;
+    for (uint32_t i = 0; i < l->pointers; i++)
+        call->at[j * each + i] = l->at[i] + line * l->next[i] +
+                                 chunk * TN_CHUNK * l->bytes[i];
+}
+
+/* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
+ * as many side by side as there are copies: so a sum waits less for itself. A
+ * few that are left are done with some of them twice. value: of the first
+ * chunk of all lines, then of the next one. */
+static void fold_like(const folder *f, int64_t line, int64_t count,
+                      int64_t from, int64_t to, int64_t n,
+                      float value[][BATCH])
+{
+    uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
+    int64_t r = 0, c = from;
     cpu_native_call call;
-    for (int64_t k = 0, n; k < l->length; k += n * call.n) {
-        bool whole = l->length - k >= COPIES * TN_CHUNK;
-        call.n = tn__cpu_min(TN_CHUNK, l->length - k);
+    for (uint32_t i = 0; i < each; i++)
+        call.next[i] = 0;
+    for (int64_t left = (to - from) * count, some; left > 0; left -= some) {
+        uint32_t copies = left > 1 ? COPIES : 1;
+        some = tn__cpu_min(left, copies);
+        for (uint32_t j = 0; j < copies; j++) {
+            point_chunk(&call, f, j, line + r, c);
+            for (uint32_t i = 0; i < folds; i++)
+                call.at[j * each + f->l->pointers + i] =
+                    (char *)&value[i][(c - f->first) * count + r];
+            if (j + 1 < some && ++c == to) {
+                c = from;
+                r++;
+            }
+        }
+        if (++c == to) {
+            c = from;
+            r++;
+        }
+        call.n = n;
         call.lines = 1;
-        n = whole ? COPIES : 1;
-        for (uint32_t j = 0; j < n; j++, made++)
-            for (uint32_t i = 0; i < each; i++)
-                call.at[j * each + i] =
-                    i < l->pointers ? l->at[i] + line * l->next[i] +
-                                          (k + j * TN_CHUNK) * l->bytes[i]
-                                    : (char *)&value[i - l->pointers][made];
-        memset(call.next, 0, sizeof call.next);
-        (whole ? f->some : f->one)(&call);
-        work_beside(f->t, n * call.n);
-        if (made + COPIES <= BATCH && k + n * call.n < l->length)
-            continue;
-        for (uint32_t i = 0; i < folds; i++)
-            tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                              f->t->routines, value[i], made);
-        made = 0;
+        (copies > 1 ? f->some : f->one)(&call);
+        work_beside(f->t, some * n);
     }
 }
 
-static void fold_lines(const folder *f)
+/* Lines of several chunks, or what there is of one that began before. */
+static void fold_chunks(folder *f)
 {
-    if (!f->t->plan->kept) {
-        fold_chunks(f, 0);
-        return;
-    }
-    if (f->l->length <= TN_CHUNK) {
-        fold_rows(f);
-        return;
-    }
-    for (int64_t line = 0; line < f->l->count; line++) {
-        for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+    float value[TN_CPU_NATIVE_FOLDS][BATCH];
+    const lines *l = f->l;
+    const int64_t whole = l->length / TN_CHUNK, rest = l->length % TN_CHUNK;
+    const int64_t chunks = whole + (rest > 0);
+    const bool kept = f->t->plan->kept;
+    int64_t some = chunks < BATCH && kept ? BATCH / chunks : 1;
+    for (int64_t line = 0; line < l->count; line += some) {
+        some = tn__cpu_min(some, l->count - line);
+        for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
             tn__cpu_fold_begin(&f->t->fold[f->s->reduce[i]]);
-        fold_chunks(f, line);
-        for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+        for (int64_t n; f->first < chunks; f->first += n) {
+            n = tn__cpu_min(BATCH / some, chunks - f->first);
+            int64_t end = f->first + n, full = tn__cpu_min(end, whole);
+            fold_like(f, line, some, f->first, full, TN_CHUNK, value);
+            fold_like(f, line, some, full, end, rest, value);
+            for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]],
+                                  reduce_of(f, i), f->t->routines, some,
+                                  value[i], n);
+        }
+        f->first = 0;
+        for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
             tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
-                             f->t->routines, 1,
+                             f->t->routines, some,
                              f->t->slot[reduce_of(f, i)->out] +
                                  line * (int64_t)sizeof(float));
     }
@@ -240,8 +271,10 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
                             : f.one;
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);
+    else if (folds && t->plan->kept && l.length <= TN_CHUNK)
+        fold_rows(&f);
     else if (folds)
-        fold_lines(&f);
+        fold_chunks(&f);
     else
         run_lines(t, &l, f.one);
 }
