@@ -1,7 +1,8 @@
 /* thread.h: the one pool of threads. Lent to plugins by the host table.
  *
  * A partition depends on the shape alone, so bits do not depend on the number
- * of threads; threads take parts in rising order. */
+ * of threads; a thread takes its share of the parts in rising order, and then
+ * what is left of others'. */
 #ifndef TN_LIB_BASE_THREAD_H
 #define TN_LIB_BASE_THREAD_H
 

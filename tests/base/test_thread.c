@@ -85,6 +85,37 @@ static void test_counts(void)
     is_int(done[0], 0, "no parts, no work");
 }
 
+/* Who does which part first. */
+typedef struct firsts {
+    pthread_t caller;
+    _Atomic int64_t of_caller, of_worker; /* -1: none yet */
+} firsts;
+
+static void note_first(void *context, int64_t i)
+{
+    firsts *f = context;
+    bool is_caller = pthread_equal(pthread_self(), f->caller);
+    int64_t none = -1;
+    atomic_compare_exchange_strong(is_caller ? &f->of_caller : &f->of_worker,
+                                   &none, i);
+    /* The caller leaves the rest to the worker, who may have to wake up. */
+    for (int ms = 0; is_caller && ms < 10000 && f->of_worker == -1; ms++)
+        usleep(1000);
+}
+
+static void test_shares(void)
+{
+    tn_set_num_threads(2);
+    bool own = true;
+    for (int round = 0; round < 20; round++) {
+        firsts f = {pthread_self(), -1, -1};
+        tn__parallel_for(10, note_first, &f);
+        /* the worker may have been through all before the caller began */
+        own &= f.of_worker == 5 && (f.of_caller == 0 || f.of_caller == -1);
+    }
+    ok(own, "each of two threads begins with its own half, in every job");
+}
+
 static void test_mistakes(void)
 {
     is_int(tn_set_num_threads(0), TN_ERR_ARGUMENT, "0 threads are refused");
@@ -155,6 +186,7 @@ int main(void)
     ok(tn__processor_count() >= 1, "there is a processor");
     is_int(tn_num_threads(), 5, "TENON_NUM_THREADS is obeyed");
     test_counts();
+    test_shares();
     test_mistakes();
     test_concurrent();
     test_fork();
