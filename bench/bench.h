@@ -1,7 +1,7 @@
 /* bench.h: what a workload is, and what runs it.
  *
  * A group is a file of this folder with a table of workloads; compare.c walks
- * the tables. compare_*.py know the same workloads under the same names, with
+ * the tables, scaling.c takes some of them. compare_*.py know the same workloads under the same names, with
  * the sizes told to them. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -73,7 +73,18 @@ extern const char *bench_program;
 /* What that start does: the exit status. */
 int bench_first_result(void);
 
+/* ---- bench.c: running a workload ------------------------------------------- */
+
 double bench_now_ns(void);
+/* Nanoseconds a call of ours. */
+double bench_sample(const bench_work *work, bench_state *state, int64_t calls);
+/* So many calls as fill so many nanoseconds, after two that nobody counts. */
+int64_t bench_calls(const bench_work *work, bench_state *state,
+                    double round_ns);
+/* Threads that have just worked look for more for some milliseconds, ours and
+ * OpenMP's alike: they would take the cores from who is measured next. Waiting
+ * keeps this core awake. */
+void bench_rest(void);
 
 /* ---- limit.c: the machine's limit ---------------------------------------- */
 

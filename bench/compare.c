@@ -34,12 +34,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "report.h"
-
-const char *bench_program;
 
 /* Rounds, and how long one and all of a workload should take. A workload that
  * takes long has fewer rounds, but no fewer than `least`. */
@@ -50,67 +47,6 @@ typedef struct bench_pace {
 static const bench_pace calm = {BENCH_ROUNDS, 7, 25e6, 8e9};
 static const bench_pace quick = {5, 3, 1e6, 2e8};
 
-double bench_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-void bench_gradients(bench_state *s, tn_tensor *out)
-{
-    tn_tensor *const all[] = {s->a, s->b, s->c};
-    tn_tensor *in[3], *gradient[3];
-    int count = 0;
-    for (int i = 0; i < 3; i++)
-        if (all[i] && tn_tensor_requires_grad(all[i]))
-            in[count++] = all[i];
-    tn_grad(out, in, count, gradient, .gradient = tn_ones_like(out));
-}
-
-/* Nanoseconds a call of ours. */
-static double sample(const bench_work *work, bench_state *state,
-                     int64_t calls)
-{
-    int64_t each = work->scope_calls > 0 ? work->scope_calls : 1;
-    double begin = bench_now_ns();
-    for (int64_t done = 0; done < calls; done += each) {
-        tn_scope *scope = tn_scope_open();
-        for (int64_t i = 0; i < each && done + i < calls; i++)
-            work->call(state);
-        tn_scope_close(scope);
-    }
-    tn_synchronize(NULL); /* a GPU may be at work still */
-    return (bench_now_ns() - begin) / (double)calls;
-}
-
-/* So many calls as fill a round, after two that nobody counts. */
-static int64_t calls_for(const bench_work *work, bench_state *state,
-                         const bench_pace *pace)
-{
-    sample(work, state, 2);
-    int64_t calls = 1;
-    for (;;) {
-        double took = sample(work, state, calls) * (double)calls;
-        if (took > pace->round_ns / 2 || calls > 1000000)
-            return calls;
-        /* never more than tenfold: the first ones may have been slow */
-        double factor = pace->round_ns / took;
-        calls = (int64_t)((double)calls * (factor > 10 ? 10 : factor)) + 1;
-    }
-}
-
-/* Threads that have just worked look for more for some milliseconds, ours and
- * OpenMP's alike: they would take the cores from who is measured next. Waiting
- * keeps this core awake. */
-static void rest(void)
-{
-    if (tn_num_threads() == 1)
-        return;
-    for (double end = bench_now_ns() + 1e7; bench_now_ns() < end;)
-        ;
-}
-
 enum { TRACED = 4 /* calls */ };
 
 static void trace(const char *folder, const char *group,
@@ -120,7 +56,7 @@ static void trace(const char *folder, const char *group,
     snprintf(path, sizeof path, "%s/%s.%s-%lld.json", folder, group,
              work->name, (long long)work->size[0]);
     tn_trace_start(path);
-    sample(work, state, TRACED);
+    bench_sample(work, state, TRACED);
     tn_trace_stop();
 }
 
@@ -146,7 +82,7 @@ static bool measure(bench_report *report, const char *of,
     if (work->bound != BENCH_NO_BOUND && on_cpu())
         limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
     if (!tn_error())
-        line.calls = calls_for(work, &state, pace);
+        line.calls = bench_calls(work, &state, pace->round_ns);
 
     /* Each works a little before it is timed: the caches are full of what the
      * one before it had. */
@@ -154,19 +90,19 @@ static bool measure(bench_report *report, const char *of,
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
         if (r >= pace->least && bench_now_ns() - begin > pace->work_ns)
             break;
-        rest();
-        sample(work, &state, line.calls / 4 + 1);
+        bench_rest();
+        bench_sample(work, &state, line.calls / 4 + 1);
         bench_add(&line.figure[BENCH_TENON],
-                  sample(work, &state, line.calls));
+                  bench_sample(work, &state, line.calls));
         if (limit) {
-            rest();
+            bench_rest();
             bench_limit_sample(limit, line.calls / 4 + 1);
             double took = bench_limit_sample(limit, line.calls);
             least = least < 0 || took < least ? took : least;
         }
         for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
             if (has_peer[i]) {
-                rest();
+                bench_rest();
                 bench_add(&line.figure[i],
                           bench_peer_sample(peer[i], line.calls));
             }

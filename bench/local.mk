@@ -1,16 +1,22 @@
 # What this room adds to the build: see the head of Makefile.am.
-noinst_PROGRAMS += bench/compare bench/memory
-bench_compare_SOURCES = bench/bench.h bench/compare.c bench/report.h \
-	bench/report.c bench/losses.c bench/peer.c bench/limit.c bench/limit_kernels.inc \
-	bench/dispatch.c bench/bandwidth.c bench/rows.c bench/indexing.c \
-	bench/order.c bench/special.c bench/matmul.c bench/linalg.c \
-	bench/vision.c bench/window.c bench/norm.c bench/loss.c \
+noinst_PROGRAMS += bench/compare bench/scaling bench/memory
+bench_compare_SOURCES = bench/bench.h bench/bench.c bench/limit.c \
+	bench/limit_kernels.inc bench/dispatch.c bench/bandwidth.c bench/rows.c \
+	bench/indexing.c bench/order.c bench/special.c bench/matmul.c \
+	bench/linalg.c bench/vision.c bench/window.c bench/norm.c bench/loss.c \
 	bench/sequence.c bench/models.h bench/models.c bench/training.c \
-	bench/inference.c bench/optim.c bench/loading.c
+	bench/inference.c bench/optim.c bench/loading.c \
+	bench/compare.c bench/report.h bench/report.c bench/losses.c \
+	bench/peer.c
 # It must know where compare.py lies.
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compare_LDADD = libtenon.la
+bench_scaling_SOURCES = bench/bench.h bench/bench.c bench/scaling.c \
+	bench/limit.c bench/limit_kernels.inc bench/bandwidth.c bench/rows.c \
+	bench/matmul.c bench/vision.c bench/sequence.c bench/models.h \
+	bench/models.c bench/training.c bench/optim.c
+bench_scaling_LDADD = libtenon.la
 bench_memory_SOURCES = bench/memory.c
 bench_memory_CPPFLAGS = $(bench_compare_CPPFLAGS)
 bench_memory_LDADD = libtenon.la
