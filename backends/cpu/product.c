@@ -39,8 +39,7 @@ enum {
     SHARED = 2048,
     SLABS = 2,
     PIECE = 128,
-    TILE = BLOCK,
-    FEW_COLUMNS = 256 /* do not make up for packing rows of neighbours */
+    TILE = BLOCK
 };
 
 typedef struct job {
@@ -334,6 +333,13 @@ static void transpose_all(job *g)
     p->m = m;
 }
 
+/* Do rows of neighbours lie pages apart, and do n columns make up for packing
+ * them? Those that lie nearer are read as fast where they are. */
+static bool is_far(const job *g, int64_t n)
+{
+    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_BYTES;
+}
+
 /* Memory for what has to be packed. */
 static bool find_memory(job *g)
 {
@@ -341,7 +347,7 @@ static bool find_memory(job *g)
     const int64_t depth = tn__cpu_min(p->k, DEPTH), lanes = g->tiles->lanes;
     bool packs_a =
         p->a.column == 1
-            ? p->n >= FAR_COLUMNS && p->a.row * g->bytes >= FAR_BYTES
+            ? is_far(g, p->n)
             : p->n > lanes && depth * p->a.column * g->bytes > DIRECT_BYTES;
     g->in_place = in_place(g, &p->b, p->m);
     int64_t columns = tn__cpu_min(vectors_of(g, p->n) * lanes,
@@ -420,8 +426,8 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
 /* ---- by all threads ---------------------------------------------------- */
 
 /* A block of c and the part of k that is added to it: operands are packed once,
- * by all threads, and then met by all of its tiles. Rows of a that few columns
- * meet are read where they lie. */
+ * by all threads, and then met by all of its tiles. Rows of a that are near, or
+ * that few columns meet, are read where they lie. */
 typedef struct shared {
     tn_cpu_product p;        /* of the block, but for k: that is the whole */
     int64_t first, slabs;    /* of k, DEPTH at a time */
@@ -514,7 +520,7 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     const int64_t n = tn__cpu_min(g.p.n, SHARED);
     const int64_t depth = tn__cpu_min(p->k, DEPTH);
     const int64_t slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH, SLABS);
-    const bool packs_a = g.p.a.column != 1 || n >= FEW_COLUMNS;
+    const bool packs_a = g.p.a.column != 1 || is_far(&g, n);
     s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
     s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
     s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
