@@ -311,7 +311,7 @@ static void multiply(const convolution *c, const pixel_class *class,
                         r->first, at + from,
                         panels + (o * depth + from * width) * bytes, width,
                         sums + (r->first * c->width + o) * bytes, c->width, 1,
-                        from > r->from);
+                        from > r->from ? TN_CPU_TILE_ADD : 0);
                 tn__cpu_conv_ask(ahead, lines);
             }
 }

@@ -174,7 +174,7 @@ static bool add_block(const gradient *w, int64_t number, int64_t group,
                 w->routines->tiles(some, width / w->routines->lanes,
                                    block.pixels, x + i, at, panel, width,
                                    sums + (i * w->width + o) * bytes, w->width,
-                                   1, add);
+                                   1, add ? TN_CPU_TILE_ADD : 0);
             tn__cpu_conv_ask(&in, in_lines);
             tn__cpu_conv_ask(&next, next_lines);
         }

@@ -33,6 +33,7 @@ enum {
      * columns of b meet them, or neighbours lie in a column too far for L1. */
     FAR_BYTES = 4096,
     FAR_COLUMNS = 256,
+    ASK_BYTES = 4194304, /* of c that outer caches do not hold */
     /* Large products are cut into blocks of this many rows and columns, of
      * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, a PIECE of
      * rows by one thread; and into tiles. */
@@ -223,9 +224,13 @@ static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
     int64_t vectors = vectors_of(g, width), row = vectors * g->tiles->lanes;
     double beta = g->first > 0 ? 1 : g->p.beta;
     if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
+        const int how = (beta != 0 ? TN_CPU_TILE_ADD : 0) |
+                        (g->p.m * g->p.c.row * g->bytes > ASK_BYTES
+                             ? TN_CPU_TILE_ASK
+                             : 0);
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, element(g, &g->p.c, i, j), g->p.c.row,
-                        g->p.alpha, beta != 0);
+                        g->p.alpha, how);
     } else {
         g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
                         panel_row, g->sums, row, g->p.alpha, 0);

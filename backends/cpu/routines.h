@@ -131,18 +131,22 @@ typedef struct tn_cpu_product_routines {
                    int64_t rows, int64_t columns, double beta);
 } tn_cpu_product_routines;
 
+/* TN_CPU_TILE_ASK: sums are not in the caches, and are asked for before they
+ * are wanted. */
+enum { TN_CPU_TILE_ADD = 1, TN_CPU_TILE_ASK = 2 };
+
 /* The loops of convolution, of one type (conv.c says what they serve). Sums
  * and panels are rows of `vectors` (1 or 2) vectors of `lanes` elements. */
 typedef struct tn_cpu_conv_routines {
     int64_t lanes;
     int64_t strip; /* pixels of a tile with pixels as lanes */
-    /* sums[i][..] (add: plus) alpha times the sum over p < depth of
+    /* sums[i][..] (TN_CPU_TILE_ADD: plus) alpha times the sum over p < depth of
      * x[i][at[p]] * w[p][..] for i < count; w_row and sums_row are from row to
      * row, in elements. */
     void (*tiles)(int64_t count, int64_t vectors, int64_t depth,
                   const void *const *x, const int64_t *at, const void *w,
                   int64_t w_row, void *sums, int64_t sums_row, double alpha,
-                  int add);
+                  int how);
     /* sums[q][..] = the sum over r < rows, p < depth and t < 3 of
      * x[at[i] + q + t] * w[i * lanes + t * tap ..] with i = 3 r depth + p, for
      * q < count, at least `line`: pixels side by side, one vector each. NULL for

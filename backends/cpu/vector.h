@@ -67,6 +67,9 @@ TN_CPU_SUM(tn_cpu_sum_f64, double, vec_f64)
 #define TN_CPU_HOLD(x) (void)(x)
 #endif
 
+/* A pointer that the compiler steps from here on. */
+#define TN_CPU_STEP(p) __asm__("" : "+r"(p))
+
 /* Rows of a tile whose sums, two vectors each, stay in registers. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TN_CPU_TILE_ROWS 8 /* of 32 registers */
