@@ -181,6 +181,7 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
     find_late(b);
     tn__cpu_direct_init(b, program);
     tn__cpu_copy_init(b, program);
+    tn__cpu_runs_init(b, program);
     tn__cpu_take_init(b, program);
     tn__cpu_taps_init(b, program);
     *built = b;

@@ -255,6 +255,17 @@ typedef struct cpu_row_taps {
     _Atomic(tn_built *) written[TN_CPU_TAPS + 1];
 } cpu_row_taps;
 
+/* A program that stores what it loads by indices (runs.c). */
+typedef struct cpu_runs {
+    uint32_t count; /* indices; 0: it is none */
+    uint32_t in, out;
+    struct {
+        uint32_t operand;
+        bool counted; /* an OFFSET; else a plain load */
+    } index[3];
+    bool zero; /* an index outside is no fault */
+} cpu_runs;
+
 struct tn_built {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
@@ -268,6 +279,7 @@ struct tn_built {
     cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
                           blocks that share their indices; may be empty */
     cpu_direct direct;
+    cpu_runs runs;
     cpu_taps taps;
     cpu_row_taps row_taps;
     bool is_copy; /* stores what it loads, bits as they are */

@@ -740,6 +740,8 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
         return TN_OK;
     if (built->is_copy && tn__cpu_launch_copy(built, launch))
         return TN_OK;
+    if (built->runs.count && tn__cpu_launch_runs(built, launch))
+        return TN_OK;
     tn_status taken;
     if (built->is_take && tn__cpu_launch_take(built, launch, &taken))
         return taken;

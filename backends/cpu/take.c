@@ -1,15 +1,12 @@
 /* take.c: programs that store what they load by one index: gathers, selected
  * rows, embeddings. Where the index is the same along a row that lies without
- * gaps, a row is one copy; where all rows have one list of indices that mostly
- * follow each other, as padding has, a row is a copy for each run of them. */
+ * gaps, a row is one copy. */
 #include <string.h>
 
 #include "task.h"
 
 #define TASK_ELEMENTS 32768
 #define BLOCK 512 /* elements on their way past the caches */
-#define MAX_RUNS 32
-#define LEAST_RUN 8 /* elements, on average: shorter ones blocks take faster */
 
 void tn__cpu_take_init(tn_built *built, const tn_program *program)
 {
@@ -47,10 +44,6 @@ typedef struct dimension {
     int64_t extent, in, index, out; /* strides in elements */
 } dimension;
 
-typedef struct run {
-    int64_t in, out, count; /* elements from the beginning of the row */
-} run;
-
 typedef struct take {
     const tn_built *built;
     const tn_launch *launch;
@@ -63,8 +56,6 @@ typedef struct take {
     int64_t blocks, block;   /* along the last dimension */
     int64_t pieces, per_task; /* rows x blocks */
     bool by_rows, stream;
-    uint32_t runs; /* 0: not by them */
-    run run[MAX_RUNS];
     atomic_flag lock;
     tn_fault fault;
 } take;
@@ -106,21 +97,6 @@ static void take_row(take *t, place p, int64_t n)
         t->built->routines->stream(to, from, (int64_t)bytes);
     else
         memcpy(to, from, bytes);
-}
-
-/* Rows in a dimension, run by run: few enough rows that they stay in L1, and
- * of one element or many each copy is like the one before. A run at a time
- * within each row took 1.3 times as long (58 floats, three runs); the longest
- * last, which leaves lines to single elements to bring, 1.4 times. */
-static void take_runs(const take *t, place p, const dimension *along,
-                      int64_t rows)
-{
-    const int64_t bytes = t->bytes;
-    for (uint32_t r = 0; r < t->runs; r++)
-        t->built->routines->copy_rows(
-            t->out + (p.out + t->run[r].out) * bytes, along->out * bytes,
-            t->in + (p.in + t->run[r].in) * bytes, along->in * bytes, rows,
-            t->run[r].count * bytes);
 }
 
 #define TAKE(name, T)                                                         \
@@ -193,7 +169,7 @@ static void fetch_row(const take *t, int64_t row)
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
-    enum { AHEAD = 4, NEAR = 16 << 10 };
+    enum { AHEAD = 4 };
     const bool fetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
     const dimension *last = &t->dim[t->ndim - 1];
     int64_t at[TN_MAX_NDIM * 2] = {0}, number = row;
@@ -208,27 +184,17 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
         p.out += at[d] * x->out;
         row = d > 0 ? row / x->extent : 0;
     }
-    const dimension *along = &t->dim[t->ndim > 1 ? t->ndim - 2 : 0];
-    const int64_t most = NEAR / (n * t->bytes) + 1;
-    for (int64_t rows = 1; count > 0; count -= rows, number += rows) {
+    for (; count > 0; count--, number++) {
         if (fetches && count > AHEAD)
             fetch_row(t, number + AHEAD);
-        if (t->runs) {
-            if (t->ndim > 1)
-                rows = tn__cpu_min(tn__cpu_min(most, count),
-                                   along->extent - at[t->ndim - 2]);
-            take_runs(t, p, along, rows);
-        } else {
-            take_one(t, p, n);
-        }
-        p.position += last->extent * rows;
-        int64_t steps = rows;
-        for (uint32_t d = t->ndim - 1; d-- > 0; steps = 1) {
+        take_one(t, p, n);
+        p.position += last->extent;
+        for (uint32_t d = t->ndim - 1; d-- > 0;) {
             const dimension *x = &t->dim[d];
-            p.in += x->in * steps;
-            p.index += x->index * steps;
-            p.out += x->out * steps;
-            if ((at[d] += steps) < x->extent)
+            p.in += x->in;
+            p.index += x->index;
+            p.out += x->out;
+            if (++at[d] < x->extent)
                 break;
             at[d] = 0;
             p.in -= x->extent * x->in;
@@ -290,40 +256,6 @@ static int64_t own_indices(const take *t)
     return own;
 }
 
-/* The runs of the index, the same for every row. None where an index is out of
- * range: who goes element by element finds which. */
-static void find_runs(take *t)
-{
-    const dimension *last = &t->dim[t->ndim - 1];
-    if (t->step != 1 || last->in != 0 || last->out != 1 ||
-        last->extent > TASK_ELEMENTS || own_indices(t) != last->extent)
-        return;
-    for (int64_t i = 0; i < last->extent; i++) {
-        int64_t at = t->index[i * last->index];
-        run *r = &t->run[t->runs ? t->runs - 1 : 0];
-        if ((uint64_t)at >= (uint64_t)t->extent) {
-            t->runs = 0;
-            return;
-        }
-        if (t->runs && at == r->in + r->count) {
-            r->count++;
-        } else if (t->runs == MAX_RUNS) {
-            t->runs = 0;
-            return;
-        } else {
-            t->run[t->runs++] = (run){at, i, 1};
-        }
-    }
-    if (t->runs * LEAST_RUN > last->extent)
-        t->runs = 0;
-    for (uint32_t r = 1; r < t->runs; r++)
-        if (t->run[r].count > t->run[0].count) {
-            run first = t->run[0];
-            t->run[0] = t->run[r];
-            t->run[r] = first;
-        }
-}
-
 /* The same indices for each of many rows: blocks that share their offsets are
  * faster (hoist.c), for each index is looked at once. */
 static bool shares_indices(const take *t, int64_t total)
@@ -349,8 +281,7 @@ bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
     t.out = tn__cpu_at(to->buffer, to->offset, (size_t)t.bytes);
     t.step = from->index_stride[0];
     t.extent = from->index_extent[0];
-    find_runs(&t);
-    if (!t.runs && shares_indices(&t, total))
+    if (shares_indices(&t, total))
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
     /* What comes from anywhere leaves memory idle: half as much as elsewhere is

@@ -68,6 +68,9 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program);
 
 /* Copies of views (copy.c), likewise. */
 bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch);
+/* Loads by indices that follow each other (runs.c), likewise. */
+bool tn__cpu_launch_runs(const tn_built *built, const tn_launch *launch);
+void tn__cpu_runs_init(tn_built *built, const tn_program *program);
 /* Gathers by one index (take.c), likewise; status: of what was done. */
 bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
                          tn_status *status);

@@ -1,4 +1,6 @@
 /* pad.c: more elements before and after, by a number or by input's own. */
+#include <math.h>
+
 #include <base/memory.h>
 #include <device/record.h>
 #include <ops/native.h>
@@ -62,11 +64,48 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     }
 }
 
+/* The same with zeros, in one pass: an edge reads as 0. Of the `count`
+ * dimensions of which `edge` has bits, three at most. */
+static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
+                                 const tn_dims_list *pad, uint32_t edge,
+                                 int count, const char *name)
+{
+    static tn__formula place[] = {
+        TN__FORMULA("pad(x, i: offset) = x[i; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset) = x[i, j; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset, k: offset) = x[i, j, k; 0]")};
+    const tn_dtype dtype[] = {x->dtype, 0, 0, 0};
+    const tn__kernel *kernel = tn__formula_kernel(&place[count - 1], dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = out->ndim};
+    for (int d = 0; d < out->ndim; d++)
+        shape.dim[d] = out->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__operand *from = tn__space_add_bare(&space, x);
+    for (int d = 0, k = 0; d < x->ndim; d++) {
+        if (!(edge >> d & 1)) {
+            from->stride[d] = x->stride[d];
+            continue;
+        }
+        from->index_stride[k] = x->stride[d];
+        from->index_extent[k++] = x->shape[d];
+        tn__operand *at = tn__space_add_bare(&space, NULL);
+        at->offset = -before(pad, x->ndim, d);
+        at->stride[d] = 1;
+    }
+    tn__space_add_out(&space, &shape, 0, false, false, out);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
+}
+
 /* Into out, the whole result, x itself and value where it does not reach. */
-static tn_status put_within(tn_tensor *out, const tn_tensor *x,
+static tn_status put_within(tn_tensor *out, tn_tensor *x,
                             const tn_dims_list *pad, double value,
                             const char *name)
 {
+    uint32_t edge = 0;
+    int edges = 0;
     tn_tensor from, to;
     same_view(&from, x);
     same_view(&to, out);
@@ -79,7 +118,13 @@ static tn_status put_within(tn_tensor *out, const tn_tensor *x,
         cut(&to, out, d, low, size);
         whole = whole && low <= 0 && high <= 0;
         empty = empty || size <= 0;
+        edges += low || high;
+        edge |= (uint32_t)(low || high) << d;
     }
+    /* A bool is a number to a device that loads it, 8 bits to a copy. */
+    if (!whole && !empty && value == 0 && !signbit(value) && edges <= 3 &&
+        x->dtype != TN_BOOL)
+        return put_among_zeros(out, x, pad, edge, edges, name);
     tn_status status = whole ? TN_OK : tn__fill(out, value, name);
     return status < 0 || empty ? status : tn__copy_into(&to, &from, name);
 }
@@ -109,10 +154,10 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
  * The result is input and, around it, parts of input: one for each choice of
  * before, within and after in every dimension, as a view with the steps 1, -1
  * or 0. So each element is moved once. (A dimension after the other, by indices,
- * moved all elements for each.) Lines are made whole, by the indices of the last
- * dimension: columns at their ends, written apart, would bring all lines to the
- * cache again. A graph that is recorded has the parts: those indices come from
- * the host, whose work no replay does. */
+ * moved all elements for each.) The last three dimensions go together, by the
+ * indices of those that have an edge: what is written apart would bring lines to
+ * the cache again. A graph that is recorded has the parts: those indices come
+ * from the host, whose work no replay does. */
 
 enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR, MODES };
 static const char *const mode_names[MODES] = {"constant", "reflect",
@@ -153,8 +198,8 @@ struct edges {
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    tn_tensor *index; /* sources of the last dimension, whose parts go together;
-                         NULL: each by itself */
+    int whole; /* dimensions from here on go together; else there are so many */
+    tn_tensor *index[TN_MAX_NDIM]; /* their sources; NULL: as input's */
 };
 
 /* Places from `at` on whose sources are `step` apart. */
@@ -189,11 +234,11 @@ static run run_at(const edges *e, int d, int64_t at)
 static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            int d, bool is_input)
 {
-    if (d == e->inner->ndim)
-        return e->part(e, inner, outer, is_input);
-    if (e->index && d == e->inner->ndim - 1) {
-        inner->shape[d] = e->inner->shape[d];
-        outer->shape[d] = e->outer->shape[d];
+    if (d == e->whole) {
+        for (; d < e->inner->ndim; d++) {
+            inner->shape[d] = e->inner->shape[d];
+            outer->shape[d] = e->outer->shape[d];
+        }
         return e->part(e, inner, outer, is_input);
     }
     tn_status status = TN_OK;
@@ -243,29 +288,57 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
     return status;
 }
 
+/* out[..., i, j] = x[..., index of i, index of j], of the dimensions that have
+ * such: at least one, three at most. */
+static tn_status take_part(tn_tensor *x, tn_tensor *const *index,
+                           tn_tensor *out)
+{
+    static tn__formula take[] = {
+        TN__FORMULA("pad(x, i) = x[i]"),
+        TN__FORMULA("pad(x, i, j) = x[i, j]"),
+        TN__FORMULA("pad(x, i, j, k) = x[i, j, k]")};
+    const tn_dtype dtype[] = {x->dtype, TN_I64, TN_I64, TN_I64};
+    int count = 0;
+    for (int d = 0; d < x->ndim; d++)
+        count += index[d] != NULL;
+    const tn__kernel *kernel = tn__formula_kernel(&take[count - 1], dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = out->ndim};
+    for (int d = 0; d < out->ndim; d++)
+        shape.dim[d] = out->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__operand *from = tn__space_add_bare(&space, x);
+    for (int d = 0, k = 0; d < x->ndim; d++) {
+        from->stride[d] = index[d] ? 0 : x->stride[d];
+        if (index[d]) {
+            from->index_stride[k] = x->stride[d];
+            from->index_extent[k++] = x->shape[d];
+        }
+    }
+    for (int d = 0; d < x->ndim; d++)
+        if (index[d])
+            tn__space_add_bare(&space, index[d])->stride[d] = 1;
+    tn__space_add_out(&space, &shape, 0, false, false, out);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL,
+                             "pad");
+}
+
 static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            bool is_input)
 {
     (void)is_input;
-    if (!e->index)
-        return tn__copy_into(outer, inner, "pad");
-    int last = inner->ndim - 1;
-    int64_t stride[TN_MAX_NDIM], index_stride[TN_MAX_NDIM] = {0};
-    for (int d = 0; d < last; d++)
-        stride[d] = inner->stride[d];
-    stride[last] = 0;
-    index_stride[last] = 1;
-    return tn__take_into("pad", inner, stride, last, e->index, index_stride,
-                         outer);
+    return e->whole < inner->ndim ? take_part(inner, e->index, outer)
+                                  : tn__copy_into(outer, inner, "pad");
 }
 
-/* The sources of the last dimension as a tensor of the open scope. */
-static tn_tensor *last_sources(const edges *e)
+/* The sources of a dimension as a tensor of the open scope. */
+static tn_tensor *sources(const edges *e, int d)
 {
-    int last = e->inner->ndim - 1;
-    int64_t n = e->inner->shape[last], size = e->outer->shape[last];
-    int64_t low = before(e->pad, last + 1, last),
-            high = after(e->pad, last + 1, last);
+    int64_t n = e->inner->shape[d], size = e->outer->shape[d];
+    int64_t low = before(e->pad, e->inner->ndim, d),
+            high = after(e->pad, e->inner->ndim, d);
     int64_t *from = tn__alloc((size_t)(size + 1) * sizeof *from);
     if (!from)
         return NULL;
@@ -276,6 +349,20 @@ static tn_tensor *last_sources(const edges *e)
         e->inner->storage->device);
     tn__free(from);
     return index;
+}
+
+/* Makes the last dimensions that have an edge go together. */
+static tn_status find_sources(edges *e)
+{
+    int ndim = e->inner->ndim, least = ndim > 3 ? ndim - 3 : 0;
+    for (int d = ndim - 1; d >= least; d--) {
+        if (before(e->pad, ndim, d) == 0 && after(e->pad, ndim, d) == 0)
+            continue;
+        if (!(e->index[d] = sources(e, d)))
+            return tn_error_code();
+        e->whole = d;
+    }
+    return TN_OK;
 }
 
 tn_status tn__run_pad_edges(tn__call *call)
@@ -296,13 +383,13 @@ tn_status tn__run_pad_edges(tn__call *call)
     call->out[call->out_count++] = out;
     if (out->numel == 0)
         return TN_OK;
-    edges e = {mode, pad, x, out, copy_part, NULL};
-    bool by_index = !tn__recording && pad->count > 0 &&
-                    (pad->dim[0] || pad->dim[1]);
+    edges e = {mode, pad, x, out, copy_part, x->ndim, {NULL}};
     tn_scope *scope = tn_scope_open();
-    if (scope && by_index)
-        e.index = last_sources(&e);
-    status = scope && (e.index || !by_index) ? run_edges(&e) : tn_error_code();
+    status = !scope          ? TN_ERR_MEMORY
+             : tn__recording ? TN_OK
+                             : find_sources(&e);
+    if (status >= 0)
+        status = run_edges(&e);
     tn_scope_close(scope);
     return status;
 }
@@ -383,7 +470,8 @@ tn_status tn__run_pad_edges_backward(tn__call *call)
         status = put_within(out, g, &back, 0, "pad");
     return status < 0
                ? status
-               : run_edges(&(edges){mode, pad, out, g, add_part, NULL});
+               : run_edges(&(edges){mode, pad, out, g, add_part, out->ndim,
+                                  {NULL}});
 }
 
 tn_status tn__run_pad(tn__call *call)

@@ -1,5 +1,5 @@
-/* test_cpu_taps.c: what is a sum of few elements times weights, forward and
- * back, has the reference's bits for every instruction set of this machine, also
+/* test_cpu_taps.c: what is a sum of few elements times weights, or runs of
+ * elements beside zeros, forward and back, has the reference's bits for every instruction set of this machine, also
  * where it is stored past the caches and with infinities, NaN and zeros. Sizes
  * are such that blocks share indices, that lines are longer and shorter than
  * vectors, and that a dimension's last block is shorter than others.
@@ -13,7 +13,7 @@
 
 #include "../tap.h"
 
-enum { MOST = 8192 }; /* bytes of all hashes */
+enum { MOST = 8192 /* bytes of all hashes */, KINDS = 17 };
 
 /* All NaN are one. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
@@ -72,6 +72,26 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
                               .mode = "bilinear");
     case 7:
         return tn_local_response_norm(x, 5);
+    case 8:
+        return tn_pad(x, tn_dims(3, 2, 1, 4), .mode = "reflect");
+    case 9: /* in three dimensions */
+        return tn_pad(x, tn_dims(9, 0, 0, 1, 2, 3), .mode = "replicate");
+    case 10:
+        return tn_pad(x, tn_dims(5, 2, -3, 6), .mode = "circular");
+    case 11:
+        return tn_pad(x, tn_dims(1, 2, 0, 0, 3, -1));
+    case 12: /* not the last dimension */
+        return tn_pad(tn_transpose(x, 1, 2), tn_dims(0, 0, 2, 70));
+    case 13:
+        return tn_to_dtype(tn_pad(tn_to_dtype(x, TN_BF16), tn_dims(1, 1, -2, 9)),
+                           TN_F32);
+    case 14:
+        return tn_unfold_images(x, tn_dims(3), .padding = 1);
+    case 15: /* more lies outside than within */
+        return tn_unfold_images(x, tn_dims(2, 5), .padding = 7, .dilation = 3);
+    case 16:
+        return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
+                                .strides = tn_dims(2, 1));
     default:
         return NULL;
     }
@@ -112,7 +132,7 @@ static int print_hashes(void)
     static const int size[][3] = {{12, 28, 28}, {7, 33, 57}, {40, 14, 9}};
     for (int s = 0; s < 3; s++)
         for (int special = 0; special < 2; special++)
-            for (int kind = 0; kind < 8; kind++) {
+            for (int kind = 0; kind < KINDS; kind++) {
                 tn_scope *scope = tn_scope_open();
                 tn_tensor *x = tn_requires_grad(numbers(
                     tn_dims(2, size[s][0], size[s][1], size[s][2]), special));
