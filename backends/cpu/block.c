@@ -528,6 +528,20 @@ static uint32_t run_loop(cpu_task *t, const cpu_op *op, int64_t n)
     return 0;
 }
 
+/* May machine code store values past the caches, as it makes them? */
+static bool goes_past(const cpu_task *t, const cpu_op *op, const span *s,
+                      const char *flat)
+{
+    enum { VECTOR = 64 };
+    int64_t bytes = s->view[op->index].bytes, line = 0;
+    if (t->columns)
+        line = t->by_lines ? t->rows : 0;
+    else if (t->by_rows)
+        line = t->count / t->rows;
+    return (op->flags & CPU_PAST) && bytes > 1 &&
+           ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR == 0;
+}
+
 /* What is kept for the group is at this block; values that are to be stored
  * without a gap are made there at once. */
 static void aim_slots(cpu_task *t, cpu_part part, const span *s)
@@ -547,7 +561,8 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
                          : tn__cpu_view_flat(&s->view[op[i].index], s->at,
                                              s->n);
         bool past = t->plan->stream && flat;
-        bool pieces = op[i].flags & CPU_PIECES;
+        bool pieces =
+            (op[i].flags & CPU_PIECES) || goes_past(t, &op[i], s, flat);
         int64_t bytes = s->n * s->view[op[i].index].bytes;
         t->past[op[i].a] = past && pieces ? flat : NULL;
         if (past && !pieces && aim_later(t, op[i].a, bytes))

@@ -129,6 +129,8 @@ enum {
                          part, may write it to where it is to be stored */
     CPU_PIECES = 64, /* STORE, DIRECT: that is a function, which goes piece by
                         piece and may store past the caches as it goes */
+    CPU_PAST = 32, /* STORE, DIRECT: that is machine code, which may, if lines
+                      begin where a vector may */
     CPU_FOLDED = 64,  /* LOAD: for reductions alone, which take columns with
                          any step between elements */
     CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one

@@ -23,34 +23,30 @@ bool tn__cpu_native_is_there(void)
 #endif
 }
 
-static cpu_native_run *find(const cpu_native *native, uint32_t single,
-                            uint32_t copies, bool folds, bool ahead)
+static cpu_native_run *find(const cpu_native *native, cpu_native_way way)
 {
     const cpu_native_variant *v =
         atomic_load_explicit(&native->variants, memory_order_acquire);
-    while (v && (v->single != single || v->copies != copies ||
-                 v->folds != folds || v->ahead != ahead))
+    while (v && (v->way.single != way.single || v->way.past != way.past ||
+                 v->way.copies != way.copies || v->way.folds != way.folds ||
+                 v->way.ahead != way.ahead || v->way.soon != way.soon))
         v = v->next;
     return v ? v->run : NULL;
 }
 
-cpu_native_run *tn__cpu_native_get(cpu_native *native, uint32_t single,
-                                   uint32_t copies, bool folds, bool ahead)
+cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way)
 {
-    cpu_native_run *run = find(native, single, copies, folds, ahead);
+    cpu_native_run *run = find(native, way);
     if (run)
         return run;
     pthread_mutex_lock(&native->lock);
-    run = find(native, single, copies, folds, ahead);
+    run = find(native, way);
     cpu_native_variant *made = run ? NULL : malloc(sizeof *made);
     if (made) {
         *made =
             (cpu_native_variant){.next = atomic_load_explicit(
                                      &native->variants, memory_order_relaxed),
-                                 .single = single,
-                                 .copies = copies,
-                                 .folds = folds,
-                                 .ahead = ahead};
+                                 .way = way};
         if (tn__cpu_native_make(native, made)) {
             run = made->run;
             atomic_store_explicit(&native->variants, made,

@@ -38,20 +38,29 @@ typedef struct cpu_node {
  * code moves at[] and counts lines down. */
 typedef struct cpu_native_call {
     int64_t n, lines;
+    const char *soon; /* what is asked for: 64 bytes for each whole vector */
     int64_t next[TN_CPU_NATIVE_POINTERS];
     char *at[TN_CPU_NATIVE_COPIES * TN_CPU_NATIVE_POINTERS];
 } cpu_native_call;
 typedef void cpu_native_run(cpu_native_call *call);
+
+/* How the code goes. */
+typedef struct cpu_native_way {
+    uint32_t single; /* bits: operands that are one value */
+    uint32_t past;   /* bits: results that go past the caches; lines of theirs
+                        begin where a vector may */
+    uint8_t copies;
+    bool folds; /* it makes the folds, and no results that they alone read */
+    bool ahead; /* it asks for memory that it will write */
+    bool soon;  /* it asks for what will be read: the call's */
+} cpu_native_way;
 
 typedef struct cpu_native_variant {
     struct cpu_native_variant *next;
     cpu_native_run *run;
     void *pages;
     size_t bytes;
-    uint32_t single; /* bits: operands that are one value */
-    uint32_t copies;
-    bool folds; /* it makes the folds, and no results that they alone read */
-    bool ahead; /* it asks for memory that it will write */
+    cpu_native_way way;
 } cpu_native_variant;
 
 typedef struct cpu_native {
@@ -72,8 +81,7 @@ bool tn__cpu_native_is_there(void);
 /* Is there code for this instruction? from: the type of its first operand. */
 bool tn__cpu_native_knows(unsigned op, unsigned type, unsigned from);
 /* The variant, made now if there is none yet; NULL without memory for it. */
-cpu_native_run *tn__cpu_native_get(cpu_native *native, uint32_t single,
-                                   uint32_t copies, bool folds, bool ahead);
+cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way);
 void tn__cpu_native_release(cpu_native *native);
 
 /* native_code.c: makes the code of a variant. False without memory. */

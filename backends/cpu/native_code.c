@@ -21,7 +21,7 @@ static void see(maker *m, uint32_t node, uint32_t by)
 
 static bool is_made(const maker *m, uint32_t result)
 {
-    return !(m->variant->folds && m->native->folded[result]);
+    return !(m->way->folds && m->native->folded[result]);
 }
 
 /* What reads each node last; what nothing reads is left out. */
@@ -32,7 +32,7 @@ static void find_last(maker *m)
     for (uint32_t i = 0; i < n->result_count; i++)
         if (is_made(m, i))
             see(m, n->result[i], n->node_count);
-    for (uint32_t i = 0; m->variant->folds && i < n->fold_count; i++)
+    for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
         see(m, n->fold[i], n->node_count);
     for (uint32_t i = n->node_count; i-- > 0;) {
         const cpu_node *node = tn__jit_node_of(m, i);
@@ -136,11 +136,12 @@ static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
     unsigned type = tn__jit_node_of(m, node)->type;
     if (type != CPU_BOOL) {
         x86_source to = tn__jit_block(m, n->operand_count + result, type);
-        tn__jit_emit_masked(m, tn__jit_floats(m, 0x11), mask, false, from, 0,
-                            to, X86_NO_IMM);
+        bool past = (m->way->past >> result & 1) && !m->tail;
+        tn__jit_emit_masked(m, tn__jit_floats(m, past ? 0x2b : 0x11), mask,
+                            false, from, 0, to, X86_NO_IMM);
         to.memory.disp += AHEAD;
-        if (m->variant->ahead && !m->tail)
-            tn__x86_prefetch_write(&m->x, &to.memory);
+        if (m->way->ahead && !m->tail && !past)
+            tn__x86_prefetch(&m->x, true, &to.memory);
         return;
     }
     x86_form form = {(uint8_t)from, X86_128, true, 16};
@@ -184,6 +185,17 @@ static void make_nodes(maker *m, bool ahead)
     }
 }
 
+enum { LINE = 64 };
+
+/* Memory brings what comes next while this computes: a vector for a vector. */
+static void ask_soon(maker *m, int32_t disp)
+{
+    int32_t lanes = m->wide ? 8 : 16, copies = m->way->copies;
+    x86_memory soon = {SOON, X86_NO_INDEX, 1,
+                       (disp / lanes * copies + (int32_t)m->copy) * LINE};
+    tn__x86_prefetch(&m->x, false, &soon);
+}
+
 /* All nodes, for a vector of each copy. */
 static void make_body(maker *m, bool tail, int32_t disp)
 {
@@ -191,11 +203,13 @@ static void make_body(maker *m, bool tail, int32_t disp)
     const uint32_t none[3] = {TN_NONE, TN_NONE, TN_NONE};
     m->tail = tail;
     m->disp = disp;
-    for (m->copy = 0; m->copy < m->variant->copies; m->copy++) {
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++) {
         int32_t stack = m->stack;
         m->stack = 0;
+        if (m->way->soon && !tail)
+            ask_soon(m, disp);
         make_nodes(m, false);
-        for (uint32_t i = 0; m->variant->folds && i < n->fold_count; i++)
+        for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
             make_fold(m, i, none);
         for (uint32_t i = 0; i < n->result_count; i++)
             if (is_made(m, i))
@@ -210,14 +224,13 @@ static void pin_exp(maker *m, uint32_t left, uint32_t next)
 {
     bool any = false;
     for (uint32_t i = 0; i < m->native->node_count; i++)
-        any = any || (tn__jit_node_of(m, i)->op == TN_K_CALL &&
-                      m->last[i] != TN_NONE);
+        any = any ||
+              (tn__jit_node_of(m, i)->op == TN_K_CALL && m->last[i] != TN_NONE);
     memset(m->exp_pin, NO_REGISTER, sizeof m->exp_pin);
     for (int i = 0; any && i < EXP_NUMBERS && left > 0; i++, left--) {
         m->exp_pin[i] = (uint8_t)--next;
         m->pinned[next] = true;
-        tn__jit_broadcast(m, next,
-                          tn__jit_constant(m, tn__jit_exp_number(i)));
+        tn__jit_broadcast(m, next, tn__jit_constant(m, tn__jit_exp_number(i)));
     }
 }
 
@@ -229,11 +242,11 @@ static bool make_pins(maker *m)
     const cpu_native *n = m->native;
     uint32_t left = m->pins, next = VECTORS;
     bool enough = true;
-    if (m->variant->folds)
-        next -= n->fold_count * m->variant->copies;
-    memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->variant->copies);
+    if (m->way->folds)
+        next -= n->fold_count * m->way->copies;
+    memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->way->copies);
     for (int turn = 0; turn < 3; turn++)
-        for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+        for (m->copy = 0; m->copy < m->way->copies; m->copy++)
             for (uint32_t i = 0; i < n->node_count; i++) {
                 uint8_t *pin = pin_of(m, m->copy, i),
                         op = tn__jit_node_of(m, i)->op;
@@ -258,7 +271,7 @@ static bool make_pins(maker *m)
 static void load_pins(maker *m)
 {
     m->tail = false;
-    for (m->copy = 0; m->copy < m->variant->copies; m->copy++) {
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++) {
         for (uint32_t i = 0; i < m->native->node_count; i++)
             if (tn__jit_node_of(m, i)->op == TN_K_LOAD &&
                 *pin_of(m, m->copy, i) != NO_REGISTER)
@@ -273,7 +286,7 @@ static void load_pins(maker *m)
 
 static void make_folds_begin(maker *m)
 {
-    for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
         for (uint32_t i = 0; i < m->native->fold_count; i++) {
             unsigned to = fold_register(m, i);
             m->pinned[to] = true;
@@ -293,7 +306,7 @@ static void make_folds_end(maker *m)
                 {1, 1, 0x70, 0x01, false}};
     const cpu_native *n = m->native;
     unsigned other = PASSING + 1;
-    for (m->copy = 0; m->copy < m->variant->copies; m->copy++)
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
         for (uint32_t i = 0; i < n->fold_count; i++) {
             unsigned to = fold_register(m, i);
             for (int half = 0; half < 4; half++) {
@@ -344,6 +357,8 @@ static void make_loop(maker *m, uint32_t unroll)
         size_t over = tn__x86_jump(x, JA), top = x->count;
         for (uint32_t i = 0; i < u; i++)
             make_body(m, false, (int32_t)i * lanes);
+        if (m->way->soon)
+            tn__x86_add(x, SOON, (int32_t)(u * m->way->copies * LINE));
         tn__x86_add(x, INDEX, lanes * (int32_t)u);
         make_compare(m, lanes * (int32_t)u);
         tn__x86_jump_back(x, 0x86, top); /* JBE */
@@ -368,7 +383,7 @@ static void make_next(maker *m, size_t top)
 {
     enum { JNE = 0x85 };
     x86 *x = &m->x;
-    uint32_t each = tn__jit_per_copy(m), all = each * m->variant->copies;
+    uint32_t each = tn__jit_per_copy(m), all = each * m->way->copies;
     for (uint32_t i = 0; i < all; i++) {
         x86_memory next = {
             ARGUMENTS, X86_NO_INDEX, 1,
@@ -393,8 +408,9 @@ enum { FREE_POINTERS = 3 }; /* whose registers need not be kept */
 static bool make_all(maker *m, uint32_t unroll)
 {
     x86 *x = &m->x;
-    uint32_t all = tn__jit_per_copy(m) * m->variant->copies;
-    m->pointers = all < (uint32_t)POINTERS ? all : POINTERS;
+    uint32_t all = tn__jit_per_copy(m) * m->way->copies;
+    uint32_t most = POINTERS - m->way->soon;
+    m->pointers = all < most ? all : most;
     m->pool_count = m->wide ? POOL_ONES / 2 : POOL_ONES;
     for (uint32_t i = 0; i < m->pool_count; i++)
         m->pool[i] = UINT64_C(0x0101010101010101) >> (m->wide ? 0 : 32);
@@ -405,6 +421,12 @@ static bool make_all(maker *m, uint32_t unroll)
     m->rare_count = 0;
     for (uint32_t i = FREE_POINTERS; i < m->pointers; i++)
         tn__x86_push(x, tn__jit_pointer_register[i]);
+    if (m->way->soon) {
+        x86_memory soon = {ARGUMENTS, X86_NO_INDEX, 1,
+                           offsetof(cpu_native_call, soon)};
+        tn__x86_push(x, SOON);
+        tn__x86_memory(x, LOAD, SOON, &soon);
+    }
     tn__x86_add(x, RSP, 0);
     size_t frame = x->count;
     for (uint32_t i = 0; i < m->pointers; i++) {
@@ -420,14 +442,16 @@ static bool make_all(maker *m, uint32_t unroll)
         return false;
     size_t top = x->count;
     load_pins(m);
-    if (m->variant->folds)
+    if (m->way->folds)
         make_folds_begin(m);
     make_loop(m, unroll);
-    if (m->variant->folds)
+    if (m->way->folds)
         make_folds_end(m);
     make_next(m, top);
     patch(x, frame - 4, -m->stack);
     tn__x86_add(x, RSP, m->stack);
+    if (m->way->soon)
+        tn__x86_pop(x, SOON);
     for (uint32_t i = m->pointers; i-- > FREE_POINTERS;)
         tn__x86_pop(x, tn__jit_pointer_register[i]);
     tn__x86_byte(x, 0xc5); /* vzeroupper */
@@ -468,23 +492,24 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
     enum { PINS = 18, SMALL = 24 };
     size_t nodes = native->node_count + 1u;
     maker m = {.native = native,
-               .variant = variant,
+               .way = &variant->way,
                .wide = native->wide,
                .pool_room = 64};
     m.last = malloc(nodes * sizeof *m.last);
     m.reg = malloc(nodes);
     m.spill = malloc(nodes * sizeof *m.spill);
-    m.pin = malloc(nodes * variant->copies);
+    m.pin = malloc(nodes * variant->way.copies);
     m.pool = malloc(m.pool_room * sizeof *m.pool);
     m.fixed = malloc(nodes * sizeof *m.fixed);
     bool made = m.last && m.reg && m.spill && m.pin && m.pool && m.fixed;
     if (made) {
         find_last(&m);
-        uint32_t folds = variant->folds ? native->fold_count : 0;
-        bool unrolls = variant->copies == 1 && native->node_count <= SMALL;
+        uint32_t folds = variant->way.folds ? native->fold_count : 0;
+        bool unrolls = variant->way.copies == 1 && native->node_count <= SMALL;
         m.hoists = true;
-        m.pins =
-            folds * variant->copies < PINS ? PINS - folds * variant->copies : 0;
+        m.pins = folds * variant->way.copies < PINS
+                     ? PINS - folds * variant->way.copies
+                     : 0;
         for (bool fits = false; !fits && !m.x.failed; m.pins /= 2) {
             find_fixed(&m);
             fits = make_all(&m, unrolls ? 2 : 1);

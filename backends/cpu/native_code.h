@@ -11,9 +11,9 @@ enum {
     PASSING = 29,
     MASKS = 5, /* masks 1 to 5 */
     PASSING_MASK = 6,
-    TAIL = 7,      /* mask of the last elements */
-    POOL_ONES = 4, /* words of the pool that are bytes of 1 */
-    EXP_NUMBERS = 15,    /* that an exponential is made with */
+    TAIL = 7,         /* mask of the last elements */
+    POOL_ONES = 4,    /* words of the pool that are bytes of 1 */
+    EXP_NUMBERS = 15, /* that an exponential is made with */
     NO_REGISTER = 0xff,
     NOWHERE = -1
 };
@@ -25,7 +25,8 @@ enum {
     ARGUMENTS = RDI,
     PASSING_POINTER = RDX,
     POOL = R11,
-    POINTERS = 9
+    SOON = R15,  /* where code asks for memory */
+    POINTERS = 9 /* R15 the last */
 };
 extern const uint8_t tn__jit_pointer_register[POINTERS];
 enum { LOAD = 0x8b, LEA = 0x8d, ADD = 0x03, ADD_TO = 0x01 };
@@ -38,7 +39,7 @@ typedef struct rare_exp {
 
 typedef struct maker {
     const cpu_native *native;
-    const cpu_native_variant *variant;
+    const cpu_native_way *way;
     x86 x;
     uint32_t *last; /* of each node: the last that reads it; node_count: a
                          result or a fold; TN_NONE: nobody */
@@ -54,8 +55,8 @@ typedef struct maker {
     bool pinned[VECTORS];
     uint32_t at; /* the node at hand */
     uint32_t copy, pins, pointers;
-    int32_t disp;  /* elements from INDEX */
-    int32_t stack; /* bytes for what is spilled */
+    int32_t disp;                 /* elements from INDEX */
+    int32_t stack;                /* bytes for what is spilled */
     uint8_t exp_pin[EXP_NUMBERS]; /* registers; NO_REGISTER */
     bool tail, wide, spilled, hoists;
 } maker;

@@ -318,6 +318,29 @@ static int readers(const finder *f, uint32_t slot)
     return by;
 }
 
+/* Is a value there for one reader alone? */
+static bool is_read_once(const cpu_code *code, uint32_t slot)
+{
+    uint32_t reads = 0;
+    for (uint32_t i = 0; i < code->op_count; i++)
+        reads += code->op[i].a == slot || code->op[i].b == slot ||
+                 code->op[i].c == slot;
+    return reads == 1;
+}
+
+/* Is a value of a later stage over rows stored, and read by nothing else? Where
+ * results go past the caches, code stores them as it makes them. */
+static bool is_stored_alone(const finder *f, uint32_t slot)
+{
+    const cpu_code *code = f->code;
+    uint32_t i = 0;
+    while (i < code->op_count &&
+           (code->op[i].code != CPU_STORE || code->op[i].a != slot))
+        i++;
+    return code->stage_count > 1 && i < code->op_count &&
+           (code->op[i].flags & CPU_DIRECT) && is_read_once(code, slot);
+}
+
 /* What is read of it outside, and what it folds; false where that is more than
  * it can have, or not worth it. */
 static bool find_results(finder *f)
@@ -348,7 +371,8 @@ static bool find_results(finder *f)
     n->wide = f->width == 8;
     /* Of operations one alone is as fast by its routine. */
     return f->joined_count + n->fold_count > 1 ||
-           f->code->op[f->joined[0]].code == CPU_MATH;
+           f->code->op[f->joined[0]].code == CPU_MATH ||
+           is_stored_alone(f, f->code->op[f->joined[0]].out);
 }
 
 /* Ends the segment at hand: it, and what waits behind it. */
@@ -447,12 +471,15 @@ static void tidy(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
-        if (op->code == CPU_STORE && (op->flags & CPU_PIECES)) {
+        if (op->code == CPU_STORE && (op->flags & CPU_DIRECT)) {
             uint32_t by = i;
             while (by > 0 && code->op[by].out != op->a)
                 by--;
-            if (code->op[by].out != op->a)
+            if (code->op[by].out != op->a) {
                 op->flags &= (uint8_t)~CPU_PIECES;
+                if (is_read_once(code, op->a))
+                    op->flags |= CPU_PAST;
+            }
         }
         if (op->code != CPU_SPREAD && op->code != CPU_FILL)
             continue;

@@ -150,7 +150,7 @@ bool tn__jit_is_single(const maker *m, uint32_t node)
 {
     const cpu_node *n = tn__jit_node_of(m, node);
     return n->op == TN_K_CONST ||
-           (n->op == TN_K_LOAD && (m->variant->single >> n->number & 1));
+           (n->op == TN_K_LOAD && (m->way->single >> n->number & 1));
 }
 
 bool tn__jit_reads(const cpu_node *n, uint32_t node)
@@ -226,7 +226,7 @@ unsigned tn__jit_take(maker *m, uint32_t node, const uint32_t keep[3])
 static void load_mask(maker *m, unsigned to, const cpu_node *n)
 {
     x86_source from = tn__jit_block(m, n->number, CPU_BOOL);
-    bool single = m->variant->single >> n->number & 1;
+    bool single = m->way->single >> n->number & 1;
     x86_form form = {m->tail ? TAIL : 0, X86_512, m->tail,
                      (uint8_t)(m->wide ? 8 : 16)};
     if (single) { /* VPBROADCASTB to 16 bytes */

@@ -12,7 +12,7 @@ typedef struct lines {
     char *at[TN_CPU_NATIVE_POINTERS];      /* of the first: operands, results */
     int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from line to line */
     int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
-    uint32_t pointers, single;
+    uint32_t pointers, single, past;
     int64_t count, length;
 } lines;
 
@@ -60,11 +60,14 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
     l->pointers = l->single = 0;
     for (uint32_t i = 0; i < s->native.operand_count; i++)
         add_operand(t, &s->operand[i], l);
+    l->past = 0;
     for (uint32_t i = 0; i < s->native.result_count; i++, l->pointers++) {
         uint32_t slot = s->result[i];
-        l->at[l->pointers] = t->slot[slot];
+        char *past = t->past[slot];
+        l->at[l->pointers] = past ? past : t->slot[slot];
         l->bytes[l->pointers] = t->code->slot[slot].bytes;
         l->next[l->pointers] = l->length * l->bytes[l->pointers];
+        l->past |= (uint32_t)(past != NULL) << i;
     }
 }
 
@@ -90,13 +93,52 @@ static void point(cpu_native_call *call, const lines *l, uint32_t each,
     }
 }
 
-/* Are results on their way past the caches, or so many streams read that the
- * processor does not guess them? Else what will be read need not be asked for:
- * rms_norm of 2048 x 512 took 160 us so, 112 without (Zen 5). */
+/* What of the next block is to be asked for: the operand of which most is left
+ * to be; NULL: nothing is. */
+static cpu_ahead *most_ahead(cpu_task *t)
+{
+    cpu_ahead *most = NULL;
+    for (int i = 0; t->plan->ahead && i < TN_CPU_AHEAD; i++) {
+        cpu_ahead *ahead = &t->ahead[i];
+        if (ahead->at < ahead->end &&
+            (!most || ahead->end - ahead->at > most->end - most->at))
+            most = ahead;
+    }
+    return most;
+}
+
+/* Points code that asks for memory to it, for so much as it has vectors; where
+ * nothing is left to be asked for, to what it reads. */
+static void point_soon(cpu_task *t, const cpu_segment *s, cpu_native_call *call,
+                       int64_t copies)
+{
+    enum { VECTOR = 64 };
+    cpu_ahead *ahead = most_ahead(t);
+    call->soon = call->at[0];
+    if (!ahead)
+        return;
+    call->soon = ahead->at;
+    ahead->at +=
+        call->n / (s->native.wide ? 8 : 16) * copies * call->lines * VECTOR;
+    if (ahead->at > ahead->end)
+        ahead->at = ahead->end;
+}
+
+/* Are so many streams read that the processor does not guess them? Else what
+ * will be read need not be asked for: rms_norm of 2048 x 512 took 160 us so, 112
+ * without (Zen 5). */
 static bool goes_by_pieces(const cpu_task *t)
 {
-    return t->plan->piece > 0 &&
-           (t->plan->stream || (t->plan->ahead && t->plan->in_place));
+    return t->plan->piece > 0 && t->plan->ahead && t->plan->in_place;
+}
+
+/* Where stages over rows follow each other memory would wait while code works on
+ * what is in the cache: softmax of 4096 x 4096 7.1 ms, 4.9 where that asks for
+ * the next rows; layer_norm 4.7 and 3.6 (Zen 5). Asked for between calls they
+ * would come too many at a time. */
+static bool asks_soon(cpu_task *t)
+{
+    return t->plan->stream && t->code->stage_count > 1 && most_ahead(t);
 }
 
 /* So much of a block has been worked on. */
@@ -116,8 +158,19 @@ static int64_t some_lines(const cpu_task *t, const lines *l, int64_t left)
     return tn__cpu_min(some > 1 ? some : 1, left);
 }
 
-static void run_lines(cpu_task *t, const lines *l, cpu_native_run *run)
+typedef struct runner {
+    cpu_task *t;
+    const cpu_segment *s;
+    const lines *l;
+    cpu_native_run *one, *some; /* of COPIES */
+    bool soon;
+    int64_t first; /* chunk of the batch at hand */
+} runner;
+
+static void run_lines(const runner *f)
 {
+    cpu_task *t = f->t;
+    const lines *l = f->l;
     cpu_native_call call;
     int64_t piece = goes_by_pieces(t) ? PIECE : l->length;
     for (int64_t line = 0, some; line < l->count; line += some) {
@@ -126,7 +179,9 @@ static void run_lines(cpu_task *t, const lines *l, cpu_native_run *run)
             call.n = some > 1 ? l->length : tn__cpu_min(piece, l->length - k);
             call.lines = some;
             point(&call, l, l->pointers, 1, line, k);
-            run(&call);
+            if (f->soon)
+                point_soon(t, f->s, &call, 1);
+            f->one(&call);
             work_beside(t, some * call.n);
         }
     }
@@ -134,23 +189,15 @@ static void run_lines(cpu_task *t, const lines *l, cpu_native_run *run)
 
 /* ---- folds ------------------------------------------------------------- */
 
-typedef struct folder {
-    cpu_task *t;
-    const cpu_segment *s;
-    const lines *l;
-    cpu_native_run *one, *some; /* of COPIES */
-    int64_t first; /* chunk of the batch at hand */
-} folder;
-
 enum { COPIES = TN_CPU_NATIVE_COPIES };
 
-static const cpu_reduce *reduce_of(const folder *f, uint32_t fold)
+static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
 {
     return &f->t->code->reduce[f->s->reduce[fold]];
 }
 
 /* Whole rows, no longer than a chunk. */
-static void fold_rows(const folder *f)
+static void fold_rows(const runner *f)
 {
     const lines *l = f->l;
     uint32_t folds = f->s->native.fold_count, each = l->pointers + folds;
@@ -169,6 +216,8 @@ static void fold_rows(const folder *f)
                 call.at[j * each + l->pointers + i] =
                     out + (line + j) * (int64_t)sizeof(float);
         }
+        if (f->soon)
+            point_soon(f->t, f->s, &call, copies);
         (copies == COPIES ? f->some : f->one)(&call);
         work_beside(f->t, some * l->length);
     }
@@ -177,23 +226,22 @@ static void fold_rows(const folder *f)
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
 /* Points copy j of a call at a chunk of a line. */
-static void point_chunk(cpu_native_call *call, const folder *f, uint32_t j,
+static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                         int64_t line, int64_t chunk)
 {
     const lines *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
     for (uint32_t i = 0; i < l->pointers; i++)
-        call->at[j * each + i] = l->at[i] + line * l->next[i] +
-                                 chunk * TN_CHUNK * l->bytes[i];
+        call->at[j * each + i] =
+            l->at[i] + line * l->next[i] + chunk * TN_CHUNK * l->bytes[i];
 }
 
 /* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
  * as many side by side as there are copies: so a sum waits less for itself. A
  * few that are left are done with some of them twice. value: of the first
  * chunk of all lines, then of the next one. */
-static void fold_like(const folder *f, int64_t line, int64_t count,
-                      int64_t from, int64_t to, int64_t n,
-                      float value[][BATCH])
+static void fold_like(const runner *f, int64_t line, int64_t count,
+                      int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
     uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
     int64_t r = 0, c = from;
@@ -219,13 +267,15 @@ static void fold_like(const folder *f, int64_t line, int64_t count,
         }
         call.n = n;
         call.lines = 1;
+        if (f->soon)
+            point_soon(f->t, f->s, &call, copies);
         (copies > 1 ? f->some : f->one)(&call);
         work_beside(f->t, some * n);
     }
 }
 
 /* Lines of several chunks, or what there is of one that began before. */
-static void fold_chunks(folder *f)
+static void fold_chunks(runner *f)
 {
     float value[TN_CPU_NATIVE_FOLDS][BATCH];
     const lines *l = f->l;
@@ -243,9 +293,8 @@ static void fold_chunks(folder *f)
             fold_like(f, line, some, f->first, full, TN_CHUNK, value);
             fold_like(f, line, some, full, end, rest, value);
             for (uint32_t i = 0; i < f->s->native.fold_count; i++)
-                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]],
-                                  reduce_of(f, i), f->t->routines, some,
-                                  value[i], n);
+                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
+                                  f->t->routines, some, value[i], n);
         }
         f->first = 0;
         for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
@@ -264,11 +313,17 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     find_lines(t, s, &l);
     if (!folds)
         join_lines(&l);
-    folder f = {.t = t, .s = s, .l = &l};
-    f.one = tn__cpu_native_get(&s->native, l.single, 1, folds, t->plan->ahead);
-    f.some = folds && f.one ? tn__cpu_native_get(&s->native, l.single, COPIES,
-                                                 true, t->plan->ahead)
-                            : f.one;
+    runner f = {.t = t, .s = s, .l = &l};
+    cpu_native_way way = {.single = l.single,
+                          .past = l.past,
+                          .copies = 1,
+                          .folds = folds,
+                          .ahead = t->plan->ahead,
+                          .soon = asks_soon(t)};
+    f.soon = way.soon;
+    f.one = tn__cpu_native_get(&s->native, way);
+    way.copies = COPIES;
+    f.some = folds && f.one ? tn__cpu_native_get(&s->native, way) : f.one;
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);
     else if (folds && t->plan->kept && l.length <= TN_CHUNK)
@@ -276,5 +331,5 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     else if (folds)
         fold_chunks(&f);
     else
-        run_lines(t, &l, f.one);
+        run_lines(&f);
 }

@@ -68,8 +68,8 @@ void tn__x86_mask_store(x86 *x, unsigned mask, const x86_memory *to);
 void tn__x86_mask_of(x86 *x, unsigned mask, unsigned from);
 /* Zero flag: the mask is empty. */
 void tn__x86_mask_test(x86 *x, unsigned mask);
-/* Asks for a line that will be written. */
-void tn__x86_prefetch_write(x86 *x, const x86_memory *memory);
+/* Asks for a line: for the second cache, or to write. */
+void tn__x86_prefetch(x86 *x, bool to_write, const x86_memory *memory);
 /* 64-bit integer instructions; opcode: 8B to load, 8D for the address, 03 to
  * add memory, 01 to add to memory. */
 void tn__x86_memory(x86 *x, unsigned opcode, unsigned reg,

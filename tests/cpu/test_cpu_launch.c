@@ -693,11 +693,12 @@ static void test_shared(const char *isa)
 
 int main(void)
 {
-    static const char *const isas[] = {"generic", "v3", "v4", "jit"};
+    static const char *const isas[] = {"generic", "v3", "v4", "jit",
+                                       "jit"};
     plan_later();
     random_state = 3;
     plugin_load();
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         chosen_stream = i % 2 ? "0" : NULL;
         if (!plugin_open(isas[i])) {
             skip(1, failure);

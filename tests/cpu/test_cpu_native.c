@@ -14,7 +14,7 @@
 #include "../../backends/cpu/native.h"
 #include "isa_here.h"
 
-enum { LINES = 7, MOST = 70, NODES = 160, ROOM = LINES * MOST };
+enum { LINES = 7, MOST = 80, NODES = 160, ROOM = LINES * MOST };
 
 static uint64_t random_state = 20261123;
 
@@ -207,7 +207,7 @@ static void make_body(body *b)
 
 /* ---- running them ------------------------------------------------------ */
 
-static char got[TN_CPU_NATIVE_RESULTS][ROOM * 8];
+static _Alignas(64) char got[TN_CPU_NATIVE_RESULTS][ROOM * 8];
 static float folded[TN_CPU_NATIVE_FOLDS][LINES];
 
 static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
@@ -230,13 +230,13 @@ static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
     return node;
 }
 
-/* Lines of n elements, `copies` side by side. */
-static bool run_body(body *b, int64_t n, uint32_t copies, bool folds,
-                     bool ahead)
+/* Lines of n elements. */
+static bool run_body(body *b, int64_t n, cpu_native_way way)
 {
-    cpu_native_run *run =
-        tn__cpu_native_get(&b->native, b->single, copies, folds, ahead);
-    cpu_native_call call = {.n = n, .lines = (LINES - 1) / copies};
+    uint32_t copies = way.copies;
+    cpu_native_run *run = tn__cpu_native_get(&b->native, way);
+    cpu_native_call call = {
+        .n = n, .lines = (LINES - 1) / copies, .soon = got[0]};
     uint32_t each =
         b->native.operand_count + b->native.result_count + b->native.fold_count;
     for (uint32_t p = 0; p < each; p++) {
@@ -297,7 +297,14 @@ static void test_bodies(void)
             bool folds = !b.native.wide && s % 2;
             int64_t lines = (LINES - 1) / copies * copies;
             memset(got, 0x55, sizeof got);
-            if (!run_body(&b, sizes[s], copies, folds, s % 4 == 0)) {
+            cpu_native_way way = {.single = b.single,
+                                  .past =
+                                      below(2) ? (uint32_t)random_bits() : 0,
+                                  .copies = (uint8_t)copies,
+                                  .folds = folds,
+                                  .ahead = s % 4 == 0,
+                                  .soon = below(2)};
+            if (!run_body(&b, sizes[s], way)) {
                 without++;
                 continue;
             }
@@ -342,7 +349,8 @@ static void test_exp(void)
     for (uint32_t i = 0; i < tn__cpu_math_count__generic; i++)
         if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))
             reference = tn__cpu_math__generic[i].run;
-    cpu_native_run *run = tn__cpu_native_get(&native, 0, 1, false, false);
+    cpu_native_run *run =
+        tn__cpu_native_get(&native, (cpu_native_way){.copies = 1});
     int64_t wrong = 0;
     for (uint32_t step = 0; run && step < STEPS; step++) {
         for (uint32_t i = 0; i < COUNT; i++) { /* all over the floats */
