@@ -238,7 +238,8 @@ static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
 
 /* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
  * as many side by side as there are copies: so a sum waits less for itself. A
- * few that are left are done with some of them twice. value: of the first
+ * few that are left are done with some of them twice, if that writes nothing
+ * else, which might lie where it is read from. value: of the first
  * chunk of all lines, then of the next one. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
@@ -246,10 +247,13 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
     uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
     int64_t r = 0, c = from;
     cpu_native_call call;
+    bool writes = false;
+    for (uint32_t i = 0; i < f->s->native.result_count; i++)
+        writes = writes || !f->s->native.folded[i];
     for (uint32_t i = 0; i < each; i++)
         call.next[i] = 0;
     for (int64_t left = (to - from) * count, some; left > 0; left -= some) {
-        uint32_t copies = left > 1 ? COPIES : 1;
+        uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
         some = tn__cpu_min(left, copies);
         for (uint32_t j = 0; j < copies; j++) {
             point_chunk(&call, f, j, line + r, c);
