@@ -324,6 +324,14 @@ typedef struct tn_cpu_routines {
      * turned over and below it its place. Returns how many, at least wanted. */
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
+    /* Where the one stands that is at rank in the stable order of n keys, a
+     * multiple of TN_CPU_PARTS; room: for twice as many. */
+    int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
+                        int32_t *room);
+    /* Where n bytes are not 0, or are: the first `room` places at most. Returns
+     * how many. */
+    int64_t (*places)(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
+                      int is_zero);
     void (*ramp)(int64_t *out, int64_t first, int64_t step, int64_t n);
     tn_cpu_fold *fold[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_fold_products *fold_products[CPU_TYPE_COUNT]; /* F32, F64 */

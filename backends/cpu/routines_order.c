@@ -1,5 +1,6 @@
-/* routines_order.c: keys of 32 bits, signed numbers in the order asked for, and
- * which of a line may be among its first. */
+/* routines_order.c: keys of 32 bits, signed numbers in the order asked for,
+ * which of a line may be among its first, and which one stands at a rank; and
+ * where bytes are not 0. */
 #include <string.h>
 
 #include "isa.h"
@@ -51,30 +52,64 @@ static inline unsigned up_to(vec_i32 x, int32_t bound)
 #endif
 }
 
-/* The least of each part, an element in TN_CPU_PARTS: so many of them as are
- * wanted bound the first ones from above. */
-static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
+/* Bit i: is x[i] the key? */
+static inline unsigned equal_to(vec_i32 x, int32_t key)
 {
-    vec_i32 part[PARTS], rank[PARTS] = {{0}}, most = (vec_i32){0} + INT32_MIN;
-    int32_t least[TN_CPU_PARTS], bound = INT32_MIN;
-    memcpy(part, key, sizeof part);
-    for (int64_t k = TN_CPU_PARTS; k < n; k += TN_CPU_PARTS)
-        for (int v = 0; v < PARTS; v++) {
-            vec_i32 x;
-            memcpy(&x, key + k + v * LANES, sizeof x);
-            part[v] = chosen(x < part[v], x, part[v]);
-        }
-    memcpy(least, part, sizeof least);
+#if defined(__AVX512F__)
+    return _mm512_cmpeq_epi32_mask((__m512i)x, _mm512_set1_epi32(key));
+#elif defined(__AVX2__)
+    return (unsigned)_mm256_movemask_ps((__m256)(x == key));
+#else
+    unsigned bits = 0;
+    for (unsigned i = 0; i < LANES; i++)
+        bits |= (unsigned)(x[i] == key) << i;
+    return bits;
+#endif
+}
+
+/* TN_CPU_PARTS keys, and how many of them are less than each. */
+typedef struct ranked {
+    vec_i32 key[PARTS], less[PARTS];
+} ranked;
+
+static __attribute__((noinline)) void rank_all(ranked *r)
+{
+    int32_t each[TN_CPU_PARTS];
+    memcpy(each, r->key, sizeof each);
+    memset(r->less, 0, sizeof r->less);
     for (int i = 0; i < TN_CPU_PARTS; i++)
         for (int v = 0; v < PARTS; v++)
-            rank[v] -= least[i] < part[v];
+            r->less[v] -= each[i] < r->key[v];
+}
+
+/* The greatest that fewer than `wanted` are less than. */
+static int32_t greatest_of(const ranked *r, int32_t wanted)
+{
+    vec_i32 most = (vec_i32){0} + INT32_MIN;
+    int32_t bound = INT32_MIN;
     for (int v = 0; v < PARTS; v++) {
-        vec_i32 x = chosen(rank[v] < wanted, part[v], most);
+        vec_i32 x = chosen(r->less[v] < wanted, r->key[v], most);
         most = chosen(x > most, x, most);
     }
     for (int i = 0; i < LANES; i++)
         bound = most[i] > bound ? most[i] : bound;
     return bound;
+}
+
+/* The least of each part, an element in TN_CPU_PARTS: so many of them as are
+ * wanted bound the first ones from above. */
+static int32_t bound_of(const int32_t *key, int64_t n, int32_t wanted)
+{
+    ranked part;
+    memcpy(part.key, key, sizeof part.key);
+    for (int64_t k = TN_CPU_PARTS; k < n; k += TN_CPU_PARTS)
+        for (int v = 0; v < PARTS; v++) {
+            vec_i32 x;
+            memcpy(&x, key + k + v * LANES, sizeof x);
+            part.key[v] = chosen(x < part.key[v], x, part.key[v]);
+        }
+    rank_all(&part);
+    return greatest_of(&part, wanted);
 }
 
 static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
@@ -94,8 +129,150 @@ static int64_t firsts(uint64_t *items, const int32_t *key, int64_t n,
     return have;
 }
 
+/* Those of n keys that lie in [low, high] one behind the other, as they stood;
+ * how many, and how many are less than low. */
+static __attribute__((noinline)) int64_t
+keep_between(int32_t *to, const int32_t *from, int64_t n,
+             int32_t low, int32_t high, int64_t *less)
+{
+    int64_t have = 0, below = 0;
+#if defined(__AVX512F__)
+    const __m512i lows = _mm512_set1_epi32(low), highs = _mm512_set1_epi32(high);
+    for (int64_t k = 0; k < n; k += LANES) {
+        const unsigned there = n - k < LANES ? (1u << (n - k)) - 1 : 0xffff;
+        const __m512i x = _mm512_maskz_loadu_epi32((__mmask16)there, from + k);
+        const __mmask16 under =
+            _mm512_mask_cmplt_epi32_mask((__mmask16)there, x, lows);
+        const __mmask16 kept = _mm512_mask_cmple_epi32_mask(
+            (__mmask16)(there & ~(unsigned)under), x, highs);
+        _mm512_storeu_si512(to + have, _mm512_maskz_compress_epi32(kept, x));
+        have += __builtin_popcount(kept);
+        below += __builtin_popcount(under);
+    }
+#else
+    for (int64_t k = 0; k < n; k++) {
+        const int32_t x = from[k];
+        to[have] = x; /* stays if the next one does not take its place */
+        have += (x >= low) & (x <= high);
+        below += x < low;
+    }
+#endif
+    *less = below;
+    return have;
+}
+
+/* The key at rank: of a sample two bound it, and few lie between them. Where
+ * they fail the key is on the one side; where all lie between them their middle
+ * parts them. less: how many are less than it. */
+static int32_t key_at(const int32_t *key, int64_t n, int64_t rank,
+                      int32_t *room, int64_t *less)
+{
+    enum { MARGIN = 6 }; /* of 64: 1.5 standard deviations of a middle one */
+    int32_t *to = room, *other = room + n;
+    ranked part;
+    int32_t sample[TN_CPU_PARTS];
+    *less = 0;
+    while (n > TN_CPU_PARTS) {
+        int32_t low = INT32_MIN, high = INT32_MAX;
+        int64_t below, kept, at = (rank - *less) * TN_CPU_PARTS / n;
+        for (int i = 0; i < TN_CPU_PARTS; i++)
+            sample[i] = key[i * (n / TN_CPU_PARTS)];
+        memcpy(part.key, sample, sizeof sample);
+        rank_all(&part);
+        if (at >= MARGIN)
+            low = greatest_of(&part, (int32_t)at + 1 - MARGIN);
+        if (at + MARGIN < TN_CPU_PARTS)
+            high = greatest_of(&part, (int32_t)at + 1 + MARGIN);
+        kept = keep_between(to, key, n, low, high, &below);
+        while (rank - *less < below || rank - *less >= below + kept ||
+               (kept == n && low < high)) {
+            const int32_t middle = (int32_t)(((int64_t)low + high) >> 1);
+            if (rank - *less < below)
+                high = low - 1, low = INT32_MIN;
+            else if (rank - *less >= below + kept)
+                low = high + 1, high = INT32_MAX;
+            else if (keep_between(to, key, n, low, middle, &below) > rank - *less)
+                high = middle;
+            else
+                low = middle + 1;
+            kept = keep_between(to, key, n, low, high, &below);
+        }
+        *less += below;
+        if (low == high)
+            return low;
+        n = kept;
+        int32_t *here = to;
+        key = here;
+        to = other;
+        other = here;
+    }
+    for (int64_t i = 0; i < TN_CPU_PARTS; i++)
+        sample[i] = i < n ? key[i] : INT32_MAX;
+    memcpy(part.key, sample, sizeof sample);
+    rank_all(&part);
+    const int32_t found = greatest_of(&part, (int32_t)(rank - *less) + 1);
+    for (int64_t i = 0; i < TN_CPU_PARTS; i++)
+        *less += sample[i] < found;
+    return found;
+}
+
+static int64_t place_at(const int32_t *key, int64_t n, int64_t rank,
+                        int32_t *room)
+{
+    int64_t less;
+    const int32_t found = key_at(key, n, rank, room, &less);
+    for (int64_t k = 0, left = rank - less;; k += LANES) {
+        vec_i32 x;
+        memcpy(&x, key + k, sizeof x);
+        unsigned bits = equal_to(x, found);
+        const int64_t here = __builtin_popcount(bits);
+        if (left >= here) {
+            left -= here;
+            continue;
+        }
+        for (; left > 0; left--)
+            bits &= bits - 1;
+        return k + __builtin_ctz(bits);
+    }
+}
+
+static int64_t places(int64_t *out, int64_t room, const uint8_t *x, int64_t n,
+                      int is_zero)
+{
+    enum { STEP = 64 };
+    int64_t have = 0, k = 0;
+    for (; k + STEP <= n && have + STEP <= room; k += STEP) {
+#if defined(__AVX512BW__)
+        const __m512i bytes = _mm512_loadu_si512(x + k);
+        uint64_t bits = _mm512_test_epi8_mask(bytes, bytes);
+        bits ^= is_zero ? UINT64_MAX : 0;
+        __m512i number = _mm512_add_epi64(
+            _mm512_set1_epi64(k), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+        for (int i = 0; i < STEP; i += 8) {
+            const __mmask8 here = (__mmask8)(bits >> i);
+            _mm512_storeu_si512(out + have,
+                                _mm512_maskz_compress_epi64(here, number));
+            have += __builtin_popcount(here);
+            number = _mm512_add_epi64(number, _mm512_set1_epi64(8));
+        }
+#else
+        for (int64_t i = k; i < k + STEP; i++) {
+            out[have] = i; /* stays if the next one does not take its place */
+            have += (x[i] == 0) == is_zero;
+        }
+#endif
+    }
+    for (; k < n && have < room; k++) {
+        out[have] = k;
+        have += (x[k] == 0) == is_zero;
+    }
+    return have;
+}
+
 void TN_CPU_NAME(tn__cpu_order)(tn_cpu_routines *table)
 {
     table->keys = keys;
     table->firsts = firsts;
+    table->place_at = place_at;
+    table->places = places;
 }

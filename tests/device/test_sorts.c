@@ -249,6 +249,7 @@ static void test_plugin(const char *name)
     const sort_case some = {.dtype = TN_F32, .lines = 2, .length = 70000,
                             .keep = 5000, .in_stride = 1, .out_stride = 1,
                             .flags = TN_SORT_DESCENDING};
+    int wrong = 0;
     if (!by_name_open(&h, name, NULL))
         bail_out("%s", by_hand_failure());
     for (size_t i = 0; i < sizeof short_ones / sizeof *short_ones; i++)
@@ -257,6 +258,29 @@ static void test_plugin(const char *name)
         test_length(long_ones[i], 3, 1);
     ok(is_right(&all), "a line of 70000 is in order");
     ok(is_right(&some), "and the first 5000 of two");
+    for (int i = 0; i < 12 && !float32_alone; i++) {
+        const sort_case bools = {.dtype = TN_BOOL, .lines = 2,
+                                 .length = 100 + 97 * i,
+                                 .keep = i % 3 ? 60 + 85 * i : 100 + 97 * i,
+                                 .in_stride = 1,
+                                 .out_stride = i & 1 ? 1 : -1,
+                                 .flags = i & 2 ? TN_SORT_DESCENDING : 0};
+        wrong += !is_right(&bools);
+    }
+    is_int(wrong, 0, "lines of bools are in order, 12 times");
+    wrong = 0;
+    for (int i = 0; i < 36; i++) {
+        const sort_case last = {.dtype = i & 1 && !float32_alone ? TN_I32
+                                                                 : TN_F32,
+                                .lines = 1, .length = 1 + 211 * i,
+                                .keep = 1 + (1 + 211 * i) * (i % 7) / 7,
+                                .in_stride = 1, .out_stride = 1,
+                                .flags = TN_SORT_LAST |
+                                         (i & 2 ? TN_SORT_DESCENDING : 0u),
+                                .few_values = i % 3 != 0};
+        wrong += !is_right(&last);
+    }
+    is_int(wrong, 0, "the last of the first so many, 36 times");
     by_hand_close(&h);
 }
 
