@@ -25,7 +25,6 @@ typedef struct ranks {
     tn_tensor *within; /* how many are true in the row, up to each */
     tn_tensor *before; /* and in all rows before: a column of int64 */
     int64_t count;     /* elements of the list */
-    tn_tensor *all;    /* how many are true: int64, of one element */
 } ranks;
 
 static bool rank_rows(ranks *r, tn_tensor *mask)
@@ -43,9 +42,8 @@ static bool rank_rows(ranks *r, tn_tensor *mask)
     tn_tensor *sum = tn_to_dtype(tn_narrow(r->within, 1, row - 1, 1), TN_I64);
     tn_tensor *up_to = tn_cumsum(sum, 0);
     r->before = tn_sub(up_to, sum);
-    r->all = rows ? tn_narrow(up_to, 0, rows - 1, 1) : up_to;
     r->count = count;
-    return r->before && r->all;
+    return r->before != NULL;
 }
 
 /* For each element of mask how many are true up to it: a list. */
@@ -76,18 +74,22 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     return tn_narrow(places, 0, 0, size);
 }
 
+/* Where a stable order of the list that begins with what is true has it. */
 static tn_tensor *true_numbers(tn_tensor *mask)
 {
-    ranks r;
-    if (!mask)
+    tn_tensor *list = mask ? as_list(mask) : NULL, *out[2];
+    if (!list)
         return NULL;
-    if (mask->numel == 0)
-        return whole_numbers(0, mask);
-    int64_t found = rank_rows(&r, mask) ? tn_item_int(r.all) : INT64_MIN;
-    if (found < 0)
-        return NULL;
-    return place_numbers(&r, tn_empty(tn_dims(found + 1), .dtype = TN_I64,
-                                      .device = mask->storage->device));
+    int64_t found = list->numel ? tn_item_int(tn_sum(list)) : 0;
+    if (found < 1)
+        return found < 0 ? NULL : whole_numbers(0, mask);
+    const tn_value value[] = {tn__value_tensor(list), tn__value_int(0),
+                              tn__value_bool(true), tn__value_int(found),
+                              tn__value_bool(false)};
+    return tn__op_run(&tn__op_table[TN__OP_ID_SORT_FIRST], value, 5, out,
+                      2) < 0
+               ? NULL
+               : out[1];
 }
 
 /* The coordinate along dim of elements, by their numbers in x's shape. */
