@@ -1,6 +1,7 @@
 /* rank.c: elements by their rank along a dimension. What finds the element is
- * made of sorts and takes no part in gradients: these flow through the gather
+ * made of sorts (of one rank, that stop at it) and takes no part in gradients: these flow through the gather
  * that picks it. */
+#include <math.h>
 #include <ops/native.h>
 
 /* A 0-d tensor is a list of one here. */
@@ -236,27 +237,41 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
     return tn_masked_fill_scalar(tn_mul_scalar(q, top), any, top);
 }
 
-static tn_tensor *at_rank(tn_tensor *sorted, tn_tensor *rank)
+/* What has an order along its last dimension. */
+typedef struct ranked {
+    tn_tensor *sorted; /* or NULL: one rank is known, in rows without NaN */
+    tn_tensor *x, *nan, *top; /* is there one, and where the last one stands */
+    double known;
+} ranked;
+
+static tn_tensor *at_rank(const ranked *r, tn_tensor *rank, double known)
 {
-    return tn_gather(sorted, sorted->ndim - 1, tn_to_dtype(rank, TN_I64));
+    int last = r->x->ndim - 1;
+    if (r->sorted)
+        return tn_gather(r->sorted, last, tn_to_dtype(rank, TN_I64));
+    return tn_gather(r->x, last,
+                     tn_where(r->nan, r->top,
+                              index_of_rank(r->x, (int64_t)known, last)));
 }
 
-/* sorted's elements at ranks between whole numbers. */
-static tn_tensor *between(tn_tensor *sorted, tn_tensor *rank, int how)
+/* Elements at ranks between whole numbers. */
+static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
 {
-    tn_dims_list size = {sorted->ndim, {0}};
-    for (int d = 0; d < sorted->ndim - 1; d++)
-        size.dim[d] = sorted->shape[d];
-    size.dim[sorted->ndim - 1] = rank->shape[rank->ndim - 1];
+    const tn_tensor *x = r->x;
+    tn_dims_list size = {x->ndim, {0}};
+    for (int d = 0; d < x->ndim - 1; d++)
+        size.dim[d] = x->shape[d];
+    size.dim[x->ndim - 1] = rank->shape[rank->ndim - 1];
     rank = tn_expand(rank, size);
     tn_tensor *low = tn_floor(rank);
-    if (how == NEAREST || how == HIGHER)
-        return at_rank(sorted, how == NEAREST ? tn_round(rank)
-                                              : tn_ceil(rank));
-    tn_tensor *below = at_rank(sorted, low);
+    if (how == NEAREST)
+        return at_rank(r, tn_round(rank), rint(r->known));
+    if (how == HIGHER)
+        return at_rank(r, tn_ceil(rank), ceil(r->known));
+    tn_tensor *below = at_rank(r, low, floor(r->known));
     if (how == LOWER)
         return below;
-    tn_tensor *above = at_rank(sorted, tn_ceil(rank));
+    tn_tensor *above = at_rank(r, tn_ceil(rank), ceil(r->known));
     return how == MIDPOINT ? tn_lerp_scalar(below, above, 0.5)
                            : tn_lerp(below, above, tn_sub(rank, low));
 }
@@ -304,12 +319,23 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
         return tn_error_code();
     if (x->shape[x->ndim - 1] == 0)
         return fail_empty(call->op->name, dim);
-    tn_tensor *order = NULL;
-    tn_tensor *sorted = tn_sort(x, -1, false, &order);
     tn_tensor *rank = ranks_of(x, tn_reshape(q, tn_dims(-1)), ignore_nan);
-    if (!sorted || !rank)
+    ranked r = {.x = x};
+    int last = x->ndim - 1;
+    tn_tensor *order = NULL;
+    if (ignore_nan || tn__call_tensor(call, TN__ARG_QUANTILE_Q)) {
+        r.sorted = tn_sort(x, last, false, &order);
+    } else { /* as ranks_of() multiplies */
+        int64_t top = x->shape[last] - 1;
+        double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
+        r.known = x->dtype == TN_F64 ? part * (double)top
+                                     : (double)((float)part * (float)top);
+        r.nan = tn_any(tn_isnan(x), .dim = tn_dims(last), .keepdim = true);
+        r.top = index_of_rank(x, top, last);
+    }
+    if (!rank || (!r.sorted && !r.top))
         return tn_error_code();
-    return tn__give(call, arranged(between(sorted, rank, how), call, q, dim));
+    return tn__give(call, arranged(between(&r, rank, how), call, q, dim));
 }
 
 tn_status tn__run_quantile(tn__call *call)

@@ -416,6 +416,46 @@ static void test_normalize(void)
            "the gradient of normalize where a norm is large");
 }
 
+/* ---- quantiles --------------------------------------------------------------- */
+
+/* A number, which picks elements, beside a list, which sorts: bits of values
+ * and of gradients, in rows of which some are NaN. */
+static void test_quantile(tn_dtype dtype)
+{
+    static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};
+    static const char *const ways[] = {"linear", "lower", "higher", "nearest",
+                                       "midpoint"};
+    int64_t wrong = 0;
+    for (int i = 0; i < 40; i++) {
+        const int64_t size = 1 + 13 * i % 300;
+        double x[MOST], from[MOST], back[2][MOST];
+        tn_tensor *some_rows = numbers(4 * size, 0, dtype);
+        read(some_rows, x);
+        for (int64_t k = 0; k < size; k += 5)
+            x[size + k] = NAN;
+        tn_tensor *q = tn_full(tn_dims(1), parts[i % 8], .dtype = dtype);
+        tn_tensor *value[2];
+        for (int k = 0; k < 2; k++) {
+            tn_tensor *rows = tn_to_dtype(
+                tn_tensor_from_array(x, TN_F64, tn_dims(4, size)), dtype);
+            tn_tensor_set_requires_grad(rows, true);
+            value[k] = k ? tn_quantile(rows, q, .dim = tn_dims(1),
+                                       .interpolation = ways[i / 8])
+                         : tn_quantile_scalar(rows, parts[i % 8],
+                                              .dim = tn_dims(1),
+                                              .interpolation = ways[i / 8]);
+            value[k] = tn_reshape(value[k], tn_dims(4));
+            tn_backward(tn_sum(value[k]));
+            wrong += read(tn_tensor_grad(rows), back[k]) != 4 * size;
+        }
+        read(value[1], from);
+        wrong += differs(value[0], from, 4, 0) >= 0 ||
+                 memcmp(back[0], back[1], (size_t)(4 * size) * 8) != 0;
+    }
+    ok(wrong == 0, "quantiles in %s by a number are those by a list, and so are "
+       "gradients", tn_dtype_name(dtype));
+}
+
 int main(void)
 {
     plan_later();
@@ -429,6 +469,8 @@ int main(void)
     test_nonzero(TN_F32);
     test_nonzero(TN_I64);
     test_long_lists();
+    test_quantile(TN_F32);
+    test_quantile(TN_F64);
     test_histc(TN_F16);
     test_histc(TN_BF16);
     test_histc(TN_F32);
