@@ -248,10 +248,10 @@ static int64_t shortest_run(const cpu_plan *plan)
     return run;
 }
 
-/* Machine code goes over several short runs at once, line by line, where
- * operands are one value for each: what there is to do around a block took as
- * long as batch_norm_eval of 16 x 64 x 56 x 56, run by run. */
-static void join_runs(cpu_plan *plan)
+/* Machine code goes over several short runs at once, line by line: what there is
+ * to do around a block took as long as batch_norm_eval of 16 x 64 x 56 x 56, run
+ * by run. False: it does not. */
+static bool join_runs(cpu_plan *plan)
 {
     enum { MOST = 32768 };
     const cpu_code *code = plan->code;
@@ -271,10 +271,11 @@ static void join_runs(cpu_plan *plan)
             lines--;
     }
     if (!able || lines < 2)
-        return;
+        return false;
     plan->line = plan->run;
     plan->run *= lines;
     plan->block = plan->run;
+    return true;
 }
 
 /* Blocks that lie within a run are read where they are, also the rows of an
@@ -284,15 +285,16 @@ static void cut_runs(cpu_plan *plan)
     plan->line = 0;
     int64_t total = plan->row_count * plan->row_length;
     plan->run = shortest_run(plan);
-    if (plan->run < LEAST_RUN)
-        plan->run = total;
     plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
-    if (plan->run < total)
-        plan->block = tn__cpu_min(
-            plan->block,
-            (plan->run + plan->run_blocks * 16 - 1) / plan->run_blocks / 16 *
-                16);
-    join_runs(plan);
+    if (plan->run < LONG_ROW || !join_runs(plan)) {
+        if (plan->run < LEAST_RUN)
+            plan->run = total;
+        plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
+        if (plan->run < total)
+            plan->block = tn__cpu_min(
+                plan->block, (plan->run + plan->run_blocks * 16 - 1) /
+                                 plan->run_blocks / 16 * 16);
+    }
     plan->group_count = total / plan->run * plan->run_blocks;
 }
 

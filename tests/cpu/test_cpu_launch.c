@@ -395,7 +395,8 @@ static void test_copies(const char *isa)
  * and an operation has one number on either side. */
 static void test_broadcast(const char *isa, bool is_column)
 {
-    static const int64_t lengths[] = {3, 511, 512, 513, 4100, 5001};
+    static const int64_t lengths[] = {3,   63,  64,  65,   100,
+                                      511, 512, 513, 4100, 5001};
     builder b = {.program.size = 0};
     for (int k = 0; k < 4; k++)
         operand(&b, TN_F32, k < 3 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
