@@ -159,6 +159,21 @@ static bool load_row(cpu_task *t, const cpu_op *op, const span *s,
     return true;
 }
 
+/* Lines of a streamed row: where the first one begins, and elements from each to
+ * the next (launch.c has seen to it that there are such). */
+static char *find_row_lines(const cpu_task *t, const cpu_view *view,
+                            int64_t *step)
+{
+    int64_t line = t->at / t->line, offset = 0;
+    *step = view->ndim < 2 ? t->line : view->stride[view->ndim - 2];
+    if (view->ndim < 2)
+        offset = line * t->line;
+    for (uint32_t d = view->ndim - 1; view->ndim > 1 && d-- > 0;
+         line /= view->extent[d])
+        offset += line % view->extent[d] * view->stride[d];
+    return view->base + offset * view->bytes;
+}
+
 /* Columns: a line across them is left where it lies, and so is what is one
  * value for each line: the gradient of layer_norm's weight spent a third of its
  * time copying x and its cotangent, and writing out mean and root. */
@@ -263,6 +278,12 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         t->slot[op->out] = t->home[op->out];
     }
     char *to = t->slot[op->out];
+    if (t->line > 0 && !load_single(t, op, s, may_lend)) {
+        t->slot[op->out] = find_row_lines(t, view, &t->step[op->out]);
+        return;
+    }
+    if (t->line > 0)
+        return;
     if (plain) {
         bool folded = op->flags & CPU_FOLDED;
         bool by_lines = !(op->flags & CPU_LENT) || t->by_lines;
@@ -556,6 +577,12 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
     for (uint32_t i = 0; i < part.count; i++) {
         if (op[i].code != CPU_STORE || !(op[i].flags & CPU_DIRECT))
             continue;
+        if (t->line > 0) {
+            t->slot[op[i].a] = find_row_lines(t, &s->view[op[i].index],
+                                              &t->step[op[i].a]);
+            t->past[op[i].a] = NULL;
+            continue;
+        }
         char *flat = t->plan->overlap
                          ? NULL
                          : tn__cpu_view_flat(&s->view[op[i].index], s->at,

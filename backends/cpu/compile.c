@@ -702,7 +702,7 @@ tn_status tn__cpu_compile(const tn_program *program,
         }
         if (c.status == TN_OK)
             c.status = routines->native && !hoisted
-                           ? tn__cpu_find_native(program, routines, code)
+                           ? tn__cpu_find_native(program, routines, keep, code)
                            : tn__cpu_fuse(routines, code);
         if (c.status == TN_OK) {
             mark_loads(&c);

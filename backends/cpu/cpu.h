@@ -305,7 +305,8 @@ void tn__cpu_number_store(void *at, unsigned type, tn_number number);
 tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code);
 /* Finds operations that can run as one (native_find.c). */
 tn_status tn__cpu_find_native(const tn_program *program,
-                              const tn_cpu_routines *routines, cpu_code *code);
+                              const tn_cpu_routines *routines, bool keep,
+                              cpu_code *code);
 /* Gives each ELEM slot its place, so that slots whose lives do not meet share
  * one; those that a later part reads become GROUP slots (registers.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);
@@ -395,7 +396,8 @@ typedef struct cpu_task {
                     memory without gaps */
     int64_t *step; /* of a slot from a FOLDED load: from an element to the
                       next of the same column; from a LENT one: from a row (of
-                      columns a line) to the next, or TN_CPU_ONE_... */
+                      columns, and of streamed rows, a line) to the next, or
+                      TN_CPU_ONE_...; of a result that goes to such lines */
     const cpu_view *view; /* of each operand, for elem parts */
     cpu_view *own_view;   /* the group's, for columns and tiles; else NULL */
     char *temporary;      /* 8 bytes for each element of a block */
@@ -407,6 +409,9 @@ typedef struct cpu_task {
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
     bool by_lines; /* there are many columns: it may go line by line */
+    int64_t line;  /* of a streamed row: the block is lines of so many elements,
+                      the first and the last of which may be cut; 0: it is none */
+    char *chunks;  /* room for those that are in two lines (native_run.c) */
     bool again;    /* an earlier stage has just read what is loaded */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
     int64_t box_outer, box_count; /* for which it is (hoist.c) */
@@ -432,6 +437,10 @@ void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
 /* A segment's, and whether it makes its reductions too (native_run.c). */
 void tn__cpu_run_native(cpu_task *task, const cpu_op *op);
 bool tn__cpu_native_folds(const cpu_task *task);
+/* Can all stages of code go over lines of a row, where operands lie so? */
+bool tn__cpu_native_takes_lines(const cpu_code *code);
+#define TN_CPU_CHUNKS_BYTES (4 * 8 * TN_CHUNK * 4) /* of cpu_task.chunks: what
+                                     a call has of them, of so many operands */
 /* Between operations, and between pieces of one: asks for what the next block
  * reads, and sends off results, so many bytes of each. */
 void tn__cpu_work_beside(cpu_task *task, int64_t bytes);
@@ -523,7 +532,8 @@ struct cpu_plan {
     int64_t later_bytes; /* of so many bytes */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
                                 many points; blocks of each */
-    int64_t line; /* elementwise: a block is lines of so many points, or 0 */
+    int64_t line; /* elementwise: a block is lines of so many points, or 0;
+                     streamed rows: stages go over such lines where they lie */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
     tn_fault fault;    /* code 0: none */

@@ -5,6 +5,7 @@
 
 #include "cpu.h"
 
+enum { COPIES = TN_CPU_NATIVE_COPIES };
 enum { PIECE = 1024 }; /* elements between which memory is asked for more */
 
 /* A segment's block as lines of `length` elements. */
@@ -14,11 +15,48 @@ typedef struct lines {
     int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
     uint32_t pointers, single, past;
     int64_t count, length;
+    int64_t first; /* of a row that lies in lines: of an element of its first
+                      one; next[] is that of these lines */
 } lines;
 
 bool tn__cpu_native_folds(const cpu_task *t)
 {
     return !t->columns && t->by_rows;
+}
+
+/* Is all that a stage makes stored, or folded at once? */
+static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
+{
+    enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
+    const cpu_op *op = code->op + stage->elem.first;
+    uint32_t results = 0, stores = 0;
+    bool folds = stage->reduce_count > 0;
+    for (uint32_t i = 0; i < stage->elem.count; i++) {
+        const cpu_segment *s =
+            op[i].code == CPU_NATIVE ? code->segment[op[i].index] : NULL;
+        bool able = op[i].code == CPU_REDUCE ? op[i].jump > 0
+                    : op[i].code == CPU_LOAD ? (op[i].flags & CPU_LENT) != 0
+                    : op[i].code == CPU_STORE
+                        ? (op[i].flags & CPU_DIRECT) && !folds
+                    : op[i].code == CPU_SPREAD ? !(op[i].flags & CPU_WANTED)
+                                               : s != NULL;
+        stores += op[i].code == CPU_STORE;
+        if (!able || (s && folds &&
+                      (s->native.fold_count == 0 ||
+                       s->native.operand_count > OPERANDS)))
+            return false;
+        for (uint32_t r = 0; s && r < s->native.result_count; r++)
+            results += !s->native.folded[r];
+    }
+    return results == stores;
+}
+
+bool tn__cpu_native_takes_lines(const cpu_code *code)
+{
+    bool all = code->segment_count > 0;
+    for (uint32_t s = 0; all && s < code->stage_count; s++)
+        all = takes_lines(code, &code->stage[s]);
+    return all;
 }
 
 static bool lies_across(const cpu_task *t, const cpu_segment *s)
@@ -35,6 +73,7 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
     uint32_t i = l->pointers++;
     bool by_row = operand->narrow != TN_CPU_NONE &&
                   (operand->wide == TN_CPU_NONE || tn__cpu_native_folds(t));
+    bool numbers = by_row && operand->wide != TN_CPU_NONE && t->line == 0;
     int64_t step = operand->lent ? t->step[operand->wide] : l->length;
     bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
     l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
@@ -45,18 +84,20 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
     }
     l->single |= 1u << i;
     l->bytes[i] = 0;
-    l->next[i] =
-        each || (by_row && operand->wide != TN_CPU_NONE) ? operand->bytes : 0;
+    l->next[i] = each || numbers ? operand->bytes : 0;
 }
 
 static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
 {
     l->count = 1;
-    if (t->columns && t->by_lines && lies_across(t, s))
+    if (t->line > 0 && s->native.fold_count == 0)
+        l->count = t->count / t->line;
+    else if (t->columns && t->by_lines && lies_across(t, s))
         l->count = t->count / t->rows;
     else if (!t->columns && t->by_rows)
         l->count = t->rows;
     l->length = t->count / l->count;
+    l->first = t->line > 0 ? t->first_elem % t->line : 0;
     l->pointers = l->single = 0;
     for (uint32_t i = 0; i < s->native.operand_count; i++)
         add_operand(t, &s->operand[i], l);
@@ -66,7 +107,9 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
         char *past = t->past[slot];
         l->at[l->pointers] = past ? past : t->slot[slot];
         l->bytes[l->pointers] = t->code->slot[slot].bytes;
-        l->next[l->pointers] = l->length * l->bytes[l->pointers];
+        bool apart = t->line > 0 && s->native.fold_count == 0;
+        l->next[l->pointers] =
+            (apart ? t->step[slot] : l->length) * l->bytes[l->pointers];
         l->past |= (uint32_t)(past != NULL) << i;
     }
 }
@@ -189,8 +232,6 @@ static void run_lines(const runner *f)
 
 /* ---- folds ------------------------------------------------------------- */
 
-enum { COPIES = TN_CPU_NATIVE_COPIES };
-
 static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
 {
     return &f->t->code->reduce[f->s->reduce[fold]];
@@ -225,15 +266,42 @@ static void fold_rows(const runner *f)
 
 enum { BATCH = TN_CPU_FOLD_BATCH };
 
-/* Points copy j of a call at a chunk of a line. */
+/* A chunk that is in several lines, as one. */
+static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
+                       int64_t first, int64_t n, int64_t length)
+{
+    for (int64_t some; n > 0; n -= some, first = 0, line += next) {
+        some = tn__cpu_min(n, length - first);
+        memcpy(to, line + first * bytes, (size_t)(some * bytes));
+        to += some * bytes;
+    }
+}
+
+/* Points copy j of a call at a chunk, of n elements, of a row. */
 static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
-                        int64_t line, int64_t chunk)
+                        int64_t row, int64_t chunk, int64_t n)
 {
     const lines *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
+    char **at = &call->at[j * each];
+    int64_t first = chunk * TN_CHUNK, length = f->t->line, line = row;
+    if (length > 0) { /* the row is one */
+        line = (l->first + first) / length;
+        first = (l->first + first) % length;
+    }
     for (uint32_t i = 0; i < l->pointers; i++)
-        call->at[j * each + i] =
-            l->at[i] + line * l->next[i] + chunk * TN_CHUNK * l->bytes[i];
+        at[i] = l->at[i] + line * l->next[i] + first * l->bytes[i];
+    if (length == 0 || first + n <= length)
+        return;
+    const uint32_t operands = f->s->native.operand_count;
+    for (uint32_t i = 0; i < operands; i++) {
+        if (l->bytes[i] == 0)
+            continue;
+        char *to = f->t->chunks + (j * operands + i) * TN_CHUNK * 4;
+        join_chunk(to, l->at[i] + line * l->next[i], l->next[i], l->bytes[i],
+                   first, n, length);
+        at[i] = to;
+    }
 }
 
 /* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
@@ -256,7 +324,7 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
         uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
         some = tn__cpu_min(left, copies);
         for (uint32_t j = 0; j < copies; j++) {
-            point_chunk(&call, f, j, line + r, c);
+            point_chunk(&call, f, j, line + r, c, n);
             for (uint32_t i = 0; i < folds; i++)
                 call.at[j * each + f->l->pointers + i] =
                     (char *)&value[i][(c - f->first) * count + r];

@@ -568,6 +568,70 @@ static void test_lines(const char *isa, int form)
        isa, form);
 }
 
+/* Rows that lie in lines, apart or not, such as channels of images: m = max(x);
+ * out = (x - m) * g * sum((x - m) * g). */
+static void test_row_lines(const char *isa, int threads)
+{
+    /* channels, lines, elements of a line */
+    static const int64_t shapes[][3] = {{5, 32, 1024}, {3, 8, 3136},
+                                        {2, 7, 1500},  {4, 3, 2000},
+                                        {3, 9, 515},   {2, 100, 2700}};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 3; k++)
+        operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                TN_LEVEL_ELEM, 0);
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_MAX);
+    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 1, 0);
+    add(&b, TN_K_MUL, TN_F32, 2, 3, 0, 0);
+    add(&b, TN_K_REDUCE, TN_F32, 4, NONE, 0, TN_REDUCE_SUM);
+    add(&b, TN_K_MUL, TN_F32, 4, 5, 0, 0);
+    add(&b, TN_K_STORE, TN_F32, 6, NONE, 2, 0);
+    b.ins[1].level = b.ins[5].level = TN_LEVEL_ROW;
+    stage(&b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    stage(&b, (const int[]){0, 2, 3, 4, 5, NONE}, (const int[]){NONE});
+    stage(&b, (const int[]){0, 2, 3, 4, 6, 7, NONE}, (const int[]){NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    bool same = true;
+    for (size_t i = 0; i < 8 * sizeof shapes / sizeof *shapes; i++) {
+        int64_t c = shapes[i / 8][0], n = shapes[i / 8][1];
+        int64_t run = shapes[i / 8][2];
+        int64_t extent[3] = {c, n, run}, flat[3] = {n * run, run, 1};
+        int64_t apart[3] = {run, c * run, 1};
+        tn_launch_operand at[3] = {{.buffer = NULL}};
+        void *memory[3], *got = NULL;
+        for (int k = 0; k < 3; k++) {
+            at[k].buffer =
+                buffer_new((size_t)(c * n * run) * sizeof(float), &memory[k]);
+            at[k].stride = i >> k & 1 ? apart : flat;
+            fill(memory[k], TN_F32, c * n * run);
+        }
+        tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                            .row_ndim = 2, .extent = extent, .operand = at};
+        tn_fault fault = {.size = sizeof fault};
+        if (cpu->launch(queue, built, &launch) != TN_OK)
+            bail_out("%s", failure);
+        got = memory[2];
+        if (!(memory[2] = malloc((size_t)(c * n * run) * sizeof(float))))
+            bail_out("out of memory");
+        if (tn__interpret(&b.program, &launch, memory, &fault) != TN_OK)
+            bail_out("the interpreter failed");
+        if (!same_bits(TN_F32, got, memory[2], c * n * run)) {
+            note("%d rows of %d lines of %d, form %d, differ", (int)c, (int)n,
+                 (int)run, (int)(i % 8));
+            same = false;
+        }
+        free(memory[2]);
+        for (int k = 0; k < 3; k++)
+            buffer_drop(at[k].buffer);
+    }
+    cpu->program_free(device, built);
+    ok(same, "%s, %d threads: rows that lie in lines", isa, threads);
+}
+
 /* across: the index lies transposed in memory, as if each of its columns were
  * a row: such launches go by tiles. */
 static void test_faults(bool across, bool twice)
@@ -731,12 +795,21 @@ int main(void)
         test_repeated(isas[i]);
         for (int form = 0; form < FORMS; form++)
             test_lines(isas[i], form);
+        test_row_lines(isas[i], i % 2 ? 1 : 3);
         test_shared(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
             test_faults(true, twice);
         }
         plugin_close();
+    }
+    chosen_stream = NULL;
+    tn_set_num_threads(3);
+    if (plugin_open("jit")) {
+        test_row_lines("jit", 3);
+        plugin_close();
+    } else {
+        skip(1, failure);
     }
     ok(!plugin_open("v9"), "an unknown instruction set is refused");
     is_str(failure,
