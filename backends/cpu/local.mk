@@ -122,6 +122,9 @@ tests_cpu_test_cpu_launch_SOURCES = \
 	tests/cpu/cpu_program.h
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
+check_PROGRAMS += tests/cpu/test_cpu_direct
+tests_cpu_test_cpu_direct_SOURCES = \
+	tests/cpu/test_cpu_direct.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_taps
 tests_cpu_test_cpu_taps_SOURCES = tests/cpu/test_cpu_taps.c
 check_PROGRAMS += tests/cpu/test_cpu_scan

@@ -51,7 +51,7 @@ typedef struct cpu_native_way {
                         begin where a vector may */
     uint8_t copies;
     bool folds; /* it makes the folds, and no results that they alone read */
-    bool ahead; /* it asks for memory that it will write */
+    int32_t ahead; /* bytes from what it writes to what it asks for; 0: not */
     bool soon;  /* it asks for what will be read: the call's */
 } cpu_native_way;
 

@@ -122,12 +122,6 @@ static void make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
     fold_op(m, kind, fold_register(m, fold), by);
 }
 
-/* Lines that are written are asked for so many bytes ahead: a core waits for
- * each that it stores to as long as for one that it reads, and guesses fewer.
- * Adam of four tensors of 4 MiB 3.0 to 2.1 ms (Zen 5; 512 bytes: 3.0, 1024:
- * 2.5, 4096: 2.1). */
-enum { AHEAD = 2048 };
-
 static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
 {
     const cpu_native *n = m->native;
@@ -139,8 +133,8 @@ static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
         bool past = (m->way->past >> result & 1) && !m->tail;
         tn__jit_emit_masked(m, tn__jit_floats(m, past ? 0x2b : 0x11), mask,
                             false, from, 0, to, X86_NO_IMM);
-        to.memory.disp += AHEAD;
-        if (m->way->ahead && !m->tail && !past)
+        to.memory.disp += m->way->ahead;
+        if (m->way->ahead > 0 && !m->tail && !past)
             tn__x86_prefetch(&m->x, true, &to.memory);
         return;
     }

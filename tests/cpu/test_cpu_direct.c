@@ -1,0 +1,99 @@
+/* Differences of a matrix, a row that is the same for all rows, and a column of
+ * numbers, on either side: one instruction, with tasks and pages that end
+ * within rows, past the caches and not, on every instruction set. */
+#include "cpu_plugin.h"
+#include "cpu_program.h"
+
+enum { WHOLE, ROW, COLUMN, KINDS, PLANES = 2, ROWS = 35 };
+static const char *const kinds[] = {"a matrix", "a row", "a column"};
+
+/* Of dimensions (PLANES, ROWS, 1, n). */
+static void strides_of(int kind, int64_t n, int64_t stride[4])
+{
+    stride[0] = kind == WHOLE ? ROWS * n : kind == ROW ? 0 : ROWS;
+    stride[1] = kind == WHOLE ? n : kind == ROW ? 0 : 1;
+    stride[2] = 7;
+    stride[3] = kind == COLUMN ? 0 : 1;
+}
+
+static float value_of(int kind, const float *x, int64_t n, int64_t k)
+{
+    return x[kind == WHOLE ? k : kind == ROW ? k % n : k / n];
+}
+
+static bool is_difference(tn_built *built, int left, int right, int64_t n)
+{
+    int64_t extent[4] = {PLANES, ROWS, 1, n}, count = PLANES * ROWS * n;
+    int64_t stride[3][4];
+    float *at[3];
+    tn_buffer *buffer[3];
+    tn_launch_operand operand[3];
+    for (int k = 0; k < 3; k++) {
+        int kind = k == 0 ? left : k == 1 ? right : WHOLE;
+        strides_of(kind, n, stride[k]);
+        buffer[k] = buffer_new((size_t)count * sizeof(float), &at[k]);
+        operand[k] = (tn_launch_operand){.buffer = buffer[k],
+                                         .stride = stride[k]};
+        for (int64_t j = 0; j < count; j++)
+            at[k][j] = (float)random_below(100000) / 7;
+    }
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 4,
+                        .extent = extent, .operand = operand};
+    if (cpu->launch(queue, built, &launch) != TN_OK)
+        bail_out("%s", failure);
+    bool same = true;
+    for (int64_t k = 0; k < count; k++) {
+        float want = value_of(left, at[0], n, k);
+        want -= value_of(right, at[1], n, k);
+        same = same && memcmp(&want, &at[2][k], sizeof want) == 0;
+    }
+    for (int k = 0; k < 3; k++)
+        buffer_drop(buffer[k]);
+    return same;
+}
+
+static void test_set(const char *isa)
+{
+    static const int64_t lengths[] = {3, 63, 64, 100, 1024, 5001};
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 3; k++)
+        operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                TN_LEVEL_ELEM, 0);
+    for (int k = 0; k < 2; k++)
+        add(&b, TN_K_LOAD, TN_F32, NONE, NONE, k, 0);
+    add(&b, TN_K_SUB, TN_F32, 0, 1, 0, 0);
+    add(&b, TN_K_STORE, TN_F32, 2, NONE, 2, 0);
+    stage(&b, (const int[]){0, 1, 2, 3, NONE}, (const int[]){NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    for (int left = 0; left < KINDS; left++)
+        for (int right = 0; right < KINDS; right++) {
+            bool same = true;
+            for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+                same &= is_difference(built, left, right, lengths[i]);
+            ok(same, "%s%s: %s less %s", isa,
+               chosen_stream ? ", past the caches" : "", kinds[left],
+               kinds[right]);
+        }
+    cpu->program_free(device, built);
+}
+
+int main(void)
+{
+    static const char *const isas[] = {"generic", "v3", "v4", "jit"};
+    plan_later();
+    random_state = 5;
+    plugin_load();
+    for (int i = 0; i < 8; i++) {
+        chosen_stream = i % 2 ? "0" : NULL;
+        if (!plugin_open(isas[i / 2])) {
+            skip(1, failure);
+            continue;
+        }
+        tn_set_num_threads(i % 2 ? 1 : 3);
+        test_set(isas[i / 2]);
+        plugin_close();
+    }
+    return done_testing();
+}
