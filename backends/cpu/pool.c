@@ -70,6 +70,22 @@ static bool is_dense(const tn_strided *view, const int64_t *size)
     return view->stride[3] == 1 && view->stride[2] == size[1];
 }
 
+/* Wide windows side by side, none cut off: an element of all of them at a time
+ * would be far apart. */
+static bool is_wide(const pooling *p)
+{
+    const tn_pool_args *args = p->args;
+    const int64_t *kernel = args->kernel, *windows = args->out_size;
+    return p->type == CPU_F32 && kernel[1] >= TN_CPU_WIDE &&
+           args->stride[1] == kernel[1] &&
+           windows[1] * kernel[1] >= TN_CPU_WIDE_LEAST &&
+           args->dilation[0] == 1 && args->dilation[1] == 1 &&
+           args->pad[0] == 0 && args->pad[1] == 0 &&
+           windows[1] * kernel[1] <= args->in_size[1] &&
+           (windows[0] - 1) * args->stride[0] + kernel[0] <=
+               args->in_size[0];
+}
+
 /* ---- the greatest ----------------------------------------------------------------- */
 
 /* Where the first element of a window within the image is. */
@@ -151,9 +167,54 @@ static void max_band(const pooling *p, const char *in, char *out,
                                    (high - low) * columns, 0);
 }
 
+/* Of such the greatest of each column, as the lines lie; then the columns, turned
+ * over, are merged. index: NULL if nobody wants to know. */
+static bool max_wide(const pooling *p, const float *in, float *out,
+                     int64_t *index)
+{
+    const tn_pool_args *args = p->args;
+    const int64_t rows = args->out_size[0], columns = args->out_size[1];
+    const int64_t width = args->kernel[1], n = columns * width;
+    const int64_t in_row = args->in.stride[2];
+    const int64_t most = tn__cpu_min(greater(BAND / n, 1), p->band);
+    float *best = tn__cpu_scratch((size_t)(4 * most * n) * sizeof *best);
+    if (!best)
+        return false;
+    float *turned = best + most * n;
+    int32_t *at = (int32_t *)(turned + most * n), *of = at + most * n;
+    for (int64_t low = 0; low < rows; low += most) {
+        int64_t high = tn__cpu_min(low + most, rows);
+        int64_t count = (high - low) * columns;
+        float *to = out + low * columns;
+        for (int64_t i = 0; i < high - low; i++)
+            p->all->wide->lines(best + i * n, at + i * n,
+                                in + (low + i) * args->stride[0] * in_row,
+                                in_row, args->kernel[0],
+                                (int32_t)args->in_size[1], n);
+        p->all->turn[4](turned, count, best, width, count, width, 0);
+        p->all->turn[4](of, count, at, width, count, width, 0);
+        memcpy(to, turned, (size_t)count * sizeof *to);
+        for (int64_t l = 1; l < width; l++)
+            p->all->wide->merge(to, of, turned + l * count, of + l * count,
+                                (int32_t)l, count);
+        if (!index)
+            continue;
+        int32_t first = (int32_t)(low * args->stride[0] * args->in_size[1]);
+        p->all->op[TN_K_ADD][CPU_I32](of, of, p->place, NULL, count, 0);
+        p->all->op[TN_K_ADD][CPU_I32](of, of, &first, NULL, count, 2);
+        p->all->cast[CPU_I32][CPU_I64](index + low * columns, of, NULL, NULL,
+                                       count, 0);
+    }
+    return true;
+}
+
 static bool max_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
+    if (is_wide(p))
+        return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
+                        (float *)plane_of(p, &args->out, plane, 4),
+                        (int64_t *)plane_of(p, &args->index, plane, 8));
     int64_t rows = args->out_size[0], columns = args->out_size[1];
     int64_t numel = p->band * columns;
     char *memory = tn__cpu_scratch((size_t)(numel * (p->bytes + 4)));
@@ -204,6 +265,9 @@ static void greatest_band(const pooling *p, const char *in, char *out,
 static bool greatest_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
+    if (is_wide(p))
+        return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
+                        (float *)plane_of(p, &args->out, plane, 4), NULL);
     int64_t rows = args->out_size[0], line = args->out_size[1] * p->bytes;
     char *element = tn__cpu_scratch((size_t)(p->band * line));
     if (!element)
@@ -324,7 +388,14 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
     const char *next = in + (low * args->stride[0] + args->in_size[0]) *
                                 in_row * p->bytes;
     int64_t some = rows * in_row * p->bytes;
-    for (int64_t k = 0; k < args->kernel[0]; k++, next += some) {
+    if (is_wide(p))
+        for (int64_t i = 0; i < rows; i++)
+            p->all->wide->sum((float *)line + i * row,
+                              (const float *)in +
+                                  (low + i) * args->stride[0] * in_row,
+                              in_row, args->kernel[0], lines, row);
+    for (int64_t k = 0; k < args->kernel[0] && !is_wide(p);
+         k++, next += some) {
         for (int64_t at = 0; at < some; at += 64)
             __builtin_prefetch(next + at, 0, 2);
         if (windows_with(args, 0, k, low, high, &i0, &i1, &r))
@@ -333,10 +404,10 @@ static int64_t sum_lines(const pooling *p, const char *in, char *line,
                 in + (i0 * args->stride[0] + r) * in_row * p->bytes,
                 args->stride[0] * in_row, 1, i1 - i0, row, k >= lines);
     }
-    fold_lanes(p, line, lines, rows * row);
-    for (int64_t l = 0; l < width; l++)
-        p->routines->copy(lane + l * rows * columns * p->bytes, columns, 1,
-                          line + l * p->bytes, row, width, rows, columns, 0);
+    if (!is_wide(p))
+        fold_lanes(p, line, lines, rows * row);
+    p->all->turn[p->bytes](lane, rows * columns, line, width, rows * columns,
+                           width, 0);
     return width;
 }
 
@@ -438,9 +509,11 @@ static bool avg_back_plane(const pooling *p, int64_t plane)
     int64_t numel = args->in_size[0] * columns;
     bool apart = args->kernel[0] <= args->stride[0] &&
                  args->kernel[1] <= args->stride[1];
-    if (by_pairs(args) && args->stride[0] == args->kernel[0] &&
+    if (args->stride[0] == args->kernel[0] &&
+        args->stride[1] == args->kernel[1] && args->pad[0] == 0 &&
+        args->pad[1] == 0 &&
         windows[0] * args->kernel[0] == args->in_size[0] &&
-        windows[1] * args->kernel[1] == columns) {
+        windows[1] * args->kernel[1] == columns && !is_whole(args)) {
         p->routines->share(plane_of(p, &args->in, plane, bytes),
                            args->kernel[0], args->kernel[1],
                            plane_of(p, &args->out, plane, bytes),

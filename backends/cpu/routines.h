@@ -216,13 +216,30 @@ typedef struct tn_cpu_pool_routines {
     void (*mean)(void *out, const void *in, int64_t in_row, int64_t in_step,
                  int64_t lines, int64_t width, int64_t rows, int64_t columns,
                  void *room, int64_t count);
-    /* And what flows back, all of out, which has no others. */
+    /* And what flows back, all of out, which has no others; of any width. */
     void (*share)(void *out, int64_t lines, int64_t width, const void *in,
                   int64_t in_row, int64_t rows, int64_t columns,
                   int64_t count);
     /* out[at[i]] += in[i] */
     void (*scatter)(void *out, const void *in, const int64_t *at, int64_t n);
 } tn_cpu_pool_routines;
+
+/* Windows of float32 whose lines have at least WIDE elements; all of them side by
+ * side have at least WIDE_LEAST, a vector of each set. */
+#define TN_CPU_WIDE 4
+#define TN_CPU_WIDE_LEAST 16
+typedef struct tn_cpu_wide_routines {
+    /* best[j] = the greatest of column j of so many lines; at[j] = the number of
+     * the first that has it, times step */
+    void (*lines)(float *best, int32_t *at, const float *in, int64_t in_row,
+                  int64_t lines, int32_t step, int64_t n);
+    /* The same of these and of others, whose places are place[j] + first. */
+    void (*merge)(float *best, int32_t *at, const float *in,
+                  const int32_t *place, int32_t first, int64_t n);
+    /* out[j] = the sum of column j, whose line k is of lane k % lanes */
+    void (*sum)(float *out, const float *in, int64_t in_row, int64_t lines,
+                int64_t lanes, int64_t n);
+} tn_cpu_wide_routines;
 
 /* The loops of attention, of float32: rows of scores, `row` elements from one to
  * the next, a multiple of 16. Row i looks at the first `first + i` of `width`
@@ -345,6 +362,7 @@ typedef struct tn_cpu_routines {
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
+    const tn_cpu_wide_routines *wide;
     const tn_cpu_attention_routines *attention;
     tn_cpu_lapack *lapack[CPU_TYPE_COUNT]; /* F32, F64; NULL: none; */
     int64_t lapack_lanes[CPU_TYPE_COUNT];  /* matrices that it takes */

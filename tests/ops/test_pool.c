@@ -43,12 +43,14 @@ static shape random_shape(void)
         s.pad[a] = 0;
         s.dilation[a] = 1;
     }
-    bool beside = !whole && pick(0, 3) == 0; /* narrow, side by side */
+    bool beside = !whole && pick(0, 2) == 0; /* side by side */
+    bool wide = pick(0, 1);
     for (int a = 0; a < 2 && beside; a++) {
-        s.kernel[a] = s.stride[a] = pick(1, a ? 2 : 17);
+        s.kernel[a] = s.stride[a] =
+            a && wide ? pick(3, 19) : pick(1, a ? 2 : 17);
         s.pad[a] = 0;
         s.dilation[a] = 1;
-        s.size[a] = s.kernel[a] * pick(1, a ? 40 : 5) + pick(0, 1);
+        s.size[a] = s.kernel[a] * pick(1, a ? wide ? 9 : 40 : 5) + pick(0, 1);
     }
     if (beside && pick(0, 3) == 0)
         s.stride[0] = pick(1, 4);
