@@ -38,6 +38,7 @@ struct tn_buffer {
 
 struct tn_queue {
     const tn_cpu_routines *routines;
+    int64_t stream_bytes; /* the device's */
 };
 
 /* The first failure of the calling thread since its last queue_sync. A call

@@ -171,6 +171,7 @@ tn_status tn__cpu_queue_open(tn_plugin_device *device, tn_queue **queue)
     if (!opened)
         return tn__cpu_host->fail(TN_ERR_MEMORY, "cpu: out of memory");
     opened->routines = device->routines;
+    opened->stream_bytes = device->stream_bytes;
     *queue = opened;
     return TN_OK;
 }

@@ -86,9 +86,9 @@ typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
 /* out = the prefix sums of in[0 .. n) by blocks (plugin.h), *before added to
  * each (NULL: none). *total: the last of them, without *before, where n is
- * a multiple of TN_LANES. */
+ * a multiple of TN_LANES. stream: out passes the caches by, if it is aligned. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
-                         const void *before, void *total);
+                         const void *before, void *total, int stream);
 /* The same of lines side by side, n of them in whole vectors: the elements k to
  * k + 3 of each, k a multiple of 4, are four rows. What they lack of the order
  * is in rows kept: low, of the four before; high, of the eight before; carry, of

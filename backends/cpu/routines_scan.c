@@ -32,15 +32,29 @@
     SHUFFLE(V, I, x, x, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,   \
             15, 15, 15)
 #if TN_CPU_VECTOR == 64
+/* A mask says where something is added: 1.19 ns a block, 1.07 so (Zen 5). */
+#define OF(i, h) (((i) & ~(2 * (h) - 1)) + (h) - 1)
+#define MASKED_16(V, x, h, mask)                                              \
+    x = (V)_mm512_mask_add_ps(                                                \
+        (__m512)x, mask, (__m512)x,                                           \
+        (__m512)SHUFFLE(V, vec_i32, x, x, OF(0, h), OF(1, h), OF(2, h),       \
+                        OF(3, h), OF(4, h), OF(5, h), OF(6, h), OF(7, h),     \
+                        OF(8, h), OF(9, h), OF(10, h), OF(11, h), OF(12, h),  \
+                        OF(13, h), OF(14, h), OF(15, h)))
+#define MASKED_8(V, x, h, mask)                                               \
+    x = (V)_mm512_mask_add_pd(                                                \
+        (__m512d)x, mask, (__m512d)x,                                         \
+        (__m512d)SHUFFLE(V, vec_i64, x, x, OF(0, h), OF(1, h), OF(2, h),      \
+                         OF(3, h), OF(4, h), OF(5, h), OF(6, h), OF(7, h)))
 #define STEPS_32(V, x, none)                                                  \
-    STEP_16(V, vec_i32, x, none, 1);                                          \
-    STEP_16(V, vec_i32, x, none, 2);                                          \
-    STEP_16(V, vec_i32, x, none, 4);                                          \
-    STEP_16(V, vec_i32, x, none, 8)
+    MASKED_16(V, x, 1, 0xaaaa);                                               \
+    MASKED_16(V, x, 2, 0xcccc);                                               \
+    MASKED_16(V, x, 4, 0xf0f0);                                               \
+    MASKED_16(V, x, 8, 0xff00)
 #define STEPS_64(V, x, none)                                                  \
-    STEP_8(V, vec_i64, x, none, 1);                                           \
-    STEP_8(V, vec_i64, x, none, 2);                                           \
-    STEP_8(V, vec_i64, x, none, 4)
+    MASKED_8(V, x, 1, 0xaa);                                                  \
+    MASKED_8(V, x, 2, 0xcc);                                                  \
+    MASKED_8(V, x, 4, 0xf0)
 #define LAST_32(V, x) LAST_16(V, vec_i32, x)
 #define LAST_64(V, x) LAST_8(V, vec_i64, x)
 #elif TN_CPU_VECTOR == 32
@@ -66,14 +80,20 @@
  * added to it is there before. What comes next is asked for: 16 MiB took 0.71
  * ms, and take 0.63 so (AMD Zen 5). */
 #define AHEAD 2048 /* bytes */
+#ifdef TN_CPU_STREAMS
+#define PAST(to, x) stream_vector(to, (vec_i32)(x))
+#else
+#define PAST(to, x) memcpy(to, &(x), sizeof(x))
+#endif
 #define SCAN(name, T, V, bits)                                                \
     static void name(void *out, const void *in, int64_t n,                    \
-                     const void *before, void *total)                         \
+                     const void *before, void *total, int stream)             \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
         const vec_##V none = -(vec_##V){0}; /* keeps -0.0, as - 0 does */     \
         const T *from = in;                                                   \
         T *to = out, part[TN_LANES] = {0};                                    \
+        stream = stream && (uintptr_t)out % TN_CPU_VECTOR == 0;               \
         vec_##V first = none, carry = none, x[COUNT];                         \
         if (before)                                                           \
             first = *(const T *)before - (vec_##V){0};                        \
@@ -97,7 +117,13 @@
                                + x[i];                                        \
             const vec_##V last = LAST_##bits(vec_##V, x[COUNT - 1]);          \
             _Pragma("GCC unroll 8") for (int i = 0; i < (int)COUNT; i++)      \
-                *(loose_##V *)(q + i * (int)PER) = first + (carry + x[i]);    \
+            {                                                                 \
+                const vec_##V sum = first + (carry + x[i]);                   \
+                if (stream && left == TN_LANES)                               \
+                    PAST(q + i * (int)PER, sum);                              \
+                else                                                          \
+                    *(loose_##V *)(q + i * (int)PER) = sum;                   \
+            }                                                                 \
             carry = carry + last;                                             \
             if (left < TN_LANES)                                              \
                 memcpy(to + k, part, (size_t)left * sizeof(T));               \
