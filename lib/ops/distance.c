@@ -9,8 +9,8 @@ static tn_status reduced_of(tn__call *call, int each, int count)
     tn__reduction reduction;
     if (!tn__find_reduction(call, call->op->arg_count - 1, &reduction))
         return TN_ERR_ARGUMENT;
-    return tn__give(call, tn__reduce(tn__row(each, call->value, count),
-                                     reduction));
+    return tn__give(call,
+                    tn__reduce_each(each, call->value, count, reduction));
 }
 
 static tn_status reduced(tn__call *call, int each)
@@ -47,6 +47,9 @@ tn_status tn__run_huber_loss(tn__call *call)
 
 tn_status tn__run_poisson_nll_loss(tn__call *call)
 {
+    if (tn__call_int(call, TN__ARG_POISSON_NLL_LOSS_LOG_INPUT) &&
+        !tn__call_int(call, TN__ARG_POISSON_NLL_LOSS_FULL))
+        return reduced_of(call, TN__OP_ID_POISSON_LOG_EACH, 2);
     return reduced(call, TN__OP_ID_POISSON_NLL_EACH);
 }
 
@@ -60,17 +63,9 @@ tn_status tn__run_margin_ranking_loss(tn__call *call)
     return reduced(call, TN__OP_ID_MARGIN_RANKING_EACH);
 }
 
-/* In PyTorch's own steps: a half type overflows where its exp does. */
 tn_status tn__run_soft_margin_loss(tn__call *call)
 {
-    tn__reduction reduction;
-    if (!tn__find_reduction(call, TN__ARG_SOFT_MARGIN_LOSS_REDUCTION,
-                            &reduction))
-        return TN_ERR_ARGUMENT;
-    tn_tensor *z = tn_exp(tn_neg(
-        tn_mul(tn__call_tensor(call, TN__ARG_SOFT_MARGIN_LOSS_TARGET),
-               tn__call_tensor(call, TN__ARG_SOFT_MARGIN_LOSS_INPUT))));
-    return tn__give(call, tn__reduce(tn_log1p(z), reduction));
+    return reduced(call, TN__OP_ID_SOFT_MARGIN_EACH);
 }
 
 /* A variance that lacks the last dimension holds for all of it. */
@@ -121,9 +116,11 @@ tn_status tn__run_binary_cross_entropy(tn__call *call)
         return TN_ERR_ARGUMENT;
     tn_tensor *weight =
         tn__call_tensor(call, TN__ARG_BINARY_CROSS_ENTROPY_WEIGHT);
-    tn_tensor *loss = tn__row(TN__OP_ID_BCE_EACH, call->value, 2);
-    if (weight)
-        loss = tn_mul(loss, weight);
+    if (!weight)
+        return tn__give(call, tn__reduce_each(TN__OP_ID_BCE_EACH, call->value,
+                                              2, reduction));
+    tn_tensor *loss =
+        tn_mul(tn__row(TN__OP_ID_BCE_EACH, call->value, 2), weight);
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
@@ -139,6 +136,9 @@ tn_status tn__run_bce_with_logits(tn__call *call)
         return TN_ERR_ARGUMENT;
     const tn_value value[] = {call->value[0], call->value[1],
                               call->value[pos_weight]};
+    if (!tn__call_has(call, weight) && !tn__call_has(call, pos_weight))
+        return tn__give(call, tn__reduce_each(TN__OP_ID_BCE_LOGITS_EACH, value,
+                                              2, reduction));
     tn_tensor *loss = tn__call_has(call, pos_weight)
                           ? tn__row(TN__OP_ID_BCE_LOGITS_WEIGHTED, value, 3)
                           : tn__row(TN__OP_ID_BCE_LOGITS_EACH, value, 2);

@@ -47,6 +47,18 @@ function split_top(s, by, part,    n, i, c, depth, quoted, word)
         part[++n] = trim(word)
     return n
 }
+# text with each word g in it replaced.
+function replace_g(text, by,    out)
+{
+    out = ""
+    while (match(text, /(^|[^A-Za-z0-9_.])g([^A-Za-z0-9_]|$)/)) {
+        if (substr(text, RSTART, 1) != "g")
+            RSTART++
+        out = out substr(text, 1, RSTART - 1) by
+        text = substr(text, RSTART + 1)
+    }
+    return out text
+}
 # Does the kernel text mention this word?
 function mentions(text, word)
 {
@@ -240,7 +252,7 @@ function finish_row(    n, sorts, i, parts)
     flags = " " field["flags"] " "
     n = split(field["flags"], parts, " ")
     for (i = 1; i <= n; i++)
-        if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner|mask)$/)
+        if (parts[i] !~ /^(inplace|view|host|nograd|nonempty|floating|widen|inner|mask|means)$/)
             fail(name ": unknown flag: " parts[i])
     if (flags ~ / widen / && !("composite" in field))
         fail(name ": widen is for composites")
@@ -258,7 +270,21 @@ function finish_row(    n, sorts, i, parts)
         emit_row()
         emit_row_inplace = 0
     }
+    if (flags ~ / means /)
+        emit_mean()
     reset_row()
+}
+
+# The row behind an inner one that makes one number of each element: its mean.
+function emit_mean(    i)
+{
+    if (!sub(/_each$/, "_mean", name) || flags !~ / inner /)
+        fail(name ": means is for inner rows called _each")
+    field["kernel"] = "rmean(" field["kernel"] ")"
+    field["doc"] = "the mean of that: " field["doc"]
+    for (i in grad_text)
+        grad_text[i] = replace_g(grad_text[i], "(g / like(rlen(), g))")
+    emit_row()
 }
 
 # ---- values as C -----------------------------------------------------------

@@ -28,14 +28,30 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
+static bool any_floating(const tn_value *value, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (value[i].kind == TN_VALUE_TENSOR &&
+            tn_dtype_is_floating(value[i].of.tensor->dtype))
+            return true;
+    return false;
+}
+
+tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
+                           tn__reduction reduction)
+{
+    if (reduction == TN__REDUCE_MEAN && any_floating(value, count))
+        return tn__row(each + 1, value, count);
+    return tn__reduce(tn__row(each, value, count), reduction);
+}
+
 tn_status tn__run_mse_loss(tn__call *call)
 {
     tn__reduction reduction;
     if (!tn__find_reduction(call, TN__ARG_MSE_LOSS_REDUCTION, &reduction))
         return TN_ERR_ARGUMENT;
-    tn_tensor *d = tn_sub(tn__call_tensor(call, TN__ARG_MSE_LOSS_INPUT),
-                          tn__call_tensor(call, TN__ARG_MSE_LOSS_TARGET));
-    return tn__give(call, tn__reduce(tn_square(d), reduction));
+    return tn__give(call, tn__reduce_each(TN__OP_ID_MSE_EACH, call->value, 2,
+                                          reduction));
 }
 
 /* ---- classes ------------------------------------------------------------------ */

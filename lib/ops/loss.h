@@ -16,6 +16,11 @@ bool tn__find_reduction(const tn__call *call, int arg,
 
 tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 
+/* The row `each`, flagged means, of the values, reduced: a mean of floating
+ * elements is taken as they are made, and they are not stored. */
+tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
+                           tn__reduction reduction);
+
 /* How many rows of linear_cross_entropy's results stand in memory at once. */
 int64_t tn__linear_nll_rows(int64_t results_a_row);
 

@@ -156,6 +156,23 @@ static results whole(int64_t rows, int64_t length)
     return r;
 }
 
+/* Losses of each element and their mean, in one. */
+static results losses(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = tn_requires_grad(thirds(rows, length, TN_F32));
+    tn_tensor *y = tn_add_scalar(numbers(1, length, TN_F32), 0.25);
+    tn_tensor *loss = tn_huber_loss(x, y);
+    add(&r, tn_detach(loss));
+    add(&r, tn_mse_loss(tn_detach(x), y));
+    add(&r, tn_poisson_nll_loss(tn_detach(x), y));
+    add(&r, tn_soft_margin_loss(tn_detach(x), y));
+    add(&r, tn_hinge_embedding_loss(tn_detach(x), tn_sign(y)));
+    if (loss && tn_backward(loss) >= 0)
+        add(&r, tn_tensor_grad(x));
+    return r;
+}
+
 typedef struct job {
     tn_tensor *x, *y, *sum;
 } job;
@@ -224,6 +241,34 @@ static void test(results (*run)(int64_t, int64_t), int64_t rows,
     tn_scope_close(scope);
 }
 
+/* A mean of losses has the bits of their mean, and they are not stored. */
+static void test_mean_of_losses(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_device *device = tn_device_current();
+    tn_tensor *x = tn_requires_grad(thirds(5, 20000, TN_F32));
+    tn_tensor *y = numbers(5, 20000, TN_F32), *slope, *slope_of_each;
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    tn_tensor *mean = tn_smooth_l1_loss(x, y, .beta = 0.3);
+    tn_memory(device, &after);
+    ok(after.peak_bytes - before.allocated_bytes < 20000,
+       "the mean of 100,000 losses takes %lld bytes",
+       (long long)(after.peak_bytes - before.allocated_bytes));
+    tn_tensor *each = tn_mean(
+        tn_smooth_l1_loss(x, y, .beta = 0.3, .reduction = "none"));
+    tn_grad(mean, &x, 1, &slope);
+    tn_grad(each, &x, 1, &slope_of_each);
+    ok(same_bits(mean, each), "and has the bits of their mean");
+    ok(same_bits(slope, slope_of_each), "so has its gradient");
+    ok(!tn_mse_loss(numbers(2, 3, TN_I64), numbers(2, 3, TN_I64)) &&
+           tn_error() && strstr(tn_error(), "mean: of int64"),
+       "a mean of whole losses is refused");
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     static const int64_t edges[] = {49152, 49153, 65535, 65536, 65537, 98305};
@@ -246,6 +291,8 @@ int main(void)
     test(batch_norms, 2, 17 * 3000, "batch_norm and its gradients");
     test(layouts, 2, 49170, "rows that lie otherwise");
     test(replayed, 3, 49170, "a recorded step");
+    test(losses, 3, 49170, "losses");
+    test_mean_of_losses();
     test(whole, 1, (1 << 20) + 3, "sum and argmax");
     return done_testing();
 }
