@@ -97,6 +97,39 @@ static bool product_is_right(tn_dtype dtype, const product_case *p)
     return same;
 }
 
+/* A row times n long columns that lie as rows, several at a time, against one
+ * after the other: plus what is there. */
+static bool row_is_right(tn_dtype dtype, int64_t n, int64_t k)
+{
+    const size_t size = dtype == TN_F64 ? 8 : 4;
+    tn_matmul_args m = {.size = sizeof m, .m = 1, .n = n, .k = k, .alpha = 2,
+                        .beta = -3};
+    tn_strided *views[3] = {&m.a, &m.b, &m.c};
+    const int64_t elements[3] = {k, n * (k + 5), 2 * n};
+    const int64_t stride[3][2] = {{k, 1}, {1, k + 5}, {1, 1}};
+    void *memory[3];
+    for (int v = 0; v < 3; v++) {
+        *views[v] = (tn_strided){
+            .buffer = buffer_new((size_t)elements[v] * size, &memory[v]),
+            .dtype = dtype, .ndim = 2,
+            .stride = {stride[v][0], stride[v][1]}};
+        fill(memory[v], dtype, elements[v], false);
+    }
+    char *one = (char *)memory[2] + (size_t)n * size;
+    memcpy(one, memory[2], (size_t)n * size);
+    if (cpu->matmul(queue, &m) != TN_OK)
+        bail_out("%s", failure);
+    m.n = 1;
+    m.c.offset = n;
+    for (int64_t j = 0; j < n; j++, m.b.offset += k + 5, m.c.offset++)
+        if (cpu->matmul(queue, &m) != TN_OK)
+            bail_out("%s", failure);
+    const bool same = memcmp(memory[2], one, (size_t)n * size) == 0;
+    for (int v = 0; v < 3; v++)
+        buffer_drop(views[v]->buffer);
+    return same;
+}
+
 int main(void)
 {
     static const char *const isas[] = {"generic", "v3", "v4"};
@@ -117,6 +150,11 @@ int main(void)
             ok(right, "%s, %d threads: large products as %d rows at a time",
                isas[i], threads, ROWS);
         }
+        bool right = true;
+        for (int64_t n = 1; n < 12; n++)
+            for (int64_t k = 2047; k < 9000; k += 2049)
+                right = row_is_right(n % 2 ? TN_F32 : TN_F64, n, k) && right;
+        ok(right, "%s: a long row times columns as one by one", isas[i]);
         plugin_close();
     }
     return done_testing();
