@@ -40,15 +40,21 @@ static bool is_half(const tn_tensor *x)
     return tn_dtype_bytes(x->dtype) == 2 && tn_dtype_is_floating(x->dtype);
 }
 
+/* Its transpose; `t` would be one call more around it. */
+static tn_tensor *turned(tn_tensor *w)
+{
+    return w->ndim == 2 ? tn_transpose(w, 0, 1) : tn_t(w);
+}
+
 static tn_tensor *plain(tn_tensor *x, tn_tensor *w, tn_tensor *b)
 {
     if (b && b->dtype == x->dtype && is_half(b)) {
         const tn_value value[] = {tn__value_tensor(x),
-                                  tn__value_tensor(tn_t(w)),
+                                  tn__value_tensor(turned(w)),
                                   tn__value_tensor(b)};
         return tn__row(TN__OP_ID_MATMUL_ADD, value, 3);
     }
-    tn_tensor *y = tn_matmul(x, tn_t(w));
+    tn_tensor *y = tn_matmul(x, turned(w));
     if (!b)
         return y;
     tn_tensor *sum = tn_add(y, b);
