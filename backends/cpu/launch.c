@@ -118,21 +118,22 @@ static void find_overlap(cpu_plan *plan)
 
 /* Is so much written that a cache would not hold it for the next reader? Then
  * it need not go through there; a line that is to be overwritten would even be
- * read first. Where stages over rows leave memory idle, and what is on its way
- * goes beside them, half as much is enough: layer_norm of 4096 x 1024 took 1.28
- * ms in place of 1.60, instance_norm of 16 x 64 x 56 x 56 0.86 of 0.98; one
- * stage, as batch_norm_eval of these has, took 0.75 in place of 0.58 (Zen 5). */
+ * read first. Half as much is enough where stages over rows leave memory idle:
+ * layer_norm of 4096 x 1024 took 1.28 ms in place of 1.60; and where machine
+ * code stores so as it goes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms in
+ * place of 0.43, group_norm with its gradients 1.95 of 2.55 (Zen 5). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
     int64_t bytes = 0;
+    bool soon = built->kept.stage_count > 1 || built->kept.segment_count > 0;
     for (uint32_t k = 0; k < built->operand_count; k++)
         if (built->operand[k].access == TN_OPERAND_WRITE &&
             built->operand[k].level == TN_LEVEL_ELEM)
             bytes += plan->view[k].bytes;
     return plan->routines->stream && !plan->in_place &&
            bytes * plan->row_count * plan->row_length >=
-               built->stream_bytes / (built->kept.stage_count > 1 ? 2 : 1);
+               built->stream_bytes / (soon ? 2 : 1);
 }
 
 /* Room for the results that go past the caches beside later work: for those of
