@@ -27,6 +27,7 @@ enum {
 typedef struct cpu_node {
     uint8_t op;         /* TN_K_...; LOAD: operand `number`; CALL: exp */
     uint8_t type, from; /* CPU_...: of the value; of a */
+    uint8_t sub;        /* of the instruction */
     uint32_t a, b, c;   /* nodes before it; TN_NONE */
     uint32_t number;
     uint64_t bits; /* CONST: its value */

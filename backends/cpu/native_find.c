@@ -193,6 +193,8 @@ static uint32_t function_node(finder *f, const tn_kernel_fn *fn,
             break;
         default:
             result = instruction_node(f, ins->op, type, from, operand);
+            if (result != TN_NONE)
+                f->now->native.node[result].sub = ins->sub;
         }
         map[i] = result;
     }

@@ -235,7 +235,8 @@ static void make_unary(maker *m, const cpu_node *n)
     const uint32_t keep[3] = {n->a, TN_NONE, TN_NONE};
     unsigned from = tn__jit_need(m, n->a, keep), to;
     bool real = is_real(n->type);
-    if (n->op == TN_K_BITCAST && is_real(n->from)) {
+    if (n->op == TN_K_BITCAST && is_real(n->from) &&
+        n->sub != TN_BITCAST_ANY_NAN) {
         to = tn__jit_take(m, m->at, keep);
         x86_source nan =
             tn__jit_constant(m, m->wide ? UINT64_C(0x7ff8) << 48 : 0x7fc00000);

@@ -103,7 +103,8 @@ typedef struct tn_built tn_built; /* a program, built for a device */
                "integer to integer, wrap; to BOOL, x != 0 (NaN is true); "    \
                "from BOOL, 0 or 1")                                           \
     X(BITCAST, 1, "same bits: F32 <-> I32, F64 <-> I64; every NaN gives "     \
-                  "0x7fc00000 or 0x7ff8000000000000")                         \
+                  "0x7fc00000 or 0x7ff8000000000000, or its own bits with "   \
+                  "TN_BITCAST_ANY_NAN in sub, as the executor likes")         \
     X(NARROW, 1, "a as it would read back after a store as dtype sub: f16 "   \
                  "bf16 round to nearest even; f8 too, saturating at the "     \
                  "largest finite value (f8e5m2 keeps infinities), NaN stays " \
@@ -183,12 +184,15 @@ enum {
 
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
 enum { TN_LOAD_ZERO = 1 }; /* sub of LOAD: outside reads 0 and is no fault */
+enum { TN_BITCAST_ANY_NAN = 1 }; /* sub of BITCAST, in functions: their results
+                                    do not show which bits a NaN had */
 
 typedef struct tn_kernel_ins {
     uint8_t op;    /* TN_K_... */
     uint8_t dtype; /* register type of the result; of a for STORE */
     uint8_t level; /* TN_LEVEL_... */
-    uint8_t sub;   /* reduction kind, load flags, dtype of NARROW */
+    uint8_t sub;   /* reduction kind, flags of LOAD and BITCAST, dtype of
+                      NARROW */
     uint32_t a, b, c;
     union {
         int64_t i;

@@ -465,6 +465,7 @@ bool tn__ssa_finish_body(tn__ssa *ssa, uint32_t result, tn__arena *arena,
         fn->ins_count = (uint32_t)done.count;
         fn->result = done.out[0].value;
         fn->dtype = ins[fn->result].dtype;
+        ins = tn__fn_mark_nans(fn, ins) ? ins : NULL;
     }
     tn__ssa_release(&done);
     return ins != NULL;

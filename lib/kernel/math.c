@@ -98,15 +98,17 @@ static bool type_fn(const tn__math_item *item, tn_dtype type)
     uint32_t result;
     tn__ssa ssa;
     tn__ssa_init(&ssa);
-    bool good = fn && tn__math_type_fn(item, type, arg_dtype, &ssa, &result) &&
-                tn__ssa_finish_body(&ssa, result, &table.arena, fn);
+    bool good = fn && tn__math_type_fn(item, type, arg_dtype, &ssa, &result);
+    if (good) {
+        fn->arg_count = (uint32_t)item->arg_count;
+        for (int i = 0; i < item->arg_count; i++)
+            fn->arg_dtype[i] = (uint8_t)arg_dtype[i];
+        good = tn__ssa_finish_body(&ssa, result, &table.arena, fn);
+    }
     tn__ssa_release(&ssa);
     table.typing_count--;
     if (!good || !(fn->name = fn_name(item->name, type)))
         return false;
-    fn->arg_count = (uint32_t)item->arg_count;
-    for (int i = 0; i < item->arg_count; i++)
-        fn->arg_dtype[i] = (uint8_t)arg_dtype[i];
     hash_fn(fn);
     number = atomic_load_explicit(&table.fn_count, memory_order_relaxed);
     table.of_fn[number] = item;

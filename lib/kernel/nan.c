@@ -1,4 +1,4 @@
-/* nan.c: where a function's text may take the bits of a NaN as they are.
+/* nan.c: where a function may take the bits of a NaN as they are.
  *
  * The language says that all NaNs have the bits of one, which costs two
  * instructions for each value whose bits are taken. They may be left out where
@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "kernel/print_c.h"
+#include "kernel/ssa.h"
+
+/* Is a float NaN for no argument but NaN? false where that is not seen. */
+static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
 
 static bool is_float(unsigned dtype)
 {
@@ -42,7 +45,7 @@ static bool is_clamp(const tn_kernel_fn *fn, const tn_kernel_ins *select)
     return less->op == TN_K_LT && less->a == select->b &&
            less->b == select->c && fn->ins[select->b].op == TN_K_CONST &&
            fn->ins[select->c].op == TN_K_ABS &&
-           tn__fn_nan_of_argument(fn, select->c);
+           nan_of_argument(fn, select->c);
 }
 
 /* from_bits(min(y & 0x7fffffff, c)): the number whose bits c are, or less */
@@ -105,14 +108,14 @@ static bool product_is(const tn_kernel_fn *fn, uint32_t a, uint32_t b)
 {
     const tn_kernel_ins *ins = fn->ins;
     if (finite_const(fn, a) && constant(&ins[a]) != 0)
-        return tn__fn_nan_of_argument(fn, b);
+        return nan_of_argument(fn, b);
     if (finite_const(fn, b) && constant(&ins[b]) != 0)
-        return tn__fn_nan_of_argument(fn, a);
+        return nan_of_argument(fn, a);
     return unsigned_part(fn, a) == unsigned_part(fn, b) &&
-           tn__fn_nan_of_argument(fn, a);
+           nan_of_argument(fn, a);
 }
 
-bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
+static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
 {
     const tn_kernel_ins *ins = &fn->ins[value];
     if (bound(fn, value) < INFINITY)
@@ -124,19 +127,19 @@ bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value)
         return !isnan(constant(ins));
     case TN_K_NEG:
     case TN_K_ABS:
-        return tn__fn_nan_of_argument(fn, ins->a);
+        return nan_of_argument(fn, ins->a);
     case TN_K_CAST:
         return is_float(fn->ins[ins->a].dtype) &&
-               tn__fn_nan_of_argument(fn, ins->a);
+               nan_of_argument(fn, ins->a);
     case TN_K_SELECT:
-        return tn__fn_nan_of_argument(fn, ins->b) &&
-               tn__fn_nan_of_argument(fn, ins->c);
+        return nan_of_argument(fn, ins->b) &&
+               nan_of_argument(fn, ins->c);
     case TN_K_ADD:
     case TN_K_SUB:
         return (finite_const(fn, ins->b) &&
-                tn__fn_nan_of_argument(fn, ins->a)) ||
+                nan_of_argument(fn, ins->a)) ||
                (finite_const(fn, ins->a) &&
-                tn__fn_nan_of_argument(fn, ins->b));
+                nan_of_argument(fn, ins->b));
     case TN_K_MUL:
         return product_is(fn, ins->a, ins->b);
     case TN_K_FMA:
@@ -223,17 +226,30 @@ static known known_of(const tn_kernel_fn *fn, const known *is, uint32_t value)
     }
 }
 
-bool tn__fn_nan_bits(const tn_kernel_fn *fn, bool *vary)
+/* May the bits of NaNs that the argument makes be any, with no difference for
+ * the result? */
+static bool may_vary(const tn_kernel_fn *fn, known *is)
 {
-    *vary = false;
     if (fn->arg_count != 1 || !is_float(fn->arg_dtype[0]))
-        return true;
+        return false;
+    for (uint32_t i = 0; i < fn->ins_count; i++) {
+        if (fn->ins[i].op == TN_K_LOOP)
+            return false;
+        is[i] = known_of(fn, is, i);
+    }
+    return is[fn->result] != LOOSE && is[fn->result] != NAN_BITS;
+}
+
+bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins)
+{
     known *is = tn__alloc(fn->ins_count * sizeof *is);
     if (!is)
         return false;
-    for (uint32_t i = 0; i < fn->ins_count; i++)
-        is[i] = known_of(fn, is, i);
-    *vary = is[fn->result] != LOOSE && is[fn->result] != NAN_BITS;
+    bool vary = may_vary(fn, is);
+    for (uint32_t i = 0; vary && i < fn->ins_count; i++)
+        if (ins[i].op == TN_K_BITCAST && !is_float(ins[i].dtype) &&
+            nan_of_argument(fn, ins[i].a))
+            ins[i].sub = TN_BITCAST_ANY_NAN;
     tn__free(is);
     return true;
 }

@@ -19,7 +19,6 @@ typedef struct printer {
     tn__text text;
     int depth;     /* of loops being printed */
     bool straight; /* loops make no round */
-    bool vary;     /* bits of NaNs that the argument makes may be any */
 } printer;
 
 static const char *c_type(unsigned dtype)
@@ -210,7 +209,7 @@ static bool print_value(printer *p, const tn_kernel_ins *ins)
         print_cast(p, ins);
         break;
     case TN_K_BITCAST:
-        if (!real && p->vary && tn__fn_nan_of_argument(p->fn, ins->a))
+        if (ins->sub == TN_BITCAST_ANY_NAN)
             tn__text_add(&p->text, "(%s)bits_%s(v%u)", c_type(ins->dtype),
                          suffix(type_of(p, ins->a)), ins->a);
         else
@@ -504,8 +503,6 @@ char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run)
 {
     printer p = {.fn = fn};
     bool looped = has_loop(fn);
-    if (!looped && !tn__fn_nan_bits(fn, &p.vary))
-        return NULL;
     if (!print_scalar(&p, false) ||
         (looped && with_run && !print_scalar(&p, true))) {
         tn__text_release(&p.text);

@@ -25,11 +25,4 @@
  * ROWLEN: TN_ERR_UNSUPPORTED). */
 char *tn__fn_print_c(const tn_kernel_fn *fn, bool with_run);
 
-/* Is a float of a function of one argument NaN for no argument but NaN? false
- * where that is not seen. */
-bool tn__fn_nan_of_argument(const tn_kernel_fn *fn, uint32_t value);
-/* May the bits of such NaNs be any, with no difference for the result? fn has no
- * loops. false without memory, with the error recorded. */
-bool tn__fn_nan_bits(const tn_kernel_fn *fn, bool *vary);
-
 #endif

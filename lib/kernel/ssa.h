@@ -109,10 +109,13 @@ tn_dtype tn__register_type(tn_dtype dtype);
 tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used);
 void tn__kernel_free(tn__kernel *kernel); /* one that nobody has seen yet */
 
-/* The same for the body of a function; ARG instead of inputs. Fills result,
- * dtype, ins and ins_count, from the arena. */
+/* The same for the body of a function, whose arguments fn has; ARG instead of
+ * inputs. Fills result, dtype, ins and ins_count, from the arena. */
 bool tn__ssa_finish_body(tn__ssa *ssa, uint32_t result, tn__arena *arena,
                          tn_kernel_fn *fn);
+/* Marks what of fn's body ins is TN_BITCAST_ANY_NAN; false without memory, with
+ * the error recorded. */
+bool tn__fn_mark_nans(const tn_kernel_fn *fn, tn_kernel_ins *ins);
 
 typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 
