@@ -14,6 +14,7 @@ enum {
     STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
     TASK_WORK = 2097152, /* multiply-adds */
     LEAST_ROWS = 128,    /* of a range */
+    CHANNELS = 8,        /* of one, a multiple: whole tiles of rows */
     SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
     LAID_ROOM = 1048576,   /* of panels of out, laid once for all ranges */
     MOST_TASKS = 64
@@ -294,6 +295,7 @@ static void cut(gradient *w)
     ranges = (int64_t)(tasks / (double)w->shares); /* more, of few images */
     ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
     w->range = (w->in_channels + ranges - 1) / ranges;
+    w->range = tn__cpu_min(conv_round_up(w->range, CHANNELS), w->in_channels);
     w->ranges = (w->in_channels + w->range - 1) / w->range;
 }
 
