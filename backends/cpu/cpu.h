@@ -74,6 +74,14 @@ static inline int64_t tn__cpu_min(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Memory is asked for, a line of the cache at a time; it may lie behind what is
+ * there. */
+static inline void tn__cpu_fetch(const void *from, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const char *)from + i, 0, 3);
+}
+
 extern const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END];
 
 /* The row-major count of points; 1 for no dimensions. */

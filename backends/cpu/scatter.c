@@ -84,11 +84,33 @@ static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                 position_of(w->s, at, l->side_by_side ? i : j));
 }
 
+/* While its indices are looked at, what the next line goes to is asked for: it
+ * is met in an order that no hardware foresees. So is what comes next of the
+ * streams. scatter_add of 4096 x 1024: 3.3 ms, and 2.9 so (Zen 5). */
 static bool is_plain(const work *w, const line *l)
 {
-    return l->outer.count == 1 && l->inner.index == 1 && l->inner.dst == 0 &&
-           l->dst_stride == 1 &&
-           !w->routines->outside(l->index, w->s->dst_extent, l->inner.count);
+    enum { BLOCK = 256, NEAR = 16 << 10 };
+    const tn_scatter_args *s = w->s;
+    const int64_t n = l->inner.count;
+    if (l->outer.count != 1 || l->inner.index != 1 || l->inner.dst != 0 ||
+        l->dst_stride != 1)
+        return false;
+    const int64_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    const int64_t next = s->ndim > 1 ? s->dst.stride[w->order[s->ndim - 2]] : 0;
+    const int64_t most = next ? s->dst_extent * bytes : 0;
+    const int64_t share =
+        most <= NEAR && most <= n * 64 ? most * BLOCK / n : 0;
+    bool outside = false;
+    for (int64_t k = 0, m; k < n && !outside; k += m) {
+        m = tn__cpu_min(BLOCK, n - k);
+        tn__cpu_fetch(l->dst + next * bytes + k / BLOCK * share,
+                      tn__cpu_min(share, most));
+        tn__cpu_fetch(l->index + k + 2 * BLOCK, m * 8);
+        if (l->inner.src == 1)
+            tn__cpu_fetch(l->src + (n + k) * bytes, m * bytes);
+        outside = w->routines->outside(l->index + k, s->dst_extent, m);
+    }
+    return !outside;
 }
 
 /* A line whose indices have no gaps and all lie inside goes without a question,

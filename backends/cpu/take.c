@@ -6,7 +6,8 @@
 #include "task.h"
 
 #define TASK_ELEMENTS 32768
-#define BLOCK 512 /* elements on their way past the caches */
+#define BLOCK 256 /* elements: looked at, then taken */
+#define LINE 64
 
 void tn__cpu_take_init(tn_built *built, const tn_program *program)
 {
@@ -77,9 +78,13 @@ static void raise_fault(take *t, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&t->lock, memory_order_release);
 }
 
-/* Offsets of the piece's first element; position: its number. */
+/* Offsets of the piece's first element; position: its number. The elements
+ * that the next one takes from are asked for, where there is a next and they
+ * stay near: they are read in an order that no hardware foresees. */
 typedef struct place {
     int64_t in, index, out, position;
+    const char *next; /* or NULL */
+    int64_t next_bytes;
 } place;
 
 static void take_row(take *t, place p, int64_t n)
@@ -99,6 +104,8 @@ static void take_row(take *t, place p, int64_t n)
         memcpy(to, from, bytes);
 }
 
+/* gather of 4096 x 1024: 2.8 ms where a row's indices were looked at before its
+ * elements were taken and nothing was asked for, 1.85 so (Zen 5). */
 #define TAKE(name, T)                                                         \
     static void name(take *t, place p, int64_t n)                             \
     {                                                                         \
@@ -107,23 +114,25 @@ static void take_row(take *t, place p, int64_t n)
         const uint64_t extent = (uint64_t)t->extent;                          \
         const T *in = (const T *)t->in + p.in;                                \
         const int64_t *index = t->index + p.index;                            \
-        T *out = (T *)t->out + p.out;                                         \
-        if (step == 1 && d.in == 0 && d.index == 1 && d.out == 1 &&           \
-            !t->built->routines->outside(index, t->extent, n)) {              \
-            T block[BLOCK];                                                   \
-            for (int64_t k = 0, m; k < n; k += m) {                           \
-                m = tn__cpu_min(BLOCK, n - k);                                \
-                const int64_t *from = index + k;                              \
-                T *to = t->stream ? block : out + k;                          \
-                _Pragma("GCC unroll 4") for (int64_t i = 0; i < m; i++)       \
-                    to[i] = in[from[i]];                                      \
-                if (t->stream)                                                \
-                    t->built->routines->stream((char *)(out + k), block,      \
-                                               m * (int64_t)sizeof(T));       \
-            }                                                                 \
-            return;                                                           \
+        T *out = (T *)t->out + p.out, block[BLOCK];                           \
+        int64_t k = 0, share = p.next_bytes * tn__cpu_min(BLOCK, n) / n;      \
+        bool plain = step == 1 && d.in == 0 && d.index == 1 && d.out == 1;    \
+        for (int64_t m; plain && k < n; k += m) {                             \
+            m = tn__cpu_min(BLOCK, n - k);                                    \
+            const int64_t *from = index + k;                                  \
+            T *to = t->stream ? block : out + k;                              \
+            if (p.next)                                                       \
+                tn__cpu_fetch(p.next + k / BLOCK * share, share);             \
+            tn__cpu_fetch(from + 2 * BLOCK, m * 8);                           \
+            if (t->built->routines->outside(from, t->extent, m))              \
+                break;                                                        \
+            _Pragma("GCC unroll 4") for (int64_t i = 0; i < m; i++)           \
+                to[i] = in[from[i]];                                          \
+            if (t->stream)                                                    \
+                t->built->routines->stream((char *)(out + k), block,          \
+                                           m * (int64_t)sizeof(T));           \
         }                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                     \
+        for (int64_t i = k; i < n; i++) {                                     \
             int64_t at = index[i * d.index];                                  \
             bool inside = (uint64_t)at < extent;                              \
             out[i * d.out] = inside ? in[i * d.in + at * step] : 0;           \
@@ -154,7 +163,7 @@ static void take_one(take *t, place p, int64_t n)
  * what a later one names is asked for. */
 static void fetch_row(const take *t, int64_t row)
 {
-    enum { LINE = 64, MOST = 8 * LINE };
+    enum { MOST = 8 * LINE };
     int64_t at = t->index[row * t->dim[0].index];
     if ((uint64_t)at >= (uint64_t)t->extent)
         return;
@@ -169,7 +178,7 @@ static void fetch_row(const take *t, int64_t row)
 static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
                       int64_t n)
 {
-    enum { AHEAD = 4 };
+    enum { AHEAD = 4, NEAR = 16 << 10 };
     const bool fetches = t->by_rows && t->ndim == 2 && t->blocks == 1;
     const dimension *last = &t->dim[t->ndim - 1];
     int64_t at[TN_MAX_NDIM * 2] = {0}, number = row;
@@ -184,9 +193,16 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
         p.out += at[d] * x->out;
         row = d > 0 ? row / x->extent : 0;
     }
+    const dimension *rows = &t->dim[t->ndim > 1 ? t->ndim - 2 : 0];
+    if (!t->by_rows && t->ndim > 1 && rows->in != 0 && t->step == 1 &&
+        t->blocks == 1 && t->extent * t->bytes <= tn__cpu_min(NEAR, n * LINE))
+        p.next_bytes = t->extent * t->bytes;
     for (; count > 0; count--, number++) {
         if (fetches && count > AHEAD)
             fetch_row(t, number + AHEAD);
+        p.next = count > 1 && p.next_bytes > 0
+                     ? t->in + (p.in + rows->in) * t->bytes
+                     : NULL;
         take_one(t, p, n);
         p.position += last->extent;
         for (uint32_t d = t->ndim - 1; d-- > 0;) {

@@ -416,6 +416,41 @@ static void test_normalize(void)
            "the gradient of normalize where a norm is large");
 }
 
+/* ---- rows by rows of indices ---------------------------------------------------- */
+
+/* Several blocks of indices to a row; then one that is at fault in the last. */
+static void test_gather(void)
+{
+    enum { ROWS = 3, COLUMNS = 600 };
+    static double x[ROWS * COLUMNS], want[2][ROWS * COLUMNS];
+    int64_t at[ROWS * COLUMNS];
+    tn_tensor *rows = tn_reshape(numbers(ROWS * COLUMNS, 0, TN_F64),
+                                 tn_dims(ROWS, COLUMNS));
+    read(rows, x);
+    memcpy(want[1], x, sizeof x);
+    for (int64_t i = 0; i < ROWS * COLUMNS; i++) {
+        at[i] = i * 7919 % 1009 % COLUMNS;
+        want[0][i] = x[i / COLUMNS * COLUMNS + at[i]];
+        want[1][i / COLUMNS * COLUMNS + at[i]] += x[i];
+    }
+    tn_tensor *index =
+        tn_tensor_from_array(at, TN_I64, tn_dims(ROWS, COLUMNS));
+    ok(differs(tn_gather(rows, 1, index), want[0], ROWS * COLUMNS, 0) < 0,
+       "gather of rows of 600");
+    ok(differs(tn_scatter_add(rows, 1, index, rows), want[1], ROWS * COLUMNS,
+               0) < 0, "scatter_add of rows of 600");
+    at[COLUMNS + 590] = at[2 * COLUMNS + 3] = COLUMNS;
+    index = tn_tensor_from_array(at, TN_I64, tn_dims(ROWS, COLUMNS));
+    ok(!tn_gather(rows, 1, index) &&
+           strstr(tn_error(), "index 600 at position (1, 590)"),
+       "the first index at fault is told");
+    tn_error_clear();
+    ok(!tn_scatter_add(rows, 1, index, rows) &&
+           strstr(tn_error(), "index 600 at position (1, 590)"),
+       "in scatter_add, too");
+    tn_error_clear();
+}
+
 /* ---- quantiles --------------------------------------------------------------- */
 
 /* A number, which picks elements, beside a list, which sorts: bits of values
@@ -469,6 +504,7 @@ int main(void)
     test_nonzero(TN_F32);
     test_nonzero(TN_I64);
     test_long_lists();
+    test_gather();
     test_quantile(TN_F32);
     test_quantile(TN_F64);
     test_histc(TN_F16);
