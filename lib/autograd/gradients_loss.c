@@ -143,6 +143,67 @@ TN__GRADIENT(linear_nll)
     return status;
 }
 
+/* ---- class_nll --------------------------------------------------------------- */
+
+/* What flows to `most` is left out: it is the same number taken away and added,
+ * so that nothing hangs on it. */
+TN__GRADIENT(class_nll)
+{
+    enum { LOGP, TOTAL, MOST, LOGSUM };
+    tn_tensor *x = tn__node_input(node, 0), *target = tn__node_input(node, 1);
+    tn_tensor *most = tn__node_output(node, MOST);
+    tn_tensor *logsum = tn__node_output(node, LOGSUM);
+    if (!x || !target || !most || !logsum)
+        return tn_error_code();
+    int at = x->ndim > 1 ? 1 : 0;
+    tn_tensor *ignored =
+        tn_eq_scalar(target, tn__node_value(node, 2)->of.i);
+    tn_tensor *own = g[LOGP] ? tn_masked_fill_scalar(g[LOGP], ignored, 0)
+                             : tn_zeros_like(most);
+    tn_tensor *share = own;
+    if (g[TOTAL])
+        share = tn_add(share, tn_mul_scalar(g[TOTAL], x->shape[at]));
+    if (g[LOGSUM])
+        share = tn_sub(share, g[LOGSUM]);
+    target = tn_masked_fill_scalar(target, ignored, 0);
+    const tn_value value[] = {
+        tn__value_tensor(x),
+        tn__value_optional(tn_unsqueeze(target, at)),
+        tn__value_optional(tn_unsqueeze(most, at)),
+        tn__value_optional(tn_unsqueeze(logsum, at)),
+        tn__value_optional(tn_unsqueeze(own, at)),
+        tn__value_optional(tn_unsqueeze(share, at)),
+        tn__value_optional(g[TOTAL] ? tn_unsqueeze(g[TOTAL], at) : NULL)};
+    for (int i = 1; i < 6 + (g[TOTAL] != NULL); i++)
+        if (value[i].kind == TN_VALUE_NONE)
+            return tn_error_code();
+    out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_CLASS_NLL_BACK], value, 7);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+TN__GRADIENT(class_nll_back)
+{
+    enum { INPUT, TARGET, MOST, LOGSUM, OWN, SHARE, EACH };
+    tn_tensor *in[SHARE + 1];
+    for (int p = 0; p <= SHARE; p++)
+        if (p != OWN && !(in[p] = tn__node_input(node, p)))
+            return tn_error_code();
+    int at = in[INPUT]->ndim > 1 ? 1 : 0;
+    const tn_dims_list rows = tn_dims(at);
+    tn_tensor *flow = tn_mul(
+        g[0], tn_exp(tn_sub(tn_sub(in[INPUT], in[MOST]), in[LOGSUM])));
+    tn_tensor *shared = tn_mul(flow, in[SHARE]);
+    out[INPUT] = tn_neg(shared);
+    out[LOGSUM] = tn_sum(shared, .dim = rows, .keepdim = true);
+    out[OWN] = tn_gather(g[0], at, in[TARGET]);
+    out[SHARE] = tn_neg(tn_sum(flow, .dim = rows, .keepdim = true));
+    if (tn__node_wants(node, EACH))
+        out[EACH] = tn_sum(g[0], .dim = rows, .keepdim = true);
+    return out[INPUT] && out[LOGSUM] && out[OWN] && out[SHARE]
+               ? TN_OK
+               : tn_error_code();
+}
+
 /* ---- bags -------------------------------------------------------------------------- */
 
 /* Each value came from where its place says, those of empty bags (-1) from

@@ -3,7 +3,7 @@
 #include <autograd/autograd.h>
 
 #define NOTHING {0, 0}
-enum { P0 = 1, P1 = 2, P2 = 4, P3 = 8, P4 = 16, LAYOUT = TN__SAVES_LAYOUT,
+enum { P0 = 1, P1 = 2, P2 = 4, P3 = 8, P4 = 16, P5 = 32, LAYOUT = TN__SAVES_LAYOUT,
        ADDS = TN__SAVES_ADDS };
 
 const tn__saves tn__saves_table[] = {
@@ -38,6 +38,9 @@ const tn__saves tn__saves_table[] = {
     {"embedding_renorm", {NOTHING, {P0, 0}, NOTHING}},
     {"pick", {{P1, 0}, NOTHING, NOTHING}},
     {"bag_max", {{0, P1}, NOTHING, NOTHING}},
+    {"class_nll", {{P0 | P1, P2 | P3}, NOTHING, NOTHING}},
+    {"class_nll_back",
+     {{P0 | P1 | P2 | P3 | P5, 0}, NOTHING, {P0 | P1 | P2 | P3 | P5, 0}}},
     {"linear_nll",
      {{P0 | P1 | P2 | P3, P1}, {P0 | P1 | P2 | P3, P1},
       {P0 | P1 | P2 | P3, P1}}},

@@ -127,6 +127,20 @@ static tn_tensor *count_of(tn_tensor *target, int64_t ignore, tn_dtype dtype)
     return tn_sum(tn_to_dtype(tn_ne_scalar(target, ignore), dtype));
 }
 
+/* The losses of targets, reduced: a mean is over those that count. */
+static tn_tensor *settle(tn_tensor *loss, tn_tensor *weights,
+                         tn_tensor *target, int64_t ignore,
+                         tn__reduction reduction)
+{
+    if (!loss || reduction == TN__REDUCE_NONE)
+        return loss;
+    tn_tensor *sum = tn_sum(loss);
+    if (reduction == TN__REDUCE_SUM)
+        return sum;
+    return tn_div(sum, weights ? tn_sum(weights)
+                               : count_of(target, ignore, loss->dtype));
+}
+
 /* logp has its classes last. */
 static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
                       int64_t ignore, tn__reduction reduction)
@@ -139,13 +153,7 @@ static tn_tensor *nll(tn_tensor *logp, tn_tensor *target, tn_tensor *weight,
         weights = weights_of(weight, logp, target, ignore);
         loss = tn_mul(loss, weights);
     }
-    if (reduction == TN__REDUCE_NONE)
-        return loss;
-    loss = tn_sum(loss);
-    if (reduction == TN__REDUCE_SUM)
-        return loss;
-    return tn_div(loss, weight ? tn_sum(weights)
-                               : count_of(target, ignore, logp->dtype));
+    return settle(loss, weights, target, ignore, reduction);
 }
 
 tn_status tn__run_nll_loss(tn__call *call)
@@ -166,6 +174,116 @@ tn_status tn__run_nll_loss(tn__call *call)
 }
 
 /* ---- cross entropy -------------------------------------------------------------- */
+
+tn_status tn__run_class_nll(tn__call *call)
+{
+    static tn__formula formula = TN__FORMULA(
+        "nll(x, t, m, l; ignore: i64) = let gone = t == ignore;"
+        "where(gone, like(0, m), (x[where(gone, 0, t)] - m) - l)");
+    enum { LOGP, TOTAL, MOST, LOGSUM };
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CLASS_NLL_INPUT);
+    tn_tensor *target = tn__call_tensor(call, TN__ARG_CLASS_NLL_TARGET);
+    bool all = tn__call_int(call, TN__ARG_CLASS_NLL_ALL);
+    const char *name = tn__op_outer("class_nll");
+    int at = class_dim(x);
+    const tn_dtype dtype[] = {x->dtype, TN_I64, x->dtype, x->dtype};
+    const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
+    const tn_value value[] = {tn__value_tensor(x), tn__value_int(at)};
+    tn_tensor *made[3];
+    tn_scope *scope = kernel ? tn_scope_open() : NULL;
+    int count = scope ? tn__op_run(&tn__op_table[all ? TN__OP_ID_CLASS_SUMS
+                                                     : TN__OP_ID_CLASS_TOPS],
+                                   value, 2, made, 3)
+                      : tn_error_code();
+    if (count > 0) {
+        call->out[LOGP] = tn__tensor_new(x->storage->device, x->dtype,
+                                         target->ndim, target->shape, name);
+        call->out[MOST] = tn__ref(made[0]);
+        call->out[LOGSUM] = tn__ref(made[1]);
+        call->out[TOTAL] = all ? tn__ref(made[2])
+                               : tn__tensor_new(x->storage->device, x->dtype,
+                                                0, NULL, name);
+        call->out_count = 4;
+    }
+    tn_scope_close(scope);
+    if (count < 0 || !call->out[LOGP] || !call->out[TOTAL])
+        return tn_error_code();
+    tn__shape shape = {.ndim = target->ndim};
+    memcpy(shape.dim, target->shape, target->ndim * sizeof *shape.dim);
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__operand *from = tn__space_add_bare(&space, x);
+    for (int d = 0, outer = 0; d < x->ndim; d++)
+        if (d != at)
+            from->stride[outer++] = x->stride[d];
+    from->index_stride[0] = x->stride[at];
+    from->index_extent[0] = x->shape[at];
+    tn__space_add(&space, &shape, 0, target);
+    tn__space_add(&space, &shape, 0, call->out[MOST]);
+    tn__space_add(&space, &shape, 0, call->out[LOGSUM]);
+    tn__space_add_out(&space, &shape, 0, false, false, call->out[LOGP]);
+    const tn_number param = {
+        .i = tn__call_int(call, TN__ARG_CLASS_NLL_IGNORE_INDEX)};
+    return tn__kernel_launch(x->storage->device, kernel, &space, &param, name);
+}
+
+tn_status tn__run_class_nll_back(tn__call *call)
+{
+    enum { INPUT, TARGET, MOST, LOGSUM, OWN, SHARE, EACH };
+    const tn_value *in = call->value;
+    const tn_value value[] = {in[INPUT], in[MOST], in[LOGSUM], in[SHARE],
+                              in[EACH].kind == TN_VALUE_NONE
+                                  ? tn__value_number(tn_num(0))
+                                  : in[EACH]};
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *out = scope ? tn__row(TN__OP_ID_CLASS_SHARE, value, 5) : NULL;
+    tn_status status = tn_error_code();
+    if (out) {
+        call->out[call->out_count++] = tn__ref(out);
+        status = tn__scatter_into("class_nll_back", out, class_dim(out),
+                                  in[TARGET].of.tensor, in[OWN].of.tensor, 0,
+                                  TN_SCATTER_ADD);
+    }
+    tn_scope_close(scope);
+    return status;
+}
+
+/* Of classes without weights: log_softmax is not stored. */
+static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
+                             double smoothing, tn__reduction reduction)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(target),
+                              tn__value_int(ignore),
+                              tn__value_bool(smoothing > 0)};
+    tn_tensor *out[4] = {NULL};
+    if (tn__op_run(&tn__op_table[TN__OP_ID_CLASS_NLL], value, 4, out, 4) < 0)
+        return NULL;
+    tn_tensor *loss = settle(tn_neg(out[0]), NULL, target, ignore, reduction);
+    if (smoothing <= 0)
+        return loss;
+    tn_tensor *smooth = tn_masked_fill_scalar(
+        tn_neg(out[1]), tn_eq_scalar(target, ignore), 0);
+    smooth = settle(smooth, NULL, target, ignore, reduction);
+    double share = smoothing / (double)x->shape[class_dim(x)];
+    return tn_add(tn_mul_scalar(loss, 1 - smoothing),
+                  tn_mul_scalar(smooth, share));
+}
+
+static tn_tensor *plain_soft_loss(tn_tensor *x, tn_tensor *target,
+                                  double smoothing, tn__reduction reduction)
+{
+    double classes = (double)x->shape[class_dim(x)];
+    if (smoothing > 0)
+        target = tn_add_scalar(tn_mul_scalar(target, 1 - smoothing),
+                               smoothing / classes);
+    const tn_value value[] = {tn__value_tensor(x), tn__value_optional(target),
+                              tn__value_int(class_dim(x))};
+    tn_tensor *out[4] = {NULL};
+    if (!target ||
+        tn__op_run(&tn__op_table[TN__OP_ID_CLASS_SOFT], value, 3, out, 4) < 0)
+        return NULL;
+    return tn__reduce(out[0], reduction);
+}
 
 /* Targets that are probabilities. logp and target have their classes last. */
 static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
@@ -191,14 +309,9 @@ static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
     tn_tensor *each = weight ? tn_mul(logp, weight) : logp;
     tn_tensor *loss = tn_neg(tn_sum(each, .dim = tn_dims(-1)));
     loss = tn_masked_fill_scalar(loss, tn_eq_scalar(target, ignore), 0);
-    if (reduction == TN__REDUCE_NONE)
-        return loss;
-    loss = tn_sum(loss);
-    if (reduction == TN__REDUCE_SUM)
-        return loss;
-    return tn_div(loss,
-                  weight ? tn_sum(weights_of(weight, logp, target, ignore))
-                         : count_of(target, ignore, logp->dtype));
+    return settle(loss, weight ? weights_of(weight, logp, target, ignore)
+                               : NULL,
+                  target, ignore, reduction);
 }
 
 tn_status tn__run_cross_entropy(tn__call *call)
@@ -223,6 +336,11 @@ tn_status tn__run_cross_entropy(tn__call *call)
         weight);
     if (status < 0)
         return status;
+    if (soft && !weight && x->numel > 0)
+        return tn__give(call, plain_soft_loss(x, target, smoothing, reduction));
+    if (!soft && !weight && x->numel > 0 && target->dtype == TN_I64)
+        return tn__give(call, plain_loss(x, target, ignore, smoothing,
+                                         reduction));
     tn_tensor *logp = classes_last(tn_log_softmax(x, class_dim(x)));
     if (!logp)
         return tn_error_code();

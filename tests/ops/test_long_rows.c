@@ -269,6 +269,28 @@ static void test_mean_of_losses(void)
     tn_scope_close(scope);
 }
 
+/* So with log_softmax, of which one number for each class would be stored. */
+static void test_classes(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_device *device = tn_device_current();
+    tn_tensor *x = tn_requires_grad(thirds(50, 2000, TN_F32));
+    tn_tensor *y = tn_remainder_scalar(
+        tn_arange(0, 50, 1), 40); /* the last ten are as the first */
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_memory_reset_peak(device);
+    tn_memory(device, &before);
+    tn_tensor *loss = tn_cross_entropy(x, y, .ignore_index = 3);
+    tn_memory(device, &after);
+    ok(after.peak_bytes - before.allocated_bytes < 20000,
+       "cross_entropy of 100,000 numbers takes %lld bytes",
+       (long long)(after.peak_bytes - before.allocated_bytes));
+    ok(same_bits(loss, tn_nll_loss(tn_log_softmax(x, 1), y,
+                                   .ignore_index = 3)),
+       "and has the bits of nll_loss of log_softmax");
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     static const int64_t edges[] = {49152, 49153, 65535, 65536, 65537, 98305};
@@ -293,6 +315,7 @@ int main(void)
     test(replayed, 3, 49170, "a recorded step");
     test(losses, 3, 49170, "losses");
     test_mean_of_losses();
+    test_classes();
     test(whole, 1, (1 << 20) + 3, "sum and argmax");
     return done_testing();
 }
