@@ -144,18 +144,26 @@ static bool load_columns(cpu_task *t, const cpu_op *op, const span *s,
     return true;
 }
 
-/* One row of memory, without gaps, that is every row. */
-static bool load_row(cpu_task *t, const cpu_op *op, const span *s,
-                     bool may_lend)
+/* One row of memory, without gaps, that is each of the n elements' rows from
+ * `at` on: of all, or of some neighbours, as those that each row of another
+ * operand meets. */
+static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
+                     int64_t at, int64_t n, bool may_lend)
 {
-    const cpu_view *view = &s->view[op->index];
     int64_t length = t->count / t->rows;
-    if (!may_lend || view->ndim != 2 || view->stride[0] != 0 ||
-        view->stride[1] != 1 || view->extent[1] != length ||
-        s->at % length != 0)
+    if (!may_lend || view->ndim < 2 || at % length != 0)
         return false;
+    uint32_t across = view->ndim - 2;
+    if (view->stride[across] != 0 || view->stride[across + 1] != 1 ||
+        view->extent[across + 1] != length)
+        return false;
+    int64_t row = at / length, offset = 0;
+    if (row % view->extent[across] + n / length > view->extent[across])
+        return false;
+    for (uint32_t d = across + 1; d-- > 0; row /= view->extent[d])
+        offset += row % view->extent[d] * view->stride[d];
     t->step[op->out] = 0;
-    t->slot[op->out] = view->base;
+    t->slot[op->out] = view->base + offset * view->bytes;
     return true;
 }
 
@@ -269,7 +277,8 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         if (load_group(t, op, view, may_lend))
             return;
         if ((op->flags & CPU_LENT) && !(op->flags & CPU_FOLDED) &&
-            t->plan->kept && t->by_rows && load_row(t, op, s, may_lend)) {
+            t->plan->kept && t->by_rows &&
+            load_row(t, op, view, t->group_at, t->group_count, may_lend)) {
             t->base[op->out] = t->slot[op->out];
             return;
         }
@@ -291,7 +300,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             load_columns(t, op, s, may_lend))
             return;
         if ((op->flags & CPU_LENT) && !folded && t->by_rows &&
-            load_row(t, op, s, may_lend))
+            load_row(t, op, view, s->at, s->n, may_lend))
             return;
         if ((op->flags & CPU_LENT) && t->by_lines &&
             load_lines(t, op, s, may_lend))

@@ -8,7 +8,7 @@
 #include <tap.h>
 #include <tenon/tenon.h>
 
-enum { MOST = 6 };
+enum { MOST = 8 };
 typedef struct results {
     tn_tensor *of[MOST];
     int count;
@@ -173,6 +173,25 @@ static results losses(int64_t rows, int64_t length)
     return r;
 }
 
+/* Each row meets each other one: a block of these meetings may end where the
+ * others do, or elsewhere. */
+static results meetings(int64_t rows, int64_t length)
+{
+    static const int64_t others[] = {3, 40, 97, 1000};
+    results r = {.count = 0};
+    tn_tensor *x = thirds(2 * rows, length, TN_F32);
+    x = tn_reshape(x, tn_dims(2, rows, 1, length));
+    for (int i = 0; i < 4; i++) {
+        tn_tensor *y = numbers(2 * others[i], length, TN_F32);
+        y = tn_reshape(y, tn_dims(2, 1, others[i], length));
+        add(&r, tn_sum(tn_abs(tn_sub(x, y)), .dim = tn_dims(-1)));
+        add(&r, tn_cdist(tn_squeeze(x, .dim = tn_dims(2)),
+                         tn_squeeze(y, .dim = tn_dims(1)), .p = 1,
+                         .has_p = true));
+    }
+    return r;
+}
+
 typedef struct job {
     tn_tensor *x, *y, *sum;
 } job;
@@ -313,6 +332,8 @@ int main(void)
     test(batch_norms, 2, 17 * 3000, "batch_norm and its gradients");
     test(layouts, 2, 49170, "rows that lie otherwise");
     test(replayed, 3, 49170, "a recorded step");
+    test(meetings, 11, 64, "rows that meet");
+    test(meetings, 5, 300, "rows that meet");
     test(losses, 3, 49170, "losses");
     test_mean_of_losses();
     test_classes();
