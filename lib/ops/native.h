@@ -46,11 +46,6 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
 /* A number written into all of dst. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
-/* out[p] = x[coordinates, index at p]: the operands' strides over out's
- * dimensions, index 0 of x along dimension `dim` of x. */
-tn_status tn__take_into(const char *name, tn_tensor *x,
-                        const int64_t *x_stride, int dim, tn_tensor *index,
-                        const int64_t *index_stride, tn_tensor *out);
 /* src, or where that is NULL the number, written into dst where index says along
  * dim, or folded into what is there: TN_SCATTER_... What it makes belongs to the
  * open scope. */
