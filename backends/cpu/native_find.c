@@ -328,6 +328,9 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     for (uint32_t i = 0; i < code->op_count; i++)
         reads += code->op[i].a == slot || code->op[i].b == slot ||
                  code->op[i].c == slot;
+    for (uint32_t k = 0; k < code->segment_count; k++)
+        for (uint32_t i = 0; i < code->segment[k]->native.operand_count; i++)
+            reads += code->segment[k]->operand[i].wide == slot;
     return reads == 1;
 }
 

@@ -774,6 +774,55 @@ static void test_shared(const char *isa)
         }
 }
 
+/* y = -x; z = f16(y * y) * y + x: what is stored is read again behind a step
+ * that has no machine code. */
+static void test_stored_and_read(const char *isa)
+{
+    enum { COUNT = 5000 };
+    builder b = {.program.size = 0};
+    for (int k = 0; k < 3; k++)
+        operand(&b, TN_F32, k < 1 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+                TN_LEVEL_ELEM, 0);
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 0, 0);
+    add(&b, TN_K_NEG, TN_F32, 0, NONE, 0, 0);
+    add(&b, TN_K_MUL, TN_F32, 1, 1, 0, 0);
+    add(&b, TN_K_NARROW, TN_F32, 2, NONE, 0, TN_F16);
+    add(&b, TN_K_MUL, TN_F32, 3, 1, 0, 0);
+    add(&b, TN_K_ADD, TN_F32, 4, 0, 0, 0);
+    add(&b, TN_K_STORE, TN_F32, 1, NONE, 1, 0);
+    add(&b, TN_K_STORE, TN_F32, 5, NONE, 2, 0);
+    stage(&b, (const int[]){0, 1, 2, 3, 4, 5, 6, 7, NONE},
+          (const int[]){NONE});
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK)
+        bail_out("%s", failure);
+    int64_t extent[1] = {COUNT}, stride[1] = {1};
+    tn_launch_operand at[3] = {{.buffer = NULL}};
+    void *memory[3], *got[3];
+    for (int k = 0; k < 3; k++) {
+        at[k] = (tn_launch_operand){.stride = stride};
+        at[k].buffer = buffer_new(COUNT * sizeof(float), &memory[k]);
+        got[k] = memory[k];
+    }
+    fill(memory[0], TN_F32, COUNT);
+    float want[2][COUNT];
+    memory[1] = want[0];
+    memory[2] = want[1];
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                        .extent = extent, .operand = at};
+    tn_fault fault = {.size = sizeof fault};
+    if (cpu->launch(queue, built, &launch) != TN_OK)
+        bail_out("%s", failure);
+    if (tn__interpret(&b.program, &launch, memory, &fault) != TN_OK)
+        bail_out("the interpreter failed");
+    ok(same_bits(TN_F32, got[1], want[0], COUNT) &&
+           same_bits(TN_F32, got[2], want[1], COUNT),
+       "%s: what is stored, and read again", isa);
+    cpu->program_free(device, built);
+    for (int k = 0; k < 3; k++)
+        buffer_drop(at[k].buffer);
+}
+
 int main(void)
 {
     static const char *const isas[] = {"generic", "v3", "v4", "jit",
@@ -797,6 +846,7 @@ int main(void)
             test_lines(isas[i], form);
         test_row_lines(isas[i], i % 2 ? 1 : 3);
         test_shared(isas[i]);
+        test_stored_and_read(isas[i]);
         for (int twice = 0; twice < 2; twice++) {
             test_faults(false, twice);
             test_faults(true, twice);
