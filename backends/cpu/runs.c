@@ -164,9 +164,9 @@ static bool find_listed(const work *w, const dimension *d, line *l,
         int64_t at = value(w, k, i * d->index[k]);
         bool zero = is_outside(w, k, at);
         int64_t from = zero ? 0 : at * stride + i * d->in;
-        run *r = &l->run[l->runs ? l->runs - 1 : 0];
-        int64_t step = from - r->from - (r->count - 1) * r->step;
-        bool goes_on = l->runs && r->zero == zero &&
+        run *r = l->runs ? &l->run[l->runs - 1] : NULL;
+        int64_t step = r ? from - r->from - (r->count - 1) * r->step : 0;
+        bool goes_on = r && r->zero == zero &&
                        (zero || (r->count > 1 ? step == r->step
                                  : !is_columns || step == 1));
         if (zero && !w->built->runs.zero)
