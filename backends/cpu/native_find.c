@@ -543,7 +543,8 @@ tn_status tn__cpu_find_native(const tn_program *program,
                 .program = program,
                 .exp = hash_of(routines, "exp_f32"),
                 .keep = keep};
-    f.fresh = malloc(ops * sizeof *f.fresh);
+    /* a segment that only folds is one more; of each reduction at most */
+    f.fresh = malloc((ops + code->reduce_count) * sizeof *f.fresh);
     f.maker = calloc(3 * slots + 2 * ops, sizeof *f.maker);
     f.late = calloc(slots, sizeof *f.late);
     if (f.fresh && f.maker && f.late) {
@@ -556,8 +557,10 @@ tn_status tn__cpu_find_native(const tn_program *program,
             code->stage[s].elem = find_part(&f, code->stage[s].elem);
             code->stage[s].row = keep_part(&f, code->stage[s].row);
         }
-        memcpy(code->op, f.fresh, f.fresh_count * sizeof *f.fresh);
+        cpu_op *before = code->op;
+        code->op = f.fresh;
         code->op_count = f.fresh_count;
+        f.fresh = before;
         tidy(code);
     } else {
         no_memory(&f);

@@ -85,6 +85,27 @@ static const tn_program *moment(builder *b, tn_dtype dtype)
     return finish(b);
 }
 
+/* out = max(x) * sum(x) * min(x), each in a stage of its own that only folds. */
+static const tn_program *folds_alone(builder *b)
+{
+    memset(b, 0, sizeof *b);
+    operand(b, TN_F32, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+    operand(b, TN_F32, TN_OPERAND_WRITE, TN_LEVEL_ROW, 0);
+    add(b, TN_K_LOAD, TN_F32, NONE, NONE, 0, 0);
+    add(b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_MAX);
+    add(b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_SUM);
+    add(b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_MIN);
+    add(b, TN_K_MUL, TN_F32, 1, 2, 0, 0);
+    add(b, TN_K_MUL, TN_F32, 4, 3, 0, 0);
+    add(b, TN_K_STORE, TN_F32, 5, NONE, 1, 0);
+    for (int i = 1; i < 7; i++)
+        b->ins[i].level = TN_LEVEL_ROW;
+    stage(b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 2, NONE}, (const int[]){NONE});
+    stage(b, (const int[]){0, 3, NONE}, (const int[]){4, 5, 6, NONE});
+    return finish(b);
+}
+
 /* out = x * x, and its sum, which nobody reads: x may end where out is made. */
 static const tn_program *squares(builder *b)
 {
@@ -314,6 +335,8 @@ static void test_reductions(const char *isa, int threads)
     ok(all_agree(covariance(&b, TN_F32)) && all_agree(covariance(&b, TN_F64)),
        "%s, %d threads: sums of products of differences", isa, threads);
     ok(all_agree(squares(&b)), "%s, %d threads: what is stored and summed", isa,
+       threads);
+    ok(all_agree(folds_alone(&b)), "%s, %d threads: stages that only fold", isa,
        threads);
     ok(all_agree(random_pair(&b)), "%s, %d threads: two random words", isa,
        threads);
