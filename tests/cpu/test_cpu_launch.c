@@ -596,9 +596,9 @@ static void test_lines(const char *isa, int form)
 static void test_row_lines(const char *isa, int threads)
 {
     /* channels, lines, elements of a line */
-    static const int64_t shapes[][3] = {{5, 32, 1024}, {3, 8, 3136},
-                                        {2, 7, 1500},  {4, 3, 2000},
-                                        {3, 9, 515},   {2, 100, 2700}};
+    static const int64_t sizes[][3] = {{5, 32, 1024}, {3, 8, 3136},
+                                       {2, 7, 1500},  {4, 3, 2000},
+                                       {3, 9, 515},   {2, 100, 2700}};
     builder b = {.program.size = 0};
     for (int k = 0; k < 3; k++)
         operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
@@ -619,9 +619,9 @@ static void test_row_lines(const char *isa, int threads)
     if (cpu->program_build(device, finish(&b), &built) != TN_OK)
         bail_out("%s", failure);
     bool same = true;
-    for (size_t i = 0; i < 8 * sizeof shapes / sizeof *shapes; i++) {
-        int64_t c = shapes[i / 8][0], n = shapes[i / 8][1];
-        int64_t run = shapes[i / 8][2];
+    for (size_t i = 0; i < 8 * sizeof sizes / sizeof *sizes; i++) {
+        int64_t c = sizes[i / 8][0], n = sizes[i / 8][1];
+        int64_t run = sizes[i / 8][2];
         int64_t extent[3] = {c, n, run}, flat[3] = {n * run, run, 1};
         int64_t apart[3] = {run, c * run, 1};
         tn_launch_operand at[3] = {{.buffer = NULL}};
