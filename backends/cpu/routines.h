@@ -53,6 +53,13 @@ typedef int tn_cpu_place(int64_t *where, const int64_t *index, int64_t stride,
 typedef void tn_cpu_turn(void *out, int64_t out_step, const void *memory,
                          int64_t in_step, int64_t rows, int64_t columns,
                          int stream);
+/* Four bytes beside a copied row, counted from where that begins; where the first
+ * row's are from, and how far the next one's are from there. */
+typedef struct tn_cpu_edge {
+    int64_t at;
+    const char *from;
+    int64_t step;
+} tn_cpu_edge;
 /* Copies a block to memory past the caches. A fence must follow before
  * another thread may look (tn_cpu_routines.fence). */
 typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
@@ -329,6 +336,10 @@ typedef struct tn_cpu_routines {
     /* Rows of so many bytes, each a step further than the one before. */
     void (*copy_rows)(char *to, int64_t to_step, const char *from,
                       int64_t from_step, int64_t rows, int64_t bytes);
+    /* The same of at least 16 bytes, with two edges. */
+    void (*copy_edged)(char *to, int64_t to_step, const char *from,
+                       int64_t from_step, int64_t rows, int64_t bytes,
+                       const tn_cpu_edge edge[2]);
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);

@@ -278,6 +278,35 @@ static void copy_run(const work *w, const run *r, char *to, int64_t to_step,
                                r->count * w->bytes);
 }
 
+/* A run and, in the same pass, one or two elements beside it: each by itself
+ * would meet the lines again that are on their way to memory. */
+static void copy_edged(const work *w, const line *columns, char *to,
+                       int64_t to_step, const char *from, int64_t from_step,
+                       int64_t rows)
+{
+    static const char zero[4];
+    const run *first = &columns->run[0];
+    tn_cpu_edge edge[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        const run *r = &columns->run[columns->runs > 2 ? 1 + k : 1];
+        edge[k] = (tn_cpu_edge){(r->at - first->at) * w->bytes,
+                                r->zero ? zero : from + r->from * w->bytes,
+                                r->zero ? 0 : from_step};
+    }
+    w->routines->copy_edged(to + first->at * w->bytes, to_step,
+                            from + first->from * w->bytes, from_step, rows,
+                            first->count * w->bytes, edge);
+}
+
+/* Is it as copy_edged takes it? */
+static bool is_edged(const work *w, const line *columns)
+{
+    const run *r = columns->run;
+    return w->bytes == 4 && (columns->runs == 2 || columns->runs == 3) &&
+           !r[0].zero && r[0].count >= 4 && r[1].count == 1 &&
+           (columns->runs == 2 || r[2].count == 1);
+}
+
 /* Rows [low, high) of an outer point, whose elements begin at `in`: NULL for
  * zeros. */
 static void copy_piece(const work *w, const line *rows, const line *columns,
@@ -298,6 +327,11 @@ static void copy_piece(const work *w, const line *rows, const line *columns,
         }
         const char *at =
             in + (r->from + (from - r->at) * r->step) * w->bytes;
+        if (is_edged(w, columns)) {
+            copy_edged(w, columns, to, out_step, at, r->step * w->bytes,
+                       count);
+            continue;
+        }
         for (uint32_t k = 0; k < columns->runs; k++)
             copy_run(w, &columns->run[k], to, out_step, at,
                      r->step * w->bytes, count);
