@@ -185,6 +185,13 @@ tn_status tn__run_class_nll(tn__call *call)
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CLASS_NLL_TARGET);
     bool all = tn__call_int(call, TN__ARG_CLASS_NLL_ALL);
     const char *name = tn__op_outer("class_nll");
+    tn_status status = check_classes(call, x, target, NULL);
+    if (status < 0)
+        return status;
+    if (target->dtype != TN_I64)
+        return tn__fail(TN_ERR_DTYPE, "%s: target is %s; convert it to int64 "
+                        "with tn_to_dtype", name,
+                        tn_dtype_name(target->dtype));
     int at = class_dim(x);
     const tn_dtype dtype[] = {x->dtype, TN_I64, x->dtype, x->dtype};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
