@@ -13,7 +13,7 @@
 
 #include "../tap.h"
 
-enum { MOST = 8192 /* bytes of all hashes */, KINDS = 17 };
+enum { MOST = 8192 /* bytes of all hashes */, KINDS = 19 };
 
 /* All NaN are one. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
@@ -92,6 +92,10 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
     case 16:
         return tn_unfold_images(x, tn_dims(3), .paddings = tn_dims(4, 0),
                                 .strides = tn_dims(2, 1));
+    case 17: /* an element on both sides, or on one */
+        return tn_pad(x, tn_dims(1, 1, 1, 1), .mode = "reflect");
+    case 18:
+        return tn_pad(x, tn_dims(0, 1, 2, 0), .mode = "replicate");
     default:
         return NULL;
     }
