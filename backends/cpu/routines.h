@@ -340,6 +340,11 @@ typedef struct tn_cpu_routines {
     void (*copy_edged)(char *to, int64_t to_step, const char *from,
                        int64_t from_step, int64_t rows, int64_t bytes,
                        const tn_cpu_edge edge[2]);
+    /* Past the caches, rows of an element or none, `count` floats, at least 16,
+     * and an element or none, one after the other; NULL: cannot be had. */
+    void (*stream_edged)(char *to, const char *from, int64_t from_step,
+                         int64_t rows, int64_t count,
+                         const tn_cpu_edge *before, const tn_cpu_edge *after);
     tn_cpu_turn *turn[9]; /* by the bytes of an element: 1, 2, 4, 8 */
     tn_cpu_stream *stream; /* NULL: cannot be had */
     void (*fence)(void);

@@ -303,11 +303,71 @@ static void fence(void)
 }
 #endif
 
+/* Of rows that follow each other without gaps every line is put together in a
+ * register: what ends a row and what begins the next from parts. */
+#ifdef TN_CPU_LOADS_BITS
+enum { LANES = TN_CPU_VECTOR / 4, AHEAD = 4096 /* bytes */ };
+
+static int32_t edge_of(const tn_cpu_edge *edge, int64_t row)
+{
+    int32_t x;
+    memcpy(&x, edge->from + row * edge->step, 4);
+    return x;
+}
+
+static void stream_edged(char *memory, const char *from, int64_t from_step,
+                         int64_t rows, int64_t count, const tn_cpu_edge *before,
+                         const tn_cpu_edge *after)
+{
+    const uint32_t all = (uint32_t)((1ull << LANES) - 1);
+    const int64_t a = before != NULL, b = after != NULL;
+    const int64_t length = a + count + b;
+    /* where the line begins, and the row, from memory on */
+    int64_t at = -(int64_t)((uintptr_t)memory % TN_CPU_VECTOR / 4), row = 0;
+    int32_t *to = (int32_t *)(void *)memory;
+    for (int64_t r = 0; r <= rows; r++, row += length, from += from_step) {
+        const int there = r < rows;
+        for (int64_t i = 0; i < 4 * count; i += 64)
+            __builtin_prefetch(from + AHEAD + i, 0, 3);
+        for (; at < row + (there ? a : 0); at += LANES) {
+            const int64_t k = row - at; /* elements of rows before this one */
+            vec_i32 x = {0};
+            if (r > 0 && k > 0) {
+                x = load_bits(from - from_step + 4 * (count + b - k),
+                              ((1u << k) - 1) >> b);
+                if (b)
+                    x |= bits_of(edge_of(after, r - 1), 1u << (k - 1));
+            }
+            if (there) {
+                x |= load_bits(from - 4 * (k + a), all << (k + a) & all);
+                if (a)
+                    x |= bits_of(edge_of(before, r), 1u << k & all);
+            }
+            if ((r > 0 || k == 0) && (there || k == LANES)) {
+                stream_vector(to + at, x);
+                continue;
+            }
+            const int64_t first = r > 0 ? 0 : k, end = there ? LANES : k;
+            memcpy(to + at + first, (const int32_t *)&x + first,
+                   (size_t)(end - first) * 4);
+        }
+        for (; there && at + LANES <= row + a + count; at += LANES) {
+            vec_i32 x;
+            memcpy(&x, from + 4 * (at - row - a), sizeof x);
+            stream_vector(to + at, x);
+        }
+    }
+}
+#endif
+
 void TN_CPU_NAME(tn__cpu_move)(tn_cpu_routines *table)
 {
 #ifdef TN_CPU_STREAMS
     table->stream = stream;
     table->fence = fence;
+#endif
+#ifdef TN_CPU_LOADS_BITS
+    table->stream_edged = stream_edged;
 #endif
     table->copy_rows = copy_rows;
     table->copy_edged = copy_edged;

@@ -84,6 +84,36 @@ TN_CPU_LOAD_PART(32)
 TN_CPU_LOAD_PART(64)
 #endif
 
+/* The elements of memory whose bits are set, the others are not touched: they
+ * are 0. And x in such elements. */
+#if defined(__AVX512F__)
+#define TN_CPU_LOADS_BITS 1
+static inline vec_i32 load_bits(const void *memory, uint32_t bits)
+{
+    return (vec_i32)_mm512_maskz_loadu_epi32((__mmask16)bits, memory);
+}
+static inline vec_i32 bits_of(int32_t x, uint32_t bits)
+{
+    return (vec_i32)_mm512_maskz_set1_epi32((__mmask16)bits, x);
+}
+#elif defined(__AVX2__)
+#define TN_CPU_LOADS_BITS 1
+static inline __m256i bits_mask(uint32_t bits)
+{
+    const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(
+        _mm256_and_si256(_mm256_set1_epi32((int)bits), each), each);
+}
+static inline vec_i32 load_bits(const void *memory, uint32_t bits)
+{
+    return (vec_i32)_mm256_maskload_epi32(memory, bits_mask(bits));
+}
+static inline vec_i32 bits_of(int32_t x, uint32_t bits)
+{
+    return (vec_i32)_mm256_and_si256(_mm256_set1_epi32(x), bits_mask(bits));
+}
+#endif
+
 /* out[i] = memory[offset[i]] for so many elements, TN_CPU_NEAR or 16, if they
  * lie between the first and the last of them and those are no more than a few
  * apart; else false. Nothing beyond these two is read. */
