@@ -305,16 +305,19 @@ static bool takes_rows(work *w)
     return true;
 }
 
-/* Do neighbouring lines lie closer together than the points of one? */
+/* Do neighbouring lines lie closer together than the points of one, or has each
+ * one point? */
 static int64_t lines_side_by_side(const work *w)
 {
     const tn_scatter_args *s = w->s;
     if (s->ndim < 2)
         return 1;
     uint32_t e = w->order[s->ndim - 2];
-    bool side = s->extent[e] >= 8 &&
-                llabs(s->index.stride[e]) < llabs(s->index.stride[s->dim]) &&
-                llabs(s->dst.stride[e]) < llabs(s->dst.stride[s->dim]);
+    bool side =
+        s->extent[e] >= 8 &&
+        (s->extent[s->dim] == 1 ||
+         (llabs(s->index.stride[e]) < llabs(s->index.stride[s->dim]) &&
+          llabs(s->dst.stride[e]) < llabs(s->dst.stride[s->dim])));
     return side ? s->extent[e] : 1;
 }
 
