@@ -35,12 +35,17 @@ enum {
     FAR_COLUMNS = 256,
     ASK_BYTES = 4194304, /* of c that outer caches do not hold */
     /* Large products are cut into blocks of this many rows and columns, of
-     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, a PIECE of
-     * rows by one thread; and into tiles. */
+     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
+     * as fill SLAB_BYTES, a PIECE of rows by one thread; and into tiles, of which
+     * there are LEAST_TILES if they need not have fewer columns or rows than
+     * LEAST_TILE: weights' gradients have few of both, and a long k. */
     SHARED = 2048,
     SLABS = 2,
+    SLAB_BYTES = 1048576,
     PIECE = 128,
-    TILE = BLOCK
+    TILE = BLOCK,
+    LEAST_TILE = 32,
+    LEAST_TILES = 8
 };
 
 typedef struct job {
@@ -436,7 +441,7 @@ bool tn__cpu_multiply(const tn_cpu_product *p)
 typedef struct shared {
     tn_cpu_product p;        /* of the block, but for k: that is the whole */
     int64_t first, slabs;    /* of k, DEPTH at a time */
-    int64_t row_pieces, tiles_n;
+    int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* of a slab */
     char *a, *b;              /* a: or NULL */
 } shared;
@@ -473,13 +478,14 @@ static void pack_piece(void *context, int64_t i)
 static void run_shared(void *context, int64_t i)
 {
     const shared *s = context;
-    const int64_t row = i / s->tiles_n * TILE, column = i % s->tiles_n * TILE;
+    const int64_t row = i / s->tiles_n * s->tile_m;
+    const int64_t column = i % s->tiles_n * s->tile_n;
     job g;
     unsigned fpu = tn__cpu_fpu_set();
     open_job(&g, &s->p);
     place_columns(&g, s->a ? STRIP : g.p.a.column);
-    const int64_t rows = tn__cpu_min(row + TILE, g.p.m);
-    const int64_t columns = tn__cpu_min(column + TILE, g.p.n);
+    const int64_t rows = tn__cpu_min(row + s->tile_m, g.p.m);
+    const int64_t columns = tn__cpu_min(column + s->tile_n, g.p.n);
     for (int64_t slab = 0; slab < s->slabs; slab++) {
         point_slab(&g, s, slab);
         point_rows(&g, row, rows - row);
@@ -493,8 +499,23 @@ static void run_shared(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
+/* Columns become fewer first: panels serve all rows of a tile. */
+static int64_t cut_tiles(shared *s)
+{
+    s->tile_m = s->tile_n = TILE;
+    for (;;) {
+        s->tiles_n = (s->p.n + s->tile_n - 1) / s->tile_n;
+        int64_t tiles = (s->p.m + s->tile_m - 1) / s->tile_m * s->tiles_n;
+        int64_t *side = s->tile_n > LEAST_TILE ? &s->tile_n : &s->tile_m;
+        if (tiles >= LEAST_TILES || *side == LEAST_TILE)
+            return tiles;
+        *side /= 2;
+    }
+}
+
 /* One block of c, rows and columns from (i, j) on, for all of k. */
-static void share_block(shared *s, const job *g, int64_t i, int64_t j)
+static void share_block(shared *s, const job *g, int64_t i, int64_t j,
+                        int64_t slabs)
 {
     s->p = g->p;
     s->p.a.memory = element(g, &g->p.a, i, 0);
@@ -503,12 +524,11 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j)
     s->p.m = tn__cpu_min(SHARED, g->p.m - i);
     s->p.n = tn__cpu_min(SHARED, g->p.n - j);
     s->row_pieces = s->a ? (s->p.m + PIECE - 1) / PIECE : 0;
-    s->tiles_n = (s->p.n + TILE - 1) / TILE;
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
-    const int64_t tiles = (s->p.m + TILE - 1) / TILE * s->tiles_n;
-    for (s->first = 0; s->first < s->p.k; s->first += SLABS * DEPTH) {
-        s->slabs = (tn__cpu_min(SLABS * DEPTH, s->p.k - s->first) + DEPTH - 1) /
+    const int64_t tiles = cut_tiles(s);
+    for (s->first = 0; s->first < s->p.k; s->first += slabs * DEPTH) {
+        s->slabs = (tn__cpu_min(slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
                    DEPTH;
         tn__cpu_host->parallel_for(pieces * s->slabs, pack_piece, s);
         tn__cpu_host->parallel_for(tiles, run_shared, s);
@@ -524,17 +544,19 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     const int64_t m = tn__cpu_min(g.p.m, SHARED);
     const int64_t n = tn__cpu_min(g.p.n, SHARED);
     const int64_t depth = tn__cpu_min(p->k, DEPTH);
-    const int64_t slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH, SLABS);
     const bool packs_a = g.p.a.column != 1 || is_far(&g, n);
     s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
     s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
     s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
+    int64_t slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
+    slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
+                        slabs > SLABS ? slabs : SLABS);
     s.b = tn__cpu_scratch((size_t)(slabs * (s.a_bytes + s.b_bytes)));
     if (!s.b)
         return false;
     s.a = packs_a ? s.b + slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
         for (int64_t i = 0; i < g.p.m; i += SHARED)
-            share_block(&s, &g, i, j);
+            share_block(&s, &g, i, j, slabs);
     return true;
 }

@@ -15,14 +15,17 @@ typedef struct product_case {
 } product_case;
 
 /* From 8 M multiply-adds on; blocks are of 2048 rows and columns, and of 384
- * of k. */
+ * of k, or more where there are few rows and columns; then tiles are smaller,
+ * too. */
 static const product_case products[] = {
     {1, 300, 280, 130, 0, 1, 0},   {1, 260, 270, 300, 7, 1, 0},
     {2, 130, 331, 200, 8, 2, 3},   {1, 2100, 70, 64, 1, 1, 1},
     {1, 70, 2100, 64, 4, 1, 0},    {1, 2061, 2053, 3, 2, 1, 0},
     {1, 150, 140, 601, 2, -1, 1},  {1, 133, 129, 1201, 3, 1, 0.5},
     {1, 300, 301, 100, 31, 1, 0},  {2, 530, 517, 64, 6, 1, 0},
-    {1, 64, 2048, 65, 5, 0.25, 1}, {1, 513, 300, 385, 12, 1, 0}};
+    {1, 64, 2048, 65, 5, 0.25, 1}, {1, 513, 300, 385, 12, 1, 0},
+    {1, 128, 128, 2048, 3, 1, 0},  {1, 65, 130, 2099, 2, 1, 1},
+    {1, 67, 512, 1100, 1, 2, 0}};
 
 static int64_t lay_out(tn_strided *view, int64_t batch, int64_t rows,
                        int64_t columns, bool transposed, int layout)
