@@ -156,19 +156,21 @@ TN__GRADIENT(class_nll)
     if (!x || !target || !most || !logsum)
         return tn_error_code();
     int at = x->ndim > 1 ? 1 : 0;
-    tn_tensor *ignored =
-        tn_eq_scalar(target, tn__node_value(node, 2)->of.i);
-    tn_tensor *own = g[LOGP] ? tn_masked_fill_scalar(g[LOGP], ignored, 0)
-                             : tn_zeros_like(most);
-    tn_tensor *share = own;
+    const tn_value masked[] = {
+        tn__value_optional(g[LOGP] ? g[LOGP] : tn_zeros_like(most)),
+        tn__value_tensor(target), *tn__node_value(node, 2)};
+    tn_tensor *kept[2];
+    if (masked[0].kind == TN_VALUE_NONE ||
+        tn__op_run(&tn__op_table[TN__OP_ID_CLASS_OWN], masked, 3, kept, 2) < 0)
+        return tn_error_code();
+    tn_tensor *own = kept[0], *share = own;
     if (g[TOTAL])
         share = tn_add(share, tn_mul_scalar(g[TOTAL], x->shape[at]));
     if (g[LOGSUM])
         share = tn_sub(share, g[LOGSUM]);
-    target = tn_masked_fill_scalar(target, ignored, 0);
     const tn_value value[] = {
         tn__value_tensor(x),
-        tn__value_optional(tn_unsqueeze(target, at)),
+        tn__value_optional(tn_unsqueeze(kept[1], at)),
         tn__value_optional(tn_unsqueeze(most, at)),
         tn__value_optional(tn_unsqueeze(logsum, at)),
         tn__value_optional(tn_unsqueeze(own, at)),

@@ -265,7 +265,11 @@ static tn_tensor *plain_loss(tn_tensor *x, tn_tensor *target, int64_t ignore,
     tn_tensor *out[4] = {NULL};
     if (tn__op_run(&tn__op_table[TN__OP_ID_CLASS_NLL], value, 4, out, 4) < 0)
         return NULL;
-    tn_tensor *loss = settle(tn_neg(out[0]), NULL, target, ignore, reduction);
+    const tn_value mean[] = {tn__value_tensor(out[0]), value[1], value[2]};
+    tn_tensor *loss =
+        reduction == TN__REDUCE_MEAN
+            ? tn__row(TN__OP_ID_CLASS_MEAN, mean, 3)
+            : settle(tn_neg(out[0]), NULL, target, ignore, reduction);
     if (smoothing <= 0)
         return loss;
     tn_tensor *smooth = tn_masked_fill_scalar(
