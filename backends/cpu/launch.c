@@ -23,6 +23,7 @@
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define IN_PLACE_BLOCK 1024 /* elements: half an L1 with what lies in memory */
 #define NATIVE_BLOCK 4096 /* elements: machine code has values in registers */
+#define NATIVE_ALONE 16384 /* where it has all of them: a block costs 60 ns */
 #define ROWS_BYTES 98304 /* of whole rows' slots: an operation takes long enough
                             for what goes before it; layer_norm of 2048 x 512
                             took 0.37 ms with half an L1, 0.28 so (Zen 5) */
@@ -335,7 +336,8 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->group_rows = 1;
     plan->block = block_size(plan->code, false);
     if (plan->code->segment_count > 0)
-        plan->block = NATIVE_BLOCK;
+        plan->block = tn__cpu_native_takes_lines(plan->code) ? NATIVE_ALONE
+                                                             : NATIVE_BLOCK;
     if (plan->in_place && plan->ahead && plan->block > IN_PLACE_BLOCK)
         plan->block = IN_PLACE_BLOCK;
     if (!tn__cpu_cut_shared(plan, hoist)) {

@@ -24,10 +24,12 @@ enum {
     TN_CPU_NATIVE_NODES = 1024 /* most that are found for one body */
 };
 
+enum { CPU_SECOND = 1 }; /* of floats: the second, where neither is less */
+
 typedef struct cpu_node {
     uint8_t op;         /* TN_K_...; LOAD: operand `number`; CALL: exp */
     uint8_t type, from; /* CPU_...: of the value; of a */
-    uint8_t sub;        /* of the instruction */
+    uint8_t sub;        /* BITCAST: of the instruction; MIN, MAX: CPU_SECOND */
     uint32_t a, b, c;   /* nodes before it; TN_NONE */
     uint32_t number;
     uint64_t bits; /* CONST: its value */

@@ -135,6 +135,18 @@ static uint32_t operand_count(unsigned op)
     return count[op];
 }
 
+/* where(a < b, a, b) is one instruction, and so is where(a < b, b, a): of either
+ * zero, and of NaN and a number, both take the second. 0: it is neither. */
+static unsigned extreme_of(const finder *f, const uint32_t operand[3])
+{
+    const cpu_node *less = &f->now->native.node[operand[0]];
+    if (less->op != TN_K_LT || (less->from != CPU_F32 && less->from != CPU_F64))
+        return 0;
+    return less->a == operand[1] && less->b == operand[2]   ? TN_K_MIN
+           : less->a == operand[2] && less->b == operand[1] ? TN_K_MAX
+                                                            : 0;
+}
+
 static uint32_t instruction_node(finder *f, unsigned op, unsigned type,
                                  unsigned from, const uint32_t operand[3])
 {
@@ -145,6 +157,15 @@ static uint32_t instruction_node(finder *f, unsigned op, unsigned type,
     for (uint32_t i = 0; i < count; i++)
         if (operand[i] == TN_NONE)
             return TN_NONE;
+    unsigned extreme = op == TN_K_SELECT ? extreme_of(f, operand) : 0;
+    if (extreme)
+        return add_node(f, (cpu_node){.op = (uint8_t)extreme,
+                                      .type = (uint8_t)type,
+                                      .from = (uint8_t)type,
+                                      .sub = CPU_SECOND,
+                                      .a = operand[1],
+                                      .b = operand[2],
+                                      .c = TN_NONE});
     return add_node(f, (cpu_node){.op = (uint8_t)op,
                                   .type = (uint8_t)type,
                                   .from = (uint8_t)from,
@@ -193,7 +214,7 @@ static uint32_t function_node(finder *f, const tn_kernel_fn *fn,
             break;
         default:
             result = instruction_node(f, ins->op, type, from, operand);
-            if (result != TN_NONE)
+            if (result != TN_NONE && ins->op == TN_K_BITCAST)
                 f->now->native.node[result].sub = ins->sub;
         }
         map[i] = result;

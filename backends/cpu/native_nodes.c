@@ -330,15 +330,19 @@ static void make_binary(maker *m, const cpu_node *n)
 {
     const struct binary *how = binary_of(n->op);
     bool real = is_real(n->type);
+    unsigned opcode = how->real;
+    if (real && n->sub == CPU_SECOND)
+        opcode = n->op == TN_K_MAX ? 0x5f : 0x5d;
     uint32_t a = n->a, b = n->b;
-    if (how->turned && tn__jit_is_single(m, a) && !tn__jit_is_single(m, b)) {
+    bool turned = how->turned && n->sub != CPU_SECOND;
+    if (turned && tn__jit_is_single(m, a) && !tn__jit_is_single(m, b)) {
         a = n->b;
         b = n->a;
     }
     const uint32_t keep[3] = {a, b, TN_NONE};
     unsigned first = tn__jit_need(m, a, keep);
     x86_source second = tn__jit_source_of(m, b, keep);
-    if (real && how->real == 0) {
+    if (real && opcode == 0) {
         tn__jit_extreme(m, tn__jit_take(m, m->at, keep), first, second,
                         n->op == TN_K_MAX);
         tn__jit_release(m, a);
@@ -349,7 +353,7 @@ static void make_binary(maker *m, const cpu_node *n)
     tn__jit_release(m, b);
     unsigned to = tn__jit_take(m, m->at, keep);
     tn__jit_emit(m,
-                 real ? tn__jit_floats(m, how->real)
+                 real ? tn__jit_floats(m, opcode)
                       : tn__jit_packed(m, how->map,
                                        m->wide ? how->whole_wide : how->whole),
                  to, first, second, X86_NO_IMM);

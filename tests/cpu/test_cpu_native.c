@@ -171,6 +171,16 @@ static bool add_instruction(body *b)
     const char *value[3];
     for (int i = 0; i < 3; i++)
         value[i] = b->value[in[i] == TN_NONE ? in[0] : in[i]];
+    if ((op == TN_K_MIN || op == TN_K_MAX) && type == real && below(2)) {
+        static char first[ROOM];
+        bool most = op == TN_K_MAX;
+        b->node[n].sub = CPU_SECOND;
+        plain.op[TN_K_LT][real](first, value[most], value[!most], NULL, ROOM,
+                                0);
+        plain.op[TN_K_SELECT][real](b->value[n], first, value[0], value[1],
+                                    ROOM, 0);
+        return true;
+    }
     run(b->value[n], value[0], value[1], value[2], ROOM, 0);
     return true;
 }

@@ -241,6 +241,46 @@ static void check_own(void)
     tn_error_clear();
 }
 
+/* Of two zeros, and of NaN and a number, where() says which is taken; long
+ * enough for machine code. */
+static void check_choice(void)
+{
+    static const struct choice {
+        const char *name, *text;
+        bool less, first; /* x < y, or y < x: then x, or y */
+    } choice[] = {
+        {"take_lesser", "take_lesser(x, y) = where(x < y, x, y)", true, true},
+        {"take_other", "take_other(x, y) = where(x < y, y, x)", true, false},
+        {"take_greater", "take_greater(x, y) = where(y < x, x, y)", false,
+         true},
+    };
+    enum { MANY = 100 };
+    const float values[] = {0, -0.0f, NAN, 1, -1, INFINITY, -INFINITY};
+    float a[MANY], b[MANY], got[MANY];
+    for (int i = 0; i < MANY; i++) {
+        a[i] = values[i % 7];
+        b[i] = values[i / 7 % 7];
+    }
+    tn_tensor *in[] = {tn_tensor_from_array(a, TN_F32, tn_dims(MANY)),
+                       tn_tensor_from_array(b, TN_F32, tn_dims(MANY))};
+    for (int c = 0; c < 3; c++) {
+        const tn_op *op = tn_op_find(choice[c].name);
+        if (!op)
+            op = tn_op_define(choice[c].text);
+        int wrong = 0;
+        tn_tensor *out = op ? tn_op_apply(op, in, NULL) : NULL;
+        if (out)
+            tn_tensor_to_array(out, got, sizeof got);
+        for (int i = 0; i < MANY; i++) {
+            bool is = choice[c].less ? a[i] < b[i] : b[i] < a[i];
+            float want = is == choice[c].first ? a[i] : b[i];
+            wrong += isnan(want) ? !isnan(got[i])
+                                 : memcmp(&got[i], &want, sizeof want) != 0;
+        }
+        ok(out && wrong == 0, "%s: %d wrong", choice[c].text, wrong);
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -263,6 +303,7 @@ int main(void)
         check_parts();
         check_layouts();
         check_own();
+        check_choice();
     }
     return done_testing();
 }
