@@ -13,6 +13,8 @@
 #include "scalar.h"
 
 #define TASK_POINTS 32768
+#define ROW_BLOCK 256     /* rows */
+#define HALF_POINTS 65536 /* of a block of rows for one of two threads */
 /* Lines that go side by side: whole lines of the cache, and a destination of
  * thousands of rows still lies in an L2. */
 #define SIDE_BY_SIDE 64
@@ -35,6 +37,12 @@ typedef struct line {
     bool side_by_side;
 } line;
 
+/* Rows up to `done` have gone to destinations of even, or odd, number. */
+typedef struct half {
+    atomic_flag busy;
+    int64_t done;
+} half;
+
 typedef struct work {
     const tn_scatter_args *s;
     const tn_cpu_routines *routines;
@@ -42,7 +50,9 @@ typedef struct work {
     uint32_t order[TN_MAX_NDIM]; /* the dimensions but dim, outer to inner */
     int64_t side; /* lines side by side that go together; 1: each alone */
     tn_cpu_run *row_run; /* combines rows; NULL for SET */
-    int64_t row, row_blocks, row_block; /* a row's points, cut; 0: no rows */
+    int64_t row; /* a row's points; 0: no rows */
+    half half[2];
+    atomic_int halves; /* at work */
     atomic_flag lock;
     tn_fault fault;
 } work;
@@ -232,9 +242,18 @@ static int64_t offset_of(const tn_strided *view, const int64_t *point,
     return offset;
 }
 
-/* Rows of n points from point on, at each place along dim. */
-static void run_row_block(work *w, const int64_t *point, int64_t n)
+/* A row to combine: which source, and where it goes. */
+typedef struct entry {
+    int64_t source, at;
+} entry;
+
+/* The rows [low, high) along dim of those that begin at point, of destinations
+ * of even number, odd number or both: bits of `of`. What later ones take and go
+ * to is asked for. */
+static void run_row_block(work *w, const int64_t *point, int64_t low,
+                          int64_t high, unsigned of)
 {
+    enum { FETCHED = 4096 /* bytes of a row at most */ };
     const tn_scatter_args *s = w->s;
     size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
     char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
@@ -243,20 +262,33 @@ static void run_row_block(work *w, const int64_t *point, int64_t n)
         s->src.buffer, offset_of(&s->src, point, s->ndim), bytes);
     const int64_t *index = (const int64_t *)s->index.buffer->memory +
                            offset_of(&s->index, point, s->ndim);
-    int64_t dst_step = s->dst.stride[s->dim] * (int64_t)bytes;
-    int64_t src_step = s->src.stride[s->dim] * (int64_t)bytes;
-    for (int64_t i = 0; i < s->extent[s->dim]; i++) {
-        int64_t at = index[i * s->index.stride[s->dim]];
-        if ((uint64_t)at >= (uint64_t)s->dst_extent) {
-            raise_fault(w, at, position_of(s, point, i));
+    const int64_t dst_step = s->dst.stride[s->dim] * (int64_t)bytes;
+    const int64_t src_step = s->src.stride[s->dim] * (int64_t)bytes;
+    const int64_t row = w->row * (int64_t)bytes;
+    const int64_t fetched = tn__cpu_min(row, FETCHED);
+    const int64_t ahead = tn__cpu_min(2 * FETCHED / fetched, 16);
+    entry entries[ROW_BLOCK];
+    int64_t n = 0;
+    for (int64_t i = low; i < high; i++) {
+        entries[n] = (entry){i, index[i * s->index.stride[s->dim]]};
+        n += of >> (entries[n].at & 1) & 1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const entry *e = &entries[i], *later = e + ahead;
+        if (i + ahead < n && (uint64_t)later->at < (uint64_t)s->dst_extent) {
+            tn__cpu_fetch(dst + later->at * dst_step, fetched);
+            tn__cpu_fetch(src + later->source * src_step, fetched);
+        }
+        if ((uint64_t)e->at >= (uint64_t)s->dst_extent) {
+            raise_fault(w, e->at, position_of(s, point, e->source));
             continue;
         }
-        char *to = dst + at * dst_step;
-        const char *from = src + i * src_step;
+        char *to = dst + e->at * dst_step;
+        const char *from = src + e->source * src_step;
         if (w->row_run)
-            w->row_run(to, to, from, to, n, 0);
+            w->row_run(to, to, from, to, w->row, 0);
         else
-            memcpy(to, from, (size_t)n * bytes);
+            memcpy(to, from, (size_t)row);
     }
 }
 
@@ -265,19 +297,56 @@ static void run_rows(void *context, int64_t i)
     work *w = context;
     const tn_scatter_args *s = w->s;
     int64_t point[TN_MAX_NDIM] = {0};
-    int64_t first = i % w->row_blocks * w->row_block, left = i / w->row_blocks;
     for (uint32_t d = s->ndim - 2; d-- > 0;) {
-        point[w->order[d]] = left % s->extent[w->order[d]];
-        left /= s->extent[w->order[d]];
+        point[w->order[d]] = i % s->extent[w->order[d]];
+        i /= s->extent[w->order[d]];
     }
-    point[w->order[s->ndim - 2]] = first;
     unsigned fpu = tn__cpu_fpu_set();
-    run_row_block(w, point, tn__cpu_min(w->row_block, w->row - first));
+    for (int64_t k = 0, end; k < s->extent[s->dim]; k = end) {
+        end = tn__cpu_min(k + ROW_BLOCK, s->extent[s->dim]);
+        run_row_block(w, point, k, end, 3);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* The rows of one point alone, for two threads: each has the destinations of
+ * even or of odd number, and walks the rows block by block. Who is alone takes
+ * both halves as it goes: rows of one half, or halves of rows, leave gaps that
+ * cost as much as what lies between. index_add of 4096 x 1024, one thread: 1.45
+ * ms by halves of rows, 1.3 by even and odd ones, 1.0 so (Zen 5). */
+static void run_half(void *context, int64_t own)
+{
+    work *w = context;
+    half *mine = &w->half[own], *other = &w->half[!own];
+    const int64_t point[TN_MAX_NDIM] = {0}, count = w->s->extent[w->s->dim];
+    const int64_t most = 1 + HALF_POINTS / w->row;
+    unsigned fpu = tn__cpu_fpu_set();
+    atomic_fetch_add(&w->halves, 1);
+    for (int64_t low = 0, high; low < count; low = high) {
+        while (atomic_flag_test_and_set(&mine->busy))
+            ;
+        low = mine->done;
+        high = tn__cpu_min(low + tn__cpu_min(most, ROW_BLOCK), count);
+        bool both = atomic_load(&w->halves) == 1 &&
+                    !atomic_flag_test_and_set(&other->busy);
+        if (both && other->done != low) {
+            atomic_flag_clear(&other->busy);
+            both = false;
+        }
+        run_row_block(w, point, low, high, both ? 3 : 1u << own);
+        mine->done = high;
+        if (both) {
+            other->done = high;
+            atomic_flag_clear(&other->busy);
+        }
+        atomic_flag_clear(&mine->busy);
+    }
+    atomic_fetch_sub(&w->halves, 1);
     tn__cpu_fpu_restore(fpu);
 }
 
 /* Do the lines of the innermost other dimension share their index, without
- * gaps in dst and src? Then they are rows, cut in two for threads. */
+ * gaps in dst and src? Then they are rows. */
 static bool takes_rows(work *w)
 {
     static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
@@ -300,8 +369,6 @@ static bool takes_rows(work *w)
                      ? NULL
                      : w->routines->op[op[s->reduce]][type];
     w->row = s->extent[e];
-    w->row_block = ((w->row + 1) / 2 + 63) / 64 * 64;
-    w->row_blocks = (w->row + w->row_block - 1) / w->row_block;
     return true;
 }
 
@@ -393,6 +460,7 @@ static void run_lines(void *context, int64_t i)
 tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
 {
     work w = {.s = scatter, .routines = queue->routines, .lines = 1,
+              .half = {{ATOMIC_FLAG_INIT, 0}, {ATOMIC_FLAG_INIT, 0}},
               .lock = ATOMIC_FLAG_INIT};
     int64_t count = scatter->extent[scatter->dim];
     uint32_t others = 0;
@@ -404,11 +472,13 @@ tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
     if (w.lines == 0 || count == 0)
         return TN_OK;
     if (takes_rows(&w)) {
-        int64_t tasks = w.lines / w.row * w.row_blocks;
-        if (tasks == 1)
+        int64_t tasks = w.lines / w.row;
+        if (tasks > 1)
+            tn__cpu_host->parallel_for(tasks, run_rows, &w);
+        else if (w.row * count < TASK_POINTS)
             run_rows(&w, 0);
         else
-            tn__cpu_host->parallel_for(tasks, run_rows, &w);
+            tn__cpu_host->parallel_for(2, run_half, &w);
         return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
     }
     w.side = lines_side_by_side(&w);

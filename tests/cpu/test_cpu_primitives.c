@@ -451,7 +451,7 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
 /* Rows of src, each to the row that its index names. */
 static void test_scatter_rows(void)
 {
-    enum { R = 300, C = 200, TO = 37 };
+    enum { R = 1500, C = 200, TO = 37 }; /* some blocks of rows */
     float *src, *dst, want[TO * C];
     int64_t *index;
     tn_scatter_args s = {.size = sizeof s, .ndim = 2, .dim = 0,
