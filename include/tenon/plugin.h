@@ -254,8 +254,10 @@ typedef struct tn_launch_operand {
     const int64_t *index_extent;
 } tn_launch_operand;
 
+/* What is stored is read again at once, so it should stay near: a hint. */
+enum { TN_LAUNCH_SOON = 1 };
 typedef struct tn_launch {
-    uint32_t size, outer_ndim, row_ndim, flags;
+    uint32_t size, outer_ndim, row_ndim, flags; /* TN_LAUNCH_... */
     const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal */
     const tn_launch_operand *operand;
     const tn_number *param;

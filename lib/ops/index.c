@@ -358,12 +358,12 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     return status;
 }
 
-/* A contiguous copy of x, one reference. */
+/* A contiguous copy of x to be scattered into, one reference. */
 static tn_tensor *copy_of(tn_tensor *x, const char *name)
 {
     tn_tensor *copy = tn__tensor_new(x->storage->device, x->dtype, x->ndim,
                                      x->shape, name);
-    if (copy && tn__copy_into(copy, x, name) < 0) {
+    if (copy && tn__copy_under(copy, x, name) < 0) {
         tn__unref(copy);
         return NULL;
     }

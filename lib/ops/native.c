@@ -12,7 +12,8 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                     tn_dtype_name(a->dtype), b_name, tn_dtype_name(b->dtype));
 }
 
-tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
+static tn_status copy(tn_tensor *dst, tn_tensor *src, uint32_t flags,
+                      const char *what)
 {
     static tn__formula convert[TN_DTYPE_END] = {
         [TN_F32] = TN__FORMULA("copy(x) = f32(x)"),
@@ -40,9 +41,20 @@ tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
         shape.dim[d] = dst->shape[d];
     tn__space space;
     tn__space_begin(&space, &shape, 0, false);
+    space.flags = flags;
     tn__space_add(&space, &shape, 0, src);
     tn__space_add_out(&space, &shape, 0, false, false, dst);
     return tn__kernel_launch(dst->storage->device, kernel, &space, NULL, what);
+}
+
+tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
+{
+    return copy(dst, src, 0, what);
+}
+
+tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what)
+{
+    return copy(dst, src, TN_LAUNCH_SOON, what);
 }
 
 tn_status tn__fill(tn_tensor *dst, double number, const char *what)

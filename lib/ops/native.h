@@ -44,6 +44,8 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 
 /* src, of any strides and broadcast, written into dst's view with its dtype. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);
+/* The same, where dst is next folded into. */
+tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what);
 /* A number written into all of dst. */
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
 /* src, or where that is NULL the number, written into dst where index says along

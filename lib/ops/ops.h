@@ -213,6 +213,7 @@ typedef struct tn__operand {
 typedef struct tn__space {
     int outer_ndim, row_ndim;
     int64_t extent[TN_MAX_NDIM];
+    uint32_t flags;               /* TN_LAUNCH_... */
     int operand_count;            /* inputs, then outputs */
     tn__operand operand[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS];
 } tn__space;

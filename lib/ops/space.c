@@ -26,6 +26,7 @@ void tn__space_begin(tn__space *space, const tn__shape *shape, uint32_t rows,
         space->extent[at++] = 1;
     space->row_ndim = at - space->outer_ndim;
     space->operand_count = 0;
+    space->flags = 0;
 }
 
 int64_t tn__space_row_numel(const tn__space *space)
@@ -283,7 +284,8 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
             m.stride[k], of->index_stride, of->index_extent};
     }
     tn_launch launch = {sizeof launch, (uint32_t)m.outer_ndim,
-                        (uint32_t)m.row_ndim, 0, m.extent, operand, param, 0};
+                        (uint32_t)m.row_ndim, space->flags, m.extent, operand,
+                        param, 0};
     tn_fault fault = {.size = sizeof fault};
     tn__late late;
     tn_status status = tn__device_launch(

@@ -60,6 +60,7 @@ void tn__window_space(tn__space *space, const tn__window *w,
     space->outer_ndim = in_row ? 4 : 6;
     space->row_ndim = in_row ? 2 : 0;
     space->operand_count = 0;
+    space->flags = 0;
     int out, kernel;
     places(space, &out, &kernel);
     space->extent[0] = x->count;
