@@ -221,6 +221,8 @@ static void workers_stop(void)
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
+    if (count < 1)
+        return;
     tn__error before;
     tn__error_take(&before);
     worker = tn__alloc((size_t)count * sizeof *worker);
@@ -283,8 +285,8 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
             body(context, i);
         return;
     }
-    if (!worker)
-        workers_start(threads - 1);
+    if (!worker) /* the number may have changed before we had `use` */
+        workers_start(count_wanted() - 1);
     job j;
     j.body = body;
     j.context = context;
