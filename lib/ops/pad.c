@@ -64,18 +64,13 @@ static void same_view(tn_tensor *part, const tn_tensor *x)
     }
 }
 
-/* The same with zeros, in one pass: an edge reads as 0. Of the `count`
- * dimensions of which `edge` has bits, three at most. */
-static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
-                                 const tn_dims_list *pad, uint32_t edge,
-                                 int count, const char *name)
+/* Launches a kernel of x, by the places along the dimensions of which `by` has
+ * bits, over all of out: index[d] holds them, or, without, they are out's own
+ * less what stands before x. */
+static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
+                             tn_tensor *const *index, const tn_dims_list *pad,
+                             const tn__kernel *kernel, const char *name)
 {
-    static tn__formula place[] = {
-        TN__FORMULA("pad(x, i: offset) = x[i; 0]"),
-        TN__FORMULA("pad(x, i: offset, j: offset) = x[i, j; 0]"),
-        TN__FORMULA("pad(x, i: offset, j: offset, k: offset) = x[i, j, k; 0]")};
-    const tn_dtype dtype[] = {x->dtype, 0, 0, 0};
-    const tn__kernel *kernel = tn__formula_kernel(&place[count - 1], dtype);
     if (!kernel)
         return tn_error_code();
     tn__shape shape = {.ndim = out->ndim};
@@ -85,18 +80,35 @@ static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
     tn__space_begin(&space, &shape, 0, false);
     tn__operand *from = tn__space_add_bare(&space, x);
     for (int d = 0, k = 0; d < x->ndim; d++) {
-        if (!(edge >> d & 1)) {
+        if (!(by >> d & 1)) {
             from->stride[d] = x->stride[d];
             continue;
         }
         from->index_stride[k] = x->stride[d];
         from->index_extent[k++] = x->shape[d];
-        tn__operand *at = tn__space_add_bare(&space, NULL);
-        at->offset = -before(pad, x->ndim, d);
+        tn__operand *at =
+            tn__space_add_bare(&space, index ? index[d] : NULL);
+        if (!index)
+            at->offset = -before(pad, x->ndim, d);
         at->stride[d] = 1;
     }
     tn__space_add_out(&space, &shape, 0, false, false, out);
     return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
+}
+
+/* x within zeros, in one pass: an edge reads as 0. Of the `count` dimensions of
+ * which `edge` has bits, three at most. */
+static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
+                                 const tn_dims_list *pad, uint32_t edge,
+                                 int count, const char *name)
+{
+    static tn__formula place[] = {
+        TN__FORMULA("pad(x, i: offset) = x[i; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset) = x[i, j; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset, k: offset) = x[i, j, k; 0]")};
+    const tn_dtype dtype[] = {x->dtype, 0, 0, 0};
+    return take_places(out, x, edge, NULL, pad,
+                       tn__formula_kernel(&place[count - 1], dtype), name);
 }
 
 /* Into out, the whole result, x itself and value where it does not reach. */
@@ -290,46 +302,28 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
 
 /* out[..., i, j] = x[..., index of i, index of j], of the dimensions that have
  * such: at least one, three at most. */
-static tn_status take_part(tn_tensor *x, tn_tensor *const *index,
-                           tn_tensor *out)
+static tn_status take_part(tn_tensor *x, const edges *e, tn_tensor *out)
 {
     static tn__formula take[] = {
         TN__FORMULA("pad(x, i) = x[i]"),
         TN__FORMULA("pad(x, i, j) = x[i, j]"),
         TN__FORMULA("pad(x, i, j, k) = x[i, j, k]")};
     const tn_dtype dtype[] = {x->dtype, TN_I64, TN_I64, TN_I64};
+    uint32_t by = 0;
     int count = 0;
-    for (int d = 0; d < x->ndim; d++)
-        count += index[d] != NULL;
-    const tn__kernel *kernel = tn__formula_kernel(&take[count - 1], dtype);
-    if (!kernel)
-        return tn_error_code();
-    tn__shape shape = {.ndim = out->ndim};
-    for (int d = 0; d < out->ndim; d++)
-        shape.dim[d] = out->shape[d];
-    tn__space space;
-    tn__space_begin(&space, &shape, 0, false);
-    tn__operand *from = tn__space_add_bare(&space, x);
-    for (int d = 0, k = 0; d < x->ndim; d++) {
-        from->stride[d] = index[d] ? 0 : x->stride[d];
-        if (index[d]) {
-            from->index_stride[k] = x->stride[d];
-            from->index_extent[k++] = x->shape[d];
-        }
+    for (int d = 0; d < x->ndim; d++) {
+        by |= (uint32_t)(e->index[d] != NULL) << d;
+        count += e->index[d] != NULL;
     }
-    for (int d = 0; d < x->ndim; d++)
-        if (index[d])
-            tn__space_add_bare(&space, index[d])->stride[d] = 1;
-    tn__space_add_out(&space, &shape, 0, false, false, out);
-    return tn__kernel_launch(out->storage->device, kernel, &space, NULL,
-                             "pad");
+    return take_places(out, x, by, e->index, e->pad,
+                       tn__formula_kernel(&take[count - 1], dtype), "pad");
 }
 
 static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
                            bool is_input)
 {
     (void)is_input;
-    return e->whole < inner->ndim ? take_part(inner, e->index, outer)
+    return e->whole < inner->ndim ? take_part(inner, e, outer)
                                   : tn__copy_into(outer, inner, "pad");
 }
 
