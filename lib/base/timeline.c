@@ -328,17 +328,20 @@ void tn__given_write(const tn__given *given, int id, const char *lane,
     pthread_mutex_unlock(&lock);
 }
 
-void tn__timeline_before_stop(void (*write)(void))
-{
-    atomic_store(&before_stop, write);
-}
-
 /* ---- start and end --------------------------------------------------------- */
 
 static void stop_at_exit(void)
 {
     if (atomic_load(&tn__timeline_state) == TN__TIMELINE_ON)
         tn__timeline_stop();
+}
+
+/* Who asks has just opened a device, whose driver may end at exit: before that
+ * is what is registered now, which the start of a trace did before. */
+void tn__timeline_before_stop(void (*write)(void))
+{
+    atomic_store(&before_stop, write);
+    atexit(stop_at_exit);
 }
 
 /* A child has its parent's file open, and writes nothing there. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
+#include "base/timeline.h"
 
 static char path[64];
 
@@ -403,6 +404,34 @@ static void test_fork(void)
     json_decref(all);
 }
 
+static bool driver_is_gone;
+
+static void driver_ends(void)
+{
+    driver_is_gone = true;
+}
+
+static void write_rest(void)
+{
+    _exit(driver_is_gone);
+}
+
+/* At exit a driver that came while a trace ran is there when the trace ends. */
+static void test_exit(void)
+{
+    fflush(stdout);
+    pid_t child = fork_to_cpu();
+    if (child == 0) {
+        tn_trace_start(path);
+        atexit(driver_ends);
+        tn__timeline_before_stop(write_rest);
+        exit(2);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    is_int(status, 0, "a trace ends before a driver that came after it");
+}
+
 int main(void)
 {
     plan_later();
@@ -418,6 +447,7 @@ int main(void)
     test_names();
     test_crash();
     test_fork();
+    test_exit();
     remove(path);
     return done_testing();
 }
