@@ -124,18 +124,20 @@ static void find_late(tn_built *b)
 }
 
 /* Sums of columns take products and differences from the lines as these lie;
- * machine code would write each down for them. */
-static tn_status compile_streamed(const tn_program *program,
-                                  const tn_cpu_routines *routines,
-                                  cpu_code *code)
+ * machine code would write each down for them. Of rows that lie in lines it
+ * folds chunks where a routine would first bring them together. */
+static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
-    tn_cpu_routines plain = *routines;
+    tn_cpu_routines plain = *b->routines;
     plain.native = 0;
-    tn_status status = tn__cpu_compile(program, &plain, false, false, code);
-    if (status < 0 || !routines->native || code->folds_lines)
+    tn_status status =
+        tn__cpu_compile(program, &plain, false, false, &b->streamed);
+    if (status < 0 || !b->routines->native)
         return status;
-    tn__cpu_code_release(code);
-    return tn__cpu_compile(program, routines, false, false, code);
+    if (!b->streamed.folds_lines)
+        tn__cpu_code_release(&b->streamed);
+    cpu_code *code = b->streamed.folds_lines ? &b->lined : &b->streamed;
+    return tn__cpu_compile(program, b->routines, false, false, code);
 }
 
 tn_status tn__cpu_program_build(tn_plugin_device *device,
@@ -169,8 +171,7 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
     tn_status status =
         tn__cpu_compile(program, b->routines, true, false, &b->kept);
     if (status == TN_OK)
-        status = b->has_rows ? compile_streamed(program, b->routines,
-                                                &b->streamed)
+        status = b->has_rows ? compile_streamed(program, b)
                              : tn__cpu_compile(program, b->routines, true,
                                                true, &b->hoisted);
     tn__cpu_fpu_restore(fpu);
@@ -195,6 +196,7 @@ void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
         return;
     tn__cpu_code_release(&built->kept);
     tn__cpu_code_release(&built->streamed);
+    tn__cpu_code_release(&built->lined);
     tn__cpu_code_release(&built->hoisted);
     for (int t = 0; t <= TN_CPU_TAPS; t++)
         tn__cpu_program_free(device, atomic_load(&built->row_taps.written[t]));

@@ -287,6 +287,8 @@ struct tn_built {
     bool has_rows; /* more than one stage, a reduction or a row part */
     cpu_code kept;     /* each value is computed once for a group */
     cpu_code streamed; /* rows too long to be kept: once for each stage */
+    cpu_code lined;    /* the same by machine code, for rows that lie in lines;
+                          may be empty */
     cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
                           blocks that share their indices; may be empty */
     cpu_direct direct;

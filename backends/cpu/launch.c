@@ -403,15 +403,22 @@ static int64_t rows_bytes(const cpu_plan *plan)
     return many ? NATIVE_ROWS * ROWS_BYTES : ROWS_BYTES;
 }
 
+static const cpu_code *lined_code(const tn_built *built)
+{
+    return built->lined.stage_count > 0 ? &built->lined : &built->streamed;
+}
+
 /* Do long rows lie in lines, for all operands? Then stages of machine code go
- * over many of these at once, where they lie. */
+ * over many of these at once, where they lie. One line alone routines fold as
+ * fast. */
 static int64_t row_lines(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
     int64_t run = shortest_run(plan), length = plan->row_length;
     if (plan->overlap || plan->columns || run < LEAST_RUN ||
         length < LINES_LENGTH || length % run != 0 ||
-        !tn__cpu_native_takes_lines(&built->streamed))
+        (run == length && built->lined.stage_count > 0) ||
+        !tn__cpu_native_takes_lines(lined_code(built)))
         return 0;
     for (uint32_t k = 0; k < built->operand_count; k++) {
         const cpu_view *view = &plan->view[k];
@@ -494,7 +501,9 @@ static void cut_rows(cpu_plan *plan)
     rows /= length;
     plan->line = row_lines(plan);
     fits = fits && plan->line == 0;
-    plan->code = fits ? kept : &plan->built->streamed;
+    plan->code = fits             ? kept
+                 : plan->line > 0 ? lined_code(plan->built)
+                                  : &plan->built->streamed;
     plan->kept = fits && (plan->columns || rows > 0);
     if (plan->kept && !plan->columns)
         rows = end_where_rows_do(plan, rows, length);

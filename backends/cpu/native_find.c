@@ -368,14 +368,14 @@ static bool is_stored_alone(const finder *f, uint32_t slot)
            (code->op[i].flags & CPU_DIRECT) && is_read_once(code, slot);
 }
 
-/* Of streamed rows of several stages: makes the value of a reduction part of a
- * segment, so that all folds go the same way, over lines (native_run.c). Where
- * rows are kept what folds alone is faster by its routine: layer_norm of 2048 x
- * 512 took 157 us so, 147 without (Zen 5). */
+/* Of streamed rows: makes the value of a reduction part of a segment, so that
+ * all folds go the same way, over lines (native_run.c). Where rows are kept what
+ * folds alone is faster by its routine: layer_norm of 2048 x 512 took 157 us so,
+ * 147 without (Zen 5). */
 static void join_fold(finder *f, const cpu_op *op)
 {
     const cpu_reduce *reduce = &f->code->reduce[op->index];
-    if (!f->keep && f->code->stage_count > 1 && reduce->kind <= TN_REDUCE_MIN &&
+    if (!f->keep && reduce->kind <= TN_REDUCE_MIN &&
         reduce->type == CPU_F32 && !f->late[op->a] && (f->now || begin(f)) &&
         fits(f, CPU_F32))
         slot_node(f, CPU_F32, op->a);

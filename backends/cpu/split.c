@@ -24,7 +24,7 @@ static size_t round_up(size_t bytes)
 
 bool tn__cpu_wants_split(cpu_plan *plan)
 {
-    return plan->built->has_rows && plan->code == &plan->built->streamed &&
+    return plan->built->has_rows && plan->code != &plan->built->kept &&
            plan->group_count < 8 &&
            plan->row_length * plan->group_rows >= SPLIT_LENGTH;
 }

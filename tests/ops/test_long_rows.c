@@ -133,6 +133,20 @@ static results batch_norms(int64_t rows, int64_t length)
     return r;
 }
 
+/* Rows that lie in lines, a channel's in 13 images: only folded. */
+static results channels(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    x = tn_reshape(x, tn_dims(13, rows, length / 13));
+    add(&r, tn_sum(x, .dim = tn_dims(0, 2)));
+    add(&r, tn_mean(x, .dim = tn_dims(0, 2)));
+    add(&r, tn_amax(x, .dim = tn_dims(0, 2)));
+    add(&r, tn_amin(x, .dim = tn_dims(0, 2)));
+    add(&r, tn_logsumexp(x, tn_dims(0, 2)));
+    return r;
+}
+
 /* Columns, each second element, and one row for all. */
 static results layouts(int64_t rows, int64_t length)
 {
@@ -330,6 +344,9 @@ int main(void)
     test(softmaxes, 3, 49170, "softmaxes");
     test(layer_norms, 2, 49170, "layer_norm and its gradients");
     test(batch_norms, 2, 17 * 3000, "batch_norm and its gradients");
+    test(channels, 5, 13 * 576, "channels");
+    test(channels, 3, 13 * 1025, "channels");
+    test(channels, 2, 13 * 30011, "channels");
     test(layouts, 2, 49170, "rows that lie otherwise");
     test(replayed, 3, 49170, "a recorded step");
     test(meetings, 11, 64, "rows that meet");
