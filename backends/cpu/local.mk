@@ -66,7 +66,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/hoist.c backends/cpu/taps.c \
 	backends/cpu/block.c \
 	backends/cpu/native.c backends/cpu/native_code.c \
-	backends/cpu/native_exp.c backends/cpu/native_nodes.c \
+	backends/cpu/native_exp.c backends/cpu/native_fold.c backends/cpu/native_nodes.c \
 	backends/cpu/native_registers.c backends/cpu/native_code.h \
 	backends/cpu/native_find.c backends/cpu/native_run.c \
 	backends/cpu/x86.c \

@@ -84,48 +84,11 @@ static uint8_t *pin_of(maker *m, uint32_t copy, uint32_t node)
     return &m->pin[of * m->native->node_count + node];
 }
 
-static unsigned fold_register(const maker *m, uint32_t fold)
-{
-    return VECTORS - 1 - (m->copy * m->native->fold_count + fold);
-}
-
-static void fold_op(maker *m, unsigned kind, unsigned to, unsigned by)
-{
-    if (kind == TN_REDUCE_MAX || kind == TN_REDUCE_MIN) {
-        tn__jit_extreme(m, PASSING, to, tn__jit_in(by), kind == TN_REDUCE_MAX);
-        tn__jit_move(m, to, PASSING);
-    } else {
-        tn__jit_emit(m, tn__jit_floats(m, kind == TN_REDUCE_SUM ? 0x58 : 0x59),
-                     to, to, tn__jit_in(by), X86_NO_IMM);
-    }
-}
-
-/* What changes nothing where it is folded in. */
-static x86_source neutral(maker *m, unsigned kind)
-{
-    static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
-                                    0x7f800000};
-    return tn__jit_constant(m, bits[kind]);
-}
-
-static void make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
-{
-    unsigned kind = m->native->fold_kind[fold];
-    unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
-    if (m->tail) { /* lanes beyond the end */
-        unsigned passing = PASSING + 1;
-        tn__jit_broadcast(m, passing, neutral(m, kind));
-        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), TAIL, false, passing,
-                            passing, tn__jit_in(by), X86_NO_IMM);
-        by = passing;
-    }
-    fold_op(m, kind, fold_register(m, fold), by);
-}
-
 static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
 {
     const cpu_native *n = m->native;
     uint32_t node = n->result[result];
+    result %= m->results;
     unsigned from = tn__jit_need(m, node, keep), mask = m->tail ? TAIL : 0;
     unsigned type = tn__jit_node_of(m, node)->type;
     if (type != CPU_BOOL) {
@@ -158,10 +121,16 @@ static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
     }
 }
 
-/* Nodes of a copy: those ahead of the loop, or the others. */
-static void make_nodes(maker *m, bool ahead)
+static int32_t lanes_of(const maker *m)
+{
+    return m->wide ? 8 : 16;
+}
+
+/* Nodes of a copy: those ahead of the loop, or the others, of as many vectors. */
+static void make_nodes(maker *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;
+    int32_t disp = m->disp;
     memset(m->spill, 0xff, n->node_count * sizeof *m->spill);
     memset(m->holder, 0xff, sizeof m->holder);
     for (uint32_t i = 0; i < n->node_count; i++)
@@ -171,12 +140,15 @@ static void make_nodes(maker *m, bool ahead)
         const cpu_node *node = tn__jit_node_of(m, m->at);
         uint8_t pin = *pin_of(m, m->copy, m->at);
         if (m->last[m->at] == TN_NONE || node->op == TN_K_LOAD ||
-            node->op == TN_K_CONST || is_ahead(m, m->at) != ahead)
+            node->op == TN_K_CONST || is_ahead(m, m->at) != ahead ||
+            m->turn[m->at] >= turns)
             continue;
+        m->disp = disp + m->turn[m->at] * lanes_of(m);
         tn__jit_make_node(m);
         if (ahead && pin != NO_REGISTER)
             tn__jit_move(m, pin, m->reg[m->at]);
     }
+    m->disp = disp;
 }
 
 enum { LINE = 64 };
@@ -184,14 +156,14 @@ enum { LINE = 64 };
 /* Memory brings what comes next while this computes: a vector for a vector. */
 static void ask_soon(maker *m, int32_t disp)
 {
-    int32_t lanes = m->wide ? 8 : 16, copies = m->way->copies;
+    int32_t copies = m->way->copies;
     x86_memory soon = {SOON, X86_NO_INDEX, 1,
-                       (disp / lanes * copies + (int32_t)m->copy) * LINE};
+                       (disp / lanes_of(m) * copies + (int32_t)m->copy) * LINE};
     tn__x86_prefetch(&m->x, false, &soon);
 }
 
-/* All nodes, for a vector of each copy. */
-static void make_body(maker *m, bool tail, int32_t disp)
+/* All nodes, for some vectors of each copy. */
+static void make_body(maker *m, bool tail, uint32_t turns, int32_t disp)
 {
     const cpu_native *n = m->native;
     const uint32_t none[3] = {TN_NONE, TN_NONE, TN_NONE};
@@ -200,14 +172,17 @@ static void make_body(maker *m, bool tail, int32_t disp)
     for (m->copy = 0; m->copy < m->way->copies; m->copy++) {
         int32_t stack = m->stack;
         m->stack = 0;
-        if (m->way->soon && !tail)
-            ask_soon(m, disp);
-        make_nodes(m, false);
+        for (uint32_t i = 0; m->way->soon && !tail && i < turns; i++)
+            ask_soon(m, disp + (int32_t)i * lanes_of(m));
+        make_nodes(m, false, turns);
         for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
-            make_fold(m, i, none);
-        for (uint32_t i = 0; i < n->result_count; i++)
+            tn__jit_make_fold(m, i, none);
+        for (uint32_t i = 0; i < turns * m->results; i++) {
+            m->disp = disp + (int32_t)(i / m->results) * lanes_of(m);
             if (is_made(m, i))
                 make_result(m, i, none);
+        }
+        m->disp = disp;
         m->stack = stack > m->stack ? stack : m->stack;
     }
 }
@@ -273,53 +248,9 @@ static void load_pins(maker *m)
                                   tn__jit_single_of(m, i));
         int32_t stack = m->stack;
         m->stack = 0;
-        make_nodes(m, true);
+        make_nodes(m, true, 1);
         m->stack = stack > m->stack ? stack : m->stack;
     }
-}
-
-static void make_folds_begin(maker *m)
-{
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
-        for (uint32_t i = 0; i < m->native->fold_count; i++) {
-            unsigned to = fold_register(m, i);
-            m->pinned[to] = true;
-            tn__jit_broadcast(m, to, neutral(m, m->native->fold_kind[i]));
-        }
-}
-
-/* Lanes by halves: i takes i + 8, then i + 4, and so on. */
-static void make_folds_end(maker *m)
-{
-    static const struct {
-        uint8_t map, prefix, opcode, imm;
-        bool two;
-    } turn[] = {{3, 1, 0x43, 0x0e, true}, /* VSHUFI32X4 */
-                {3, 1, 0x43, 0x01, true},
-                {1, 1, 0x70, 0x0e, false}, /* VPSHUFD */
-                {1, 1, 0x70, 0x01, false}};
-    const cpu_native *n = m->native;
-    unsigned other = PASSING + 1;
-    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
-        for (uint32_t i = 0; i < n->fold_count; i++) {
-            unsigned to = fold_register(m, i);
-            for (int half = 0; half < 4; half++) {
-                x86_op op = {turn[half].map, turn[half].prefix,
-                             turn[half].opcode, false};
-                tn__jit_emit(m, op, other, turn[half].two ? to : 0,
-                             tn__jit_in(to), turn[half].imm);
-                fold_op(m, n->fold_kind[i], to, other);
-            }
-            x86_source out = {
-                .is_memory = true,
-                .memory = {(uint8_t)tn__jit_pointer(m, m->copy,
-                                                    n->operand_count +
-                                                        n->result_count + i),
-                           X86_NO_INDEX, 1, 0}};
-            x86_form form = {0, X86_128, false, 4};
-            tn__x86_vector(&m->x, (x86_op){1, 2, 0x11, false}, form, to, 0,
-                           &out, X86_NO_IMM); /* VMOVSS */
-        }
 }
 
 /* rax + lanes to rcx; compared with the count. */
@@ -341,7 +272,7 @@ static void make_loop(maker *m, uint32_t unroll)
 {
     enum { JA = 0x87, JE = 0x84, JMP = 0xe9, SUB = 0x29, XOR = 0x31 };
     x86 *x = &m->x;
-    int32_t lanes = m->wide ? 8 : 16;
+    int32_t lanes = lanes_of(m);
     x86_memory count = {ARGUMENTS, X86_NO_INDEX, 1,
                         offsetof(cpu_native_call, n)};
     tn__x86_memory(x, LOAD, COUNT, &count);
@@ -349,8 +280,9 @@ static void make_loop(maker *m, uint32_t unroll)
     for (uint32_t u = unroll;; u = 1) {
         make_compare(m, lanes * (int32_t)u);
         size_t over = tn__x86_jump(x, JA), top = x->count;
-        for (uint32_t i = 0; i < u; i++)
-            make_body(m, false, (int32_t)i * lanes);
+        uint32_t turns = u > 1 ? m->turns : 1;
+        for (uint32_t i = 0; i < u; i += turns)
+            make_body(m, false, turns, (int32_t)i * lanes);
         if (m->way->soon)
             tn__x86_add(x, SOON, (int32_t)(u * m->way->copies * LINE));
         tn__x86_add(x, INDEX, lanes * (int32_t)u);
@@ -368,7 +300,7 @@ static void make_loop(maker *m, uint32_t unroll)
     for (size_t i = 0; i < sizeof bits; i++)
         tn__x86_byte(x, bits[i]);
     tn__x86_mask_of(x, TAIL, RDX);
-    make_body(m, true, 0);
+    make_body(m, true, 1, 0);
     tn__x86_jump_here(x, done);
 }
 
@@ -437,10 +369,10 @@ static bool make_all(maker *m, uint32_t unroll)
     size_t top = x->count;
     load_pins(m);
     if (m->way->folds)
-        make_folds_begin(m);
+        tn__jit_begin_folds(m);
     make_loop(m, unroll);
     if (m->way->folds)
-        make_folds_end(m);
+        tn__jit_end_folds(m);
     make_next(m, top);
     patch(x, frame - 4, -m->stack);
     tn__x86_add(x, RSP, m->stack);
@@ -481,38 +413,105 @@ static bool place(const x86 *x, cpu_native_variant *variant)
     return true;
 }
 
+/* A body for two vectors: an instruction of the one, then the same of the next,
+ * so that neither waits for itself as long. What is one value is there once. */
+static void pair(maker *m, cpu_native *both, const cpu_native *one,
+                 uint32_t *map)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < one->node_count; i++) {
+        cpu_node n = one->node[i];
+        const uint32_t read[3] = {n.a, n.b, n.c};
+        bool varies = n.op == TN_K_LOAD && !(m->way->single >> n.number & 1);
+        for (int j = 0; j < 3; j++)
+            varies = varies || (read[j] != TN_NONE &&
+                                map[2 * read[j]] != map[2 * read[j] + 1]);
+        for (uint32_t turn = 0; turn < 2; turn++) {
+            map[2 * i + turn] = count;
+            if (turn < 1 && !varies)
+                continue;
+            uint32_t *const to[3] = {&n.a, &n.b, &n.c};
+            for (int j = 0; j < 3; j++)
+                if (read[j] != TN_NONE)
+                    *to[j] = map[2 * read[j] + turn];
+            m->turn[count] = varies ? (uint8_t)turn : 0;
+            both->node[count++] = n;
+        }
+    }
+    both->node_count = count;
+    for (uint32_t r = 0; r < one->result_count; r++)
+        for (uint32_t turn = 0; turn < 2; turn++)
+            both->result[turn * one->result_count + r] =
+                map[2 * one->result[r] + turn];
+    both->result_count = 2 * one->result_count;
+}
+
+/* With as many numbers in registers as leave enough for values; false where that
+ * is fewer than `least`. */
+static bool make_code(maker *m, uint32_t unroll, uint32_t least)
+{
+    enum { PINS = 18 };
+    uint32_t folds = m->way->folds ? m->native->fold_count : 0;
+    find_last(m);
+    m->hoists = true;
+    m->pins = folds * m->way->copies < PINS ? PINS - folds * m->way->copies : 0;
+    for (;; m->pins /= 2) {
+        find_fixed(m);
+        bool made = make_all(m, unroll);
+        if (m->x.failed || (made && (!m->spilled || m->pins == 0)))
+            return true;
+        if (!made)
+            m->hoists = false;
+        if (m->pins / 2 < least)
+            return false;
+    }
+}
+
 bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
 {
-    enum { PINS = 18, SMALL = 24 };
-    size_t nodes = native->node_count + 1u;
-    maker m = {.native = native,
-               .way = &variant->way,
+    enum { SMALL = 24, PAIRED = 160, PAIR_PINS = 4 };
+    const cpu_native_way *way = &variant->way;
+    uint32_t turns = way->copies == 1 && !way->folds &&
+                             native->node_count > SMALL &&
+                             native->node_count <= PAIRED &&
+                             2 * native->result_count <= TN_CPU_NATIVE_RESULTS
+                         ? 2
+                         : 1;
+    size_t nodes = turns * native->node_count + 1u;
+    cpu_native both = *native;
+    maker m = {.way = way,
                .wide = native->wide,
+               .results = native->result_count,
                .pool_room = 64};
     m.last = malloc(nodes * sizeof *m.last);
     m.reg = malloc(nodes);
     m.spill = malloc(nodes * sizeof *m.spill);
-    m.pin = malloc(nodes * variant->way.copies);
+    m.pin = malloc(nodes * way->copies);
     m.pool = malloc(m.pool_room * sizeof *m.pool);
     m.fixed = malloc(nodes * sizeof *m.fixed);
-    bool made = m.last && m.reg && m.spill && m.pin && m.pool && m.fixed;
+    m.turn = calloc(nodes, sizeof *m.turn);
+    both.node = malloc(nodes * sizeof *both.node);
+    bool made = m.last && m.reg && m.spill && m.pin && m.pool && m.fixed &&
+                m.turn && both.node;
     if (made) {
-        find_last(&m);
-        uint32_t folds = variant->way.folds ? native->fold_count : 0;
-        bool unrolls = variant->way.copies == 1 && native->node_count <= SMALL;
-        m.hoists = true;
-        m.pins = folds * variant->way.copies < PINS
-                     ? PINS - folds * variant->way.copies
-                     : 0;
-        for (bool fits = false; !fits && !m.x.failed; m.pins /= 2) {
-            find_fixed(&m);
-            fits = make_all(&m, unrolls ? 2 : 1);
-            if (!fits)
-                m.hoists = false;
-            fits = fits && (!m.spilled || m.pins == 0);
+        bool paired = false;
+        if (turns > 1) {
+            m.native = &both;
+            m.turns = turns;
+            pair(&m, &both, native, m.last);
+            paired = make_code(&m, turns, PAIR_PINS);
+        }
+        if (!paired) {
+            m.native = native;
+            m.turns = 1;
+            memset(m.turn, 0, nodes * sizeof *m.turn);
+            bool unrolls = way->copies == 1 && native->node_count <= SMALL;
+            make_code(&m, unrolls ? 2 : 1, 0);
         }
         made = !m.x.failed && place(&m.x, variant);
     }
+    free(both.node);
+    free(m.turn);
     free(m.fixed);
     free(m.last);
     free(m.reg);

@@ -47,6 +47,7 @@ typedef struct maker {
     int32_t *spill; /* on the stack; NOWHERE */
     uint8_t *pin;   /* copies x nodes: registers for the whole loop */
     bool *fixed;    /* of each node: it is one value for all elements */
+    uint8_t *turn;  /* of each node: of which vector, the first or the next */
     uint64_t *pool; /* owned; constants, in words of a lane */
     uint32_t pool_count, pool_room;
     rare_exp *rare; /* owned */
@@ -55,6 +56,8 @@ typedef struct maker {
     bool pinned[VECTORS];
     uint32_t at; /* the node at hand */
     uint32_t copy, pins, pointers;
+    uint32_t turns; /* vectors that the nodes are of: 1, or 2 side by side */
+    uint32_t results; /* of a vector */
     int32_t disp;                 /* elements from INDEX */
     int32_t stack;                /* bytes for what is spilled */
     uint8_t exp_pin[EXP_NUMBERS]; /* registers; NO_REGISTER */
@@ -107,6 +110,13 @@ unsigned tn__jit_need(maker *m, uint32_t node, const uint32_t keep[3]);
 x86_source tn__jit_source_of(maker *m, uint32_t node, const uint32_t keep[3]);
 /* What the node at hand is the last to read leaves its register. */
 void tn__jit_release(maker *m, uint32_t node);
+
+/* ---- native_fold.c -------------------------------------------------------- */
+
+/* Ahead of the elements of a line, for a vector, and behind all of them. */
+void tn__jit_begin_folds(maker *m);
+void tn__jit_make_fold(maker *m, uint32_t fold, const uint32_t keep[3]);
+void tn__jit_end_folds(maker *m);
 
 /* ---- native_nodes.c, native_exp.c ---------------------------------------- */
 

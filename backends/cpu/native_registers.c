@@ -14,7 +14,7 @@ const uint8_t tn__jit_pointer_register[POINTERS] = {R8,  R9,  R10, RBX, RBP,
 uint32_t tn__jit_per_copy(const maker *m)
 {
     const cpu_native *n = m->native;
-    return n->operand_count + n->result_count + n->fold_count;
+    return n->operand_count + m->results + n->fold_count;
 }
 
 x86_memory tn__jit_argument(const maker *m, uint32_t copy, uint32_t number)

@@ -204,8 +204,9 @@ static void make_body(body *b)
     add_constant(b, CPU_BOOL);
     for (uint32_t want = below(2) ? 30 : NODES; b->native.node_count < want;)
         add_instruction(b);
-    /* Many results that are made early keep many registers. */
-    for (uint32_t i = 0; i < 16; i++)
+    /* Many results that are made early keep many registers; of few, two vectors
+     * go side by side. */
+    for (uint32_t i = 0, results = below(2) ? 16 : 1 + below(4); i < results; i++)
         b->native.result[b->native.result_count++] =
             below(b->native.node_count);
     while (!b->native.wide && b->native.fold_count < TN_CPU_NATIVE_FOLDS) {

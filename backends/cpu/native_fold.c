@@ -1,0 +1,85 @@
+/* native_fold.c: sums, products and extremes of what a body makes: a register of
+ * each copy for each, whose lanes are put together at the end of a line. */
+#include "native_code.h"
+
+static unsigned fold_register(const maker *m, uint32_t fold)
+{
+    return VECTORS - 1 - (m->copy * m->native->fold_count + fold);
+}
+
+static void fold_op(maker *m, unsigned kind, unsigned to, unsigned by)
+{
+    if (kind == TN_REDUCE_MAX || kind == TN_REDUCE_MIN) {
+        tn__jit_extreme(m, PASSING, to, tn__jit_in(by), kind == TN_REDUCE_MAX);
+        tn__jit_move(m, to, PASSING);
+    } else {
+        tn__jit_emit(m, tn__jit_floats(m, kind == TN_REDUCE_SUM ? 0x58 : 0x59),
+                     to, to, tn__jit_in(by), X86_NO_IMM);
+    }
+}
+
+/* What changes nothing where it is folded in. */
+static x86_source neutral(maker *m, unsigned kind)
+{
+    static const uint32_t bits[] = {0x80000000, 0x3f800000, 0xff800000,
+                                    0x7f800000};
+    return tn__jit_constant(m, bits[kind]);
+}
+
+void tn__jit_make_fold(maker *m, uint32_t fold, const uint32_t keep[3])
+{
+    unsigned kind = m->native->fold_kind[fold];
+    unsigned by = tn__jit_need(m, m->native->fold[fold], keep);
+    if (m->tail) { /* lanes beyond the end */
+        unsigned passing = PASSING + 1;
+        tn__jit_broadcast(m, passing, neutral(m, kind));
+        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), TAIL, false, passing,
+                            passing, tn__jit_in(by), X86_NO_IMM);
+        by = passing;
+    }
+    fold_op(m, kind, fold_register(m, fold), by);
+}
+
+void tn__jit_begin_folds(maker *m)
+{
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
+        for (uint32_t i = 0; i < m->native->fold_count; i++) {
+            unsigned to = fold_register(m, i);
+            m->pinned[to] = true;
+            tn__jit_broadcast(m, to, neutral(m, m->native->fold_kind[i]));
+        }
+}
+
+/* Lanes by halves: i takes i + 8, then i + 4, and so on. */
+void tn__jit_end_folds(maker *m)
+{
+    static const struct {
+        uint8_t map, prefix, opcode, imm;
+        bool two;
+    } turn[] = {{3, 1, 0x43, 0x0e, true}, /* VSHUFI32X4 */
+                {3, 1, 0x43, 0x01, true},
+                {1, 1, 0x70, 0x0e, false}, /* VPSHUFD */
+                {1, 1, 0x70, 0x01, false}};
+    const cpu_native *n = m->native;
+    unsigned other = PASSING + 1;
+    for (m->copy = 0; m->copy < m->way->copies; m->copy++)
+        for (uint32_t i = 0; i < n->fold_count; i++) {
+            unsigned to = fold_register(m, i);
+            for (int half = 0; half < 4; half++) {
+                x86_op op = {turn[half].map, turn[half].prefix,
+                             turn[half].opcode, false};
+                tn__jit_emit(m, op, other, turn[half].two ? to : 0,
+                             tn__jit_in(to), turn[half].imm);
+                fold_op(m, n->fold_kind[i], to, other);
+            }
+            x86_source out = {
+                .is_memory = true,
+                .memory = {(uint8_t)tn__jit_pointer(m, m->copy,
+                                                    n->operand_count +
+                                                        m->results + i),
+                           X86_NO_INDEX, 1, 0}};
+            x86_form form = {0, X86_128, false, 4};
+            tn__x86_vector(&m->x, (x86_op){1, 2, 0x11, false}, form, to, 0,
+                           &out, X86_NO_IMM); /* VMOVSS */
+        }
+}
