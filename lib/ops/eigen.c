@@ -7,7 +7,7 @@
 /* ---- eigenvalues of symmetric matrices --------------------------------------- */
 
 /* The lower triangle of matrix k times `by`, after which its greatest absolute
- * value is returned. */
+ * value is returned, or a NaN that it has. */
 static double scale(const tn__staged *a, int64_t k, double by)
 {
     void *matrix = tn__staged_at(a, k);
@@ -18,7 +18,7 @@ static double scale(const tn__staged *a, int64_t k, double by)
             float *single = (float *)matrix + at;
             double *wide = (double *)matrix + at;
             double x = by * (a->single ? (double)*single : *wide);
-            most = fabs(x) > most ? fabs(x) : most;
+            most = isnan(x) || fabs(x) > most ? fabs(x) : most;
             if (by == 1)
                 continue;
             if (a->single)
@@ -30,13 +30,14 @@ static double scale(const tn__staged *a, int64_t k, double by)
 }
 
 /* By what a matrix of such a greatest number is scaled, so that squares neither
- * overflow nor vanish: the bounds of LAPACK's syevd. */
+ * overflow nor vanish: the bounds of LAPACK's syevd. As there infinities are by
+ * 0, which makes all values NaN. */
 static double scale_for(double most, bool single)
 {
     double low = sqrt(single ? FLT_MIN / FLT_EPSILON : DBL_MIN / DBL_EPSILON);
     if (most > 0 && most < low)
         return low / most;
-    return most > 1 / low && isfinite(most) ? 1 / low / most : 1;
+    return most > 1 / low ? 1 / low / most : 1;
 }
 
 /* Room for what follows each other below. */
