@@ -54,22 +54,28 @@ static inline int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many keys row i looks at; what is behind them up to the next vector is
- * set to x. The vectors that hold any. */
+/* How many keys row i looks at. */
+static inline int64_t seen_by(int64_t i, int64_t first, int64_t width)
+{
+    return first + i < 0 ? 0 : least(first + i, width);
+}
+
+/* What is behind them up to the next vector is set to x. The vectors that hold
+ * any. */
 static inline int64_t open_row(float *s, int64_t i, int64_t first,
                                int64_t width, float x)
 {
-    const int64_t seen = first + i < 0 ? 0 : least(first + i, width);
+    const int64_t seen = seen_by(i, first, width);
     const int64_t vectors = (seen + L - 1) / L;
     for (int64_t j = seen; j < vectors * L; j++)
         s[j] = x;
     return vectors;
 }
 
-/* 0 from a vector to the row's end. */
-static inline void close_row(float *s, int64_t vectors, int64_t width)
+/* 0 to the row's end. */
+static inline void close_row(float *s, int64_t from, int64_t width)
 {
-    for (int64_t j = vectors * L; j < width; j++)
+    for (int64_t j = from; j < width; j++)
         s[j] = 0;
 }
 
@@ -145,7 +151,7 @@ static void weigh(float *s, int64_t row, int64_t rows, int64_t width,
         const float before = most[i], now = greatest(s, vectors, before);
         const float base = now == -INFINITY ? 0 : now;
         const float added = raise(s, vectors, base);
-        close_row(s, vectors, width);
+        close_row(s, vectors * L, width);
         most[i] = now;
         if (now == before || before == -INFINITY) {
             sum[i] += added;
@@ -181,8 +187,9 @@ static void flow(float *s, float *d, int64_t row, int64_t rows, int64_t width,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        close_row(s, vectors, width);
-        close_row(d, vectors, width);
+        /* With a NaN for a base what is hidden is 0, too, up to any vector. */
+        close_row(s, seen_by(i, first, width), width);
+        close_row(d, seen_by(i, first, width), width);
     }
 }
 

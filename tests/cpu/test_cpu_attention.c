@@ -142,6 +142,29 @@ static void check_threads(const sizes *s)
     tn_scope_close(scope);
 }
 
+/* A query that is NaN tells it to the values that it looks at, and to no other,
+ * be it in the same vector. (Of keys 0 times it is NaN.) */
+static void check_hidden(void)
+{
+    enum { LENGTH = 40, SIZE = 3, QUERY = 5 };
+    tn_scope *scope = tn_scope_open();
+    float told[LENGTH * SIZE];
+    tn_tensor *x = tn_randn(tn_dims(1, 1, LENGTH, SIZE)), *g;
+    tn_tensor *values = tn_requires_grad(tn_clone(x)), *q = tn_clone(x);
+    tn_fill_scalar_(tn_select(q, 2, QUERY), NAN);
+    tn_grad(tn_sum(tn_scaled_dot_product_attention(q, x, values, NULL,
+                                                   .is_causal = true)),
+            &values, 1, &g);
+    int wrong = 0;
+    tn_tensor_to_array(tn_contiguous(g), told, sizeof told);
+    for (int k = 0; k < LENGTH * SIZE; k++)
+        wrong += isnan(told[k]) != (k / SIZE <= QUERY);
+    ok(wrong == 0 && !tn_error(),
+       "a query's NaN is in the gradients of %d values, %d wrong", QUERY + 1,
+       wrong);
+    tn_scope_close(scope);
+}
+
 /* Scores of 4 MiB would be seen. */
 static void check_memory(void)
 {
@@ -167,6 +190,7 @@ int main(void)
         check(&all[i], true);
     check_threads(&all[9]);
     check_threads(&all[3]);
+    check_hidden();
     check_memory();
     return done_testing();
 }
