@@ -188,7 +188,7 @@ static void make_body(maker *m, bool tail, uint32_t turns, int32_t disp)
 }
 
 /* The numbers of exponentials, as many as may be: two can be read from memory
- * in a cycle, and an exponential would read fifteen. */
+ * in a cycle, and an exponential would read fourteen. */
 static void pin_exp(maker *m, uint32_t left, uint32_t next)
 {
     bool any = false;

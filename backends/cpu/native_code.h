@@ -13,7 +13,7 @@ enum {
     PASSING_MASK = 6,
     TAIL = 7,         /* mask of the last elements */
     POOL_ONES = 4,    /* words of the pool that are bytes of 1 */
-    EXP_NUMBERS = 15, /* that an exponential is made with */
+    EXP_NUMBERS = 14, /* that an exponential is made with */
     NO_REGISTER = 0xff,
     NOWHERE = -1
 };

@@ -1,8 +1,8 @@
 /* native_exp.c: exp of float32 (elementary.def), as code of its own: nearly
  * always all results of a vector are normal numbers. Then the power of two is
- * one factor, and there is nothing to look out for: half the instructions. Bits
- * are the same (math_table.c has this by blocks). Other vectors go behind the
- * code and back. */
+ * added to the exponent, and there is nothing to look out for: half the
+ * instructions. Bits are the same (math_table.c has this by blocks). Other
+ * vectors go behind the code and back. */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -27,6 +27,7 @@ enum {
     XORS = 0xef,
     ANDS = 0xdb,
     SUBD = 0xfa,
+    ADDD = 0xfe,
     BY_132 = 0x98,
     BY_213 = 0xa8,
     BY_231 = 0xb8
@@ -37,7 +38,7 @@ enum { SCALE = PASSING, OTHER, RESULT }; /* registers */
 static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
-    0x3e2aaaaa, HALF,       ONE,        ROUNDER - 127, FRACTION_BITS};
+    0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
 enum { FIRST = 6, LAST = 11 }; /* of the polynomial, but for its last two */
 
 uint32_t tn__jit_exp_number(int i)
@@ -131,9 +132,8 @@ void tn__jit_make_exp(maker *m, unsigned to, unsigned from)
     size_t there = tn__x86_jump(&m->x, JNE);
     tn__jit_move(m, to, from);
     make_polynomial(m, to);
-    whole(m, SUBD, SCALE, SCALE, number(m, ROUNDER - 127));
     shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
-    floats(m, MULS, to, RESULT, tn__jit_in(SCALE));
+    whole(m, ADDD, to, RESULT, tn__jit_in(SCALE));
     keep_rare(m, there, to, from);
 }
 
