@@ -117,9 +117,15 @@ check_PROGRAMS += tests/cpu/test_cpu_launch tests/cpu/test_cpu_primitives \
 	tests/cpu/test_cpu_products
 tests_cpu_test_cpu_products_SOURCES = \
 	tests/cpu/test_cpu_products.c tests/cpu/cpu_plugin.h
+CPU_LAUNCHED = tests/cpu/cpu_plugin.h tests/cpu/cpu_program.h \
+	tests/cpu/cpu_values.h
+check_PROGRAMS += tests/cpu/test_cpu_folds tests/cpu/test_cpu_lines
 tests_cpu_test_cpu_launch_SOURCES = \
-	tests/cpu/test_cpu_launch.c tests/cpu/cpu_plugin.h \
-	tests/cpu/cpu_program.h
+	tests/cpu/test_cpu_launch.c $(CPU_LAUNCHED)
+tests_cpu_test_cpu_folds_SOURCES = \
+	tests/cpu/test_cpu_folds.c $(CPU_LAUNCHED)
+tests_cpu_test_cpu_lines_SOURCES = \
+	tests/cpu/test_cpu_lines.c $(CPU_LAUNCHED)
 tests_cpu_test_cpu_primitives_SOURCES = \
 	tests/cpu/test_cpu_primitives.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_direct

@@ -85,6 +85,36 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
+/* The plugin opened with each instruction set, the last one twice, by 3 threads
+ * and by 1 in turns; by 1 all results go past the caches. `test` has it; it is
+ * closed behind it where `closes`. */
+enum { TURNS = 5 };
+
+static inline void plugin_turns(void (*test)(const char *isa, int threads),
+                                bool closes)
+{
+    static const char *const isas[TURNS] = {"generic", "v3", "v4", "jit",
+                                            "jit"};
+    for (int i = 0; i < TURNS; i++) {
+        const int threads = i % 2 ? 1 : 3;
+        chosen_stream = i % 2 ? "0" : NULL;
+        if (!plugin_open(isas[i])) {
+            skip(1, failure);
+            continue;
+        }
+        tn_set_num_threads(threads);
+        test(isas[i], threads);
+        if (closes)
+            plugin_close();
+    }
+    chosen_stream = NULL;
+}
+
+static inline void plugin_each(void (*test)(const char *isa, int threads))
+{
+    plugin_turns(test, true);
+}
+
 /* A buffer of the device, and the memory behind it. */
 static tn_buffer *buffer_new(size_t bytes, void *pointer)
 {
