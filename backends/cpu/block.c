@@ -170,9 +170,9 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
 /* Lines of a streamed row: where the first one begins, and elements from each to
  * the next (launch.c has seen to it that there are such). */
 static char *find_row_lines(const cpu_task *t, const cpu_view *view,
-                            int64_t *step)
+                            int64_t at, int64_t *step)
 {
-    int64_t line = t->at / t->line, offset = 0;
+    int64_t line = at / t->line, offset = 0;
     *step = view->ndim < 2 ? t->line : view->stride[view->ndim - 2];
     if (view->ndim < 2)
         offset = line * t->line;
@@ -180,6 +180,18 @@ static char *find_row_lines(const cpu_task *t, const cpu_view *view,
          line /= view->extent[d])
         offset += line % view->extent[d] * view->stride[d];
     return view->base + offset * view->bytes;
+}
+
+/* The next row lies as this one does. */
+static void expect_row(cpu_task *t, const cpu_op *op, const cpu_view *view)
+{
+    int64_t step;
+    const cpu_plan *plan = t->plan;
+    if (!plan->ahead || t->next_row != 0 || t->first_row + 1 == plan->row_count)
+        return;
+    t->next_slot = op->out;
+    t->next_row = find_row_lines(t, view, t->at + plan->row_length, &step) -
+                  t->slot[op->out];
 }
 
 /* Columns: a line across them is left where it lies, and so is what is one
@@ -288,7 +300,11 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     }
     char *to = t->slot[op->out];
     if (t->line > 0 && !load_single(t, op, s, may_lend)) {
-        t->slot[op->out] = find_row_lines(t, view, &t->step[op->out]);
+        t->slot[op->out] = find_row_lines(t, view, t->at, &t->step[op->out]);
+        if (view->ndim > 1 && view->stride[view->ndim - 1] == 0)
+            t->step[op->out] = TN_CPU_ONE_EACH;
+        else
+            expect_row(t, op, view);
         return;
     }
     if (t->line > 0)
@@ -583,13 +599,14 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
     }
     const cpu_op *op = t->code->op + part.first;
     t->later_slot = TN_CPU_NONE;
+    t->next_row = 0;
     for (uint32_t i = 0; i < part.count; i++) {
         if (op[i].code != CPU_STORE || !(op[i].flags & CPU_DIRECT))
             continue;
         if (t->line > 0) {
             t->slot[op[i].a] = find_row_lines(t, &s->view[op[i].index],
-                                              &t->step[op[i].a]);
-            t->past[op[i].a] = NULL;
+                                              t->at, &t->step[op[i].a]);
+            t->past[op[i].a] = t->plan->stream ? t->slot[op[i].a] : NULL;
             continue;
         }
         char *flat = t->plan->overlap

@@ -422,6 +422,8 @@ typedef struct cpu_task {
     bool by_lines; /* there are many columns: it may go line by line */
     int64_t line;  /* of a streamed row: the block is lines of so many elements,
                       the first and the last of which may be cut; 0: it is none */
+    int64_t next_row; /* line > 0: bytes to what the next row reads like slot */
+    uint32_t next_slot; /* this, which was loaded; 0: it reads nothing */
     char *chunks;  /* room for those that are in two lines (native_run.c) */
     bool again;    /* an earlier stage has just read what is loaded */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
@@ -545,6 +547,7 @@ struct cpu_plan {
                                 many points; blocks of each */
     int64_t line; /* elementwise: a block is lines of so many points, or 0;
                      streamed rows: stages go over such lines where they lie */
+    bool past_lines; /* these go past the caches as they are made */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
     tn_fault fault;    /* code 0: none */

@@ -30,9 +30,7 @@
 #define NATIVE_ROWS 4 /* times as many for machine code, of whose slots most are
                          memory: less is around it. layer_norm of 2048 x 512 164
                          to 145 us, with its gradients 558 to 505 (Zen 5) */
-#define LINES_LENGTH 4096 /* elements of a row that lies in lines */
 #define FOLD_BLOCK 32768  /* elements, where rows are folded as they lie */
-#define LEAST_RUN 512     /* points that are worth a block of their own */
 /* What is asked for before an operation. A program of one stage reads on and
  * on, and the processor guesses what: a little asked for beside that took
  * batch_norm of 16 x 64 x 56 x 56 from 0.68 to 1.2 ms (Zen 5). While stages go
@@ -290,7 +288,7 @@ static void cut_runs(cpu_plan *plan)
     plan->run = shortest_run(plan);
     plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
     if (plan->run < LONG_ROW || !join_runs(plan)) {
-        if (plan->run < LEAST_RUN)
+        if (plan->run < TN_CPU_LEAST_RUN)
             plan->run = total;
         plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
         if (plan->run < total)
@@ -403,42 +401,6 @@ static int64_t rows_bytes(const cpu_plan *plan)
     return many ? NATIVE_ROWS * ROWS_BYTES : ROWS_BYTES;
 }
 
-static const cpu_code *lined_code(const tn_built *built)
-{
-    return built->lined.stage_count > 0 ? &built->lined : &built->streamed;
-}
-
-/* Do long rows lie in lines, for all operands? Then stages of machine code go
- * over many of these at once, where they lie. One line alone routines fold as
- * fast. */
-static int64_t row_lines(const cpu_plan *plan)
-{
-    const tn_built *built = plan->built;
-    int64_t run = shortest_run(plan), length = plan->row_length;
-    if (plan->overlap || plan->columns || run < LEAST_RUN ||
-        length < LINES_LENGTH || length % run != 0 ||
-        (run == length && built->lined.stage_count > 0) ||
-        !tn__cpu_native_takes_lines(lined_code(built)))
-        return 0;
-    for (uint32_t k = 0; k < built->operand_count; k++) {
-        const cpu_view *view = &plan->view[k];
-        uint32_t last = view->ndim - 1;
-        if (built->operand[k].level == TN_LEVEL_ROW)
-            continue;
-        bool one = view->ndim == 0 || (view->stride[last] == 0 &&
-                                       view->extent[last] % length == 0);
-        bool flat = view->ndim == 1 && view->stride[0] == 1;
-        bool apart = view->ndim > 1 && view->stride[last] == 1 &&
-                     view->extent[last] == run &&
-                     view->extent[last - 1] % (length / run) == 0;
-        if (!tn__cpu_is_as_stored(view->dtype) ||
-            !(flat || apart ||
-              (one && built->operand[k].access == TN_OPERAND_READ)))
-            return 0;
-    }
-    return run;
-}
-
 /* How many neighbouring rows of an operand lie so that a block of them can be
  * left in memory: the same one again and again, or one behind the other. */
 static int64_t rows_that_lie(const cpu_view *view, int64_t length)
@@ -499,10 +461,11 @@ static void cut_rows(cpu_plan *plan)
                    : plan->columns ? block_size(kept, true)
                                    : rows_bytes(plan) / slot_bytes(kept, true);
     rows /= length;
-    plan->line = row_lines(plan);
+    plan->line = tn__cpu_row_lines(plan, shortest_run(plan));
+    plan->past_lines = plan->line > 0 && tn__cpu_lines_go_past(plan);
     fits = fits && plan->line == 0;
     plan->code = fits             ? kept
-                 : plan->line > 0 ? lined_code(plan->built)
+                 : plan->line > 0 ? tn__cpu_lined_code(plan->built)
                                   : &plan->built->streamed;
     plan->kept = fits && (plan->columns || rows > 0);
     if (plan->kept && !plan->columns)
@@ -526,7 +489,7 @@ static void cut_rows(cpu_plan *plan)
     } else {
         plan->block = flat ? 4 * FOLD_BLOCK : streamed_block(plan->code);
         int64_t run = shortest_run(plan), most_run = 2 * plan->block;
-        if (run >= LEAST_RUN && length % run == 0)
+        if (run >= TN_CPU_LEAST_RUN && length % run == 0)
             plan->run = run;
         if (plan->run < length && plan->run <= most_run)
             plan->block = (plan->run + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
@@ -690,13 +653,14 @@ static void run_group_kept(cpu_task *task)
 }
 
 /* Can what is left of a streamed row from k on go by lines? Folds take cut
- * ones; what is on its way past the caches has blocks of its own. */
+ * ones; what is on its way past the caches has blocks of its own, unless it
+ * goes as it is made. */
 static int64_t lines_at(const cpu_plan *plan, const cpu_stage *stage, int64_t k,
                         int64_t end)
 {
     bool able = stage->reduce_count > 0 ||
-                (!plan->stream && plan->line > 0 && k % plan->line == 0 &&
-                 end - k >= plan->line);
+                ((!plan->stream || plan->past_lines) && plan->line > 0 &&
+                 k % plan->line == 0 && end - k >= plan->line);
     return able ? plan->line : 0;
 }
 

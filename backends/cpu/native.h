@@ -38,10 +38,13 @@ typedef struct cpu_node {
 /* What code is called with, for lines of n elements, at least one. at[] has the
  * operands, the results and the folds of the first copy, then those of the next
  * one; next[]: bytes to those of the next line. A fold is one value a line. The
- * code moves at[] and counts lines down. */
+ * code moves at[] and counts lines down. In parts, it is what is in all of
+ * `lines` calls, one behind the other in memory, of which all but the last have
+ * whole vectors, and lines to come. */
 typedef struct cpu_native_call {
     int64_t n, lines;
     const char *soon; /* what is asked for: 64 bytes for each whole vector */
+    int64_t soon_next; /* and from the end of a line to where the next one asks */
     int64_t next[TN_CPU_NATIVE_POINTERS];
     char *at[TN_CPU_NATIVE_COPIES * TN_CPU_NATIVE_POINTERS];
 } cpu_native_call;
@@ -56,6 +59,7 @@ typedef struct cpu_native_way {
     bool folds; /* it makes the folds, and no results that they alone read */
     int32_t ahead; /* bytes from what it writes to what it asks for; 0: not */
     bool soon;  /* it asks for what will be read: the call's */
+    bool parts; /* folds: a call is the first of several */
 } cpu_native_way;
 
 typedef struct cpu_native_variant {

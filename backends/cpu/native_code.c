@@ -304,6 +304,14 @@ static void make_loop(maker *m, uint32_t unroll)
     tn__x86_jump_here(x, done);
 }
 
+static void load_pointers(maker *m)
+{
+    for (uint32_t i = 0; i < m->pointers; i++) {
+        x86_memory from = tn__jit_argument(m, 0, i);
+        tn__x86_memory(&m->x, LOAD, tn__jit_pointer_register[i], &from);
+    }
+}
+
 /* On to the next line; jumps to top where there is one. */
 static void make_next(maker *m, size_t top)
 {
@@ -322,10 +330,29 @@ static void make_next(maker *m, size_t top)
             tn__x86_memory(x, ADD_TO, PASSING_POINTER, &at);
         }
     }
+    x86_memory soon = {ARGUMENTS, X86_NO_INDEX, 1,
+                       offsetof(cpu_native_call, soon_next)};
+    if (m->way->soon)
+        tn__x86_memory(x, ADD, SOON, &soon);
     x86_memory lines = {ARGUMENTS, X86_NO_INDEX, 1,
                         offsetof(cpu_native_call, lines)};
     tn__x86_memory(x, 0xff, 1, &lines); /* dec */
     tn__x86_jump_back(x, JNE, top);
+}
+
+/* On to the next part of what is folded; jumps to top where there is one. */
+static void make_next_part(maker *m, size_t top)
+{
+    enum { JE = 0x84, JNE = 0x85 };
+    x86 *x = &m->x;
+    x86_memory lines = {ARGUMENTS, X86_NO_INDEX, 1,
+                        offsetof(cpu_native_call, lines)};
+    tn__x86_memory(x, 0xff, 1, &lines); /* dec */
+    size_t done = tn__x86_jump(x, JE);
+    tn__x86_add(x, ARGUMENTS, sizeof(cpu_native_call));
+    load_pointers(m);
+    tn__x86_jump_back(x, JNE, top); /* an address is not 0 */
+    tn__x86_jump_here(x, done);
 }
 
 enum { FREE_POINTERS = 3 }; /* whose registers need not be kept */
@@ -355,10 +382,7 @@ static bool make_all(maker *m, uint32_t unroll)
     }
     tn__x86_add(x, RSP, 0);
     size_t frame = x->count;
-    for (uint32_t i = 0; i < m->pointers; i++) {
-        x86_memory from = tn__jit_argument(m, 0, i);
-        tn__x86_memory(x, LOAD, tn__jit_pointer_register[i], &from);
-    }
+    load_pointers(m);
     tn__x86_byte(x, 0x4c); /* lea r11, [rip + pool] */
     tn__x86_byte(x, 0x8d);
     tn__x86_byte(x, 0x1d);
@@ -366,14 +390,19 @@ static bool make_all(maker *m, uint32_t unroll)
     size_t pool = x->count;
     if (!make_pins(m))
         return false;
+    if (m->way->parts)
+        tn__jit_begin_folds(m);
     size_t top = x->count;
     load_pins(m);
-    if (m->way->folds)
+    if (m->way->folds && !m->way->parts)
         tn__jit_begin_folds(m);
     make_loop(m, unroll);
+    if (m->way->parts)
+        make_next_part(m, top);
     if (m->way->folds)
         tn__jit_end_folds(m);
-    make_next(m, top);
+    if (!m->way->parts)
+        make_next(m, top);
     patch(x, frame - 4, -m->stack);
     tn__x86_add(x, RSP, m->stack);
     if (m->way->soon)

@@ -17,6 +17,7 @@ typedef struct lines {
     int64_t count, length;
     int64_t first; /* of a row that lies in lines: of an element of its first
                       one; next[] is that of these lines */
+    uint32_t soon; /* whose lines of the next row are asked for; NONE */
 } lines;
 
 bool tn__cpu_native_folds(const cpu_task *t)
@@ -99,8 +100,13 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
     l->length = t->count / l->count;
     l->first = t->line > 0 ? t->first_elem % t->line : 0;
     l->pointers = l->single = 0;
-    for (uint32_t i = 0; i < s->native.operand_count; i++)
+    l->soon = TN_CPU_NONE;
+    for (uint32_t i = 0; i < s->native.operand_count; i++) {
         add_operand(t, &s->operand[i], l);
+        if (s->native.fold_count == 0 && t->line > 0 && t->next_row != 0 &&
+            s->operand[i].wide == t->next_slot)
+            l->soon = i;
+    }
     l->past = 0;
     for (uint32_t i = 0; i < s->native.result_count; i++, l->pointers++) {
         uint32_t slot = s->result[i];
@@ -158,6 +164,7 @@ static void point_soon(cpu_task *t, const cpu_segment *s, cpu_native_call *call,
     enum { VECTOR = 64 };
     cpu_ahead *ahead = most_ahead(t);
     call->soon = call->at[0];
+    call->soon_next = 0;
     if (!ahead)
         return;
     call->soon = ahead->at;
@@ -206,9 +213,22 @@ typedef struct runner {
     const cpu_segment *s;
     const lines *l;
     cpu_native_run *one, *some; /* of COPIES */
+    cpu_native_run *parts; /* of COPIES, in parts; NULL: not wanted */
     bool soon;
     int64_t first; /* chunk of the batch at hand */
 } runner;
+
+/* What the next row reads, where this one has read the like: while results are
+ * on their way to memory, little else is. batch_norm of 8 x 64 x 56 x 56, nothing
+ * in the caches, took 0.37 ms in place of 0.40 (Zen 5). */
+static void point_next_row(const runner *f, cpu_native_call *call)
+{
+    enum { VECTOR = 64 };
+    const int64_t bytes = f->l->bytes[f->l->soon];
+    call->soon = call->at[f->l->soon] + f->t->next_row;
+    call->soon_next =
+        call->next[f->l->soon] - call->n * bytes / VECTOR * VECTOR;
+}
 
 static void run_lines(const runner *f)
 {
@@ -222,7 +242,9 @@ static void run_lines(const runner *f)
             call.n = some > 1 ? l->length : tn__cpu_min(piece, l->length - k);
             call.lines = some;
             point(&call, l, l->pointers, 1, line, k);
-            if (f->soon)
+            if (l->soon != TN_CPU_NONE)
+                point_next_row(f, &call);
+            else if (f->soon)
                 point_soon(t, f->s, &call, 1);
             f->one(&call);
             work_beside(t, some * call.n);
@@ -277,10 +299,13 @@ static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
     }
 }
 
-/* Points copy j of a call at a chunk, of n elements, of a row. */
-static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
-                        int64_t row, int64_t chunk, int64_t n)
+/* Points copy j of a call at a chunk, of n elements, of a row. Where so many of
+ * them are whole vectors at the end of a line, and the others in the next one,
+ * how many, if it may go in parts; else it is copied. */
+static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
+                           int64_t row, int64_t chunk, int64_t n, bool parts)
 {
+    enum { LANES = 16 };
     const lines *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
@@ -292,7 +317,9 @@ static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     for (uint32_t i = 0; i < l->pointers; i++)
         at[i] = l->at[i] + line * l->next[i] + first * l->bytes[i];
     if (length == 0 || first + n <= length)
-        return;
+        return 0;
+    if (parts && (length - first) % LANES == 0 && first + n <= 2 * length)
+        return length - first;
     const uint32_t operands = f->s->native.operand_count;
     for (uint32_t i = 0; i < operands; i++) {
         if (l->bytes[i] == 0)
@@ -302,6 +329,37 @@ static void point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
                    first, n, length);
         at[i] = to;
     }
+    return 0;
+}
+
+/* Runs chunks that go on in the next line behind cut[] elements, if not 0: in
+ * parts, at whose ends one of them does. */
+static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
+                      const int64_t cut[COPIES])
+{
+    const lines *l = f->l;
+    uint32_t each = l->pointers + f->s->native.fold_count;
+    const int64_t n = part[0].n, length = f->t->line;
+    int64_t count = 0;
+    for (int64_t from = 0, end; from < n; from = end) {
+        end = n;
+        for (uint32_t j = 0; j < COPIES; j++)
+            if (cut[j] > from && cut[j] < end)
+                end = cut[j];
+        for (uint32_t j = 0; from > 0 && j < COPIES; j++) {
+            char **to = &part[count].at[j * each], **at = &part[0].at[j * each];
+            bool over = cut[j] > 0 && cut[j] <= from;
+            for (uint32_t i = 0; i < l->pointers; i++)
+                to[i] = at[i] + from * l->bytes[i] +
+                        (over ? l->next[i] - length * l->bytes[i] : 0);
+            for (uint32_t i = l->pointers; i < each; i++)
+                to[i] = at[i];
+        }
+        part[count++].n = end - from;
+    }
+    for (int64_t p = 0; p < count; p++)
+        part[p].lines = count - p;
+    f->parts(part);
 }
 
 /* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
@@ -314,19 +372,22 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
 {
     uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
     int64_t r = 0, c = from;
-    cpu_native_call call;
+    cpu_native_call part[COPIES + 1], *call = part;
     bool writes = false;
     for (uint32_t i = 0; i < f->s->native.result_count; i++)
         writes = writes || !f->s->native.folded[i];
     for (uint32_t i = 0; i < each; i++)
-        call.next[i] = 0;
+        call->next[i] = 0;
     for (int64_t left = (to - from) * count, some; left > 0; left -= some) {
         uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
         some = tn__cpu_min(left, copies);
+        int64_t cut[COPIES], cuts = 0;
         for (uint32_t j = 0; j < copies; j++) {
-            point_chunk(&call, f, j, line + r, c, n);
+            cut[j] = point_chunk(call, f, j, line + r, c, n,
+                                 copies > 1 && f->parts);
+            cuts += cut[j];
             for (uint32_t i = 0; i < folds; i++)
-                call.at[j * each + f->l->pointers + i] =
+                call->at[j * each + f->l->pointers + i] =
                     (char *)&value[i][(c - f->first) * count + r];
             if (j + 1 < some && ++c == to) {
                 c = from;
@@ -337,11 +398,14 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
             c = from;
             r++;
         }
-        call.n = n;
-        call.lines = 1;
+        call->n = n;
+        call->lines = 1;
         if (f->soon)
-            point_soon(f->t, f->s, &call, copies);
-        (copies > 1 ? f->some : f->one)(&call);
+            point_soon(f->t, f->s, call, copies);
+        if (cuts > 0)
+            run_parts(f, part, cut);
+        else
+            (copies > 1 ? f->some : f->one)(call);
         work_beside(f->t, some * n);
     }
 }
@@ -408,11 +472,14 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
                           .copies = 1,
                           .folds = folds,
                           .ahead = bytes_ahead(t, s),
-                          .soon = asks_soon(t)};
+                          .soon = l.soon != TN_CPU_NONE || asks_soon(t)};
     f.soon = way.soon;
     f.one = tn__cpu_native_get(&s->native, way);
     way.copies = COPIES;
     f.some = folds && f.one ? tn__cpu_native_get(&s->native, way) : f.one;
+    way.parts = true;
+    if (folds && t->line % TN_CHUNK != 0)
+        f.parts = tn__cpu_native_get(&s->native, way);
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);
     else if (folds && t->plan->kept && l.length <= TN_CHUNK)

@@ -16,6 +16,14 @@ void tn__cpu_task_group(cpu_task *task, int64_t group);
 void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
                          int64_t first, int64_t end);
 
+/* Rows that lie in lines (lines.c): elements of a line, if stages of machine code
+ * may go over such lines of rows whose operands have runs of so many points, else
+ * 0; the code for it; whether what is written may go past the caches so. */
+#define TN_CPU_LEAST_RUN 512 /* points that are worth a block of their own */
+int64_t tn__cpu_row_lines(const cpu_plan *plan, int64_t run);
+const cpu_code *tn__cpu_lined_code(const tn_built *built);
+bool tn__cpu_lines_go_past(const cpu_plan *plan);
+
 /* Elementwise work over operands that lie across each other: groups become
  * tiles (tile.c). False if there are none such. */
 bool tn__cpu_cut_tiles(cpu_plan *plan);

@@ -185,7 +185,7 @@ static void test_lines(const char *isa, int form)
 }
 
 /* Rows that lie in lines, apart or not, such as channels of images: m = max(x);
- * out = (x - m) * g * sum((x - m) * g). */
+ * out = (x - m) * g * sum((x - m) * g) + w, a number of each line. */
 static void test_row_lines(const char *isa, int threads)
 {
     /* channels, lines, elements of a line */
@@ -193,8 +193,8 @@ static void test_row_lines(const char *isa, int threads)
                                        {2, 7, 1500},  {4, 3, 2000},
                                        {3, 9, 515},   {2, 100, 2700}};
     builder b = {.program.size = 0};
-    for (int k = 0; k < 3; k++)
-        operand(&b, TN_F32, k < 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
+    for (int k = 0; k < 4; k++)
+        operand(&b, TN_F32, k != 2 ? TN_OPERAND_READ : TN_OPERAND_WRITE,
                 TN_LEVEL_ELEM, 0);
     add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 0, 0);
     add(&b, TN_K_REDUCE, TN_F32, 0, NONE, 0, TN_REDUCE_MAX);
@@ -203,11 +203,13 @@ static void test_row_lines(const char *isa, int threads)
     add(&b, TN_K_MUL, TN_F32, 2, 3, 0, 0);
     add(&b, TN_K_REDUCE, TN_F32, 4, NONE, 0, TN_REDUCE_SUM);
     add(&b, TN_K_MUL, TN_F32, 4, 5, 0, 0);
-    add(&b, TN_K_STORE, TN_F32, 6, NONE, 2, 0);
+    add(&b, TN_K_LOAD, TN_F32, NONE, NONE, 3, 0);
+    add(&b, TN_K_ADD, TN_F32, 6, 7, 0, 0);
+    add(&b, TN_K_STORE, TN_F32, 8, NONE, 2, 0);
     b.ins[1].level = b.ins[5].level = TN_LEVEL_ROW;
     stage(&b, (const int[]){0, 1, NONE}, (const int[]){NONE});
     stage(&b, (const int[]){0, 2, 3, 4, 5, NONE}, (const int[]){NONE});
-    stage(&b, (const int[]){0, 2, 3, 4, 6, 7, NONE}, (const int[]){NONE});
+    stage(&b, (const int[]){0, 2, 3, 4, 6, 7, 8, 9, NONE}, (const int[]){NONE});
     tn_built *built;
     if (cpu->program_build(device, finish(&b), &built) != TN_OK)
         bail_out("%s", failure);
@@ -216,13 +218,13 @@ static void test_row_lines(const char *isa, int threads)
         int64_t c = sizes[i / 8][0], n = sizes[i / 8][1];
         int64_t run = sizes[i / 8][2];
         int64_t extent[3] = {c, n, run}, flat[3] = {n * run, run, 1};
-        int64_t apart[3] = {run, c * run, 1};
-        tn_launch_operand at[3] = {{.buffer = NULL}};
-        void *memory[3], *got = NULL;
-        for (int k = 0; k < 3; k++) {
+        int64_t apart[3] = {run, c * run, 1}, each[3] = {i % 3 ? 0 : n, 1, 0};
+        tn_launch_operand at[4] = {{.buffer = NULL}};
+        void *memory[4], *got = NULL;
+        for (int k = 0; k < 4; k++) {
             at[k].buffer =
                 buffer_new((size_t)(c * n * run) * sizeof(float), &memory[k]);
-            at[k].stride = i >> k & 1 ? apart : flat;
+            at[k].stride = k == 3 ? each : i >> k & 1 ? apart : flat;
             fill(memory[k], TN_F32, c * n * run);
         }
         tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
@@ -241,7 +243,7 @@ static void test_row_lines(const char *isa, int threads)
             same = false;
         }
         free(memory[2]);
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 4; k++)
             buffer_drop(at[k].buffer);
     }
     cpu->program_free(device, built);

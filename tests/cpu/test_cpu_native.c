@@ -263,6 +263,35 @@ static bool run_body(body *b, int64_t n, cpu_native_way way)
     return run != NULL;
 }
 
+/* The same of a line for each copy, n elements of it in three parts. */
+static bool run_parts(body *b, int64_t n, cpu_native_way way)
+{
+    enum { PARTS = 3 };
+    static const int64_t cut[PARTS] = {0, 16, 48};
+    uint32_t each =
+        b->native.operand_count + b->native.result_count + b->native.fold_count;
+    cpu_native_run *run = tn__cpu_native_get(&b->native, way);
+    cpu_native_call part[PARTS];
+    for (int k = 0; k < PARTS; k++) {
+        part[k].n = (k + 1 < PARTS ? cut[k + 1] : n) - cut[k];
+        part[k].lines = PARTS - k;
+        part[k].soon = got[0];
+        for (uint32_t i = 0; i < way.copies * each; i++) {
+            char *base;
+            int64_t bytes;
+            uint32_t node = points(b, i % each, &base, &bytes);
+            bool one = node == TN_NONE || (b->node[node].op == TN_K_LOAD &&
+                                           i % each < b->native.operand_count &&
+                                           (way.single >> i % each & 1));
+            part[k].at[i] = base + i / each * bytes +
+                            (one ? 0 : cut[k] * (bytes / MOST));
+        }
+    }
+    if (run)
+        run(part);
+    return run != NULL;
+}
+
 /* The first node whose value is wrong, or is written where none should be;
  * TN_NONE: all is well. */
 static uint32_t find_wrong(const body *b, int64_t n, int64_t lines)
@@ -299,11 +328,12 @@ static bool folds_right(const body *b, int64_t n, int64_t lines)
 static void test_bodies(void)
 {
     static body b;
-    static const int64_t sizes[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 70};
-    int wrong = 0, folds_wrong = 0, without = 0, bodies = 300;
+    static const int64_t sizes[] = {1,  7,  8,  15, 16, 17,
+                                    31, 32, 33, 64, 70, 67};
+    int wrong = 0, folds_wrong = 0, parts_wrong = 0, without = 0, bodies = 300;
     for (int i = 0; i < bodies && wrong + folds_wrong < 5; i++) {
         make_body(&b);
-        for (int s = 0; s < 11; s++) {
+        for (int s = 0; s < 12; s++) {
             uint32_t copies = s % 3 == 2 ? 4 : 1;
             bool folds = !b.native.wide && s % 2;
             int64_t lines = (LINES - 1) / copies * copies;
@@ -325,6 +355,13 @@ static void test_bodies(void)
                      (int)sizes[s], (unsigned)node, (unsigned)b.node[node].op);
             wrong += node != TN_NONE;
             folds_wrong += folds && !folds_right(&b, sizes[s], lines);
+            if (!folds || copies == 1 || sizes[s] <= 48)
+                continue;
+            memset(got, 0x55, sizeof got);
+            way.parts = true;
+            parts_wrong += !run_parts(&b, sizes[s], way) ||
+                           find_wrong(&b, sizes[s], copies) != TN_NONE ||
+                           !folds_right(&b, sizes[s], copies);
         }
         b.native.node = NULL; /* not on the heap */
         tn__cpu_native_release(&b.native);
@@ -332,6 +369,7 @@ static void test_bodies(void)
     is_int(without, 0, "each of %d bodies has code", bodies);
     is_int(wrong, 0, "random bodies give the routines' bits");
     is_int(folds_wrong, 0, "so do sums, products and extremes of lines");
+    is_int(parts_wrong, 0, "and of lines in parts");
 }
 
 /* ---- exp --------------------------------------------------------------- */
