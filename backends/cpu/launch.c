@@ -19,7 +19,7 @@
 #define SHORT_ROW 32   /* elements; at 64 rows by lanes are faster again */
 #define LEAST_COLUMNS 16 /* rows side by side that are worth it */
 #define MOST_TASKS 512
-#define STREAM_TASKS 128 /* at the end of a task what is stored must be there */
+#define STREAM_TASKS 64 /* at the end of a task what is stored must be there */
 #define BLOCK_BYTES 24576 /* of a block's slots: half an L1 */
 #define IN_PLACE_BLOCK 1024 /* elements: half an L1 with what lies in memory */
 #define NATIVE_BLOCK 4096 /* elements: machine code has values in registers */
@@ -120,19 +120,22 @@ static void find_overlap(cpu_plan *plan)
  * read first. Half as much is enough where stages over rows leave memory idle:
  * layer_norm of 4096 x 1024 took 1.28 ms in place of 1.60; and where machine
  * code stores so as it goes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms in
- * place of 0.43, group_norm with its gradients 1.95 of 2.55 (Zen 5). */
+ * place of 0.43, group_norm with its gradients 1.95 of 2.55; a quarter where
+ * both are so: relu(batch_norm) of 8 x 64 x 56 x 56 with its gradients 1.42 ms
+ * in place of 1.87, softmax of 2048 x 1024 0.54 of 0.72 (Zen 5). */
 static bool wants_stream(const cpu_plan *plan)
 {
     const tn_built *built = plan->built;
     int64_t bytes = 0;
-    bool soon = built->kept.stage_count > 1 || built->kept.segment_count > 0;
+    int64_t part = (built->kept.stage_count > 1 ? 2 : 1) *
+                   (built->kept.segment_count > 0 ? 2 : 1);
     for (uint32_t k = 0; k < built->operand_count; k++)
         if (built->operand[k].access == TN_OPERAND_WRITE &&
             built->operand[k].level == TN_LEVEL_ELEM)
             bytes += plan->view[k].bytes;
     return plan->routines->stream && !plan->in_place &&
            bytes * plan->row_count * plan->row_length >=
-               built->stream_bytes / (soon ? 2 : 1);
+               built->stream_bytes / part;
 }
 
 /* Room for the results that go past the caches beside later work: for those of
