@@ -13,6 +13,10 @@
 #include "scalar.h"
 
 #define TASK_POINTS 32768
+/* Of lines side by side what is met this many rows later is asked for: parts of
+ * rows far apart. scatter of 1024 x 1024 along its rows: 1.15 ms, 1.02 so, with 8
+ * too (Zen 5). */
+#define ROWS_AHEAD 4
 #define ROW_BLOCK 256     /* rows */
 #define HALF_POINTS 65536 /* of a block of rows for one of two threads */
 /* Lines that go side by side: whole lines of the cache, and a destination of
@@ -137,6 +141,10 @@ static bool is_plain(const work *w, const line *l)
     for (int64_t i = 0; !plain && i < outer.count; i++) {                     \
         const int64_t *index = l->index + i * outer.index;                    \
         const T *src = (const T *)l->src + i * outer.src;                     \
+        if (fetches) {                                                        \
+            tn__cpu_fetch(index + ROWS_AHEAD * outer.index, inner.count * 8); \
+            tn__cpu_fetch(src + ROWS_AHEAD * outer.src, src_bytes);           \
+        }                                                                     \
         for (int64_t j = 0; j < inner.count; j++) {                           \
             int64_t at = index[j * inner.index];                              \
             if ((uint64_t)at >= extent) {                                     \
@@ -159,6 +167,9 @@ static bool is_plain(const work *w, const line *l)
         const int64_t dst_stride = l->dst_stride;                             \
         const uint64_t extent = (uint64_t)w->s->dst_extent;                   \
         const int64_t plain = is_plain(w, l) ? inner.count : 0;               \
+        const bool fetches = l->side_by_side && inner.index == 1;             \
+        const int64_t src_bytes =                                             \
+            inner.src == 1 ? inner.count * (int64_t)sizeof(T) : 0;            \
         switch (w->s->reduce) {                                               \
         case TN_SCATTER_SET:                                                  \
             EACH_POINT(T, x, FOUR)                                            \
