@@ -699,13 +699,14 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    tn_tensor *zeros = tn_zeros(shape, .dtype = x->dtype,
-                                .device = x->storage->device);
-    if (!zeros)
+    /* One zero, expanded: scatter copies what it stores into. */
+    tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
+                               .device = x->storage->device);
+    if (!tn_expand(zero, shape))
         return tn_error_code(); /* too large: no product of sizes then */
     memcpy(flat.dim, shape.dim, (size_t)lead * sizeof flat.dim[0]);
     flat.dim[lead] = tn__shape_numel(axes, shape.dim + lead);
-    zeros = tn_reshape(zeros, flat);
+    tn_tensor *zeros = tn_expand(zero, flat);
     flat.dim[lead] = tn__shape_numel(axes, x->shape + lead);
     tn_tensor *y = tn_scatter(zeros, -1, tn_reshape(index, flat),
                               tn_reshape(x, flat));

@@ -295,13 +295,17 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    tn_tensor *own = tn_ones_like(x);
+    /* One 1, expanded: what is scattered to is copied. */
+    tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
+                             .device = x->storage->device);
+    tn_tensor *own = tn_expand_as(one, x);
     if (!with_own)
         own = tn_scatter_scalar(own, dim, index, 0);
     tn_tensor *count =
-        tn_scatter_add(own, dim, index, tn_ones_like(source));
+        tn_scatter_add(own, dim, index, tn_expand_as(one, source));
     tn_tensor *sum = tn_scatter_add(x, dim, index, source);
-    count = tn_clamp_min_scalar(count, 1);
+    if (!with_own)
+        count = tn_clamp_min_scalar(count, 1);
     return tn_dtype_is_floating(x->dtype) ? tn_div(sum, count)
                                           : tn_floor_divide(sum, count);
 }
