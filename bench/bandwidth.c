@@ -42,11 +42,11 @@ static void softmax(bench_state *s)
 }
 
 #define AT(n, side)                                                           \
-    {"add", {n}, open_flat, add, BENCH_TRIAD, (double)(n), 0},                \
-    {"mul", {n}, open_flat, mul, BENCH_TRIAD, (double)(n), 0},                \
-    {"exp", {n}, open_flat, exponential, BENCH_COPY, (double)(n), 0},         \
-    {"sum", {n}, open_flat, sum, BENCH_READ, (double)(n), 0},                 \
-    {"softmax", {side, side}, open_square, softmax, BENCH_COPY, (double)(n), 0}
+    {"add", {n}, open_flat, add, BENCH_TRIAD(n), 0},                \
+    {"mul", {n}, open_flat, mul, BENCH_TRIAD(n), 0},                \
+    {"exp", {n}, open_flat, exponential, BENCH_COPY(n), 0},         \
+    {"sum", {n}, open_flat, sum, BENCH_READ(n), 0},                 \
+    {"softmax", {side, side}, open_square, softmax, BENCH_COPY(n), 0}
 
 static const bench_work work[] = {AT(M16, 4096), AT(M1, 1024), {.name = NULL}};
 const bench_group bench_bandwidth = {"bandwidth", work};

@@ -20,15 +20,17 @@ typedef struct bench_state {
 } bench_state;
 
 /* What the machine must do at the least, which limit.c does as fast as it can:
- * memory for `elements` floats read, read and written, or two read and one
- * written; or so many floating point operations. */
-typedef enum bench_bound {
-    BENCH_NO_BOUND,
-    BENCH_READ,
-    BENCH_COPY,
-    BENCH_TRIAD,
-    BENCH_FLOPS,
-} bench_bound;
+ * floats that are read, and written, each once; or so many floating point
+ * operations, where they take longer. Nothing: nobody says. */
+typedef struct bench_least {
+    double reads, writes, flops;
+} bench_least;
+#define BENCH_UNKNOWN {0, 0, 0}
+#define BENCH_READ(n) {1. * (n), 0, 0}
+#define BENCH_COPY(n) {1. * (n), 1. * (n), 0}
+#define BENCH_TRIAD(n) {2. * (n), 1. * (n), 0}
+#define BENCH_MOVE(reads, writes) {1. * (reads), 1. * (writes), 0}
+#define BENCH_FLOPS(n) {0, 0, 1. * (n)}
 
 typedef struct bench_work {
     const char *name;
@@ -36,8 +38,7 @@ typedef struct bench_work {
     void (*open)(bench_state *state);
     /* One call. Its tensors belong to a scope of its own. */
     void (*call)(bench_state *state);
-    bench_bound bound;
-    double amount;   /* elements, operations */
+    bench_least least;
     int scope_calls; /* calls that share a scope; 0 means 1 */
 } bench_work;
 
@@ -78,6 +79,8 @@ int bench_first_result(void);
 double bench_now_ns(void);
 /* Nanoseconds a call of ours. */
 double bench_sample(const bench_work *work, bench_state *state, int64_t calls);
+/* A call that needs no other before it to be timed as one of many. */
+#define BENCH_LONG_NS 5e7
 /* So many calls as fill so many nanoseconds, after two that nobody counts. */
 int64_t bench_calls(const bench_work *work, bench_state *state,
                     double round_ns);
@@ -90,9 +93,9 @@ void bench_rest(void);
 
 typedef struct bench_limit bench_limit;
 
-/* Memory and threads for the kernels of one bound; NULL without memory. */
-bench_limit *bench_limit_open(bench_bound bound, double amount, int threads);
-/* Nanoseconds for the amount, by the fastest kernel, over `calls` passes. */
+/* Memory and threads for that; NULL without memory, or for nothing. */
+bench_limit *bench_limit_open(const bench_least *least, int threads);
+/* Nanoseconds for it, by the fastest kernels, over `calls` passes after a few. */
 double bench_limit_sample(bench_limit *limit, int64_t calls);
 void bench_limit_close(bench_limit *limit);
 

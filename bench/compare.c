@@ -74,31 +74,33 @@ static bool measure(bench_report *report, const char *of,
     bench_state state = {.size = work->size};
     bool has_peer[BENCH_WHO] = {0};
     bench_limit *limit = NULL;
-    double least = -1; /* of the limit: what a round lost to others is not its */
+    double quickest = -1; /* of the limit: what a round lost to others is not its */
     tn_scope *scope = tn_scope_open();
     work->open(&state);
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
         has_peer[i] = peer[i] && bench_peer_open(peer[i], of, work);
-    if (work->bound != BENCH_NO_BOUND && on_cpu())
-        limit = bench_limit_open(work->bound, work->amount, tn_num_threads());
+    if (on_cpu())
+        limit = bench_limit_open(&work->least, tn_num_threads());
     if (!tn_error())
         line.calls = bench_calls(work, &state, pace->round_ns);
 
     /* Each works a little before it is timed: the caches are full of what the
-     * one before it had. */
-    double begin = bench_now_ns();
+     * one before it had. A long call fills
+     * them anew. */
+    double begin = bench_now_ns(), ours = 0;
+    int64_t warm = line.calls / 4 + 1;
     for (int r = 0; r < pace->rounds && !tn_error(); r++) {
         if (r >= pace->least && bench_now_ns() - begin > pace->work_ns)
             break;
         bench_rest();
-        bench_sample(work, &state, line.calls / 4 + 1);
-        bench_add(&line.figure[BENCH_TENON],
-                  bench_sample(work, &state, line.calls));
+        if (ours < BENCH_LONG_NS)
+            bench_sample(work, &state, warm);
+        ours = bench_sample(work, &state, line.calls);
+        bench_add(&line.figure[BENCH_TENON], ours);
         if (limit) {
             bench_rest();
-            bench_limit_sample(limit, line.calls / 4 + 1);
             double took = bench_limit_sample(limit, line.calls);
-            least = least < 0 || took < least ? took : least;
+            quickest = quickest < 0 || took < quickest ? took : quickest;
         }
         for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
             if (has_peer[i]) {
@@ -108,7 +110,7 @@ static bool measure(bench_report *report, const char *of,
             }
     }
     bench_limit_close(limit);
-    bench_add(&line.figure[BENCH_LIMIT], least);
+    bench_add(&line.figure[BENCH_LIMIT], quickest);
     if (traces && !tn_error())
         trace(traces, of, work, &state);
     tn_scope_close(scope);
@@ -249,7 +251,7 @@ static bench_work sized(const bench_work *work, const int64_t size[3])
     bench_work copy = *work;
     if (size[0]) {
         memcpy(copy.size, size, sizeof copy.size);
-        copy.bound = BENCH_NO_BOUND;
+        copy.least = (bench_least){0};
     }
     return copy;
 }

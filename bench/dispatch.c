@@ -81,7 +81,7 @@ int bench_first_result(void)
 }
 
 #define ONE(name, open, call)                                                 \
-    {name, {1}, open, call, BENCH_NO_BOUND, 0, 100}
+    {name, {1}, open, call, BENCH_UNKNOWN, 100}
 
 static const bench_work work[] = {
     ONE("add", open_one, add),
@@ -89,8 +89,8 @@ static const bench_work work[] = {
     ONE("matmul", open_one, matmul),
     ONE("relu", open_one, relu),
     ONE("sum", open_one, sum),
-    {"chain", {100}, open_chain, chain, BENCH_NO_BOUND, 0, 0},
-    {"start", {0}, open_nothing, start, BENCH_NO_BOUND, 0, 0},
+    {"chain", {100}, open_chain, chain, BENCH_UNKNOWN, 0},
+    {"start", {0}, open_nothing, start, BENCH_UNKNOWN, 0},
     {.name = NULL},
 };
 const bench_group bench_dispatch = {"dispatch", work};

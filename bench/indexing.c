@@ -107,27 +107,29 @@ static void dropout(bench_state *s)
     tn_dropout(s->a, 0.5, true);
 }
 
-#define N ((double)ROWS * COLUMNS)
-#define WORK(name, open, call, bound, amount)                                 \
-    {name, {ROWS, COLUMNS}, open, call, bound, amount, 0}
+#define N (ROWS * COLUMNS)
+#define WORK(name, open, call, ...)                                           \
+    {name, {ROWS, COLUMNS}, open, call, __VA_ARGS__, 0}
 
+/* A place in int64 counts for two floats. */
 static const bench_work work[] = {
-    WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY, N),
-    WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY, N),
-    WORK("sort_rows", open_matrix, sort_rows, BENCH_NO_BOUND, 0),
-    {"sort", {1, 1 << 20}, open_matrix, sort_rows, BENCH_NO_BOUND, 0, 0},
-    WORK("topk", open_matrix, topk, BENCH_READ, N),
-    WORK("gather", open_gather, gather, BENCH_NO_BOUND, 0),
-    WORK("scatter_add", open_gather, scatter_add, BENCH_NO_BOUND, 0),
-    WORK("index_select", open_select, index_select, BENCH_COPY, N),
-    WORK("index_add", open_select, index_add, BENCH_NO_BOUND, 0),
-    {"embedding", {WORDS, 10000, 128}, open_embedding, embedding, BENCH_COPY,
-     (double)WORDS * 128, 0},
-    WORK("cat_rows", open_matrix, cat_rows, BENCH_COPY, 2 * N),
-    WORK("cat_columns", open_matrix, cat_columns, BENCH_COPY, 2 * N),
-    WORK("rand", open_nothing, uniform, BENCH_NO_BOUND, 0),
-    WORK("randn", open_nothing, normal, BENCH_NO_BOUND, 0),
-    WORK("dropout", open_matrix, dropout, BENCH_COPY, N),
+    WORK("cumsum_rows", open_matrix, cumsum_rows, BENCH_COPY(N)),
+    WORK("cumsum_columns", open_matrix, cumsum_columns, BENCH_COPY(N)),
+    WORK("sort_rows", open_matrix, sort_rows, BENCH_MOVE(N, 3 * N)),
+    {"sort", {1, 1 << 20}, open_matrix, sort_rows,
+     BENCH_MOVE(1 << 20, 3 << 20), 0},
+    WORK("topk", open_matrix, topk, BENCH_READ(N)),
+    WORK("gather", open_gather, gather, BENCH_MOVE(3 * N, N)),
+    WORK("scatter_add", open_gather, scatter_add, BENCH_MOVE(3 * N, N)),
+    WORK("index_select", open_select, index_select, BENCH_COPY(N)),
+    WORK("index_add", open_select, index_add, BENCH_COPY(N)),
+    {"embedding", {WORDS, 10000, 128}, open_embedding, embedding,
+     BENCH_COPY(WORDS * 128), 0},
+    WORK("cat_rows", open_matrix, cat_rows, BENCH_COPY(2 * N)),
+    WORK("cat_columns", open_matrix, cat_columns, BENCH_COPY(2 * N)),
+    WORK("rand", open_nothing, uniform, BENCH_MOVE(0, N)),
+    WORK("randn", open_nothing, normal, BENCH_MOVE(0, N)),
+    WORK("dropout", open_matrix, dropout, BENCH_COPY(N)),
     {.name = NULL},
 };
 const bench_group bench_indexing = {"indexing", work};

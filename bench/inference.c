@@ -32,15 +32,17 @@ static void open_gpt(bench_state *s)
 
 BENCH_CALL(run, tn_forward(s->net, s->a))
 
-#define NET(name)                                                             \
-    {#name, {1}, open_##name, run, BENCH_NO_BOUND, 0, 0}
+/* parameters are read; products: multiply-adds */
+#define NET(name, parameters, products)                                       \
+    {#name, {1}, open_##name, run, {parameters, 0, 2. * (products)}, 0}
 
 static const bench_work work[] = {
-    NET(mlp),
-    NET(cnn28),
-    NET(lstm),
-    NET(resnet20),
-    NET(gpt),
+    NET(mlp, 101770, 784 * 128 + 1280),
+    NET(cnn28, 1199882,
+        676 * 9 * 32 + 576 * 288 * 64 + 9216 * 128 + 1280),
+    NET(lstm, 19594, 8 * (8 * 256 + 64 * 256) + 640),
+    NET(resnet20, 272474, 40.82e6),
+    NET(gpt, 826433, 128 * (4 * (12 * 128 * 128 + 2 * 128 * 64) + 65 * 128)),
     {.name = NULL},
 };
 const bench_group bench_inference = {"inference", work};

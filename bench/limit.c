@@ -1,5 +1,5 @@
 /* limit.c: how fast could this machine do it? Loops that do nothing but read,
- * copy, add two arrays, or multiply and add in registers, on as many threads
+ * write, copy, add two arrays, or multiply and add in registers, on as many threads
  * as Tenon has, measured between the rounds of the workload they stand for. A
  * pass of a thread over its share ends without waiting for the others: a
  * limit is meant to be hard to reach. */
@@ -12,6 +12,7 @@
 #include "bench.h"
 
 typedef void kernel(float *out, const float *a, const float *b, int64_t count);
+typedef enum limit_kind { READ, WRITE, COPY, TRIAD, FLOPS, KINDS } limit_kind;
 
 #if defined __x86_64__
 #include <immintrin.h>
@@ -44,19 +45,28 @@ typedef void kernel(float *out, const float *a, const float *b, int64_t count);
 #define WIDTH 16
 #include "limit_kernels.inc"
 
-enum { WIDTHS = 3, CANDIDATES = 2 * WIDTHS, UNIT = 256, MAX_THREADS = 256 };
+enum { WIDTHS = 3, CANDIDATES = 2 * WIDTHS, UNIT = 384, MAX_THREADS = 256 };
+
+/* What a thread does in a pass, each to memory of its own, so that caches have
+ * no more of it than of the workload's. */
+typedef struct part {
+    limit_kind kind;
+    int64_t count;            /* elements, operations */
+    int64_t out_from, a_from; /* in the thread's share of both, and of b */
+} part;
 
 struct bench_limit {
-    kernel *candidate[CANDIDATES]; /* of the bound, of every width that runs */
+    kernel *candidate[CANDIDATES][KINDS]; /* of every width that runs */
     int candidate_count;
-    float *memory; /* owned: out, a, b */
-    size_t bytes, stride; /* of memory; floats from one array to the next */
-    int64_t count; /* elements or operations of a thread */
-    bool in_registers;
+    part part[KINDS];
+    int part_count, memory_parts; /* those that move come first */
+    float *memory; /* owned: out, a, b, and UNIT floats for each thread */
+    int64_t out_count, a_count, b_count; /* a thread's */
     int threads;
     pthread_t thread[MAX_THREADS]; /* from 1 on: 0 is the caller */
     pthread_barrier_t gate;
-    kernel *run; /* NULL: leave */
+    kernel *const *run; /* by kind; NULL: leave */
+    int first, end;     /* parts */
     int64_t calls;
 };
 
@@ -67,13 +77,24 @@ typedef struct worker {
 
 static void run_share(const bench_limit *l, int number)
 {
-    /* in registers, arrays serve as a few numbers to begin with */
-    size_t first = l->in_registers ? (size_t)number * UNIT
-                                   : (size_t)l->count * (size_t)number;
-    /* a sum needs no room of its size, but a place of its own */
-    float *out = l->memory + first, *a = out + l->stride, *b = a + l->stride;
+    float *out = l->memory + l->out_count * number;
+    float *a = l->memory + l->out_count * l->threads + l->a_count * number;
+    float *b = l->memory + (l->out_count + l->a_count) * l->threads +
+               l->b_count * number;
+    float *few = l->memory +
+                 (l->out_count + l->a_count + l->b_count) * l->threads +
+                 UNIT * number;
     for (int64_t i = 0; i < l->calls; i++)
-        l->run(out, a, b, l->count);
+        for (int p = l->first; p < l->end; p++) {
+            const part *of = &l->part[p];
+            kernel *run = l->run[of->kind];
+            if (of->kind == FLOPS)
+                run(few, few + UNIT / 4, few + UNIT / 2, of->count);
+            else if (of->kind == READ)
+                run(few, a + of->a_from, NULL, of->count);
+            else
+                run(out + of->out_from, a + of->a_from, b, of->count);
+        }
 }
 
 static void *work(void *argument)
@@ -91,22 +112,58 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void add_candidates(bench_limit *l, kernel *const pair[2])
+/* Those of a width: with ordinary stores, and past the caches. */
+static void add_candidates(bench_limit *l, kernel *const of[2][KINDS])
 {
     for (int i = 0; i < 2; i++)
-        if (pair[i])
-            l->candidate[l->candidate_count++] = pair[i];
+        if (of[i][COPY])
+            memcpy(l->candidate[l->candidate_count++], of[i], sizeof of[i]);
 }
 
-static bool start_threads(bench_limit *l, int threads)
+/* A thread's part of `count`, of whole units. */
+static void add_part(bench_limit *l, limit_kind kind, double count)
 {
-    pthread_barrier_init(&l->gate, NULL, (unsigned)threads);
-    for (l->threads = 1; l->threads < threads; l->threads++) {
+    int64_t share = (int64_t)(count / l->threads);
+    share = (share + UNIT - 1) / UNIT * UNIT;
+    if (share == 0)
+        return;
+    l->part[l->part_count++] =
+        (part){kind, share, l->out_count, l->a_count};
+    if (kind == FLOPS)
+        return;
+    l->memory_parts++;
+    l->out_count += kind == READ ? 0 : share;
+    l->a_count += kind == WRITE ? 0 : share;
+    l->b_count += kind == TRIAD ? share : 0;
+}
+
+/* As much as can be by reading two for each that is written, then one; what is
+ * left is only read, or only written. */
+static void cut(bench_limit *l, const bench_least *least)
+{
+    double reads = least->reads, writes = least->writes;
+    double triad = reads - writes < writes ? reads - writes : writes;
+    if (triad > 0) {
+        add_part(l, TRIAD, triad);
+        reads -= 2 * triad;
+        writes -= triad;
+    }
+    double copy = reads < writes ? reads : writes;
+    add_part(l, COPY, copy);
+    add_part(l, READ, reads - copy);
+    add_part(l, WRITE, writes - copy);
+    add_part(l, FLOPS, least->flops);
+}
+
+static bool start_threads(bench_limit *l)
+{
+    pthread_barrier_init(&l->gate, NULL, (unsigned)l->threads);
+    for (int i = 1; i < l->threads; i++) {
         worker *self = malloc(sizeof *self);
         if (!self)
             return false;
-        *self = (worker){l, l->threads};
-        if (pthread_create(&l->thread[l->threads], NULL, work, self) != 0) {
+        *self = (worker){l, i};
+        if (pthread_create(&l->thread[i], NULL, work, self) != 0) {
             free(self);
             return false;
         }
@@ -114,53 +171,73 @@ static bool start_threads(bench_limit *l, int threads)
     return true;
 }
 
-bench_limit *bench_limit_open(bench_bound bound, double amount, int threads)
+bench_limit *bench_limit_open(const bench_least *least, int threads)
 {
     bench_limit *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
-    if (threads > MAX_THREADS)
-        threads = MAX_THREADS;
-    l->in_registers = bound == BENCH_FLOPS;
-    l->count = (int64_t)(amount / threads);
-    l->count = (l->count + UNIT - 1) / UNIT * UNIT;
-    l->stride = (size_t)threads * (l->in_registers ? UNIT : (size_t)l->count);
-    l->bytes = 3 * l->stride * sizeof(float);
-    if (posix_memalign((void **)&l->memory, 2u << 20, l->bytes) != 0) {
+    l->threads = threads > MAX_THREADS ? MAX_THREADS : threads;
+    cut(l, least);
+    size_t count = (size_t)(l->out_count + l->a_count + l->b_count + UNIT) *
+                   (size_t)l->threads;
+    if (l->part_count == 0 || posix_memalign((void **)&l->memory, 2u << 20,
+                                             count * sizeof(float)) != 0) {
         free(l);
         return NULL;
     }
-    madvise(l->memory, l->bytes, MADV_HUGEPAGE);
-    memset(l->memory, 0, l->bytes);
-    add_candidates(l, kernels_plain[bound]);
+    madvise(l->memory, count * sizeof(float), MADV_HUGEPAGE);
+    memset(l->memory, 0, count * sizeof(float));
+    add_candidates(l, kernels_plain);
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        add_candidates(l, kernels_v3[bound]);
+        add_candidates(l, kernels_v3);
     if (__builtin_cpu_supports("avx512f"))
-        add_candidates(l, kernels_v4[bound]);
+        add_candidates(l, kernels_v4);
 #endif
-    if (!start_threads(l, threads)) {
+    if (!start_threads(l)) {
         /* Threads wait at a gate that will not open: their memory is left. */
         return NULL;
     }
     return l;
 }
 
+/* Nanoseconds for some of the parts by one candidate. */
+static double sample(bench_limit *l, int candidate, int64_t calls)
+{
+    l->run = l->candidate[candidate];
+    l->calls = calls;
+    double begin = bench_now_ns();
+    pthread_barrier_wait(&l->gate);
+    run_share(l, 0);
+    pthread_barrier_wait(&l->gate);
+    return (bench_now_ns() - begin) / (double)calls;
+}
+
+/* By the one that is fastest now: some calls of each tell, as they warm the
+ * caches; all are its. */
+static double best_of(bench_limit *l, int first, int end, int64_t calls)
+{
+    int best = 0;
+    double least = 0;
+    l->first = first;
+    l->end = end;
+    if (first == end)
+        return 0;
+    for (int i = 0; i < l->candidate_count; i++) {
+        double took = sample(l, i, calls / 4 + 1);
+        if (i == 0 || took < least) {
+            least = took;
+            best = i;
+        }
+    }
+    return sample(l, best, calls);
+}
+
 double bench_limit_sample(bench_limit *l, int64_t calls)
 {
-    double best = 0;
-    l->calls = calls;
-    for (int i = 0; i < l->candidate_count; i++) {
-        l->run = l->candidate[i];
-        double begin = bench_now_ns();
-        pthread_barrier_wait(&l->gate);
-        run_share(l, 0);
-        pthread_barrier_wait(&l->gate);
-        double took = (bench_now_ns() - begin) / (double)calls;
-        if (i == 0 || took < best)
-            best = took;
-    }
-    return best;
+    double moved = best_of(l, 0, l->memory_parts, calls);
+    double computed = best_of(l, l->memory_parts, l->part_count, calls);
+    return moved > computed ? moved : computed;
 }
 
 void bench_limit_close(bench_limit *l)

@@ -37,8 +37,8 @@ BENCH_CALL(matrix_exp, tn_linalg_matrix_exp(s->b))
 BENCH_CALL(matrix_power, tn_linalg_matrix_power(s->a, 7))
 
 #define SIZES(name)                                                           \
-    {#name, {256, 16}, open_matrices, name, BENCH_NO_BOUND, 0, 0},            \
-    {#name, {1, 256}, open_matrices, name, BENCH_NO_BOUND, 0, 0}
+    {#name, {256, 16}, open_matrices, name, BENCH_UNKNOWN, 0},            \
+    {#name, {1, 256}, open_matrices, name, BENCH_UNKNOWN, 0}
 
 static const bench_work work[] = {
     SIZES(cholesky),

@@ -22,8 +22,8 @@ static void epoch(bench_state *s)
 }
 
 #define EPOCH(samples, features, workers)                                     \
-    {"epoch", {samples, features, workers}, open_loader, epoch, BENCH_COPY,   \
-     1. * (samples) * (features), 0}
+    {"epoch", {samples, features, workers}, open_loader, epoch,            \
+     BENCH_COPY((samples) * (features)), 0}
 
 static const bench_work work[] = {
     EPOCH(10000, 784, 0),

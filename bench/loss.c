@@ -53,29 +53,32 @@ LOSS(multilabel_soft_margin, tn_multilabel_soft_margin_loss(s->a, s->b, NULL))
 LOSS(cosine_embedding, tn_cosine_embedding_loss(s->a, s->b, s->c))
 LOSS(triplet_margin, tn_triplet_margin_loss(s->a, s->b, s->c))
 
-#define OF(name, open)                                                        \
-    {#name, {1024, 1000}, open, name, BENCH_NO_BOUND, 0, 0}
+/* What is compared, matrices of `reads` times as many elements, is read for the
+ * loss and for its gradient. */
+#define OF(name, open, reads)                                                 \
+    {#name, {1024, 1000}, open, name,                                         \
+     BENCH_MOVE(2 * (reads) * 1024 * 1000, 1024 * 1000), 0}
 
 static const bench_work work[] = {
-    OF(cross_entropy, open_classes),
-    OF(smoothed, open_classes),
-    OF(soft_labels, open_values),
-    OF(nll, open_classes),
-    OF(mse, open_values),
-    OF(l1, open_values),
-    OF(smooth_l1, open_values),
-    OF(huber, open_values),
-    OF(bce, open_values),
-    OF(bce_logits, open_values),
-    OF(kl_div, open_values),
-    OF(gaussian_nll, open_values),
-    OF(poisson_nll, open_values),
-    OF(soft_margin, open_signs),
-    OF(hinge_embedding, open_signs),
-    OF(multi_margin, open_classes),
-    OF(multilabel_soft_margin, open_values),
-    OF(cosine_embedding, open_pairs),
-    OF(triplet_margin, open_values),
+    OF(cross_entropy, open_classes, 1),
+    OF(smoothed, open_classes, 1),
+    OF(soft_labels, open_values, 2),
+    OF(nll, open_classes, 1),
+    OF(mse, open_values, 2),
+    OF(l1, open_values, 2),
+    OF(smooth_l1, open_values, 2),
+    OF(huber, open_values, 2),
+    OF(bce, open_values, 2),
+    OF(bce_logits, open_values, 2),
+    OF(kl_div, open_values, 2),
+    OF(gaussian_nll, open_values, 3),
+    OF(poisson_nll, open_values, 2),
+    OF(soft_margin, open_signs, 2),
+    OF(hinge_embedding, open_signs, 2),
+    OF(multi_margin, open_classes, 1),
+    OF(multilabel_soft_margin, open_values, 2),
+    OF(cosine_embedding, open_pairs, 2),
+    OF(triplet_margin, open_values, 3),
     {.name = NULL},
 };
 const bench_group bench_loss = {"loss", work};

@@ -14,7 +14,7 @@ static void matmul(bench_state *s)
 }
 
 #define PRODUCT(m, k, n)                                                      \
-    {"matmul", {m, k, n}, open, matmul, BENCH_FLOPS, 2. * (m) * (k) * (n), 0}
+    {"matmul", {m, k, n}, open, matmul, BENCH_FLOPS(2. * (m) * (k) * (n)), 0}
 
 static const bench_work work[] = {
     PRODUCT(64, 64, 64),      PRODUCT(64, 784, 128),

@@ -45,21 +45,26 @@ BENCH_BOTH(softmax, tn_softmax(s->a, 1))
 BENCH_BOTH(log_softmax, tn_log_softmax(s->a, 1))
 BENCH_CALL(batch_norm_eval, tn_batch_norm(s->a, s->c, s->b, s->b, s->c))
 
-#define BOTH(name, open, ...)                                                 \
-    {#name, {__VA_ARGS__}, open, name, BENCH_NO_BOUND, 0, 0},                 \
-    {#name "_back", {__VA_ARGS__}, open, name##_back, BENCH_NO_BOUND, 0, 0}
+/* n elements are read and written; they, or what came of them, and a cotangent
+ * are read for the gradient, which is written. */
+#define BOTH(name, open, n, ...)                                              \
+    {#name, {__VA_ARGS__}, open, name, BENCH_COPY(n), 0},                     \
+    {#name "_back", {__VA_ARGS__}, open, name##_back,                         \
+     BENCH_MOVE(3 * (n), 2 * (n)), 0}
+
+enum { IMAGES = 16 * 64 * 56 * 56, SMALL = 16 * 64 * 28 * 28, FLAT = 2048 * 512 };
 
 static const bench_work work[] = {
-    {"batch_norm_eval", {16, 64, 56}, open_images, batch_norm_eval, BENCH_COPY,
-     16. * 64 * 56 * 56, 0},
-    BOTH(group_norm, open_images, 16, 64, 56),
-    BOTH(instance_norm, open_images, 16, 64, 56),
-    BOTH(local_response_norm, open_alone, 16, 64, 28),
-    BOTH(layer_norm, open_rows, 2048, 512),
-    BOTH(rms_norm, open_weighted, 2048, 512),
-    BOTH(normalize, open_alone, 2048, 512),
-    BOTH(softmax, open_alone, 2048, 512),
-    BOTH(log_softmax, open_alone, 2048, 512),
+    {"batch_norm_eval", {16, 64, 56}, open_images, batch_norm_eval,
+     BENCH_COPY(IMAGES), 0},
+    BOTH(group_norm, open_images, IMAGES, 16, 64, 56),
+    BOTH(instance_norm, open_images, IMAGES, 16, 64, 56),
+    BOTH(local_response_norm, open_alone, SMALL, 16, 64, 28),
+    BOTH(layer_norm, open_rows, FLAT, 2048, 512),
+    BOTH(rms_norm, open_weighted, FLAT, 2048, 512),
+    BOTH(normalize, open_alone, FLAT, 2048, 512),
+    BOTH(softmax, open_alone, FLAT, 2048, 512),
+    BOTH(log_softmax, open_alone, FLAT, 2048, 512),
     {.name = NULL},
 };
 const bench_group bench_norm = {"norm", work};

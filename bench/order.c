@@ -88,44 +88,45 @@ BENCH_CALL(scatter_prod, tn_scatter_reduce(s->a, 0, s->b, s->a, "prod"))
 BENCH_CALL(scatter_amax, tn_scatter_reduce(s->a, 0, s->b, s->a, "amax"))
 BENCH_CALL(scatter_mean, tn_scatter_reduce(s->a, 0, s->b, s->a, "mean"))
 
-#define MATRIX(name, open)                                                    \
-    {#name, {ROWS, COLUMNS}, open, name, BENCH_NO_BOUND, 0, 0}
-#define VECTOR(name, open)                                                    \
-    {#name, {MANY}, open, name, BENCH_NO_BOUND, 0, 0}
+#define MATRIX(name, open, ...)                                               \
+    {#name, {ROWS, COLUMNS}, open, name, __VA_ARGS__, 0}
+#define VECTOR(name, open, ...) {#name, {MANY}, open, name, __VA_ARGS__, 0}
+#define N MANY /* ROWS * COLUMNS, too */
 
+/* int64 counts for two floats, a bool for a quarter. */
 static const bench_work work[] = {
-    {"searchsorted", {MANY, 65536}, open_bounds, searchsorted, BENCH_NO_BOUND,
-     0, 0},
-    {"bucketize", {MANY, 100}, open_bounds, bucketize, BENCH_NO_BOUND, 0, 0},
-    VECTOR(median, open_vector),
-    MATRIX(median_rows, open_matrix),
-    MATRIX(kthvalue, open_matrix),
-    MATRIX(quantile, open_matrix),
-    MATRIX(mode, open_kinds_matrix),
-    VECTOR(unique, open_kinds),
-    VECTOR(unique_counts, open_kinds),
-    VECTOR(histc, open_vector),
-    VECTOR(bincount, open_kinds),
-    MATRIX(cummax_rows, open_matrix),
-    MATRIX(cummax_columns, open_matrix),
-    MATRIX(cumprod_rows, open_matrix),
-    MATRIX(logcumsumexp_rows, open_matrix),
-    MATRIX(logcumsumexp_columns, open_matrix),
-    MATRIX(argsort_rows, open_matrix),
-    MATRIX(sort_columns, open_matrix),
-    VECTOR(topk, open_vector),
-    MATRIX(argmax_rows, open_matrix),
-    VECTOR(nonzero, open_anywhere),
-    VECTOR(masked_select, open_anywhere),
-    VECTOR(masked_fill, open_anywhere),
-    VECTOR(take, open_anywhere),
-    VECTOR(put, open_anywhere),
-    VECTOR(index_put, open_anywhere),
-    MATRIX(scatter, open_places),
-    MATRIX(scatter_sum, open_places),
-    MATRIX(scatter_prod, open_places),
-    MATRIX(scatter_amax, open_places),
-    MATRIX(scatter_mean, open_places),
+    {"searchsorted", {MANY, 65536}, open_bounds, searchsorted,
+     BENCH_MOVE(N + 65536, 2 * N), 0},
+    {"bucketize", {MANY, 100}, open_bounds, bucketize, BENCH_MOVE(N, 2 * N), 0},
+    VECTOR(median, open_vector, BENCH_READ(N)),
+    MATRIX(median_rows, open_matrix, BENCH_READ(N)),
+    MATRIX(kthvalue, open_matrix, BENCH_READ(N)),
+    MATRIX(quantile, open_matrix, BENCH_READ(N)),
+    MATRIX(mode, open_kinds_matrix, BENCH_READ(2 * N)),
+    VECTOR(unique, open_kinds, BENCH_READ(2 * N)),
+    VECTOR(unique_counts, open_kinds, BENCH_COPY(2 * N)),
+    VECTOR(histc, open_vector, BENCH_READ(N)),
+    VECTOR(bincount, open_kinds, BENCH_READ(2 * N)),
+    MATRIX(cummax_rows, open_matrix, BENCH_MOVE(N, 3 * N)),
+    MATRIX(cummax_columns, open_matrix, BENCH_MOVE(N, 3 * N)),
+    MATRIX(cumprod_rows, open_matrix, BENCH_COPY(N)),
+    MATRIX(logcumsumexp_rows, open_matrix, BENCH_COPY(N)),
+    MATRIX(logcumsumexp_columns, open_matrix, BENCH_COPY(N)),
+    MATRIX(argsort_rows, open_matrix, BENCH_MOVE(N, 2 * N)),
+    MATRIX(sort_columns, open_matrix, BENCH_MOVE(N, 3 * N)),
+    VECTOR(topk, open_vector, BENCH_READ(N)),
+    MATRIX(argmax_rows, open_matrix, BENCH_READ(N)),
+    VECTOR(nonzero, open_anywhere, BENCH_MOVE(N / 4, N)),
+    VECTOR(masked_select, open_anywhere, BENCH_MOVE(N + N / 4, N / 2)),
+    VECTOR(masked_fill, open_anywhere, BENCH_MOVE(N + N / 4, N)),
+    VECTOR(take, open_anywhere, BENCH_MOVE(3 * N, N)),
+    VECTOR(put, open_anywhere, BENCH_MOVE(3 * N, N)),
+    VECTOR(index_put, open_anywhere, BENCH_MOVE(3 * N, N)),
+    MATRIX(scatter, open_places, BENCH_MOVE(3 * N, N)),
+    MATRIX(scatter_sum, open_places, BENCH_MOVE(3 * N, N)),
+    MATRIX(scatter_prod, open_places, BENCH_MOVE(3 * N, N)),
+    MATRIX(scatter_amax, open_places, BENCH_MOVE(3 * N, N)),
+    MATRIX(scatter_mean, open_places, BENCH_MOVE(3 * N, N)),
     {.name = NULL},
 };
 const bench_group bench_order = {"order", work};

@@ -46,8 +46,8 @@ static void transpose(bench_state *s)
     tn_contiguous(tn_transpose(s->a, 0, 1));
 }
 
-#define ROW(name, call, bound)                                                \
-    {name, {ROWS, COLUMNS}, open, call, bound, (double)ROWS * COLUMNS, 0}
+#define ROW(name, call, least)                                                \
+    {name, {ROWS, COLUMNS}, open, call, least(ROWS * COLUMNS), 0}
 
 static const bench_work work[] = {
     ROW("sum_rows", sum_rows, BENCH_READ),

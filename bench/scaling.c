@@ -97,14 +97,15 @@ static void sort(bench_state *s)
 }
 BENCH_CALL(gelu, tn_gelu(s->a))
 
+/* The least is that of an element. */
 static const bench_work sizes[] = {
-    {"add", {0}, open_two, add, BENCH_TRIAD, 0, 0},
-    {"exp", {0}, open_sized, exponential, BENCH_COPY, 0, 0},
-    {"sum", {0}, open_sized, sum, BENCH_READ, 0, 0},
-    {"softmax_rows", {0}, open_sized, softmax, BENCH_COPY, 0, 0},
-    {"cumsum_rows", {0}, open_sized, cumsum, BENCH_COPY, 0, 0},
-    {"transpose", {0}, open_sized, transpose, BENCH_COPY, 0, 0},
-    {"sort_rows", {0}, open_sized, sort, BENCH_NO_BOUND, 0, 0},
+    {"add", {0}, open_two, add, BENCH_TRIAD(1), 0},
+    {"exp", {0}, open_sized, exponential, BENCH_COPY(1), 0},
+    {"sum", {0}, open_sized, sum, BENCH_READ(1), 0},
+    {"softmax_rows", {0}, open_sized, softmax, BENCH_COPY(1), 0},
+    {"cumsum_rows", {0}, open_sized, cumsum, BENCH_COPY(1), 0},
+    {"transpose", {0}, open_sized, transpose, BENCH_COPY(1), 0},
+    {"sort_rows", {0}, open_sized, sort, BENCH_UNKNOWN, 0},
 };
 
 /* Prints a cell: nanoseconds per element, and the limit's share of them. */
@@ -115,9 +116,9 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
     work.size[0] = count;
     bench_state state = {.size = work.size};
     work.open(&state);
-    bench_limit *limit = NULL;
-    if (work.bound != BENCH_NO_BOUND)
-        limit = bench_limit_open(work.bound, (double)count, tn_num_threads());
+    bench_least least = {work.least.reads * (double)count,
+                         work.least.writes * (double)count, 0};
+    bench_limit *limit = bench_limit_open(&least, tn_num_threads());
     int64_t calls = bench_calls(&work, &state, round_ns(asked));
     for (int r = 0; r < rounds(asked) && !tn_error(); r++) {
         bench_rest();
@@ -126,7 +127,6 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
         if (!limit)
             continue;
         bench_rest();
-        bench_limit_sample(limit, calls / 4 + 1);
         limit_ns[r] = bench_limit_sample(limit, calls);
     }
     if (!tn_error()) {
@@ -167,8 +167,8 @@ static void run_sizes(const options *asked)
 
 /* Their input and result stay in the caches of the cores. */
 static const bench_work pieces[] = {
-    {"exp", {IN_L2}, open_sized, exponential, BENCH_FLOPS, 0, 0},
-    {"gelu", {IN_L2}, open_sized, gelu, BENCH_FLOPS, 0, 0},
+    {"exp", {IN_L2}, open_sized, exponential, BENCH_UNKNOWN, 0},
+    {"gelu", {IN_L2}, open_sized, gelu, BENCH_UNKNOWN, 0},
     {.name = NULL},
 };
 static const bench_group in_caches = {"l2", pieces};
@@ -202,17 +202,16 @@ static const struct pick {
 static void measure_threads(const options *asked, const char *label,
                             const bench_work *work, int threads)
 {
-    bool moves = work->bound == BENCH_READ || work->bound == BENCH_COPY ||
-                 work->bound == BENCH_TRIAD;
-    bench_bound bound = moves ? work->bound : BENCH_FLOPS;
-    double amount = moves ? work->amount : RAW_FLOPS;
+    bool moves = work->least.reads > 0;
+    bench_least loops = moves ? work->least
+                              : (bench_least){.flops = RAW_FLOPS};
     double ns[2][ROUNDS], raw_ns[2][ROUNDS];
     bench_limit *raw[2];
     tn_scope *scope = tn_scope_open();
     bench_state state = {.size = work->size};
     work->open(&state);
     for (int k = 0; k < 2; k++)
-        raw[k] = bench_limit_open(bound, amount, k ? threads : 1);
+        raw[k] = bench_limit_open(&loops, k ? threads : 1);
     int64_t calls = bench_calls(work, &state, round_ns(asked));
     for (int r = 0; r < rounds(asked) && !tn_error(); r++)
         for (int k = 0; k < 2; k++) {

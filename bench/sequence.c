@@ -85,32 +85,46 @@ BENCH_CALL(tensordot, tn_tensordot(s->a, s->b, tn_dims(1, 2, 1, 2)))
 BENCH_CALL(cdist, tn_cdist(s->a, s->b))
 BENCH_CALL(cdist_l1, tn_cdist(s->a, s->b, .p = 1))
 
-#define BOTH(name, open, ...)                                                 \
-    {#name, {__VA_ARGS__}, open, name, BENCH_NO_BOUND, 0, 0},                 \
-    {#name "_back", {__VA_ARGS__}, open, name##_back, BENCH_NO_BOUND, 0, 0}
-#define NET(name, ...)                                                        \
-    {#name, {__VA_ARGS__}, open_##name, net, BENCH_NO_BOUND, 0, 0},           \
-    {#name "_back", {__VA_ARGS__}, open_##name, net_back, BENCH_NO_BOUND, 0,  \
-     0}
-#define ALONE(name, open, ...)                                                \
-    {#name, {__VA_ARGS__}, open, name, BENCH_NO_BOUND, 0, 0}
+/* Two products of queries and keys each way, four for the gradients; half of
+ * each where what is behind a query is left out. */
+#define ATTENTION(name, n, time, part)                                        \
+    {#name, {n, time}, open_heads, name,                                      \
+     BENCH_FLOPS(4. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0},     \
+    {#name "_back", {n, time}, open_heads, name##_back,                       \
+     BENCH_FLOPS(12. * (part) * (n) * HEADS * HEAD * (time) * (time)), 0}
+/* weights: of a net, each with a multiply-add for each step of each sample, and
+ * one for either gradient. */
+#define NET(name, n, time, c, weights)                                        \
+    {#name, {n, time, c}, open_##name, net,                                   \
+     BENCH_FLOPS(2. * (n) * (time) * (weights)), 0},                          \
+    {#name "_back", {n, time, c}, open_##name, net_back,                      \
+     BENCH_FLOPS(6. * (n) * (time) * (weights)), 0}
 
 static const bench_work work[] = {
-    BOTH(attention, open_heads, 16, 128),
-    BOTH(attention, open_heads, 1, 1024),
-    BOTH(causal, open_heads, 16, 128),
-    BOTH(causal, open_heads, 1, 1024),
-    NET(rnn, 32, 32, 128),
-    NET(gru, 32, 32, 128),
-    NET(lstm, 32, 32, 128),
-    NET(lstm2, 32, 32, 64),
-    NET(encoder, 16, 128, 128),
-    ALONE(einsum_batch, open_squares, 32, 128),
-    ALONE(einsum_outer, open_squares, 32, 128),
-    ALONE(einsum_trace, open_squares, 32, 128),
-    ALONE(tensordot, open_squares, 32, 128),
-    ALONE(cdist, open_points, 1024, 64),
-    ALONE(cdist_l1, open_points, 512, 64),
+    ATTENTION(attention, 16, 128, 1),
+    ATTENTION(attention, 1, 1024, 1),
+    ATTENTION(causal, 16, 128, 0.5),
+    ATTENTION(causal, 1, 1024, 0.5),
+    NET(rnn, 32, 32, 128, 2 * 128 * 128),
+    NET(gru, 32, 32, 128, 3 * 2 * 128 * 128),
+    NET(lstm, 32, 32, 128, 4 * 2 * 128 * 128),
+    /* two directions each; the second layer reads what both of the first say */
+    NET(lstm2, 32, 32, 64, 2 * 4 * 64 * ((64 + 64) + (128 + 64))),
+    /* and its attention */
+    NET(encoder, 16, 128, 128, 12 * 128 * 128 + 2 * 128 * 128),
+    {"einsum_batch", {32, 128}, open_squares, einsum_batch,
+     BENCH_FLOPS(2. * 32 * 128 * 128 * 128), 0},
+    {"einsum_outer", {32, 128}, open_squares, einsum_outer,
+     BENCH_FLOPS(2. * 32 * 128 * 128 * 128), 0},
+    {"einsum_trace", {32, 128}, open_squares, einsum_trace,
+     BENCH_READ(2 * 32 * 128 * 128), 0},
+    {"tensordot", {32, 128}, open_squares, tensordot,
+     BENCH_FLOPS(2. * 32 * 32 * 128 * 128), 0},
+    {"cdist", {1024, 64}, open_points, cdist,
+     BENCH_FLOPS(2. * 1024 * 1024 * 64), 0},
+    /* a difference and a sum: as long as two multiply-adds */
+    {"cdist_l1", {512, 64}, open_points, cdist_l1,
+     BENCH_FLOPS(4. * 512 * 512 * 64), 0},
     {.name = NULL},
 };
 const bench_group bench_sequence = {"sequence", work};

@@ -40,7 +40,9 @@ BENCH_CALL(igamma, tn_igamma(s->a, s->b))
 BENCH_CALL(zeta, tn_zeta(s->a, s->b))
 
 #define BELOW(name, call, limit)                                              \
-    {name, {1 << 20, limit}, open_below, call, BENCH_NO_BOUND, 0, 0}
+    {name, {1 << 20, limit}, open_below, call, BENCH_COPY(1 << 20), 0}
+#define BOTH_BELOW(name, call, limit)                                         \
+    {name, {1 << 20, limit}, open_below, call, BENCH_TRIAD(1 << 20), 0}
 
 static const bench_work work[] = {
     BELOW("tanh", tanh_, 4),
@@ -65,12 +67,12 @@ static const bench_work work[] = {
     BELOW("bessel_j1", bessel_j1, 16),
     BELOW("bessel_y0", bessel_y0, 16),
     BELOW("bessel_k0", bessel_k0, 16),
-    BELOW("pow", pow_, 4),
-    BELOW("atan2", atan2_, 4),
-    BELOW("hypot", hypot_, 4),
-    BELOW("xlogy", xlogy, 4),
-    BELOW("igamma", igamma, 4),
-    BELOW("zeta", zeta, 4),
+    BOTH_BELOW("pow", pow_, 4),
+    BOTH_BELOW("atan2", atan2_, 4),
+    BOTH_BELOW("hypot", hypot_, 4),
+    BOTH_BELOW("xlogy", xlogy, 4),
+    BOTH_BELOW("igamma", igamma, 4),
+    BOTH_BELOW("zeta", zeta, 4),
     {.name = NULL},
 };
 const bench_group bench_special = {"special", work};

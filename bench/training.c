@@ -140,13 +140,17 @@ static void step_gpt2_bf16(bench_state *s)
     (6. * (12 * (12 * 768 * 768 + 2 * 768 * 512) + 50257 * 768))
 
 static const bench_work work[] = {
-    {"cnn", {32}, open_cnn, step, BENCH_FLOPS, 32 * CNN_FLOPS, 0},
-    {"cnn28", {64}, open_cnn28, step, BENCH_FLOPS, 64 * CNN28_FLOPS, 0},
-    {"mlp", {64}, open_mlp, step, BENCH_FLOPS, 64 * MLP_FLOPS, 0},
-    {"lstm", {32}, open_lstm, step_lstm, BENCH_FLOPS, 32 * LSTM_FLOPS, 0},
-    {"resnet20", {32}, open_resnet20, step, BENCH_FLOPS, 32 * RESNET20_FLOPS,
+    {"cnn", {32}, open_cnn, step, BENCH_FLOPS(32 * CNN_FLOPS),
      0},
-    {"gpt", {16, 128}, open_gpt, step_gpt, BENCH_FLOPS, 16 * 128 * GPT_FLOPS,
+    {"cnn28", {64}, open_cnn28, step, BENCH_FLOPS(64 * CNN28_FLOPS),
+     0},
+    {"mlp", {64}, open_mlp, step, BENCH_FLOPS(64 * MLP_FLOPS),
+     0},
+    {"lstm", {32}, open_lstm, step_lstm, BENCH_FLOPS(32 * LSTM_FLOPS),
+     0},
+    {"resnet20", {32}, open_resnet20, step, BENCH_FLOPS(32 * RESNET20_FLOPS),
+     0},
+    {"gpt", {16, 128}, open_gpt, step_gpt, BENCH_FLOPS(16 * 128 * GPT_FLOPS),
      0},
     {.name = NULL},
 };
@@ -154,10 +158,10 @@ const bench_group bench_training = {"training", work};
 
 /* In bfloat16, where autocast says so, and in float32. */
 static const bench_work large[] = {
-    {"gpt2", {8, 1024, 12}, open_gpt2, step_gpt2_bf16, BENCH_FLOPS,
-     8 * 1024 * GPT2_FLOPS, 0},
-    {"gpt2_f32", {4, 1024, 12}, open_gpt2, step_gpt, BENCH_FLOPS,
-     4 * 1024 * GPT2_FLOPS, 0},
+    {"gpt2", {8, 1024, 12}, open_gpt2, step_gpt2_bf16, BENCH_FLOPS(8 * 1024 * GPT2_FLOPS),
+     0},
+    {"gpt2_f32", {4, 1024, 12}, open_gpt2, step_gpt, BENCH_FLOPS(4 * 1024 * GPT2_FLOPS),
+     0},
     {.name = NULL},
 };
 const bench_group bench_large = {"large", large};

@@ -1,7 +1,6 @@
 /* vision.c: convolution, pooling and normalisation of images, forward, and
  * forward with all gradients. The limit of a convolution is the multiply-adds
- * of its sums, of pooling the reading of its input; the others' is to read and
- * write as much as a copy. */
+ * of its sums; of the others it is to read and write each tensor once. */
 #include "bench.h"
 
 /* size: images, channels, height (and width); what else is in the name. */
@@ -45,20 +44,20 @@ BENCH_BOTH(batch_norm,
            tn_batch_norm(s->a, NULL, NULL, s->b, s->c, .training = true))
 
 #define CONV(n, c, h)                                                         \
-    {"conv2d", {n, c, h}, open_conv, conv, BENCH_FLOPS,                       \
-     18. * (n) * (c) * (c) * (h) * (h), 0},                                   \
-    {"conv2d_back", {n, c, h}, open_conv_recorded, conv_back, BENCH_FLOPS,    \
-     54. * (n) * (c) * (c) * (h) * (h), 0}
+    {"conv2d", {n, c, h}, open_conv, conv,                                    \
+     BENCH_FLOPS(18. * (n) * (c) * (c) * (h) * (h)), 0},                      \
+    {"conv2d_back", {n, c, h}, open_conv_recorded, conv_back,                 \
+     BENCH_FLOPS(54. * (n) * (c) * (c) * (h) * (h)), 0}
 #define POOL(name, n, c, h)                                                   \
-    {#name "2d", {n, c, h}, open_images, name, BENCH_READ,                    \
-     1. * (n) * (c) * (h) * (h), 0},                                          \
-    {#name "2d_back", {n, c, h}, open_recorded, name##_back, BENCH_COPY,      \
-     1. * (n) * (c) * (h) * (h), 0}
+    {#name "2d", {n, c, h}, open_images, name,                                \
+     BENCH_MOVE((n) * (c) * (h) * (h), (n) * (c) * (h) * (h) / 4), 0},        \
+    {#name "2d_back", {n, c, h}, open_recorded, name##_back,                  \
+     BENCH_COPY((n) * (c) * (h) * (h) / 4 * 5), 0}
 #define NORM(n, c, h)                                                         \
-    {"batch_norm", {n, c, h}, open_norm, batch_norm, BENCH_COPY,              \
-     1. * (n) * (c) * (h) * (h), 0},                                          \
-    {"batch_norm_back", {n, c, h}, open_norm, batch_norm_back, BENCH_COPY,    \
-     1. * (n) * (c) * (h) * (h), 0}
+    {"batch_norm", {n, c, h}, open_norm, batch_norm,                          \
+     BENCH_COPY((n) * (c) * (h) * (h)), 0},                                   \
+    {"batch_norm_back", {n, c, h}, open_norm, batch_norm_back,                \
+     BENCH_MOVE(3 * (n) * (c) * (h) * (h), 2 * (n) * (c) * (h) * (h)), 0}
 
 static const bench_work work[] = {
     CONV(32, 16, 32),

@@ -80,36 +80,55 @@ BENCH_BOTH(shrink_bilinear,
 BENCH_BOTH(unfold, tn_unfold_images(s->a, tn_dims(3), .padding = 1))
 BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
 
-#define BOTH(name, open, n, c, h)                                             \
-    {#name, {n, c, h}, open, name, BENCH_NO_BOUND, 0, 0},                     \
-    {#name "_back", {n, c, h}, open, name##_back, BENCH_NO_BOUND, 0, 0}
+/* A multiply-add for each of `taps` numbers of each pair of channels; as many
+ * for either gradient. */
+#define CONV(name, n, c, h, taps)                                             \
+    {#name, {n, c, h}, open_##name, name,                                     \
+     BENCH_FLOPS(2. * (n) * (c) * (c) * (taps)), 0},                          \
+    {#name "_back", {n, c, h}, open_##name, name##_back,                      \
+     BENCH_FLOPS(6. * (n) * (c) * (c) * (taps)), 0}
+/* in and out: floats of a channel that are read and written; the other way for
+ * the gradient. */
+#define BOTH(name, open, n, c, h, in, out)                                    \
+    {#name, {n, c, h}, open, name,                                            \
+     BENCH_MOVE((n) * (c) * (in), (n) * (c) * (out)), 0},                     \
+    {#name "_back", {n, c, h}, open, name##_back,                             \
+     BENCH_COPY((n) * (c) * ((in) + (out))), 0}
+/* Of images of a side of 56 and 28. */
+#define LARGE(name, out) BOTH(name, open_images, 16, 64, 56, 56 * 56, out)
+#define RESIZED(name, out) BOTH(name, open_images, 8, 64, 28, 28 * 28, out)
 
 static const bench_work work[] = {
-    BOTH(conv1d, open_conv1d, 16, 64, 512),
-    BOTH(conv2d_1x1, open_conv2d_1x1, 16, 64, 28),
-    BOTH(conv2d_depthwise, open_conv2d_depthwise, 16, 64, 28),
-    BOTH(conv2d_strided, open_conv2d_strided, 16, 64, 28),
-    BOTH(conv3d, open_conv3d, 4, 16, 16),
-    BOTH(conv_transpose1d, open_conv_transpose1d, 16, 64, 256),
-    BOTH(conv_transpose2d, open_conv_transpose2d, 16, 32, 16),
-    BOTH(max_pool1d, open_lines, 16, 64, 1024),
-    BOTH(max_pool3d, open_solids, 4, 16, 32),
-    BOTH(avg_pool3d, open_solids, 4, 16, 32),
-    BOTH(max_pool2d_3x3, open_images, 16, 64, 56),
-    BOTH(adaptive_avg_pool2d, open_images, 32, 256, 14),
-    BOTH(adaptive_avg_pool2d_7, open_images, 16, 64, 56),
-    BOTH(adaptive_max_pool2d_7, open_images, 16, 64, 56),
-    BOTH(max_unpool2d, open_unpool, 16, 64, 56),
-    BOTH(pad, open_images, 16, 64, 56),
-    BOTH(pad_reflect, open_images, 16, 64, 56),
-    BOTH(pad_replicate, open_images, 16, 64, 56),
-    BOTH(pad_circular, open_images, 16, 64, 56),
-    BOTH(nearest, open_images, 8, 64, 28),
-    BOTH(bilinear, open_images, 8, 64, 28),
-    BOTH(bicubic, open_images, 8, 64, 28),
-    BOTH(shrink_bilinear, open_images, 8, 64, 56),
-    BOTH(unfold, open_images, 16, 16, 32),
-    BOTH(pixel_shuffle, open_images, 16, 64, 28),
+    CONV(conv1d, 16, 64, 512, 3 * 512),
+    CONV(conv2d_1x1, 16, 64, 28, 28 * 28),
+    {"conv2d_depthwise", {16, 64, 28}, open_conv2d_depthwise, conv2d_depthwise,
+     BENCH_COPY(16 * 64 * 28 * 28), 0},
+    {"conv2d_depthwise_back", {16, 64, 28}, open_conv2d_depthwise,
+     conv2d_depthwise_back,
+     BENCH_MOVE(3 * 16 * 64 * 28 * 28, 2 * 16 * 64 * 28 * 28), 0},
+    CONV(conv2d_strided, 16, 64, 28, 9 * 14 * 14),
+    CONV(conv3d, 4, 16, 16, 27 * 16 * 16 * 16),
+    CONV(conv_transpose1d, 16, 64, 256, 4 * 256),
+    CONV(conv_transpose2d, 16, 32, 16, 16 * 16 * 16),
+    BOTH(max_pool1d, open_lines, 16, 64, 1024, 1024, 512),
+    BOTH(max_pool3d, open_solids, 4, 16, 32, 32 * 32 * 32, 16 * 16 * 16),
+    BOTH(avg_pool3d, open_solids, 4, 16, 32, 32 * 32 * 32, 16 * 16 * 16),
+    LARGE(max_pool2d_3x3, 28 * 28),
+    BOTH(adaptive_avg_pool2d, open_images, 32, 256, 14, 14 * 14, 1),
+    LARGE(adaptive_avg_pool2d_7, 7 * 7),
+    LARGE(adaptive_max_pool2d_7, 7 * 7),
+    /* what is read has places in int64 */
+    BOTH(max_unpool2d, open_unpool, 16, 64, 56, 3 * 28 * 28, 56 * 56),
+    LARGE(pad, 58 * 58),
+    LARGE(pad_reflect, 58 * 58),
+    LARGE(pad_replicate, 58 * 58),
+    LARGE(pad_circular, 58 * 58),
+    RESIZED(nearest, 56 * 56),
+    RESIZED(bilinear, 56 * 56),
+    RESIZED(bicubic, 56 * 56),
+    BOTH(shrink_bilinear, open_images, 8, 64, 56, 56 * 56, 24 * 24),
+    BOTH(unfold, open_images, 16, 16, 32, 32 * 32, 9 * 32 * 32),
+    BOTH(pixel_shuffle, open_images, 16, 64, 28, 28 * 28, 28 * 28),
     {.name = NULL},
 };
 const bench_group bench_window = {"window", work};
