@@ -558,7 +558,9 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     size_t bytes = type == CPU_F32 ? 4 : 8;
     tn_status status;
     if (tn__cpu_conv_point(args, queue->routines, bytes, &status) ||
-        tn__cpu_conv_plane(args, queue->routines->conv[type], &status))
+        tn__cpu_conv_plane(args, queue->routines->conv[type], &status) ||
+        (bytes == 4 && tn__cpu_conv_winograd(args, queue->routines,
+                                             queue->conv, &status)))
         return status;
     return args->kind == TN_CONV_WEIGHT
                ? tn__cpu_conv_weight(args, queue->routines, bytes)

@@ -25,9 +25,18 @@ extern const tn_host *tn__cpu_host;
 
 /* ---- devices, buffers, queues (device.c) ------------------------------- */
 
+/* Windows of 3 x 3 by fewer products (conv_winograd.c): option "winograd", not
+ * given, 0, 1. */
+typedef enum conv_choice {
+    CONV_WHERE_IT_PAYS,
+    CONV_DIRECT,
+    CONV_WINOGRAD
+} conv_choice;
+
 struct tn_plugin_device {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* written from which on stores pass the caches by */
+    conv_choice conv;
 };
 
 struct tn_buffer {
@@ -39,6 +48,7 @@ struct tn_buffer {
 struct tn_queue {
     const tn_cpu_routines *routines;
     int64_t stream_bytes; /* the device's */
+    conv_choice conv;     /* likewise */
 };
 
 /* The first failure of the calling thread since its last queue_sync. A call

@@ -95,6 +95,10 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     opened->stream_bytes = stream ? strtoll(stream, NULL, 0) : STREAM_BYTES;
     if (!routines->stream)
         opened->stream_bytes = INT64_MAX;
+    const char *winograd = tn__cpu_host->option("winograd");
+    opened->conv = !winograd               ? CONV_WHERE_IT_PAYS
+                   : strcmp(winograd, "0") ? CONV_WINOGRAD
+                                           : CONV_DIRECT;
     *device = opened;
     return TN_OK;
 }
@@ -172,6 +176,7 @@ tn_status tn__cpu_queue_open(tn_plugin_device *device, tn_queue **queue)
         return tn__cpu_host->fail(TN_ERR_MEMORY, "cpu: out of memory");
     opened->routines = device->routines;
     opened->stream_bytes = device->stream_bytes;
+    opened->conv = device->conv;
     *queue = opened;
     return TN_OK;
 }

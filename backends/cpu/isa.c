@@ -5,7 +5,7 @@
 #include "cpu.h"
 #include "math_table.h"
 
-enum { FILLS = 13 }; /* files of routines */
+enum { FILLS = 14 }; /* files of routines */
 
 typedef struct set {
     const char *name, *needs;
@@ -21,9 +21,9 @@ typedef struct set {
     {name, needs, false,                                                      \
      {tn__cpu_arith__##isa, tn__cpu_random__##isa, tn__cpu_convert__##isa,    \
       tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
-      tn__cpu_conv__##isa, tn__cpu_pool__##isa, tn__cpu_pair__##isa,          \
-      tn__cpu_scan__##isa, tn__cpu_attention__##isa, tn__cpu_order__##isa,    \
-      tn__cpu_lapack__##isa},                                                 \
+      tn__cpu_conv__##isa, tn__cpu_winograd__##isa, tn__cpu_pool__##isa,      \
+      tn__cpu_pair__##isa, tn__cpu_scan__##isa, tn__cpu_attention__##isa,     \
+      tn__cpu_order__##isa, tn__cpu_lapack__##isa},                           \
      tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 /* Plain to best: the last one there is taken. */

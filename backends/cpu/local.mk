@@ -15,6 +15,7 @@ CPU_ROUTINES = \
 	backends/cpu/routines_reduce.c \
 	backends/cpu/routines_gemm.c \
 	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
+	backends/cpu/routines_winograd.c \
 	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
 	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
 	backends/cpu/routines_attention.c backends/cpu/routines_order.c \
@@ -77,7 +78,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/conv.c backends/cpu/conv.h \
 	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
 	backends/cpu/conv_weight.c backends/cpu/conv_point.c \
-	backends/cpu/conv_plane.c \
+	backends/cpu/conv_plane.c backends/cpu/conv_winograd.c \
 	backends/cpu/pool.c \
 	backends/cpu/attention.c \
 	backends/cpu/lapack.c \
@@ -134,6 +135,9 @@ tests_cpu_test_cpu_direct_SOURCES = \
 	tests/cpu/test_cpu_direct.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_taps
 tests_cpu_test_cpu_taps_SOURCES = tests/cpu/test_cpu_taps.c
+check_PROGRAMS += tests/cpu/test_cpu_winograd
+tests_cpu_test_cpu_winograd_SOURCES = \
+	tests/cpu/test_cpu_winograd.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_scan
 tests_cpu_test_cpu_scan_SOURCES = \
 	tests/cpu/test_cpu_scan.c tests/cpu/cpu_plugin.h

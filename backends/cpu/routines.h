@@ -203,6 +203,25 @@ typedef struct tn_cpu_conv_routines {
     void (*join)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
+/* The transforms of conv_winograd.c. A plane is one of the sixteen elements of
+ * all tiles, in elements from one to the next. */
+typedef struct tn_cpu_winograd_routines {
+    /* Rows whose even and odd columns are halves: out[2 * half * i + half * (k %
+     * 2) + k / 2] = in[i][j] for k = first + j. */
+    void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
+                  int64_t rows, int64_t columns, int64_t first);
+    /* The windows of 4 x 4 of `count` tiles side by side, from split rows: up to
+     * 15 more are read and written. */
+    void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
+                    int64_t count);
+    /* rows (1 or 2) x columns of out, plus bias; as many more are read. */
+    void (*results)(float *out, int64_t out_row, int64_t rows,
+                    int64_t columns, const float *in, int64_t plane,
+                    float bias);
+    /* Eight filters, side by side; step: from tap to tap. */
+    void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
+} tn_cpu_winograd_routines;
+
 /* The loops of pooling, of one type, over rows x columns of a plane. */
 typedef struct tn_cpu_pool_routines {
     /* Where in[j] is greater than best[j] (or the first NaN), it and its
@@ -377,6 +396,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
+    const tn_cpu_winograd_routines *winograd;         /* of F32, or NULL */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_wide_routines *wide;
     const tn_cpu_attention_routines *attention;
@@ -397,6 +417,7 @@ typedef struct tn_cpu_routines {
     void tn__cpu_reduce__##isa(tn_cpu_routines *table);                       \
     void tn__cpu_gemm__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_conv__##isa(tn_cpu_routines *table);                         \
+    void tn__cpu_winograd__##isa(tn_cpu_routines *table);                     \
     void tn__cpu_pool__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_pair__##isa(tn_cpu_routines *table);                         \
     void tn__cpu_scan__##isa(tn_cpu_routines *table);                         \

@@ -314,7 +314,8 @@ static tn_status build_written(const tn_built *built, int count,
                                 .uniform_count = 1, .ins = ins,
                                 .operand = operand, .stage = &stage,
                                 .order = order};
-    tn_plugin_device device = {built->routines, built->stream_bytes};
+    tn_plugin_device device = {.routines = built->routines,
+                               .stream_bytes = built->stream_bytes};
     return tn__cpu_program_build(&device, &program, written);
 }
 

@@ -15,6 +15,7 @@
 
 static const char *chosen_isa; /* what option("isa") tells */
 static const char *chosen_stream;
+static const char *chosen_winograd;
 static _Thread_local char failure[512];
 
 static tn_status host_fail(tn_status code, const char *format, ...)
@@ -34,9 +35,10 @@ static void host_log(int level, const char *format, ...)
 
 static const char *host_option(const char *key)
 {
-    return strcmp(key, "isa") == 0      ? chosen_isa
-           : strcmp(key, "stream") == 0 ? chosen_stream
-                                        : NULL;
+    return strcmp(key, "isa") == 0        ? chosen_isa
+           : strcmp(key, "stream") == 0   ? chosen_stream
+           : strcmp(key, "winograd") == 0 ? chosen_winograd
+                                          : NULL;
 }
 
 static const tn_host host = {

@@ -1,0 +1,224 @@
+/* routines_winograd.c: the transforms of conv_winograd.c, tiles of a row as
+ * lanes. Rows of tiles are short, so that there are three widths of vectors. */
+#include <stdbool.h>
+
+#include "routines.h"
+#include "vector.h"
+
+#if defined(TN_CPU_EVENS) && !defined(TN_CPU_PLAIN)
+
+typedef float loose_4
+    __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float loose_8
+    __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float loose_16
+    __attribute__((vector_size(64), aligned(4), may_alias));
+
+#define EVENS_4(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define ODDS_4(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#define EVENS_8(a, b)                                                         \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
+#define ODDS_8(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#define LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_8(a, b)                                                          \
+    __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_16(a, b)                                                          \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,   \
+                            6, 22, 7, 23)
+#define HIGH_16(a, b)                                                         \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,   \
+                            29, 14, 30, 15, 31)
+
+enum { WIDEST = TN_CPU_VECTOR / sizeof(float) };
+
+/* The widest vector that `left` tiles fill; the narrowest they lie in. */
+static inline int64_t width_within(int64_t left)
+{
+    return WIDEST >= 16 && left >= 16 ? 16 : WIDEST >= 8 && left >= 8 ? 8 : 4;
+}
+
+static inline int64_t width_around(int64_t left)
+{
+    return left <= 4 || WIDEST == 4 ? 4 : left <= 8 || WIDEST == 8 ? 8 : 16;
+}
+
+/* The last step of a row goes over pixels of the one before it once more. */
+static void split(float *out, int64_t half, const float *in, int64_t in_row,
+                  int64_t rows, int64_t columns, int64_t first)
+{
+    float *even = out + first % 2 * half + first / 2;
+    float *odd = out + (first + 1) % 2 * half + (first + 1) / 2;
+    for (; rows > 0; rows--, in += in_row, even += 2 * half, odd += 2 * half) {
+        int64_t j = 0;
+        for (; WIDEST >= 8 && j + 16 <= columns; j += 16) {
+            loose_8 a = *(const loose_8 *)(in + j);
+            loose_8 b = *(const loose_8 *)(in + j + 8);
+            *(loose_8 *)(even + j / 2) = EVENS_8(a, b);
+            *(loose_8 *)(odd + j / 2) = ODDS_8(a, b);
+        }
+        for (; columns >= 8 && j + 1 < columns; j += 8) {
+            j = j + 8 > columns ? (columns - 8) & ~(int64_t)1 : j;
+            loose_4 a = *(const loose_4 *)(in + j);
+            loose_4 b = *(const loose_4 *)(in + j + 4);
+            *(loose_4 *)(even + j / 2) = EVENS_4(a, b);
+            *(loose_4 *)(odd + j / 2) = ODDS_4(a, b);
+        }
+        for (; j < columns; j++)
+            (j % 2 ? odd : even)[j / 2] = in[j];
+    }
+}
+
+/* B^T d B with rows (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
+ * of B^T. */
+#define WINDOWS(width)                                                        \
+    static inline __attribute__((always_inline)) void windows_##width(        \
+        float *out, int64_t plane, const float *in, int64_t half)             \
+    {                                                                         \
+        loose_##width h[4][4];                                                \
+        for (int i = 0; i < 4; i++, in += 2 * half) {                         \
+            loose_##width d0 = *(const loose_##width *)in;                    \
+            loose_##width d1 = *(const loose_##width *)(in + half);           \
+            loose_##width d2 = *(const loose_##width *)(in + 1);              \
+            loose_##width d3 = *(const loose_##width *)(in + half + 1);       \
+            h[i][0] = d0 - d2;                                                \
+            h[i][1] = d1 + d2;                                                \
+            h[i][2] = d2 - d1;                                                \
+            h[i][3] = d1 - d3;                                                \
+        }                                                                     \
+        for (int j = 0; j < 4; j++, out += plane) {                           \
+            *(loose_##width *)out = h[0][j] - h[2][j];                        \
+            *(loose_##width *)(out + 4 * plane) = h[1][j] + h[2][j];          \
+            *(loose_##width *)(out + 8 * plane) = h[2][j] - h[1][j];          \
+            *(loose_##width *)(out + 12 * plane) = h[1][j] - h[3][j];         \
+        }                                                                     \
+    }
+
+/* A^T m A with rows (1, 1, 1, 0), (0, 1, -1, -1) of A^T. */
+#define RESULTS(width)                                                        \
+    static inline __attribute__((always_inline)) void results_##width(        \
+        float *out, int64_t row, const float *in, int64_t plane, float bias)  \
+    {                                                                         \
+        loose_##width s[2][4];                                                \
+        for (int j = 0; j < 4; j++, in += plane) {                            \
+            loose_##width m0 = *(const loose_##width *)in;                    \
+            loose_##width m1 = *(const loose_##width *)(in + 4 * plane);      \
+            loose_##width m2 = *(const loose_##width *)(in + 8 * plane);      \
+            loose_##width m3 = *(const loose_##width *)(in + 12 * plane);     \
+            s[0][j] = m0 + m1 + m2;                                           \
+            s[1][j] = m1 - m2 - m3;                                           \
+        }                                                                     \
+        for (int i = 0; i < 2; i++, out += row) {                             \
+            loose_##width a = s[i][0] + s[i][1] + s[i][2] + bias;             \
+            loose_##width b = s[i][1] - s[i][2] - s[i][3] + bias;             \
+            *(loose_##width *)out = LOW_##width(a, b);                        \
+            *(loose_##width *)(out + width) = HIGH_##width(a, b);             \
+        }                                                                     \
+    }
+
+#define CASE_4(call, ...) call##_4(__VA_ARGS__);
+WINDOWS(4)
+RESULTS(4)
+#if TN_CPU_VECTOR >= 32
+WINDOWS(8)
+RESULTS(8)
+#define CASE_8(call, ...)                                                     \
+    if (width == 8)                                                           \
+        call##_8(__VA_ARGS__);                                                \
+    else
+#else
+#define CASE_8(call, ...)
+#endif
+#if TN_CPU_VECTOR >= 64
+WINDOWS(16)
+RESULTS(16)
+#define CASE_16(call, ...)                                                    \
+    if (width == 16)                                                          \
+        call##_16(__VA_ARGS__);                                               \
+    else
+#else
+#define CASE_16(call, ...)
+#endif
+#define BY_WIDTH(call, ...)                                                   \
+    CASE_16(call, __VA_ARGS__)                                                \
+    CASE_8(call, __VA_ARGS__)                                                 \
+    CASE_4(call, __VA_ARGS__)
+
+static void windows(float *out, int64_t plane, const float *in, int64_t half,
+                    int64_t count)
+{
+    for (int64_t q = 0, width; q < count; q += width) {
+        width = width_around(count - q);
+        BY_WIDTH(windows, out + q, plane, in + q, half)
+    }
+}
+
+/* Results of which some are not wanted. */
+static void store_some(float *out, int64_t out_row, int64_t rows,
+                       int64_t columns, const float *in, int64_t in_row)
+{
+    for (; rows > 0; rows--, out += out_row, in += in_row)
+        for (int64_t j = 0; j < columns; j++)
+            out[j] = in[j];
+}
+
+static void results(float *out, int64_t out_row, int64_t rows,
+                    int64_t columns, const float *in, int64_t plane,
+                    float bias)
+{
+    float room[2][2 * WIDEST];
+    const int64_t count = (columns + 1) / 2;
+    for (int64_t q = 0, width; q < count; q += width) {
+        width = width_within(count - q);
+        if (count - q < 4 && q > 0) /* results of the step before once more */
+            q = count - 4;
+        const int64_t left = columns - 2 * q;
+        const bool whole = left >= 2 * width && rows == 2;
+        float *to = whole ? out + 2 * q : room[0];
+        const int64_t row = whole ? out_row : 2 * WIDEST;
+        BY_WIDTH(results, to, row, in + q, plane, bias)
+        if (!whole)
+            store_some(out + 2 * q, out_row, rows,
+                       left < 2 * width ? left : 2 * width, room[0], row);
+    }
+}
+
+/* G g G^T with rows (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1) of
+ * G, of eight filters side by side. */
+static void filters(float *out, int64_t plane, const float *in, int64_t step)
+{
+    loose_8 h[4][3];
+    for (int j = 0; j < 3; j++, in += step) {
+        loose_8 g0 = *(const loose_8 *)in;
+        loose_8 g1 = *(const loose_8 *)(in + 3 * step);
+        loose_8 g2 = *(const loose_8 *)(in + 6 * step);
+        h[0][j] = g0;
+        h[1][j] = (g0 + g2 + g1) * 0.5f;
+        h[2][j] = (g0 + g2 - g1) * 0.5f;
+        h[3][j] = g2;
+    }
+    for (int i = 0; i < 4; i++, out += 4 * plane) {
+        loose_8 sum = h[i][0] + h[i][2];
+        *(loose_8 *)out = h[i][0];
+        *(loose_8 *)(out + plane) = (sum + h[i][1]) * 0.5f;
+        *(loose_8 *)(out + 2 * plane) = (sum - h[i][1]) * 0.5f;
+        *(loose_8 *)(out + 3 * plane) = h[i][2];
+    }
+}
+
+void TN_CPU_NAME(tn__cpu_winograd)(tn_cpu_routines *table)
+{
+    static const tn_cpu_winograd_routines f32 = {split, windows, results,
+                                                 filters};
+    table->winograd = &f32;
+}
+
+#else
+
+void TN_CPU_NAME(tn__cpu_winograd)(tn_cpu_routines *table)
+{
+    table->winograd = NULL;
+}
+
+#endif

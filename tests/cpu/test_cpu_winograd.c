@@ -1,0 +1,235 @@
+/* Windows of 3 x 3 by fewer products, and the direct way beside them, against
+ * sums in float64: over odd sizes, paddings, groups and channels; the same bits
+ * by 1 thread and by 3; NaN and infinity where they are seen and nowhere else. */
+#include <math.h>
+
+#include "cpu_plugin.h"
+
+typedef struct shape {
+    int64_t count, groups, in, out; /* channels of a group */
+    int64_t size[2], pad[2];
+    bool biased;
+} shape;
+
+static const shape shapes[] = {
+    {1, 1, 1, 1, {1, 1}, {1, 1}, false},
+    {1, 1, 1, 1, {3, 3}, {0, 0}, true},
+    {2, 1, 16, 16, {1, 7}, {1, 1}, true},
+    {3, 1, 17, 9, {5, 3}, {2, 0}, false},
+    {1, 1, 70, 35, {13, 14}, {1, 1}, true},
+    {5, 1, 3, 40, {8, 8}, {1, 1}, true},
+    {2, 3, 7, 11, {9, 6}, {0, 2}, true},
+    {1, 1, 5, 6, {21, 67}, {1, 1}, true},
+    {1, 1, 8, 8, {4, 131}, {2, 1}, false},
+    {1, 1, 130, 65, {7, 7}, {1, 1}, true},
+    {40, 1, 4, 4, {2, 3}, {1, 1}, false},
+    {2, 1, 9, 8, {11, 12}, {3, 4}, true},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+/* Of one shape: its tensors, the sums, and how large they may grow. */
+typedef struct convolution {
+    tn_conv_args args;
+    int64_t in, weight, out; /* elements */
+    float *memory[4];        /* in, weight, out, bias */
+    tn_buffer *buffer[4];
+} convolution;
+
+static tn_strided view_of(tn_buffer *buffer, int64_t a, int64_t b, int64_t c,
+                          int64_t d)
+{
+    (void)a;
+    tn_strided v = {.buffer = buffer, .dtype = TN_F32};
+    v.stride[0] = b * c * d;
+    v.stride[1] = c * d;
+    v.stride[2] = d;
+    v.stride[3] = 1;
+    return v;
+}
+
+static void convolution_init(convolution *c, const shape *s, uint32_t kind)
+{
+    int64_t out[2];
+    for (int a = 0; a < 2; a++)
+        out[a] = s->size[a] + 2 * s->pad[a] - 2;
+    int64_t channels = s->groups * s->out;
+    c->in = s->count * s->groups * s->in * s->size[0] * s->size[1];
+    c->weight = channels * s->in * 9;
+    c->out = s->count * channels * out[0] * out[1];
+    const int64_t n[4] = {c->in, c->weight, c->out, channels};
+    for (int i = 0; i < 4; i++) {
+        c->buffer[i] = buffer_new((size_t)n[i] * 4, &c->memory[i]);
+        for (int64_t j = 0; j < n[i]; j++)
+            c->memory[i][j] =
+                (float)(random_below(2001) - 1000) / 512.0f;
+    }
+    c->args = (tn_conv_args){
+        .size = sizeof c->args, .kind = kind, .count = s->count,
+        .in_channels = s->groups * s->in, .out_channels = channels,
+        .groups = s->groups, .kernel = {3, 3}, .stride = {1, 1},
+        .dilation = {1, 1}, .in_size = {s->size[0], s->size[1]},
+        .out_size = {out[0], out[1]}, .pad = {s->pad[0], s->pad[1]},
+        .in = view_of(c->buffer[0], s->count, s->groups * s->in, s->size[0],
+                      s->size[1]),
+        .weight = view_of(c->buffer[1], channels, s->in, 3, 3),
+        .out = view_of(c->buffer[2], s->count, channels, out[0], out[1])};
+    if (kind == TN_CONV_FORWARD && s->biased) {
+        c->args.bias = (tn_strided){.buffer = c->buffer[3], .dtype = TN_F32};
+        c->args.bias.stride[0] = 1;
+    }
+}
+
+static void convolution_fini(convolution *c)
+{
+    for (int i = 0; i < 4; i++)
+        buffer_drop(c->buffer[i]);
+}
+
+static bool convolve(const convolution *c)
+{
+    const tn_conv_extension *extension = cpu->extension("conv", 1);
+    return extension && extension->run(queue, &c->args) == TN_OK;
+}
+
+/* The same in float64, and the sums of absolute values. */
+static void convolve_slowly(const convolution *c, double *sum, double *size)
+{
+    const tn_conv_args *a = &c->args;
+    bool forward = a->kind == TN_CONV_FORWARD;
+    int64_t n = forward ? c->out : c->in;
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    memset(size, 0, (size_t)n * sizeof *size);
+    int64_t in_channels = a->in_channels / a->groups;
+    int64_t out_channels = a->out_channels / a->groups;
+    int64_t pixels = a->out_size[0] * a->out_size[1];
+    for (int64_t q = 0; q < c->out; q++) {
+        int64_t x = q % a->out_size[1], y = q / a->out_size[1] % a->out_size[0];
+        int64_t o = q / pixels % a->out_channels;
+        int64_t image = q / pixels / a->out_channels;
+        if (forward && a->bias.buffer)
+            sum[q] = (double)c->memory[3][o];
+        for (int64_t i = 0; i < in_channels * 9; i++) {
+            int64_t row = y + i / 3 % 3 - a->pad[0];
+            int64_t column = x + i % 3 - a->pad[1];
+            if (row < 0 || row >= a->in_size[0] || column < 0 ||
+                column >= a->in_size[1])
+                continue;
+            int64_t channel = o / out_channels * in_channels + i / 9;
+            int64_t at = ((image * a->in_channels + channel) * a->in_size[0] +
+                          row) * a->in_size[1] + column;
+            double g = (double)c->memory[1][o * in_channels * 9 + i];
+            double product =
+                g * (double)(forward ? c->memory[0][at] : c->memory[2][q]);
+            sum[forward ? q : at] += product;
+            size[forward ? q : at] += fabs(product);
+        }
+    }
+}
+
+/* Within 4 ulp of what a sum of that size may lose at random. */
+static bool is_near(const float *got, const double *want, const double *size,
+                    int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - want[i]) <=
+              4 * 0x1p-24 * (size[i] + fabs(want[i]) + 8))) {
+            note("element %d is %.9g, not %.9g", (int)i, (double)got[i],
+                 want[i]);
+            return false;
+        }
+    return true;
+}
+
+static uint64_t sum_of_bits[SHAPES][2];
+
+/* Bits of a set's first turn, then of another number of threads. */
+static uint64_t bits_of(const float *x, int64_t n)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], 4);
+        hash = (hash ^ bits) * 1099511628211u;
+    }
+    return hash;
+}
+
+static void test_shapes(const char *isa, int threads)
+{
+    int wrong = 0, moved = 0;
+    random_state = 1;
+    for (int i = 0; i < SHAPES; i++)
+        for (uint32_t kind = TN_CONV_FORWARD; kind <= TN_CONV_INPUT; kind++) {
+            convolution c;
+            convolution_init(&c, &shapes[i], kind);
+            int64_t n = kind == TN_CONV_FORWARD ? c.out : c.in;
+            float *got = c.memory[kind == TN_CONV_FORWARD ? 2 : 0];
+            double *want = malloc((size_t)n * 2 * sizeof *want);
+            if (!want)
+                bail_out("out of memory");
+            for (int64_t j = 0; j < n; j++)
+                got[j] = NAN;
+            convolve_slowly(&c, want, want + n);
+            if (!convolve(&c) || !is_near(got, want, want + n, n)) {
+                note("shape %d, kind %d", i, (int)kind);
+                wrong++;
+            }
+            uint64_t bits = bits_of(got, n);
+            moved += threads == 1 && strcmp(isa, "jit") == 0 &&
+                     bits != sum_of_bits[i][kind];
+            sum_of_bits[i][kind] = bits;
+            free(want);
+            convolution_fini(&c);
+        }
+    ok(wrong == 0, "%s, %d threads, winograd %s: sums", isa, threads,
+       chosen_winograd ? chosen_winograd : "where it pays");
+    if (strcmp(isa, "jit") == 0 && threads == 1)
+        ok(moved == 0, "the same bits by another number of threads");
+}
+
+/* A NaN or an infinity in one pixel: the windows that see it have something of
+ * the kind, and all others the bits they had. */
+static void test_special(const char *isa, int threads)
+{
+    (void)threads;
+    static const float special[] = {NAN, INFINITY, -INFINITY};
+    static const shape s = {2, 1, 5, 9, {9, 12}, {1, 1}, true};
+    bool good = true;
+    for (int k = 0; k < 3; k++)
+        for (int64_t at = 0; at < 9 * 12; at++) {
+            convolution c;
+            random_state = 2;
+            convolution_init(&c, &s, TN_CONV_FORWARD);
+            float *before = malloc((size_t)c.out * 4);
+            if (!before)
+                bail_out("out of memory");
+            good = good && convolve(&c);
+            memcpy(before, c.memory[2], (size_t)c.out * 4);
+            c.memory[0][2 * 9 * 12 + at] = special[k]; /* of image 0 */
+            good = good && convolve(&c);
+            for (int64_t q = 0; q < c.out; q++) {
+                bool seen = q < 9 * 9 * 12 &&
+                            llabs(q % 12 - at % 12) <= 1 &&
+                            llabs(q / 12 % 9 - at / 12) <= 1;
+                good = good && (seen ? !isfinite(c.memory[2][q])
+                                     : c.memory[2][q] == before[q]);
+            }
+            free(before);
+            convolution_fini(&c);
+        }
+    ok(good, "%s, winograd %s: NaN and infinity where they are seen", isa,
+       chosen_winograd ? chosen_winograd : "where it pays");
+}
+
+int main(void)
+{
+    static const char *const choice[] = {"1", "0", NULL};
+    plan_later();
+    plugin_load();
+    for (int i = 0; i < 3; i++) {
+        chosen_winograd = choice[i];
+        plugin_each(test_shapes);
+        plugin_each(test_special);
+    }
+    return done_testing();
+}
