@@ -1,4 +1,4 @@
-/* conv_winograd.c: FORWARD and INPUT of windows of 3 x 3 by fewer products.
+/* conv_winograd.c: windows of 3 x 3 by fewer products: FORWARD and INPUT.
  *
  * Two by two pixels share a window of 4 x 4, and are 16 products a channel
  * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308):
@@ -14,11 +14,10 @@
  * they err no more than the direct way's (docs/performance.md). */
 #include <string.h>
 
-#include "conv.h"
+#include "conv_winograd.h"
 #include "device.h"
 
 enum {
-    ELEMENTS = 16,        /* of a tile's window */
     STRIP = 8,            /* filters side by side */
     DEPTH = 64,           /* channels that are summed up before they are added */
     RESULTS = 32,         /* channels of the result at a time */
@@ -28,40 +27,15 @@ enum {
     LEAST_BLOCKS = 16,    /* if blocks of fewer tiles have LEAST_WORK */
     LEAST_WORK = 524288,  /* multiply-adds, about 10 us */
     FILTERS_WORK = 65536, /* elements of filters on one thread */
-    BEYOND = 16,          /* elements that vectors reach beyond a row */
     MOST_CHANNELS = 65536,
     /* What transforms take, in quarters of a vector's multiply-adds: for a
-     * channel's row of tiles, for each four tiles of it, for a filter. */
+     * channel's row of tiles, for each four tiles of it, for a filter, for a
+     * filter's gradient. */
     COST_ROW = 160,
     COST_TILES = 60,
-    COST_FILTER = 60
+    COST_FILTER = 60,
+    COST_TAPS = 16
 };
-
-typedef struct winograd {
-    const tn_cpu_routines *general;
-    const tn_cpu_winograd_routines *routines;
-    const tn_cpu_conv_routines *products;
-    conv_images from, to;
-    int64_t groups, from_channels, to_channels; /* channels of a group */
-    int64_t pad[2];          /* zeros before the first window */
-    int64_t tiles[2], total; /* of an image; of all of them */
-    const float *weight;
-    int64_t weight_from, weight_to, weight_group; /* strides */
-    bool turned;                                  /* filters are, by 180 degrees */
-    const float *bias;
-    int64_t bias_stride;
-    int64_t block, blocks; /* tiles of a block */
-    int64_t plane;   /* of a group's filters: [strip][channel][STRIP] */
-    float *filters;  /* [group][element][plane] */
-    atomic_int failed;
-} winograd;
-
-/* From one of the sixteen to the next: an odd number of lines and pages, so that
- * all sixteen do not meet in one set of a cache. */
-static int64_t plane_of(int64_t elements)
-{
-    return conv_round_up(elements, 1024) + 64;
-}
 
 static void transform_filters(void *context, int64_t i)
 {
@@ -71,7 +45,7 @@ static void transform_filters(void *context, int64_t i)
     int64_t count = tn__cpu_min(STRIP, w->to_channels - first);
     const float *from =
         w->weight + group * w->weight_group + first * w->weight_to;
-    float *to = w->filters + group * ELEMENTS * w->plane +
+    float *to = w->filters + group * WINOGRAD_ELEMENTS * w->plane +
                 first * w->from_channels;
     _Alignas(64) float taps[9 * STRIP] = {0};
     unsigned fpu = tn__cpu_fpu_set();
@@ -84,29 +58,10 @@ static void transform_filters(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Tiles side by side. */
-typedef struct tile_run {
-    int64_t image, row, column, count;
-} tile_run;
-
-static tile_run run_at(const winograd *w, int64_t tile, int64_t end)
-{
-    int64_t line = tile / w->tiles[1];
-    tile_run run = {line / w->tiles[0], line % w->tiles[0],
-                    tile % w->tiles[1], 0};
-    run.count = tn__cpu_min(w->tiles[1] - run.column, end - tile);
-    return run;
-}
-
-/* Elements of a channel's rows under `rows` rows of tiles, in halves. */
-static int64_t frame_size(const winograd *w, int64_t rows)
-{
-    return (2 * rows + 2) * 2 * (w->tiles[1] + 1) + 2 * BEYOND;
-}
-
 /* The windows of tiles [first, end), which are one image's; v: of the first. */
-static void transform_image(const winograd *w, int64_t group, int64_t first,
-                            int64_t end, float *frame, float *v, int64_t step,
+static void transform_image(const winograd *w, int64_t channel,
+                            int64_t channels, int64_t first, int64_t end,
+                            float *frame, float *v, int64_t step,
                             int64_t plane)
 {
     const conv_images *from = &w->from;
@@ -119,23 +74,37 @@ static void transform_image(const winograd *w, int64_t group, int64_t first,
     int64_t height = tn__cpu_min(low + 2 * rows + 2, from->size[0]) - start;
     int64_t left = w->pad[1] < 0 ? -w->pad[1] : 0;
     int64_t width = tn__cpu_min(2 * half - w->pad[1], from->size[1]) - left;
-    memset(frame, 0, (size_t)frame_size(w, rows) * sizeof *frame);
+    memset(frame, 0, (size_t)winograd_frame(w, rows) * sizeof *frame);
     const float *in = (const float *)from->memory + image * from->stride[0] +
-                      group * w->from_channels * from->stride[1] +
+                      channel * from->stride[1] +
                       start * from->stride[2] + left;
     float *inner = frame + (start - low) * 2 * half;
-    for (int64_t c = 0; c < w->from_channels; c++, in += from->stride[1]) {
+    for (int64_t c = 0; c < channels; c++, in += from->stride[1]) {
         if (height > 0 && width > 0)
             w->routines->split(inner, half, in, from->stride[2], height, width,
                                left + w->pad[1]);
         for (int64_t t = first; t < end;) {
-            tile_run run = run_at(w, t, end);
+            tile_run run = winograd_run(w, t, end);
             w->routines->windows(
                 v + c * step + t - first, plane,
                 frame + (run.row - row) * 4 * half + run.column, half,
                 run.count);
             t += run.count;
         }
+    }
+}
+
+void tn__cpu_winograd_windows(const winograd *w, int64_t first,
+                              int64_t channels, int64_t tile, int64_t end,
+                              float *frame, float *v, int64_t step,
+                              int64_t plane)
+{
+    const int64_t image = w->tiles[0] * w->tiles[1];
+    for (int64_t t = tile; t < end;) {
+        int64_t next = tn__cpu_min((t / image + 1) * image, end);
+        transform_image(w, first, channels, t, next, frame, v + t - tile, step,
+                        plane);
+        t = next;
     }
 }
 
@@ -147,7 +116,7 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     float bias = w->bias ? w->bias[channel * w->bias_stride] : 0;
     float *out = (float *)to->memory + channel * to->stride[1];
     for (int64_t t = first; t < end;) {
-        tile_run run = run_at(w, t, end);
+        tile_run run = winograd_run(w, t, end);
         int64_t row = 2 * run.row, column = 2 * run.column;
         w->routines->results(
             out + run.image * to->stride[0] + row * to->stride[2] + column,
@@ -170,7 +139,7 @@ static void multiply(const winograd *w, const float *filters, int64_t first,
     int64_t at[DEPTH];
     for (int64_t p = 0; p < DEPTH; p++)
         at[p] = p * STRIP;
-    for (int e = 0; e < ELEMENTS; e++, v += plane, filters += w->plane)
+    for (int e = 0; e < WINOGRAD_ELEMENTS; e++, v += plane, filters += w->plane)
         for (int64_t p = 0; p < w->from_channels; p += DEPTH) {
             int64_t depth = tn__cpu_min(DEPTH, w->from_channels - p);
             for (int64_t i = 0; i < count; i++) {
@@ -191,33 +160,27 @@ static void run_task(void *context, int64_t i)
     winograd *w = context;
     int64_t group = i / w->blocks, first = i % w->blocks * w->block;
     int64_t end = tn__cpu_min(first + w->block, w->total);
-    int64_t step = w->block + BEYOND;
-    int64_t plane = plane_of(w->from_channels * step);
+    int64_t step = w->block + WINOGRAD_BEYOND;
+    int64_t plane = winograd_plane(w->from_channels * step);
     int64_t sums_plane =
-        plane_of(tn__cpu_min(RESULTS, w->to_channels) * w->block);
-    int64_t image = w->tiles[0] * w->tiles[1];
-    int64_t frame = conv_round_up(
-        frame_size(w, tn__cpu_min(w->tiles[0],
-                                  w->block / w->tiles[1] + 2)), 16);
+        winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
+    int64_t frame = winograd_most_frame(w);
     float *v = tn__cpu_scratch(
-        (size_t)(ELEMENTS * (plane + sums_plane) + frame + BEYOND) *
+        (size_t)(WINOGRAD_ELEMENTS * (plane + sums_plane) + frame + WINOGRAD_BEYOND) *
         sizeof *v);
     if (!v) {
         atomic_store(&w->failed, 1);
         return;
     }
-    float *sums = v + ELEMENTS * plane, *rows = sums + ELEMENTS * sums_plane +
-                                                BEYOND;
+    float *sums = v + WINOGRAD_ELEMENTS * plane, *rows = sums + WINOGRAD_ELEMENTS * sums_plane +
+                                                WINOGRAD_BEYOND;
     unsigned fpu = tn__cpu_fpu_set();
-    for (int64_t t = first; t < end;) {
-        int64_t next = tn__cpu_min((t / image + 1) * image, end);
-        transform_image(w, group, t, next, rows, v + t - first, step, plane);
-        t = next;
-    }
+    tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
+                             first, end, rows, v, step, plane);
     for (int64_t o = 0; o < w->to_channels; o += RESULTS) {
         int64_t count = tn__cpu_min(RESULTS, w->to_channels - o);
-        multiply(w, w->filters + group * ELEMENTS * w->plane, o, count, v,
-                 step, plane, end - first, sums, sums_plane);
+        multiply(w, w->filters + group * WINOGRAD_ELEMENTS * w->plane, o,
+                 count, v, step, plane, end - first, sums, sums_plane);
         for (int64_t c = 0; c < count; c++)
             write_channel(w, group * w->to_channels + o + c, first, end,
                           sums + c * w->block, sums_plane);
@@ -226,7 +189,7 @@ static void run_task(void *context, int64_t i)
 }
 
 /* Less than the direct way? Both in quarters of a vector's multiply-adds. */
-static bool pays(const winograd *w)
+static bool pays(const winograd *w, uint32_t kind)
 {
     const double lanes = (double)w->products->lanes;
     double pairs = (double)(w->from_channels * w->to_channels);
@@ -238,14 +201,14 @@ static bool pays(const winograd *w)
     double whole = (double)conv_round_up(w->total, w->products->lanes);
     double here = 4 * 16 * pairs * whole / lanes +
                   rows * channels * (COST_ROW + COST_TILES * fours) +
-                  COST_FILTER * pairs;
+                  (kind == TN_CONV_WEIGHT ? COST_TAPS : COST_FILTER) * pairs;
     return here < 0.9 * direct;
 }
 
 static void cut(winograd *w)
 {
-    int64_t most = ROOM / (ELEMENTS * w->from_channels) / LEAST_TILES;
-    double work = (double)(ELEMENTS * w->from_channels * w->to_channels);
+    int64_t most = ROOM / (WINOGRAD_ELEMENTS * w->from_channels) / LEAST_TILES;
+    double work = (double)(WINOGRAD_ELEMENTS * w->from_channels * w->to_channels);
     w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
                            MOST_TILES);
     while (w->block > LEAST_TILES &&
@@ -270,7 +233,7 @@ static bool suits(const tn_conv_args *args)
 
 static void take(winograd *w, const tn_conv_args *args)
 {
-    bool forward = args->kind == TN_CONV_FORWARD;
+    bool forward = args->kind != TN_CONV_INPUT;
     conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);
     conv_images out = tn__cpu_conv_images(&args->out, args->out_size, 4);
     int64_t in_channels = args->in_channels / args->groups;
@@ -287,7 +250,7 @@ static void take(winograd *w, const tn_conv_args *args)
     w->weight_to = forward ? stride[0] : stride[1];
     w->weight_group = out_channels * stride[0];
     w->turned = !forward;
-    if (forward && args->bias.buffer) {
+    if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
         w->bias = (const float *)tn__cpu_at(args->bias.buffer,
                                             args->bias.offset, 4);
         w->bias_stride = args->bias.stride[0];
@@ -297,7 +260,7 @@ static void take(winograd *w, const tn_conv_args *args)
         w->tiles[a] = (w->to.size[a] + 1) / 2;
     }
     w->total = args->count * w->tiles[0] * w->tiles[1];
-    w->plane = plane_of(conv_round_up(w->to_channels, STRIP) *
+    w->plane = winograd_plane(conv_round_up(w->to_channels, STRIP) *
                         w->from_channels);
 }
 
@@ -305,20 +268,23 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_status *status)
 {
-    if (args->kind == TN_CONV_WEIGHT || choice == CONV_DIRECT ||
-        !routines->winograd || !suits(args))
+    if (choice == CONV_DIRECT || !routines->winograd || !suits(args))
         return false;
     winograd w = {.general = routines, .routines = routines->winograd,
                   .products = routines->conv[CPU_F32]};
     take(&w, args);
-    if (choice == CONV_WHERE_IT_PAYS && !pays(&w))
+    if (choice == CONV_WHERE_IT_PAYS && !pays(&w, args->kind))
         return false;
+    if (args->kind == TN_CONV_WEIGHT) {
+        *status = tn__cpu_winograd_weight(&w, args);
+        return true;
+    }
     cut(&w);
-    w.filters = tn__cpu_lend((size_t)(w.groups * ELEMENTS * w.plane) *
+    w.filters = tn__cpu_lend((size_t)(w.groups * WINOGRAD_ELEMENTS * w.plane) *
                              sizeof *w.filters);
     if (w.filters) {
         int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
-        bool serial = w.groups * ELEMENTS * w.plane < FILTERS_WORK;
+        bool serial = w.groups * WINOGRAD_ELEMENTS * w.plane < FILTERS_WORK;
         for (int64_t i = 0; serial && i < strips; i++)
             transform_filters(&w, i);
         if (!serial)

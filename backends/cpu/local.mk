@@ -78,7 +78,9 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/conv.c backends/cpu/conv.h \
 	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
 	backends/cpu/conv_weight.c backends/cpu/conv_point.c \
-	backends/cpu/conv_plane.c backends/cpu/conv_winograd.c \
+	backends/cpu/conv_plane.c \
+	backends/cpu/conv_winograd.h backends/cpu/conv_winograd.c \
+	backends/cpu/conv_winograd_weight.c \
 	backends/cpu/pool.c \
 	backends/cpu/attention.c \
 	backends/cpu/lapack.c \

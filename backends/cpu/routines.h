@@ -220,6 +220,12 @@ typedef struct tn_cpu_winograd_routines {
                     float bias);
     /* Eight filters, side by side; step: from tap to tap. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
+    /* Two rows of 2 * count pixels of `width` channels, in whole vectors, as
+     * count tiles of so many. */
+    void (*cotangents)(float *out, int64_t plane, const float *in,
+                       int64_t in_row, int64_t width, int64_t count);
+    /* The gradients of nine taps of `width` filters, a row each. */
+    void (*taps)(float *out, int64_t width, const float *in, int64_t plane);
 } tn_cpu_winograd_routines;
 
 /* The loops of pooling, of one type, over rows x columns of a plane. */

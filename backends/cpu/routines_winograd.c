@@ -207,10 +207,59 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
+/* A dY A^T of two by two pixels, channels as lanes. */
+static void cotangents(float *out, int64_t plane, const float *in,
+                       int64_t in_row, int64_t width, int64_t count)
+{
+    for (int64_t t = 0; t < count; t++, in += 2 * width, out += width)
+        for (int64_t o = 0; o < width; o += WIDEST) {
+            vec_f32 h[4][2];
+            for (int j = 0; j < 2; j++) {
+                const float *from = in + j * width + o;
+                vec_f32 y0 = *(const loose_f32 *)from;
+                vec_f32 y1 = *(const loose_f32 *)(from + in_row);
+                h[0][j] = y0;
+                h[1][j] = y0 + y1;
+                h[2][j] = y0 - y1;
+                h[3][j] = -y1;
+            }
+            float *to = out + o;
+            for (int i = 0; i < 4; i++, to += 4 * plane) {
+                *(loose_f32 *)to = h[i][0];
+                *(loose_f32 *)(to + plane) = h[i][0] + h[i][1];
+                *(loose_f32 *)(to + 2 * plane) = h[i][0] - h[i][1];
+                *(loose_f32 *)(to + 3 * plane) = -h[i][1];
+            }
+        }
+}
+
+/* G^T s G, channels as lanes: nine rows of out. */
+static void taps(float *out, int64_t width, const float *in, int64_t plane)
+{
+    for (int64_t o = 0; o < width; o += WIDEST) {
+        const float *from = in + o;
+        vec_f32 h[3][4];
+        for (int j = 0; j < 4; j++, from += plane) {
+            vec_f32 s1 = *(const loose_f32 *)(from + 4 * plane) * 0.5f;
+            vec_f32 s2 = *(const loose_f32 *)(from + 8 * plane) * 0.5f;
+            h[0][j] = *(const loose_f32 *)from + (s1 + s2);
+            h[1][j] = s1 - s2;
+            h[2][j] = *(const loose_f32 *)(from + 12 * plane) + (s1 + s2);
+        }
+        float *to = out + o;
+        for (int i = 0; i < 3; i++, to += 3 * width) {
+            vec_f32 s1 = h[i][1] * 0.5f, s2 = h[i][2] * 0.5f;
+            *(loose_f32 *)to = h[i][0] + (s1 + s2);
+            *(loose_f32 *)(to + width) = s1 - s2;
+            *(loose_f32 *)(to + 2 * width) = h[i][3] + (s1 + s2);
+        }
+    }
+}
+
 void TN_CPU_NAME(tn__cpu_winograd)(tn_cpu_routines *table)
 {
-    static const tn_cpu_winograd_routines f32 = {split, windows, results,
-                                                 filters};
+    static const tn_cpu_winograd_routines f32 = {
+        split, windows, results, filters, cotangents, taps};
     table->winograd = &f32;
 }
 

@@ -91,12 +91,14 @@ static bool convolve(const convolution *c)
     return extension && extension->run(queue, &c->args) == TN_OK;
 }
 
+/* What a kind writes. */
+static const int memory_of[] = {2, 0, 1};
+
 /* The same in float64, and the sums of absolute values. */
 static void convolve_slowly(const convolution *c, double *sum, double *size)
 {
     const tn_conv_args *a = &c->args;
-    bool forward = a->kind == TN_CONV_FORWARD;
-    int64_t n = forward ? c->out : c->in;
+    const int64_t elements[] = {c->out, c->in, c->weight}, n = elements[a->kind];
     memset(sum, 0, (size_t)n * sizeof *sum);
     memset(size, 0, (size_t)n * sizeof *size);
     int64_t in_channels = a->in_channels / a->groups;
@@ -106,7 +108,7 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
         int64_t x = q % a->out_size[1], y = q / a->out_size[1] % a->out_size[0];
         int64_t o = q / pixels % a->out_channels;
         int64_t image = q / pixels / a->out_channels;
-        if (forward && a->bias.buffer)
+        if (a->kind == TN_CONV_FORWARD && a->bias.buffer)
             sum[q] = (double)c->memory[3][o];
         for (int64_t i = 0; i < in_channels * 9; i++) {
             int64_t row = y + i / 3 % 3 - a->pad[0];
@@ -117,11 +119,13 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
             int64_t channel = o / out_channels * in_channels + i / 9;
             int64_t at = ((image * a->in_channels + channel) * a->in_size[0] +
                           row) * a->in_size[1] + column;
-            double g = (double)c->memory[1][o * in_channels * 9 + i];
-            double product =
-                g * (double)(forward ? c->memory[0][at] : c->memory[2][q]);
-            sum[forward ? q : at] += product;
-            size[forward ? q : at] += fabs(product);
+            const int64_t place[] = {q, at, o * in_channels * 9 + i};
+            double product = 1;
+            for (int k = 0; k < 3; k++) /* of the two that are not written */
+                if (k != (int)a->kind)
+                    product *= (double)c->memory[memory_of[k]][place[k]];
+            sum[place[a->kind]] += product;
+            size[place[a->kind]] += fabs(product);
         }
     }
 }
@@ -140,7 +144,7 @@ static bool is_near(const float *got, const double *want, const double *size,
     return true;
 }
 
-static uint64_t sum_of_bits[SHAPES][2];
+static uint64_t sum_of_bits[SHAPES][3];
 
 /* Bits of a set's first turn, then of another number of threads. */
 static uint64_t bits_of(const float *x, int64_t n)
@@ -159,11 +163,12 @@ static void test_shapes(const char *isa, int threads)
     int wrong = 0, moved = 0;
     random_state = 1;
     for (int i = 0; i < SHAPES; i++)
-        for (uint32_t kind = TN_CONV_FORWARD; kind <= TN_CONV_INPUT; kind++) {
+        for (uint32_t kind = TN_CONV_FORWARD; kind <= TN_CONV_WEIGHT; kind++) {
             convolution c;
             convolution_init(&c, &shapes[i], kind);
-            int64_t n = kind == TN_CONV_FORWARD ? c.out : c.in;
-            float *got = c.memory[kind == TN_CONV_FORWARD ? 2 : 0];
+            const int64_t elements[] = {c.out, c.in, c.weight};
+            const int64_t n = elements[kind];
+            float *got = c.memory[memory_of[kind]];
             double *want = malloc((size_t)n * 2 * sizeof *want);
             if (!want)
                 bail_out("out of memory");

@@ -1,0 +1,76 @@
+/* conv_winograd.h: tiles of two by two pixels and their windows of 4 x 4. */
+#ifndef TN_CPU_CONV_WINOGRAD_H
+#define TN_CPU_CONV_WINOGRAD_H
+
+#include "conv.h"
+
+enum {
+    WINOGRAD_ELEMENTS = 16, /* of a tile's window */
+    WINOGRAD_BEYOND = 16    /* that vectors reach beyond a row */
+};
+
+typedef struct winograd {
+    const tn_cpu_routines *general;
+    const tn_cpu_winograd_routines *routines;
+    const tn_cpu_conv_routines *products;
+    conv_images from, to;
+    int64_t groups, from_channels, to_channels; /* channels of a group */
+    int64_t pad[2];          /* zeros before the first window */
+    int64_t tiles[2], total; /* of an image; of all of them */
+    const float *weight;
+    int64_t weight_from, weight_to, weight_group; /* strides */
+    bool turned;                                  /* filters are, by 180 degrees */
+    const float *bias;
+    int64_t bias_stride;
+    int64_t block, blocks; /* tiles of a block */
+    int64_t plane;  /* of a group's filters: [strip][channel][STRIP] */
+    float *filters; /* [group][element][plane] */
+    atomic_int failed;
+} winograd;
+
+/* From one of the sixteen to the next: an odd number of lines and pages, so that
+ * all sixteen do not meet in one set of a cache. */
+static inline int64_t winograd_plane(int64_t elements)
+{
+    return conv_round_up(elements, 1024) + 64;
+}
+
+/* Tiles side by side. */
+typedef struct tile_run {
+    int64_t image, row, column, count;
+} tile_run;
+
+static inline tile_run winograd_run(const winograd *w, int64_t tile,
+                                    int64_t end)
+{
+    int64_t line = tile / w->tiles[1];
+    tile_run run = {line / w->tiles[0], line % w->tiles[0],
+                    tile % w->tiles[1], 0};
+    run.count = tn__cpu_min(w->tiles[1] - run.column, end - tile);
+    return run;
+}
+
+/* Elements of a channel's rows under `rows` rows of tiles, in halves. */
+static inline int64_t winograd_frame(const winograd *w, int64_t rows)
+{
+    return (2 * rows + 2) * 2 * (w->tiles[1] + 1) + 2 * WINOGRAD_BEYOND;
+}
+
+/* Of the part of a block that lies in one image. */
+static inline int64_t winograd_most_frame(const winograd *w)
+{
+    int64_t rows = tn__cpu_min(w->tiles[0], w->block / w->tiles[1] + 2);
+    return conv_round_up(winograd_frame(w, rows), 16);
+}
+
+/* The windows of `channels` channels from `first` on of tiles [tile, end):
+ * v[element * plane + c * step + t - tile]. frame: for their rows. */
+void tn__cpu_winograd_windows(const winograd *w, int64_t first,
+                              int64_t channels, int64_t tile, int64_t end,
+                              float *frame, float *v, int64_t step,
+                              int64_t plane);
+
+/* WEIGHT, of what conv_winograd.c has taken (conv_winograd_weight.c). */
+tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args);
+
+#endif
