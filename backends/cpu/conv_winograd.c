@@ -166,14 +166,15 @@ static void run_task(void *context, int64_t i)
         winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
     int64_t frame = winograd_most_frame(w);
     float *v = tn__cpu_scratch(
-        (size_t)(WINOGRAD_ELEMENTS * (plane + sums_plane) + frame + WINOGRAD_BEYOND) *
+        (size_t)(WINOGRAD_ELEMENTS * (plane + sums_plane) + frame +
+                 WINOGRAD_BEYOND) *
         sizeof *v);
     if (!v) {
         atomic_store(&w->failed, 1);
         return;
     }
-    float *sums = v + WINOGRAD_ELEMENTS * plane, *rows = sums + WINOGRAD_ELEMENTS * sums_plane +
-                                                WINOGRAD_BEYOND;
+    float *sums = v + WINOGRAD_ELEMENTS * plane;
+    float *rows = sums + WINOGRAD_ELEMENTS * sums_plane + WINOGRAD_BEYOND;
     unsigned fpu = tn__cpu_fpu_set();
     tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
                              first, end, rows, v, step, plane);
@@ -208,7 +209,8 @@ static bool pays(const winograd *w, uint32_t kind)
 static void cut(winograd *w)
 {
     int64_t most = ROOM / (WINOGRAD_ELEMENTS * w->from_channels) / LEAST_TILES;
-    double work = (double)(WINOGRAD_ELEMENTS * w->from_channels * w->to_channels);
+    double work =
+        (double)(WINOGRAD_ELEMENTS * w->from_channels * w->to_channels);
     w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
                            MOST_TILES);
     while (w->block > LEAST_TILES &&
