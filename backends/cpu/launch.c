@@ -813,6 +813,8 @@ tn_status tn__cpu_launch(tn_queue *queue, tn_built *built,
     if (built->row_taps.is_row &&
         tn__cpu_launch_row_taps(built, launch, &taken))
         return taken;
+    if (built->taps.count && tn__cpu_launch_taps_along(built, launch))
+        return TN_OK;
     cpu_plan plan;
     cpu_hoist hoist;
     plan.built = built;

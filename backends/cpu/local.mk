@@ -65,7 +65,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/copy.c backends/cpu/runs.c backends/cpu/take.c \
 	backends/cpu/split.c \
 	backends/cpu/tile.c \
-	backends/cpu/hoist.c backends/cpu/taps.c \
+	backends/cpu/hoist.c backends/cpu/taps.c backends/cpu/taps_along.c \
 	backends/cpu/block.c \
 	backends/cpu/native.c backends/cpu/native_code.c \
 	backends/cpu/native_exp.c backends/cpu/native_fold.c backends/cpu/native_nodes.c \

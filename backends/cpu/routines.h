@@ -333,6 +333,12 @@ typedef struct tn_cpu_tap {
     int64_t low, points;
     uint32_t there;
 } tn_cpu_tap;
+/* Rows of n sums each; steps in elements. */
+typedef struct tn_cpu_tap_rows {
+    float *out;
+    const float *in;
+    int64_t count, n, out_step, in_step;
+} tn_cpu_tap_rows;
 
 typedef struct tn_cpu_routines {
     const char *isa;
@@ -350,11 +356,16 @@ typedef struct tn_cpu_routines {
     tn_cpu_load_tile *load_tile[TN_DTYPE_END]; /* NULL: go run by run */
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
-    /* The sums of n points: `count` taps for each of so many entries, joined
-     * first += second. tap_points: of a vector; 0: there is no such routine. */
-    void (*taps)(void *out, const void *in, const tn_cpu_tap *tap,
-                 int64_t entries, int count, const uint8_t (*join)[2],
-                 int64_t n);
+    /* The sums of rows, all by the same entries, one after the other but for the
+     * last, which ends where a row does: `count` taps each, joined first +=
+     * second. tap_points: of a vector; 0: there are no such routines. */
+    void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
+                 int64_t entries, int count, const uint8_t (*join)[2]);
+    /* The same where row r takes whole lines of at least a vector, from
+     * in + at[r * count + t] on, times weight[r * count + t]. */
+    void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
+                      const float *weight, int count,
+                      const uint8_t (*join)[2]);
     int64_t tap_points;
     /* Is any of n indices none of [0, extent)? */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);

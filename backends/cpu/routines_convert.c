@@ -234,43 +234,106 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-/* An entry writes a whole vector, of which the next ones write the rest anew.
- * Where count and join are known beforehand, sums stay in registers. */
+static inline __attribute__((always_inline)) vec_f32
+join_taps(vec_f32 *sum, const int count, const uint8_t (*join)[2])
+{
+    for (int t = 0; t < count - 1; t++)
+        sum[join[t][0]] += sum[join[t][1]];
+    return sum[0];
+}
+
+/* An entry stays in registers for all rows. It writes a whole vector, of which
+ * the next ones write the rest anew. */
 static inline __attribute__((always_inline)) void
-sum_taps(float *o, const float *in, const tn_cpu_tap *tap, int64_t entries,
-         const int count, const uint8_t (*join)[2], int64_t n)
+sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
+         const int count, const uint8_t (*join)[2])
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
-    for (int64_t e = 0; e < entries; e++, tap += count) {
-        vec_f32 sum[TN_CPU_TAPS];
-        for (int t = 0; t < count; t++)
-            sum[t] = take_weighted(in + tap[t].low, &tap[t]);
-        for (int t = 0; t < count - 1; t++)
-            sum[join[t][0]] += sum[join[t][1]];
-        if (n >= L)
-            memcpy(o, &sum[0], sizeof sum[0]);
-        else
-            memcpy(o, &sum[0], (size_t)n * sizeof(float));
-        o += tap->points;
-        n -= tap->points;
+    for (int64_t e = 0, at = 0; e < entries; e++, tap += count) {
+        if (e == entries - 1)
+            at = rows->n - tap->points;
+        const int64_t room = rows->n - at;
+        const float *in = rows->in;
+        float *o = rows->out + at;
+        vec_i32 place[TN_CPU_TAPS];
+        vec_f32 weight[TN_CPU_TAPS], sum[TN_CPU_TAPS];
+        for (int t = 0; t < count; t++) {
+            place[t] = widen_places(tap[t].at);
+            memcpy(&weight[t], tap[t].weight, sizeof weight[t]);
+        }
+        for (int64_t r = 0; r < rows->count; r++) {
+            for (int t = 0; t < count; t++)
+                sum[t] = times_weights(take_near(in + tap[t].low, place[t],
+                                         tap[t].there), weight[t]);
+            vec_f32 all = join_taps(sum, count, join);
+            memcpy(o, &all, room < L ? (size_t)room * sizeof *o : sizeof all);
+            in += rows->in_step;
+            o += rows->out_step;
+        }
+        at += tap->points;
     }
 }
 
-static void taps(void *out, const void *in, const tn_cpu_tap *tap,
-                 int64_t entries, int count, const uint8_t (*join)[2],
-                 int64_t n)
+/* Where count and join are known beforehand, sums stay in registers. */
+static const uint8_t in_pairs[3][2] = {{0, 1}, {2, 3}, {0, 2}};
+static int by_pairs(int count, const uint8_t (*join)[2])
 {
-    static const uint8_t pairs[3][2] = {{0, 1}, {2, 3}, {0, 2}};
-    int in_pairs = count <= 4 &&
-                   memcmp(join, pairs, (size_t)(count - 1) * 2) == 0;
-    if (in_pairs && count == 1)
-        sum_taps(out, in, tap, entries, 1, pairs, n);
-    else if (in_pairs && count == 2)
-        sum_taps(out, in, tap, entries, 2, pairs, n);
-    else if (in_pairs && count == 4)
-        sum_taps(out, in, tap, entries, 4, pairs, n);
+    return count <= 4 && memcmp(join, in_pairs, (size_t)(count - 1) * 2) == 0
+               ? count
+               : 0;
+}
+
+static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
+                 int64_t entries, int count, const uint8_t (*join)[2])
+{
+    const int pairs = by_pairs(count, join);
+    if (pairs == 1)
+        sum_taps(rows, tap, entries, 1, in_pairs);
+    else if (pairs == 2)
+        sum_taps(rows, tap, entries, 2, in_pairs);
+    else if (pairs == 4)
+        sum_taps(rows, tap, entries, 4, in_pairs);
     else
-        sum_taps(out, in, tap, entries, count, join, n);
+        sum_taps(rows, tap, entries, count, join);
+}
+
+/* The last vector of a line goes over some of the one before once more. */
+static inline __attribute__((always_inline)) void
+sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
+          const int count, const uint8_t (*join)[2])
+{
+    enum { L = TN_CPU_VECTOR / sizeof(float) };
+    float *o = rows->out;
+    for (int64_t r = 0; r < rows->count; r++, o += rows->out_step) {
+        vec_f32 w[TN_CPU_TAPS], sum[TN_CPU_TAPS];
+        for (int t = 0; t < count; t++)
+            w[t] = weight[r * count + t] - (vec_f32){0};
+        for (int64_t i = 0; i < rows->n; i += L) {
+            i = i + L > rows->n ? rows->n - L : i;
+            for (int t = 0; t < count; t++) {
+                memcpy(&sum[t], rows->in + at[r * count + t] + i,
+                       sizeof sum[t]);
+                sum[t] = times_weights(sum[t], w[t]);
+            }
+            vec_f32 all = join_taps(sum, count, join);
+            memcpy(o + i, &all, sizeof all);
+        }
+    }
+}
+
+static void tap_lines(const tn_cpu_tap_rows *rows, const int64_t *at,
+                      const float *weight, int count,
+                      const uint8_t (*join)[2])
+{
+    const int pairs = by_pairs(count, join);
+    if (pairs == 1)
+        sum_lines(rows, at, weight, 1, in_pairs);
+    else if (pairs == 2)
+        sum_lines(rows, at, weight, 2, in_pairs);
+    else if (pairs == 4)
+        sum_lines(rows, at, weight, 4, in_pairs);
+    else
+        sum_lines(rows, at, weight, count, join);
 }
 #else
 GATHER_RUNS(w4, uint32_t)
@@ -417,6 +480,7 @@ void TN_CPU_NAME(tn__cpu_convert)(tn_cpu_routines *table)
     table->place = place;
 #ifdef TN_CPU_NEAR
     table->taps = taps;
+    table->tap_lines = tap_lines;
     table->tap_points = TN_CPU_VECTOR / sizeof(float);
 #endif
     table->outside = outside;

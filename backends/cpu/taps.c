@@ -11,7 +11,6 @@
 
 #define TABLE_BYTES 24576 /* half an L1 */
 #define MOST_POINTS 2048
-#define LEAST_POINTS 4096 /* of rows that are worth a program of their own */
 
 /* ---- programs ------------------------------------------------------------ */
 
@@ -77,6 +76,8 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     if (!load || !weigh)
         return false;
     taps->in = tap.in;
+    taps->index[taps->count] = tap.index;
+    taps->weight[taps->count] = tap.weight;
     taps->load[taps->count] = (uint32_t)(load - code->op);
     taps->weigh[taps->count++] = (uint32_t)(weigh - code->op);
     return true;
@@ -174,8 +175,7 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-/* How many of n offsets, from the first on, are within `most` elements. */
-static int64_t count_near(const int64_t *where, int64_t n, int64_t most)
+int64_t tn__cpu_tap_near(const int64_t *where, int64_t n, int64_t most)
 {
     int64_t low = where[0], high = where[0], i = 0;
     for (; i < n && where[i] != TN_CPU_OUTSIDE; i++) {
@@ -187,9 +187,8 @@ static int64_t count_near(const int64_t *where, int64_t n, int64_t most)
     return i;
 }
 
-/* A tap's entry for n points, whose offsets and weights these are. */
-static void fill_tap(tn_cpu_tap *tap, const int64_t *where,
-                     const float *weight, int64_t step, int64_t n)
+void tn__cpu_tap_fill(tn_cpu_tap *tap, const int64_t *where,
+                      const float *weight, int64_t step, int64_t n)
 {
     int64_t high = where[0];
     *tap = (tn_cpu_tap){.points = n, .low = high};
@@ -221,14 +220,15 @@ static void fill_table(cpu_task *task, cpu_tap_table *table)
     for (int64_t at = 0, n; at < task->count; at += n, entries++) {
         n = tn__cpu_min(points, task->count - at);
         for (uint32_t t = 0; t < taps->count; t++)
-            n = count_near(where[t] + at, n, 2 * points);
+            n = tn__cpu_tap_near(where[t] + at, n, 2 * points);
         if (n == 0 || entries == most)
             return;
         for (uint32_t t = 0; t < taps->count; t++) {
             uint32_t slot = task->code->op[taps->weigh[t]].out;
             int64_t step = task->step[slot] != TN_CPU_ONE_VALUE;
-            fill_tap(tap++, where[t] + at,
-                     (const float *)task->slot[slot] + at * step, step, n);
+            const float *weight = (const float *)task->slot[slot];
+            tn__cpu_tap_fill(tap++, where[t] + at, weight + at * step, step,
+                             n);
         }
     }
     table->entries = entries;
@@ -257,9 +257,12 @@ bool tn__cpu_run_taps(cpu_task *task)
     if (!out || table->entries == 0)
         return false;
     char *to = task->plan->stream ? task->temporary : out;
-    task->routines->taps(to, task->view[taps->in].base, table->tap,
-                         table->entries, (int)taps->count, taps->join,
-                         task->count);
+    const tn_cpu_tap_rows row = {.out = (float *)(void *)to,
+                                 .in = (const float *)(const void *)
+                                     task->view[taps->in].base,
+                                 .count = 1, .n = task->count};
+    task->routines->taps(&row, table->tap, table->entries, (int)taps->count,
+                         taps->join);
     if (to != out)
         task->routines->stream(out, to, task->count * (int64_t)sizeof(float));
     return true;
@@ -367,7 +370,7 @@ bool tn__cpu_launch_row_taps(tn_built *built, const tn_launch *launch,
     const tn_launch_operand *index = &launch->operand[taps->index];
     if (launch->row_ndim != 1 || extent[outer] < 1 ||
         extent[outer] > TN_CPU_TAPS || in->stride[outer] != 0 ||
-        tn__cpu_product(extent, outer) < LEAST_POINTS ||
+        tn__cpu_product(extent, outer) < TN_CPU_LEAST_POINTS ||
         !all_inside(launch, index, outer, in->index_extent[0]))
         return false;
     const int count = (int)extent[outer];

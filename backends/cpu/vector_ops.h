@@ -143,17 +143,25 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
-/* What a tap (routines.h) takes from memory, times its weights; 0 where one is. */
-static inline vec_f32 take_weighted(const float *memory, const tn_cpu_tap *tap)
+/* memory[at[i]], all of the first `there` elements, two vectors of them at most. */
+static inline vec_f32 take_near(const float *memory, vec_i32 at, uint32_t there)
 {
-    uint32_t part = 0xffffffffu >> (32 - tap->there);
-    __m512 x = _mm512_permutex2var_ps(
-        _mm512_maskz_loadu_ps((__mmask16)part, memory),
-        _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)tap->at)),
+    uint32_t part = 0xffffffffu >> (32 - there);
+    return (vec_f32)_mm512_permutex2var_ps(
+        _mm512_maskz_loadu_ps((__mmask16)part, memory), (__m512i)at,
         _mm512_maskz_loadu_ps((__mmask16)(part >> 16), memory + 16));
-    __m512 w = _mm512_loadu_ps(tap->weight);
+}
+static inline vec_i32 widen_places(const uint8_t *at)
+{
+    return (vec_i32)_mm512_cvtepu8_epi32(
+        _mm_loadu_si128((const __m128i *)at));
+}
+/* x times its weights; 0 where one is. */
+static inline vec_f32 times_weights(vec_f32 x, vec_f32 w)
+{
     return (vec_f32)_mm512_maskz_mul_ps(
-        _mm512_cmp_ps_mask(w, _mm512_setzero_ps(), _CMP_NEQ_UQ), x, w);
+        _mm512_cmp_ps_mask((__m512)w, _mm512_setzero_ps(), _CMP_NEQ_UQ),
+        (__m512)x, (__m512)w);
 }
 #elif defined(__AVX2__)
 #define TN_CPU_NEAR 8
@@ -192,23 +200,29 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm256_storeu_si256((__m256i *)out, x);
     return 1;
 }
-static inline vec_f32 take_weighted(const float *memory, const tn_cpu_tap *tap)
+static inline vec_f32 take_near(const float *memory, vec_i32 at, uint32_t there)
 {
-    __m256i at =
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)tap->at));
     __m256 x = _mm256_permutevar8x32_ps(
-        (__m256)load_part_32(memory, tap->there < 8 ? tap->there : 8), at);
-    if (tap->there > 8)
+        (__m256)load_part_32(memory, there < 8 ? there : 8), (__m256i)at);
+    if (there > 8)
         x = _mm256_blendv_ps(
             x,
             _mm256_permutevar8x32_ps(
-                (__m256)load_part_32(memory + 8, tap->there - 8), at),
+                (__m256)load_part_32(memory + 8, there - 8), (__m256i)at),
             _mm256_castsi256_ps(
-                _mm256_cmpgt_epi32(at, _mm256_set1_epi32(7))));
-    __m256 w = _mm256_loadu_ps(tap->weight);
+                _mm256_cmpgt_epi32((__m256i)at, _mm256_set1_epi32(7))));
+    return (vec_f32)x;
+}
+static inline vec_i32 widen_places(const uint8_t *at)
+{
+    return (vec_i32)_mm256_cvtepu8_epi32(
+        _mm_loadl_epi64((const __m128i *)at));
+}
+static inline vec_f32 times_weights(vec_f32 x, vec_f32 w)
+{
     return (vec_f32)_mm256_and_ps(
-        _mm256_mul_ps(x, w),
-        _mm256_cmp_ps(w, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+        (__m256)(x * w),
+        _mm256_cmp_ps((__m256)w, _mm256_setzero_ps(), _CMP_NEQ_UQ));
 }
 #endif
 

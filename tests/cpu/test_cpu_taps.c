@@ -13,7 +13,7 @@
 
 #include "../tap.h"
 
-enum { MOST = 8192 /* bytes of all hashes */, KINDS = 20 };
+enum { MOST = 8192 /* bytes of all hashes */, KINDS = 24 };
 
 /* All NaN are one. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
@@ -98,6 +98,19 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_pad(x, tn_dims(0, 1, 2, 0), .mode = "replicate");
     case 19:
         return tn_pad(x, tn_dims(1, 1, 1, 0));
+    case 20: /* lines alone, then rows alone; one that is many vectors */
+        return tn_interpolate(x, tn_dims(37, tn_tensor_shape(x)[3]),
+                              .mode = "bilinear");
+    case 21:
+        return tn_interpolate(x, tn_dims(tn_tensor_shape(x)[2], 500),
+                              .mode = "bilinear");
+    case 22: /* an outer dimension with a step, more taps than are written out */
+        return tn_interpolate(tn_narrow(x, 1, 1, 5), tn_dims(16, 17),
+                              .mode = "bilinear", .antialias = true);
+    case 23: /* in three dimensions */
+        return tn_squeeze(tn_interpolate(tn_unsqueeze(x, 0),
+                                         tn_dims(21, 33, 40),
+                                         .mode = "trilinear"));
     default:
         return NULL;
     }

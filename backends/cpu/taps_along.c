@@ -1,0 +1,249 @@
+/* taps_along.c: sums of a few loads times weights (taps.c) whose indices hang
+ * on one dimension alone, as an image's do that is stretched along it. They are
+ * looked at once. Along any dimension but the last a line of results is made of
+ * whole lines, without an index for an element; along the last one, entries of
+ * taps.c for one row stay in registers while all rows pass. */
+#include <stdlib.h>
+
+#include "task.h"
+
+#define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
+#define TASK 131072  /* of a task */
+#define LEAST_ROWS 4 /* that are worth a row's entries */
+
+typedef struct along {
+    const tn_built *built;
+    const float *in;
+    float *out;
+    uint32_t ndim; /* dimensions outside of rows, 0 the outermost */
+    int64_t extent[2 * TN_MAX_NDIM];
+    int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
+    tn_cpu_tap_rows rows; /* all of those that one call may take */
+    int64_t some;         /* of these: a unit */
+    int64_t parts;        /* units of them */
+    int64_t units, per_task;
+    int64_t entries;  /* of a row; 0: lines */
+    tn_cpu_tap *tap;  /* those */
+    int64_t *at;      /* of lines: where a row's taps begin */
+    float *weight;
+    bool stream;
+} along;
+
+static int64_t product_of(const along *a)
+{
+    return tn__cpu_product(a->extent, a->ndim);
+}
+
+static void push(along *a, int64_t extent, int64_t in, int64_t out)
+{
+    const uint32_t last = a->ndim - 1;
+    if (a->ndim > 0 && a->in_stride[last] == in * extent &&
+        a->out_stride[last] == out * extent) {
+        extent *= a->extent[last];
+        a->ndim--;
+    }
+    a->extent[a->ndim] = extent;
+    a->in_stride[a->ndim] = in;
+    a->out_stride[a->ndim++] = out;
+}
+
+/* The one dimension that indices and weights hang on; ndim if there is none. */
+static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
+{
+    const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    uint32_t own = ndim;
+    for (uint32_t d = 0; d < ndim; d++) {
+        bool is_own = false;
+        for (uint32_t t = 0; t < taps->count; t++)
+            is_own |= launch->operand[taps->index[t]].stride[d] != 0 ||
+                      launch->operand[taps->weight[t]].stride[d] != 0;
+        if (!is_own || launch->extent[d] == 1)
+            continue;
+        if (own != ndim)
+            return ndim;
+        own = d;
+    }
+    return own;
+}
+
+/* Dimensions, rows and lines; false if they do not lie so. */
+static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_launch_operand *in = &launch->operand[taps->in];
+    const tn_launch_operand *out = &launch->operand[taps->out];
+    const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    const int64_t lanes = a->built->routines->tap_points;
+    a->in = (const float *)(const void *)tn__cpu_at(in->buffer, in->offset, 4);
+    a->out = (float *)(void *)tn__cpu_at(out->buffer, out->offset, 4);
+    if (own == ndim || in->stride[own] != 0 || (const float *)a->out == a->in)
+        return false;
+    int64_t line = 1;
+    for (uint32_t d = ndim; d-- > own + 1;) {
+        if (launch->extent[d] != 1 &&
+            (in->stride[d] != line || out->stride[d] != line))
+            return false;
+        line *= launch->extent[d];
+    }
+    for (uint32_t d = 0; d < own; d++)
+        if (launch->extent[d] != 1)
+            push(a, launch->extent[d], in->stride[d], out->stride[d]);
+    if (line > 1) {
+        a->rows = (tn_cpu_tap_rows){.count = launch->extent[own], .n = line,
+                                    .out_step = out->stride[own]};
+        return line >= lanes;
+    }
+    if (a->ndim == 0 || a->extent[a->ndim - 1] < LEAST_ROWS ||
+        in->index_stride[0] != 1 || out->stride[own] != 1)
+        return false;
+    a->ndim--;
+    a->entries = 1; /* to be counted */
+    a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
+                                .n = launch->extent[own],
+                                .out_step = a->out_stride[a->ndim],
+                                .in_step = a->in_stride[a->ndim]};
+    return true;
+}
+
+/* Offsets and weights of each tap, at[t * n ..], weight likewise; or of each
+ * result, (n, count). False if an index is outside. */
+static bool read_tables(const along *a, const tn_launch *launch, uint32_t own,
+                        int64_t *at, float *weight)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_launch_operand *in = &launch->operand[taps->in];
+    const int64_t count = taps->count, n = launch->extent[own];
+    for (int64_t t = 0; t < count; t++) {
+        const tn_launch_operand *i = &launch->operand[taps->index[t]];
+        const tn_launch_operand *w = &launch->operand[taps->weight[t]];
+        const int64_t *index =
+            (const int64_t *)(const void *)tn__cpu_at(i->buffer, i->offset, 8);
+        const float *factor =
+            (const float *)(const void *)tn__cpu_at(w->buffer, w->offset, 4);
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t from = index[k * i->stride[own]];
+            const int64_t to = a->entries ? t * n + k : k * count + t;
+            if ((uint64_t)from >= (uint64_t)in->index_extent[0])
+                return false;
+            at[to] = from * in->index_stride[0];
+            weight[to] = factor[k * w->stride[own]];
+        }
+    }
+    return true;
+}
+
+/* How many results from k on have an entry in common. */
+static int64_t count_near(const along *a, const int64_t *at, int64_t k)
+{
+    const int64_t lanes = a->built->routines->tap_points;
+    int64_t n = tn__cpu_min(lanes, a->rows.n - k);
+    for (uint32_t t = 0; t < a->built->taps.count; t++)
+        n = tn__cpu_tap_near(at + t * a->rows.n + k, n, 2 * lanes);
+    return n;
+}
+
+/* The entries of a row. The last one begins earlier where it then is a whole
+ * vector. False if there are more than are worth it (taps.c). */
+static bool fill_entries(along *a, const int64_t *at, const float *weight)
+{
+    const int64_t n = a->rows.n, count = a->built->taps.count;
+    const int64_t lanes = a->built->routines->tap_points;
+    const int64_t most = 3 * (n / lanes + 1);
+    a->tap = malloc((size_t)(most * count) * sizeof *a->tap);
+    a->entries = 0;
+    for (int64_t k = 0, some; a->tap && k < n; k += some) {
+        some = count_near(a, at, k);
+        if (a->entries == most)
+            return false;
+        if (k + some == n && n >= lanes &&
+            count_near(a, at, n - lanes) == lanes) {
+            k = n - lanes;
+            some = lanes;
+        }
+        for (int64_t t = 0; t < count; t++)
+            tn__cpu_tap_fill(&a->tap[a->entries * count + t],
+                             at + t * n + k, weight + t * n + k, 1, some);
+        a->entries++;
+    }
+    return a->tap != NULL;
+}
+
+static void run_unit(const along *a, int64_t unit)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_cpu_routines *routines = a->built->routines;
+    const int64_t first = unit % a->parts * a->some;
+    float room[UNIT];
+    tn_cpu_tap_rows rows = a->rows;
+    rows.count = tn__cpu_min(a->some, rows.count - first);
+    rows.in = a->in + first * rows.in_step;
+    rows.out = a->out + first * rows.out_step;
+    unit /= a->parts;
+    for (uint32_t d = a->ndim; d-- > 0; unit /= a->extent[d]) {
+        rows.in += unit % a->extent[d] * a->in_stride[d];
+        rows.out += unit % a->extent[d] * a->out_stride[d];
+    }
+    float *to = rows.out;
+    if (a->stream)
+        rows.out = room;
+    if (a->entries)
+        routines->taps(&rows, a->tap, a->entries, (int)taps->count,
+                       taps->join);
+    else
+        routines->tap_lines(&rows, a->at + first * taps->count,
+                            a->weight + first * taps->count, (int)taps->count,
+                            taps->join);
+    if (a->stream)
+        routines->stream(to, room, rows.count * rows.n * (int64_t)sizeof *to);
+}
+
+static void run_units(void *context, int64_t task)
+{
+    const along *a = context;
+    const unsigned fpu = tn__cpu_fpu_set();
+    const int64_t first = task * a->per_task;
+    const int64_t end = tn__cpu_min(first + a->per_task, a->units);
+    for (int64_t unit = first; unit < end; unit++)
+        run_unit(a, unit);
+    if (a->stream)
+        a->built->routines->fence();
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void run_all(along *a)
+{
+    a->some = UNIT / a->rows.n;
+    a->some = a->some < 1 ? 1 : tn__cpu_min(a->some, a->rows.count);
+    a->parts = (a->rows.count + a->some - 1) / a->some;
+    a->units = product_of(a) * a->parts;
+    a->per_task = TASK / (a->some * a->rows.n) + 1;
+    const int64_t bytes =
+        product_of(a) * a->rows.count * a->rows.n * (int64_t)sizeof *a->out;
+    a->stream = a->rows.out_step == a->rows.n && a->built->routines->stream &&
+                a->some * a->rows.n <= UNIT && bytes >= a->built->stream_bytes;
+    const int64_t tasks = (a->units + a->per_task - 1) / a->per_task;
+    if (tasks == 1)
+        run_units(a, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_units, a);
+}
+
+bool tn__cpu_launch_taps_along(const tn_built *built, const tn_launch *launch)
+{
+    along a = {.built = built};
+    const uint32_t own = find_own(&built->taps, launch);
+    if (!find_rows(&a, launch, own))
+        return false;
+    const int64_t n = launch->extent[own], total = n * built->taps.count;
+    if (product_of(&a) * a.rows.count * a.rows.n < TN_CPU_LEAST_POINTS)
+        return false;
+    a.at = malloc((size_t)total * (sizeof *a.at + sizeof *a.weight));
+    a.weight = (float *)(void *)(a.at + total);
+    bool able = a.at && read_tables(&a, launch, own, a.at, a.weight) &&
+                (a.entries == 0 || fill_entries(&a, a.at, a.weight));
+    if (able)
+        run_all(&a);
+    free(a.tap);
+    free(a.at);
+    return able;
+}
