@@ -1,6 +1,9 @@
 /* isa.c: which instruction set's routines run here. */
 #include <pthread.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "cpu.h"
 #include "math_table.h"
@@ -40,6 +43,22 @@ static set sets[] = {
 enum { SET_COUNT = sizeof sets / sizeof *sets };
 static pthread_once_t sets_once = PTHREAD_ONCE_INIT;
 
+/* AMD's processors to Zen 4: families 17h to 19h. Leaf 8000001Ah would tell of
+ * later ones that 512 bits pass at once, were it not that KVM leaves that bit
+ * out; in it all of these have the bit of 256. */
+#if defined(__x86_64__)
+static bool passes_halves(void)
+{
+    unsigned a, b, c, d, widths = 0;
+    if (__get_cpuid(0x8000001a, &a, &b, &c, &d))
+        widths = a;
+    if (!(widths & 4) || !__get_cpuid(1, &a, &b, &c, &d))
+        return false;
+    unsigned family = (a >> 8 & 15) + (a >> 20 & 255);
+    return family >= 0x17 && family <= 0x19;
+}
+#endif
+
 static void look(void)
 {
     sets[0].there = true;
@@ -55,6 +74,8 @@ static void look(void)
                     __builtin_cpu_supports("avx512vl");
     sets[3].there = sets[2].there && tn__cpu_native_is_there();
     sets[3].table.native = 1;
+    for (int i = 0; i < SET_COUNT; i++)
+        sets[i].table.halves = passes_halves();
 #endif
     /* What fills a table is built for its set too, and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {
