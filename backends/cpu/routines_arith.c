@@ -263,9 +263,13 @@ static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
 void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
 {
 #define SET(NAME, ...) FILL_ROW(tn_cpu_run, table->op[TN_K_##NAME], __VA_ARGS__)
-    SET(ADD, add_f32, add_f64, add_i32, add_i64, or_bool)
-    SET(SUB, sub_f32, sub_f64, RARE(sub_i32), sub_i64)
-    SET(MUL, mul_f32, mul_f64, RARE(mul_i32), mul_i64, and_bool)
+/* Two streams are read and one written as fast as the last cache has them: with
+ * 4 MiB each that takes 165 us by vectors of 64 bytes, and 150 by the narrower
+ * set's where those pass in halves (Zen 4). */
+#define WIDE(loop) (TN_CPU_IS_SPARE && table->halves ? NULL : (loop))
+    SET(ADD, WIDE(add_f32), WIDE(add_f64), add_i32, add_i64, or_bool)
+    SET(SUB, WIDE(sub_f32), WIDE(sub_f64), RARE(sub_i32), sub_i64)
+    SET(MUL, WIDE(mul_f32), WIDE(mul_f64), RARE(mul_i32), mul_i64, and_bool)
     SET(DIV, div_f32, div_f64, RARE(quotient_i32), RARE(quotient_i64))
     SET(REM, RARE(rem_f32), RARE(rem_f64), RARE(remainder_i32),
              RARE(remainder_i64))
@@ -296,6 +300,7 @@ void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)
     SET(SELECT, select_4, select_8, select_4, select_8, RARE(select_1))
     SET(BITCAST, RARE(bits_of_f32), RARE(bits_of_f64), RARE(copy_4),
                  RARE(copy_8))
+#undef WIDE
 #undef SET
     tn_cpu_run *const fill[] = {fill_4, fill_8, fill_4, fill_8, fill_1};
     memcpy(table->fill, fill, sizeof fill);
