@@ -144,19 +144,18 @@ _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
  * two halves, then those of the pairs' pairs, so that few calls do it. */
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
 {
+#define TURNED_4(n) n, n + 32, n + 16, n + 48
+#define TURNED(n) TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
+    static const uint8_t turned[BATCH] = {TURNED(0), TURNED(2), TURNED(1),
+                                          TURNED(3)};
     char half[BATCH * sizeof(uint64_t)];
-    size_t turned = 0;
     for (size_t i = 0; i < BATCH; i++) {
         if (bytes == 4)
-            memcpy(half + 4 * turned, value + 4 * i, 4);
+            memcpy(half + 4 * i, value + 4 * turned[i], 4);
         else if (bytes == 8)
-            memcpy(half + 8 * turned, value + 8 * i, 8);
+            memcpy(half + 8 * i, value + 8 * turned[i], 8);
         else
-            half[turned] = value[i];
-        size_t bit = BATCH / 2;
-        for (; turned & bit; bit /= 2)
-            turned ^= bit;
-        turned |= bit;
+            half[i] = value[turned[i]];
     }
     for (size_t n = BATCH / 2; n > 0; n /= 2)
         run(half, half, half + n * bytes, half, (int64_t)n, 0);
@@ -200,6 +199,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
     size_t bytes = type_bytes[reduce->type];
     tn_cpu_run *run = combine(reduce, routines);
     tn_cpu_fold *fold_chunks = routines->fold[reduce->kind][reduce->type];
+    enum { SOON = 2048 }; /* bytes */
     const char *at = x;
     while (count > 0) {
         uint64_t memory[BATCH];
@@ -207,9 +207,11 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
         fold_chunks(value, at, length, chunks, length);
-        push_chunks(fold, run, bytes, 1, value, chunks);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
+        if (chunks > 1) /* memory would wait meanwhile */
+            tn__cpu_fetch(at, SOON);
+        push_chunks(fold, run, bytes, 1, value, chunks);
     }
 }
 
