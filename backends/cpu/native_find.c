@@ -355,8 +355,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Is a value of a later stage over rows stored, and read by nothing else? Where
- * results go past the caches, code stores them as it makes them. */
+/* Is a value stored, and read by nothing else? Where results go past the caches,
+ * code stores them as it makes them. */
 static bool is_stored_alone(const finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;
@@ -364,8 +364,8 @@ static bool is_stored_alone(const finder *f, uint32_t slot)
     while (i < code->op_count &&
            (code->op[i].code != CPU_STORE || code->op[i].a != slot))
         i++;
-    return code->stage_count > 1 && i < code->op_count &&
-           (code->op[i].flags & CPU_DIRECT) && is_read_once(code, slot);
+    return i < code->op_count && (code->op[i].flags & CPU_DIRECT) &&
+           is_read_once(code, slot);
 }
 
 /* Of streamed rows: makes the value of a reduction part of a segment, so that
