@@ -198,8 +198,8 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
     }
 }
 
-/* Without machine code, by pages of 4 KiB: 2^24 floats added take 3.6 ms so, 4.3
- * by 8 KiB, 4.0 by 2 (Zen 5). */
+/* Without machine code, by pages of 4 KiB: 2^24 floats added take 3.6 ms so,
+ * 4.3 by 8 KiB, 4.0 by 2 (Zen 5). */
 static void run_streamed(const pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
@@ -254,9 +254,9 @@ static bool take_rows(pass *p, const cpu_direct *direct,
 }
 
 /* Past the caches? Machine code stores so as it goes, from half as much on
- * (launch.c): 2^24 floats added take 7.8 ms, and 12.5 through blocks, a row added
- * to 4096 x 1024 0.75 ms, and 1.4 by ordinary stores (Zen 4, other work between).
- */
+ * (launch.c): 2^24 floats added take 7.8 ms, and 12.5 through blocks, a row
+ * added to 4096 x 1024 0.75 ms, and 1.4 by ordinary stores (Zen 4, with other
+ * work between). */
 static bool goes_past(const tn_built *built, int64_t bytes)
 {
     int64_t part = built->kept.segment_count > 0 ? 2 : 1;

@@ -145,7 +145,8 @@ _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
 {
 #define TURNED_4(n) n, n + 32, n + 16, n + 48
-#define TURNED(n) TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
+#define TURNED(n)                                                             \
+    TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
     static const uint8_t turned[BATCH] = {TURNED(0), TURNED(2), TURNED(1),
                                           TURNED(3)};
     char half[BATCH * sizeof(uint64_t)];

@@ -140,9 +140,9 @@ static bool wants_stream(const cpu_plan *plan)
 
 /* Is more at hand than an L2 has? Then memory is asked for what comes next. Not
  * where vectors pass in halves and one stage updates in place: there the
- * processor guesses all streams, and long blocks without requests are best. Four
- * tensors of 4 MiB by SGD with momentum 2.45 ms with them and 1.8 without, by
- * Adam 3.8 and 2.5; but softmax of 4096 x 4096 7.5 and 9.6 (Zen 4). */
+ * processor guesses all streams, and long blocks without requests are best.
+ * Four tensors of 4 MiB by SGD with momentum 2.45 ms with them and 1.8 without,
+ * by Adam 3.8 and 2.5; but softmax of 4096 x 4096 7.5 and 9.6 (Zen 4). */
 static bool asks_ahead(const cpu_plan *plan)
 {
     bool guessed = plan->routines->halves && plan->in_place &&

@@ -355,8 +355,8 @@ static bool is_read_once(const cpu_code *code, uint32_t slot)
     return reads == 1;
 }
 
-/* Is a value stored, and read by nothing else? Where results go past the caches,
- * code stores them as it makes them. */
+/* Is a value stored, and read by nothing else? Where results go past the
+ * caches, code stores them as it makes them. */
 static bool is_stored_alone(const finder *f, uint32_t slot)
 {
     const cpu_code *code = f->code;

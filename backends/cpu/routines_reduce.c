@@ -29,10 +29,10 @@ INT_EXTREME(min_vec_i64, vec_i64, <)
  * read at a time, and what comes next asked for: two sequences at once took
  * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). Where the last cache
  * has some of 16 MiB, sums of rows took 214 us with 2 KiB ahead, 198 with 4, 189
- * with 6; of what is in the cache, or in memory alone, they take the same. Where
- * 64 bytes pass in halves the processor asks early enough itself, and more is in
- * its way: sums of 4 MiB from the last cache took 46 us with nothing asked for or
- * what comes next, and 47 to 57 with 1 KiB to 12 (Zen 4). */
+ * with 6; of what is in the cache, or in memory alone, they take the same.
+ * Where 64 bytes pass in halves the processor asks early enough itself, and
+ * more is in its way: sums of 4 MiB from the last cache took 46 us with nothing
+ * asked for or what comes next, and 47 to 57 with 1 KiB to 12 (Zen 4). */
 enum { AHEAD = 6144, AHEAD_HALVES = 128 }; /* bytes */
 static int64_t bytes_ahead = AHEAD; /* set before there is a table */
 #ifdef TN_CPU_PLAIN
