@@ -263,8 +263,9 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
         }
         for (int64_t r = 0; r < rows->count; r++) {
             for (int t = 0; t < count; t++)
-                sum[t] = times_weights(take_near(in + tap[t].low, place[t],
-                                         tap[t].there), weight[t]);
+                sum[t] = times_weights(
+                    take_near(in + tap[t].low, place[t], tap[t].there),
+                    weight[t]);
             vec_f32 all = join_taps(sum, count, join);
             memcpy(o, &all, room < L ? (size_t)room * sizeof *o : sizeof all);
             in += rows->in_step;

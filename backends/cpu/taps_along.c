@@ -3,8 +3,6 @@
  * looked at once. Along any dimension but the last a line of results is made of
  * whole lines, without an index for an element; along the last one, entries of
  * taps.c for one row stay in registers while all rows pass. */
-#include <stdlib.h>
-
 #include "task.h"
 
 #define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
@@ -22,10 +20,10 @@ typedef struct along {
     int64_t some;         /* of these: a unit */
     int64_t parts;        /* units of them */
     int64_t units, per_task;
-    int64_t entries;  /* of a row; 0: lines */
-    tn_cpu_tap *tap;  /* those */
-    int64_t *at;      /* of lines: where a row's taps begin */
-    float *weight;
+    int64_t entries; /* of a row; 0: lines */
+    tn_cpu_tap *tap; /* those; lent, as are */
+    int64_t *at;     /* where taps begin: of lines a row's, else results' */
+    float *weight;   /* and theirs */
     bool stream;
 } along;
 
@@ -105,10 +103,9 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Offsets and weights of each tap, at[t * n ..], weight likewise; or of each
- * result, (n, count). False if an index is outside. */
-static bool read_tables(const along *a, const tn_launch *launch, uint32_t own,
-                        int64_t *at, float *weight)
+/* Offsets and weights of each tap, at[t * n ..], weight likewise; or, of lines,
+ * of each result, (n, count). False if an index is outside. */
+static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
 {
     const cpu_taps *taps = &a->built->taps;
     const tn_launch_operand *in = &launch->operand[taps->in];
@@ -125,47 +122,51 @@ static bool read_tables(const along *a, const tn_launch *launch, uint32_t own,
             const int64_t to = a->entries ? t * n + k : k * count + t;
             if ((uint64_t)from >= (uint64_t)in->index_extent[0])
                 return false;
-            at[to] = from * in->index_stride[0];
-            weight[to] = factor[k * w->stride[own]];
+            a->at[to] = from * in->index_stride[0];
+            a->weight[to] = factor[k * w->stride[own]];
         }
     }
     return true;
 }
 
 /* How many results from k on have an entry in common. */
-static int64_t count_near(const along *a, const int64_t *at, int64_t k)
+static int64_t count_near(const along *a, int64_t k)
 {
     const int64_t lanes = a->built->routines->tap_points;
     int64_t n = tn__cpu_min(lanes, a->rows.n - k);
     for (uint32_t t = 0; t < a->built->taps.count; t++)
-        n = tn__cpu_tap_near(at + t * a->rows.n + k, n, 2 * lanes);
+        n = tn__cpu_tap_near(a->at + t * a->rows.n + k, n, 2 * lanes);
     return n;
+}
+
+static int64_t most_entries(const along *a)
+{
+    return 3 * (a->rows.n / a->built->routines->tap_points + 1);
 }
 
 /* The entries of a row. The last one begins earlier where it then is a whole
  * vector. False if there are more than are worth it (taps.c). */
-static bool fill_entries(along *a, const int64_t *at, const float *weight)
+static bool fill_entries(along *a)
 {
     const int64_t n = a->rows.n, count = a->built->taps.count;
     const int64_t lanes = a->built->routines->tap_points;
-    const int64_t most = 3 * (n / lanes + 1);
-    a->tap = malloc((size_t)(most * count) * sizeof *a->tap);
     a->entries = 0;
-    for (int64_t k = 0, some; a->tap && k < n; k += some) {
-        some = count_near(a, at, k);
-        if (a->entries == most)
+    for (int64_t k = 0, some; k < n; k += some) {
+        some = count_near(a, k);
+        if (a->entries == most_entries(a))
             return false;
         if (k + some == n && n >= lanes &&
-            count_near(a, at, n - lanes) == lanes) {
+            count_near(a, n - lanes) == lanes) {
             k = n - lanes;
             some = lanes;
         }
         for (int64_t t = 0; t < count; t++)
             tn__cpu_tap_fill(&a->tap[a->entries * count + t],
-                             at + t * n + k, weight + t * n + k, 1, some);
+                             a->at + t * n + k, a->weight + t * n + k, 1,
+                             some);
         a->entries++;
     }
-    return a->tap != NULL;
+    return true;
 }
 
 static void run_unit(const along *a, int64_t unit)
@@ -234,16 +235,18 @@ bool tn__cpu_launch_taps_along(const tn_built *built, const tn_launch *launch)
     const uint32_t own = find_own(&built->taps, launch);
     if (!find_rows(&a, launch, own))
         return false;
-    const int64_t n = launch->extent[own], total = n * built->taps.count;
     if (product_of(&a) * a.rows.count * a.rows.n < TN_CPU_LEAST_POINTS)
         return false;
-    a.at = malloc((size_t)total * (sizeof *a.at + sizeof *a.weight));
+    const int64_t count = built->taps.count, total = launch->extent[own] * count;
+    const int64_t taps = a.entries ? most_entries(&a) * count : 0;
+    a.tap = tn__cpu_lend((size_t)taps * sizeof *a.tap +
+                         (size_t)total * (sizeof *a.at + sizeof *a.weight));
+    a.at = (int64_t *)(void *)(a.tap + taps);
     a.weight = (float *)(void *)(a.at + total);
-    bool able = a.at && read_tables(&a, launch, own, a.at, a.weight) &&
-                (a.entries == 0 || fill_entries(&a, a.at, a.weight));
+    bool able = a.tap && read_tables(&a, launch, own) &&
+                (a.entries == 0 || fill_entries(&a));
     if (able)
         run_all(&a);
-    free(a.tap);
-    free(a.at);
+    tn__cpu_give_back(a.tap);
     return able;
 }
