@@ -87,6 +87,12 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
         tn__cpu_routines_for(tn__cpu_host->option("isa"));
     if (!routines)
         return TN_ERR_NO_DEVICE;
+    const char *winograd = tn__cpu_host->option("winograd");
+    if (winograd && strcmp(winograd, "0") != 0 && strcmp(winograd, "1") != 0)
+        return tn__cpu_host->fail(TN_ERR_ARGUMENT,
+                                  "cpu: winograd=%s: only 0 (never) and 1 "
+                                  "(always) can be asked for",
+                                  winograd);
     tn_plugin_device *opened = calloc(1, sizeof *opened);
     if (!opened)
         return tn__cpu_host->fail(TN_ERR_MEMORY, "cpu: out of memory");
@@ -95,10 +101,9 @@ tn_status tn__cpu_device_open(uint32_t i, tn_plugin_device **device)
     opened->stream_bytes = stream ? strtoll(stream, NULL, 0) : STREAM_BYTES;
     if (!routines->stream)
         opened->stream_bytes = INT64_MAX;
-    const char *winograd = tn__cpu_host->option("winograd");
-    opened->conv = !winograd               ? CONV_WHERE_IT_PAYS
-                   : strcmp(winograd, "0") ? CONV_WINOGRAD
-                                           : CONV_DIRECT;
+    opened->conv = !winograd             ? CONV_WHERE_IT_PAYS
+                   : winograd[0] == '1' ? CONV_WINOGRAD
+                                        : CONV_DIRECT;
     *device = opened;
     return TN_OK;
 }

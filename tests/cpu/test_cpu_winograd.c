@@ -35,10 +35,8 @@ typedef struct convolution {
     tn_buffer *buffer[4];
 } convolution;
 
-static tn_strided view_of(tn_buffer *buffer, int64_t a, int64_t b, int64_t c,
-                          int64_t d)
+static tn_strided view_of(tn_buffer *buffer, int64_t b, int64_t c, int64_t d)
 {
-    (void)a;
     tn_strided v = {.buffer = buffer, .dtype = TN_F32};
     v.stride[0] = b * c * d;
     v.stride[1] = c * d;
@@ -69,10 +67,10 @@ static void convolution_init(convolution *c, const shape *s, uint32_t kind)
         .groups = s->groups, .kernel = {3, 3}, .stride = {1, 1},
         .dilation = {1, 1}, .in_size = {s->size[0], s->size[1]},
         .out_size = {out[0], out[1]}, .pad = {s->pad[0], s->pad[1]},
-        .in = view_of(c->buffer[0], s->count, s->groups * s->in, s->size[0],
+        .in = view_of(c->buffer[0], s->groups * s->in, s->size[0],
                       s->size[1]),
-        .weight = view_of(c->buffer[1], channels, s->in, 3, 3),
-        .out = view_of(c->buffer[2], s->count, channels, out[0], out[1])};
+        .weight = view_of(c->buffer[1], s->in, 3, 3),
+        .out = view_of(c->buffer[2], channels, out[0], out[1])};
     if (kind == TN_CONV_FORWARD && s->biased) {
         c->args.bias = (tn_strided){.buffer = c->buffer[3], .dtype = TN_F32};
         c->args.bias.stride[0] = 1;
@@ -236,5 +234,8 @@ int main(void)
         plugin_each(test_shapes);
         plugin_each(test_special);
     }
+    chosen_winograd = "yes";
+    ok(!plugin_open(NULL) && strstr(failure, "winograd=yes: only 0"),
+       "neither 0 nor 1 is refused: %s", failure);
     return done_testing();
 }
