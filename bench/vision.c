@@ -43,12 +43,11 @@ static void open_norm(bench_state *s)
 BENCH_BOTH(batch_norm,
            tn_batch_norm(s->a, NULL, NULL, s->b, s->c, .training = true))
 
-/* Four multiply-adds a pixel, where a direct sum has nine: arXiv:1509.09308. */
 #define CONV(n, c, h)                                                         \
     {"conv2d", {n, c, h}, open_conv, conv,                                    \
-     BENCH_FLOPS(8. * (n) * (c) * (c) * (h) * (h)), 0},                      \
+     BENCH_FLOPS(BENCH_3X3 * 18 * (n) * (c) * (c) * (h) * (h)), 0},                      \
     {"conv2d_back", {n, c, h}, open_conv_recorded, conv_back,                 \
-     BENCH_FLOPS(24. * (n) * (c) * (c) * (h) * (h)), 0}
+     BENCH_FLOPS(BENCH_3X3 * 54 * (n) * (c) * (c) * (h) * (h)), 0}
 #define POOL(name, n, c, h)                                                   \
     {#name "2d", {n, c, h}, open_images, name,                                \
      BENCH_MOVE((n) * (c) * (h) * (h), (n) * (c) * (h) * (h) / 4), 0},        \
