@@ -117,6 +117,10 @@ static void cut_tiles(product *p)
     int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
     int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
     p->tile_m = m;
+    /* Rows first: halves of them lie in one piece each, and whoever works on c
+     * next, element by element, shares it out so. */
+    if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
+        p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
     p->tile_n = n;
     while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
            (p->tile_m > least_m || p->tile_n > least_n)) {
