@@ -13,8 +13,9 @@
  *     tn_trace_stop();
  *
  * Written are operators with shapes, the module they ran in, bytes moved,
- * operations computed and what part of the machine's limit that is; the
- * gradient of each; modules, optimizer steps, waits for a loader, programs
+ * operations computed, the instructions on four bytes that this takes at the
+ * least besides products, convolutions and attention, how many of them multiply,
+ * and what part of the machine's limit it is; the gradient of each; modules, optimizer steps, waits for a loader, programs
  * that were built. An event costs about a microsecond; without a trace an
  * operator costs one test.
  *
@@ -31,7 +32,7 @@
  * The limit: the time that the device needs for as many bytes, at the speed at
  * which it copies 64 MiB, or for as many operations, at that of a matrix
  * product of 1024 x 1024 in float32, whichever is longer. Both are measured when
- * the trace starts. What lies in a cache is faster than that: of_limit is above
+ * a thread starts its first trace of the device. What lies in a cache is faster than that: of_limit is above
  * 1 there. Source: torch.profiler, NVTX.
  */
 #ifndef TENON_TRACE_H
@@ -44,7 +45,8 @@ extern "C" {
 #endif
 
 /* Starts a trace of all threads into a file, which is made anew. The limits of
- * the current device are measured first: some 0.1 s and 128 MiB of its memory.
+ * the current device are measured first, if this thread has not yet done so: some
+ * 0.1 s and 128 MiB of its memory.
  * The file is right JSON after tn_trace_stop or the end of the program. After
  * a crash the last tenth of a second is missing, and the closing bracket, which
  * the viewers forgive. Programs that a traced one starts, as a shell does, have

@@ -191,6 +191,9 @@ static tn__tally since(const tn__tally *before)
 {
     return (tn__tally){.bytes = tally.bytes - before->bytes,
                        .operations = tally.operations - before->operations,
+                       .instructions =
+                           tally.instructions - before->instructions,
+                       .multiplies = tally.multiplies - before->multiplies,
                        .calls = tally.calls - before->calls,
                        .foreign = tally.foreign - before->foreign,
                        .queued = tally.queued - before->queued};
@@ -203,6 +206,10 @@ static void add_done(event *e, const tn__tally *did)
     add_number(e, "calls", (double)did->calls);
     add_number(e, "bytes", did->bytes);
     add_number(e, "operations", did->operations);
+    if (did->instructions > 0) {
+        add_number(e, "instructions", did->instructions);
+        add_number(e, "multiplies", did->multiplies);
+    }
 }
 
 /* Under the lock, as what follows. */
@@ -256,6 +263,12 @@ void tn__timeline_count(const void *device, double bytes, double operations)
     tally.bytes += bytes;
     tally.operations += operations;
     tally.foreign += device != limits.device;
+}
+
+void tn__timeline_count_instructions(double instructions, double multiplies)
+{
+    tally.instructions += instructions;
+    tally.multiplies += multiplies;
 }
 
 /* ---- told later ------------------------------------------------------------ */

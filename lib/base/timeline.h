@@ -27,7 +27,7 @@ static inline bool tn__timeline_is_live(void)
 
 /* What devices did for a thread. */
 typedef struct tn__tally {
-    double bytes, operations;
+    double bytes, operations, instructions, multiplies; /* device/tally.c */
     int64_t calls;   /* of plugins: launches, copies, matrix products ... */
     int64_t foreign; /* those of them on a device that has no limit here */
     int64_t queued;  /* those of them whose time is told later */
@@ -60,6 +60,8 @@ static inline void tn__span_end(const tn__span *span, const char *category,
 /* A device has done, or been given, this much for the calling thread. device
  * is only compared with that of the limits. */
 void tn__timeline_count(const void *device, double bytes, double operations);
+/* The work counted last has so many instructions; so many of them multiply. */
+void tn__timeline_count_instructions(double instructions, double multiplies);
 
 /* Work that was given to a device which tells later how long it took. */
 typedef struct tn__given {

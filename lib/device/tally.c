@@ -1,13 +1,28 @@
-/* tally.c: bytes and operations of each primitive. An operation is one
- * arithmetic instruction of the kernel language on one element, those of the
- * functions that a program calls (exp, erf) included; a multiply-add is two. */
+/* tally.c: bytes, operations and instructions of each primitive. An operation is
+ * one arithmetic instruction of the kernel language on one element, those of the
+ * functions that a program calls (exp, erf) included; a multiply-add is two. What
+ * is the same along a dimension counts once there.
+ *
+ * Instructions are those of four bytes, two for wider values and one for a
+ * multiply-add, of all but matrix products, convolutions and attention: of these
+ * a way may need fewer than the next. They are the least there can be: a loop that
+ * ends when its elements are done has no round but the question. */
 #include "device/tally.h"
 
 #include "base/timeline.h"
 
+#include <string.h>
+
 static double bytes_of(uint32_t dtype)
 {
     return (double)tn_dtype_bytes((tn_dtype)dtype);
+}
+
+/* Instructions that a value of that type takes where one of four bytes takes
+ * one. */
+static double width_of(uint32_t dtype)
+{
+    return dtype == TN_F64 || dtype == TN_I64 ? 2 : 1;
 }
 
 static double product(const int64_t *extent, uint32_t count)
@@ -38,8 +53,99 @@ static double strided(const tn_strided *x, const int64_t *extent)
 
 /* ---- programs -------------------------------------------------------------- */
 
-static double cost(const tn_program *program, const tn_kernel_ins *ins)
+/* Of one element, then of all. */
+typedef struct work {
+    double operations, instructions, multiplies;
+} work;
+
+static void add(work *sum, work more, double times)
 {
+    sum->operations += times * more.operations;
+    sum->instructions += times * more.instructions;
+    sum->multiplies += times * more.multiplies;
+}
+
+/* A program at a launch. along: for each instruction a bit for each dimension
+ * along which its value changes, and LOOPED if it does from round to round:
+ * computed once, it is so for all others. Instructions beyond KEPT have those of
+ * their level. */
+enum { KEPT = 2048 };
+#define LOOPED (1u << 31)
+typedef struct counted {
+    const tn_program *program;
+    const tn_launch *launch;
+    uint32_t rows, all; /* dimensions */
+    uint32_t along[KEPT];
+} counted;
+
+static uint32_t along_of(const counted *c, uint32_t number)
+{
+    const tn_kernel_ins *ins = &c->program->ins[number];
+    if (number < KEPT)
+        return c->along[number];
+    return LOOPED | (ins->level == TN_LEVEL_ELEM  ? c->all
+                     : ins->level == TN_LEVEL_ROW ? c->rows
+                                                  : 0);
+}
+
+static uint32_t find_along(const counted *c, const tn_kernel_ins *ins)
+{
+    static const uint8_t operands[] = {
+#define OPERANDS(name, operands, text) operands,
+        TN_KERNEL_MAP(OPERANDS)
+#undef OPERANDS
+    };
+    const uint32_t of[] = {ins->a, ins->b, ins->c};
+    bool loops = ins->op == TN_K_LOOP || ins->op == TN_K_CARRY;
+    uint32_t along = loops ? LOOPED : 0;
+    for (int k = 0; k < operands[ins->op] && ins->op != TN_K_LOOP; k++)
+        along |= of[k] == TN_NONE ? 0 : along_of(c, of[k]);
+    if (ins->op == TN_K_LOAD || ins->op == TN_K_OFFSET) {
+        const int64_t *stride = c->launch->operand[ins->imm.i].stride;
+        for (uint32_t d = 0; c->all >> d; d++)
+            along |= stride[d] != 0 ? 1u << d : 0;
+    }
+    return ins->op == TN_K_REDUCE ? along & c->rows : along;
+}
+
+/* A carried value names one that comes after it: until nothing changes. */
+static void find_all_along(counted *c)
+{
+    uint32_t count = c->program->ins_count < KEPT ? c->program->ins_count : KEPT;
+    memset(c->along, 0, count * sizeof *c->along);
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t along = find_along(c, &c->program->ins[i]);
+            changed = changed || along != c->along[i];
+            c->along[i] = along;
+        }
+    }
+}
+
+/* How often that instruction must be run, in a loop of so many rounds. */
+static double times_of(const counted *c, uint32_t number, double rounds)
+{
+    const tn_kernel_ins *ins = &c->program->ins[number];
+    /* A reduction has the work of its row. */
+    uint32_t along = ins->op == TN_K_REDUCE
+                         ? along_of(c, ins->a) | (c->all & ~c->rows)
+                         : along_of(c, number);
+    double n = along & LOOPED ? rounds : 1;
+    for (uint32_t d = 0; c->all >> d; d++)
+        if (along >> d & 1)
+            n *= (double)c->launch->extent[d];
+    return n;
+}
+
+/* Of an instruction that calls nothing. `in`: the type of its first operand. */
+static work cost(const tn_kernel_ins *ins, uint32_t in)
+{
+    /* Ten rounds of two products, each of two halves, and four exclusive ors,
+     * for four words. */
+    enum { PRODUCTS = 10 * 2 * 2 / 4, PHILOX = PRODUCTS + 10 * 4 / 4 };
+    double width = width_of(ins->dtype) > width_of(in) ? width_of(ins->dtype)
+                                                       : width_of(in);
     switch (ins->op) {
     case TN_K_CONST:
     case TN_K_PARAM:
@@ -48,34 +154,65 @@ static double cost(const tn_program *program, const tn_kernel_ins *ins)
     case TN_K_STORE:
     case TN_K_OFFSET:
     case TN_K_ROWLEN:
+    case TN_K_BITCAST:
     case TN_K_LOOP:
     case TN_K_CARRY:
     case TN_K_ENDLOOP:
-        return 0;
+        return (work){0, 0, 0};
     case TN_K_FMA:
-        return 2;
-    case TN_K_CALL: {
-        /* Functions call those with lower numbers: it ends. */
-        const tn_kernel_fn *called = &program->fn[ins->imm.i];
-        double sum = 0;
-        for (uint32_t i = 0; i < called->ins_count; i++)
-            sum += cost(program, &called->ins[i]);
-        return sum;
-    }
+        return (work){2, width, width};
+    case TN_K_PHILOX:
+        return (work){PHILOX, PHILOX, PRODUCTS};
+    case TN_K_MUL:
+    case TN_K_MULHI:
+    case TN_K_DIV:
+        return (work){1, width, width};
     default:
-        return 1;
+        return (work){1, width, 0};
     }
 }
 
-/* Rounds of a loop whose bound the launch knows; 1 of another. */
-static double rounds_of(const tn_program *program, const tn_launch *launch,
-                        const tn_kernel_ins *loop)
+/* Rounds of a loop whose bound is known; 1 of another. */
+static double rounds_of(const counted *c, const tn_kernel_ins *ins,
+                        uint32_t loop)
 {
-    const tn_kernel_ins *bound = &program->ins[loop->a];
+    const tn_kernel_ins *bound = &ins[ins[loop].a];
     int64_t n = bound->op == TN_K_CONST   ? bound->imm.i
-                : bound->op == TN_K_PARAM ? launch->param[bound->imm.i].i
+                : bound->op == TN_K_PARAM ? c->launch->param[bound->imm.i].i
                                           : 1;
     return n > 0 ? (double)n : 0;
+}
+
+/* Of those from first to end, so many rounds of them; in a function for one
+ * element. */
+static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
+                   uint32_t end, double rounds)
+{
+    bool is_program = ins == c->program->ins;
+    work sum = {0, 0, 0};
+    for (uint32_t i = first; i < end; i++) {
+        if (ins[i].op == TN_K_LOOP) {
+            uint32_t last = (uint32_t)ins[i].imm.i, asked = i + 1;
+            while (asked < last && ins[asked].op != TN_K_WHILE)
+                asked++;
+            /* Elements may all be done before the first round is. */
+            double more = asked < last ? 1 : rounds_of(c, ins, i);
+            add(&sum, sum_of(c, ins, i + 1, asked, rounds * more), 1);
+            i = last;
+            continue;
+        }
+        work one;
+        if (ins[i].op == TN_K_CALL) {
+            /* Functions call those with lower numbers: it ends. */
+            const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
+            one = sum_of(c, called->ins, 0, called->ins_count, 1);
+        } else {
+            bool has = ins[i].a != TN_NONE && ins[i].op >= TN_K_REDUCE;
+            one = cost(&ins[i], has ? ins[ins[i].a].dtype : ins[i].dtype);
+        }
+        add(&sum, one, is_program ? times_of(c, i, rounds) : rounds);
+    }
+    return sum;
 }
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
@@ -83,8 +220,7 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
 {
     uint32_t ndim = launch->outer_ndim + launch->row_ndim;
     double rows = product(launch->extent, launch->outer_ndim);
-    double all = product(launch->extent, ndim);
-    double bytes = 0, operations = 0, rounds = 1;
+    double all = product(launch->extent, ndim), bytes = 0;
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_kernel_operand *operand = &program->operand[k];
         if (operand->access == TN_OPERAND_OFFSET)
@@ -95,24 +231,13 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
             n = operand->level == TN_LEVEL_ROW ? rows : all;
         bytes += n * bytes_of(operand->dtype);
     }
-    uint32_t loop_end = 0;
-    for (uint32_t i = 0; i < program->ins_count; i++) {
-        const tn_kernel_ins *ins = &program->ins[i];
-        if (ins->op == TN_K_LOOP) {
-            rounds = rounds_of(program, launch, ins);
-            loop_end = (uint32_t)ins->imm.i;
-        } else if (i > loop_end) {
-            rounds = 1;
-        }
-        double n = ins->level == TN_LEVEL_ELEM  ? all
-                   : ins->level == TN_LEVEL_ROW ? rows
-                                                : 1;
-        /* A reduction has the level of its value and the work of its row. */
-        if (ins->op == TN_K_REDUCE)
-            n = all;
-        operations += rounds * n * cost(program, ins);
-    }
-    tn__timeline_count(device, bytes, operations);
+    counted c = {.program = program, .launch = launch};
+    c.rows = (1u << launch->outer_ndim) - 1;
+    c.all = (1u << ndim) - 1;
+    find_all_along(&c);
+    work sum = sum_of(&c, program->ins, 0, program->ins_count, 1);
+    tn__timeline_count(device, bytes, sum.operations);
+    tn__timeline_count_instructions(sum.instructions, sum.multiplies);
 }
 
 /* ---- the other primitives ---------------------------------------------------- */
@@ -149,15 +274,19 @@ void tn__tally_scatter(tn_device *device, const tn_scatter_args *args)
     double touches = args->reduce == TN_SCATTER_SET ? 1 : 2;
     tn__timeline_count(device, bytes + touches * n * bytes_of(args->dst.dtype),
                        args->reduce == TN_SCATTER_SET ? 0 : n);
+    if (args->reduce != TN_SCATTER_SET)
+        tn__timeline_count_instructions(n * width_of(args->dst.dtype), 0);
 }
 
 void tn__tally_scan(tn_device *device, const tn_scan_args *args)
 {
+    double n = product(args->extent, args->ndim);
     tn__timeline_count(device,
                        strided(&args->in, args->extent) +
                            strided(&args->out, args->extent) +
                            strided(&args->out_index, args->extent),
-                       product(args->extent, args->ndim));
+                       n);
+    tn__timeline_count_instructions(n * width_of(args->in.dtype), 0);
 }
 
 void tn__tally_sort(tn_device *device, const tn_sort_args *args)
@@ -198,7 +327,9 @@ void tn__tally_pool(tn_device *device, const tn_pool_args *args)
     double bytes = (in + out) * bytes_of(args->out.dtype);
     if (args->index.buffer)
         bytes += out * bytes_of(args->index.dtype);
-    tn__timeline_count(device, bytes, out * product(args->kernel, 2));
+    double operations = out * product(args->kernel, 2);
+    tn__timeline_count(device, bytes, operations);
+    tn__timeline_count_instructions(operations * width_of(args->out.dtype), 0);
 }
 
 /* Two products of (queries, keys), five backward, as if nothing were masked. */

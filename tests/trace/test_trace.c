@@ -175,6 +175,80 @@ static void test_training(void)
     json_decref(all);
 }
 
+static int instructions(const json_t *all, const char *name, int n)
+{
+    return (int)figure(find(all, "op", name, n), "instructions");
+}
+
+static int multiplies(const json_t *all, const char *name, int n)
+{
+    return (int)figure(find(all, "op", name, n), "multiplies");
+}
+
+/* The instructions that programs have, each as often as it must be run. */
+static void test_instructions(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(8, 16)), *row = tn_ones(tn_dims(16));
+    tn_tensor *wide = tn_ones(tn_dims(8, 16), .dtype = TN_F64);
+    tn_tensor *whole = tn_ones(tn_dims(8, 16), .dtype = TN_I64);
+    tn_op_define("traced_row(x, y) = x * exp(y)");
+    tn_op_define("traced_rounds(x) = let (s) = "
+                 "loop(k < 9; s = x) (s * x + 1); s");
+    tn_op_define("traced_search(x) = let (s) = "
+                 "loop(k < 9; s = x) while s < 5: (s * x + 1); s");
+    tn_trace_start(path);
+    tn_add(x, x);
+    tn_mul(x, x);
+    tn_add(wide, wide);
+    tn_addcmul(x, x, x);
+    tn_exp(row);
+    tn_exp(x);
+    tn_sum(x);
+    tn_gcd(whole, whole);
+    tn_matmul(x, tn_transpose(x, 0, 1));
+    tn_call("traced_row", x, row);
+    tn_call("traced_rounds", x);
+    tn_call("traced_search", x);
+    tn_trace_stop();
+    ok(!tn_error(), "all of them run");
+    note("%s", tn_error() ? tn_error() : "");
+    json_t *all = events();
+    is_int(instructions(all, "add", 0), 128, "an addition is one an element");
+    is_int(multiplies(all, "add", 0), 0, "and no product");
+    is_int(multiplies(all, "mul", 0), 128, "a product is");
+    is_int(instructions(all, "add", 1), 256, "of eight bytes it is two");
+    int exp_row = instructions(all, "exp", 0);
+    ok(exp_row > 16 * 8, "those of functions count (%d)", exp_row / 16);
+    is_int(instructions(all, "exp", 1), 8 * exp_row, "for each element");
+    ok(multiplies(all, "exp", 0) > 0 && multiplies(all, "exp", 0) < exp_row,
+       "some of them multiply");
+    is_int(instructions(all, "sum", 0), 128, "a sum adds each");
+    is_int(instructions(all, "matmul", 0), 0, "a matrix product has none");
+    is_int(instructions(all, "traced_row", 0), 128 + exp_row,
+           "what is the same for all rows counts once");
+    is_int(instructions(all, "traced_rounds", 0), 9 * 2 * 128,
+           "a loop has its rounds");
+    is_int(instructions(all, "traced_search", 0), 128,
+           "one that may end before has the question alone");
+    ok(instructions(all, "gcd", 0) < 2 * 128 * 20, "as has gcd's");
+    json_decref(all);
+}
+
+/* The limits are measured once: the next trace has the same. */
+static void test_limits(void)
+{
+    double bytes[2];
+    for (int i = 0; i < 2; i++) {
+        tn_trace_start(path);
+        tn_trace_stop();
+        json_t *all = events();
+        bytes[i] = figure(json_array_get(all, 0), "bytes_per_second");
+        json_decref(all);
+    }
+    ok(bytes[0] > 0 && bytes[0] == bytes[1],
+       "a second trace does not measure the limits anew");
+}
+
 enum { LANE = 10000 }; /* the least number of a device's lane */
 
 /* What a device that is not waited for did, and when: in a lane of its own, in
@@ -439,6 +513,8 @@ int main(void)
     test_mistakes();
     test_operators();
     test_training();
+    test_instructions();
+    test_limits();
     test_lane();
     test_lane_again();
     test_asked();
