@@ -20,20 +20,22 @@ typedef struct bench_state {
 } bench_state;
 
 /* What the machine must do at the least, which limit.c does as fast as it can:
- * floats that are read, and written, each once; or so many floating point
- * operations, where they take longer. Nothing: nobody says. */
+ * floats that are read, and written, each once; or so many operations of
+ * multiply-adds, or instructions of any kind on floats, where they take longer. Of
+ * a workload flops are those of products, convolutions and attention; what its
+ * programs have is added (count.c). Nothing: nobody says. */
 typedef struct bench_least {
-    double reads, writes, flops;
+    double reads, writes, flops, instructions;
 } bench_least;
 /* Of the multiply-adds of a direct sum over windows of 3 x 3, a stride of one, so
  * many are needed: F(2 x 2, 3 x 3) of arXiv:1509.09308. */
 #define BENCH_3X3 (4. / 9)
-#define BENCH_UNKNOWN {0, 0, 0}
-#define BENCH_READ(n) {1. * (n), 0, 0}
-#define BENCH_COPY(n) {1. * (n), 1. * (n), 0}
-#define BENCH_TRIAD(n) {2. * (n), 1. * (n), 0}
-#define BENCH_MOVE(reads, writes) {1. * (reads), 1. * (writes), 0}
-#define BENCH_FLOPS(n) {0, 0, 1. * (n)}
+#define BENCH_UNKNOWN {0, 0, 0, 0}
+#define BENCH_READ(n) {1. * (n), 0, 0, 0}
+#define BENCH_COPY(n) {1. * (n), 1. * (n), 0, 0}
+#define BENCH_TRIAD(n) {2. * (n), 1. * (n), 0, 0}
+#define BENCH_MOVE(reads, writes) {1. * (reads), 1. * (writes), 0, 0}
+#define BENCH_FLOPS(n) {0, 0, 1. * (n), 0}
 
 typedef struct bench_work {
     const char *name;
@@ -92,14 +94,29 @@ int64_t bench_calls(const bench_work *work, bench_state *state,
  * keeps this core awake. */
 void bench_rest(void);
 
+/* ---- count.c: instructions ------------------------------------------------ */
+
+/* Adds what the programs of a call have to least, as a trace of it tells; nothing
+ * if none can be had. */
+void bench_count(const bench_work *work, bench_state *state,
+                 bench_least *least);
+
 /* ---- limit.c: the machine's limit ---------------------------------------- */
 
 typedef struct bench_limit bench_limit;
 
 /* Memory and threads for that; NULL without memory, or for nothing. */
 bench_limit *bench_limit_open(const bench_least *least, int threads);
-/* Nanoseconds for it, by the fastest kernels, over `calls` passes after a few. */
-double bench_limit_sample(bench_limit *limit, int64_t calls);
+/* Nanoseconds for what it reads and writes, for its multiply-adds, and for its
+ * instructions of any kind, these included. */
+typedef struct bench_bound {
+    double memory_ns, multiply_ns, any_ns;
+} bench_bound;
+/* By the fastest kernels, over `calls` passes after a few. */
+bench_bound bench_limit_sample(bench_limit *limit, int64_t calls);
+/* The longest one, and what it is: "memory", "fma" or "any". */
+double bench_bound_ns(bench_bound bound);
+const char *bench_bound_name(bench_bound bound);
 void bench_limit_close(bench_limit *limit);
 
 /* ---- losses.c: do both do the same? ---------------------------------------- */

@@ -10,7 +10,9 @@
  * the other: what disturbs the machine disturbs all alike, and ratios hold
  * where times do not. A round has as many calls as fill some milliseconds.
  * Printed are medians over the rounds, with the quartiles' distance from them;
- * of the limit, its quickest round.
+ * of the limit, its quickest round, of what it reads and writes, of its
+ * multiply-adds ("fma") or of its instructions of any kind ("any"), whichever takes
+ * longest.
  * --size takes the place of the workloads' own sizes, of which there must be as
  * many. The group large (GPT-2),
  * which wants a GPU, is left out on a processor, unless --only names it.
@@ -66,23 +68,39 @@ static bool on_cpu(void)
     return strncmp(tn_device_name(tn_device_current()), "cpu", 3) == 0;
 }
 
+/* The machine's limit for a call; NULL where nobody knows it. */
+static bench_limit *open_limit(const bench_work *work, bench_state *state)
+{
+    bench_least least = work->least;
+    if (!on_cpu() || least.reads + least.writes + least.flops == 0)
+        return NULL;
+    bench_count(work, state, &least);
+    return bench_limit_open(&least, tn_num_threads());
+}
+
+static void keep_least(double *least, double ns)
+{
+    if (*least < 0 || ns < *least)
+        *least = ns;
+}
+
 static bool measure(bench_report *report, const char *of,
                     const bench_work *work, const bench_pace *pace,
                     bench_peer *const peer[BENCH_WHO], const char *traces)
 {
-    bench_line line = {.group = of, .work = work};
+    /* Of the limit the quickest: what a round lost to others is not its. */
+    bench_line line = {.group = of, .work = work, .bound = {-1, -1, -1}};
     bench_state state = {.size = work->size};
     bool has_peer[BENCH_WHO] = {0};
     bench_limit *limit = NULL;
-    double quickest = -1; /* of the limit: what a round lost to others is not its */
     tn_scope *scope = tn_scope_open();
     work->open(&state);
     for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
         has_peer[i] = peer[i] && bench_peer_open(peer[i], of, work);
-    if (on_cpu())
-        limit = bench_limit_open(&work->least, tn_num_threads());
     if (!tn_error())
         line.calls = bench_calls(work, &state, pace->round_ns);
+    if (!tn_error())
+        limit = open_limit(work, &state);
 
     /* Each works a little before it is timed: the caches are full of what the
      * one before it had. A long call fills
@@ -99,8 +117,10 @@ static bool measure(bench_report *report, const char *of,
         bench_add(&line.figure[BENCH_TENON], ours);
         if (limit) {
             bench_rest();
-            double took = bench_limit_sample(limit, line.calls);
-            quickest = quickest < 0 || took < quickest ? took : quickest;
+            bench_bound bound = bench_limit_sample(limit, line.calls);
+            keep_least(&line.bound.memory_ns, bound.memory_ns);
+            keep_least(&line.bound.multiply_ns, bound.multiply_ns);
+            keep_least(&line.bound.any_ns, bound.any_ns);
         }
         for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
             if (has_peer[i]) {
@@ -110,7 +130,7 @@ static bool measure(bench_report *report, const char *of,
             }
     }
     bench_limit_close(limit);
-    bench_add(&line.figure[BENCH_LIMIT], quickest);
+    bench_add(&line.figure[BENCH_LIMIT], bench_bound_ns(line.bound));
     if (traces && !tn_error())
         trace(traces, of, work, &state);
     tn_scope_close(scope);

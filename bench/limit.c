@@ -1,8 +1,10 @@
 /* limit.c: how fast could this machine do it? Loops that do nothing but read,
- * write, copy, add two arrays, or multiply and add in registers, on as many threads
- * as Tenon has, measured between the rounds of the workload they stand for. A
- * pass of a thread over its share ends without waiting for the others: a
- * limit is meant to be hard to reach. */
+ * write, copy, add two arrays, or multiply and add or compute anything in
+ * registers, on as many threads as Tenon has, measured between the rounds of the workload they stand for. Each
+ * part goes by the way that is quickest for it: vectors of any width, asked for
+ * ahead or not, stored past the caches or not, C's memset and memcpy, the
+ * processor's instructions for strings. A pass of a thread over its share ends
+ * without waiting for the others: a limit is meant to be hard to reach. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,15 @@
 #include "bench.h"
 
 typedef void kernel(float *out, const float *a, const float *b, int64_t count);
-typedef enum limit_kind { READ, WRITE, COPY, TRIAD, FLOPS, KINDS } limit_kind;
+typedef enum limit_kind {
+    READ,
+    WRITE,
+    COPY,
+    TRIAD,
+    FLOPS, /* from here on in registers */
+    ANY,
+    KINDS
+} limit_kind;
 
 #if defined __x86_64__
 #include <immintrin.h>
@@ -45,7 +55,49 @@ typedef enum limit_kind { READ, WRITE, COPY, TRIAD, FLOPS, KINDS } limit_kind;
 #define WIDTH 16
 #include "limit_kernels.inc"
 
-enum { WIDTHS = 3, CANDIDATES = 2 * WIDTHS, UNIT = 384, MAX_THREADS = 256 };
+/* C's own, and the strings' instructions. The fill is not 0, of which processors
+ * may know more. */
+static void write_c(float *out, const float *a, const float *b, int64_t count)
+{
+    (void)a;
+    (void)b;
+    memset(out, 1, (size_t)count * sizeof *out);
+}
+
+static void copy_c(float *out, const float *a, const float *b, int64_t count)
+{
+    (void)b;
+    memcpy(out, a, (size_t)count * sizeof *out);
+}
+
+static kernel *const kernels_c[][KINDS] = {
+    {NULL, write_c, copy_c},
+};
+
+#if defined __x86_64__
+static void write_string(float *out, const float *a, const float *b,
+                         int64_t count)
+{
+    size_t bytes = (size_t)count * sizeof *out;
+    (void)a;
+    (void)b;
+    __asm__ volatile("rep stosb" : "+D"(out), "+c"(bytes) : "a"(1) : "memory");
+}
+
+static void copy_string(float *out, const float *a, const float *b,
+                        int64_t count)
+{
+    size_t bytes = (size_t)count * sizeof *out;
+    (void)b;
+    __asm__ volatile("rep movsb" : "+D"(out), "+S"(a), "+c"(bytes) : : "memory");
+}
+
+static kernel *const kernels_string[][KINDS] = {
+    {NULL, write_string, copy_string},
+};
+#endif
+
+enum { CANDIDATES = 16, UNIT = 384, MAX_THREADS = 256 };
 
 /* What a thread does in a pass, each to memory of its own, so that caches have
  * no more of it than of the workload's. */
@@ -53,10 +105,12 @@ typedef struct part {
     limit_kind kind;
     int64_t count;            /* elements, operations */
     int64_t out_from, a_from; /* in the thread's share of both, and of b */
+    double ns[CANDIDATES];    /* a pass's least so far; 0: not tried */
+    int best;                 /* of them */
 } part;
 
 struct bench_limit {
-    kernel *candidate[CANDIDATES][KINDS]; /* of every width that runs */
+    kernel *candidate[CANDIDATES][KINDS]; /* NULL: has not that kind */
     int candidate_count;
     part part[KINDS];
     int part_count, memory_parts; /* those that move come first */
@@ -65,8 +119,9 @@ struct bench_limit {
     int threads;
     pthread_t thread[MAX_THREADS]; /* from 1 on: 0 is the caller */
     pthread_barrier_t gate;
-    kernel *const *run; /* by kind; NULL: leave */
-    int first, end;     /* parts */
+    kernel *run[KINDS]; /* what each part is now done by */
+    bool leave;
+    int first, end; /* parts */
     int64_t calls;
 };
 
@@ -75,7 +130,8 @@ typedef struct worker {
     int number;
 } worker;
 
-static void run_share(const bench_limit *l, int number)
+/* took, or NULL: the nanoseconds of each part are added there. */
+static void run_share(const bench_limit *l, int number, double *took)
 {
     float *out = l->memory + l->out_count * number;
     float *a = l->memory + l->out_count * l->threads + l->a_count * number;
@@ -88,12 +144,15 @@ static void run_share(const bench_limit *l, int number)
         for (int p = l->first; p < l->end; p++) {
             const part *of = &l->part[p];
             kernel *run = l->run[of->kind];
-            if (of->kind == FLOPS)
+            double begin = took ? bench_now_ns() : 0;
+            if (of->kind >= FLOPS)
                 run(few, few + UNIT / 4, few + UNIT / 2, of->count);
             else if (of->kind == READ)
                 run(few, a + of->a_from, NULL, of->count);
             else
                 run(out + of->out_from, a + of->a_from, b, of->count);
+            if (took)
+                took[p] += bench_now_ns() - begin;
         }
 }
 
@@ -103,21 +162,21 @@ static void *work(void *argument)
     bench_limit *l = self->limit;
     for (;;) {
         pthread_barrier_wait(&l->gate);
-        if (!l->run)
+        if (l->leave)
             break;
-        run_share(l, self->number);
+        run_share(l, self->number, NULL);
         pthread_barrier_wait(&l->gate);
     }
     free(self);
     return NULL;
 }
 
-/* Those of a width: with ordinary stores, and past the caches. */
-static void add_candidates(bench_limit *l, kernel *const of[2][KINDS])
+#define ADD_CANDIDATES(l, of) add_candidates(l, of, sizeof of / sizeof *of)
+static void add_candidates(bench_limit *l, kernel *const of[][KINDS],
+                           size_t count)
 {
-    for (int i = 0; i < 2; i++)
-        if (of[i][COPY])
-            memcpy(l->candidate[l->candidate_count++], of[i], sizeof of[i]);
+    memcpy(l->candidate[l->candidate_count], of, count * sizeof *of);
+    l->candidate_count += (int)count;
 }
 
 /* A thread's part of `count`, of whole units. */
@@ -128,8 +187,11 @@ static void add_part(bench_limit *l, limit_kind kind, double count)
     if (share == 0)
         return;
     l->part[l->part_count++] =
-        (part){kind, share, l->out_count, l->a_count};
-    if (kind == FLOPS)
+        (part){.kind = kind,
+               .count = share,
+               .out_from = l->out_count,
+               .a_from = l->a_count};
+    if (kind >= FLOPS)
         return;
     l->memory_parts++;
     l->out_count += kind == READ ? 0 : share;
@@ -153,6 +215,7 @@ static void cut(bench_limit *l, const bench_least *least)
     add_part(l, READ, reads - copy);
     add_part(l, WRITE, writes - copy);
     add_part(l, FLOPS, least->flops);
+    add_part(l, ANY, least->instructions);
 }
 
 static bool start_threads(bench_limit *l)
@@ -187,12 +250,14 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
     }
     madvise(l->memory, count * sizeof(float), MADV_HUGEPAGE);
     memset(l->memory, 0, count * sizeof(float));
-    add_candidates(l, kernels_plain);
+    ADD_CANDIDATES(l, kernels_plain); /* has all kinds */
+    ADD_CANDIDATES(l, kernels_c);
 #if defined __x86_64__
+    ADD_CANDIDATES(l, kernels_string);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        add_candidates(l, kernels_v3);
+        ADD_CANDIDATES(l, kernels_v3);
     if (__builtin_cpu_supports("avx512f"))
-        add_candidates(l, kernels_v4);
+        ADD_CANDIDATES(l, kernels_v4);
 #endif
     if (!start_threads(l)) {
         /* Threads wait at a gate that will not open: their memory is left. */
@@ -201,50 +266,122 @@ bench_limit *bench_limit_open(const bench_least *least, int threads)
     return l;
 }
 
-/* Nanoseconds for some of the parts by one candidate. */
-static double sample(bench_limit *l, int candidate, int64_t calls)
+/* Nanoseconds a pass over the parts from first to end, by what run says. */
+static double sample(bench_limit *l, int64_t calls, double *took)
 {
-    l->run = l->candidate[candidate];
     l->calls = calls;
     double begin = bench_now_ns();
     pthread_barrier_wait(&l->gate);
-    run_share(l, 0);
+    run_share(l, 0, took);
     pthread_barrier_wait(&l->gate);
     return (bench_now_ns() - begin) / (double)calls;
 }
 
-/* By the one that is fastest now: some calls of each tell, as they warm the
- * caches; all are its. */
+/* Stores past the caches leave them empty, and who worked before had them full:
+ * a pass that nobody counts, unless it is as long as all that count. */
+static void warm(bench_limit *l, int64_t calls)
+{
+    if (calls > 1)
+        sample(l, 1, NULL);
+}
+
+/* Is it worth a try? Not where it was far behind in a round before. */
+static bool may_be_best(const bench_limit *l, const part *of, int candidate)
+{
+    return l->candidate[candidate][of->kind] &&
+           of->ns[candidate] <= 1.3 * of->ns[of->best];
+}
+
+/* Some passes by a candidate, all parts of them, for they share the caches; each
+ * that does not try it by its best. */
+static void try_candidate(bench_limit *l, int candidate, int64_t calls)
+{
+    double took[KINDS] = {0};
+    bool tries[KINDS], any = false;
+    for (int p = l->first; p < l->end; p++) {
+        const part *of = &l->part[p];
+        tries[p] = may_be_best(l, of, candidate);
+        any = any || tries[p];
+        l->run[of->kind] =
+            l->candidate[tries[p] ? candidate : of->best][of->kind];
+    }
+    if (!any)
+        return;
+    warm(l, calls);
+    sample(l, calls, took);
+    for (int p = l->first; p < l->end; p++) {
+        part *of = &l->part[p];
+        double ns = took[p] / (double)calls;
+        if (!tries[p])
+            continue;
+        if (of->ns[candidate] == 0 || ns < of->ns[candidate])
+            of->ns[candidate] = ns;
+        if (of->ns[candidate] < of->ns[of->best])
+            of->best = candidate;
+    }
+}
+
+static void run_best(bench_limit *l)
+{
+    for (int p = l->first; p < l->end; p++) {
+        const part *of = &l->part[p];
+        l->run[of->kind] = l->candidate[of->best][of->kind];
+    }
+}
+
+/* Each part by what was quickest for it, now or in a round before. Where a pass is
+ * all there is, a trial's is as good. */
 static double best_of(bench_limit *l, int first, int end, int64_t calls)
 {
-    int best = 0;
-    double least = 0;
     l->first = first;
     l->end = end;
     if (first == end)
         return 0;
-    for (int i = 0; i < l->candidate_count; i++) {
-        double took = sample(l, i, calls / 4 + 1);
-        if (i == 0 || took < least) {
-            least = took;
-            best = i;
-        }
-    }
-    return sample(l, best, calls);
+    for (int i = 0; i < l->candidate_count; i++)
+        try_candidate(l, i, calls / 8 + 1);
+    run_best(l);
+    warm(l, calls);
+    double ns = sample(l, calls, NULL), tried = 0;
+    for (int p = first; p < end; p++)
+        tried += l->part[p].ns[l->part[p].best];
+    return calls == 1 && l->threads == 1 && tried < ns ? tried : ns;
 }
 
-double bench_limit_sample(bench_limit *l, int64_t calls)
+/* Each by itself: the longest counts. */
+bench_bound bench_limit_sample(bench_limit *l, int64_t calls)
 {
-    double moved = best_of(l, 0, l->memory_parts, calls);
-    double computed = best_of(l, l->memory_parts, l->part_count, calls);
-    return moved > computed ? moved : computed;
+    int at = l->memory_parts;
+    bench_bound bound = {best_of(l, 0, at, calls), 0, 0};
+    for (; at < l->part_count; at++) {
+        double ns = best_of(l, at, at + 1, calls);
+        if (l->part[at].kind == FLOPS)
+            bound.multiply_ns = ns;
+        else
+            bound.any_ns = ns;
+    }
+    return bound;
+}
+
+double bench_bound_ns(bench_bound bound)
+{
+    double ns = bound.memory_ns;
+    ns = bound.multiply_ns > ns ? bound.multiply_ns : ns;
+    return bound.any_ns > ns ? bound.any_ns : ns;
+}
+
+const char *bench_bound_name(bench_bound bound)
+{
+    double ns = bench_bound_ns(bound);
+    return bound.memory_ns == ns ? "memory"
+           : bound.any_ns == ns  ? "any"
+                                 : "fma";
 }
 
 void bench_limit_close(bench_limit *l)
 {
     if (!l)
         return;
-    l->run = NULL;
+    l->leave = true;
     pthread_barrier_wait(&l->gate);
     for (int i = 1; i < l->threads; i++)
         pthread_join(l->thread[i], NULL);

@@ -6,7 +6,8 @@ bench_compare_SOURCES = bench/bench.h bench/bench.c bench/limit.c \
 	bench/linalg.c bench/vision.c bench/window.c bench/norm.c bench/loss.c \
 	bench/sequence.c bench/models.h bench/models.c bench/training.c \
 	bench/inference.c bench/optim.c bench/loading.c \
-	bench/compare.c bench/report.h bench/report.c bench/losses.c \
+	bench/compare.c bench/count.c bench/report.h bench/report.c \
+	bench/losses.c \
 	bench/peer.c
 # It must know where compare.py lies.
 bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \

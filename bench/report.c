@@ -87,6 +87,10 @@ static void write_line(bench_report *report, const bench_line *line,
             (long long)line->calls);
     for (int i = 0; i < BENCH_WHO; i++)
         write_figure(json, bench_who_name[i], &line->figure[i]);
+    if (line->figure[BENCH_LIMIT].count)
+        fprintf(json, ", \"memory_ns\": %.1f, \"multiply_ns\": %.1f, \"any_ns\": %.1f",
+                line->bound.memory_ns, line->bound.multiply_ns,
+                line->bound.any_ns);
     fprintf(json, "}");
 }
 
@@ -122,7 +126,7 @@ static void print_head(const bench_report *report)
         for (int i = BENCH_TORCH; i < BENCH_WHO; i++)
             if (report->has[i])
                 printf(" %8s", l ? "/Tenon" : bench_who_name[i]);
-        printf(" %8s\n", l ? "limit" : "of the");
+        printf(" %8s %s\n", l ? "limit" : "of the", l ? "of" : "");
     }
 }
 
@@ -223,7 +227,8 @@ void bench_report_line(bench_report *report, const bench_line *line)
         if (report->has[i])
             print_ratio(&figure[i], ours, 1, 2, "");
     print_ratio(&figure[BENCH_LIMIT], ours, 100, 0, " %");
-    printf("\n");
+    printf(" %s\n", figure[BENCH_LIMIT].count ? bench_bound_name(line->bound)
+                                              : "");
     fflush(stdout);
     if (report->json)
         write_line(report, line, label);

@@ -32,6 +32,7 @@ typedef struct bench_line {
     const bench_work *work;
     int64_t calls; /* in a round */
     bench_figure figure[BENCH_WHO];
+    bench_bound bound; /* of the limit */
 } bench_line;
 
 typedef struct bench_report {

@@ -117,7 +117,7 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
     bench_state state = {.size = work.size};
     work.open(&state);
     bench_least least = {work.least.reads * (double)count,
-                         work.least.writes * (double)count, 0};
+                         work.least.writes * (double)count, 0, 0};
     bench_limit *limit = bench_limit_open(&least, tn_num_threads());
     int64_t calls = bench_calls(&work, &state, round_ns(asked));
     for (int r = 0; r < rounds(asked) && !tn_error(); r++) {
@@ -127,7 +127,7 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
         if (!limit)
             continue;
         bench_rest();
-        limit_ns[r] = bench_limit_sample(limit, calls);
+        limit_ns[r] = bench_bound_ns(bench_limit_sample(limit, calls));
     }
     if (!tn_error()) {
         double took = median(ns, rounds(asked));
@@ -220,7 +220,9 @@ static void measure_threads(const options *asked, const char *label,
             ns[k][r] = bench_sample(work, &state, calls);
             bench_rest();
             raw_ns[k][r] =
-                raw[k] ? bench_limit_sample(raw[k], moves ? calls : 1) : 0;
+                raw[k] ? bench_bound_ns(
+                             bench_limit_sample(raw[k], moves ? calls : 1))
+                       : 0;
         }
     if (!tn_error() && raw[0] && raw[1]) {
         double one = least(ns[0], rounds(asked)) / 1e3;

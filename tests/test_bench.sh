@@ -49,6 +49,21 @@ TENON_BENCH_PYTHON=false bench/compare --quick --only rows.add_row \
 is_str "$(sed -n 's/.*"tenon": .*rounds_ns": \[\([^]]*\)\].*"limit": .*rounds_ns": \[\([^]]*\)\].*/\1 \2/p' \
     "$scratch/limit.json" | awk '{ print ($1 ~ /,/), (NF > 2), ($NF ~ /,/) }')" \
     "1 1 0" "the limit is that of its quickest round, not of a disturbed one"
+is_str "$(awk '$1 == "rows" { print $NF }' "$scratch/output")" memory \
+    "what it is of is told"
+TENON_BENCH_PYTHON=false bench/compare --quick --only special.erfinv \
+    --json "$scratch/limit.json" >"$scratch/output"
+is_str "$(awk '$1 == "special" { print $NF == "fma" || $NF == "any" }' \
+    "$scratch/output")" 1 "a function is held against its instructions"
+is_str "$(sed -n 's/.*"memory_ns": \([0-9.]*\), "multiply_ns": \([0-9.]*\), "any_ns": \([0-9.]*\)}.*/\1 \2 \3/p' \
+    "$scratch/limit.json" | awk '{ print ($1 > 0), ($2 > $1), ($3 > $1) }')" \
+    "1 1 1" "whose time is beside that of its memory"
+is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only indexing.rand |
+    awk '$2 == "rand" { print $NF == "memory" }')" 0 \
+    "so are random numbers"
+is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only linalg.inv |
+    awk '$1 == "linalg" { print $NF }' | uniq)" - \
+    "what nobody knows has no limit"
 is_str "$(bench/compare --only nothing 2>/dev/null; echo $?)" 2 \
     "an unknown group is refused"
 is_str "$(bench/compare --only nothing 2>&1 | head -n 1)" \
@@ -57,7 +72,7 @@ is_str "$(bench/compare --beside tuned,faster 2>&1 | head -n 1)" \
     'compare: --beside: there is no way "faster"' "so is an unknown way of PyTorch's"
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --quick --only dispatch.add \
     --beside libtorch | awk '$1 == "workload" { print $4, $5, $6, $7, $8 }')" \
-    "median spread /Tenon limit " "columns are those that were asked for"
+    "median spread /Tenon limit of" "columns are those that were asked for"
 
 is_str "$(TENON_BENCH_PYTHON=false bench/compare --losses --only training.mlp \
     --beside torch 2>&1 >/dev/null; echo $?)" "compare: torch does not start
