@@ -14,7 +14,7 @@ bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compare_LDADD = libtenon.la
 bench_scaling_SOURCES = bench/bench.h bench/bench.c bench/scaling.c \
-	bench/limit.c bench/limit_kernels.inc bench/bandwidth.c bench/rows.c \
+	bench/count.c bench/limit.c bench/limit_kernels.inc bench/bandwidth.c bench/rows.c \
 	bench/matmul.c bench/vision.c bench/sequence.c bench/models.h \
 	bench/models.c bench/training.c bench/optim.c
 bench_scaling_LDADD = libtenon.la

@@ -4,9 +4,10 @@
  *     bench/scaling threads [--quick] [NAME...]
  *
  * sizes: nanoseconds per element of some operators from 1 M elements to 256 M,
- * and how near that is to the machine's limit for as much memory, measured
- * between the same rounds: 1 M elements may lie in a cache where others do not.
- * The largest want 7 GB of memory. Medians of the rounds.
+ * and how near that is to the machine's limit for as much memory or as many
+ * instructions, measured between the same rounds: 1 M elements may lie in a cache
+ * where others do not. The largest want 7 GB of memory. Medians of the rounds, of
+ * the limit its quickest.
  *
  * threads: a workload's time on one thread over that on all, and the same for a
  * raw loop: multiply-adds in registers, or the reads and writes that the
@@ -62,7 +63,7 @@ static double median(double *ns, int count)
     return ns[count / 2];
 }
 
-static double least(double *ns, int count)
+static double least_of(double *ns, int count)
 {
     qsort(ns, (size_t)count, sizeof *ns, ascending);
     return ns[0];
@@ -118,8 +119,10 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
     work.open(&state);
     bench_least least = {work.least.reads * (double)count,
                          work.least.writes * (double)count, 0, 0};
-    bench_limit *limit = bench_limit_open(&least, tn_num_threads());
     int64_t calls = bench_calls(&work, &state, round_ns(asked));
+    if (least.reads > 0)
+        bench_count(&work, &state, &least);
+    bench_limit *limit = bench_limit_open(&least, tn_num_threads());
     for (int r = 0; r < rounds(asked) && !tn_error(); r++) {
         bench_rest();
         bench_sample(&work, &state, calls / 4 + 1);
@@ -134,7 +137,7 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
         printf(" %7.4f", took / (double)count);
         if (limit)
             printf(" %3.0f %%",
-                   100 * median(limit_ns, rounds(asked)) / took);
+                   100 * least_of(limit_ns, rounds(asked)) / took);
         else
             printf("      ");
         fflush(stdout);
@@ -225,10 +228,10 @@ static void measure_threads(const options *asked, const char *label,
                        : 0;
         }
     if (!tn_error() && raw[0] && raw[1]) {
-        double one = least(ns[0], rounds(asked)) / 1e3;
-        double all = least(ns[1], rounds(asked)) / 1e3;
-        double loop = least(raw_ns[0], rounds(asked)) /
-                      least(raw_ns[1], rounds(asked));
+        double one = least_of(ns[0], rounds(asked)) / 1e3;
+        double all = least_of(ns[1], rounds(asked)) / 1e3;
+        double loop = least_of(raw_ns[0], rounds(asked)) /
+                      least_of(raw_ns[1], rounds(asked));
         printf("%-24s %10.1f %10.1f %8.2f %8.2f %s %8.2f\n", label, one, all,
                one / all, loop, moves ? "memory" : "fma   ",
                one / all / loop);
