@@ -17,10 +17,11 @@ libtenon_la_SOURCES += \
 EXTRA_DIST += lib/base/README.md
 check_PROGRAMS += tests/base/test_error tests/base/test_dtype \
 	tests/base/test_memory tests/base/test_scope tests/base/test_thread \
-	tests/base/test_openblas
+	tests/base/test_openblas tests/base/test_platform
 tests_base_test_error_SOURCES = tests/base/test_error.c
 tests_base_test_dtype_SOURCES = tests/base/test_dtype.c
 tests_base_test_memory_SOURCES = tests/base/test_memory.c
 tests_base_test_scope_SOURCES = tests/base/test_scope.c
 tests_base_test_thread_SOURCES = tests/base/test_thread.c
+tests_base_test_platform_SOURCES = tests/base/test_platform.c
 tests_base_test_openblas_SOURCES = tests/base/test_openblas.c
