@@ -1,7 +1,8 @@
 /* memory.c: the most bytes that tensors take in one step of training, above
  * what lay there before it (model, state of the optimizer, batch, gradients of
  * the step before), and, where TENON_BENCH_PYTHON (default python3) has torch,
- * the same in PyTorch, counted by its own allocator.
+ * the same in PyTorch, counted by its own allocator. The last line, process, is
+ * the most that was resident of a process that does all of it, code and all.
  *
  *     bench/memory
  *
@@ -123,6 +124,30 @@ static int64_t find(const char *text, const char *name)
     return -1;
 }
 
+/* The most that was resident of this process; -1: not told. */
+static int64_t resident(void)
+{
+    char line[256];
+    long long kib = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %lld", &kib) == 1)
+            break;
+    if (status)
+        fclose(status);
+    return kib < 0 ? -1 : 1024 * (int64_t)kib;
+}
+
+static void print_line(const char *name, int64_t ours, int64_t theirs)
+{
+    printf("%-10s %12lld", name, (long long)ours);
+    if (theirs >= 0)
+        printf(" %12lld %8.2f\n", (long long)theirs,
+               (double)theirs / (double)ours);
+    else
+        printf(" %12s %8s\n", "-", "-");
+}
+
 static char text[1 << 16];
 
 static void ask_torch(void)
@@ -156,12 +181,10 @@ int main(void)
         int64_t theirs = find(text, models[i].name);
         if (tn_error())
             return fprintf(stderr, "memory: %s\n", tn_error()), 1;
-        printf("%-10s %12lld", models[i].name, (long long)ours);
-        if (theirs >= 0)
-            printf(" %12lld %8.2f\n", (long long)theirs,
-                   (double)theirs / (double)ours);
-        else
-            printf(" %12s %8s\n", "-", "-");
+        print_line(models[i].name, ours, theirs);
     }
+    int64_t ours = resident();
+    if (ours > 0)
+        print_line("process", ours, find(text, "process"));
     return 0;
 }

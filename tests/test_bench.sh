@@ -162,6 +162,20 @@ is_str "$(TENON_NUM_THREADS=1 bench/scaling threads 2>&1 >/dev/null)" \
 is_str "$(bench/scaling sizes --up-to 0 2>&1 | head -n 1 | cut -c 1-14)" \
     "usage: scaling" "a size of nothing is refused"
 
+# Bytes of training steps.
+is_str "$(TENON_BENCH_PYTHON=false bench/memory |
+    awk '{ print $1, ($2 > 0), $3 }' | tr '\n' ' ')" \
+    "model 1 PyTorch mlp 1 - cnn 1 - lstm 1 - encoder 1 - deep 1 - process 1 - " \
+    "each model has its most bytes, the process too"
+if "$python" -c 'import torch' >/dev/null 2>&1; then
+    TENON_BENCH_PYTHON=$python bench/memory >"$scratch/output"
+    is_str "$(awk 'NR > 1 && $4 >= 1 { n++ } END { print n }' \
+        "$scratch/output")" 6 "no more than PyTorch's"
+    note <"$scratch/output"
+else
+    skip "no more than PyTorch's" "TENON_BENCH_PYTHON (python3) has no torch"
+fi
+
 # Beside CUDA's driver, where the simulated one can be used.
 if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
     skip "bench/cuda" "$(tail -n 1 "$scratch/output")"
