@@ -135,8 +135,10 @@ large gpt2_f32 torch 1.00000 2.00000 3.00000 (9e-01: not the same)" \
 
 TENON_BENCH_PYTHON=$python
 if "$python" -c 'import torch' >/dev/null 2>&1; then
+    # Convolutions one way or another round otherwise, of which the second step
+    # of resnet20 makes 2e-4 and the third 3.5e-3; summed directly it is 6e-7.
     succeeds "PyTorch's networks have the losses of ours" \
-        bench/compare --losses --only training --beside torch
+        env TENON_CPU_WINOGRAD=0 bench/compare --losses --only training --beside torch
     note <"$scratch/output"
     succeeds "so does its GPT-2" \
         bench/compare --losses --only large --size 2,16,2 --beside torch
