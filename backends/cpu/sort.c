@@ -30,6 +30,7 @@ typedef struct work {
     unsigned type, key_bits;
     bool narrow; /* key and place are one word; else looked at for a line */
     int64_t lines, lines_per_task;
+    int64_t side, turned; /* lines side by side, and how many go at a time */
     atomic_int failed;
 } work;
 
@@ -348,38 +349,23 @@ static bool write_bools(const writer *o, const work *w, int64_t count,
 #define PLACE(i)                                                              \
     (narrow ? (int64_t)(narrow[i] & UINT32_MAX) : wide[i].place)
 
-static void run_line(const work *w, int64_t line, void *items)
+static void run_line(const work *w, const writer *o, void *items)
 {
     const tn_sort_args *s = w->s;
-    uint32_t last = s->ndim - 1;
-    int64_t count = s->extent[last], keep = tn__cpu_min(s->keep, count);
-    int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
-    const writer o = {
-        .in = s->in.buffer->memory + line_offset(s, &s->in, line) * bytes,
-        .out = s->out.buffer ? s->out.buffer->memory +
-                                   line_offset(s, &s->out, line) * bytes
-                             : NULL,
-        .places = s->out_index.buffer
-                      ? (int64_t *)s->out_index.buffer->memory +
-                            line_offset(s, &s->out_index, line)
-                      : NULL,
-        .bytes = bytes,
-        .from = s->in.stride[last] * bytes,
-        .to = s->out.stride[last] * bytes,
-        .to_place = s->out_index.stride[last],
-    };
+    int64_t count = s->extent[s->ndim - 1];
+    int64_t keep = tn__cpu_min(s->keep, count);
     const uint64_t *narrow = NULL;
     const wide_item *wide = NULL;
     uint64_t least = 0, all = UINT64_MAX >> (64 - w->key_bits);
     unsigned bits = w->key_bits;
-    const reader r = {.w = w, .in = o.in, .count = count,
-                      .stride = s->in.stride[last], .bytes = bytes,
+    const reader r = {.w = w, .in = o->in, .count = count,
+                      .stride = o->from / o->bytes, .bytes = o->bytes,
                       .flip = s->flags & TN_SORT_DESCENDING ? all : 0};
     bool one = s->flags & TN_SORT_LAST;
-    if (w->type == CPU_BOOL && write_bools(&o, w, count, keep))
+    if (w->type == CPU_BOOL && write_bools(o, w, count, keep))
         return;
     if (one && w->narrow && w->type != CPU_BOOL) {
-        write_item(&o, keep - 1, place_at(&r, keep - 1, items));
+        write_item(o, keep - 1, place_at(&r, keep - 1, items));
         return;
     }
     if (!one && w->narrow && w->type != CPU_BOOL && is_few(keep, count)) {
@@ -396,20 +382,105 @@ static void run_line(const work *w, int64_t line, void *items)
     } else {
         read_wide(&r, items);
         if (one) {
-            write_item(&o, keep - 1,
+            write_item(o, keep - 1,
                        at_rank(items, count, keep - 1, bits).place);
             return;
         }
         wide = order_wide(items, count, keep, bits);
     }
-    for (int64_t i = 0; o.places && i < keep; i++)
-        o.places[i * o.to_place] = PLACE(i);
-    if (bytes == 4)
-        for (int64_t i = 0; o.out && i < keep; i++)
-            memcpy(o.out + i * o.to, o.in + PLACE(i) * o.from, 4);
+    for (int64_t i = 0; o->places && i < keep; i++)
+        o->places[i * o->to_place] = PLACE(i);
+    if (o->bytes == 4)
+        for (int64_t i = 0; o->out && i < keep; i++)
+            memcpy(o->out + i * o->to, o->in + PLACE(i) * o->from, 4);
     else
-        for (int64_t i = 0; o.out && i < keep; i++)
-            copy_value(o.out + i * o.to, o.in + PLACE(i) * o.from, bytes);
+        for (int64_t i = 0; o->out && i < keep; i++)
+            copy_value(o->out + i * o->to, o->in + PLACE(i) * o->from,
+                       o->bytes);
+}
+
+static writer writer_of(const tn_sort_args *s, int64_t line)
+{
+    const uint32_t last = s->ndim - 1;
+    const int64_t bytes = tn__cpu_dtype_bytes[s->in.dtype];
+    return (writer){
+        .in = s->in.buffer->memory + line_offset(s, &s->in, line) * bytes,
+        .out = s->out.buffer ? s->out.buffer->memory +
+                                   line_offset(s, &s->out, line) * bytes
+                             : NULL,
+        .places = s->out_index.buffer
+                      ? (int64_t *)s->out_index.buffer->memory +
+                            line_offset(s, &s->out_index, line)
+                      : NULL,
+        .bytes = bytes,
+        .from = s->in.stride[last] * bytes,
+        .to = s->out.stride[last] * bytes,
+        .to_place = s->out_index.stride[last],
+    };
+}
+
+/* ---- lines side by side --------------------------------------------------- */
+
+enum {
+    MOST_TURNED = 16,        /* lines at a time: whole lines of the caches */
+    TURNED_BYTES = 16 << 20, /* that they and their results may take */
+    GAP = 16, /* elements: lines a page apart share a set of an L1 */
+};
+
+/* How many go at a time; 0: each alone. Columns of 1024 x 1024 floats took 29 ms
+ * where each element was read and written in its row, 8.5 so (Zen 5). */
+static int64_t lines_turned(const tn_sort_args *s)
+{
+    const uint32_t last = s->ndim - 1;
+    if (last == 0 || s->extent[last] == 1 || s->in.stride[last - 1] != 1 ||
+        (s->out.buffer && s->out.stride[last - 1] != 1) ||
+        (s->out_index.buffer && s->out_index.stride[last - 1] != 1))
+        return 0;
+    const int64_t bytes = 2 * tn__cpu_dtype_bytes[s->in.dtype] + 8;
+    const int64_t most = TURNED_BYTES / bytes / (s->extent[last] + GAP);
+    const int64_t n = tn__cpu_min(tn__cpu_min(most, MOST_TURNED),
+                                  s->extent[last - 1]);
+    return n < 4 ? 0 : n;
+}
+
+/* Room for n of them, behind the items. */
+static size_t turned_bytes(const work *w, int64_t n)
+{
+    return (size_t)(n * (w->s->extent[w->s->ndim - 1] + GAP)) *
+           (2 * (size_t)tn__cpu_dtype_bytes[w->s->in.dtype] +
+            sizeof(int64_t));
+}
+
+/* n lines from first on. */
+static void run_turned(const work *w, int64_t first, int64_t n, void *items,
+                       char *room)
+{
+    const tn_sort_args *s = w->s;
+    const int64_t count = s->extent[s->ndim - 1], step = count + GAP;
+    const int64_t keep = tn__cpu_min(s->keep, count);
+    const int64_t low = s->flags & TN_SORT_LAST ? keep - 1 : 0;
+    const writer there = writer_of(s, first);
+    const int64_t bytes = there.bytes;
+    int64_t *places = (int64_t *)(void *)room;
+    char *in = room + n * step * (int64_t)sizeof *places;
+    char *out = in + n * step * bytes;
+    w->routines->turn[bytes](in, step, there.in, there.from / bytes, count, n,
+                             0);
+    for (int64_t i = 0; i < n; i++)
+        run_line(w,
+                 &(writer){.in = in + i * step * bytes,
+                           .out = there.out ? out + i * step * bytes : NULL,
+                           .places = there.places ? places + i * step : NULL,
+                           .bytes = bytes, .from = bytes, .to = bytes,
+                           .to_place = 1},
+                 items);
+    if (there.out)
+        w->routines->turn[bytes](there.out + low * there.to, there.to / bytes,
+                                 out + low * bytes, step, n, keep - low, 0);
+    if (there.places)
+        w->routines->turn[sizeof *places](there.places + low * there.to_place,
+                                          there.to_place, places + low, step,
+                                          n, keep - low, 0);
 }
 
 static void run_lines(void *context, int64_t i)
@@ -418,16 +489,25 @@ static void run_lines(void *context, int64_t i)
     int64_t first = i * w->lines_per_task;
     int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
     size_t count = (size_t)w->s->extent[w->s->ndim - 1];
-    void *items = tn__cpu_scratch(
+    const size_t bytes =
         2 * (count + TN_CPU_PARTS) *
-        (w->narrow ? sizeof(uint64_t) : sizeof(wide_item)));
+        (w->narrow ? sizeof(uint64_t) : sizeof(wide_item));
+    char *items = tn__cpu_scratch(bytes + turned_bytes(w, w->turned));
     if (!items) {
         atomic_store(&w->failed, 1);
         return;
     }
     unsigned fpu = tn__cpu_fpu_set();
-    for (int64_t line = first; line < end; line++)
-        run_line(w, line, items);
+    for (int64_t line = first, n = 1; line < end; line += n) {
+        if (w->turned) {
+            n = tn__cpu_min(w->side - line % w->side, end - line);
+            n = tn__cpu_min(n, w->turned);
+            run_turned(w, line, n, items, items + bytes);
+        } else {
+            const writer o = writer_of(w->s, line);
+            run_line(w, &o, items);
+        }
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -461,7 +541,11 @@ tn_status tn__cpu_sort(tn_queue *queue, const tn_sort_args *sort)
     w.lines = tn__cpu_product(sort->extent, sort->ndim - 1);
     if (w.lines == 0 || count == 0 || sort->keep <= 0)
         return TN_OK;
-    w.lines_per_task = TASK_POINTS / count > 0 ? TASK_POINTS / count : 1;
+    w.turned = lines_turned(sort);
+    w.side = w.turned ? sort->extent[sort->ndim - 2] : 1;
+    int64_t least = tn__cpu_min(w.turned, (w.side + 3) / 4);
+    least = least > 0 ? least : 1;
+    w.lines_per_task = TASK_POINTS / count > least ? TASK_POINTS / count : least;
     int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
     if (tasks == 1)
         run_lines(&w, 0);

@@ -16,12 +16,15 @@ typedef struct sort_case {
     int64_t lines, length, keep, in_stride, out_stride;
     uint32_t flags;
     bool few_values; /* so that most are equal */
+    bool columns;    /* lines side by side */
 } sort_case;
 
 /* One whose elements along a line lie `stride` apart, lines behind each other,
- * with a margin. */
+ * or `stride` rows of lines side by side, with a margin. Lines from `half` on
+ * are one element farther. */
 typedef struct side {
     tn_strided view;
+    int64_t half;
     size_t bytes;
     unsigned char *memory;
 } side;
@@ -30,14 +33,20 @@ static by_hand h;
 static bool float32_alone;
 static random_source source;
 
-static side side_new(tn_dtype dtype, int64_t lines, int64_t length,
+static side side_new(const sort_case *c, tn_dtype dtype, int64_t length,
                      int64_t stride)
 {
+    if (c->columns)
+        stride *= c->lines + 1;
     const int64_t span = length > 0 ? llabs(stride) * (length - 1) + 1 : 1;
     side s = {.view = {.dtype = dtype, .ndim = 2,
                        .offset = 3 + (stride < 0 ? span - 1 : 0),
-                       .stride = {span, stride}},
-              .bytes = (size_t)(lines * span + 6) * tn_dtype_bytes(dtype)};
+                       .stride = {c->columns ? 1 : span, stride}},
+              .half = c->columns && c->lines % 2 == 0 ? c->lines / 2
+                                                      : c->lines,
+              .bytes = (size_t)(c->columns ? c->lines + span
+                                           : c->lines * span)};
+    s.bytes = (s.bytes + 6) * tn_dtype_bytes(dtype);
     s.memory = malloc(s.bytes);
     if (!s.memory ||
         h.plugin->buffer_alloc(h.device, s.bytes, &s.view.buffer) != TN_OK)
@@ -55,7 +64,7 @@ static void side_free(side *s)
 static unsigned char *side_at(const side *s, int64_t line, int64_t i)
 {
     return s->memory + (size_t)(s->view.offset + line * s->view.stride[0] +
-                                i * s->view.stride[1]) *
+                                (line >= s->half) + i * s->view.stride[1]) *
                            tn_dtype_bytes(s->view.dtype);
 }
 
@@ -179,17 +188,35 @@ static bool is_there(const side *s, const sort_case *c, int64_t from)
     return same;
 }
 
+/* An even number of columns are two dimensions of them. */
+static void split_lines(tn_sort_args *s)
+{
+    tn_strided *const view[] = {&s->in, &s->out, &s->out_index};
+    s->ndim = 3;
+    s->extent[2] = s->extent[1];
+    s->extent[1] = s->extent[0] / 2;
+    s->extent[0] = 2;
+    for (int i = 0; i < 3; i++) {
+        view[i]->ndim = 3;
+        view[i]->stride[2] = view[i]->stride[1];
+        view[i]->stride[1] = view[i]->stride[0];
+        view[i]->stride[0] *= s->extent[1] + 1;
+    }
+}
+
 static bool is_right(const sort_case *c)
 {
-    side in = side_new(c->dtype, c->lines, c->length, c->in_stride);
-    side out = side_new(c->dtype, c->lines, c->keep, c->out_stride);
-    side index = side_new(TN_I64, c->lines, c->keep, -c->out_stride);
+    side in = side_new(c, c->dtype, c->length, c->in_stride);
+    side out = side_new(c, c->dtype, c->keep, c->out_stride);
+    side index = side_new(c, TN_I64, c->keep, -c->out_stride);
     side *const all[] = {&in, &out, &index};
     tn_sort_args s = {.size = sizeof s, .ndim = 2, .flags = c->flags,
                       .extent = {c->lines, c->length}, .keep = c->keep,
                       .in = in.view, .out = out.view,
                       .out_index = index.view};
     bool right = true;
+    if (c->columns && c->lines % 2 == 0)
+        split_lines(&s);
     fill(&in, c);
     for (int i = 0; i < 3; i++)
         right = right && by_hand_copy(&h, all[i]->view.buffer, 0,
@@ -204,8 +231,9 @@ static bool is_right(const sort_case *c)
     for (int i = 0; i < 3; i++)
         side_free(all[i]);
     if (!right)
-        note("%s, %d lines of %d, %d kept, strides %d and %d, flags %u%s: %s",
-             tn_dtype_name(c->dtype), (int)c->lines, (int)c->length,
+        note("%s, %d %s of %d, %d kept, strides %d and %d, flags %u%s: %s",
+             tn_dtype_name(c->dtype), (int)c->lines,
+             c->columns ? "columns" : "lines", (int)c->length,
              (int)c->keep, (int)c->in_stride, (int)c->out_stride,
              (unsigned)c->flags, c->few_values ? ", few values" : "",
              by_hand_failure());
@@ -214,7 +242,7 @@ static bool is_right(const sort_case *c)
 }
 
 /* Each length with every dtype, the rest by turns. */
-static void test_length(int64_t length, int64_t lines, int each)
+static void test_length(int64_t length, int64_t lines, int each, bool columns)
 {
     static const int64_t strides[] = {1, -1, 2, -3};
     const int64_t keeps[] = {length, 1,          length / 3, length - 1,
@@ -229,7 +257,8 @@ static void test_length(int64_t length, int64_t lines, int each)
                            .in_stride = strides[turn % 4],
                            .out_stride = strides[turn / 3 % 4],
                            .flags = turn & 1 ? TN_SORT_DESCENDING : 0,
-                           .few_values = turn % 3 == 0};
+                           .few_values = turn % 3 == 0,
+                           .columns = columns};
             c.keep = c.keep < 0 ? 0 : c.keep;
             if (turn % 4 == 2)
                 c.flags |= TN_SORT_LAST;
@@ -239,8 +268,8 @@ static void test_length(int64_t length, int64_t lines, int each)
             count++;
             wrong += !is_right(&c);
         }
-    is_int(wrong, 0, "%d lines of %d are in order, %d times", (int)lines,
-           (int)length, count);
+    is_int(wrong, 0, "%d %s of %d are in order, %d times", (int)lines,
+           columns ? "columns" : "lines", (int)length, count);
 }
 
 static void test_plugin(const char *name)
@@ -248,6 +277,10 @@ static void test_plugin(const char *name)
     static const int64_t short_ones[] = {0, 1, 2, 3, 64, 65, 255, 256, 257};
     static const int64_t long_ones[] = {1535, 1537, 2048, 3071, 3072, 3073,
                                         5000};
+    static const struct {
+        int64_t length, columns;
+    } side_by_side[] = {{1, 5},   {2, 37},  {15, 16}, {17, 4},
+                        {64, 66}, {257, 3}, {600, 21}, {3000, 42}};
     const sort_case all = {.dtype = TN_F32, .lines = 1, .length = 70000,
                            .keep = 70000, .in_stride = 1, .out_stride = 1};
     const sort_case some = {.dtype = TN_F32, .lines = 2, .length = 70000,
@@ -257,9 +290,12 @@ static void test_plugin(const char *name)
     if (!by_name_open(&h, name, NULL))
         bail_out("%s", by_hand_failure());
     for (size_t i = 0; i < sizeof short_ones / sizeof *short_ones; i++)
-        test_length(short_ones[i], 5, 4);
+        test_length(short_ones[i], 5, 4, false);
     for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
-        test_length(long_ones[i], 3, 1);
+        test_length(long_ones[i], 3, 1, false);
+    for (size_t i = 0; i < sizeof side_by_side / sizeof *side_by_side; i++)
+        test_length(side_by_side[i].length, side_by_side[i].columns,
+                    side_by_side[i].length > 1000 ? 1 : 4, true);
     ok(is_right(&all), "a line of 70000 is in order");
     ok(is_right(&some), "and the first 5000 of two");
     for (int i = 0; i < 12 && !float32_alone; i++) {
