@@ -448,6 +448,43 @@ static void test_scatter(uint32_t dim, int64_t C, tn_dtype dtype, int64_t to,
     buffer_drop(s.dst.buffer);
 }
 
+/* A line in blocks and groups and what is left of them, of which two points in
+ * different ones lie outside: all others arrive. */
+static void test_scatter_outside(int64_t n, int64_t first, int64_t second,
+                                 int64_t src_stride)
+{
+    float *src, *dst;
+    int64_t *index, wrong = 0;
+    tn_scatter_args s = {.size = sizeof s, .ndim = 1, .reduce = TN_SCATTER_ADD,
+                         .extent = {n}, .dst_extent = n, .tag = 7};
+    s.index =
+        (tn_strided){buffer_new((size_t)n * 8, &index), 0, TN_I64, 1, {1}};
+    s.src = (tn_strided){buffer_new((size_t)n * 8, &src), 0, TN_F32, 1,
+                         {src_stride}};
+    s.dst = (tn_strided){buffer_new((size_t)n * 4, &dst), 0, TN_F32, 1, {1}};
+    for (int64_t i = 0; i < 2 * n; i++)
+        src[i] = (float)(i + 1);
+    for (int64_t i = 0; i < n; i++) {
+        index[i] = n - 1 - i;
+        dst[i] = 1;
+    }
+    index[first] = -5;
+    index[second] = n;
+    tn_fault fault = {.size = sizeof fault};
+    const tn_status status = cpu->scatter(queue, &s);
+    cpu->queue_sync(queue, &fault);
+    for (int64_t i = 0; i < n; i++) {
+        const bool arrives = i != first && i != second;
+        wrong += dst[n - 1 - i] != (arrives ? 1 + src[i * src_stride] : 1);
+    }
+    ok(status == TN_ERR_INDEX && fault.position == first && wrong == 0,
+       "of %d points, sources %d apart, all but two that lie outside arrive",
+       (int)n, (int)src_stride);
+    buffer_drop(s.index.buffer);
+    buffer_drop(s.src.buffer);
+    buffer_drop(s.dst.buffer);
+}
+
 /* Rows of src, each to the row that its index names. */
 static void test_scatter_rows(void)
 {
@@ -693,6 +730,13 @@ int main(void)
         test_scatter(0, 200, TN_I16, 150, 512);
         test_scatter(1, 1, TN_F32, 37, 41);
         test_scatter(1, 1, TN_I16, 37, 41);
+        test_scatter(1, 600, TN_F32, 601, 640); /* blocks, groups and a rest */
+        test_scatter(1, 527, TN_I32, 30, 30);
+        test_scatter(1, 272, TN_F64, 272, 272);
+        test_scatter_outside(600, 300, 595, 1);
+        test_scatter_outside(600, 0, 511, 0);
+        test_scatter_outside(257, 255, 256, 2);
+        test_scatter_outside(15, 0, 14, 1);
         test_scatter_rows();
         test_sort(30, 30, false);
         test_sort(500, 500, true);
