@@ -221,6 +221,7 @@ typedef struct cpu_segment {
     cpu_native_operand operand[TN_CPU_NATIVE_OPERANDS];
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* slots */
     uint32_t reduce[TN_CPU_NATIVE_FOLDS];   /* numbers of reductions */
+    uint32_t work; /* instructions for a vector, about */
 } cpu_segment;
 
 typedef struct cpu_code {

@@ -381,6 +381,16 @@ static void join_fold(finder *f, const cpu_op *op)
         slot_node(f, CPU_F32, op->a);
 }
 
+static uint32_t work_of(const cpu_native *n)
+{
+    enum { EXP = 20 };
+    uint32_t work = 0;
+    for (uint32_t i = 0; i < n->node_count; i++)
+        if (n->node[i].op != TN_K_LOAD && n->node[i].op != TN_K_CONST)
+            work += n->node[i].op == TN_K_CALL ? EXP : 1;
+    return work;
+}
+
 /* What is read of it outside, and what it folds; false where that is more than
  * it can have, or not worth it. */
 static bool find_results(finder *f)
@@ -409,6 +419,7 @@ static bool find_results(finder *f)
         s->result[n->result_count++] = slot;
     }
     n->wide = f->width == 8;
+    s->work = work_of(n);
     /* Of operations one alone is as fast by its routine. */
     return f->joined_count + n->fold_count > 1 || f->joined_count == 0 ||
            f->code->op[f->joined[0]].code == CPU_MATH ||
