@@ -6,11 +6,19 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
+/* The dimensions of a row. */
+static const tn_dims_list *row_dims(const tn__node *node)
+{
+    enum { DIM = TN__ARG_NORMALIZE_ROWS_AFFINE_DIM };
+    _Static_assert(TN__ARG_RMS_NORM_ROWS_AFFINE_DIM == (int)DIM,
+                   "the same argument");
+    return tn__node_value(node, DIM)->of.dims;
+}
+
 /* x, one number a row, with the dimensions of a row as ones. */
 static tn_tensor *with_dims(const tn__node *node, tn_tensor *x)
 {
-    const tn_dims_list *dims =
-        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_AFFINE_DIM)->of.dims;
+    const tn_dims_list *dims = row_dims(node);
     tn_dims_list shape = tn__node_shape(node, 0);
     for (int i = 0; i < dims->count; i++)
         shape.dim[tn__shape_dim(shape.count, dims->dim[i])] = 1;
@@ -159,8 +167,7 @@ TN__GRADIENT(normalize_rows_affine)
     const rows of = {
         tn__node_input(node, 0), tn__node_input(node, 1),
         with_dims(node, tn__node_output(node, 1)),
-        with_dims(node, tn__node_output(node, 3)),
-        tn__node_value(node, TN__ARG_NORMALIZE_ROWS_AFFINE_DIM)->of.dims};
+        with_dims(node, tn__node_output(node, 3)), row_dims(node)};
     if (!of.x || !of.weight || !of.mean || !of.rstd)
         return tn_error_code();
     if (tn_grad_mode() || !of.x->numel || !g[0] || g[1] || g[2] || g[3])
@@ -173,4 +180,50 @@ TN__GRADIENT(normalize_rows_affine)
         return by_operators(node, &of, g, out);
     return row & both ? by_planes(node, &of, g[0], row & both, both, out)
                       : by_elements(node, &of, g[0], both, out);
+}
+
+/* ---- over the root of the mean square ------------------------------------- */
+
+static tn_status rms_by_operators(const tn__node *node, const rows *of,
+                                  tn_tensor *const *g, tn_tensor **out)
+{
+    tn_tensor *r = of->rstd, *cube = tn_mul(tn_mul(r, r), r);
+    tn_tensor *g0 = g[0] ? g[0] : tn_zeros_like(of->x);
+    tn_tensor *q = tn_mul(g0, of->weight);
+    tn_tensor *b = tn_mean(tn_mul(q, of->x), .dim = *of->dims,
+                           .keepdim = true);
+    if (g[1]) {
+        double count = r ? (double)r->numel : 0;
+        double length = count > 0 ? (double)of->x->numel / count : 1;
+        b = tn_add(b, tn_div_scalar(with_dims(node, g[1]), length));
+    }
+    out[0] = tn_sub(tn_mul(r, q), tn_mul(of->x, tn_mul(cube, b)));
+    out[1] = tn_mul(tn_mul(g0, of->x), r);
+    return out[0] && out[1] ? TN_OK : tn_error_code();
+}
+
+TN__GRADIENT(rms_norm_rows_affine)
+{
+    const rows of = {tn__node_input(node, 0), tn__node_input(node, 1), NULL,
+                     with_dims(node, tn__node_output(node, 1)),
+                     row_dims(node)};
+    if (!of.x || !of.weight || !of.rstd)
+        return tn_error_code();
+    const uint32_t single = single_bits(&of, node, 1);
+    if (tn_grad_mode() || !of.x->numel || !g[0] || g[1] || !single ||
+        (single & row_bits(&of)))
+        return rms_by_operators(node, &of, g, out);
+    const tn_dims_list dims = dims_of(single);
+    const tn_value row[] = {tn__value_tensor(g[0]), tn__value_tensor(of.x),
+                            tn__value_tensor(of.rstd),
+                            tn__value_tensor(of.weight),
+                            tn__value_dims(of.dims)};
+    const tn_value column[] = {row[0], row[1], row[2], tn__value_dims(&dims),
+                               tn__value_bool(true)};
+    if (tn__node_wants(node, 0) &&
+        run(TN__OP_ID_RMS_NORM_ROWS_BACK, row, 5, out, 1) < 0)
+        return tn_error_code();
+    return tn__node_wants(node, 1)
+               ? run(TN__OP_ID_RMS_NORM_WEIGHTS_BACK, column, 5, out + 1, 1)
+               : TN_OK;
 }

@@ -19,6 +19,7 @@ const tn__saves tn__saves_table[] = {
     {"slice", {{ADDS, 0}, NOTHING, NOTHING}},
     {"normalize_rows_affine",
      {{P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}, {P0 | P1, 2 | 8}}},
+    {"rms_norm_rows_affine", {{P0 | P1, 2}, {P0 | P1, 2}, NOTHING}},
     {"lstm_sequence",
      {{P2 | P3 | P4, P1 | P2}, {P2 | P4, P1 | P2},
       {P0 | P1 | P2 | P4, P0 | P1 | P2}}},

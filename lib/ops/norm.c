@@ -42,6 +42,20 @@ tn_status tn__run_normalize_rows_affine(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
+tn_status tn__run_rms_norm_rows_affine(tn__call *call)
+{
+    tn_tensor *out[2] = {NULL};
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    int count = tn__op_run(&tn__op_table[TN__OP_ID_RMS_NORM_ROWS_EACH],
+                           call->value, 4, out, 2);
+    for (int o = 0; o < count; o++)
+        tn__give(call, tn__ref(out[o]));
+    tn_scope_close(scope);
+    return count < 0 ? tn_error_code() : TN_OK;
+}
+
 /* x normalized along dims, with its mean and variance (row outputs, without
  * dims). weight and bias, either of which may be NULL, broadcast to x. */
 static tn_tensor *normalize(tn_tensor *x, tn_dims_list dims, double eps,
@@ -338,7 +352,13 @@ tn_status tn__run_rms_norm(tn__call *call)
         least = x->dtype == TN_F64 ? DBL_EPSILON : FLT_EPSILON;
     const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
                               tn__value_float(least), call->value[weight]};
-    return tn__give(call, tn__row(TN__OP_ID_RMS_NORM_ROWS, value, 4));
+    /* A root of half precision would be none. */
+    const tn_tensor *w = tn__call_tensor(call, weight);
+    bool with_root = w && w->dtype == x->dtype &&
+                     (x->dtype == TN_F32 || x->dtype == TN_F64);
+    return tn__give(call, tn__row(with_root ? TN__OP_ID_RMS_NORM_ROWS_AFFINE
+                                            : TN__OP_ID_RMS_NORM_ROWS,
+                                  value, 4));
 }
 
 /* ---- by groups -------------------------------------------------------------------- */
