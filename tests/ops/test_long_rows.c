@@ -111,6 +111,30 @@ static results layer_norms(int64_t rows, int64_t length)
     return r;
 }
 
+/* One row is zeros, one within eps. */
+static results roots(int64_t rows, int64_t length)
+{
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    tn_mul_scalar_(tn_narrow(x, 0, 0, 1), 0);
+    tn_mul_scalar_(tn_narrow(x, 0, 1, 1), 1e-9);
+    x = tn_requires_grad(x);
+    tn_tensor *w = tn_reshape(thirds(1, length, TN_F32), tn_dims(length));
+    w = tn_requires_grad(w);
+    tn_tensor *y = tn_rms_norm(x, tn_dims(length), w);
+    tn_tensor *z = tn_normalize(x, .eps = 1e-3), *slope[2];
+    add(&r, tn_detach(y));
+    add(&r, tn_detach(z));
+    tn_tensor *const leaf[] = {x, w};
+    if (tn_grad(tn_sum(tn_mul(y, y)), leaf, 2, slope) >= 0) {
+        add(&r, slope[0]);
+        add(&r, slope[1]);
+    }
+    if (tn_grad(tn_sum(tn_mul(z, tn_detach(x))), leaf, 1, slope) >= 0)
+        add(&r, slope[0]);
+    return r;
+}
+
 /* Channels are rows whose elements lie apart. */
 static results batch_norms(int64_t rows, int64_t length)
 {
@@ -339,6 +363,8 @@ int main(void)
     test(sums, 260, 1100, "sums");
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
+    test(softmaxes, 301, 519, "softmaxes"); /* more than a cache has */
+    test(roots, 301, 519, "rms_norm and normalize and their gradients");
     test(layer_norms, 130, 2100, "layer_norm and its gradients");
     test(variances, 2, 49170, "variances");
     test(softmaxes, 3, 49170, "softmaxes");
