@@ -1,11 +1,13 @@
-/* conv_winograd.c: windows of 3 x 3 by fewer products: FORWARD and INPUT.
+/* conv_winograd.c: windows of 3 x 3 and of 1 x 3 by fewer products: FORWARD and
+ * INPUT.
  *
  * Two by two pixels share a window of 4 x 4, and are 16 products a channel
- * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308):
+ * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308);
+ * two pixels side by side one of four, and are 4 products instead of 6:
  *
- *     Y = A^T [(G g G^T) * (B^T d B)] A
+ *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
  *
- * where * goes element by element: over channels each of the sixteen is a
+ * where * goes element by element: over channels each of the sixteen (four) is a
  * product of matrices, by the tiles of convolution. Filters are transformed once
  * a call; a task does so with the windows of a block of tiles, tiles as lanes,
  * which then stay in an outer cache while the products run over them, some
@@ -22,7 +24,7 @@ enum {
     DEPTH = 64,           /* channels that are summed up before they are added */
     RESULTS = 32,         /* channels of the result at a time */
     ROOM = 262144,        /* elements of a block's windows: 1 MiB */
-    MOST_TILES = 128,     /* of a block */
+    MOST_TILES = 128,     /* of a block, of two rows; of one twice as many */
     LEAST_TILES = 32,
     LEAST_BLOCKS = 16,    /* if blocks of fewer tiles have LEAST_WORK */
     LEAST_WORK = 524288,  /* multiply-adds, about 10 us */
@@ -34,7 +36,8 @@ enum {
     COST_ROW = 160,
     COST_TILES = 60,
     COST_FILTER = 60,
-    COST_TAPS = 16
+    COST_TAPS = 16,
+    COST_PART = 4 /* but for the first, of windows of one row: a fourth */
 };
 
 static void transform_filters(void *context, int64_t i)
@@ -45,35 +48,40 @@ static void transform_filters(void *context, int64_t i)
     int64_t count = tn__cpu_min(STRIP, w->to_channels - first);
     const float *from =
         w->weight + group * w->weight_group + first * w->weight_to;
-    float *to = w->filters + group * WINOGRAD_ELEMENTS * w->plane +
+    float *to = w->filters + group * w->elements * w->plane +
                 first * w->from_channels;
     _Alignas(64) float taps[9 * STRIP] = {0};
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t c = 0; c < w->from_channels; c++, to += STRIP) {
         w->general->turn[4](taps, STRIP, from + c * w->weight_from,
-                            w->weight_to, count, 9, 0);
-        w->routines->filters(to, w->plane, w->turned ? taps + 8 * STRIP : taps,
-                             w->turned ? -STRIP : STRIP);
+                            w->weight_to, count, w->taps, 0);
+        w->routines->filters(
+            to, w->plane, w->turned ? taps + (w->taps - 1) * STRIP : taps,
+            w->turned ? -STRIP : STRIP);
     }
     tn__cpu_fpu_restore(fpu);
 }
 
-/* The windows of tiles [first, end), which are one image's; v: of the first. */
+/* The windows of tiles [first, end), which are one image's, or one row's; v: of
+ * the first. */
 static void transform_image(const winograd *w, int64_t channel,
                             int64_t channels, int64_t first, int64_t end,
                             float *frame, float *v, int64_t step,
                             int64_t plane)
 {
     const conv_images *from = &w->from;
-    int64_t half = w->tiles[1] + 1, row = first / w->tiles[1];
-    int64_t rows = (end - 1) / w->tiles[1] - row + 1;
+    const bool wide = winograd_is_wide(w);
+    int64_t row = first / w->tiles[1], rows = (end - 1) / w->tiles[1] - row + 1;
+    int64_t column = wide ? first % w->tiles[1] : 0;
+    int64_t half = (wide ? end - first : w->tiles[1]) + 1;
     int64_t image = row / w->tiles[0];
     row -= image * w->tiles[0];
     /* Rows and columns of the image, and where they stand in the frame. */
-    int64_t low = 2 * row - w->pad[0], start = low < 0 ? 0 : low;
-    int64_t height = tn__cpu_min(low + 2 * rows + 2, from->size[0]) - start;
-    int64_t left = w->pad[1] < 0 ? -w->pad[1] : 0;
-    int64_t width = tn__cpu_min(2 * half - w->pad[1], from->size[1]) - left;
+    int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
+    int64_t height = w->high * rows + 2 * (w->high - 1);
+    height = tn__cpu_min(low + height, from->size[0]) - start;
+    int64_t side = 2 * column - w->pad[1], left = side < 0 ? 0 : side;
+    int64_t width = tn__cpu_min(side + 2 * half, from->size[1]) - left;
     memset(frame, 0, (size_t)winograd_frame(w, rows) * sizeof *frame);
     const float *in = (const float *)from->memory + image * from->stride[0] +
                       channel * from->stride[1] +
@@ -82,13 +90,14 @@ static void transform_image(const winograd *w, int64_t channel,
     for (int64_t c = 0; c < channels; c++, in += from->stride[1]) {
         if (height > 0 && width > 0)
             w->routines->split(inner, half, in, from->stride[2], height, width,
-                               left + w->pad[1]);
+                               left - side);
         for (int64_t t = first; t < end;) {
             tile_run run = winograd_run(w, t, end);
             w->routines->windows(
                 v + c * step + t - first, plane,
-                frame + (run.row - row) * 4 * half + run.column, half,
-                run.count);
+                frame + (run.row - row) * w->high * 2 * half + run.column -
+                    column,
+                half, run.count);
             t += run.count;
         }
     }
@@ -99,9 +108,10 @@ void tn__cpu_winograd_windows(const winograd *w, int64_t first,
                               float *frame, float *v, int64_t step,
                               int64_t plane)
 {
-    const int64_t image = w->tiles[0] * w->tiles[1];
+    const int64_t piece =
+        winograd_is_wide(w) ? w->tiles[1] : w->tiles[0] * w->tiles[1];
     for (int64_t t = tile; t < end;) {
-        int64_t next = tn__cpu_min((t / image + 1) * image, end);
+        int64_t next = tn__cpu_min((t / piece + 1) * piece, end);
         transform_image(w, first, channels, t, next, frame, v + t - tile, step,
                         plane);
         t = next;
@@ -117,10 +127,10 @@ static void write_channel(const winograd *w, int64_t channel, int64_t first,
     float *out = (float *)to->memory + channel * to->stride[1];
     for (int64_t t = first; t < end;) {
         tile_run run = winograd_run(w, t, end);
-        int64_t row = 2 * run.row, column = 2 * run.column;
+        int64_t row = w->high * run.row, column = 2 * run.column;
         w->routines->results(
             out + run.image * to->stride[0] + row * to->stride[2] + column,
-            to->stride[2], tn__cpu_min(2, to->size[0] - row),
+            to->stride[2], tn__cpu_min(w->high, to->size[0] - row),
             tn__cpu_min(2 * run.count, to->size[1] - column),
             sums + t - first, plane, bias);
         t += run.count;
@@ -139,7 +149,7 @@ static void multiply(const winograd *w, const float *filters, int64_t first,
     int64_t at[DEPTH];
     for (int64_t p = 0; p < DEPTH; p++)
         at[p] = p * STRIP;
-    for (int e = 0; e < WINOGRAD_ELEMENTS; e++, v += plane, filters += w->plane)
+    for (int64_t e = 0; e < w->elements; e++, v += plane, filters += w->plane)
         for (int64_t p = 0; p < w->from_channels; p += DEPTH) {
             int64_t depth = tn__cpu_min(DEPTH, w->from_channels - p);
             for (int64_t i = 0; i < count; i++) {
@@ -166,21 +176,21 @@ static void run_task(void *context, int64_t i)
         winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
     int64_t frame = winograd_most_frame(w);
     float *v = tn__cpu_scratch(
-        (size_t)(WINOGRAD_ELEMENTS * (plane + sums_plane) + frame +
+        (size_t)(w->elements * (plane + sums_plane) + frame +
                  WINOGRAD_BEYOND) *
         sizeof *v);
     if (!v) {
         atomic_store(&w->failed, 1);
         return;
     }
-    float *sums = v + WINOGRAD_ELEMENTS * plane;
-    float *rows = sums + WINOGRAD_ELEMENTS * sums_plane + WINOGRAD_BEYOND;
+    float *sums = v + w->elements * plane;
+    float *rows = sums + w->elements * sums_plane + WINOGRAD_BEYOND;
     unsigned fpu = tn__cpu_fpu_set();
     tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
                              first, end, rows, v, step, plane);
     for (int64_t o = 0; o < w->to_channels; o += RESULTS) {
         int64_t count = tn__cpu_min(RESULTS, w->to_channels - o);
-        multiply(w, w->filters + group * WINOGRAD_ELEMENTS * w->plane, o,
+        multiply(w, w->filters + group * w->elements * w->plane, o,
                  count, v, step, plane, end - first, sums, sums_plane);
         for (int64_t c = 0; c < count; c++)
             write_channel(w, group * w->to_channels + o + c, first, end,
@@ -198,21 +208,23 @@ static bool pays(const winograd *w, uint32_t kind)
     double tiles = (double)w->total;
     double rows = tiles / (double)w->tiles[1];
     double fours = (double)((w->tiles[1] + 3) / 4);
-    double direct = 4 * 36 * pairs * tiles / lanes;
+    double part = w->high == 2 ? 1 : 1.0 / COST_PART;
+    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's */
+    double direct = 4 * pixels * pairs * tiles / lanes;
     double whole = (double)conv_round_up(w->total, w->products->lanes);
-    double here = 4 * 16 * pairs * whole / lanes +
-                  rows * channels * (COST_ROW + COST_TILES * fours) +
-                  (kind == TN_CONV_WEIGHT ? COST_TAPS : COST_FILTER) * pairs;
+    double here = 4 * (double)w->elements * pairs * whole / lanes +
+                  rows * channels * (COST_ROW + part * COST_TILES * fours) +
+                  part * (kind == TN_CONV_WEIGHT ? COST_TAPS : COST_FILTER) *
+                      pairs;
     return here < 0.9 * direct;
 }
 
 static void cut(winograd *w)
 {
-    int64_t most = ROOM / (WINOGRAD_ELEMENTS * w->from_channels) / LEAST_TILES;
-    double work =
-        (double)(WINOGRAD_ELEMENTS * w->from_channels * w->to_channels);
+    int64_t most = ROOM / (w->elements * w->from_channels) / LEAST_TILES;
+    double work = (double)(w->elements * w->from_channels * w->to_channels);
     w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
-                           MOST_TILES);
+                           2 / w->high * MOST_TILES);
     while (w->block > LEAST_TILES &&
            w->total < LEAST_BLOCKS * w->block &&
            work * (double)w->block > LEAST_WORK)
@@ -222,14 +234,16 @@ static void cut(winograd *w)
 
 static bool suits(const tn_conv_args *args)
 {
+    bool line = args->kernel[0] == 1 && args->pad[0] == 0;
     bool good = args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
-                args->weight.stride[3] == 1 && args->weight.stride[2] == 3 &&
+                args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
+                (line || (args->kernel[0] == 3 &&
+                          args->weight.stride[2] == 3)) &&
                 args->in_channels / args->groups <= MOST_CHANNELS &&
                 args->count > 0;
     for (int a = 0; a < 2; a++)
-        good = good && args->kernel[a] == 3 && args->stride[a] == 1 &&
-               args->dilation[a] == 1 && args->in_size[a] > 0 &&
-               args->out_size[a] > 0;
+        good = good && args->stride[a] == 1 && args->dilation[a] == 1 &&
+               args->in_size[a] > 0 && args->out_size[a] > 0;
     return good;
 }
 
@@ -257,10 +271,10 @@ static void take(winograd *w, const tn_conv_args *args)
                                             args->bias.offset, 4);
         w->bias_stride = args->bias.stride[0];
     }
-    for (int a = 0; a < 2; a++) {
-        w->pad[a] = forward ? args->pad[a] : 2 - args->pad[a];
-        w->tiles[a] = (w->to.size[a] + 1) / 2;
-    }
+    for (int a = 0; a < 2; a++)
+        w->pad[a] = forward ? args->pad[a] : args->kernel[a] - 1 - args->pad[a];
+    w->tiles[0] = (w->to.size[0] + w->high - 1) / w->high;
+    w->tiles[1] = (w->to.size[1] + 1) / 2;
     w->total = args->count * w->tiles[0] * w->tiles[1];
     w->plane = winograd_plane(conv_round_up(w->to_channels, STRIP) *
                         w->from_channels);
@@ -270,10 +284,12 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_status *status)
 {
-    if (choice == CONV_DIRECT || !routines->winograd || !suits(args))
+    if (choice == CONV_DIRECT || !routines->winograd[0] || !suits(args))
         return false;
-    winograd w = {.general = routines, .routines = routines->winograd,
-                  .products = routines->conv[CPU_F32]};
+    const bool line = args->kernel[0] == 1;
+    winograd w = {.general = routines, .routines = routines->winograd[!line],
+                  .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
+                  .elements = line ? 4 : 16, .taps = line ? 3 : 9};
     take(&w, args);
     if (choice == CONV_WHERE_IT_PAYS && !pays(&w, args->kind))
         return false;
@@ -282,11 +298,11 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
         return true;
     }
     cut(&w);
-    w.filters = tn__cpu_lend((size_t)(w.groups * WINOGRAD_ELEMENTS * w.plane) *
+    w.filters = tn__cpu_lend((size_t)(w.groups * w.elements * w.plane) *
                              sizeof *w.filters);
     if (w.filters) {
         int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
-        bool serial = w.groups * WINOGRAD_ELEMENTS * w.plane < FILTERS_WORK;
+        bool serial = w.groups * w.elements * w.plane < FILTERS_WORK;
         for (int64_t i = 0; serial && i < strips; i++)
             transform_filters(&w, i);
         if (!serial)

@@ -1,12 +1,13 @@
-/* conv_winograd.h: tiles of two by two pixels and their windows of 4 x 4. */
+/* conv_winograd.h: tiles of two by two pixels and their windows of 4 x 4; of
+ * two pixels side by side and their windows of four, where a window has one
+ * row. */
 #ifndef TN_CPU_CONV_WINOGRAD_H
 #define TN_CPU_CONV_WINOGRAD_H
 
 #include "conv.h"
 
 enum {
-    WINOGRAD_ELEMENTS = 16, /* of a tile's window */
-    WINOGRAD_BEYOND = 16    /* that vectors reach beyond a row */
+    WINOGRAD_BEYOND = 16 /* elements that vectors reach beyond a row */
 };
 
 typedef struct winograd {
@@ -15,6 +16,8 @@ typedef struct winograd {
     const tn_cpu_conv_routines *products;
     conv_images from, to;
     int64_t groups, from_channels, to_channels; /* channels of a group */
+    int64_t high;            /* rows of a tile: 2, or 1 */
+    int64_t elements, taps;  /* of a tile's window, 16 or 4; of a filter */
     int64_t pad[2];          /* zeros before the first window */
     int64_t tiles[2], total; /* of an image; of all of them */
     const float *weight;
@@ -28,8 +31,8 @@ typedef struct winograd {
     atomic_int failed;
 } winograd;
 
-/* From one of the sixteen to the next: an odd number of lines and pages, so that
- * all sixteen do not meet in one set of a cache. */
+/* From one of a window's elements to the next: an odd number of lines and pages,
+ * so that they do not all meet in one set of a cache. */
 static inline int64_t winograd_plane(int64_t elements)
 {
     return conv_round_up(elements, 1024) + 64;
@@ -50,16 +53,27 @@ static inline tile_run winograd_run(const winograd *w, int64_t tile,
     return run;
 }
 
+/* Windows are made of whole rows of tiles, or of runs of those where rows have
+ * more tiles than a block. */
+static inline bool winograd_is_wide(const winograd *w)
+{
+    return w->tiles[1] > w->block;
+}
+
 /* Elements of a channel's rows under `rows` rows of tiles, in halves. */
 static inline int64_t winograd_frame(const winograd *w, int64_t rows)
 {
-    return (2 * rows + 2) * 2 * (w->tiles[1] + 1) + 2 * WINOGRAD_BEYOND;
+    const int64_t columns = tn__cpu_min(w->tiles[1], w->block) + 1;
+    return (w->high * rows + 2 * (w->high - 1)) * 2 * columns +
+           2 * WINOGRAD_BEYOND;
 }
 
-/* Of the part of a block that lies in one image. */
+/* Of the part of a block that lies in one image, or one row of it. */
 static inline int64_t winograd_most_frame(const winograd *w)
 {
-    int64_t rows = tn__cpu_min(w->tiles[0], w->block / w->tiles[1] + 2);
+    int64_t rows = winograd_is_wide(w)
+                       ? 1
+                       : tn__cpu_min(w->tiles[0], w->block / w->tiles[1] + 2);
     return conv_round_up(winograd_frame(w, rows), 16);
 }
 

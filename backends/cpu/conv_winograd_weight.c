@@ -1,9 +1,9 @@
-/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 by
- * fewer products, the adjoint of conv_winograd.c in the weights:
+/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and of
+ * 1 x 3 by fewer products, the adjoint of conv_winograd.c in the weights:
  *
  *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
  *
- * Each of the sixteen sums is a product of matrices over tiles: windows
+ * Each of the sixteen (four) sums is a product of matrices over tiles: windows
  * [channel][tile], of which an element goes to all lanes, and cotangents
  * [tile][channel], channels as lanes. Tasks are shares of the tiles, each with
  * sums of its own that are then joined in order, and ranges of channels. */
@@ -15,9 +15,10 @@
 enum {
     SUMMED = 32,           /* tiles, before they are added: see conv_winograd.c */
     RANGE = 64,            /* channels of `in` at a time */
-    ROOM = 16384,          /* elements of one of a block's sixteen, about */
+    ROOM = 262144,         /* elements of a block, about */
     LEAST_TILES = 64,      /* of a block: */
-    MOST_TILES = 128,      /* fewer go more often over the sums */
+    MOST_TILES = 256,      /* fewer go more often over the sums; half of two
+                              rows */
     TASK_WORK = 2097152,   /* multiply-adds */
     MOST_TASKS = 64,
     SHARES_ROOM = 2097152  /* elements of all shares' sums, but for the first */
@@ -36,24 +37,26 @@ static float *sums_of(const gradient *g, int64_t share, int64_t group,
                       int64_t range)
 {
     int64_t at = (share * g->w->groups + group) * g->ranges + range;
-    return g->sums + at * WINOGRAD_ELEMENTS * g->range * g->width;
+    return g->sums + at * g->w->elements * g->range * g->width;
 }
 
 /* Pixels of a run of tiles, channels [o, o + width), zeros beyond the image:
- * two rows of them. */
+ * two rows of them, or one. */
 static void gather_run(const gradient *g, const tile_run *run, int64_t group,
                        int64_t o, int64_t width, float *pixels)
 {
     const conv_images *to = &g->w->to;
-    int64_t row = 2 * run->row, column = 2 * run->column;
-    int64_t rows = tn__cpu_min(2, to->size[0] - row);
+    const int64_t high = g->w->high;
+    int64_t row = high * run->row, column = 2 * run->column;
+    int64_t rows = tn__cpu_min(high, to->size[0] - row);
     int64_t count = tn__cpu_min(2 * run->count, to->size[1] - column);
     const float *in = (const float *)to->memory +
                       run->image * to->stride[0] + row * to->stride[2] +
                       column +
                       (group * g->w->to_channels + o) * to->stride[1];
-    if (rows < 2 || count < 2 * run->count)
-        memset(pixels, 0, (size_t)(4 * run->count * width) * sizeof *pixels);
+    if (rows < high || count < 2 * run->count)
+        memset(pixels, 0,
+               (size_t)(2 * high * run->count * width) * sizeof *pixels);
     for (int64_t i = 0; i < rows; i++)
         tn__cpu_conv_gather(g->w->general, 4,
                             (char *)(pixels + i * 2 * run->count * width),
@@ -97,16 +100,16 @@ static void run_task(void *context, int64_t i)
     int64_t plane = winograd_plane(channels * step);
     int64_t y_plane = winograd_plane(g->width * w->block);
     float *v = tn__cpu_scratch(
-        (size_t)(WINOGRAD_ELEMENTS * (plane + y_plane) +
-                 winograd_most_frame(w) + 4 * w->block * g->panel) *
+        (size_t)(w->elements * (plane + y_plane) + winograd_most_frame(w) +
+                 2 * w->high * w->block * g->panel) *
         sizeof *v);
     if (!v) {
         atomic_store(&g->failed, 1);
         return;
     }
-    float *y = v + WINOGRAD_ELEMENTS * plane;
-    float *pixels = y + WINOGRAD_ELEMENTS * y_plane;
-    float *frame = pixels + 4 * w->block * g->panel;
+    float *y = v + w->elements * plane;
+    float *pixels = y + w->elements * y_plane;
+    float *frame = pixels + 2 * w->high * w->block * g->panel;
     float *sums = sums_of(g, share, group, range);
     unsigned fpu = tn__cpu_fpu_set();
     int64_t last = tn__cpu_min((share + 1) * each, w->blocks);
@@ -125,7 +128,7 @@ static void run_task(void *context, int64_t i)
                     2 * run.count * width, width, run.count);
                 t += run.count;
             }
-        for (int e = 0; e < WINOGRAD_ELEMENTS; e++)
+        for (int64_t e = 0; e < w->elements; e++)
             multiply(g, v + e * plane, step, channels, y + e * y_plane,
                      end - first, sums + e * g->range * g->width,
                      b > share * each);
@@ -140,7 +143,7 @@ static void write_channel(void *context, int64_t i)
     const winograd *w = g->w;
     int64_t group = i / w->from_channels, c = i % w->from_channels;
     int64_t plane = g->range * g->width, at = c % g->range * g->width;
-    float *taps = tn__cpu_scratch((size_t)(9 * g->width) * sizeof *taps);
+    float *taps = tn__cpu_scratch((size_t)(w->taps * g->width) * sizeof *taps);
     if (!taps) {
         atomic_store(&g->failed, 1);
         return;
@@ -149,14 +152,14 @@ static void write_channel(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t s = 1; s < g->shares; s++) {
         const float *more = sums_of(g, s, group, c / g->range) + at;
-        for (int e = 0; e < WINOGRAD_ELEMENTS; e++)
+        for (int64_t e = 0; e < w->elements; e++)
             w->products->join(sums + e * plane, more + e * plane, g->width);
     }
     w->routines->taps(taps, g->width, sums, plane);
     float *out = (float *)tn__cpu_at(g->args->weight.buffer,
                                      g->args->weight.offset, 4);
     w->general->turn[4](out + group * w->weight_group + c * w->weight_from,
-                        w->weight_to, taps, g->width, 9, w->to_channels, 0);
+                        w->weight_to, taps, g->width, w->taps, w->to_channels, 0);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -166,11 +169,13 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
                   .width = conv_round_up(w->to_channels, w->products->lanes),
                   .range = tn__cpu_min(w->from_channels, RANGE)};
     g.ranges = (w->from_channels + g.range - 1) / g.range;
-    w->block = ROOM / (g.range + g.width) / LEAST_TILES * LEAST_TILES;
-    w->block = w->block < LEAST_TILES ? LEAST_TILES
-                                      : tn__cpu_min(w->block, MOST_TILES);
+    w->block = ROOM / w->elements / (g.range + g.width) / LEAST_TILES *
+               LEAST_TILES;
+    w->block = w->block < LEAST_TILES
+                   ? LEAST_TILES
+                   : tn__cpu_min(w->block, MOST_TILES / w->high);
     w->blocks = (w->total + w->block - 1) / w->block;
-    double each = (double)(WINOGRAD_ELEMENTS * w->from_channels * g.width);
+    double each = (double)(w->elements * w->from_channels * g.width);
     double tasks = each * (double)w->total / TASK_WORK;
     double shares = (tasks < MOST_TASKS ? tasks : MOST_TASKS) /
                     (double)g.ranges;
@@ -180,7 +185,7 @@ tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
     int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
     g.shares = (w->blocks + blocks - 1) / blocks; /* none is empty */
     g.sums = tn__cpu_lend((size_t)(g.shares * w->groups * g.ranges *
-                                   WINOGRAD_ELEMENTS * g.range * g.width) *
+                                   w->elements * g.range * g.width) *
                           sizeof *g.sums);
     if (g.sums) {
         tn__cpu_host->parallel_for(g.shares * w->groups * g.ranges, run_task,

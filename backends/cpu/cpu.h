@@ -25,8 +25,8 @@ extern const tn_host *tn__cpu_host;
 
 /* ---- devices, buffers, queues (device.c) ------------------------------- */
 
-/* Windows of 3 x 3 by fewer products (conv_winograd.c): option "winograd", not
- * given, 0, 1. */
+/* Windows of three columns by fewer products (conv_winograd.c): option
+ * "winograd", not given, 0, 1. */
 typedef enum conv_choice {
     CONV_WHERE_IT_PAYS,
     CONV_DIRECT,

@@ -203,28 +203,30 @@ typedef struct tn_cpu_conv_routines {
     void (*join)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 
-/* The transforms of conv_winograd.c. A plane is one of the sixteen elements of
- * all tiles, in elements from one to the next. */
+/* The transforms of conv_winograd.c, of tiles of one row or of two. A plane is one
+ * of the four or sixteen elements of all tiles, in elements from one to the
+ * next. */
 typedef struct tn_cpu_winograd_routines {
     /* Rows whose even and odd columns are halves: out[2 * half * i + half * (k %
      * 2) + k / 2] = in[i][j] for k = first + j. */
     void (*split)(float *out, int64_t half, const float *in, int64_t in_row,
                   int64_t rows, int64_t columns, int64_t first);
-    /* The windows of 4 x 4 of `count` tiles side by side, from split rows: up to
-     * 15 more are read and written. */
+    /* The windows, of 4 x 4 or of 4, of `count` tiles side by side, from split
+     * rows: up to 15 more are read and written. */
     void (*windows)(float *out, int64_t plane, const float *in, int64_t half,
                     int64_t count);
-    /* rows (1 or 2) x columns of out, plus bias; as many more are read. */
+    /* rows (at most a tile's) x columns of out, plus bias; as many more are
+     * read. */
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);
     /* Eight filters, side by side; step: from tap to tap. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
-    /* Two rows of 2 * count pixels of `width` channels, in whole vectors, as
-     * count tiles of so many. */
+    /* A tile's rows of 2 * count pixels of `width` channels, in whole vectors,
+     * as count tiles of so many. */
     void (*cotangents)(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count);
-    /* The gradients of nine taps of `width` filters, a row each. */
+    /* The gradients of the taps of `width` filters, a row each. */
     void (*taps)(float *out, int64_t width, const float *in, int64_t plane);
 } tn_cpu_winograd_routines;
 
@@ -414,7 +416,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
-    const tn_cpu_winograd_routines *winograd;         /* of F32, or NULL */
+    const tn_cpu_winograd_routines *winograd[2]; /* of F32, by rows - 1, or NULL */
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_wide_routines *wide;
     const tn_cpu_attention_routines *attention;

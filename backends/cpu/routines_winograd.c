@@ -19,6 +19,12 @@ typedef float loose_16
 #define EVENS_8(a, b)                                                         \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODDS_8(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#define EVENS_16(a, b)                                                        \
+    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,  \
+                            24, 26, 28, 30)
+#define ODDS_16(a, b)                                                         \
+    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23,  \
+                            25, 27, 29, 31)
 #define LOW_4(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #define LOW_8(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
@@ -52,6 +58,14 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
     float *odd = out + (first + 1) % 2 * half + (first + 1) / 2;
     for (; rows > 0; rows--, in += in_row, even += 2 * half, odd += 2 * half) {
         int64_t j = 0;
+#if TN_CPU_VECTOR >= 64
+        for (; j + 32 <= columns; j += 32) {
+            loose_16 a = *(const loose_16 *)(in + j);
+            loose_16 b = *(const loose_16 *)(in + j + 16);
+            *(loose_16 *)(even + j / 2) = EVENS_16(a, b);
+            *(loose_16 *)(odd + j / 2) = ODDS_16(a, b);
+        }
+#endif
         for (; WIDEST >= 8 && j + 16 <= columns; j += 16) {
             loose_8 a = *(const loose_8 *)(in + j);
             loose_8 b = *(const loose_8 *)(in + j + 8);
@@ -71,22 +85,34 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
 }
 
 /* B^T d B with rows (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
- * of B^T. */
+ * of B^T; of one row, d B. */
 #define WINDOWS(width)                                                        \
+    static inline __attribute__((always_inline)) void row_##width(            \
+        loose_##width h[4], const float *in, int64_t half)                    \
+    {                                                                         \
+        loose_##width d0 = *(const loose_##width *)in;                        \
+        loose_##width d1 = *(const loose_##width *)(in + half);               \
+        loose_##width d2 = *(const loose_##width *)(in + 1);                  \
+        loose_##width d3 = *(const loose_##width *)(in + half + 1);           \
+        h[0] = d0 - d2;                                                       \
+        h[1] = d1 + d2;                                                       \
+        h[2] = d2 - d1;                                                       \
+        h[3] = d1 - d3;                                                       \
+    }                                                                         \
+    static inline __attribute__((always_inline)) void line_windows_##width(   \
+        float *out, int64_t plane, const float *in, int64_t half)             \
+    {                                                                         \
+        loose_##width h[4];                                                   \
+        row_##width(h, in, half);                                             \
+        for (int j = 0; j < 4; j++, out += plane)                             \
+            *(loose_##width *)out = h[j];                                     \
+    }                                                                         \
     static inline __attribute__((always_inline)) void windows_##width(        \
         float *out, int64_t plane, const float *in, int64_t half)             \
     {                                                                         \
         loose_##width h[4][4];                                                \
-        for (int i = 0; i < 4; i++, in += 2 * half) {                         \
-            loose_##width d0 = *(const loose_##width *)in;                    \
-            loose_##width d1 = *(const loose_##width *)(in + half);           \
-            loose_##width d2 = *(const loose_##width *)(in + 1);              \
-            loose_##width d3 = *(const loose_##width *)(in + half + 1);       \
-            h[i][0] = d0 - d2;                                                \
-            h[i][1] = d1 + d2;                                                \
-            h[i][2] = d2 - d1;                                                \
-            h[i][3] = d1 - d3;                                                \
-        }                                                                     \
+        for (int i = 0; i < 4; i++, in += 2 * half)                           \
+            row_##width(h[i], in, half);                                      \
         for (int j = 0; j < 4; j++, out += plane) {                           \
             *(loose_##width *)out = h[0][j] - h[2][j];                        \
             *(loose_##width *)(out + 4 * plane) = h[1][j] + h[2][j];          \
@@ -95,8 +121,24 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
         }                                                                     \
     }
 
-/* A^T m A with rows (1, 1, 1, 0), (0, 1, -1, -1) of A^T. */
+/* A^T m A with rows (1, 1, 1, 0), (0, 1, -1, -1) of A^T; of one row, m A. */
 #define RESULTS(width)                                                        \
+    static inline __attribute__((always_inline)) void pixels_##width(         \
+        float *out, const loose_##width s[4], float bias)                     \
+    {                                                                         \
+        loose_##width a = s[0] + s[1] + s[2] + bias;                          \
+        loose_##width b = s[1] - s[2] - s[3] + bias;                          \
+        *(loose_##width *)out = LOW_##width(a, b);                            \
+        *(loose_##width *)(out + width) = HIGH_##width(a, b);                 \
+    }                                                                         \
+    static inline __attribute__((always_inline)) void line_results_##width(   \
+        float *out, const float *in, int64_t plane, float bias)               \
+    {                                                                         \
+        loose_##width s[4];                                                   \
+        for (int j = 0; j < 4; j++, in += plane)                              \
+            s[j] = *(const loose_##width *)in;                                \
+        pixels_##width(out, s, bias);                                         \
+    }                                                                         \
     static inline __attribute__((always_inline)) void results_##width(        \
         float *out, int64_t row, const float *in, int64_t plane, float bias)  \
     {                                                                         \
@@ -109,12 +151,8 @@ static void split(float *out, int64_t half, const float *in, int64_t in_row,
             s[0][j] = m0 + m1 + m2;                                           \
             s[1][j] = m1 - m2 - m3;                                           \
         }                                                                     \
-        for (int i = 0; i < 2; i++, out += row) {                             \
-            loose_##width a = s[i][0] + s[i][1] + s[i][2] + bias;             \
-            loose_##width b = s[i][1] - s[i][2] - s[i][3] + bias;             \
-            *(loose_##width *)out = LOW_##width(a, b);                        \
-            *(loose_##width *)(out + width) = HIGH_##width(a, b);             \
-        }                                                                     \
+        for (int i = 0; i < 2; i++, out += row)                               \
+            pixels_##width(out, s[i], bias);                                  \
     }
 
 #define CASE_4(call, ...) call##_4(__VA_ARGS__);
@@ -154,6 +192,15 @@ static void windows(float *out, int64_t plane, const float *in, int64_t half,
     }
 }
 
+static void line_windows(float *out, int64_t plane, const float *in,
+                         int64_t half, int64_t count)
+{
+    for (int64_t q = 0, width; q < count; q += width) {
+        width = width_around(count - q);
+        BY_WIDTH(line_windows, out + q, plane, in + q, half)
+    }
+}
+
 /* Results of which some are not wanted. */
 static void store_some(float *out, int64_t out_row, int64_t rows,
                        int64_t columns, const float *in, int64_t in_row)
@@ -163,9 +210,9 @@ static void store_some(float *out, int64_t out_row, int64_t rows,
             out[j] = in[j];
 }
 
-static void results(float *out, int64_t out_row, int64_t rows,
-                    int64_t columns, const float *in, int64_t plane,
-                    float bias)
+static inline __attribute__((always_inline)) void
+results_of(const int high, float *out, int64_t out_row, int64_t rows,
+           int64_t columns, const float *in, int64_t plane, float bias)
 {
     float room[2][2 * WIDEST];
     const int64_t count = (columns + 1) / 2;
@@ -174,14 +221,45 @@ static void results(float *out, int64_t out_row, int64_t rows,
         if (count - q < 4 && q > 0) /* results of the step before once more */
             q = count - 4;
         const int64_t left = columns - 2 * q;
-        const bool whole = left >= 2 * width && rows == 2;
+        const bool whole = left >= 2 * width && rows == high;
         float *to = whole ? out + 2 * q : room[0];
         const int64_t row = whole ? out_row : 2 * WIDEST;
-        BY_WIDTH(results, to, row, in + q, plane, bias)
+        if (high == 1) {
+            BY_WIDTH(line_results, to, in + q, plane, bias)
+        } else {
+            BY_WIDTH(results, to, row, in + q, plane, bias)
+        }
         if (!whole)
             store_some(out + 2 * q, out_row, rows,
                        left < 2 * width ? left : 2 * width, room[0], row);
     }
+}
+
+static void line_results(float *out, int64_t out_row, int64_t rows,
+                         int64_t columns, const float *in, int64_t plane,
+                         float bias)
+{
+    results_of(1, out, out_row, rows, columns, in, plane, bias);
+}
+
+static void results(float *out, int64_t out_row, int64_t rows,
+                    int64_t columns, const float *in, int64_t plane,
+                    float bias)
+{
+    results_of(2, out, out_row, rows, columns, in, plane, bias);
+}
+
+/* G g with rows as below, of eight filters of one row side by side. */
+static void line_filters(float *out, int64_t plane, const float *in,
+                         int64_t step)
+{
+    loose_8 g0 = *(const loose_8 *)in;
+    loose_8 g1 = *(const loose_8 *)(in + step);
+    loose_8 g2 = *(const loose_8 *)(in + 2 * step), sum = g0 + g2;
+    *(loose_8 *)out = g0;
+    *(loose_8 *)(out + plane) = (sum + g1) * 0.5f;
+    *(loose_8 *)(out + 2 * plane) = (sum - g1) * 0.5f;
+    *(loose_8 *)(out + 3 * plane) = g2;
 }
 
 /* G g G^T with rows (1, 0, 0), (1/2, 1/2, 1/2), (1/2, -1/2, 1/2), (0, 0, 1) of
@@ -207,7 +285,24 @@ static void filters(float *out, int64_t plane, const float *in, int64_t step)
     }
 }
 
-/* A dY A^T of two by two pixels, channels as lanes. */
+/* A dy of two pixels side by side, channels as lanes. */
+static void line_cotangents(float *out, int64_t plane, const float *in,
+                            int64_t in_row, int64_t width, int64_t count)
+{
+    (void)in_row;
+    for (int64_t t = 0; t < count; t++, in += width)
+        for (int64_t o = 0; o < width; o += WIDEST, in += WIDEST,
+                     out += WIDEST) {
+            vec_f32 y0 = *(const loose_f32 *)in;
+            vec_f32 y1 = *(const loose_f32 *)(in + width);
+            *(loose_f32 *)out = y0;
+            *(loose_f32 *)(out + plane) = y0 + y1;
+            *(loose_f32 *)(out + 2 * plane) = y0 - y1;
+            *(loose_f32 *)(out + 3 * plane) = -y1;
+        }
+}
+
+/* A dY A^T of two by two pixels, likewise. */
 static void cotangents(float *out, int64_t plane, const float *in,
                        int64_t in_row, int64_t width, int64_t count)
 {
@@ -231,6 +326,20 @@ static void cotangents(float *out, int64_t plane, const float *in,
                 *(loose_f32 *)(to + 3 * plane) = -h[i][1];
             }
         }
+}
+
+/* G^T s, channels as lanes: three rows of out. */
+static void line_taps(float *out, int64_t width, const float *in,
+                      int64_t plane)
+{
+    for (int64_t o = 0; o < width; o += WIDEST, in += WIDEST, out += WIDEST) {
+        vec_f32 s1 = *(const loose_f32 *)(in + plane) * 0.5f;
+        vec_f32 s2 = *(const loose_f32 *)(in + 2 * plane) * 0.5f;
+        *(loose_f32 *)out = *(const loose_f32 *)in + (s1 + s2);
+        *(loose_f32 *)(out + width) = s1 - s2;
+        *(loose_f32 *)(out + 2 * width) =
+            *(const loose_f32 *)(in + 3 * plane) + (s1 + s2);
+    }
 }
 
 /* G^T s G, channels as lanes: nine rows of out. */
@@ -258,16 +367,20 @@ static void taps(float *out, int64_t width, const float *in, int64_t plane)
 
 void TN_CPU_NAME(tn__cpu_winograd)(tn_cpu_routines *table)
 {
-    static const tn_cpu_winograd_routines f32 = {
+    static const tn_cpu_winograd_routines line = {
+        split, line_windows, line_results, line_filters, line_cotangents,
+        line_taps};
+    static const tn_cpu_winograd_routines square = {
         split, windows, results, filters, cotangents, taps};
-    table->winograd = &f32;
+    table->winograd[0] = &line;
+    table->winograd[1] = &square;
 }
 
 #else
 
 void TN_CPU_NAME(tn__cpu_winograd)(tn_cpu_routines *table)
 {
-    table->winograd = NULL;
+    table->winograd[0] = table->winograd[1] = NULL;
 }
 
 #endif

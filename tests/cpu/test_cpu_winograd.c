@@ -1,6 +1,7 @@
-/* Windows of 3 x 3 by fewer products, and the direct way beside them, against
- * sums in float64: over odd sizes, paddings, groups and channels; the same bits
- * by 1 thread and by 3; NaN and infinity where they are seen and nowhere else. */
+/* Windows of 3 x 3 and of 1 x 3 by fewer products, and the direct way beside
+ * them, against sums in float64: over odd sizes, paddings, groups and channels;
+ * the same bits by 1 thread and by 3; NaN and infinity where they are seen and
+ * nowhere else. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -8,22 +9,32 @@
 typedef struct shape {
     int64_t count, groups, in, out; /* channels of a group */
     int64_t size[2], pad[2];
-    bool biased;
+    bool biased, line; /* line: of windows of one row, else of three */
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1, 1, {1, 1}, {1, 1}, false},
-    {1, 1, 1, 1, {3, 3}, {0, 0}, true},
-    {2, 1, 16, 16, {1, 7}, {1, 1}, true},
-    {3, 1, 17, 9, {5, 3}, {2, 0}, false},
-    {1, 1, 70, 35, {13, 14}, {1, 1}, true},
-    {5, 1, 3, 40, {8, 8}, {1, 1}, true},
-    {2, 3, 7, 11, {9, 6}, {0, 2}, true},
-    {1, 1, 5, 6, {21, 67}, {1, 1}, true},
-    {1, 1, 8, 8, {4, 131}, {2, 1}, false},
-    {1, 1, 130, 65, {7, 7}, {1, 1}, true},
-    {40, 1, 4, 4, {2, 3}, {1, 1}, false},
-    {2, 1, 9, 8, {11, 12}, {3, 4}, true},
+    {1, 1, 1, 1, {1, 1}, {1, 1}, false, false},
+    {1, 1, 1, 1, {3, 3}, {0, 0}, true, false},
+    {2, 1, 16, 16, {1, 7}, {1, 1}, true, false},
+    {3, 1, 17, 9, {5, 3}, {2, 0}, false, false},
+    {1, 1, 70, 35, {13, 14}, {1, 1}, true, false},
+    {5, 1, 3, 40, {8, 8}, {1, 1}, true, false},
+    {2, 3, 7, 11, {9, 6}, {0, 2}, true, false},
+    {1, 1, 5, 6, {21, 67}, {1, 1}, true, false},
+    {1, 1, 8, 8, {4, 131}, {2, 1}, false, false},
+    {1, 1, 130, 65, {7, 7}, {1, 1}, true, false},
+    {40, 1, 4, 4, {2, 3}, {1, 1}, false, false},
+    {2, 1, 9, 8, {11, 12}, {3, 4}, true, false},
+    {1, 1, 9, 10, {3, 301}, {1, 1}, true, false}, /* rows beyond a block */
+    {1, 1, 1, 1, {1, 1}, {0, 1}, true, true},
+    {1, 1, 1, 1, {1, 3}, {0, 0}, false, true},
+    {2, 1, 16, 16, {1, 7}, {0, 1}, true, true},
+    {3, 1, 17, 9, {5, 4}, {0, 2}, false, true},
+    {2, 3, 7, 11, {9, 6}, {0, 0}, true, true},
+    {1, 1, 70, 35, {2, 131}, {0, 1}, true, true},
+    {33, 1, 4, 40, {1, 11}, {0, 1}, true, true},
+    {2, 1, 12, 9, {1, 1300}, {0, 4}, true, true},
+    {1, 1, 130, 65, {1, 77}, {0, 0}, false, true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -47,12 +58,12 @@ static tn_strided view_of(tn_buffer *buffer, int64_t b, int64_t c, int64_t d)
 
 static void convolution_init(convolution *c, const shape *s, uint32_t kind)
 {
-    int64_t out[2];
+    int64_t out[2], kernel[2] = {s->line ? 1 : 3, 3};
     for (int a = 0; a < 2; a++)
-        out[a] = s->size[a] + 2 * s->pad[a] - 2;
+        out[a] = s->size[a] + 2 * s->pad[a] - kernel[a] + 1;
     int64_t channels = s->groups * s->out;
     c->in = s->count * s->groups * s->in * s->size[0] * s->size[1];
-    c->weight = channels * s->in * 9;
+    c->weight = channels * s->in * kernel[0] * 3;
     c->out = s->count * channels * out[0] * out[1];
     const int64_t n[4] = {c->in, c->weight, c->out, channels};
     for (int i = 0; i < 4; i++) {
@@ -64,12 +75,12 @@ static void convolution_init(convolution *c, const shape *s, uint32_t kind)
     c->args = (tn_conv_args){
         .size = sizeof c->args, .kind = kind, .count = s->count,
         .in_channels = s->groups * s->in, .out_channels = channels,
-        .groups = s->groups, .kernel = {3, 3}, .stride = {1, 1},
+        .groups = s->groups, .kernel = {kernel[0], 3}, .stride = {1, 1},
         .dilation = {1, 1}, .in_size = {s->size[0], s->size[1]},
         .out_size = {out[0], out[1]}, .pad = {s->pad[0], s->pad[1]},
         .in = view_of(c->buffer[0], s->groups * s->in, s->size[0],
                       s->size[1]),
-        .weight = view_of(c->buffer[1], s->in, 3, 3),
+        .weight = view_of(c->buffer[1], s->in, kernel[0], 3),
         .out = view_of(c->buffer[2], channels, out[0], out[1])};
     if (kind == TN_CONV_FORWARD && s->biased) {
         c->args.bias = (tn_strided){.buffer = c->buffer[3], .dtype = TN_F32};
@@ -108,16 +119,17 @@ static void convolve_slowly(const convolution *c, double *sum, double *size)
         int64_t image = q / pixels / a->out_channels;
         if (a->kind == TN_CONV_FORWARD && a->bias.buffer)
             sum[q] = (double)c->memory[3][o];
-        for (int64_t i = 0; i < in_channels * 9; i++) {
-            int64_t row = y + i / 3 % 3 - a->pad[0];
+        const int64_t taps = a->kernel[0] * 3;
+        for (int64_t i = 0; i < in_channels * taps; i++) {
+            int64_t row = y + i / 3 % a->kernel[0] - a->pad[0];
             int64_t column = x + i % 3 - a->pad[1];
             if (row < 0 || row >= a->in_size[0] || column < 0 ||
                 column >= a->in_size[1])
                 continue;
-            int64_t channel = o / out_channels * in_channels + i / 9;
+            int64_t channel = o / out_channels * in_channels + i / taps;
             int64_t at = ((image * a->in_channels + channel) * a->in_size[0] +
                           row) * a->in_size[1] + column;
-            const int64_t place[] = {q, at, o * in_channels * 9 + i};
+            const int64_t place[] = {q, at, o * in_channels * taps + i};
             double product = 1;
             for (int k = 0; k < 3; k++) /* of the two that are not written */
                 if (k != (int)a->kind)
@@ -196,10 +208,12 @@ static void test_special(const char *isa, int threads)
 {
     (void)threads;
     static const float special[] = {NAN, INFINITY, -INFINITY};
-    static const shape s = {2, 1, 5, 9, {9, 12}, {1, 1}, true};
+    static const shape shapes[] = {{2, 1, 5, 9, {9, 12}, {1, 1}, true, false},
+                                   {2, 1, 5, 9, {9, 12}, {0, 1}, true, true}};
     bool good = true;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 6; k++)
         for (int64_t at = 0; at < 9 * 12; at++) {
+            const shape s = shapes[k / 3];
             convolution c;
             random_state = 2;
             convolution_init(&c, &s, TN_CONV_FORWARD);
@@ -208,12 +222,12 @@ static void test_special(const char *isa, int threads)
                 bail_out("out of memory");
             good = good && convolve(&c);
             memcpy(before, c.memory[2], (size_t)c.out * 4);
-            c.memory[0][2 * 9 * 12 + at] = special[k]; /* of image 0 */
+            c.memory[0][2 * 9 * 12 + at] = special[k % 3]; /* of image 0 */
             good = good && convolve(&c);
             for (int64_t q = 0; q < c.out; q++) {
                 bool seen = q < 9 * 9 * 12 &&
                             llabs(q % 12 - at % 12) <= 1 &&
-                            llabs(q / 12 % 9 - at / 12) <= 1;
+                            llabs(q / 12 % 9 - at / 12) <= !s.line;
                 good = good && (seen ? !isfinite(c.memory[2][q])
                                      : c.memory[2][q] == before[q]);
             }
