@@ -231,14 +231,14 @@ typedef struct spreading {
     int64_t channel; /* stride of to's channels */
 } spreading;
 
-static void spread_run(void *context, char *memory, int64_t step,
-                       int64_t pixel, int64_t count)
+static void spread_rows(void *context, const conv_rows *r)
 {
     const spreading *s = context;
     const convolution *c = s->c;
-    tn__cpu_conv_spread(c->general, c->bytes, memory, s->channel, step,
-                        s->sums + pixel * c->width * (int64_t)c->bytes,
-                        c->width, c->to_channels, count, s->bias,
+    tn__cpu_conv_spread(c->general, c->bytes, r->memory, s->channel, r->row,
+                        r->step,
+                        s->sums + r->pixel * c->width * (int64_t)c->bytes,
+                        c->width, c->to_channels, r->rows, r->columns, s->bias,
                         c->bias_stride);
 }
 
@@ -392,7 +392,7 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
                    c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
                    to.stride[1]};
     tn__cpu_conv_runs(&block, &to, class->first, c->step, c->bytes,
-                      spread_run, &s);
+                      spread_rows, &s);
 }
 
 static void run_strip(convolution *c, const pixel_class *class, int64_t group,

@@ -97,11 +97,17 @@ conv_ahead tn__cpu_conv_ahead_pixels(const conv_grid *grid, int64_t number,
                                      int64_t count, size_t bytes);
 void tn__cpu_conv_ask(conv_ahead *ahead, int64_t lines);
 
-/* Runs of a block's pixels that lie in one line of `images`: calls visit for
- * each, with the first one's address in channel 0. step[2] is from pixel to
- * pixel there, first[2] the place of pixel (0, 0). */
-typedef void conv_visit(void *context, char *memory, int64_t step,
-                        int64_t pixel, int64_t count);
+/* A block's pixels in one of `images`: calls visit for each, with the address of
+ * channel 0 of the first one, row and step from row to row and from pixel to
+ * pixel there, and its number in the block. Whole rows without gaps are one.
+ * step[2] is from pixel to pixel of the images, first[2] the place of pixel
+ * (0, 0). */
+typedef struct conv_rows {
+    char *memory;
+    int64_t row, step, pixel, rows, columns;
+} conv_rows;
+
+typedef void conv_visit(void *context, const conv_rows *rows);
 void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
                        const int64_t *first, const int64_t *step,
                        size_t bytes, conv_visit *visit, void *context);
@@ -138,16 +144,18 @@ void tn__cpu_conv_strip_move(const conv_block *block, const conv_strip *s,
 void tn__cpu_conv_strip_mask(const conv_block *block, const conv_strip *s,
                              size_t bytes, char *mask);
 
-/* The routines gather and spread; where pixels lie side by side a matrix is
- * turned over instead, by squares in registers. bytes: of an element. */
+/* out[p][o] = in[o * channel + p * step], 0 for o in [channels, width); and
+ * back, plus bias[o]: turned over by squares in registers, but where pixels that
+ * are gathered lie apart. bytes: of an element. */
 void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
                          char *out, int64_t width, const char *in,
                          int64_t channel, int64_t step, int64_t channels,
                          int64_t count);
 void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t step,
+                         char *out, int64_t channel, int64_t row, int64_t step,
                          const char *in, int64_t in_row, int64_t channels,
-                         int64_t count, const char *bias, int64_t bias_step);
+                         int64_t rows, int64_t columns, const char *bias,
+                         int64_t bias_step);
 
 static inline unsigned conv_type(size_t bytes)
 {

@@ -285,22 +285,24 @@ void tn__cpu_conv_runs(const conv_block *block, const conv_images *images,
                        const int64_t *first, const int64_t *step,
                        size_t bytes, conv_visit *visit, void *context)
 {
-    int64_t row = step[0] * images->stride[2];
-    int64_t column = step[1] * images->stride[3];
-    /* Rows that follow one another are one run. */
-    bool whole = block->size[1] == 1 || row == block->size[2] * column;
-    int64_t rows = whole ? 1 : block->size[1];
-    int64_t count = whole ? block->size[1] * block->size[2] : block->size[2];
-    int64_t pixel = 0;
-    for (int64_t n = 0; n < block->size[0]; n++)
-        for (int64_t i = 0; i < rows; i++, pixel += count) {
-            int64_t at =
-                (block->first[0] + n) * images->stride[0] +
-                first[0] * images->stride[2] + first[1] * images->stride[3] +
-                (block->first[1] + i) * row + block->first[2] * column;
-            visit(context, images->memory + at * (int64_t)bytes, column,
-                  pixel, count);
-        }
+    conv_rows r = {.row = step[0] * images->stride[2],
+                   .step = step[1] * images->stride[3],
+                   .rows = block->size[1], .columns = block->size[2]};
+    const int64_t at = block->first[0] * images->stride[0] +
+                       first[0] * images->stride[2] +
+                       first[1] * images->stride[3] +
+                       block->first[1] * r.row + block->first[2] * r.step;
+    r.memory = images->memory + at * (int64_t)bytes;
+    /* Rows that follow one another are one. */
+    if (r.rows == 1 || r.row == r.columns * r.step) {
+        r.columns *= r.rows;
+        r.rows = 1;
+    }
+    for (int64_t n = 0; n < block->size[0]; n++) {
+        visit(context, &r);
+        r.memory += images->stride[0] * (int64_t)bytes;
+        r.pixel += r.rows * r.columns;
+    }
 }
 
 void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
@@ -319,21 +321,58 @@ void tn__cpu_conv_gather(const tn_cpu_routines *routines, size_t bytes,
                (size_t)(width - channels) * bytes);
 }
 
-void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
-                         char *out, int64_t channel, int64_t step,
+/* Pixels apart: some rows of some channels are turned over, and then moved. */
+static void spread_apart(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t channel, int64_t row, int64_t step,
                          const char *in, int64_t in_row, int64_t channels,
-                         int64_t count, const char *bias, int64_t bias_step)
+                         int64_t rows, int64_t columns, const char *bias,
+                         int64_t bias_step)
 {
-    unsigned type = conv_type(bytes);
+    enum { CHANNELS = 16, PIXELS = 128 };
+    _Alignas(64) double room[CHANNELS * PIXELS];
+    const unsigned type = conv_type(bytes);
+    const int64_t size = (int64_t)bytes;
+    const int64_t wide = tn__cpu_min(PIXELS, columns), high = PIXELS / wide;
+    for (int64_t i = 0; i < rows; i += high)
+        for (int64_t j = 0; j < columns; j += wide)
+            for (int64_t o = 0; o < channels; o += CHANNELS) {
+                const int64_t m = tn__cpu_min(high, rows - i);
+                const int64_t n = tn__cpu_min(wide, columns - j);
+                const int64_t some = tn__cpu_min(CHANNELS, channels - o);
+                char *to = out + (o * channel + i * row + j * step) * size;
+                routines->turn[bytes](
+                    room, PIXELS, in + ((i * columns + j) * in_row + o) * size,
+                    in_row, m * n, some, 0);
+                for (int64_t k = 0; k < some; k++) {
+                    char *from = (char *)room + k * PIXELS * size;
+                    if (bias)
+                        routines->op[TN_K_ADD][type](
+                            from, from, bias + (o + k) * bias_step * size,
+                            from, m * n, 2);
+                    routines->pool[type]->copy(to + k * channel * size, row,
+                                               step, from, n, 1, m, n, 0);
+                }
+            }
+}
+
+void tn__cpu_conv_spread(const tn_cpu_routines *routines, size_t bytes,
+                         char *out, int64_t channel, int64_t row, int64_t step,
+                         const char *in, int64_t in_row, int64_t channels,
+                         int64_t rows, int64_t columns, const char *bias,
+                         int64_t bias_step)
+{
+    const int64_t size = (int64_t)bytes;
     if (step != 1) {
-        routines->conv[type]->spread(out, channel, step, in, in_row, channels,
-                                     count, bias, bias_step);
+        spread_apart(routines, bytes, out, channel, row, step, in, in_row,
+                     channels, rows, columns, bias, bias_step);
         return;
     }
-    routines->turn[bytes](out, channel, in, in_row, count, channels, 0);
-    for (int64_t o = 0; bias && o < channels; o++) {
-        char *to = out + o * channel * (int64_t)bytes;
-        const char *one = bias + o * bias_step * (int64_t)bytes;
-        routines->op[TN_K_ADD][type](to, to, one, to, count, 2);
+    for (; rows > 0; rows--, out += row * size, in += columns * in_row * size) {
+        routines->turn[bytes](out, channel, in, in_row, columns, channels, 0);
+        for (int64_t o = 0; bias && o < channels; o++) {
+            char *to = out + o * channel * size;
+            routines->op[TN_K_ADD][conv_type(bytes)](
+                to, to, bias + o * bias_step * size, to, columns, 2);
+        }
     }
 }

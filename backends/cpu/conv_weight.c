@@ -59,17 +59,18 @@ typedef struct gathering {
     int64_t pixels, first, width; /* of the panel: its channels */
 } gathering;
 
-static void gather_run(void *context, char *memory, int64_t step,
-                       int64_t pixel, int64_t count)
+static void gather_rows(void *context, const conv_rows *r)
 {
     const gathering *g = context;
     const gradient *w = g->w;
     int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
-    tn__cpu_conv_gather(w->general, w->bytes,
-                        g->panel + pixel * g->width * bytes, g->width,
-                        memory + g->first * channel * bytes, channel, step,
-                        tn__cpu_min(g->width, w->out_channels - g->first),
-                        count);
+    const char *from = r->memory + g->first * channel * bytes;
+    char *to = g->panel + r->pixel * g->width * bytes;
+    for (int64_t i = 0; i < r->rows; i++)
+        tn__cpu_conv_gather(
+            w->general, w->bytes, to + i * r->columns * g->width * bytes,
+            g->width, from + i * r->row * bytes, channel, r->step,
+            tn__cpu_min(g->width, w->out_channels - g->first), r->columns);
 }
 
 /* A panel of a block's pixels, from channel o on. */
@@ -81,7 +82,7 @@ static void lay_panel(const gradient *w, const conv_block *block,
     out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
     gathering g = {w, panel, block->pixels, o,
                    tn__cpu_min(w->panel, w->width - o)};
-    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_run, &g);
+    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_rows, &g);
 }
 
 static char *laid_panel(const gradient *w, const conv_block *block,
@@ -262,8 +263,8 @@ static void write_tap(void *context, int64_t i)
     to += (group * w->out_channels * stride[0] + first * stride[1] +
            w->grid.tap[t].weight) *
           bytes;
-    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], stride[1], sums,
-                        w->width, w->out_channels, channels, NULL, 0);
+    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], 0, stride[1], sums,
+                        w->width, w->out_channels, 1, channels, NULL, 0);
     tn__cpu_fpu_restore(fpu);
 }
 

@@ -196,10 +196,6 @@ typedef struct tn_cpu_conv_routines {
     /* out[p][o] = in[o * channel + p * step]; 0 for o in [channels, width). */
     void (*gather)(void *out, int64_t width, const void *in, int64_t channel,
                    int64_t step, int64_t channels, int64_t count);
-    /* out[o * channel + p * step] = in[p][o] (bias: plus bias[o]). */
-    void (*spread)(void *out, int64_t channel, int64_t step, const void *in,
-                   int64_t in_row, int64_t channels, int64_t count,
-                   const void *bias, int64_t bias_step);
     void (*join)(void *a, const void *b, int64_t n); /* a[i] += b[i] */
 } tn_cpu_conv_routines;
 

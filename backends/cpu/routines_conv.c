@@ -64,10 +64,10 @@ void TN_CPU_NAME(tn__cpu_conv)(tn_cpu_routines *table)
 {
     static const tn_cpu_conv_routines f32 = {
         lanes_f32, strip_f32, tiles_f32, WITH_LINES, WITH_PLANES, slide_f32,
-        meet_f32, gather_f32, spread_f32, join_f32};
+        meet_f32, gather_f32, join_f32};
     static const tn_cpu_conv_routines f64 = {
         lanes_f64, strip_f64, tiles_f64, NULL, 0, NULL, NULL, NULL, slide_f64,
-        meet_f64, gather_f64, spread_f64, join_f64};
+        meet_f64, gather_f64, join_f64};
     table->conv[CPU_F32] = &f32;
     table->conv[CPU_F64] = &f64;
 }
