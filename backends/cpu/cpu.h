@@ -262,12 +262,12 @@ typedef struct cpu_direct {
 
 /* A program that is a sum of loads by an index, each times a weight (taps.c). */
 typedef struct cpu_taps {
-    uint32_t count, joins; /* 0: it is none */
-    uint32_t in, out;      /* operand numbers */
+    uint32_t count;   /* 0: it is none */
+    uint32_t in, out; /* operand numbers */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS]; /* too */
     uint32_t load[TN_CPU_TAPS], weigh[TN_CPU_TAPS]; /* ops of hoisted code */
-    uint8_t join[TN_CPU_TAPS][2]; /* the first += the second, in this order;
-                                     the last one makes tap 0 the sum */
+    int depth;       /* of the tree of additions, */
+    uint32_t leaves; /* whose leaves with a bit are the taps, left to right */
 } cpu_taps;
 
 /* A program whose rows are such sums, and the ones in which so many taps are

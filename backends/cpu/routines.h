@@ -323,19 +323,23 @@ typedef struct tn_cpu_math_entry {
 
 /* What one tap of a sum has for up to a vector of points (taps.c): point i takes
  * in[low + at[i]] times weight[i]; `there` elements are to be read from low on,
- * two vectors at most. */
-#define TN_CPU_TAPS 12 /* most of a sum: of as many, 26 operands */
+ * two vectors at most. Low, there and the number of points are those of all its
+ * taps. */
+#define TN_CPU_TAPS 12     /* most of a sum: of as many, 26 operands */
+#define TN_CPU_TAP_DEPTH 4 /* of additions one above the other: 16 leaves */
 typedef struct tn_cpu_tap {
     float weight[16];
     uint8_t at[16];
     int64_t low, points;
     uint32_t there;
 } tn_cpu_tap;
-/* Rows of n sums each; steps in elements. */
+/* Rows of n sums each, of rows of `from` elements; steps in elements. Before
+ * `end` all may be read. Meanwhile as many rows from `next` on are asked for,
+ * unless it is NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
-    const float *in;
-    int64_t count, n, out_step, in_step;
+    const float *in, *end, *next;
+    int64_t count, n, out_step, in_step, from;
 } tn_cpu_tap_rows;
 
 typedef struct tn_cpu_routines {
@@ -356,15 +360,15 @@ typedef struct tn_cpu_routines {
     tn_cpu_gather *gather[TN_DTYPE_END];
     tn_cpu_place *place;
     /* The sums of rows, all by the same entries, one after the other but for the
-     * last, which ends where a row does: `count` taps each, joined first +=
-     * second. tap_points: of a vector; 0: there are no such routines. */
+     * last, which ends where a row does. Their taps, one after the other, are
+     * those leaves of a tree of additions that have bits. tap_points: of a
+     * vector; 0: there are no such routines. */
     void (*taps)(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
-                 int64_t entries, int count, const uint8_t (*join)[2]);
-    /* The same where row r takes whole lines of at least a vector, from
-     * in + at[r * count + t] on, times weight[r * count + t]. */
+                 int64_t entries, int depth, uint32_t leaves);
+    /* The same where row r takes whole lines, from in + at[r * count + t] on,
+     * times weight[r * count + t]. */
     void (*tap_lines)(const tn_cpu_tap_rows *rows, const int64_t *at,
-                      const float *weight, int count,
-                      const uint8_t (*join)[2]);
+                      const float *weight, int depth, uint32_t leaves);
     int64_t tap_points;
     /* Is any of n indices none of [0, extent)? */
     int (*outside)(const int64_t *index, int64_t extent, int64_t n);

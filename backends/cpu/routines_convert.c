@@ -234,107 +234,148 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-static inline __attribute__((always_inline)) vec_f32
-join_taps(vec_f32 *sum, const int count, const uint8_t (*join)[2])
+/* One more leaf of a tree of sums whose halves are such sums: half[k] is the
+ * last one of 2^k leaves. */
+static inline __attribute__((always_inline)) void
+add_leaf(vec_f32 *half, int leaf, vec_f32 x)
 {
-    for (int t = 0; t < count - 1; t++)
-        sum[join[t][0]] += sum[join[t][1]];
-    return sum[0];
+    int k = 0;
+    for (; leaf >> k & 1; k++)
+        x = half[k] + x;
+    half[k] = x;
 }
 
-/* An entry stays in registers for all rows. It writes a whole vector, of which
- * the next ones write the rest anew. */
+/* Of 2^depth leaves, here known beforehand so that all of it stays in registers
+ * but for trees that are large. What is not there is -0, which adds nothing.
+ * An entry stays for all rows. It writes a whole vector, of which the next ones
+ * write the rest anew. */
+enum { LESS_THAN_ALL = TN_CPU_VECTOR == 64 }; /* has loops of its own */
+#define LEAF_IS_THERE(leaf) (whole || (leaves >> (leaf) & 1))
 static inline __attribute__((always_inline)) void
 sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
-         const int count, const uint8_t (*join)[2])
+         const int depth, const uint32_t leaves, const int whole)
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
-    for (int64_t e = 0, at = 0; e < entries; e++, tap += count) {
+    const int64_t in_step = rows->in_step, out_step = rows->out_step;
+    const int64_t line = 64 / sizeof(float);
+    /* of each row, for each entry, so many elements of the next one */
+    const int64_t row = rows->next ? rows->from : 0;
+    const int64_t share = (row / entries + line - 1) / line * line;
+    const vec_f32 none = -(vec_f32){0};
+    for (int64_t e = 0, at = 0; e < entries; e++) {
         if (e == entries - 1)
             at = rows->n - tap->points;
-        const int64_t room = rows->n - at;
-        const float *in = rows->in;
+        const first_f32 room = which_first(rows->n - at);
+        const uint32_t there = tap->there;
+        const float *in = rows->in + tap->low, *next = rows->next;
+        const int64_t rest = row - e * share, ask = share < rest ? share : rest;
         float *o = rows->out + at;
-        vec_i32 place[TN_CPU_TAPS];
-        vec_f32 weight[TN_CPU_TAPS], sum[TN_CPU_TAPS];
-        for (int t = 0; t < count; t++) {
-            place[t] = widen_places(tap[t].at);
-            memcpy(&weight[t], tap[t].weight, sizeof weight[t]);
-        }
-        for (int64_t r = 0; r < rows->count; r++) {
-            for (int t = 0; t < count; t++)
-                sum[t] = times_weights(
-                    take_near(in + tap[t].low, place[t], tap[t].there),
-                    weight[t]);
-            vec_f32 all = join_taps(sum, count, join);
-            memcpy(o, &all, room < L ? (size_t)room * sizeof *o : sizeof all);
-            in += rows->in_step;
-            o += rows->out_step;
-        }
+        vec_i32 place[1 << TN_CPU_TAP_DEPTH];
+        vec_f32 weight[1 << TN_CPU_TAP_DEPTH];
+        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
         at += tap->points;
+        for (int l = 0; l < 1 << depth; l++)
+            if (LEAF_IS_THERE(l)) {
+                place[l] = widen_places(tap->at);
+                memcpy(&weight[l], tap->weight, sizeof weight[l]);
+                which[l] = which_weigh(weight[l]);
+                tap++;
+            } else {
+                which[l] = which_weigh(weight[l] = (vec_f32){0});
+                place[l] = (vec_i32){0};
+            }
+        if (ask > 0)
+            next += e * share;
+        for (int64_t r = 0; r < rows->count; r++) {
+            const near_f32 x = rows->end - in >= 2 * L
+                                   ? load_near(in)
+                                   : load_near_part(in, there);
+            vec_f32 half[TN_CPU_TAP_DEPTH + 1];
+#pragma GCC unroll 16
+            for (int l = 0; l < 1 << depth; l++)
+                add_leaf(half, l,
+                         LEAF_IS_THERE(l)
+                             ? times_weights(take_near(x, place[l]), weight[l],
+                                             which[l])
+                             : none);
+            store_first(o, half[depth], room);
+            for (int64_t k = 0; k < ask; k += line)
+                __builtin_prefetch(next + k, 0, 3);
+            if (ask > 0)
+                next += in_step;
+            in += in_step;
+            o += out_step;
+        }
     }
 }
 
-/* Where count and join are known beforehand, sums stay in registers. */
-static const uint8_t in_pairs[3][2] = {{0, 1}, {2, 3}, {0, 2}};
-static int by_pairs(int count, const uint8_t (*join)[2])
-{
-    return count <= 4 && memcmp(join, in_pairs, (size_t)(count - 1) * 2) == 0
-               ? count
-               : 0;
-}
-
 static void taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap,
-                 int64_t entries, int count, const uint8_t (*join)[2])
+                 int64_t entries, int depth, uint32_t leaves)
 {
-    const int pairs = by_pairs(count, join);
-    if (pairs == 1)
-        sum_taps(rows, tap, entries, 1, in_pairs);
-    else if (pairs == 2)
-        sum_taps(rows, tap, entries, 2, in_pairs);
-    else if (pairs == 4)
-        sum_taps(rows, tap, entries, 4, in_pairs);
+    if (leaves == 1)
+        sum_taps(rows, tap, entries, 0, leaves, 1);
+    else if (leaves == 3)
+        sum_taps(rows, tap, entries, 1, leaves, 1);
+    else if (leaves == 15)
+        sum_taps(rows, tap, entries, 2, leaves, 1);
+    else if (LESS_THAN_ALL && depth <= 3)
+        sum_taps(rows, tap, entries, 3, leaves, 0);
     else
-        sum_taps(rows, tap, entries, count, join);
+        sum_taps(rows, tap, entries, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 
 /* The last vector of a line goes over some of the one before once more. */
 static inline __attribute__((always_inline)) void
 sum_lines(const tn_cpu_tap_rows *rows, const int64_t *at, const float *weight,
-          const int count, const uint8_t (*join)[2])
+          const int depth, const uint32_t leaves, const int whole)
 {
     enum { L = TN_CPU_VECTOR / sizeof(float) };
+    const vec_f32 none = -(vec_f32){0};
+    const int64_t n = rows->n, step = n < L ? n : L;
+    const first_f32 room = which_first(n);
     float *o = rows->out;
     for (int64_t r = 0; r < rows->count; r++, o += rows->out_step) {
-        vec_f32 w[TN_CPU_TAPS], sum[TN_CPU_TAPS];
-        for (int t = 0; t < count; t++)
-            w[t] = weight[r * count + t] - (vec_f32){0};
-        for (int64_t i = 0; i < rows->n; i += L) {
-            i = i + L > rows->n ? rows->n - L : i;
-            for (int t = 0; t < count; t++) {
-                memcpy(&sum[t], rows->in + at[r * count + t] + i,
-                       sizeof sum[t]);
-                sum[t] = times_weights(sum[t], w[t]);
+        const float *in[1 << TN_CPU_TAP_DEPTH];
+        vec_f32 w[1 << TN_CPU_TAP_DEPTH];
+        weigh_f32 which[1 << TN_CPU_TAP_DEPTH];
+        for (int l = 0; l < 1 << depth; l++)
+            if (LEAF_IS_THERE(l)) {
+                in[l] = rows->in + *at++;
+                w[l] = *weight++ - (vec_f32){0};
+                which[l] = which_weigh(w[l]);
+            } else {
+                which[l] = which_weigh(w[l] = (vec_f32){0});
+                in[l] = rows->in;
             }
-            vec_f32 all = join_taps(sum, count, join);
-            memcpy(o + i, &all, sizeof all);
+        for (int64_t i = 0; i < n; i += step) {
+            vec_f32 half[TN_CPU_TAP_DEPTH + 1];
+            i = i + step > n ? n - step : i;
+#pragma GCC unroll 16
+            for (int l = 0; l < 1 << depth; l++) {
+                vec_f32 x = none;
+                if (LEAF_IS_THERE(l))
+                    x = times_weights(load_first(in[l] + i, room), w[l],
+                                      which[l]);
+                add_leaf(half, l, x);
+            }
+            store_first(o + i, half[depth], room);
         }
     }
 }
 
 static void tap_lines(const tn_cpu_tap_rows *rows, const int64_t *at,
-                      const float *weight, int count,
-                      const uint8_t (*join)[2])
+                      const float *weight, int depth, uint32_t leaves)
 {
-    const int pairs = by_pairs(count, join);
-    if (pairs == 1)
-        sum_lines(rows, at, weight, 1, in_pairs);
-    else if (pairs == 2)
-        sum_lines(rows, at, weight, 2, in_pairs);
-    else if (pairs == 4)
-        sum_lines(rows, at, weight, 4, in_pairs);
+    if (leaves == 1)
+        sum_lines(rows, at, weight, 0, leaves, 1);
+    else if (leaves == 3)
+        sum_lines(rows, at, weight, 1, leaves, 1);
+    else if (leaves == 15)
+        sum_lines(rows, at, weight, 2, leaves, 1);
+    else if (LESS_THAN_ALL && depth <= 3)
+        sum_lines(rows, at, weight, 3, leaves, 0);
     else
-        sum_lines(rows, at, weight, count, join);
+        sum_lines(rows, at, weight, TN_CPU_TAP_DEPTH, leaves, 0);
 }
 #else
 GATHER_RUNS(w4, uint32_t)

@@ -83,25 +83,34 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
     return true;
 }
 
-/* The taps that value n is the sum of; returns the first of them, -1 if it is
- * none such. */
-static int add_taps(tn_built *built, const tn_program *program, uint32_t n)
+/* How many additions stand above each other in value n; more than `most` if
+ * there are more. */
+static int depth_of(const tn_program *program, uint32_t n, int most)
 {
     const tn_kernel_ins *ins = &program->ins[n];
-    cpu_taps *taps = &built->taps;
+    if (ins->op != TN_K_ADD || most < 0)
+        return 0;
+    const int a = depth_of(program, ins->a, most - 1);
+    const int b = depth_of(program, ins->b, most - 1);
+    return 1 + (a > b ? a : b);
+}
+
+/* The taps that value n is the sum of, in a tree of so many additions above
+ * each other whose first leaf that is. */
+static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
+                     int leaf, int depth)
+{
+    const tn_kernel_ins *ins = &program->ins[n];
     if (ins->dtype != TN_F32)
-        return -1;
-    if (ins->op == TN_K_SELECT)
-        return add_tap(built, program, n) ? (int)taps->count - 1 : -1;
-    if (ins->op != TN_K_ADD)
-        return -1;
-    int first = add_taps(built, program, ins->a);
-    int second = first < 0 ? -1 : add_taps(built, program, ins->b);
-    if (second < 0)
-        return -1;
-    taps->join[taps->joins][0] = (uint8_t)first;
-    taps->join[taps->joins++][1] = (uint8_t)second;
-    return first;
+        return false;
+    if (ins->op == TN_K_SELECT) {
+        built->taps.leaves |= 1u << leaf;
+        return add_tap(built, program, n);
+    }
+    return ins->op == TN_K_ADD &&
+           add_taps(built, program, ins->a, leaf, depth - 1) &&
+           add_taps(built, program, ins->b, leaf + (1 << (depth - 1)),
+                    depth - 1);
 }
 
 /* A row is a sum of taps? */
@@ -138,7 +147,9 @@ void tn__cpu_taps_init(tn_built *built, const tn_program *program)
     if (built->hoisted.op_count == 0)
         return;
     built->taps.out = (uint32_t)store->imm.i;
-    if (add_taps(built, program, store->a) < 0)
+    built->taps.depth = depth_of(program, store->a, TN_CPU_TAP_DEPTH);
+    if (built->taps.depth > TN_CPU_TAP_DEPTH ||
+        !add_taps(built, program, store->a, 0, built->taps.depth))
         built->taps.count = 0;
 }
 
@@ -175,31 +186,48 @@ bool tn__cpu_taps_shared(const cpu_plan *plan)
     return shared;
 }
 
-int64_t tn__cpu_tap_near(const int64_t *where, int64_t n, int64_t most)
+/* Where a tap has no weight it is nowhere. */
+int64_t tn__cpu_tap_near(const cpu_tap_lists *lists, int64_t at, int64_t n,
+                         int64_t most)
 {
-    int64_t low = where[0], high = where[0], i = 0;
-    for (; i < n && where[i] != TN_CPU_OUTSIDE; i++) {
-        low = tn__cpu_min(low, where[i]);
-        high = where[i] > high ? where[i] : high;
-        if (high - low >= most)
+    int64_t low = INT64_MAX, high = INT64_MIN, i = 0;
+    for (; i < n; i++) {
+        for (int t = 0; t < lists->count; t++) {
+            const int64_t x = lists->where[t][at + i];
+            if (x == TN_CPU_OUTSIDE)
+                return i;
+            if (lists->weight[t][(at + i) * lists->step[t]] == 0)
+                continue;
+            low = tn__cpu_min(low, x);
+            high = x > high ? x : high;
+        }
+        if (high > low && high - low >= most)
             break;
     }
     return i;
 }
 
-void tn__cpu_tap_fill(tn_cpu_tap *tap, const int64_t *where,
-                      const float *weight, int64_t step, int64_t n)
+void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
+                      int64_t n)
 {
-    int64_t high = where[0];
-    *tap = (tn_cpu_tap){.points = n, .low = high};
-    for (int64_t i = 0; i < n; i++) {
-        tap->low = tn__cpu_min(tap->low, where[i]);
-        high = where[i] > high ? where[i] : high;
-        tap->weight[i] = weight[i * step];
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int t = 0; t < lists->count; t++)
+        for (int64_t i = at; i < at + n; i++)
+            if (lists->weight[t][i * lists->step[t]] != 0) {
+                low = tn__cpu_min(low, lists->where[t][i]);
+                high = lists->where[t][i] > high ? lists->where[t][i] : high;
+            }
+    if (low > high) /* none has */
+        low = high = lists->where[0][at];
+    for (int t = 0; t < lists->count; t++, tap++) {
+        *tap = (tn_cpu_tap){.low = low, .points = n,
+                            .there = (uint32_t)(high - low) + 1};
+        for (int64_t i = 0; i < n; i++) {
+            tap->weight[i] = lists->weight[t][(at + i) * lists->step[t]];
+            if (tap->weight[i] != 0)
+                tap->at[i] = (uint8_t)(lists->where[t][at + i] - low);
+        }
     }
-    tap->there = (uint32_t)(high - tap->low) + 1;
-    for (int64_t i = 0; i < n; i++)
-        tap->at[i] = (uint8_t)(where[i] - tap->low);
 }
 
 /* The table of blocks like the one at hand: whole ones, and shorter ones at the
@@ -209,27 +237,23 @@ static void fill_table(cpu_task *task, cpu_tap_table *table)
     const cpu_taps *taps = &task->plan->built->taps;
     const int64_t points = task->routines->tap_points;
     const int64_t most = most_entries(task->plan);
-    const int64_t *where[TN_CPU_TAPS];
+    cpu_tap_lists lists = {.count = (int)taps->count};
     table->outer = task->box_outer;
     table->entries = 0;
-    for (uint32_t t = 0; t < taps->count; t++)
-        where[t] = (const int64_t *)
+    for (uint32_t t = 0; t < taps->count; t++) {
+        const uint32_t slot = task->code->op[taps->weigh[t]].out;
+        lists.where[t] = (const int64_t *)
             task->slot[task->code->op[taps->load[t]].where];
-    tn_cpu_tap *tap = table->tap;
+        lists.weight[t] = (const float *)task->slot[slot];
+        lists.step[t] = task->step[slot] != TN_CPU_ONE_VALUE;
+    }
     int64_t entries = 0;
     for (int64_t at = 0, n; at < task->count; at += n, entries++) {
         n = tn__cpu_min(points, task->count - at);
-        for (uint32_t t = 0; t < taps->count; t++)
-            n = tn__cpu_tap_near(where[t] + at, n, 2 * points);
+        n = tn__cpu_tap_near(&lists, at, n, 2 * points);
         if (n == 0 || entries == most)
             return;
-        for (uint32_t t = 0; t < taps->count; t++) {
-            uint32_t slot = task->code->op[taps->weigh[t]].out;
-            int64_t step = task->step[slot] != TN_CPU_ONE_VALUE;
-            const float *weight = (const float *)task->slot[slot];
-            tn__cpu_tap_fill(tap++, where[t] + at, weight + at * step, step,
-                             n);
-        }
+        tn__cpu_tap_fill(table->tap + entries * lists.count, &lists, at, n);
     }
     table->entries = entries;
 }
@@ -261,8 +285,8 @@ bool tn__cpu_run_taps(cpu_task *task)
                                  .in = (const float *)(const void *)
                                      task->view[taps->in].base,
                                  .count = 1, .n = task->count};
-    task->routines->taps(&row, table->tap, table->entries, (int)taps->count,
-                         taps->join);
+    task->routines->taps(&row, table->tap, table->entries, taps->depth,
+                         taps->leaves);
     if (to != out)
         task->routines->stream(out, to, task->count * (int64_t)sizeof(float));
     return true;

@@ -6,6 +6,8 @@
 #include "task.h"
 
 #define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
+#define SOME 2048    /* of rows: there is room for what the next ones read */
+#define LEAST_LINE 4 /* results of a line */
 #define TASK 131072  /* of a task */
 #define LEAST_ROWS 4 /* that are worth a row's entries */
 
@@ -71,7 +73,6 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     const tn_launch_operand *in = &launch->operand[taps->in];
     const tn_launch_operand *out = &launch->operand[taps->out];
     const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
-    const int64_t lanes = a->built->routines->tap_points;
     a->in = (const float *)(const void *)tn__cpu_at(in->buffer, in->offset, 4);
     a->out = (float *)(void *)tn__cpu_at(out->buffer, out->offset, 4);
     if (own == ndim || in->stride[own] != 0 || (const float *)a->out == a->in)
@@ -89,7 +90,7 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     if (line > 1) {
         a->rows = (tn_cpu_tap_rows){.count = launch->extent[own], .n = line,
                                     .out_step = out->stride[own]};
-        return line >= lanes;
+        return line >= LEAST_LINE;
     }
     if (a->ndim == 0 || a->extent[a->ndim - 1] < LEAST_ROWS ||
         in->index_stride[0] != 1 || out->stride[own] != 1)
@@ -98,6 +99,7 @@ static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
     a->entries = 1; /* to be counted */
     a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
                                 .n = launch->extent[own],
+                                .from = in->index_extent[0],
                                 .out_step = a->out_stride[a->ndim],
                                 .in_step = a->in_stride[a->ndim]};
     return true;
@@ -129,16 +131,6 @@ static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* How many results from k on have an entry in common. */
-static int64_t count_near(const along *a, int64_t k)
-{
-    const int64_t lanes = a->built->routines->tap_points;
-    int64_t n = tn__cpu_min(lanes, a->rows.n - k);
-    for (uint32_t t = 0; t < a->built->taps.count; t++)
-        n = tn__cpu_tap_near(a->at + t * a->rows.n + k, n, 2 * lanes);
-    return n;
-}
-
 static int64_t most_entries(const along *a)
 {
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
@@ -148,33 +140,34 @@ static int64_t most_entries(const along *a)
  * vector. False if there are more than are worth it (taps.c). */
 static bool fill_entries(along *a)
 {
-    const int64_t n = a->rows.n, count = a->built->taps.count;
-    const int64_t lanes = a->built->routines->tap_points;
+    const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;
+    cpu_tap_lists lists = {.count = (int)a->built->taps.count};
+    for (int t = 0; t < lists.count; t++) {
+        lists.where[t] = a->at + t * n;
+        lists.weight[t] = a->weight + t * n;
+        lists.step[t] = 1;
+    }
     a->entries = 0;
     for (int64_t k = 0, some; k < n; k += some) {
-        some = count_near(a, k);
-        if (a->entries == most_entries(a))
+        some = tn__cpu_tap_near(&lists, k, tn__cpu_min(lanes, n - k),
+                                2 * lanes);
+        if (some == 0 || a->entries == most_entries(a))
             return false;
         if (k + some == n && n >= lanes &&
-            count_near(a, n - lanes) == lanes) {
+            tn__cpu_tap_near(&lists, n - lanes, lanes, 2 * lanes) == lanes) {
             k = n - lanes;
             some = lanes;
         }
-        for (int64_t t = 0; t < count; t++)
-            tn__cpu_tap_fill(&a->tap[a->entries * count + t],
-                             a->at + t * n + k, a->weight + t * n + k, 1,
-                             some);
+        tn__cpu_tap_fill(a->tap + a->entries * lists.count, &lists, k, some);
         a->entries++;
     }
     return true;
 }
 
-static void run_unit(const along *a, int64_t unit)
+/* The rows of a unit. */
+static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
 {
-    const cpu_taps *taps = &a->built->taps;
-    const tn_cpu_routines *routines = a->built->routines;
     const int64_t first = unit % a->parts * a->some;
-    float room[UNIT];
     tn_cpu_tap_rows rows = a->rows;
     rows.count = tn__cpu_min(a->some, rows.count - first);
     rows.in = a->in + first * rows.in_step;
@@ -184,16 +177,26 @@ static void run_unit(const along *a, int64_t unit)
         rows.in += unit % a->extent[d] * a->in_stride[d];
         rows.out += unit % a->extent[d] * a->out_stride[d];
     }
-    float *to = rows.out;
+    rows.end = rows.in + rows.from;
+    if (rows.in_step > 0)
+        rows.end += (rows.count - 1) * rows.in_step;
+    return rows;
+}
+
+static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_cpu_routines *routines = a->built->routines;
+    const int64_t first = unit % a->parts * a->some;
+    float room[UNIT], *to = rows.out;
     if (a->stream)
         rows.out = room;
     if (a->entries)
-        routines->taps(&rows, a->tap, a->entries, (int)taps->count,
-                       taps->join);
+        routines->taps(&rows, a->tap, a->entries, taps->depth, taps->leaves);
     else
         routines->tap_lines(&rows, a->at + first * taps->count,
-                            a->weight + first * taps->count, (int)taps->count,
-                            taps->join);
+                            a->weight + first * taps->count, taps->depth,
+                            taps->leaves);
     if (a->stream)
         routines->stream(to, room, rows.count * rows.n * (int64_t)sizeof *to);
 }
@@ -204,8 +207,15 @@ static void run_units(void *context, int64_t task)
     const unsigned fpu = tn__cpu_fpu_set();
     const int64_t first = task * a->per_task;
     const int64_t end = tn__cpu_min(first + a->per_task, a->units);
-    for (int64_t unit = first; unit < end; unit++)
-        run_unit(a, unit);
+    tn_cpu_tap_rows rows, next = find_unit(a, first);
+    for (int64_t unit = first; unit < end; unit++) {
+        rows = next;
+        if (unit + 1 < end) {
+            next = find_unit(a, unit + 1);
+            rows.next = next.in;
+        }
+        run_unit(a, rows, unit);
+    }
     if (a->stream)
         a->built->routines->fence();
     tn__cpu_fpu_restore(fpu);
@@ -213,7 +223,9 @@ static void run_units(void *context, int64_t task)
 
 static void run_all(along *a)
 {
-    a->some = UNIT / a->rows.n;
+    a->some = a->entries ? SOME / (a->rows.n > a->rows.from ? a->rows.n
+                                                            : a->rows.from)
+                         : UNIT / a->rows.n;
     a->some = a->some < 1 ? 1 : tn__cpu_min(a->some, a->rows.count);
     a->parts = (a->rows.count + a->some - 1) / a->some;
     a->units = product_of(a) * a->parts;

@@ -60,11 +60,19 @@ int64_t tn__cpu_taps_block(const tn_built *built);
 size_t tn__cpu_taps_bytes(const cpu_plan *plan);
 void tn__cpu_taps_place(cpu_task *task, void *memory);
 bool tn__cpu_run_taps(cpu_task *task);
-/* How many of n offsets, from the first on, are within `most` elements; and a
- * tap's entry for n points, whose offsets and weights these are. */
-int64_t tn__cpu_tap_near(const int64_t *where, int64_t n, int64_t most);
-void tn__cpu_tap_fill(tn_cpu_tap *tap, const int64_t *where,
-                      const float *weight, int64_t step, int64_t n);
+/* The offsets and, a step apart, weights of each tap, for a list of points. How
+ * many of n of these, from `at` on, have all their offsets within `most`
+ * elements; and the entry of n points. */
+typedef struct cpu_tap_lists {
+    const int64_t *where[TN_CPU_TAPS];
+    const float *weight[TN_CPU_TAPS];
+    int64_t step[TN_CPU_TAPS];
+    int count;
+} cpu_tap_lists;
+int64_t tn__cpu_tap_near(const cpu_tap_lists *lists, int64_t at, int64_t n,
+                         int64_t most);
+void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
+                      int64_t n);
 /* Those whose indices hang on one dimension alone (taps_along.c), and rows that
  * are such sums; false if nothing was done. */
 #define TN_CPU_LEAST_POINTS 4096 /* that are worth what goes before them */

@@ -143,25 +143,54 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm512_mask_storeu_epi32(out, (__mmask16)((1 << count) - 1), x);
     return 1;
 }
-/* memory[at[i]], all of the first `there` elements, two vectors of them at most. */
-static inline vec_f32 take_near(const float *memory, vec_i32 at, uint32_t there)
+/* Two vectors side by side, the first `there` elements of which are there (the
+ * others are not read), and of them x[at[i]]. */
+typedef struct near_f32 {
+    __m512 low, high;
+} near_f32;
+static inline near_f32 load_near(const float *memory)
+{
+    return (near_f32){_mm512_loadu_ps(memory), _mm512_loadu_ps(memory + 16)};
+}
+static inline near_f32 load_near_part(const float *memory, uint32_t there)
 {
     uint32_t part = 0xffffffffu >> (32 - there);
-    return (vec_f32)_mm512_permutex2var_ps(
-        _mm512_maskz_loadu_ps((__mmask16)part, memory), (__m512i)at,
-        _mm512_maskz_loadu_ps((__mmask16)(part >> 16), memory + 16));
+    return (near_f32){
+        _mm512_maskz_loadu_ps((__mmask16)part, memory),
+        _mm512_maskz_loadu_ps((__mmask16)(part >> 16), memory + 16)};
+}
+static inline vec_f32 take_near(near_f32 x, vec_i32 at)
+{
+    return (vec_f32)_mm512_permutex2var_ps(x.low, (__m512i)at, x.high);
 }
 static inline vec_i32 widen_places(const uint8_t *at)
 {
     return (vec_i32)_mm512_cvtepu8_epi32(
         _mm_loadu_si128((const __m128i *)at));
 }
-/* x times its weights; 0 where one is. */
-static inline vec_f32 times_weights(vec_f32 x, vec_f32 w)
+/* Which of them are not 0, and x times such weights; 0 where one is. */
+typedef __mmask16 weigh_f32;
+static inline weigh_f32 which_weigh(vec_f32 w)
 {
-    return (vec_f32)_mm512_maskz_mul_ps(
-        _mm512_cmp_ps_mask((__m512)w, _mm512_setzero_ps(), _CMP_NEQ_UQ),
-        (__m512)x, (__m512)w);
+    return _mm512_cmp_ps_mask((__m512)w, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+}
+static inline vec_f32 times_weights(vec_f32 x, vec_f32 w, weigh_f32 which)
+{
+    return (vec_f32)_mm512_maskz_mul_ps(which, (__m512)x, (__m512)w);
+}
+/* Those of the first n that are within the vector. */
+typedef __mmask16 first_f32;
+static inline first_f32 which_first(int64_t n)
+{
+    return n < 16 ? (first_f32)((1u << n) - 1) : (first_f32)0xffff;
+}
+static inline vec_f32 load_first(const float *memory, first_f32 which)
+{
+    return (vec_f32)_mm512_maskz_loadu_ps(which, memory);
+}
+static inline void store_first(float *memory, vec_f32 x, first_f32 which)
+{
+    _mm512_mask_storeu_ps(memory, which, (__m512)x);
 }
 #elif defined(__AVX2__)
 #define TN_CPU_NEAR 8
@@ -200,29 +229,59 @@ static inline _Bool gather_near(void *out, const uint32_t *memory,
     _mm256_storeu_si256((__m256i *)out, x);
     return 1;
 }
-static inline vec_f32 take_near(const float *memory, vec_i32 at, uint32_t there)
+typedef struct near_f32 {
+    __m256 low, high;
+} near_f32;
+static inline near_f32 load_near(const float *memory)
 {
-    __m256 x = _mm256_permutevar8x32_ps(
-        (__m256)load_part_32(memory, there < 8 ? there : 8), (__m256i)at);
-    if (there > 8)
-        x = _mm256_blendv_ps(
-            x,
-            _mm256_permutevar8x32_ps(
-                (__m256)load_part_32(memory + 8, there - 8), (__m256i)at),
-            _mm256_castsi256_ps(
-                _mm256_cmpgt_epi32((__m256i)at, _mm256_set1_epi32(7))));
-    return (vec_f32)x;
+    return (near_f32){_mm256_loadu_ps(memory), _mm256_loadu_ps(memory + 8)};
+}
+static inline near_f32 load_near_part(const float *memory, uint32_t there)
+{
+    const int64_t more = there > 8 ? (int64_t)there - 8 : 0;
+    return (near_f32){(__m256)load_part_32(memory, there),
+                      (__m256)load_part_32(memory + 8, more)};
+}
+static inline vec_f32 take_near(near_f32 x, vec_i32 at)
+{
+    return (vec_f32)_mm256_blendv_ps(
+        _mm256_permutevar8x32_ps(x.low, (__m256i)at),
+        _mm256_permutevar8x32_ps(x.high, (__m256i)at),
+        _mm256_castsi256_ps(
+            _mm256_cmpgt_epi32((__m256i)at, _mm256_set1_epi32(7))));
 }
 static inline vec_i32 widen_places(const uint8_t *at)
 {
     return (vec_i32)_mm256_cvtepu8_epi32(
         _mm_loadl_epi64((const __m128i *)at));
 }
-static inline vec_f32 times_weights(vec_f32 x, vec_f32 w)
+typedef vec_i32 weigh_f32;
+static inline weigh_f32 which_weigh(vec_f32 w)
 {
-    return (vec_f32)_mm256_and_ps(
-        (__m256)(x * w),
-        _mm256_cmp_ps((__m256)w, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+    return (vec_i32)_mm256_cmp_ps((__m256)w, _mm256_setzero_ps(),
+                                  _CMP_NEQ_UQ);
+}
+static inline vec_f32 times_weights(vec_f32 x, vec_f32 w, weigh_f32 which)
+{
+    return (vec_f32)((vec_i32)(x * w) & which);
+}
+typedef __m256i first_f32;
+static inline first_f32 which_first(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8),
+                              PART_LANES_32);
+}
+static inline vec_f32 load_first(const float *memory, first_f32 which)
+{
+    return (vec_f32)_mm256_maskload_ps(memory, which);
+}
+/* Stores under a mask are slow on AMD's processors. */
+static inline void store_first(float *memory, vec_f32 x, first_f32 which)
+{
+    if (_mm256_movemask_epi8(which) == -1)
+        _mm256_storeu_ps(memory, (__m256)x);
+    else
+        _mm256_maskstore_ps(memory, which, (__m256)x);
 }
 #endif
 

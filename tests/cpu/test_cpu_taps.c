@@ -13,7 +13,7 @@
 
 #include "../tap.h"
 
-enum { MOST = 8192 /* bytes of all hashes */, KINDS = 24 };
+enum { MOST = 8192 /* bytes of all hashes */, KINDS = 29 };
 
 /* All NaN are one. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
@@ -111,6 +111,18 @@ static tn_tensor *made_of(int kind, tn_tensor *x)
         return tn_squeeze(tn_interpolate(tn_unsqueeze(x, 0),
                                          tn_dims(21, 33, 40),
                                          .mode = "trilinear"));
+    case 24: /* twelve taps and more for the gradient */
+        return tn_interpolate(x, none, .scale_factor = 3, .mode = "bicubic");
+    case 25: /* few of them are near each other */
+        return tn_interpolate(x, tn_dims(4, 3), .mode = "bilinear");
+    case 26: /* three taps */
+        return tn_interpolate(x, none, .scale_factor = 3);
+    case 27: /* nine, ten or twelve taps, of which some are not there */
+        return tn_adaptive_avg_pool2d(x, tn_dims(4, 5));
+    case 28: /* rows with gaps between, the last of which ends the memory */
+        return tn_interpolate(tn_narrow(x, 3, tn_tensor_shape(x)[3] - 5, 5),
+                              tn_dims(tn_tensor_shape(x)[2], 31),
+                              .mode = "bilinear");
     default:
         return NULL;
     }
@@ -148,8 +160,9 @@ static uint64_t hash_of_fault(void)
 
 static int print_hashes(void)
 {
-    static const int size[][3] = {{12, 28, 28}, {7, 33, 57}, {40, 14, 9}};
-    for (int s = 0; s < 3; s++)
+    static const int size[][3] = {{12, 28, 28}, {7, 33, 57}, {40, 14, 9},
+                                  {70, 13, 6}};
+    for (int s = 0; s < 4; s++)
         for (int special = 0; special < 2; special++)
             for (int kind = 0; kind < KINDS; kind++) {
                 tn_scope *scope = tn_scope_open();
