@@ -109,6 +109,10 @@ typedef struct tn_cpu_scan_kept {
 } tn_cpu_scan_kept;
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
+/* How many of x[0 .. n), whole vectors from the first on, stay behind *extreme, a
+ * running one: these become it, and their places at. */
+typedef int64_t tn_cpu_still(void *x, int64_t *place, int64_t n,
+                             const void *extreme, int64_t at);
 /* Better than best[0]? Then best and *place (position of x[0] is k). fresh:
  * there is no best yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
@@ -411,6 +415,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_columns *columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_scan *scan[CPU_TYPE_COUNT];           /* F32, F64 */
     tn_cpu_scan_rows *scan_rows[CPU_TYPE_COUNT]; /* F32, F64 */
+    tn_cpu_still *still[2][CPU_TYPE_COUNT]; /* [of MAX, of MIN]; NULL: none */
     tn_cpu_arg *arg[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_arg_columns *arg_columns[TN_REDUCE_END][CPU_TYPE_COUNT];
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */

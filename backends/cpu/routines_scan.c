@@ -1,6 +1,6 @@
 /* routines_scan.c: prefix sums of floats by blocks of TN_LANES, as plugin.h
  * orders them: of one line, a vector or a few to a block, or of lines side by
- * side in memory. */
+ * side in memory; and running extremes while they stay. */
 #include <string.h>
 
 #include "routines.h"
@@ -199,8 +199,52 @@ SCAN(scan_f64, double, f64, 64)
 ROWS(rows_f32, float, vec_i32, loose_f32)
 ROWS(rows_f64, double, vec_i64, loose_f64)
 
+/* A running extreme that seldom changes, a vector at a time. A NaN is never
+ * behind one, and none is behind a NaN. */
+#if TN_CPU_VECTOR == 64
+#define ALL_f32(x, y, is)                                                     \
+    (_mm512_cmp_ps_mask((__m512)(x), (__m512)(y), is) == 0xffff)
+#define ALL_f64(x, y, is)                                                     \
+    (_mm512_cmp_pd_mask((__m512d)(x), (__m512d)(y), is) == 0xff)
+#elif TN_CPU_VECTOR == 32
+#define ALL_f32(x, y, is)                                                     \
+    (_mm256_movemask_ps(_mm256_cmp_ps((__m256)(x), (__m256)(y), is)) == 0xff)
+#define ALL_f64(x, y, is)                                                     \
+    (_mm256_movemask_pd(_mm256_cmp_pd((__m256d)(x), (__m256d)(y), is)) == 0xf)
+#endif
+#ifdef ALL_f32
+#define STILL(name, T, V, is)                                                 \
+    static int64_t name(void *block, int64_t *place, int64_t n,               \
+                        const void *extreme, int64_t at)                      \
+    {                                                                         \
+        enum { PER = TN_CPU_VECTOR / sizeof(T), PLACES = TN_CPU_VECTOR / 8 }; \
+        const vec_##V all = *(const T *)extreme - (vec_##V){0};               \
+        const vec_i64 here = at - (vec_i64){0};                               \
+        T *x = block;                                                         \
+        int64_t i = 0;                                                        \
+        for (; i + PER <= n; i += PER) {                                      \
+            if (!ALL_##V(*(const loose_##V *)(x + i), all, is))               \
+                break;                                                        \
+            *(loose_##V *)(x + i) = all;                                      \
+            _Pragma("GCC unroll 2") for (int j = 0; j < PER; j += PLACES)     \
+                memcpy(place + i + j, &here, sizeof here);                    \
+        }                                                                     \
+        return i;                                                             \
+    }
+STILL(still_max_f32, float, f32, _CMP_LT_OQ)
+STILL(still_min_f32, float, f32, _CMP_GT_OQ)
+STILL(still_max_f64, double, f64, _CMP_LT_OQ)
+STILL(still_min_f64, double, f64, _CMP_GT_OQ)
+#endif
+
 void TN_CPU_NAME(tn__cpu_scan)(tn_cpu_routines *table)
 {
+#ifdef ALL_f32
+    table->still[0][CPU_F32] = still_max_f32;
+    table->still[0][CPU_F64] = still_max_f64;
+    table->still[1][CPU_F32] = still_min_f32;
+    table->still[1][CPU_F64] = still_min_f64;
+#endif
     table->scan[CPU_F32] = scan_f32;
     table->scan[CPU_F64] = scan_f64;
     table->scan_rows[CPU_F32] = rows_f32;

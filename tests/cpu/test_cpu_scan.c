@@ -218,6 +218,76 @@ static void test_places(void)
     buffer_drop(s.out_index.buffer);
 }
 
+/* What the fold of the other kinds gives, and does x take its place? */
+static bool takes_over(unsigned kind, double *fold, double x)
+{
+    const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold
+                                                          : x <= *fold);
+    if (isnan(*fold) || isnan(x))
+        *fold = NAN;
+    else if (x == *fold && x == 0) /* of MAX +0, of MIN -0, if there is one */
+        *fold = (signbit(x) != 0) == (kind == TN_REDUCE_MIN) ? x : *fold;
+    else if (takes)
+        *fold = x;
+    return takes;
+}
+
+/* Lines without gaps, in which a new extreme is rare, or one of equals, or a
+ * NaN. */
+static int64_t wrong_extremes(tn_dtype dtype, unsigned kind, int64_t count,
+                              int64_t range, int64_t special)
+{
+    enum { LINES = 9 };
+    const size_t bytes = dtype == TN_F64 ? 8 : 4;
+    void *in, *out;
+    int64_t *place, wrong = 0;
+    tn_scan_args s = {.size = sizeof s, .ndim = 2, .kind = kind,
+                      .extent = {LINES, count}};
+    s.in = (tn_strided){buffer_new((size_t)(LINES * count) * bytes, &in), 0,
+                        dtype, 2, {count, 1}};
+    s.out = s.in;
+    s.out.buffer = buffer_new((size_t)(LINES * count) * bytes, &out);
+    s.out_index =
+        (tn_strided){buffer_new((size_t)(LINES * count) * 8, &place), 0,
+                     TN_I64, 2, {count, 1}};
+    for (int64_t i = 0; i < LINES * count; i++)
+        put(in, dtype, i,
+            special && random_below(special) == 0
+                ? number(1)
+                : (double)(random_below(range) - range / 2));
+    if (cpu->scan(queue, &s) != TN_OK)
+        bail_out("%s", failure);
+    for (int64_t l = 0; l < LINES; l++) {
+        double fold = load(in, dtype, l * count);
+        int64_t at = 0;
+        for (int64_t k = 0; k < count; k++) {
+            const int64_t i = l * count + k;
+            if (k > 0 && takes_over(kind, &fold, load(in, dtype, i)))
+                at = k;
+            wrong += found(out, dtype, i) != stored(dtype, fold) ||
+                     place[i] != at;
+        }
+    }
+    buffer_drop(s.in.buffer);
+    buffer_drop(s.out.buffer);
+    buffer_drop(s.out_index.buffer);
+    return wrong;
+}
+
+static void test_extremes(const char *isa)
+{
+    static const int64_t counts[] = {1, 7, 16, 17, 100, 1025, 2100};
+    int64_t wrong = 0;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (int i = 0; i < 4; i++)
+            for (int64_t special = 0; special <= 700; special += 70)
+                wrong += wrong_extremes(i & 1 ? TN_F64 : TN_F32,
+                                        i & 2 ? TN_REDUCE_MAX : TN_REDUCE_MIN,
+                                        counts[c], special % 4 ? 1000000 : 9,
+                                        special);
+    is_int(wrong, 0, "%s: running extremes and their places", isa);
+}
+
 /* Many lines, one after the other or side by side, also in place. */
 static void test_scan_lines(bool columns, bool in_place)
 {
@@ -274,6 +344,7 @@ int main(void)
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_sums(isas[i]);
         test_places();
+        test_extremes(isas[i]);
         for (int way = 0; way < 4; way++)
             test_scan_lines(way & 1, way & 2);
         plugin_close();
