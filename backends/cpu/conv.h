@@ -178,8 +178,8 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
                         tn_status *status);
 
-/* Windows of 3 x 3 and 1 x 3, of float32, by fewer products (conv_winograd.c). False: as
- * above. */
+/* Windows of 3 x 3 and 1 x 3, of float32, by fewer products (conv_winograd.c).
+ * False: as above. */
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_status *status);
