@@ -99,7 +99,7 @@ BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
 #define RESIZED(name, out) BOTH(name, open_images, 8, 64, 28, 28 * 28, out)
 
 static const bench_work work[] = {
-    CONV(conv1d, 16, 64, 512, 3 * 512),
+    CONV(conv1d, 16, 64, 512, BENCH_1X3 * 3 * 512),
     CONV(conv2d_1x1, 16, 64, 28, 28 * 28),
     {"conv2d_depthwise", {16, 64, 28}, open_conv2d_depthwise, conv2d_depthwise,
      BENCH_COPY(16 * 64 * 28 * 28), 0},
@@ -107,7 +107,7 @@ static const bench_work work[] = {
      conv2d_depthwise_back,
      BENCH_MOVE(3 * 16 * 64 * 28 * 28, 2 * 16 * 64 * 28 * 28), 0},
     CONV(conv2d_strided, 16, 64, 28, 9 * 14 * 14),
-    CONV(conv3d, 4, 16, 16, 27 * 16 * 16 * 16),
+    CONV(conv3d, 4, 16, 16, BENCH_3X3 * 27 * 16 * 16 * 16),
     CONV(conv_transpose1d, 16, 64, 256, 4 * 256),
     CONV(conv_transpose2d, 16, 32, 16, 16 * 16 * 16),
     BOTH(max_pool1d, open_lines, 16, 64, 1024, 1024, 512),
