@@ -221,9 +221,7 @@ bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
     c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
     bool repeats = last->in == 0 && last->extent >= LONG_REPEAT;
     if (repeats && c.bytes != 2) {
-        c.fill = c.routines->fill[c.bytes == 8   ? CPU_F64
-                                  : c.bytes == 4 ? CPU_F32
-                                                 : CPU_BOOL];
+        c.fill = tn__cpu_fill_for(c.routines, c.bytes, last->extent);
         c.across = c.ndim;
     }
     if (last->in != 1 && !c.fill && (last->in == 0 || c.across == c.ndim))

@@ -248,6 +248,7 @@ typedef struct cpu_code {
 typedef struct cpu_direct {
     tn_cpu_run *run; /* NULL: the program is not of this kind */
     tn_cpu_run *once; /* makes the one value that run fills with, or NULL */
+    bool fills;       /* with one value */
     unsigned allowed; /* operands that may be one value: bits */
     uint32_t out;      /* operand number */
     uint32_t in_count;

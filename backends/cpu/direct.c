@@ -86,6 +86,7 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
             !take_input(&direct, 0, program, store->a))
             return;
         direct.run = built->routines->fill[result];
+        direct.fills = true;
         direct.allowed = direct.in_count = 1;
         built->direct = direct;
         return;
@@ -117,6 +118,7 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
         if (direct.in[0].operand == TN_CPU_NONE) {
             direct.once = direct.run;
             direct.run = built->routines->fill[result];
+            direct.fills = true;
         }
         break;
     default:
@@ -330,6 +332,9 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
             return false;
         p.stream = built->routines->stream;
         p.fence = built->routines->fence;
+    } else if (direct->fills && p.count > TASK_ELEMENTS) {
+        p.run =
+            tn__cpu_fill_for(built->routines, (int64_t)p.out_bytes, p.count);
     }
     if (p.count <= TASK_ELEMENTS)
         run_pass(&p, 0);

@@ -59,6 +59,15 @@ static bool passes_halves(void)
 }
 #endif
 
+/* x86's own word for it: enhanced REP MOVSB and STOSB. */
+#if defined(__x86_64__)
+static bool has_strings(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 9 & 1);
+}
+#endif
+
 static void look(void)
 {
     sets[0].there = true;
@@ -74,8 +83,10 @@ static void look(void)
                     __builtin_cpu_supports("avx512vl");
     sets[3].there = sets[2].there && tn__cpu_native_is_there();
     sets[3].table.native = 1;
-    for (int i = 0; i < SET_COUNT; i++)
+    for (int i = 0; i < SET_COUNT; i++) {
         sets[i].table.halves = passes_halves();
+        sets[i].table.strings = has_strings();
+    }
 #endif
     /* What fills a table is built for its set too, and may use it. */
     for (int i = 0; i < SET_COUNT; i++) {

@@ -61,7 +61,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/registers.c \
 	backends/cpu/launch.c backends/cpu/task.h \
 	backends/cpu/lines.c \
-	backends/cpu/direct.c \
+	backends/cpu/direct.c backends/cpu/fill.c \
 	backends/cpu/copy.c backends/cpu/runs.c backends/cpu/take.c \
 	backends/cpu/split.c \
 	backends/cpu/tile.c \

@@ -350,6 +350,7 @@ typedef struct tn_cpu_routines {
     const char *isa;
     int native; /* machine code is made for this one (native.h) */
     int halves; /* 64 bytes pass through the processor as two halves (isa.c) */
+    int strings; /* its string instructions are fast (ERMS) */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT]; /* by type of the operands */
     /* [F32, F64][a + b, a - b, a * b][that + c, - c, c - that, * c]; each of
      * the three may be one value. */

@@ -90,6 +90,10 @@ void tn__cpu_run_split(cpu_plan *plan);
 bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch);
 /* Finds out whether a program is of one instruction. */
 void tn__cpu_direct_init(tn_built *built, const tn_program *program);
+/* A loop that stores one value in each of `count` elements, or in a part of
+ * them (fill.c). */
+tn_cpu_run *tn__cpu_fill_for(const tn_cpu_routines *routines, int64_t bytes,
+                             int64_t count);
 
 /* Copies of views (copy.c), likewise. */
 bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch);

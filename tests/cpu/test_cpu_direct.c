@@ -1,6 +1,7 @@
 /* Differences of a matrix, a row that is the same for all rows, and a column of
  * numbers, on either side: one instruction, with tasks and pages that end
- * within rows, past the caches and not, on every instruction set. */
+ * within rows, past the caches and not, on every instruction set. So much
+ * filled with one number that string instructions do it, and less. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 
@@ -79,6 +80,82 @@ static void test_set(const char *isa)
     cpu->program_free(device, built);
 }
 
+/* Fills `count` elements from an odd one on with a number, or with one that is
+ * repeated by strides of 0: all of them, and nothing beside. */
+static bool is_filled(tn_dtype dtype, size_t bytes, bool repeats, int64_t first,
+                      int64_t count)
+{
+    enum { BEYOND = 64 };
+    const uint64_t bits = UINT64_C(0x4009b97c3e81a5d2); /* no two bytes alike */
+    int64_t stride[2] = {0, 1};
+    char *at[2];
+    tn_buffer *buffer[2];
+    for (int k = 0; k < 2; k++) {
+        buffer[k] =
+            buffer_new((size_t)(first + count + BEYOND) * bytes, &at[k]);
+        memset(at[k], 0x55, (size_t)(first + count + BEYOND) * bytes);
+    }
+    memcpy(at[0], &bits, bytes);
+    builder b = {.program.size = 0};
+    tn_launch_operand of[2] = {{.buffer = buffer[0], .stride = stride},
+                               {.buffer = buffer[1],
+                                .offset = first,
+                                .stride = stride + 1}};
+    if (repeats) {
+        operand(&b, dtype, TN_OPERAND_READ, TN_LEVEL_ELEM, 0);
+        add(&b, TN_K_LOAD, dtype, NONE, NONE, 0, 0);
+    } else {
+        int64_t number = (int64_t)bits;
+        double x;
+        float narrow;
+        memcpy(&narrow, &bits, sizeof narrow);
+        x = narrow;
+        memcpy(&number, dtype == TN_F32 ? (void *)&x : (void *)&number, 8);
+        if (dtype == TN_I32)
+            number = (int32_t)bits;
+        add(&b, TN_K_CONST, dtype, NONE, NONE, number, 0);
+    }
+    operand(&b, dtype, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0);
+    add(&b, TN_K_STORE, dtype, 0, NONE, repeats, 0);
+    stage(&b, (const int[]){0, 1, NONE}, (const int[]){NONE});
+    tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                        .extent = &count, .operand = of + !repeats};
+    tn_built *built;
+    if (cpu->program_build(device, finish(&b), &built) != TN_OK ||
+        cpu->launch(queue, built, &launch) != TN_OK)
+        bail_out("%s", failure);
+    cpu->program_free(device, built);
+    bool right = true;
+    for (int64_t k = 0; k < first + count + BEYOND; k++) {
+        const bool inside = k >= first && k < first + count;
+        const char *is = at[1] + k * (int64_t)bytes;
+        for (size_t i = 0; i < bytes; i++)
+            right &= is[i] == (inside ? at[0][i] : 0x55);
+    }
+    for (int k = 0; k < 2; k++)
+        buffer_drop(buffer[k]);
+    return right;
+}
+
+static void test_fills(const char *isa)
+{
+    enum { MUCH = 1 << 20 }; /* of fill.c */
+    static const struct {
+        tn_dtype dtype;
+        int64_t bytes;
+    } of[] = {{TN_F32, 4}, {TN_F64, 8}, {TN_I32, 4}, {TN_I64, 8}, {TN_I8, 1}};
+    bool right = true;
+    for (size_t d = 0; d < sizeof of / sizeof *of; d++)
+        for (int64_t first = 0; first < 4; first++)
+            for (int64_t more = -1; more < 12; more += 3)
+                for (int repeats = of[d].bytes == 1; repeats < 2; repeats++)
+                    right &= is_filled(of[d].dtype, (size_t)of[d].bytes,
+                                       repeats, first,
+                                       MUCH / of[d].bytes + more);
+    ok(right, "%s%s: much filled with one number", isa,
+       chosen_stream ? ", past the caches" : "");
+}
+
 int main(void)
 {
     static const char *const isas[] = {"generic", "v3", "v4", "jit"};
@@ -93,6 +170,7 @@ int main(void)
         }
         tn_set_num_threads(i % 2 ? 1 : 3);
         test_set(isas[i / 2]);
+        test_fills(isas[i / 2]);
         plugin_close();
     }
     return done_testing();
