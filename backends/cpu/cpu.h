@@ -479,6 +479,7 @@ void tn__cpu_run_end(cpu_task *task);
 typedef struct cpu_fold {
     int64_t chunks; /* folded into tree; or, for ARGMAX and ARGMIN, elements */
     int64_t open;   /* elements of the chunk that is in lanes (columns) */
+    int64_t ahead;  /* bytes by which what is folded is asked for */
     char *lanes;    /* columns: TN_LANES x rows values */
     char *tree;     /* levels x rows values; best for ARGMAX, ARGMIN */
     int64_t *place; /* rows; ARGMAX, ARGMIN */
@@ -486,9 +487,9 @@ typedef struct cpu_fold {
 
 /* Bytes that the states of all reductions of code need. */
 size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns);
-/* Gives the states their memory, of that many bytes. */
+/* Gives the states their memory, of that many bytes; ahead: of all. */
 void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code, int64_t rows,
-                        bool columns, char *memory);
+                        bool columns, int64_t ahead, char *memory);
 void tn__cpu_fold_begin(cpu_fold *fold);
 /* One more block of each row: elements from k on (a multiple of TN_CHUNK, or
  * of TN_LANES for columns, which lie step from one to the next). */

@@ -36,11 +36,12 @@ size_t tn__cpu_fold_bytes(const cpu_code *code, int64_t rows, bool columns)
 }
 
 void tn__cpu_fold_place(cpu_fold *fold, const cpu_code *code, int64_t rows,
-                        bool columns, char *memory)
+                        bool columns, int64_t ahead, char *memory)
 {
     size_t r = (size_t)rows;
     for (uint32_t i = 0; i < code->reduce_count; i++) {
         size_t value = type_bytes[code->reduce[i].type];
+        fold[i].ahead = ahead;
         fold[i].lanes = memory;
         memory += round_up((columns ? TN_LANES : 1) * r * value);
         fold[i].tree = memory;
@@ -207,7 +208,7 @@ void tn__cpu_fold_block(cpu_fold *fold, const cpu_reduce *reduce,
         char *value = (char *)memory;
         int64_t length = tn__cpu_min(TN_CHUNK, count);
         int64_t chunks = tn__cpu_min(count / length, BATCH);
-        fold_chunks(value, at, length, chunks, length);
+        fold_chunks(value, at, length, chunks, length, fold->ahead);
         at += (size_t)(chunks * length) * bytes;
         count -= chunks * length;
         if (chunks > 1) /* memory would wait meanwhile */
@@ -369,7 +370,7 @@ void tn__cpu_fold_rows(cpu_fold *fold, const cpu_reduce *reduce,
     size_t out_bytes = is_arg(reduce) ? 8 : bytes;
     if (length > 0 && length <= TN_CHUNK && !is_arg(reduce)) {
         routines->fold[reduce->kind][reduce->type](out, x, length, rows,
-                                                   length);
+                                                   length, fold->ahead);
         return;
     }
     for (int64_t r = 0; r < rows; r++) {

@@ -429,8 +429,8 @@ static bool avg_plane(const pooling *p, int64_t plane)
     const char *in = plane_of(p, &args->in, plane, bytes);
     char *out = plane_of(p, &args->out, plane, bytes);
     if (is_whole(args)) {
-        p->all->fold[TN_REDUCE_SUM][p->type](out, in, args->kernel[0] *
-                                                          args->kernel[1], 1, 0);
+        const int64_t count = args->kernel[0] * args->kernel[1];
+        p->all->fold[TN_REDUCE_SUM][p->type](out, in, count, 1, 0, 0);
         p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
         return true;
     }

@@ -65,9 +65,9 @@ typedef struct tn_cpu_edge {
 typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
 
 /* out[i] = fold of x[i * stride .. + n), 0 < n <= TN_CHUNK, by lanes, for
- * count sequences. */
+ * count sequences. Memory is asked for so many bytes ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
-                         int64_t stride);
+                         int64_t stride, int64_t ahead);
 /* A factor of products: at[i * step + k], less center[i * center_step] where
  * that is not NULL. */
 typedef struct tn_cpu_factor {

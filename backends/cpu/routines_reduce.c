@@ -37,14 +37,7 @@ INT_EXTREME(min_vec_i64, vec_i64, <, min_epi64)
  * A fold is a chain of dependent additions, one to TN_LANES elements; the
  * processor begins the next sequence before it ends. One place of memory is
  * read at a time, and what comes next asked for: two sequences at once took
- * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). Where the last cache
- * has some of 16 MiB, sums of rows took 214 us with 2 KiB ahead, 198 with 4, 189
- * with 6; of what is in the cache, or in memory alone, they take the same.
- * Where 64 bytes pass in halves the processor asks early enough itself, and
- * more is in its way: sums of 4 MiB from the last cache took 46 us with nothing
- * asked for or what comes next, and 47 to 57 with 1 KiB to 12 (Zen 4). */
-enum { AHEAD = 6144, AHEAD_HALVES = 128 }; /* bytes */
-static int64_t bytes_ahead = AHEAD; /* set before there is a table */
+ * 2.1 ms for 16 M elements that take 1.65 so (AMD Zen 5). */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
@@ -83,12 +76,11 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
         }                                                                     \
     }                                                                         \
     static inline __attribute__((always_inline)) void name##_one(             \
-        T *out, const T *m, int64_t n)                                        \
+        T *out, const T *m, int64_t n, int64_t ahead)                         \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
         V sum[COUNT];                                                         \
         int64_t k = TN_LANES;                                                 \
-        const int64_t ahead = bytes_ahead;                                    \
         memcpy(sum, m, sizeof sum);                                           \
         for (; k + ROUNDS * TN_LANES <= n; k += ROUNDS * TN_LANES) {          \
             _Pragma("GCC unroll 3") for (int r = 0; r < ROUNDS; r++)          \
@@ -117,13 +109,13 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
         *out = lane[0];                                                       \
     }                                                                         \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
-                     int64_t stride)                                          \
+                     int64_t stride, int64_t ahead)                           \
     {                                                                         \
         const T *m = memory;                                                  \
         T *o = out;                                                           \
         int64_t i = 0;                                                        \
         for (; n >= TN_LANES && i < count; i++)                               \
-            name##_one(o + i, m + i * stride, n);                             \
+            name##_one(o + i, m + i * stride, n, ahead);                      \
         for (; i < count; i++)                                                \
             name##_short(o + i, m + i * stride, n);                           \
     }
@@ -133,9 +125,10 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
  * a NaN, or the result is a zero, the row is looked at again: for the first
  * NaN, or for the zero that wins over the other. */
 #define FLOAT_EXTREME(name, suffix, T, many, op, single, zero)                \
-    static T name##_one(const T *m, int64_t n)                                \
+    static T name##_one(const T *m, int64_t n, int64_t ahead)                 \
     {                                                                         \
         enum { PER = TN_CPU_VECTOR / sizeof(T), WIDE = 4 * PER };             \
+        enum { LINE = 64 / sizeof(T) };                                       \
         T best = m[0];                                                        \
         int64_t k = 1;                                                        \
         bool nan = best != best;                                              \
@@ -144,7 +137,10 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
             seen_##suffix seen = {0};                                         \
             T each[PER];                                                      \
             memcpy(most, m, sizeof most);                                     \
-            for (k = 0; k + WIDE <= n; k += WIDE)                             \
+            for (k = 0; k + WIDE <= n; k += WIDE) {                           \
+                _Pragma("GCC unroll 4") for (int i = 0; i < WIDE; i += LINE)  \
+                    __builtin_prefetch((const char *)(m + k + i) + ahead, 0,  \
+                                       3);                                    \
                 _Pragma("GCC unroll 2") for (int v = 0; v < 4; v += 2)        \
                 {                                                             \
                     memcpy(&x, m + k + v * (int)PER, sizeof x);               \
@@ -153,6 +149,7 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
                     most[v + 1] = many(y, most[v + 1]);                       \
                     seen = see_nan_##suffix(seen, x, y);                      \
                 }                                                             \
+            }                                                                 \
             seen_##suffix none = {0};                                         \
             nan = memcmp(&seen, &none, sizeof seen) != 0;                     \
             most[0] = many(most[0], most[1]);                                 \
@@ -178,11 +175,11 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
         return best;                                                          \
     }                                                                         \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
-                     int64_t stride)                                          \
+                     int64_t stride, int64_t ahead)                           \
     {                                                                         \
         T *o = out;                                                           \
         for (int64_t i = 0; i < count; i++)                                   \
-            o[i] = name##_one((const T *)memory + i * stride, n);             \
+            o[i] = name##_one((const T *)memory + i * stride, n, ahead);      \
     }
 FLOAT_EXTREME(fold_max_f32, f32, float, greater_vec_f32, >, max_f32, 0.0f)
 FLOAT_EXTREME(fold_min_f32, f32, float, lesser_vec_f32, <, min_f32, -0.0f)
@@ -301,10 +298,11 @@ FOLD_PRODUCTS(fold_products_f64, double, vec_f64, 64, fold_sum_f64)
 
 #define FOLD_BOOL(name, first, op)                                            \
     static void name(void *out, const void *memory, int64_t n, int64_t count, \
-                     int64_t stride)                                          \
+                     int64_t stride, int64_t ahead)                           \
     {                                                                         \
         const uint8_t *m = memory;                                            \
         uint8_t *o = out;                                                     \
+        (void)ahead;                                                          \
         for (int64_t i = 0; i < count; i++, m += stride) {                    \
             uint8_t fold = first;                                             \
             for (int64_t k = 0; k < n; k++)                                   \
@@ -403,7 +401,7 @@ static void columns_products(void *lanes, const tn_cpu_lines *lines,
     {                                                                         \
         const T *m = memory;                                                  \
         T *b = best, extreme;                                                 \
-        fold(&extreme, memory, n, 1, 0);                                      \
+        fold(&extreme, memory, n, 1, 0, 0);                                   \
         if (!fresh && !BETTER(extreme, *b, op))                               \
             return;                                                           \
         int64_t i = 0;                                                        \
@@ -491,5 +489,4 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
         RARE(fold_products_f32), RARE(fold_products_f64))
 #undef SET
     table->columns_products = columns_products;
-    bytes_ahead = table->halves ? AHEAD_HALVES : AHEAD;
 }

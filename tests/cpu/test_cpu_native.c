@@ -318,7 +318,8 @@ static bool folds_right(const body *b, int64_t n, int64_t lines)
         for (int64_t line = 0; line < lines; line++) {
             float want;
             plain.fold[b->native.fold_kind[i]][CPU_F32](
-                &want, b->value[b->native.fold[i]] + line * MOST * 4, n, 1, n);
+                &want, b->value[b->native.fold[i]] + line * MOST * 4, n, 1, n,
+                0);
             if (!same((char *)&want, (char *)&folded[i][line], CPU_F32))
                 return false;
         }
