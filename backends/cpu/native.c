@@ -29,8 +29,8 @@ static cpu_native_run *find(const cpu_native *native, cpu_native_way way)
         atomic_load_explicit(&native->variants, memory_order_acquire);
     while (v && (v->way.single != way.single || v->way.past != way.past ||
                  v->way.copies != way.copies || v->way.folds != way.folds ||
-                 v->way.ahead != way.ahead || v->way.soon != way.soon ||
-                 v->way.parts != way.parts))
+                 v->way.asked != way.asked || v->way.ahead != way.ahead ||
+                 v->way.soon != way.soon || v->way.parts != way.parts))
         v = v->next;
     return v ? v->run : NULL;
 }

@@ -57,7 +57,9 @@ typedef struct cpu_native_way {
                         begin where a vector may */
     uint8_t copies;
     bool folds; /* it makes the folds, and no results that they alone read */
-    int32_t ahead; /* bytes from what it writes to what it asks for; 0: not */
+    uint64_t asked; /* bits: operands, and behind them results, that it asks for
+                       ahead of where it is, */
+    int32_t ahead;  /* by so many bytes */
     bool soon;  /* it asks for what will be read: the call's */
     bool parts; /* folds: a call is the first of several */
 } cpu_native_way;

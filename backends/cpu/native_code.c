@@ -97,8 +97,8 @@ static void make_result(maker *m, uint32_t result, const uint32_t keep[3])
         tn__jit_emit_masked(m, tn__jit_floats(m, past ? 0x2b : 0x11), mask,
                             false, from, 0, to, X86_NO_IMM);
         to.memory.disp += m->way->ahead;
-        if (m->way->ahead > 0 && !m->tail && !past)
-            tn__x86_prefetch(&m->x, true, &to.memory);
+        if ((m->way->asked >> (n->operand_count + result) & 1) && !m->tail)
+            tn__x86_prefetch(&m->x, X86_TO_WRITE, &to.memory);
         return;
     }
     x86_form form = {(uint8_t)from, X86_128, true, 16};
@@ -159,7 +159,24 @@ static void ask_soon(maker *m, int32_t disp)
     int32_t copies = m->way->copies;
     x86_memory soon = {SOON, X86_NO_INDEX, 1,
                        (disp / lanes_of(m) * copies + (int32_t)m->copy) * LINE};
-    tn__x86_prefetch(&m->x, false, &soon);
+    tn__x86_prefetch(&m->x, X86_SECOND, &soon);
+}
+
+/* What operands have ahead, some vectors of the copy at hand. */
+static void ask_ahead(maker *m, uint32_t turns)
+{
+    int32_t disp = m->disp;
+    for (uint32_t i = 0; i < m->native->node_count; i++) {
+        const cpu_node *node = tn__jit_node_of(m, i);
+        if (node->op != TN_K_LOAD || m->last[i] == TN_NONE ||
+            !(m->way->asked >> node->number & 1) || m->turn[i] >= turns)
+            continue;
+        m->disp = disp + m->turn[i] * lanes_of(m);
+        x86_source from = tn__jit_block(m, node->number, node->type);
+        from.memory.disp += m->way->ahead;
+        tn__x86_prefetch(&m->x, X86_FIRST, &from.memory);
+    }
+    m->disp = disp;
 }
 
 /* All nodes, for some vectors of each copy. */
@@ -174,6 +191,8 @@ static void make_body(maker *m, bool tail, uint32_t turns, int32_t disp)
         m->stack = 0;
         for (uint32_t i = 0; m->way->soon && !tail && i < turns; i++)
             ask_soon(m, disp + (int32_t)i * lanes_of(m));
+        if (m->way->asked && !tail)
+            ask_ahead(m, turns);
         make_nodes(m, false, turns);
         for (uint32_t i = 0; m->way->folds && i < n->fold_count; i++)
             tn__jit_make_fold(m, i, none);

@@ -446,21 +446,49 @@ static void fold_chunks(runner *f)
     }
 }
 
-/* Lines that are written are asked for so many bytes ahead: a core waits for
- * each that it stores to as long as for one that it reads, and guesses fewer.
- * Four tensors of 4 MiB by Adam and by SGD with momentum, ms with nothing asked
- * for, with 1024, 2048, 3584 and 4096 bytes: 2.7, 2.1, 1.73, 1.62, 1.79 and 1.74,
- * 1.38, 1.31, 1.17, 1.20; layer_norm of 4096 x 1024, nothing in the caches, 0.90
- * with 2048 and 1.05 with 3584. One result of one stage is guessed: exp of 16
- * MiB took 0.69 ms where it was asked for, and 0.65 does not (Zen 5). */
-static int32_t bytes_ahead(const cpu_task *t, const cpu_segment *s)
+/* Bits: operands that lie in memory, and a line of them behind the other. */
+static uint32_t streams_of(const cpu_segment *s, const lines *l)
 {
-    enum { AHEAD = 2048, IN_PLACE = 3584 };
-    bool guessed = s->native.result_count == 1 && t->code->stage_count == 1;
-    return !t->plan->ahead     ? 0
-           : t->plan->in_place ? IN_PLACE
-           : guessed           ? 0
-                               : AHEAD;
+    uint32_t streams = 0;
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        if (s->operand[i].lent && l->bytes[i] > 0 &&
+            (l->count == 1 || l->next[i] != 0))
+            streams |= 1u << i;
+    return streams;
+}
+
+/* What code asks for by itself.
+ *
+ * Lines that are written: a core waits for each that it stores to as long as
+ * for one that it reads, and guesses fewer. layer_norm of 4096 x 1024, nothing
+ * in the caches, 0.90 ms with 2048 bytes and 1.05 with 3584. One result of one
+ * stage is guessed: exp of 16 MiB took 0.69 ms where it was asked for, and 0.65
+ * does not. Updates in place ask for what they read, which they write then: four
+ * tensors of 4 MiB by SGD with momentum and by Adam 1.28 and 1.81 ms where what
+ * is written was asked for, 3584 bytes ahead, 1.21 and 1.65 so with 3072, 1.19
+ * and 1.65 with 4096, 1.27 and 1.89 with 6144. While results are on their way
+ * past the caches the one stream that is read is guessed too late: a row added
+ * to 4096 x 1024 0.57 ms and 0.45 so, exp of 64 MiB 3.0 and 2.4; two streams
+ * take as long either way (Zen 5). */
+static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
+                const lines *l)
+{
+    enum { WRITTEN = 2048, IN_PLACE = 4096, PAST = 16384 };
+    const bool staged = t->code->stage_count > 1;
+    const uint32_t operands = s->native.operand_count;
+    const uint32_t results = (1u << s->native.result_count) - 1;
+    const uint32_t streams = streams_of(s, l);
+    if (t->plan->ahead && t->plan->in_place && !staged) {
+        way->asked = streams;
+        way->ahead = IN_PLACE;
+    } else if (t->plan->ahead && (staged || s->native.result_count > 1)) {
+        way->asked = (uint64_t)(results & ~l->past) << operands;
+        way->ahead = WRITTEN;
+    } else if (!staged && results && l->past == results && !way->soon &&
+               (streams & (streams - 1)) == 0 && !t->routines->halves) {
+        way->asked = streams;
+        way->ahead = PAST;
+    }
 }
 
 void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
@@ -476,8 +504,9 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
                           .past = l.past,
                           .copies = 1,
                           .folds = folds,
-                          .ahead = bytes_ahead(t, s),
-                          .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
+                           .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
+    if (t->plan->ahead || l.past)
+        ask(&way, t, s, &l);
     f.soon = way.soon;
     f.one = tn__cpu_native_get(&s->native, way);
     way.copies = COPIES;

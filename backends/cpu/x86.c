@@ -121,12 +121,13 @@ void tn__x86_mask_test(x86 *x, unsigned mask)
     tn__x86_byte(x, 0xc0 | mask << 3 | mask);
 }
 
-void tn__x86_prefetch(x86 *x, bool to_write, const x86_memory *m)
+void tn__x86_prefetch(x86 *x, x86_fetch fetch, const x86_memory *m)
 {
+    bool to_write = fetch == X86_TO_WRITE;
     tn__x86_byte(x, 0x40 | (m->index >> 3 & 1u) << 1 | (m->base >> 3 & 1u));
     tn__x86_byte(x, 0x0f);
     tn__x86_byte(x, to_write ? 0x0d : 0x18);
-    address(x, to_write ? 1 : 2, m, 1);
+    address(x, fetch == X86_SECOND ? 2 : 1, m, 1);
 }
 
 void tn__x86_memory(x86 *x, unsigned opcode, unsigned reg, const x86_memory *m)

@@ -68,8 +68,9 @@ void tn__x86_mask_store(x86 *x, unsigned mask, const x86_memory *to);
 void tn__x86_mask_of(x86 *x, unsigned mask, unsigned from);
 /* Zero flag: the mask is empty. */
 void tn__x86_mask_test(x86 *x, unsigned mask);
-/* Asks for a line: for the second cache, or to write. */
-void tn__x86_prefetch(x86 *x, bool to_write, const x86_memory *memory);
+/* Asks for a line: for the first cache, for the second, or to write. */
+typedef enum x86_fetch { X86_FIRST, X86_SECOND, X86_TO_WRITE } x86_fetch;
+void tn__x86_prefetch(x86 *x, x86_fetch fetch, const x86_memory *memory);
 /* 64-bit integer instructions; opcode: 8B to load, 8D for the address, 03 to
  * add memory, 01 to add to memory. */
 void tn__x86_memory(x86 *x, unsigned opcode, unsigned reg,

@@ -344,7 +344,8 @@ static void test_bodies(void)
                                       below(2) ? (uint32_t)random_bits() : 0,
                                   .copies = (uint8_t)copies,
                                   .folds = folds,
-                                  .ahead = s % 4 == 0,
+                                  .asked = below(2) ? random_bits() : 0,
+                                  .ahead = below(2) ? 64 : 16384,
                                   .soon = below(2)};
             if (!run_body(&b, sizes[s], way)) {
                 without++;
