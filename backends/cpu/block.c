@@ -88,7 +88,7 @@ static void send_later(cpu_task *t, int64_t bytes)
     while (bytes > 0 && t->later_gone != t->later_made) {
         cpu_later *later = &t->later[t->later_gone % t->plan->laters];
         int64_t some = tn__cpu_min(bytes, later->end - later->at);
-        t->routines->stream(later->to, later->at, some);
+        t->routines->stream(later->to, later->at, some, 0);
         later->at += some;
         later->to += some;
         bytes -= some;
@@ -547,7 +547,7 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
             piece = tn__cpu_min(most, n);
         op->math(at[0], at[1], at[2], at[3], piece);
         if (past) {
-            t->routines->stream(past, at[0], piece * bytes);
+            t->routines->stream(past, at[0], piece * bytes, 0);
             past += piece * bytes;
         }
         for (int i = 0; i < 4; i++)
@@ -650,7 +650,7 @@ static void run_store(cpu_task *t, const cpu_op *op, const span *s)
             t->routines->store[view->dtype](t->temporary, from, 1, s->n);
             from = t->temporary;
         }
-        t->routines->stream(flat, from, s->n * view->bytes);
+        t->routines->stream(flat, from, s->n * view->bytes, 0);
         return;
     }
     tn__cpu_view_store(view, t->routines, s->at, s->n, from);

@@ -210,7 +210,7 @@ static void run_streamed(const pass *p, int64_t first, int64_t end)
         int64_t n = tn__cpu_min(step, end - first);
         run_some(p, block, first, n);
         p->stream(p->out + (size_t)first * p->out_bytes, block,
-                  n * (int64_t)p->out_bytes);
+                  n * (int64_t)p->out_bytes, 0);
     }
     p->fence();
 }

@@ -60,9 +60,11 @@ typedef struct tn_cpu_edge {
     const char *from;
     int64_t step;
 } tn_cpu_edge;
-/* Copies a block to memory past the caches. A fence must follow before
- * another thread may look (tn_cpu_routines.fence). */
-typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes);
+/* Copies a block to memory past the caches, and asks for what lies `later`
+ * bytes behind it; 0: the block was made, and nothing does. A fence must follow
+ * before another thread may look (tn_cpu_routines.fence). */
+typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
+                           int64_t later);
 
 /* out[i] = fold of x[i * stride .. + n), 0 < n <= TN_CHUNK, by lanes, for
  * count sequences. Memory is asked for so many bytes ahead. */

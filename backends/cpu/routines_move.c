@@ -275,7 +275,8 @@ static void copy_edged(char *to, int64_t to_step, const char *from,
 }
 
 #ifdef TN_CPU_STREAMS
-static void stream(void *memory, const void *block, int64_t bytes)
+static void stream(void *memory, const void *block, int64_t bytes,
+                   int64_t later)
 {
     char *to = memory;
     const char *from = block;
@@ -286,6 +287,8 @@ static void stream(void *memory, const void *block, int64_t bytes)
     for (; ahead + TN_CPU_VECTOR <= bytes; ahead += TN_CPU_VECTOR) {
         vec_i32 x;
         memcpy(&x, from + ahead, sizeof x);
+        if (later)
+            __builtin_prefetch(from + ahead + later, 0, 3);
         stream_vector(to + ahead, x);
     }
     memcpy(to + ahead, from + ahead, (size_t)(bytes - ahead));

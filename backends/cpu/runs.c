@@ -408,7 +408,7 @@ static void run_task(void *context, int64_t i)
             continue;
         }
         copy_piece(w, &rows, &columns, false, in, block, length, low, high);
-        w->routines->stream(out, block, (high - low) * length);
+        w->routines->stream(out, block, (high - low) * length, 0);
     }
     if (w->stream || w->past)
         w->routines->fence();

@@ -101,7 +101,7 @@ static void take_row(take *t, place p, int64_t n)
     }
     const char *from = t->in + (p.in + at * t->step) * t->bytes;
     if (t->stream)
-        t->built->routines->stream(to, from, (int64_t)bytes);
+        t->built->routines->stream(to, from, (int64_t)bytes, 0);
     else
         memcpy(to, from, bytes);
 }
@@ -137,7 +137,7 @@ static void take_row(take *t, place p, int64_t n)
             }                                                                 \
             if (t->stream)                                                    \
                 t->built->routines->stream((char *)(out + k), block,          \
-                                           m * (int64_t)sizeof(T));           \
+                                           m * (int64_t)sizeof(T), 0);        \
         }                                                                     \
         for (int64_t i = k; i < n; i++) {                                     \
             int64_t at = index[i * d.index];                                  \

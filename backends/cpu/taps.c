@@ -288,7 +288,8 @@ bool tn__cpu_run_taps(cpu_task *task)
     task->routines->taps(&row, table->tap, table->entries, taps->depth,
                          taps->leaves);
     if (to != out)
-        task->routines->stream(out, to, task->count * (int64_t)sizeof(float));
+        task->routines->stream(out, to, task->count * (int64_t)sizeof(float),
+                               0);
     return true;
 }
 

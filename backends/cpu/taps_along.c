@@ -198,7 +198,8 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
                             a->weight + first * taps->count, taps->depth,
                             taps->leaves);
     if (a->stream)
-        routines->stream(to, room, rows.count * rows.n * (int64_t)sizeof *to);
+        routines->stream(to, room, rows.count * rows.n * (int64_t)sizeof *to,
+                         0);
 }
 
 static void run_units(void *context, int64_t task)
