@@ -316,12 +316,22 @@ FOLD_BOOL(fold_all, 1, &=)
 /* ---- neighbouring rows ------------------------------------------------- */
 
 /* Element `open` of each row and those after it, into the lanes of all rows:
- * four rounds at a time, for the lanes of many rows lie in an L2. */
-#define COLUMNS(name, T, single)                                              \
+ * four rounds at a time, for the lanes of many rows lie in an L2. These are
+ * four places of memory, each left after a row, which the processor guesses too
+ * late: the next four are asked for, STRIP elements at a time (0: not; nor where
+ * 64 bytes pass in halves). Sums of 1024 columns of 4096 took 300 us without and
+ * 252 so, extremes 530 and 338 (Zen 5). */
+static bool asks_columns; /* set before there is a table */
+#ifdef TN_CPU_PLAIN
+enum { ASKED = 0 };
+#else
+enum { ASKED = 64 };
+#endif
+#define COLUMNS(name, T, single, STRIP)                                       \
     static void name(void *lanes, const void *memory, int64_t step,           \
                      int64_t open, int64_t n, int64_t rows)                   \
     {                                                                         \
-        enum { ROUND = TN_LANES };                                            \
+        enum { ROUND = TN_LANES, LINE = 64 / sizeof(T) };                     \
         const T *m = memory;                                                  \
         if (open == 0) {                                                      \
             open = n < ROUND ? n : ROUND;                                     \
@@ -336,8 +346,24 @@ FOLD_BOOL(fold_all, 1, &=)
                 T *lane = (T *)lanes + i * rows;                              \
                 const T *p = m + i * step, *q = p + ROUND * step;             \
                 const T *r = q + ROUND * step, *s = r + ROUND * step;         \
-                EACH(c, rows)                                                 \
+                const T *next = i + 1 < ROUND ? p + step : s + step;          \
+                int64_t from = 0;                                             \
+                for (; STRIP > 0 && asks_columns && from + STRIP <= rows;     \
+                     from += STRIP) {                                         \
+                    for (int64_t k = 0; k < STRIP; k += LINE)                 \
+                        for (int j = 0; j < 4; j++)                           \
+                            __builtin_prefetch(next + j * ROUND * step +      \
+                                                   from + k, 0, 3);           \
+                    EACH(d, STRIP)                                            \
+                    {                                                         \
+                        const int64_t c = from + d;                           \
+                        T two = single(single(lane[c], p[c]), q[c]);          \
+                        lane[c] = single(single(two, r[c]), s[c]);            \
+                    }                                                         \
+                }                                                             \
+                EACH(d, rows - from)                                          \
                 {                                                             \
+                    const int64_t c = from + d;                               \
                     T two = single(single(lane[c], p[c]), q[c]);              \
                     lane[c] = single(single(two, r[c]), s[c]);                \
                 }                                                             \
@@ -349,24 +375,24 @@ FOLD_BOOL(fold_all, 1, &=)
     }
 #define AND(x, y) ((x) & (y))
 #define OR(x, y) ((x) | (y))
-COLUMNS(columns_sum_f32, float, PLUS)
-COLUMNS(columns_sum_f64, double, PLUS)
-COLUMNS(columns_sum_i32, uint32_t, PLUS)
-COLUMNS(columns_sum_i64, uint64_t, PLUS)
-COLUMNS(columns_prod_f32, float, TIMES)
-COLUMNS(columns_prod_f64, double, TIMES)
-COLUMNS(columns_prod_i32, uint32_t, TIMES)
-COLUMNS(columns_prod_i64, uint64_t, TIMES)
-COLUMNS(columns_max_f32, float, max_f32)
-COLUMNS(columns_max_f64, double, max_f64)
-COLUMNS(columns_max_i32, int32_t, max_i32)
-COLUMNS(columns_max_i64, int64_t, max_i64)
-COLUMNS(columns_min_f32, float, min_f32)
-COLUMNS(columns_min_f64, double, min_f64)
-COLUMNS(columns_min_i32, int32_t, min_i32)
-COLUMNS(columns_min_i64, int64_t, min_i64)
-COLUMNS(columns_any, uint8_t, OR)
-COLUMNS(columns_all, uint8_t, AND)
+COLUMNS(columns_sum_f32, float, PLUS, ASKED)
+COLUMNS(columns_sum_f64, double, PLUS, 0)
+COLUMNS(columns_sum_i32, uint32_t, PLUS, 0)
+COLUMNS(columns_sum_i64, uint64_t, PLUS, 0)
+COLUMNS(columns_prod_f32, float, TIMES, 0)
+COLUMNS(columns_prod_f64, double, TIMES, 0)
+COLUMNS(columns_prod_i32, uint32_t, TIMES, 0)
+COLUMNS(columns_prod_i64, uint64_t, TIMES, 0)
+COLUMNS(columns_max_f32, float, max_f32, ASKED)
+COLUMNS(columns_max_f64, double, max_f64, 0)
+COLUMNS(columns_max_i32, int32_t, max_i32, 0)
+COLUMNS(columns_max_i64, int64_t, max_i64, 0)
+COLUMNS(columns_min_f32, float, min_f32, ASKED)
+COLUMNS(columns_min_f64, double, min_f64, 0)
+COLUMNS(columns_min_i32, int32_t, min_i32, 0)
+COLUMNS(columns_min_i64, int64_t, min_i64, 0)
+COLUMNS(columns_any, uint8_t, OR, 0)
+COLUMNS(columns_all, uint8_t, AND, 0)
 
 /* Products, each rounded, go to their lanes at once. */
 static void columns_products(void *lanes, const tn_cpu_lines *lines,
@@ -489,4 +515,5 @@ void TN_CPU_NAME(tn__cpu_reduce)(tn_cpu_routines *table)
         RARE(fold_products_f32), RARE(fold_products_f64))
 #undef SET
     table->columns_products = columns_products;
+    asks_columns = !table->halves;
 }
