@@ -504,7 +504,7 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
                           .past = l.past,
                           .copies = 1,
                           .folds = folds,
-                           .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
+                          .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
     if (t->plan->ahead || l.past)
         ask(&way, t, s, &l);
     f.soon = way.soon;

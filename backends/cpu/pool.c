@@ -14,7 +14,8 @@
 enum {
     BAND = 2048,       /* outputs of a band: they and what they read, in L1 */
     TASK_WORK = 65536, /* elements read, about 10 us */
-    MOST_AREA = 1024   /* elements of a window: one chunk of the order */
+    MOST_AREA = 1024,  /* elements of a window: one chunk of the order */
+    LEAST_WINDOWS = 4  /* of a row that are worth a vector */
 };
 
 typedef struct pooling {
@@ -208,9 +209,68 @@ static bool max_wide(const pooling *p, const float *in, float *out,
     return true;
 }
 
+/* Windows beside each other, or one between, a vector of them at a time. For
+ * two or three elements what goes before them costs more, unless their numbers
+ * are wanted, too. */
+static bool by_windows(const pooling *p)
+{
+    const int64_t area = p->args->kernel[0] * p->args->kernel[1];
+    return (area > 3 || p->args->kind == TN_POOL_MAX) &&
+           p->type == CPU_F32 && p->all->wide->windows &&
+           p->args->stride[1] <= 2 && p->args->in.stride[2] > 0 &&
+           p->args->out_size[1] >= LEAST_WINDOWS;
+}
+
+/* How many elements of a view there are before a plane, at least. */
+static int64_t planes_before(const tn_strided *view, const tn_pool_args *args,
+                             int64_t plane)
+{
+    return view->stride[0] < 0 || view->stride[1] < 0
+               ? 0
+               : plane / args->channels * view->stride[0] +
+                     plane % args->channels * view->stride[1];
+}
+
+static bool max_windows(const pooling *p, int64_t plane, bool indexed)
+{
+    const tn_pool_args *args = p->args;
+    const float *in = (float *)plane_of(p, &args->in, plane, 4);
+    float *out = (float *)plane_of(p, &args->out, plane, 4);
+    int64_t *index =
+        indexed ? (int64_t *)plane_of(p, &args->index, plane, 8) : NULL;
+    const int64_t rows = args->out_size[0], columns = args->out_size[1];
+    const int64_t in_row = args->in.stride[2], width = args->in_size[1];
+    tn_cpu_pool_row row = {
+        .in = in, .low = -planes_before(&args->in, args, plane),
+        .there = (args->in_size[0] - 1) * in_row + width +
+                 planes_before(&args->in, args, p->planes - 1) -
+                 planes_before(&args->in, args, plane),
+        .in_row = args->dilation[0] * in_row,
+        .line_places = args->dilation[0] * width, .width = args->kernel[1],
+        .apart = args->dilation[1], .step = args->stride[1],
+        .column = -args->pad[1], .size = width, .n = columns,
+        .first = p->first};
+    const int64_t apart = args->dilation[0];
+    for (int64_t i = 0; i < rows; i++, out += columns) {
+        int64_t y = i * args->stride[0] - args->pad[0];
+        row.lines = args->kernel[0];
+        for (; y < 0; y += apart)
+            row.lines--;
+        while (y + (row.lines - 1) * apart >= args->in_size[0])
+            row.lines--;
+        row.from = y * in_row - args->pad[1];
+        row.row = (int32_t)(y * width);
+        row.place = (int32_t)(y * width - args->pad[1]);
+        p->all->wide->windows(out, index ? index + i * columns : NULL, &row);
+    }
+    return true;
+}
+
 static bool max_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
+    if (by_windows(p))
+        return max_windows(p, plane, true);
     if (is_wide(p))
         return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
                         (float *)plane_of(p, &args->out, plane, 4),
@@ -265,6 +325,8 @@ static void greatest_band(const pooling *p, const char *in, char *out,
 static bool greatest_plane(const pooling *p, int64_t plane)
 {
     const tn_pool_args *args = p->args;
+    if (by_windows(p))
+        return max_windows(p, plane, false);
     if (is_wide(p))
         return max_wide(p, (float *)plane_of(p, &args->in, plane, 4),
                         (float *)plane_of(p, &args->out, plane, 4), NULL);
@@ -288,10 +350,7 @@ static bool max_back_plane(const pooling *p, int64_t plane)
         (const int64_t *)plane_of(p, &args->index, plane, 8);
     int64_t area = args->in_size[0] * args->in_size[1];
     int64_t numel = args->out_size[0] * args->out_size[1];
-    bool outside = false;
-    for (int64_t i = 0; i < numel; i++)
-        outside |= (uint64_t)index[i] >= (uint64_t)area;
-    if (outside) {
+    if (p->all->outside(index, area, numel)) {
         atomic_store(p->outside, 1);
         return true;
     }

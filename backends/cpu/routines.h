@@ -264,7 +264,22 @@ typedef struct tn_cpu_pool_routines {
  * side have at least WIDE_LEAST, a vector of each set. */
 #define TN_CPU_WIDE 4
 #define TN_CPU_WIDE_LEAST 16
+/* Windows side by side of a plane, around which may be read from `low` up to
+ * `there`: element k, l of window j is at from + k * in_row + j * step +
+ * l * apart. Its column is that of the first, `column`, and as many further; it
+ * is within the image from 0 up to size. */
+typedef struct tn_cpu_pool_row {
+    const float *in; /* the plane */
+    int64_t low, there, from, in_row, lines, line_places, width, apart;
+    int64_t step; /* 1 or 2 */
+    int64_t column, size, n;
+    const int32_t *first; /* of each window, its first element within */
+    int32_t row, place;   /* of the row that is in; and of element 0, 0 */
+} tn_cpu_pool_row;
 typedef struct tn_cpu_wide_routines {
+    /* out[j] = the greatest of window j, index[j] = where it stands (NULL: nobody
+     * wants to know). NULL: there is no such loop. */
+    void (*windows)(float *out, int64_t *index, const tn_cpu_pool_row *row);
     /* best[j] = the greatest of column j of so many lines; at[j] = the number of
      * the first that has it, times step */
     void (*lines)(float *best, int32_t *at, const float *in, int64_t in_row,

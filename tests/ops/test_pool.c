@@ -188,5 +188,20 @@ int main(void)
         good = agrees(&lines, (uint64_t)i, false);
     }
     ok(good, "means of windows side by side, a line at a time");
+    good = true;
+    for (int i = 0; i < 60 && good; i++) {
+        const int64_t step = 1 + i % 2;
+        shape beside = {.count = 2, .channels = 3,
+                        .size = {pick(4, 9), pick(8, 90)},
+                        .kernel = {pick(1, 3), pick(1, 4)},
+                        .stride = {pick(1, 3), step},
+                        .dilation = {pick(1, 2), pick(1, 2)},
+                        .ceil_mode = pick(0, 1), .special = i % 4 == 0,
+                        .dtype = TN_F32};
+        for (int a = 0; a < 2; a++)
+            beside.pad[a] = pick(0, beside.kernel[a] / 2);
+        good = agrees(&beside, (uint64_t)i, true);
+    }
+    ok(good, "greatest of windows beside each other or one between");
     return done_testing();
 }
