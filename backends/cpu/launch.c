@@ -528,8 +528,8 @@ static size_t round_up(size_t bytes)
  * to 615 (Zen 5). Where 64 bytes pass in halves the processor asks early enough
  * itself, and more is in its way: sums of 4 MiB from the last cache took 46 us
  * with nothing asked for or what comes next, and 47 to 57 with 1 KiB to 12
- * (Zen 4). Where stages follow, what they read again would leave the first
- * cache. */
+ * (Zen 4). Where stages follow they ask themselves, and what they read again
+ * would leave the first cache. */
 static int64_t fold_ahead(const cpu_plan *plan)
 {
     enum { NEXT = 128, NEAR = 6144, FAR = 16384, MUCH = 12 << 20 };
@@ -537,9 +537,10 @@ static int64_t fold_ahead(const cpu_plan *plan)
     for (uint32_t k = 0; k < plan->built->operand_count; k++)
         if (plan->built->operand[k].access == TN_OPERAND_READ)
             bytes += plan->view[k].bytes;
-    return plan->routines->halves || plan->code->stage_count > 1 ? NEXT
-           : bytes * plan->row_count * plan->row_length > MUCH   ? FAR
-                                                                 : NEAR;
+    return plan->code->stage_count > 1                         ? 0
+           : plan->routines->halves                            ? NEXT
+           : bytes * plan->row_count * plan->row_length > MUCH ? FAR
+                                                               : NEAR;
 }
 
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)

@@ -138,7 +138,8 @@ enum { ROUNDS = 3 }; /* written out; a chunk has 63 after the first */
             T each[PER];                                                      \
             memcpy(most, m, sizeof most);                                     \
             for (k = 0; k + WIDE <= n; k += WIDE) {                           \
-                _Pragma("GCC unroll 4") for (int i = 0; i < WIDE; i += LINE)  \
+                _Pragma("GCC unroll 4")                                       \
+                for (int i = 0; ahead && i < WIDE; i += LINE)                 \
                     __builtin_prefetch((const char *)(m + k + i) + ahead, 0,  \
                                        3);                                    \
                 _Pragma("GCC unroll 2") for (int v = 0; v < 4; v += 2)        \
