@@ -220,6 +220,7 @@ typedef struct runner {
     cpu_native_run *one, *some; /* of COPIES */
     cpu_native_run *parts; /* of COPIES, in parts; NULL: not wanted */
     bool soon;
+    int64_t line;  /* elements of a row's lines, if they do not lie as one; 0 */
     int64_t first; /* chunk of the batch at hand */
 } runner;
 
@@ -314,7 +315,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     const lines *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
     char **at = &call->at[j * each];
-    int64_t first = chunk * TN_CHUNK, length = f->t->line, line = row;
+    int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
     if (length > 0) { /* the row is one */
         line = (l->first + first) / length;
         first = (l->first + first) % length;
@@ -344,7 +345,7 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
 {
     const lines *l = f->l;
     uint32_t each = l->pointers + f->s->native.fold_count;
-    const int64_t n = part[0].n, length = f->t->line;
+    const int64_t n = part[0].n, length = f->line;
     int64_t count = 0;
     for (int64_t from = 0, end; from < n; from = end) {
         end = n;
@@ -367,6 +368,34 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
+/* How many calls for all copies, the first of which begins with chunk c of line
+ * r, are one: along a line, or from some whole lines to as many others. */
+static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
+                          int64_t count, int64_t c, int64_t from, int64_t to)
+{
+    const lines *l = f->l;
+    int64_t rows = 0, chunks = COPIES, end = to, calls;
+    if (f->line == 0 && c == from && COPIES % (to - from) == 0) {
+        rows = COPIES / (to - from);
+        chunks = 0;
+        calls = (count - r) / rows;
+    } else {
+        if (f->line > 0) {
+            int64_t at = (l->first + c * TN_CHUNK) % f->line;
+            end = c + (f->line - at) / TN_CHUNK;
+        }
+        calls = (tn__cpu_min(end, to) - c) / COPIES;
+    }
+    if (calls <= 1 || goes_by_pieces(f->t))
+        return 1;
+    for (uint32_t i = 0; i < l->pointers; i++)
+        call->next[i] = rows * l->next[i] + chunks * TN_CHUNK * l->bytes[i];
+    for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+        call->next[l->pointers + i] =
+            (chunks * count + rows) * (int64_t)sizeof(float);
+    return calls;
+}
+
 /* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
  * as many side by side as there are copies: so a sum waits less for itself. A
  * few that are left are done with some of them twice, if that writes nothing
@@ -376,16 +405,20 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
     uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
-    int64_t r = 0, c = from;
     cpu_native_call part[COPIES + 1], *call = part;
+    const int64_t span = to - from, all = span * count;
     bool writes = false;
     for (uint32_t i = 0; i < f->s->native.result_count; i++)
         writes = writes || !f->s->native.folded[i];
     for (uint32_t i = 0; i < each; i++)
         call->next[i] = 0;
-    for (int64_t left = (to - from) * count, some; left > 0; left -= some) {
+    for (int64_t k = 0, some; k < all; k += some) {
+        int64_t r = k / span, c = from + k % span, left = all - k;
         uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
         some = tn__cpu_min(left, copies);
+        call->n = n;
+        call->lines =
+            some == COPIES ? join_calls(f, call, r, count, c, from, to) : 1;
         int64_t cut[COPIES], cuts = 0;
         for (uint32_t j = 0; j < copies; j++) {
             cut[j] = point_chunk(call, f, j, line + r, c, n,
@@ -399,12 +432,7 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
                 r++;
             }
         }
-        if (++c == to) {
-            c = from;
-            r++;
-        }
-        call->n = n;
-        call->lines = 1;
+        some *= call->lines;
         if (f->soon)
             point_soon(f->t, f->s, call, copies);
         if (cuts > 0)
@@ -491,6 +519,17 @@ static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
     }
 }
 
+/* Folds take lines of a row that follow each other without a gap as one. */
+static int64_t apart(const cpu_task *t, const cpu_segment *s, lines *l)
+{
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        if (l->next[i] != t->line * l->bytes[i])
+            return t->line;
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        l->at[i] += l->first * l->bytes[i];
+    return 0;
+}
+
 void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
 {
     cpu_segment *s = t->code->segment[op->index];
@@ -500,6 +539,8 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     if (!folds)
         join_lines(&l);
     runner f = {.t = t, .s = s, .l = &l};
+    if (folds && t->line > 0)
+        f.line = apart(t, s, &l);
     cpu_native_way way = {.single = l.single,
                           .past = l.past,
                           .copies = 1,
@@ -512,7 +553,7 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     way.copies = COPIES;
     f.some = folds && f.one ? tn__cpu_native_get(&s->native, way) : f.one;
     way.parts = true;
-    if (folds && t->line % TN_CHUNK != 0)
+    if (folds && f.line % TN_CHUNK != 0)
         f.parts = tn__cpu_native_get(&s->native, way);
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);

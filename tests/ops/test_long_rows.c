@@ -364,6 +364,8 @@ int main(void)
     test(extremes, 130, 2100, "extremes");
     test(softmaxes, 65, 4200, "softmaxes");
     test(softmaxes, 301, 519, "softmaxes"); /* more than a cache has */
+    test(softmaxes, 130, 1030, "softmaxes");
+    test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");
     test(layer_norms, 130, 2100, "layer_norm and its gradients");
     test(variances, 2, 49170, "variances");
