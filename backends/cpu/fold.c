@@ -140,41 +140,52 @@ static void block_arg(cpu_fold *fold, const cpu_reduce *reduce,
 enum { BATCH_HEIGHT = 6, BATCH = 1 << BATCH_HEIGHT };
 _Static_assert(BATCH == TN_CPU_FOLD_BATCH, "one number");
 
-/* The fold of the chunks of a batch, pairwise by index, comes to lie first.
+/* The fold of 2^height chunks, pairwise by index, comes to lie first.
  * In the order of their indices' bits backwards the values of all pairs are
  * two halves, then those of the pairs' pairs, so that few calls do it. */
-static void fold_batch(char *value, tn_cpu_run *run, size_t bytes)
+static void fold_batch(char *value, tn_cpu_run *run, size_t bytes, int height)
 {
 #define TURNED_4(n) n, n + 32, n + 16, n + 48
 #define TURNED(n)                                                             \
     TURNED_4(n), TURNED_4(n + 8), TURNED_4(n + 4), TURNED_4(n + 12)
     static const uint8_t turned[BATCH] = {TURNED(0), TURNED(2), TURNED(1),
                                           TURNED(3)};
+    const size_t count = (size_t)1 << height;
+    const int shift = BATCH_HEIGHT - height;
     char half[BATCH * sizeof(uint64_t)];
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < count; i++) {
+        const size_t from = turned[i] >> shift;
         if (bytes == 4)
-            memcpy(half + 4 * i, value + 4 * turned[i], 4);
+            memcpy(half + 4 * i, value + 4 * from, 4);
         else if (bytes == 8)
-            memcpy(half + 8 * i, value + 8 * turned[i], 8);
+            memcpy(half + 8 * i, value + 8 * from, 8);
         else
-            half[i] = value[turned[i]];
+            half[i] = value[from];
     }
-    for (size_t n = BATCH / 2; n > 0; n /= 2)
+    for (size_t n = count / 2; n > 0; n /= 2)
         run(half, half, half + n * bytes, half, (int64_t)n, 0);
     memcpy(value, half, bytes);
 }
 
-/* The folds of the rows' next chunks, at most BATCH of them. */
+/* The folds of the rows' next chunks, at most BATCH of them: of one row as many
+ * at once as are a subtree. */
 static void push_chunks(cpu_fold *fold, tn_cpu_run *run, size_t bytes,
                         int64_t rows, char *value, int64_t chunks)
 {
-    if (rows == 1 && chunks == BATCH && fold->chunks % BATCH == 0) {
-        fold_batch(value, run, bytes);
-        push(fold, run, bytes, 1, value, BATCH_HEIGHT);
-        return;
+    enum { LEAST = 2 };
+    while (chunks > 0) {
+        int height = rows == 1 ? BATCH_HEIGHT : 0;
+        while (chunks >> height == 0 ||
+               fold->chunks & (((int64_t)1 << height) - 1))
+            height--;
+        if (height < LEAST)
+            height = 0;
+        else
+            fold_batch(value, run, bytes, height);
+        push(fold, run, bytes, rows, value, height);
+        value += ((size_t)rows << height) * bytes;
+        chunks -= (int64_t)1 << height;
     }
-    for (int64_t i = 0; i < chunks; i++)
-        push(fold, run, bytes, rows, value + (size_t)(i * rows) * bytes, 0);
 }
 
 void tn__cpu_fold_push(cpu_fold *fold, const cpu_reduce *reduce,
