@@ -355,11 +355,11 @@ typedef struct tn_cpu_tap {
     uint32_t there;
 } tn_cpu_tap;
 /* Rows of n sums each, of rows of `from` elements; steps in elements. Before
- * `end` all may be read. Meanwhile as many rows from `next` on are asked for,
- * unless it is NULL. */
+ * `end` all may be read. Meanwhile as many rows from `next` on are asked for, and
+ * those they go to from `next_out` on, unless NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
-    const float *in, *end, *next;
+    const float *in, *end, *next, *next_out;
     int64_t count, n, out_step, in_step, from;
 } tn_cpu_tap_rows;
 

@@ -258,17 +258,22 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
     enum { L = TN_CPU_VECTOR / sizeof(float) };
     const int64_t in_step = rows->in_step, out_step = rows->out_step;
     const int64_t line = 64 / sizeof(float);
-    /* of each row, for each entry, so many elements of the next one */
+    /* of each row, for each entry, so many elements of the next ones */
     const int64_t row = rows->next ? rows->from : 0;
+    const int64_t row_out = rows->next_out ? rows->n : 0;
     const int64_t share = (row / entries + line - 1) / line * line;
+    const int64_t share_out = (row_out / entries + line - 1) / line * line;
     const vec_f32 none = -(vec_f32){0};
     for (int64_t e = 0, at = 0; e < entries; e++) {
         if (e == entries - 1)
             at = rows->n - tap->points;
         const first_f32 room = which_first(rows->n - at);
         const uint32_t there = tap->there;
-        const float *in = rows->in + tap->low, *next = rows->next;
+        const float *in = rows->in + tap->low;
+        const float *next = rows->next, *next_out = rows->next_out;
         const int64_t rest = row - e * share, ask = share < rest ? share : rest;
+        const int64_t rest_out = row_out - e * share_out;
+        const int64_t ask_out = share_out < rest_out ? share_out : rest_out;
         float *o = rows->out + at;
         vec_i32 place[1 << TN_CPU_TAP_DEPTH];
         vec_f32 weight[1 << TN_CPU_TAP_DEPTH];
@@ -286,6 +291,8 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
             }
         if (ask > 0)
             next += e * share;
+        if (ask_out > 0)
+            next_out += e * share_out;
         for (int64_t r = 0; r < rows->count; r++) {
             const near_f32 x = rows->end - in >= 2 * L
                                    ? load_near(in)
@@ -301,8 +308,12 @@ sum_taps(const tn_cpu_tap_rows *rows, const tn_cpu_tap *tap, int64_t entries,
             store_first(o, half[depth], room);
             for (int64_t k = 0; k < ask; k += line)
                 __builtin_prefetch(next + k, 0, 3);
+            for (int64_t k = 0; k < ask_out; k += line)
+                __builtin_prefetch(next_out + k, 1, 3);
             if (ask > 0)
                 next += in_step;
+            if (ask_out > 0)
+                next_out += out_step;
             in += in_step;
             o += out_step;
         }
