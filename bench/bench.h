@@ -26,17 +26,19 @@ typedef struct bench_state {
  * programs have is added (count.c). Nothing: nobody says. */
 typedef struct bench_least {
     double reads, writes, flops, instructions;
+    bool in_place; /* what is written was read */
 } bench_least;
 /* Of the multiply-adds of a direct sum over windows of 3 x 3, or 1 x 3, a stride
  * of one, so many are needed: F(2 x 2, 3 x 3) and F(2, 3) of arXiv:1509.09308. */
 #define BENCH_3X3 (4. / 9)
 #define BENCH_1X3 (2. / 3)
-#define BENCH_UNKNOWN {0, 0, 0, 0}
-#define BENCH_READ(n) {1. * (n), 0, 0, 0}
-#define BENCH_COPY(n) {1. * (n), 1. * (n), 0, 0}
-#define BENCH_TRIAD(n) {2. * (n), 1. * (n), 0, 0}
-#define BENCH_MOVE(reads, writes) {1. * (reads), 1. * (writes), 0, 0}
-#define BENCH_FLOPS(n) {0, 0, 1. * (n), 0}
+#define BENCH_UNKNOWN {0, 0, 0, 0, false}
+#define BENCH_READ(n) {1. * (n), 0, 0, 0, false}
+#define BENCH_COPY(n) {1. * (n), 1. * (n), 0, 0, false}
+#define BENCH_TRIAD(n) {2. * (n), 1. * (n), 0, 0, false}
+#define BENCH_MOVE(reads, writes) {1. * (reads), 1. * (writes), 0, 0, false}
+#define BENCH_UPDATE(reads, writes) {1. * (reads), 1. * (writes), 0, 0, true}
+#define BENCH_FLOPS(n) {0, 0, 1. * (n), 0, false}
 
 typedef struct bench_work {
     const char *name;

@@ -34,7 +34,7 @@ BENCH_CALL(run, tn_forward(s->net, s->a))
 
 /* parameters are read; products: multiply-adds */
 #define NET(name, parameters, products)                                       \
-    {#name, {1}, open_##name, run, {parameters, 0, 2. * (products), 0}, 0}
+    {#name, {1}, open_##name, run, {parameters, 0, 2. * (products), 0, false}, 0}
 
 static const bench_work work[] = {
     NET(mlp, 101770, 784 * 128 + 1280),

@@ -19,6 +19,8 @@ typedef enum limit_kind {
     WRITE,
     COPY,
     TRIAD,
+    UPDATE,       /* the same, written where it is read */
+    UPDATE_TRIAD,
     FLOPS, /* from here on in registers */
     ANY,
     KINDS
@@ -71,7 +73,7 @@ static void copy_c(float *out, const float *a, const float *b, int64_t count)
 }
 
 static kernel *const kernels_c[][KINDS] = {
-    {NULL, write_c, copy_c},
+    {[WRITE] = write_c, [COPY] = copy_c},
 };
 
 #if defined __x86_64__
@@ -93,11 +95,11 @@ static void copy_string(float *out, const float *a, const float *b,
 }
 
 static kernel *const kernels_string[][KINDS] = {
-    {NULL, write_string, copy_string},
+    {[WRITE] = write_string, [COPY] = copy_string},
 };
 #endif
 
-enum { CANDIDATES = 16, UNIT = 384, MAX_THREADS = 256 };
+enum { CANDIDATES = 18, UNIT = 384, MAX_THREADS = 256 };
 
 /* What a thread does in a pass, each to memory of its own, so that caches have
  * no more of it than of the workload's. */
@@ -149,6 +151,8 @@ static void run_share(const bench_limit *l, int number, double *took)
                 run(few, few + UNIT / 4, few + UNIT / 2, of->count);
             else if (of->kind == READ)
                 run(few, a + of->a_from, NULL, of->count);
+            else if (of->kind >= UPDATE)
+                run(a + of->a_from, a + of->a_from, b, of->count);
             else
                 run(out + of->out_from, a + of->a_from, b, of->count);
             if (took)
@@ -194,9 +198,9 @@ static void add_part(bench_limit *l, limit_kind kind, double count)
     if (kind >= FLOPS)
         return;
     l->memory_parts++;
-    l->out_count += kind == READ ? 0 : share;
+    l->out_count += kind == READ || kind >= UPDATE ? 0 : share;
     l->a_count += kind == WRITE ? 0 : share;
-    l->b_count += kind == TRIAD ? share : 0;
+    l->b_count += kind == TRIAD || kind == UPDATE_TRIAD ? share : 0;
 }
 
 /* As much as can be by reading two for each that is written, then one; what is
@@ -206,12 +210,12 @@ static void cut(bench_limit *l, const bench_least *least)
     double reads = least->reads, writes = least->writes;
     double triad = reads - writes < writes ? reads - writes : writes;
     if (triad > 0) {
-        add_part(l, TRIAD, triad);
+        add_part(l, least->in_place ? UPDATE_TRIAD : TRIAD, triad);
         reads -= 2 * triad;
         writes -= triad;
     }
     double copy = reads < writes ? reads : writes;
-    add_part(l, COPY, copy);
+    add_part(l, least->in_place ? UPDATE : COPY, copy);
     add_part(l, READ, reads - copy);
     add_part(l, WRITE, writes - copy);
     add_part(l, FLOPS, least->flops);

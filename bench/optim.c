@@ -34,9 +34,9 @@ static void step(bench_state *s)
 /* Reads a parameter, its gradient and its states; writes all but the gradient. */
 #define SIZES(rule, states)                                                   \
     {#rule, {64, 4096}, open_##rule, step,                                    \
-     BENCH_MOVE(64 * 4096 * (2 + (states)), 64 * 4096 * (1 + (states))), 0},  \
+     BENCH_UPDATE(64 * 4096 * (2 + (states)), 64 * 4096 * (1 + (states))), 0},\
     {#rule, {4, 1 << 20}, open_##rule, step,                                  \
-     BENCH_MOVE((4 << 20) * (2 + (states)), (4 << 20) * (1 + (states))), 0}
+     BENCH_UPDATE((4 << 20) * (2 + (states)), (4 << 20) * (1 + (states))), 0}
 
 static const bench_work work[] = {
     SIZES(sgd, 1),

@@ -118,7 +118,7 @@ static void measure_size(const options *asked, bench_work work, int64_t count)
     bench_state state = {.size = work.size};
     work.open(&state);
     bench_least least = {work.least.reads * (double)count,
-                         work.least.writes * (double)count, 0, 0};
+                         work.least.writes * (double)count, 0, 0, false};
     int64_t calls = bench_calls(&work, &state, round_ns(asked));
     if (least.reads > 0)
         bench_count(&work, &state, &least);
