@@ -23,7 +23,7 @@ is_str "$(opened 'tn_[a-z0-9_]*\.so')" "tn_cpu.so" "it opens one plugin"
 is_empty "$(opened 'lib(OpenCL|cuda|nvrtc|cudart|cublas|pocl)[^"]*')" \
     "and no library of OpenCL or CUDA"
 is_empty "$(opened 'libopenblas[^"]*')" "nor OpenBLAS before a factorisation"
-is_empty "$(grep -E 'fork|clone' "$trace")" \
+is_empty "$(grep -E '^[0-9]+ +(v?fork|clone3?)\(' "$trace")" \
     "and starts no process or thread"
 
 done_testing
