@@ -187,7 +187,7 @@ TN__GRADIENT(normalize_rows_affine)
 static tn_status rms_by_operators(const tn__node *node, const rows *of,
                                   tn_tensor *const *g, tn_tensor **out)
 {
-    tn_tensor *r = of->rstd, *cube = tn_mul(tn_mul(r, r), r);
+    tn_tensor *r = of->rstd;
     tn_tensor *g0 = g[0] ? g[0] : tn_zeros_like(of->x);
     tn_tensor *q = tn_mul(g0, of->weight);
     tn_tensor *b = tn_mean(tn_mul(q, of->x), .dim = *of->dims,
@@ -197,7 +197,9 @@ static tn_status rms_by_operators(const tn__node *node, const rows *of,
         double length = count > 0 ? (double)of->x->numel / count : 1;
         b = tn_add(b, tn_div_scalar(with_dims(node, g[1]), length));
     }
-    out[0] = tn_sub(tn_mul(r, q), tn_mul(of->x, tn_mul(cube, b)));
+    /* The cube of r may be beyond float32 where the product is not. */
+    b = tn_mul(r, tn_mul(r, tn_mul(r, b)));
+    out[0] = tn_sub(tn_mul(r, q), tn_mul(of->x, b));
     out[1] = tn_mul(tn_mul(g0, of->x), r);
     return out[0] && out[1] ? TN_OK : tn_error_code();
 }

@@ -548,6 +548,26 @@ static void test_threads(void)
     is_pair(tn_tensor_grad(w), 1600, 1600, "what four threads gave adds up");
 }
 
+/* 1 / sqrt(eps) is 1e15 here, its cube beyond float32. */
+static void test_small_rows(void)
+{
+    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(4), .dtype = TN_F32));
+    static const double size[] = {0, 1e-13};
+    static const float weigh[] = {1, 2, 3, 4};
+    tn_tensor *by = tn_tensor_from_array(weigh, TN_F32, tn_dims(4));
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *x = tn_full(tn_dims(2, 4), size[i], .dtype = TN_F32);
+        tn_tensor *in[] = {tn_requires_grad(x), w}, *g[2], *h[2];
+        tn_tensor *y = tn_rms_norm(in[0], tn_dims(4), w, .eps = 1e-30);
+        tn_tensor *sum = tn_sum(tn_mul(y, by));
+        tn_grad(sum, in, 2, g, .retain_graph = true);
+        tn_grad(sum, in, 2, h, .create_graph = true);
+        ok(tn_item(tn_all(tn_isfinite(g[0]))) == 1 &&
+               tn_item(tn_allclose(g[0], tn_detach(h[0]))) == 1,
+           "rms_norm of rows of %g: one gradient, recorded or not", size[i]);
+    }
+}
+
 int main(void)
 {
     plan_later();
@@ -570,5 +590,6 @@ int main(void)
     test_threads();
     ok(tn_error() == NULL, "no error is left%s%s", tn_error() ? ": " : "",
        tn_error() ? tn_error() : "");
+    test_small_rows();
     return done_testing();
 }
