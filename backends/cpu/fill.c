@@ -38,6 +38,8 @@ tn_cpu_run *tn__cpu_fill_for(const tn_cpu_routines *routines, int64_t bytes,
 #if defined(__x86_64__)
     if (routines->strings && bytes * count >= MUCH)
         return bytes == 8 ? fill_8 : bytes == 4 ? fill_4 : fill_1;
+#else
+    (void)count;
 #endif
     return routines->fill[bytes == 8   ? CPU_F64
                           : bytes == 4 ? CPU_F32
