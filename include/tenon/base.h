@@ -81,6 +81,9 @@ TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
  * NULL. Cannot fail. */
 TN_API bool tn_object_is(const void *object, const tn_object_class *type);
 
+/* Called once with a caller's context when the library needs it no longer. */
+typedef void (*tn_release_fn)(void *context);
+
 /* ---- sizes ----------------------------------------------------------- */
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).

@@ -1,7 +1,7 @@
 /* <tenon/tenon.h>: all of Tenon but the plugin ABI.
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
- * operators), random.h, op.h and op_register.h (by name, and your own),
+ * operators), options.h, random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
  * grad_scaler.h, average.h, graph.h, data.h, io.h, checkpoint.h,
  * trace.h. */
@@ -24,6 +24,7 @@
 #include <tenon/op.h>
 #include <tenon/op_register.h>
 #include <tenon/ops.h>
+#include <tenon/options.h>
 #include <tenon/optim.h>
 #include <tenon/random.h>
 #include <tenon/recompute.h>

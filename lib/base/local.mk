@@ -13,12 +13,14 @@ libtenon_la_SOURCES += \
 	lib/base/thread.c lib/base/thread.h \
 	lib/base/timeline.c lib/base/timeline.h \
 	lib/base/user_object.c lib/base/fpu.h lib/base/guard.h lib/base/hash.h \
-	lib/base/dtype.c
+	lib/base/dtype.c \
+	lib/base/options.c lib/base/options.h
 EXTRA_DIST += lib/base/README.md
 check_PROGRAMS += tests/base/test_error tests/base/test_dtype \
 	tests/base/test_memory tests/base/test_scope tests/base/test_thread \
-	tests/base/test_openblas tests/base/test_platform
+	tests/base/test_openblas tests/base/test_platform tests/base/test_options
 tests_base_test_error_SOURCES = tests/base/test_error.c
+tests_base_test_options_SOURCES = tests/base/test_options.c
 tests_base_test_dtype_SOURCES = tests/base/test_dtype.c
 tests_base_test_memory_SOURCES = tests/base/test_memory.c
 tests_base_test_scope_SOURCES = tests/base/test_scope.c

@@ -1,0 +1,252 @@
+/* <tenon/options.h>: options by name, over documented defaults.
+ *
+ * Zero is a value: an option that is left out has its default, one that is
+ * written has what is written. In C an option is written by name behind the
+ * arguments:
+ *
+ *     tn_sum(x);                          all elements
+ *     tn_sum(x, .dim = 0);                dimension 0
+ *     tn_sum(x, .dims = tn_dims(0, 2), .keepdim = true);
+ *
+ * What does not mean what it says is refused (TN_ERR_ARGUMENT): an option
+ * without a name ("sum: 1 is not an option: write tn_sum(input, .dim = 1)"), a
+ * name that this library does not know, one number and a list for the same
+ * thing. `.dim` takes one number for one dimension or for all of them, `.dims`
+ * a list; likewise stride and strides, padding and paddings, and so on.
+ *
+ * Behind each macro stands a function that takes a struct, for options that
+ * are computed and for other languages. The struct starts from its defaults:
+ *
+ *     tn_sum_options o = TN_SUM_OPTIONS;                          C
+ *     o.dim = 1;
+ *     tn_tensor *y = tn_sum_with(x, &o);
+ *
+ *     tn_sum(x, {.dim = 1});                                      C++20
+ *     tn_sum_options o; o.dim = 1; tn_sum(x, o);                  C++17
+ *
+ *     tn_options_init("sum", &o, sizeof o)                        the others
+ *
+ * NULL in place of the struct stands for the defaults.
+ *
+ * Threads: any thread may call these functions. A tn_options_type is constant.
+ */
+#ifndef TENON_OPTIONS_H
+#define TENON_OPTIONS_H
+
+#include <stddef.h>
+#include <tenon/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- none ----------------------------------------------------------------
+ * Values that say "none", the default of options that may be missing. For
+ * pointers it is NULL, for dtypes TN_DTYPE_NONE. */
+
+#define TN_NONE_INT INT64_MIN
+/* A NaN that no arithmetic makes; other NaNs are values. */
+#define TN_NONE_FLOAT __builtin_nan("0x6e6f6e65")
+static inline bool tn_is_none_float(double x)
+{
+    const double none = TN_NONE_FLOAT;
+    return __builtin_memcmp(&x, &none, sizeof x) == 0;
+}
+/* Initializes a tn_dims_list; one of count 0 is an empty list. */
+#define TN_NONE_DIMS {-1, {0}}
+
+/* ---- structs of options ---------------------------------------------------
+ * Each begins with these two members:
+ *
+ *   given   the options that the call gives, as text: ".dim = 1, .keepdim =
+ *           true". The macros write it. "*": every member counts as it is.
+ *           NULL is refused: the struct was not initialised.
+ *   size    sizeof the struct, as the caller knows it. A shorter one is of an
+ *           older header: what lies beyond has its default. A longer one with
+ *           "*" is refused.
+ */
+
+/* Writes all defaults, size and given = "*" into the options of a call, named
+ * as the call is, without tn_: "sum", "nn_conv2d", "optim_adam", "loader_new".
+ * bytes is the size of the caller's struct. TN_ERR_ARGUMENT if no call has that
+ * name, if bytes is less than given and size take or more than this library
+ * knows. */
+TN_API tn_status tn_options_init(const char *name, void *options,
+                                 size_t bytes);
+
+/* The argument of a ..._with function: options as they stand in a call, behind
+ * which a comma follows if there are any. */
+#define TN__OPTIONS(type, ...)                                                \
+    (&(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__})
+
+/* Calls with up to six arguments and options:
+ *     #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )  */
+#define TN_CALL_0(name, ...)                                                  \
+    name##_with(&(name##_options){.size = sizeof(name##_options),             \
+                                  .given = #__VA_ARGS__, __VA_ARGS__})
+#define TN_CALL_1(name, a, ...)                                               \
+    name##_with(a, TN__OPTIONS(name##_options, __VA_ARGS__))
+#define TN_CALL_2(name, a, b, ...)                                            \
+    name##_with(a, b, TN__OPTIONS(name##_options, __VA_ARGS__))
+#define TN_CALL_3(name, a, b, c, ...)                                         \
+    name##_with(a, b, c, TN__OPTIONS(name##_options, __VA_ARGS__))
+#define TN_CALL_4(name, a, b, c, d, ...)                                      \
+    name##_with(a, b, c, d, TN__OPTIONS(name##_options, __VA_ARGS__))
+#define TN_CALL_5(name, a, b, c, d, e, ...)                                   \
+    name##_with(a, b, c, d, e, TN__OPTIONS(name##_options, __VA_ARGS__))
+#define TN_CALL_6(name, a, b, c, d, e, f, ...)                                \
+    name##_with(a, b, c, d, e, f, TN__OPTIONS(name##_options, __VA_ARGS__))
+
+/* ---- options of your own --------------------------------------------------
+ * A list of options is a macro with a row for each: type, name, default. The
+ * struct, its defaults and what the library knows of it are made from it:
+ *
+ *     #define MY_BLOCK_OPTIONS_LIST(X)                                       \
+ *         X(int64_t, groups, 1)                                              \
+ *         X(bool, bias, true)
+ *     TN_OPTIONS_STRUCT(my_block, MY_BLOCK_OPTIONS_LIST);
+ *     tn_module *my_block_with(int64_t channels,
+ *                              const my_block_options *options);
+ *     #define my_block(...) TN_CALL_1(my_block, __VA_ARGS__, )
+ *
+ * and in the source file
+ *
+ *     TN_OPTIONS_TYPE(my_block, "my_block", "channels",
+ *                     MY_BLOCK_OPTIONS_LIST)
+ *     tn_module *my_block_with(int64_t channels,
+ *                              const my_block_options *options)
+ *     {
+ *         my_block_options o;
+ *         if (tn_options_take(my_block_type(), &o, options) < 0)
+ *             return NULL;
+ *
+ * Types: bool, int, int64_t, uint64_t, double, tn_dtype, pointers and
+ * tn_dims_list. An option that is a list and has the name of the one before it
+ * and an s is that one's list: only one of the two may be given. */
+
+typedef struct tn_option {
+    const char *name; /* "dim" */
+    uint16_t offset, bytes;
+    uint8_t kind;     /* TN_OPTION_... */
+} tn_option;
+
+enum {
+    TN_OPTION_PLAIN,  /* any value counts */
+    TN_OPTION_STRING, /* a string: NULL is refused unless it is the default */
+    TN_OPTION_LIST    /* a tn_dims_list, of the option before it perhaps */
+};
+
+typedef struct tn_options_type {
+    size_t size;             /* of this struct */
+    const char *name;        /* "nn_conv2d": the call, without tn_ */
+    const char *arguments;   /* "in_channels, out_channels, kernel_size" */
+    const void *defaults;    /* a struct of options with all of them */
+    size_t bytes;            /* of that struct */
+    const tn_option *option; /* at most TN_MAX_OPTIONS */
+    int32_t option_count;
+} tn_options_type;
+#define TN_MAX_OPTIONS 64
+
+/* Fills own, a struct of this type, with the options given and the defaults of
+ * the others. TN_ERR_ARGUMENT, with own unspecified, for what is refused. */
+TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
+                                 const void *options);
+
+#ifdef __cplusplus
+#define TN_DEFAULT(...) = __VA_ARGS__
+#else
+#define TN_DEFAULT(...)
+#endif
+#define TN__OPTION_MEMBER(type, name, value) type name TN_DEFAULT(value);
+#define TN__OPTION_DEFAULT(type, name, value) .name = value,
+#define TN__OPTION_ROW(type, name, value)                                     \
+    {#name, offsetof(tn__options_here, name), sizeof(type),                   \
+     _Generic((type *)0, tn_dims_list *: TN_OPTION_LIST,                      \
+              const char **: TN_OPTION_STRING, default: TN_OPTION_PLAIN)},
+
+#ifndef __cplusplus
+#define TN_OPTIONS_STRUCT(call, list)                                         \
+    typedef struct call##_options {                                           \
+        const char *given;                                                    \
+        size_t size;                                                          \
+        list(TN__OPTION_MEMBER)                                               \
+    } call##_options
+/* All defaults, as an initializer. */
+#define TN_OPTIONS_DEFAULTS(call, list)                                       \
+    {list(TN__OPTION_DEFAULT).size = sizeof(call##_options), .given = "*"}
+/* Puts a type where tn_options_init finds those of the library. */
+#define TN_OPTIONS_LISTED(type)                                               \
+    static const tn_options_type *const listed_##type                         \
+        __attribute__((section("tn_options"), used)) = &type
+/* Defines call##_type(). */
+#define TN_OPTIONS_TYPE(call, call_name, call_arguments, list)                \
+    static const tn_options_type *call##_type(void)                           \
+    {                                                                         \
+        typedef call##_options tn__options_here;                              \
+        static const tn__options_here defaults =                              \
+            TN_OPTIONS_DEFAULTS(call, list);                                  \
+        static const tn_option option[] = {list(TN__OPTION_ROW)};             \
+        static const tn_options_type type = {                                 \
+            .size = sizeof(tn_options_type),                                  \
+            .name = call_name,                                                \
+            .arguments = call_arguments,                                      \
+            .defaults = &defaults,                                            \
+            .bytes = sizeof defaults,                                         \
+            .option = option,                                                 \
+            .option_count = sizeof option / sizeof *option,                   \
+        };                                                                    \
+        TN_OPTIONS_LISTED(type);                                              \
+        return &type;                                                         \
+    }
+#else
+#define TN_OPTIONS_STRUCT(call, list)                                         \
+    struct call##_options {                                                   \
+        const char *given = "*";                                              \
+        size_t size = sizeof(call##_options);                                 \
+        list(TN__OPTION_MEMBER)                                               \
+    }
+#define TN_OPTIONS_DEFAULTS(call, list) {}
+
+/* What TN_CALL_1 ... are to C: an overload whose last argument are options. */
+#define TN_OVERLOAD_0(returns, name)                                          \
+    inline returns name(name##_options options = {})                          \
+    {                                                                         \
+        return name##_with(&options);                                         \
+    }
+#define TN_OVERLOAD_1(returns, name, A)                                       \
+    inline returns name(A a, name##_options options = {})                     \
+    {                                                                         \
+        return name##_with(a, &options);                                      \
+    }
+#define TN_OVERLOAD_2(returns, name, A, B)                                    \
+    inline returns name(A a, B b, name##_options options = {})                \
+    {                                                                         \
+        return name##_with(a, b, &options);                                   \
+    }
+#define TN_OVERLOAD_3(returns, name, A, B, C)                                 \
+    inline returns name(A a, B b, C c, name##_options options = {})           \
+    {                                                                         \
+        return name##_with(a, b, c, &options);                                \
+    }
+#define TN_OVERLOAD_4(returns, name, A, B, C, D)                              \
+    inline returns name(A a, B b, C c, D d, name##_options options = {})      \
+    {                                                                         \
+        return name##_with(a, b, c, d, &options);                             \
+    }
+#define TN_OVERLOAD_5(returns, name, A, B, C, D, E)                           \
+    inline returns name(A a, B b, C c, D d, E e, name##_options options = {}) \
+    {                                                                         \
+        return name##_with(a, b, c, d, e, &options);                          \
+    }
+#define TN_OVERLOAD_6(returns, name, A, B, C, D, E, F)                        \
+    inline returns name(A a, B b, C c, D d, E e, F f,                         \
+                        name##_options options = {})                          \
+    {                                                                         \
+        return name##_with(a, b, c, d, e, f, &options);                       \
+    }
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

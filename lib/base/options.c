@@ -1,0 +1,413 @@
+/* options.c: which options a call gives.
+ *
+ * A macro writes the options of a call down as they stand in the source, and
+ * what is not written has its default: so zero is a value like others. The
+ * text is read by depth: commas within brackets and quotes belong to a value,
+ * whatever stands there. Reading costs some nanoseconds a character, so what
+ * a text gives is remembered. The memory compares text and type: an address
+ * may be another text's once a library has been unloaded. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/state.h"
+
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- words -------------------------------------------------------------------- */
+
+/* What the message shows of a piece of text. */
+enum { SHOWN = 60 };
+
+static int shown_length(size_t length)
+{
+    return (int)(length < SHOWN ? length : SHOWN);
+}
+
+static void refuse_unnamed(const tn_options_type *type, const char *piece,
+                           size_t length)
+{
+    tn__fail(TN_ERR_ARGUMENT,
+             "%s: \"%.*s\" is no option: options are written by name, as in "
+             "tn_%s(%s, .%s = %.*s)", type->name, shown_length(length), piece,
+             type->name, type->arguments, type->option[0].name,
+             shown_length(length), piece);
+}
+
+static void refuse_unknown(const tn_options_type *type, const char *name,
+                           size_t length)
+{
+    tn__text names = {0};
+    for (int i = 0; i < type->option_count; i++)
+        tn__text_add(&names, "%s.%s", i ? ", " : "", type->option[i].name);
+    char *list = tn__text_finish(&names);
+    tn__fail(TN_ERR_ARGUMENT, "%s: there is no option .%.*s; there are %s",
+             type->name, shown_length(length), name, list ? list : "others");
+    tn__free(list);
+}
+
+/* ---- reading ------------------------------------------------------------------- */
+
+static int find_option(const tn_options_type *type, const char *name,
+                       size_t length)
+{
+    for (int i = 0; i < type->option_count; i++)
+        if (strncmp(type->option[i].name, name, length) == 0 &&
+            !type->option[i].name[length])
+            return i;
+    return -1;
+}
+
+static const char *skip_quoted(const char *s)
+{
+    char quote = *s++;
+    while (*s && *s != quote)
+        s += s[0] == '\\' && s[1] ? 2 : 1;
+    return *s ? s + 1 : s;
+}
+
+static const char *skip_blank(const char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    return s;
+}
+
+/* The end of a piece: the comma outside of brackets and quotes, or the end. */
+static const char *piece_end(const char *s)
+{
+    int depth = 0;
+    while (*s && (depth > 0 || *s != ',')) {
+        if (*s == '"' || *s == '\'') {
+            s = skip_quoted(s);
+            continue;
+        }
+        depth += *s == '(' || *s == '[' || *s == '{';
+        depth -= *s == ')' || *s == ']' || *s == '}';
+        s++;
+    }
+    return s;
+}
+
+static size_t word_length(const char *s)
+{
+    if (!isalpha((unsigned char)*s) && *s != '_')
+        return 0;
+    size_t n = 1;
+    while (isalnum((unsigned char)s[n]) || s[n] == '_')
+        n++;
+    return n;
+}
+
+/* One piece, ".name = value"; ".name.part = value" and ".name[0] = value" give
+ * part of it. False, with an error, for all else. */
+static bool read_piece(const tn_options_type *type, const char *s,
+                       const char *end, uint64_t *given)
+{
+    size_t length = (size_t)(end - s);
+    while (length && isspace((unsigned char)s[length - 1]))
+        length--;
+    const char *name = *s == '.' ? skip_blank(s + 1) : s;
+    size_t name_length = *s == '.' ? word_length(name) : 0;
+    const char *at = skip_blank(name + name_length);
+    bool part = *at == '.' || *at == '[';
+    while (part && (*at == '.' || *at == '[')) {
+        if (*at == '[') {
+            while (at < end && *at != ']')
+                at++;
+            at = skip_blank(at + (at < end));
+        } else {
+            at = skip_blank(at + 1);
+            at = skip_blank(at + word_length(at));
+        }
+    }
+    if (!name_length || at >= end || at[0] != '=' || at[1] == '=') {
+        refuse_unnamed(type, s, length);
+        return false;
+    }
+    int i = find_option(type, name, name_length);
+    if (i < 0) {
+        refuse_unknown(type, name, name_length);
+        return false;
+    }
+    if (*given >> i & 1 && !part) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is given twice", type->name,
+                 type->option[i].name);
+        return false;
+    }
+    *given |= UINT64_C(1) << i;
+    return true;
+}
+
+/* Which options a text gives, a bit each. */
+static bool read_text(const tn_options_type *type, const char *text,
+                      uint64_t *given)
+{
+    *given = 0;
+    for (const char *s = skip_blank(text); *s; s = skip_blank(s)) {
+        const char *end = piece_end(s);
+        if (!read_piece(type, s, end, given))
+            return false;
+        s = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+/* ---- remembering --------------------------------------------------------------- */
+
+/* What a text gives. Entries are written once and stay: a thread reads them
+ * without a lock. Where all places of a text are taken it is read each time. */
+typedef struct known_text {
+    const tn_options_type *type;
+    uint64_t given;  /* a bit for each option */
+    uint32_t end;    /* of the last of them in the struct */
+    bool has_checks; /* one of them is a string or a list */
+    char text[];
+} known_text;
+
+enum { PLACES = 2048, TRIES = 4 };
+static _Atomic(known_text *) known[PLACES];
+
+static uint64_t place_of(const tn_options_type *type, const char *text)
+{
+    uint64_t key = (uint64_t)(uintptr_t)text ^ (uint64_t)(uintptr_t)type << 20;
+    return key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+}
+
+static const known_text *find_known(const tn_options_type *type,
+                                    const char *text)
+{
+    uint64_t place = place_of(type, text);
+    for (int i = 0; i < TRIES; i++) {
+        const known_text *entry = atomic_load_explicit(
+            &known[(place + (uint64_t)i) % PLACES], memory_order_acquire);
+        if (!entry)
+            break;
+        if (entry->type == type && strcmp(entry->text, text) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static void remember(const known_text *new, const char *text)
+{
+    uint64_t place = place_of(new->type, text);
+    for (int i = 0; i < TRIES; i++) {
+        _Atomic(known_text *) *at = &known[(place + (uint64_t)i) % PLACES];
+        if (atomic_load_explicit(at, memory_order_relaxed))
+            continue;
+        size_t bytes = strlen(text) + 1;
+        known_text *entry = tn__memory_take(sizeof *entry + bytes, false);
+        if (!entry)
+            return;
+        *entry = *new;
+        memcpy(entry->text, text, bytes);
+        known_text *none = NULL;
+        if (!atomic_compare_exchange_strong_explicit(
+                at, &none, entry, memory_order_release, memory_order_relaxed))
+            free(entry);
+        return;
+    }
+}
+
+/* A text that was not seen before. False, with an error, if it is refused. */
+static bool read_new(const tn_options_type *type, const char *text,
+                     known_text *new)
+{
+    *new = (known_text){.type = type};
+    if (!read_text(type, text, &new->given))
+        return false;
+    for (int i = 0; new->given >> i; i++) {
+        const tn_option *o = &type->option[i];
+        if (!(new->given >> i & 1))
+            continue;
+        uint32_t end = (uint32_t)o->offset + o->bytes;
+        new->end = end > new->end ? end : new->end;
+        new->has_checks |= o->kind != TN_OPTION_PLAIN;
+    }
+    remember(new, text);
+    return true;
+}
+
+/* ---- taking --------------------------------------------------------------------- */
+
+static bool is_default(const tn_options_type *type, int i, const void *own)
+{
+    const tn_option *o = &type->option[i];
+    return memcmp((const char *)own + o->offset,
+                  (const char *)type->defaults + o->offset, o->bytes) == 0;
+}
+
+/* Is option i the list of the number before it: dims of dim? */
+static bool is_list_of_last(const tn_options_type *type, int i)
+{
+    if (!i || type->option[i].kind != TN_OPTION_LIST)
+        return false;
+    const char *one = type->option[i - 1].name, *all = type->option[i].name;
+    size_t length = strlen(one);
+    return strncmp(one, all, length) == 0 && strcmp(all + length, "s") == 0;
+}
+
+/* What no single option says: no NULL for a string that must be one, and not a
+ * number and a list for the same thing. given: in text; all of a struct. */
+static bool check_values(const tn_options_type *type, const void *own,
+                         uint64_t given)
+{
+    for (int i = 0; i < type->option_count; i++) {
+        const tn_option *o = &type->option[i];
+        if (o->kind == TN_OPTION_PLAIN || !(given >> i & 1))
+            continue;
+        const char *at = (const char *)own + o->offset;
+        if (o->kind == TN_OPTION_STRING) {
+            const char *string;
+            memcpy(&string, at, sizeof string);
+            if (!string && !is_default(type, i, own)) {
+                tn__fail(TN_ERR_ARGUMENT, "%s: .%s is NULL", type->name,
+                         o->name);
+                return false;
+            }
+            continue;
+        }
+        tn_dims_list list;
+        memcpy(&list, at, sizeof list);
+        if (list.count > TN_MAX_NDIM || list.count < -1) {
+            tn__fail(TN_ERR_ARGUMENT, "%s: .%s has %d numbers; at most %d",
+                     type->name, o->name, list.count, TN_MAX_NDIM);
+            return false;
+        }
+        if (list.count >= 0 && is_list_of_last(type, i) &&
+            given >> (i - 1) & 1 && !is_default(type, i - 1, own)) {
+            tn__fail(TN_ERR_ARGUMENT, "%s: give .%s or .%s, not both",
+                     type->name, type->option[i - 1].name, o->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The members of theirs that given names, over own. */
+static void copy_given(const tn_options_type *type, char *own,
+                       const char *theirs, uint64_t given)
+{
+    for (const tn_option *o = type->option; given; o++, given >>= 1) {
+        if (!(given & 1))
+            continue;
+        if (o->bytes == 8)
+            memcpy(own + o->offset, theirs + o->offset, 8);
+        else if (o->bytes == 1)
+            own[o->offset] = theirs[o->offset];
+        else
+            memcpy(own + o->offset, theirs + o->offset, o->bytes);
+    }
+}
+
+/* The members that lie whole within bytes. */
+static uint64_t within(const tn_options_type *type, size_t bytes)
+{
+    uint64_t given = 0;
+    for (int i = 0; i < type->option_count; i++)
+        if ((size_t)type->option[i].offset + type->option[i].bytes <= bytes)
+            given |= UINT64_C(1) << i;
+    return given;
+}
+
+/* Each member counts as it is. */
+static const void *resolve_whole(const tn_options_type *type,
+                                 const tn__options_head *head, void *room)
+{
+    if (head->size > type->bytes)
+        return tn__fail_null(
+            TN_ERR_ARGUMENT,
+            "%s: the options have %zu bytes, and this library knows %zu of "
+            "them: it is older than the header", type->name, head->size,
+            type->bytes);
+    if (head->size == type->bytes)
+        return check_values(type, head, UINT64_MAX) ? head : NULL;
+    uint64_t given = within(type, head->size);
+    memcpy(room, type->defaults, type->bytes);
+    copy_given(type, room, (const char *)head, given);
+    return check_values(type, room, given) ? room : NULL;
+}
+
+const void *tn__options_resolve(const tn_options_type *type,
+                                const void *options, void *room)
+{
+    const tn__options_head *head = options;
+    if (!head->given || head->size < sizeof *head)
+        return tn__fail_null(
+            TN_ERR_ARGUMENT,
+            "%s: the options are not initialised: begin with "
+            "tn_options_init(\"%s\", &options, sizeof options)", type->name,
+            type->name);
+    if (head->given[0] == '*' && !head->given[1])
+        return resolve_whole(type, head, room);
+    known_text new;
+    const known_text *text = find_known(type, head->given);
+    if (TN__UNLIKELY(!text)) {
+        if (!read_new(type, head->given, &new))
+            return NULL;
+        text = &new;
+    }
+    if (TN__UNLIKELY(text->end > head->size))
+        return tn__fail_null(
+            TN_ERR_ARGUMENT,
+            "%s: an option that is given lies beyond the %zu bytes that the "
+            "struct of options has", type->name, head->size);
+    memcpy(room, type->defaults, type->bytes);
+    copy_given(type, room, options, text->given);
+    return !text->has_checks || check_values(type, room, text->given) ? room
+                                                                     : NULL;
+}
+
+tn_status tn_options_take(const tn_options_type *type, void *own,
+                          const void *options)
+{
+    if (!type || !own)
+        return tn__fail(TN_ERR_ARGUMENT, "options_take: %s is NULL",
+                        type ? "own" : "type");
+    const void *all = tn__options_of(type, options, own);
+    if (!all)
+        return TN_ERR_ARGUMENT;
+    if (all != own)
+        memcpy(own, all, type->bytes);
+    return TN_OK;
+}
+
+/* ---- by name ---------------------------------------------------------------------- */
+
+/* The section of TN_OPTIONS_LISTED. Weak: a test program may have none. */
+extern const tn_options_type *const __start_tn_options[]
+    __attribute__((weak, visibility("hidden")));
+extern const tn_options_type *const __stop_tn_options[]
+    __attribute__((weak, visibility("hidden")));
+
+static const tn_options_type *find_type(const char *name)
+{
+    for (const tn_options_type *const *t = __start_tn_options;
+         t < __stop_tn_options; t++)
+        if (strcmp((*t)->name, name) == 0)
+            return *t;
+    return NULL;
+}
+
+tn_status tn_options_init(const char *name, void *options, size_t bytes)
+{
+    if (!name || !options)
+        return tn__fail(TN_ERR_ARGUMENT, "options_init: %s is NULL",
+                        name ? "options" : "name");
+    const tn_options_type *type = find_type(name);
+    if (!type)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "options_init: no call \"%s\" has options; names are "
+                        "as in \"sum\", \"nn_conv2d\", \"optim_adam\"", name);
+    if (bytes < sizeof(tn__options_head) || bytes > type->bytes)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "options_init: %s has options of %zu to %zu bytes; "
+                        "%zu are asked for", name, sizeof(tn__options_head),
+                        type->bytes, bytes);
+    memcpy(options, type->defaults, bytes);
+    ((tn__options_head *)options)->size = bytes;
+    return TN_OK;
+}
