@@ -47,7 +47,7 @@ static const tn_module_class block_class = {.size = sizeof block_class,
 static tn_module *conv(int64_t in, int64_t out, int64_t size, int64_t stride)
 {
     return tn_nn_conv2d(in, out, size, .stride = stride, .padding = size / 2,
-                        .no_bias = true);
+                        .bias = false);
 }
 
 static tn_module *block_new(int64_t in, int64_t out, int64_t stride)
@@ -94,8 +94,7 @@ static tn_tensor *gpt_forward(tn_module *self, tn_tensor *ids)
                                   .device = tn_tensor_device(ids));
     tn_tensor *x =
         tn_add(tn_forward(gpt->token, ids), tn_forward(gpt->place, places));
-    tn_nn_attention_masks causal = {.size = sizeof causal, .is_causal = true};
-    x = tn_nn_transformer_encoder_forward_with(gpt->blocks, x, &causal);
+    x = tn_nn_transformer_encoder_forward(gpt->blocks, x, .is_causal = true);
     return tn_forward(gpt->head, x);
 }
 
@@ -116,7 +115,7 @@ tn_module *bench_gpt(int64_t vocabulary)
         gpt, "blocks",
         tn_nn_transformer_encoder(
             WIDTH, HEADS, LAYERS, .dim_feedforward = 4 * WIDTH,
-            .activation = "gelu", .no_dropout = true, .batch_first = true,
+            .activation = "gelu", .dropout = false, .batch_first = true,
             .norm_first = true, .final_norm = true));
     gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));
     return gpt->head ? &gpt->base : NULL;

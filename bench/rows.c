@@ -13,17 +13,17 @@ static void open(bench_state *s)
 
 static void sum_rows(bench_state *s)
 {
-    tn_sum(s->a, .dim = tn_dims(1));
+    tn_sum(s->a, .dim = 1);
 }
 
 static void sum_columns(bench_state *s)
 {
-    tn_sum(s->a, .dim = tn_dims(0));
+    tn_sum(s->a, .dim = 0);
 }
 
 static void max_rows(bench_state *s)
 {
-    tn_amax(s->a, .dim = tn_dims(1));
+    tn_amax(s->a, .dim = 1);
 }
 
 static void log_softmax(bench_state *s)

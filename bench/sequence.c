@@ -33,7 +33,7 @@ OPEN_NET(lstm2, tn_nn_lstm(s->size[2], s->size[2], .batch_first = true,
                            .num_layers = 2, .bidirectional = true))
 OPEN_NET(encoder, tn_nn_transformer_encoder_layer(
                       s->size[2], HEADS, .dim_feedforward = 4 * s->size[2],
-                      .batch_first = true, .no_dropout = true))
+                      .batch_first = true, .dropout = false))
 
 /* size: batch and the sides of square matrices */
 static void open_squares(bench_state *s)

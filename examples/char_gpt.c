@@ -25,8 +25,7 @@ static tn_tensor *gpt_forward(tn_module *self, tn_tensor *ids)
         tn_arange(0, tn_tensor_size(ids, 1), 1, .device = tn_tensor_device(ids));
     tn_tensor *x = tn_add(tn_forward(gpt->token, ids),
                           tn_forward(gpt->place, places));
-    tn_nn_attention_masks causal = {.size = sizeof causal, .is_causal = true};
-    x = tn_nn_transformer_encoder_forward_with(gpt->blocks, x, &causal);
+    x = tn_nn_transformer_encoder_forward(gpt->blocks, x, .is_causal = true);
     return tn_forward(gpt->head, x);
 }
 
@@ -47,7 +46,7 @@ static tn_module *gpt_new(int vocabulary)
         gpt, "blocks",
         tn_nn_transformer_encoder(WIDTH, HEADS, LAYERS,
                                   .dim_feedforward = 4 * WIDTH,
-                                  .activation = "gelu", .no_dropout = true,
+                                  .activation = "gelu", .dropout = false,
                                   .batch_first = true, .norm_first = true,
                                   .final_norm = true));
     gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));

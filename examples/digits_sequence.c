@@ -28,7 +28,7 @@ static tn_tensor *transformer_forward(tn_module *self, tn_tensor *x)
     tn_tensor *row = tn_arange(0, ROWS, 1, .device = tn_tensor_device(x));
     x = tn_add(tn_forward(net->embed, x), tn_forward(net->place, row));
     x = tn_forward(net->body, x);                       /* (N, 8, WIDTH) */
-    return tn_forward(net->head, tn_mean(x, .dim = tn_dims(1)));
+    return tn_forward(net->head, tn_mean(x, .dim = 1));
 }
 
 static const tn_module_class lstm_class = {.size = sizeof lstm_class,
@@ -105,7 +105,7 @@ static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
     TN_NO_GRAD {
         TN_EACH_BATCH(batch, loader) {
             tn_tensor *guess = tn_argmax(
-                tn_forward(net, rows(&batch, device)), .dim = tn_dims(1));
+                tn_forward(net, rows(&batch, device)), .dim = 1);
             right += tn_item_int(
                 tn_sum(tn_eq(guess, tn_to(batch.y, device))));
             count += batch.count;

@@ -64,7 +64,7 @@ static double accuracy(tn_module *net, tn_loader *loader, tn_device *device)
         TN_EACH_BATCH(batch, loader) {
             tn_tensor *y = tn_to_dtype(tn_to(batch.y, device), TN_I64);
             tn_tensor *guess = tn_argmax(
-                tn_forward(net, images(&batch, device)), .dim = tn_dims(1));
+                tn_forward(net, images(&batch, device)), .dim = 1);
             right += tn_item_int(tn_sum(tn_eq(guess, y)));
             count += batch.count;
         }

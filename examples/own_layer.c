@@ -44,7 +44,7 @@ int main(void)
 
     /* It learns the product of two numbers. */
     tn_tensor *x = tn_randn(tn_dims(256, 2));
-    tn_tensor *y = tn_prod(x, .dim = tn_dims(1), .keepdim = true);
+    tn_tensor *y = tn_prod(x, .dim = 1, .keepdim = true);
     tn_optim *opt = tn_optim_adam(tn_parameters(net), .lr = 0.02);
     for (int step = 0; step <= 100 && !tn_error(); step++) {
         tn_scope *scope = tn_scope_open();

@@ -113,7 +113,7 @@ static double accuracy(const replica *r, tn_loader *loader)
             tn_tensor *y = tn_to(batch.y, r->device);
             tn_tensor *guess =
                 tn_argmax(tn_forward(r->net, images(batch.x, r->device)),
-                          .dim = tn_dims(1));
+                          .dim = 1);
             right += tn_item_int(tn_sum(tn_eq(guess, y)));
             count += batch.count;
         }

@@ -2,12 +2,15 @@
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
 EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
+	tests/options/use.h tests/options/use.c tests/options/use.cpp \
+	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \
 	tests/golden/samples.tar.xz
 
 dist_check_SCRIPTS += \
 	tests/test_layers.sh \
 	tests/test_headers.sh \
+	tests/options/test_options.sh \
 	tests/test_install.sh \
 	tests/test_quickstart.sh
 

@@ -41,7 +41,7 @@ awk -F '\t' '
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
         room_of["plugin_extensions.h"] = "abi"
-        room_of["error.h"] = "base"
+        room_of["error.h"] = room_of["options.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
         n = split("ops op op_register random autocast", family, " ")

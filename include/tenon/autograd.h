@@ -48,12 +48,16 @@ TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
  * Its gradient is forgotten. TN_ERR_STATE if an operator made x. */
 TN_API tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data);
 
-typedef struct tn_backward_options {
-    size_t size;
-    tn_tensor *gradient; /* cotangent of root; may be left out for one element */
-    bool retain_graph;   /* keep what a second backward needs */
-    bool create_graph;   /* record the walk itself: higher derivatives */
-} tn_backward_options;
+/*   gradient       cotangent of root; may be left out for one element
+ *   retain_graph   keep what a second backward needs
+ *   create_graph   record the walk itself: higher derivatives */
+#define TN_BACKWARD_OPTIONS_LIST(X)                                           \
+    X(tn_tensor *, gradient, NULL)                                            \
+    X(bool, retain_graph, false)                                              \
+    X(bool, create_graph, false)
+TN_OPTIONS_STRUCT(tn_backward, TN_BACKWARD_OPTIONS_LIST);
+#define TN_BACKWARD_OPTIONS                                                   \
+    TN_OPTIONS_DEFAULTS(tn_backward, TN_BACKWARD_OPTIONS_LIST)
 
 /* Adds d root / d leaf to the gradient of every leaf that requires one.
  * TN_ERR_SHAPE if root has more than one element and no gradient is given;
@@ -69,38 +73,26 @@ TN_API tn_status tn_backward_with(tn_tensor *root,
 /* The gradients of root with respect to inputs[], without touching leaves:
  * out[i] (owned by the open scope) is NULL where none flows, which is an error
  * unless allow_unused. */
-typedef struct tn_grad_options {
-    size_t size;
-    tn_tensor *gradient;
-    bool retain_graph, create_graph, allow_unused;
-} tn_grad_options;
+#define TN_GRAD_OPTIONS_LIST(X)                                               \
+    X(tn_tensor *, gradient, NULL)                                            \
+    X(bool, retain_graph, false)                                              \
+    X(bool, create_graph, false)                                              \
+    X(bool, allow_unused, false)
+TN_OPTIONS_STRUCT(tn_grad, TN_GRAD_OPTIONS_LIST);
+#define TN_GRAD_OPTIONS                                                       \
+    TN_OPTIONS_DEFAULTS(tn_grad, TN_GRAD_OPTIONS_LIST)
 TN_API tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs,
                               int count, tn_tensor **out,
                               const tn_grad_options *options);
 
 #ifndef __cplusplus
-#define tn_backward(...)                                                      \
-    TN__BACKWARD(__VA_ARGS__, .size = sizeof(tn_backward_options))
-#define TN__BACKWARD(root, ...)                                               \
-    tn_backward_with(root, &(tn_backward_options){__VA_ARGS__})
-#define tn_grad(root, inputs, count, ...)                                     \
-    TN__GRAD(root, inputs, count, __VA_ARGS__,                                \
-             .size = sizeof(tn_grad_options))
-#define TN__GRAD(root, inputs, count, out, ...)                               \
-    tn_grad_with(root, inputs, count, out, &(tn_grad_options){__VA_ARGS__})
+#define tn_backward(...) TN_CALL_1(tn_backward, __VA_ARGS__, )
+#define tn_grad(...) TN_CALL_4(tn_grad, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_status tn_backward(tn_tensor *root, tn_backward_options options = {})
-{
-    options.size = sizeof options;
-    return tn_backward_with(root, &options);
-}
-inline tn_status tn_grad(tn_tensor *root, tn_tensor *const *inputs, int count,
-                         tn_tensor **out, tn_grad_options options = {})
-{
-    options.size = sizeof options;
-    return tn_grad_with(root, inputs, count, out, &options);
-}
+TN_OVERLOAD_1(tn_status, tn_backward, tn_tensor *)
+TN_OVERLOAD_4(tn_status, tn_grad,
+              tn_tensor *, tn_tensor *const *, int, tn_tensor **)
 extern "C" {
 #endif
 

@@ -27,18 +27,20 @@ extern "C" {
 
 typedef struct tn_average tn_average;
 
-typedef struct tn_average_options {
-    size_t size;
-    double decay;     /* in [0, 1); 0: the mean of all updates */
-    bool use_buffers; /* averages buffers too (the statistics of batch norm);
-                         else, and where they are whole numbers, an update
-                         copies them */
-} tn_average_options;
+/* decay: in [0, 1); none: the mean of all updates. use_buffers: averages buffers
+ * too (the statistics of batch norm); otherwise, and where they are integers, an
+ * update copies them. */
+#define TN_AVERAGE_NEW_OPTIONS_LIST(X)                                        \
+    X(double, decay, TN_NONE_FLOAT) /* none: the mean */                      \
+    X(bool, use_buffers, false)
+TN_OPTIONS_STRUCT(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST);
+#define TN_AVERAGE_NEW_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST)
 /* Averages of module's parameters, in their dtypes: at first copies of them.
  * Owned by the open scope; keeps the module's tensors, lives beside them on
  * their devices. NULL: for NULL; TN_ERR_ARGUMENT. */
 TN_API tn_average *tn_average_new_with(void *module,
-                                       const tn_average_options *options);
+                                       const tn_average_new_options *options);
 
 /* Takes the weights as they are now into the average; the first update copies
  * them. TN_ERR_STATE while they are swapped; TN_ERR_DEVICE if the module was
@@ -64,17 +66,10 @@ TN_API tn_tensor *tn_average_at(const tn_average *average, int i);
 TN_API const char *tn_average_name(const tn_average *average, int i);
 
 #ifndef __cplusplus
-#define tn_average_new(...)                                                   \
-    TN__AVERAGE_NEW(__VA_ARGS__, .size = sizeof(tn_average_options))
-#define TN__AVERAGE_NEW(module, ...)                                          \
-    tn_average_new_with(module, &(tn_average_options){__VA_ARGS__})
+#define tn_average_new(...) TN_CALL_1(tn_average_new, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_average *tn_average_new(void *module, tn_average_options options = {})
-{
-    options.size = sizeof options;
-    return tn_average_new_with(module, &options);
-}
+TN_OVERLOAD_1(tn_average *, tn_average_new, void *)
 extern "C" {
 #endif
 

@@ -11,6 +11,7 @@
 #ifndef TENON_DATA_H
 #define TENON_DATA_H
 
+#include <tenon/options.h>
 #include <tenon/tensor.h>
 
 #ifdef __cplusplus
@@ -46,9 +47,9 @@ TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
 
 /* A CSV file (may be gzipped): the last column is the label (int64), the
  * others are features (float32). options as in tn_csv_load. */
-struct tn_csv_options;
+struct tn_csv_load_options;
 TN_API tn_dataset *tn_dataset_from_csv(const char *path,
-                                       const struct tn_csv_options *options);
+                                       const struct tn_csv_load_options *options);
 
 /* Samples [begin, end) of set; keeps it. */
 TN_API tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin,
@@ -80,18 +81,22 @@ TN_API int tn_dataset_batch(tn_dataset *set, const int64_t *index,
 
 typedef struct tn_text tn_text;
 
-typedef struct tn_text_options {
-    size_t size;
-    bool bytes; /* ids stand for bytes, not for the characters of UTF-8 */
-} tn_text_options;
+#define TN_TEXT_LOAD_OPTIONS_LIST(X)                                          \
+    X(bool, bytes, false) /* ids stand for bytes, not characters */
+TN_OPTIONS_STRUCT(tn_text_load, TN_TEXT_LOAD_OPTIONS_LIST);
+#define TN_TEXT_LOAD_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_text_load, TN_TEXT_LOAD_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_text_from_string, TN_TEXT_LOAD_OPTIONS_LIST);
+#define TN_TEXT_FROM_STRING_OPTIONS                                           \
+    TN_OPTIONS_DEFAULTS(tn_text_from_string, TN_TEXT_LOAD_OPTIONS_LIST)
 
 /* A file of UTF-8 (of anything with .bytes), which may be gzipped. NULL:
  * TN_ERR_IO; TN_ERR_FORMAT where it is empty or no UTF-8. */
 TN_API tn_text *tn_text_load_with(const char *path,
-                                  const tn_text_options *options);
+                                  const tn_text_load_options *options);
 /* The same of a text in memory, which is copied. */
 TN_API tn_text *tn_text_from_string_with(const char *string,
-                                         const tn_text_options *options);
+                                         const tn_text_from_string_options *options);
 
 /* Ids in the text; different ones among them. 0 for NULL. Cannot fail. */
 TN_API int64_t tn_text_count(const tn_text *text);
@@ -112,27 +117,12 @@ TN_API char *tn_text_decode(const tn_text *text, tn_tensor *ids);
 TN_API tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length);
 
 #ifndef __cplusplus
-#define tn_text_load(...)                                                     \
-    TN__TEXT_LOAD(__VA_ARGS__, .size = sizeof(tn_text_options))
-#define TN__TEXT_LOAD(path, ...)                                              \
-    tn_text_load_with(path, &(tn_text_options){__VA_ARGS__})
-#define tn_text_from_string(...)                                              \
-    TN__TEXT_FROM_STRING(__VA_ARGS__, .size = sizeof(tn_text_options))
-#define TN__TEXT_FROM_STRING(string, ...)                                     \
-    tn_text_from_string_with(string, &(tn_text_options){__VA_ARGS__})
+#define tn_text_load(...) TN_CALL_1(tn_text_load, __VA_ARGS__, )
+#define tn_text_from_string(...) TN_CALL_1(tn_text_from_string, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_text *tn_text_load(const char *path, tn_text_options options = {})
-{
-    options.size = sizeof options;
-    return tn_text_load_with(path, &options);
-}
-inline tn_text *tn_text_from_string(const char *string,
-                                    tn_text_options options = {})
-{
-    options.size = sizeof options;
-    return tn_text_from_string_with(string, &options);
-}
+TN_OVERLOAD_1(tn_text *, tn_text_load, const char *)
+TN_OVERLOAD_1(tn_text *, tn_text_from_string, const char *)
 extern "C" {
 #endif
 
@@ -147,7 +137,7 @@ typedef struct tn_loader tn_loader;
  *                            from the whole set; .sample_count of them
  *   SubsetRandomSampler      .order with .shuffle
  *   a sampler of your own    .order
- *   WeightedRandomSampler    .weights, .sample_count; .no_replacement draws no
+ *   WeightedRandomSampler    .weights, .sample_count; .distinct draws no
  *                            sample twice
  *   DistributedSampler       any of these with .num_replicas and .rank
  *
@@ -155,40 +145,54 @@ typedef struct tn_loader tn_loader;
  * epoch alone: the same on every machine, for any number of workers and for a
  * loader that begins in the middle of an epoch. */
 
-typedef struct tn_loader_options {
-    size_t size;
-    int64_t batch_size;     /* 1 */
-    bool shuffle;           /* a new order in each epoch, from seed and epoch */
-    uint64_t seed;          /* the same seed gives the same orders, everywhere */
-    bool drop_last;         /* leave out a last batch that is not full */
-    const int64_t *order;   /* a fixed order of your own, copied; */
-    int64_t order_count;    /*   its length */
-    int workers;            /* threads that make batches ahead of their use; 0:
-                               each is made when it is asked for. Batches, their
-                               order and their bits are the same. */
-    bool replacement;       /* each sample drawn from the whole set */
-    const double *weights;  /* the same, sample i as often as weights[i] says */
-    int64_t weight_count;   /*   (at least 0); copied; one for each sample */
-    int64_t sample_count;   /* drawn in an epoch; the set's count. Shuffled
-                               orders of more follow each other */
-    bool no_replacement;    /* by weights, but no sample twice in an epoch */
-    int num_replicas;       /* the order is dealt out to so many loaders (1), */
-    int rank;               /*   of which this is number rank, from 0: it has
-                               places rank, rank + num_replicas ... */
-    bool drop_uneven;       /* all have as many by leaving out the last ones;
-                               else by having the first ones again */
-    tn_device *device;      /* batches come to this device: tn_to of each field.
-                               With workers, and a device that can (CUDA,
-                               OpenCL), they are copied while it works on the
-                               batch before, from page-locked memory; a field
-                               that is kept stays as it is. NULL: they stay
-                               where they are made */
-} tn_loader_options;
+/*   shuffle          a new order in each epoch, from seed and epoch
+ *   seed             the same seed gives the same orders, everywhere
+ *   drop_last        leaves out a last batch that is not full
+ *   order            a fixed order of your own, of order_count samples; copied
+ *   workers          threads that make batches ahead of their use; 0: each is
+ *                    made when it is asked for. Batches, their order and their
+ *                    bits are the same.
+ *   replacement      each sample is drawn from the whole set
+ *   weights          the same, sample i as often as weights[i] (at least 0)
+ *                    says; weight_count of them, one for each sample; copied
+ *   distinct         by weights, but no sample twice in an epoch
+ *   sample_count     drawn in an epoch; none: the set's count. Shuffled orders
+ *                    of more follow each other
+ *   num_replicas     the order is dealt out to so many loaders, of which this
+ *                    is number rank, from 0: it has the places rank,
+ *                    rank + num_replicas ...
+ *   drop_uneven      all have as many by leaving out the last ones; else by
+ *                    having the first ones again
+ *   device           batches are copied to this device (tn_to of each field).
+ *                    With workers, and a device that can (CUDA, OpenCL), they
+ *                    are copied while it works on the batch before, from
+ *                    page-locked memory; a field that is kept stays as it is.
+ *                    NULL: they stay where they are made */
+#define TN_LOADER_NEW_OPTIONS_LIST(X)                                         \
+    X(int64_t, batch_size, 1)                                                 \
+    X(bool, shuffle, false)                                                   \
+    X(uint64_t, seed, 0)                                                      \
+    X(bool, drop_last, false)                                                 \
+    X(const int64_t *, order, NULL)                                           \
+    X(int64_t, order_count, 0)                                                \
+    X(int, workers, 0)                                                        \
+    X(bool, replacement, false)                                               \
+    X(const double *, weights, NULL)                                          \
+    X(int64_t, weight_count, 0)                                               \
+    X(int64_t, sample_count, TN_NONE_INT)                                     \
+    X(bool, distinct, false)                                                  \
+    X(int, num_replicas, 1)                                                   \
+    X(int, rank, 0)                                                           \
+    X(bool, drop_uneven, false)                                               \
+    X(tn_device *, device, NULL)
+TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
+#define TN_LOADER_NEW_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST)
 
 /* Keeps set. NULL: TN_ERR_ARGUMENT for options that contradict each other or
  * are out of range; TN_ERR_INDEX for an order with what is no sample. */
 TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
-                                     const tn_loader_options *options);
+                                     const tn_loader_new_options *options);
 /* Batches in an epoch. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 
@@ -254,17 +258,10 @@ static inline tn_batch tn_batch_none(void)
 }
 
 #ifndef __cplusplus
-#define tn_loader_new(...)                                                    \
-    TN__LOADER_NEW(__VA_ARGS__, .size = sizeof(tn_loader_options))
-#define TN__LOADER_NEW(set, ...)                                              \
-    tn_loader_new_with(set, &(tn_loader_options){__VA_ARGS__})
+#define tn_loader_new(...) TN_CALL_1(tn_loader_new, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_loader *tn_loader_new(tn_dataset *set, tn_loader_options options = {})
-{
-    options.size = sizeof options;
-    return tn_loader_new_with(set, &options);
-}
+TN_OVERLOAD_1(tn_loader *, tn_loader_new, tn_dataset *)
 extern "C" {
 #endif
 

@@ -29,17 +29,18 @@ extern "C" {
 
 typedef struct tn_grad_scaler tn_grad_scaler;
 
-typedef struct tn_grad_scaler_options {
-    size_t size;
-    double init_scale;       /* 65536 */
-    double growth_factor;    /* 2: above 1 */
-    double backoff_factor;   /* 0.5: between 0 and 1 */
-    int64_t growth_interval; /* 2000: good steps in a row before it grows */
-    bool disabled;           /* all calls but the step itself do nothing */
-} tn_grad_scaler_options;
+#define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
+    X(double, init_scale, 65536)                                              \
+    X(double, growth_factor, 2) /* above 1 */                                 \
+    X(double, backoff_factor, 0.5) /* between 0 and 1 */                      \
+    X(int64_t, growth_interval, 2000) /* good steps in a row before it grows */\
+    X(bool, disabled, false) /* all calls but the step do nothing */
+TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
+#define TN_GRAD_SCALER_NEW_OPTIONS                                            \
+    TN_OPTIONS_DEFAULTS(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST)
 /* A scaler, owned by the open scope. NULL: TN_ERR_ARGUMENT. */
 TN_API tn_grad_scaler *
-tn_grad_scaler_new_with(const tn_grad_scaler_options *options);
+tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
 /* loss times the scale, recorded; half types in float32, whose range it needs.
  * NULL for NULL. */
@@ -80,16 +81,10 @@ TN_API tn_status tn_grad_scaler_state_set(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);
 
 #ifndef __cplusplus
-#define tn_grad_scaler_new(...)                                               \
-    tn_grad_scaler_new_with(&(tn_grad_scaler_options){                        \
-        .size = sizeof(tn_grad_scaler_options), __VA_ARGS__})
+#define tn_grad_scaler_new(...) TN_CALL_0(tn_grad_scaler_new, __VA_ARGS__)
 #else
 } /* extern "C" */
-inline tn_grad_scaler *tn_grad_scaler_new(tn_grad_scaler_options options = {})
-{
-    options.size = sizeof options;
-    return tn_grad_scaler_new_with(&options);
-}
+TN_OVERLOAD_0(tn_grad_scaler *, tn_grad_scaler_new)
 extern "C" {
 #endif
 

@@ -44,20 +44,23 @@ TN_API void tn_hook_remove(tn_hook *hook);
  * create_graph. */
 typedef tn_tensor *(*tn_grad_hook)(tn_tensor *grad, void *context);
 
-typedef struct tn_hook_options {
-    size_t size;
-    void (*release)(void *context); /* called once, when the hook is gone for
-                                       good or could not be registered; may be
-                                       NULL */
-} tn_hook_options;
+/* release is called once, when the hook is gone for good or could not be
+ * registered. */
+#define TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST(X)                               \
+    X(tn_release_fn, release, NULL)
+TN_OPTIONS_STRUCT(tn_tensor_register_hook,
+                  TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST);
+#define TN_TENSOR_REGISTER_HOOK_OPTIONS                                       \
+    TN_OPTIONS_DEFAULTS(tn_tensor_register_hook,                              \
+                        TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST)
 
 /* Runs hook in tn_backward and tn_grad. A tensor that is changed in place later
  * is a new one in this respect: the hook gets the gradient of what it was.
  * NULL (TN_ERR_STATE) if x does not require a gradient.
  * Source: torch.Tensor.register_hook. */
-TN_API tn_hook *tn_tensor_register_hook_with(tn_tensor *x, tn_grad_hook hook,
-                                             void *context,
-                                             const tn_hook_options *options);
+TN_API tn_hook *tn_tensor_register_hook_with(
+    tn_tensor *x, tn_grad_hook hook, void *context,
+    const tn_tensor_register_hook_options *options);
 
 /* Called with a leaf whose gradient (tn_tensor_grad) is whole, in a scope of
  * its own. */
@@ -92,21 +95,12 @@ TN_API tn_status tn_tensor_retain_grad(tn_tensor *x);
 TN_API bool tn_tensor_retains_grad(const tn_tensor *x);
 
 #ifndef __cplusplus
-#define tn_tensor_register_hook(x, hook, ...)                                 \
-    TN__TENSOR_REGISTER_HOOK(x, hook, __VA_ARGS__,                            \
-                             .size = sizeof(tn_hook_options))
-#define TN__TENSOR_REGISTER_HOOK(x, hook, context, ...)                       \
-    tn_tensor_register_hook_with(x, hook, context,                            \
-                                 &(tn_hook_options){__VA_ARGS__})
+#define tn_tensor_register_hook(...)                                          \
+    TN_CALL_3(tn_tensor_register_hook, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_hook *tn_tensor_register_hook(tn_tensor *x, tn_grad_hook hook,
-                                        void *context,
-                                        tn_hook_options options = {})
-{
-    options.size = sizeof options;
-    return tn_tensor_register_hook_with(x, hook, context, &options);
-}
+TN_OVERLOAD_3(tn_hook *, tn_tensor_register_hook,
+              tn_tensor *, tn_grad_hook, void *)
 extern "C" {
 #endif
 

@@ -10,6 +10,7 @@
 #ifndef TENON_IO_H
 #define TENON_IO_H
 
+#include <tenon/options.h>
 #include <tenon/tensor.h>
 
 #ifdef __cplusplus
@@ -69,31 +70,25 @@ TN_API tn_tensor *tn_idx_load(const char *path);
 
 /* ---- comma-separated values --------------------------------------------- */
 
-typedef struct tn_csv_options {
-    size_t size;
-    char delimiter;    /* ',' */
-    int skip_rows;     /* lines before the data, such as a header */
-    tn_dtype dtype;    /* TN_F32 */
-} tn_csv_options;
+#define TN_CSV_LOAD_OPTIONS_LIST(X)                                           \
+    X(char, delimiter, ',')                                                   \
+    X(int, skip_rows, 0) /* lines before the data, such as a header */        \
+    X(tn_dtype, dtype, TN_F32)
+TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
+#define TN_CSV_LOAD_OPTIONS                                                   \
+    TN_OPTIONS_DEFAULTS(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST)
 
 /* A (rows, columns) tensor of the numbers in a text file, which may be
  * gzipped. Empty lines are passed over. NULL: TN_ERR_IO, TN_ERR_FORMAT with
  * line and column. options may be NULL. */
 TN_API tn_tensor *tn_csv_load_with(const char *path,
-                                   const tn_csv_options *options);
+                                   const tn_csv_load_options *options);
 
 #ifndef __cplusplus
-#define tn_csv_load(...)                                                      \
-    TN__CSV_LOAD(__VA_ARGS__, .size = sizeof(tn_csv_options))
-#define TN__CSV_LOAD(path, ...)                                               \
-    tn_csv_load_with(path, &(tn_csv_options){__VA_ARGS__})
+#define tn_csv_load(...) TN_CALL_1(tn_csv_load, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_tensor *tn_csv_load(const char *path, tn_csv_options options = {})
-{
-    options.size = sizeof options;
-    return tn_csv_load_with(path, &options);
-}
+TN_OVERLOAD_1(tn_tensor *, tn_csv_load, const char *)
 extern "C" {
 #endif
 

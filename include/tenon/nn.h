@@ -31,6 +31,7 @@
 #define TENON_NN_H
 
 #include <tenon/hook.h>
+#include <tenon/options.h>
 #include <tenon/parameters.h>
 
 #ifdef __cplusplus
@@ -218,35 +219,45 @@ TN_API tn_status tn_module_load(void *module, const char *path);
  * family: nn_activation.h, nn_attention.h, nn_conv.h, nn_embedding.h,
  * nn_norm.h, nn_recurrent.h. */
 
-typedef struct tn_nn_linear_options {
-    size_t size;
-    bool no_bias;
-} tn_nn_linear_options;
+#define TN_NN_LINEAR_OPTIONS_LIST(X) X(bool, bias, true)
+TN_OPTIONS_STRUCT(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST);
+#define TN_NN_LINEAR_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_nn_linear, TN_NN_LINEAR_OPTIONS_LIST)
 /* y = x weight^T + bias: (..., in) to (..., out). Source: torch.nn.Linear. */
 TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                                     const tn_nn_linear_options *options);
 
-typedef struct tn_nn_conv2d_options {
-    size_t size;
-    int64_t stride, padding, dilation; /* both axes: 1, 0, 1 */
-    int64_t groups;                    /* 1 */
-    tn_dims_list kernel_sizes, strides, paddings, dilations; /* (h, w): where
-                                       given, these hold instead */
-    bool no_bias;
-    bool padding_same; /* as much padding as keeps the size; stride 1 alone */
-    const char *padding_mode; /* "zeros", or as tn_pad's: "reflect",
-                               * "replicate", "circular" */
-} tn_nn_conv2d_options;
+/* A number holds for both axes, a list has one for each: (h, w).
+ * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
+ * "circular". */
+#define TN_NN_CONV2D_OPTIONS_LIST(X)                                          \
+    X(int64_t, stride, 1)                                                     \
+    X(tn_dims_list, strides, TN_NONE_DIMS)                                    \
+    X(int64_t, padding, 0)                                                    \
+    X(tn_dims_list, paddings, TN_NONE_DIMS)                                   \
+    X(bool, padding_same, false) /* as much as keeps the size; stride 1 */    \
+    X(int64_t, dilation, 1)                                                   \
+    X(tn_dims_list, dilations, TN_NONE_DIMS)                                  \
+    X(int64_t, groups, 1)                                                     \
+    X(bool, bias, true)                                                       \
+    X(const char *, padding_mode, "zeros")                                    \
+    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* in place of kernel_size */
+TN_OPTIONS_STRUCT(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST);
+#define TN_NN_CONV2D_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST)
 /* (N, in, H, W) to (N, out, H', W'). Source: torch.nn.Conv2d. */
 TN_API tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                                     int64_t kernel_size,
                                     const tn_nn_conv2d_options *options);
 
-typedef struct tn_nn_max_pool2d_options {
-    size_t size;
-    int64_t stride, padding, dilation; /* kernel_size, 0, 1 */
-    bool ceil_mode;
-} tn_nn_max_pool2d_options;
+#define TN_NN_MAX_POOL2D_OPTIONS_LIST(X)                                      \
+    X(int64_t, stride, TN_NONE_INT) /* none: kernel_size */                   \
+    X(int64_t, padding, 0)                                                    \
+    X(int64_t, dilation, 1)                                                   \
+    X(bool, ceil_mode, false)
+TN_OPTIONS_STRUCT(tn_nn_max_pool2d, TN_NN_MAX_POOL2D_OPTIONS_LIST);
+#define TN_NN_MAX_POOL2D_OPTIONS                                              \
+    TN_OPTIONS_DEFAULTS(tn_nn_max_pool2d, TN_NN_MAX_POOL2D_OPTIONS_LIST)
 /* Source: torch.nn.MaxPool2d. */
 TN_API tn_module *tn_nn_max_pool2d_with(
     int64_t kernel_size, const tn_nn_max_pool2d_options *options);
@@ -263,46 +274,18 @@ TN_API tn_module *tn_nn_dropout(double p);
 TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 
 #ifndef __cplusplus
-#define tn_nn_linear(...)                                                     \
-    TN__NN_LINEAR(__VA_ARGS__, .size = sizeof(tn_nn_linear_options))
-#define TN__NN_LINEAR(in_features, out_features, ...)                         \
-    tn_nn_linear_with(in_features, out_features,                              \
-                      &(tn_nn_linear_options){__VA_ARGS__})
-#define tn_nn_conv2d(...)                                                     \
-    TN__NN_CONV2D(__VA_ARGS__, .size = sizeof(tn_nn_conv2d_options))
-#define TN__NN_CONV2D(in_channels, out_channels, kernel_size, ...)            \
-    tn_nn_conv2d_with(in_channels, out_channels, kernel_size,                 \
-                      &(tn_nn_conv2d_options){__VA_ARGS__})
-#define tn_nn_max_pool2d(...)                                                 \
-    TN__NN_MAX_POOL2D(__VA_ARGS__, .size = sizeof(tn_nn_max_pool2d_options))
-#define TN__NN_MAX_POOL2D(kernel_size, ...)                                   \
-    tn_nn_max_pool2d_with(kernel_size,                                        \
-                          &(tn_nn_max_pool2d_options){__VA_ARGS__})
+#define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
+#define tn_nn_conv2d(...) TN_CALL_3(tn_nn_conv2d, __VA_ARGS__, )
+#define tn_nn_max_pool2d(...) TN_CALL_1(tn_nn_max_pool2d, __VA_ARGS__, )
 #define tn_nn_sequential(...)                                                 \
     tn_nn_sequential_with(                                                    \
         (tn_module *[]){__VA_ARGS__},                                         \
         (int)(sizeof((tn_module *[]){__VA_ARGS__}) / sizeof(tn_module *)))
 #else
 } /* extern "C" */
-inline tn_module *tn_nn_linear(int64_t in_features, int64_t out_features,
-                               tn_nn_linear_options options = {})
-{
-    options.size = sizeof options;
-    return tn_nn_linear_with(in_features, out_features, &options);
-}
-inline tn_module *tn_nn_conv2d(int64_t in_channels, int64_t out_channels,
-                               int64_t kernel_size,
-                               tn_nn_conv2d_options options = {})
-{
-    options.size = sizeof options;
-    return tn_nn_conv2d_with(in_channels, out_channels, kernel_size, &options);
-}
-inline tn_module *tn_nn_max_pool2d(int64_t kernel_size,
-                                   tn_nn_max_pool2d_options options = {})
-{
-    options.size = sizeof options;
-    return tn_nn_max_pool2d_with(kernel_size, &options);
-}
+TN_OVERLOAD_2(tn_module *, tn_nn_linear, int64_t, int64_t)
+TN_OVERLOAD_3(tn_module *, tn_nn_conv2d, int64_t, int64_t, int64_t)
+TN_OVERLOAD_1(tn_module *, tn_nn_max_pool2d, int64_t)
 template <typename... Modules>
 inline tn_module *tn_nn_sequential(Modules... modules)
 {

@@ -20,68 +20,110 @@ extern "C" {
 /* Parameters: in_proj_weight (3 E, E), in_proj_bias, out_proj.weight,
  * out_proj.bias; where kdim or vdim differ from embed_dim, q_proj_weight,
  * k_proj_weight, v_proj_weight in place of the first. */
-typedef struct tn_nn_multihead_attention_options {
-    size_t size;
-    int64_t kdim, vdim; /* features of key and value: embed_dim */
-    double dropout;     /* of the weights, while training: 0 */
-    bool batch_first, no_bias;
-} tn_nn_multihead_attention_options;
+#define TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST(X)                             \
+    X(double, dropout, 0) /* of the weights, while training */                \
+    X(bool, bias, true)                                                       \
+    X(int64_t, kdim, TN_NONE_INT) /* features of key: embed_dim */            \
+    X(int64_t, vdim, TN_NONE_INT) /* and of value */                          \
+    X(bool, batch_first, false)
+TN_OPTIONS_STRUCT(tn_nn_multihead_attention,
+                  TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST);
+#define TN_NN_MULTIHEAD_ATTENTION_OPTIONS                                     \
+    TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention,                            \
+                        TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST)
 TN_API tn_module *tn_nn_multihead_attention_with(
     int64_t embed_dim, int64_t num_heads,
     const tn_nn_multihead_attention_options *options);
 
 /* tn_forward attends from its input to itself. Masks are bool, true where not to
  * look (as in PyTorch's layers; the operator's are the other way round), or
- * floating, added to the scores. */
-typedef struct tn_nn_attention_masks {
-    size_t size;
-    tn_tensor *attn_mask;        /* (L, S) or (batch heads, L, S) */
-    tn_tensor *key_padding_mask; /* (batch, S), without batch for one alone */
-    bool is_causal;              /* position i looks at 0 .. i */
-} tn_nn_attention_masks;
+ * floating, added to the scores. All calls that take masks have this struct:
+ *
+ *   attn_mask         (L, S) or (batch heads, L, S)
+ *   key_padding_mask  (batch, S), without batch for one alone
+ *   is_causal         position i looks at 0 .. i */
+#define TN_NN_ATTENTION_MASKS_LIST(X)                                         \
+    X(tn_tensor *, attn_mask, NULL)                                           \
+    X(tn_tensor *, key_padding_mask, NULL)                                    \
+    X(bool, is_causal, false)
+TN_OPTIONS_STRUCT(tn_nn_multihead_attention_forward,
+                  TN_NN_ATTENTION_MASKS_LIST);
+typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
+#define TN_NN_ATTENTION_MASKS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention_forward,                    \
+                        TN_NN_ATTENTION_MASKS_LIST)
 /* From query (length L) to key and value (length S). out_weights: NULL, or takes
  * the weights (batch, L, S), means over the heads. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
     void *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks);
 
-/* All the layers below. */
-typedef struct tn_nn_transformer_options {
-    size_t size;
-    int64_t dim_feedforward; /* 2048 */
-    double dropout;          /* while training: 0.1, unless */
-    bool no_dropout;
-    const char *activation;  /* "relu" or "gelu": relu */
-    double layer_norm_eps;   /* 1e-5 */
-    bool batch_first;
-    bool norm_first;         /* norms before attention and feedforward */
-    bool no_bias;
-    bool final_norm;         /* encoder and decoder: a norm after all layers
-                                (the transformer has both) */
-} tn_nn_transformer_options;
+/* All the layers below. final_norm: a norm after all layers of an encoder or a
+ * decoder; a single layer refuses it. */
+#define TN_NN_TRANSFORMER_ROWS(X)                                             \
+    X(int64_t, dim_feedforward, 2048)                                         \
+    X(double, dropout, 0.1) /* while training */                              \
+    X(const char *, activation, "relu") /* or "gelu" */                       \
+    X(double, layer_norm_eps, 1e-5)                                           \
+    X(bool, batch_first, false)                                               \
+    X(bool, norm_first, false) /* norms before attention, feedforward */      \
+    X(bool, bias, true)
+#define TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST(X)                              \
+    TN_NN_TRANSFORMER_ROWS(X)                                                 \
+    X(bool, final_norm, false)
+TN_OPTIONS_STRUCT(tn_nn_transformer_encoder_layer,
+                  TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
+#define TN_NN_TRANSFORMER_ENCODER_LAYER_OPTIONS                               \
+    TN_OPTIONS_DEFAULTS(tn_nn_transformer_encoder_layer,                      \
+                        TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_transformer_decoder_layer,
+                  TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
+#define TN_NN_TRANSFORMER_DECODER_LAYER_OPTIONS                               \
+    TN_OPTIONS_DEFAULTS(tn_nn_transformer_decoder_layer,                      \
+                        TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_transformer_encoder,
+                  TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
+#define TN_NN_TRANSFORMER_ENCODER_OPTIONS                                     \
+    TN_OPTIONS_DEFAULTS(tn_nn_transformer_encoder,                            \
+                        TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_transformer_decoder,
+                  TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
+#define TN_NN_TRANSFORMER_DECODER_OPTIONS                                     \
+    TN_OPTIONS_DEFAULTS(tn_nn_transformer_decoder,                            \
+                        TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
+#define TN_NN_TRANSFORMER_OPTIONS_LIST(X)                                     \
+    TN_NN_TRANSFORMER_ROWS(X)                                                 \
+    X(bool, final_norm, true) /* of both */
+TN_OPTIONS_STRUCT(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST);
+#define TN_NN_TRANSFORMER_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_nn_transformer, TN_NN_TRANSFORMER_OPTIONS_LIST)
 
 /* Attention to itself and two linear layers, each added to its input and
  * normalized. Children: self_attn, linear1, linear2, norm1, norm2. */
 TN_API tn_module *tn_nn_transformer_encoder_layer_with(
-    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options);
+    int64_t d_model, int64_t nhead,
+    const tn_nn_transformer_encoder_layer_options *options);
 /* The same, with attention to memory between. Children: self_attn,
  * multihead_attn, linear1, linear2, norm1, norm2, norm3. */
 TN_API tn_module *tn_nn_transformer_decoder_layer_with(
-    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options);
+    int64_t d_model, int64_t nhead,
+    const tn_nn_transformer_decoder_layer_options *options);
 /* num_layers of them: children layers.0, layers.1, ... and norm. */
 TN_API tn_module *tn_nn_transformer_encoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
-    const tn_nn_transformer_options *options);
+    const tn_nn_transformer_encoder_options *options);
 TN_API tn_module *tn_nn_transformer_decoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
-    const tn_nn_transformer_options *options);
+    const tn_nn_transformer_decoder_options *options);
 /* An encoder and a decoder, each with a last norm. Children: encoder, decoder.
  * Matrices start as xavier_uniform. */
 TN_API tn_module *tn_nn_transformer_with(
     int64_t d_model, int64_t nhead, int num_encoder_layers,
     int num_decoder_layers, const tn_nn_transformer_options *options);
 
-/* An encoder (or layer) on src, with masks; tn_forward has none. */
+/* An encoder (or layer) on src, with masks; tn_forward has none:
+ * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true). */
+typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
     void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
 /* A decoder (or layer) on tgt and the encoder's output; masks: of tgt and of
@@ -98,81 +140,33 @@ TN_API tn_tensor *tn_nn_transformer_forward_with(
     const tn_nn_attention_masks *memory_masks);
 
 #ifndef __cplusplus
-#define TN__NN_PAIR(function, options, a, b, ...)                             \
-    function(a, b, &(options){__VA_ARGS__})
-#define TN__NN_TRIPLE(function, options, a, b, c, ...)                        \
-    function(a, b, c, &(options){__VA_ARGS__})
-#define TN__NN_QUADRUPLE(function, options, a, b, c, d, ...)                  \
-    function(a, b, c, d, &(options){__VA_ARGS__})
 #define tn_nn_multihead_attention(...)                                        \
-    TN__NN_PAIR(tn_nn_multihead_attention_with,                               \
-                tn_nn_multihead_attention_options, __VA_ARGS__,               \
-                .size = sizeof(tn_nn_multihead_attention_options))
+    TN_CALL_2(tn_nn_multihead_attention, __VA_ARGS__, )
+#define tn_nn_multihead_attention_forward(...)                                \
+    TN_CALL_5(tn_nn_multihead_attention_forward, __VA_ARGS__, )
 #define tn_nn_transformer_encoder_layer(...)                                  \
-    TN__NN_PAIR(tn_nn_transformer_encoder_layer_with,                         \
-                tn_nn_transformer_options, __VA_ARGS__,                       \
-                .size = sizeof(tn_nn_transformer_options))
+    TN_CALL_2(tn_nn_transformer_encoder_layer, __VA_ARGS__, )
 #define tn_nn_transformer_decoder_layer(...)                                  \
-    TN__NN_PAIR(tn_nn_transformer_decoder_layer_with,                         \
-                tn_nn_transformer_options, __VA_ARGS__,                       \
-                .size = sizeof(tn_nn_transformer_options))
+    TN_CALL_2(tn_nn_transformer_decoder_layer, __VA_ARGS__, )
 #define tn_nn_transformer_encoder(...)                                        \
-    TN__NN_TRIPLE(tn_nn_transformer_encoder_with, tn_nn_transformer_options,  \
-                  __VA_ARGS__, .size = sizeof(tn_nn_transformer_options))
+    TN_CALL_3(tn_nn_transformer_encoder, __VA_ARGS__, )
 #define tn_nn_transformer_decoder(...)                                        \
-    TN__NN_TRIPLE(tn_nn_transformer_decoder_with, tn_nn_transformer_options,  \
-                  __VA_ARGS__, .size = sizeof(tn_nn_transformer_options))
-#define tn_nn_transformer(...)                                                \
-    TN__NN_QUADRUPLE(tn_nn_transformer_with, tn_nn_transformer_options,       \
-                     __VA_ARGS__, .size = sizeof(tn_nn_transformer_options))
-#define tn_nn_multihead_attention_forward(attention, query, key, value, ...)  \
-    TN__NN_ATTEND(attention, query, key, value, __VA_ARGS__,                  \
-                  .size = sizeof(tn_nn_attention_masks))
-#define TN__NN_ATTEND(attention, query, key, value, out_weights, ...)         \
-    tn_nn_multihead_attention_forward_with(                                   \
-        attention, query, key, value, out_weights,                            \
-        &(tn_nn_attention_masks){__VA_ARGS__})
+    TN_CALL_3(tn_nn_transformer_decoder, __VA_ARGS__, )
+#define tn_nn_transformer(...) TN_CALL_4(tn_nn_transformer, __VA_ARGS__, )
+#define tn_nn_transformer_encoder_forward(...)                                \
+    TN_CALL_2(tn_nn_transformer_encoder_forward, __VA_ARGS__, )
 #else
 } /* extern "C" */
-#define TN__NN_MAKE(name, parameters, ...)                                    \
-    inline tn_module *name parameters                                         \
-    {                                                                         \
-        options.size = sizeof options;                                        \
-        return name##_with(__VA_ARGS__, &options);                            \
-    }
-TN__NN_MAKE(tn_nn_multihead_attention,
-            (int64_t embed_dim, int64_t num_heads,
-             tn_nn_multihead_attention_options options = {}),
-            embed_dim, num_heads)
-TN__NN_MAKE(tn_nn_transformer_encoder_layer,
-            (int64_t d_model, int64_t nhead,
-             tn_nn_transformer_options options = {}),
-            d_model, nhead)
-TN__NN_MAKE(tn_nn_transformer_decoder_layer,
-            (int64_t d_model, int64_t nhead,
-             tn_nn_transformer_options options = {}),
-            d_model, nhead)
-TN__NN_MAKE(tn_nn_transformer_encoder,
-            (int64_t d_model, int64_t nhead, int num_layers,
-             tn_nn_transformer_options options = {}),
-            d_model, nhead, num_layers)
-TN__NN_MAKE(tn_nn_transformer_decoder,
-            (int64_t d_model, int64_t nhead, int num_layers,
-             tn_nn_transformer_options options = {}),
-            d_model, nhead, num_layers)
-TN__NN_MAKE(tn_nn_transformer,
-            (int64_t d_model, int64_t nhead, int num_encoder_layers,
-             int num_decoder_layers, tn_nn_transformer_options options = {}),
-            d_model, nhead, num_encoder_layers, num_decoder_layers)
-#undef TN__NN_MAKE
-inline tn_tensor *tn_nn_multihead_attention_forward(
-    void *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
-    tn_tensor **out_weights, tn_nn_attention_masks masks = {})
-{
-    masks.size = sizeof masks;
-    return tn_nn_multihead_attention_forward_with(attention, query, key, value,
-                                                  out_weights, &masks);
-}
+TN_OVERLOAD_2(tn_module *, tn_nn_multihead_attention, int64_t, int64_t)
+TN_OVERLOAD_5(tn_tensor *, tn_nn_multihead_attention_forward, void *,
+              tn_tensor *, tn_tensor *, tn_tensor *, tn_tensor **)
+TN_OVERLOAD_2(tn_module *, tn_nn_transformer_encoder_layer, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_transformer_decoder_layer, int64_t, int64_t)
+TN_OVERLOAD_3(tn_module *, tn_nn_transformer_encoder, int64_t, int64_t, int)
+TN_OVERLOAD_3(tn_module *, tn_nn_transformer_decoder, int64_t, int64_t, int)
+TN_OVERLOAD_2(tn_tensor *, tn_nn_transformer_encoder_forward, void *,
+              tn_tensor *)
+TN_OVERLOAD_4(tn_module *, tn_nn_transformer, int64_t, int64_t, int, int)
 extern "C" {
 #endif
 

@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 /* Whole numbers (...) to vectors (..., embedding_dim): the rows of weight
- * (num_embeddings, embedding_dim), which starts as normal numbers. */
-typedef struct tn_nn_embedding_options {
-    size_t size;
-    bool has_padding_idx; /* a row of zeros that gets no gradient: */
-    int64_t padding_idx;  /*   this one; below 0 it counts from the end */
-} tn_nn_embedding_options;
+ * (num_embeddings, embedding_dim), which starts as normal numbers.
+ * padding_idx: a row of zeros that gets no gradient; below 0 it counts from the
+ * end. */
+#define TN_NN_EMBEDDING_OPTIONS_LIST(X) X(int64_t, padding_idx, TN_NONE_INT)
+TN_OPTIONS_STRUCT(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST);
+#define TN_NN_EMBEDDING_OPTIONS                                               \
+    TN_OPTIONS_DEFAULTS(tn_nn_embedding, TN_NN_EMBEDDING_OPTIONS_LIST)
 TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
                                        int64_t embedding_dim,
                                        const tn_nn_embedding_options *options);
@@ -24,17 +25,25 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
  * embedding_dim), which starts as normal numbers: (bags, embedding_dim).
  * tn_forward takes (bags, length); the other call also a list, which is cut
  * before each of offsets (bags), and per_sample_weights, of input's shape, for
- * mode "sum": NULL where they are left out. */
-typedef struct tn_nn_embedding_bag_options {
-    size_t size;
-    const char *mode;         /* "mean" (NULL), "sum" or "max" */
-    bool has_padding_idx;     /* a row of zeros that is in no bag: */
-    int64_t padding_idx;      /*   this one; below 0 it counts from the end */
-    bool include_last_offset; /* offsets also hold the end of the last bag */
-    bool scale_grad_by_freq;  /* a row's gradient: over how often it is named */
-    double max_norm;          /* rows in use are scaled to it; 0: not */
-    double norm_type;         /*   the p-norm; 0 means 2 */
-} tn_nn_embedding_bag_options;
+ * mode "sum": NULL where they are left out.
+ *
+ *   mode                 "mean", "sum" or "max"
+ *   padding_idx          a row of zeros that is in no bag; below 0 it counts
+ *                        from the end
+ *   include_last_offset  offsets also hold the end of the last bag
+ *   scale_grad_by_freq   a row's gradient: over how often it is named; not with
+ *                        mode "max"
+ *   max_norm, norm_type  rows in use are scaled to at most that p-norm */
+#define TN_NN_EMBEDDING_BAG_OPTIONS_LIST(X)                                   \
+    X(const char *, mode, "mean")                                             \
+    X(int64_t, padding_idx, TN_NONE_INT)                                      \
+    X(bool, include_last_offset, false)                                       \
+    X(bool, scale_grad_by_freq, false)                                        \
+    X(double, max_norm, TN_NONE_FLOAT)                                        \
+    X(double, norm_type, 2)
+TN_OPTIONS_STRUCT(tn_nn_embedding_bag, TN_NN_EMBEDDING_BAG_OPTIONS_LIST);
+#define TN_NN_EMBEDDING_BAG_OPTIONS                                           \
+    TN_OPTIONS_DEFAULTS(tn_nn_embedding_bag, TN_NN_EMBEDDING_BAG_OPTIONS_LIST)
 TN_API tn_module *tn_nn_embedding_bag_with(
     int64_t num_embeddings, int64_t embedding_dim,
     const tn_nn_embedding_bag_options *options);
@@ -51,33 +60,12 @@ TN_API tn_tensor *tn_nn_bilinear_forward(void *bilinear, tn_tensor *input1,
                                          tn_tensor *input2);
 
 #ifndef __cplusplus
-#define tn_nn_embedding(...)                                                  \
-    TN__NN_EMBEDDING(__VA_ARGS__, .size = sizeof(tn_nn_embedding_options))
-#define TN__NN_EMBEDDING(num_embeddings, embedding_dim, ...)                  \
-    tn_nn_embedding_with(num_embeddings, embedding_dim,                       \
-                         &(tn_nn_embedding_options){__VA_ARGS__})
-#define tn_nn_embedding_bag(...)                                              \
-    TN__NN_EMBEDDING_BAG(__VA_ARGS__,                                         \
-                         .size = sizeof(tn_nn_embedding_bag_options))
-#define TN__NN_EMBEDDING_BAG(num_embeddings, embedding_dim, ...)              \
-    tn_nn_embedding_bag_with(num_embeddings, embedding_dim,                   \
-                             &(tn_nn_embedding_bag_options){__VA_ARGS__})
+#define tn_nn_embedding(...) TN_CALL_2(tn_nn_embedding, __VA_ARGS__, )
+#define tn_nn_embedding_bag(...) TN_CALL_2(tn_nn_embedding_bag, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_module *tn_nn_embedding(int64_t num_embeddings,
-                                  int64_t embedding_dim,
-                                  tn_nn_embedding_options options = {})
-{
-    options.size = sizeof options;
-    return tn_nn_embedding_with(num_embeddings, embedding_dim, &options);
-}
-inline tn_module *tn_nn_embedding_bag(int64_t num_embeddings,
-                                      int64_t embedding_dim,
-                                      tn_nn_embedding_bag_options options = {})
-{
-    options.size = sizeof options;
-    return tn_nn_embedding_bag_with(num_embeddings, embedding_dim, &options);
-}
+TN_OVERLOAD_2(tn_module *, tn_nn_embedding, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_embedding_bag, int64_t, int64_t)
 extern "C" {
 #endif
 

@@ -18,22 +18,32 @@
 extern "C" {
 #endif
 
-typedef struct tn_nn_rnn_options {
-    size_t size;
-    int num_layers;     /* 1 */
-    bool bidirectional; /* also backwards, side by side in the output */
-    bool batch_first;   /* (batch, time, features), else (time, batch, ...) */
-    bool no_bias;
-    bool relu;          /* RNN alone: relu for tanh */
-    double dropout;     /* between layers while training: 0 */
-    int64_t proj_size;  /* LSTM alone: hidden states are projected: 0, not */
-} tn_nn_rnn_options;
+/* relu: in place of tanh, of RNN alone. proj_size: hidden states are projected
+ * to it, of LSTM alone; 0: not. The others refuse what is not theirs, and
+ * dropout, which lies between layers, where there is one layer. */
+#define TN_NN_RNN_OPTIONS_LIST(X)                                             \
+    X(int, num_layers, 1)                                                     \
+    X(bool, bidirectional, false) /* also backwards, side by side */          \
+    X(bool, batch_first, false) /* (batch, time, features) */                 \
+    X(bool, bias, true)                                                       \
+    X(bool, relu, false)                                                      \
+    X(double, dropout, 0) /* while training */                                \
+    X(int64_t, proj_size, 0)
+TN_OPTIONS_STRUCT(tn_nn_rnn, TN_NN_RNN_OPTIONS_LIST);
+#define TN_NN_RNN_OPTIONS                                                     \
+    TN_OPTIONS_DEFAULTS(tn_nn_rnn, TN_NN_RNN_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_gru, TN_NN_RNN_OPTIONS_LIST);
+#define TN_NN_GRU_OPTIONS                                                     \
+    TN_OPTIONS_DEFAULTS(tn_nn_gru, TN_NN_RNN_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_lstm, TN_NN_RNN_OPTIONS_LIST);
+#define TN_NN_LSTM_OPTIONS                                                    \
+    TN_OPTIONS_DEFAULTS(tn_nn_lstm, TN_NN_RNN_OPTIONS_LIST)
 TN_API tn_module *tn_nn_rnn_with(int64_t input_size, int64_t hidden_size,
                                  const tn_nn_rnn_options *options);
 TN_API tn_module *tn_nn_gru_with(int64_t input_size, int64_t hidden_size,
-                                 const tn_nn_rnn_options *options);
+                                 const tn_nn_gru_options *options);
 TN_API tn_module *tn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
-                                  const tn_nn_rnn_options *options);
+                                  const tn_nn_lstm_options *options);
 
 /* tn_forward gives the output alone and starts from zeros. These take the
  * states to start from and give the last ones too:
@@ -53,18 +63,26 @@ TN_API tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input,
                                      tn_tensor **out_h, tn_tensor **out_c);
 
 /* One step: input (batch, in) or (in). Parameters: weight_ih, weight_hh, bias_ih,
- * bias_hh. tn_forward gives the new hidden state, from zeros. */
-typedef struct tn_nn_rnn_cell_options {
-    size_t size;
-    bool no_bias;
-    bool relu; /* RNNCell alone */
-} tn_nn_rnn_cell_options;
+ * bias_hh. tn_forward gives the new hidden state, from zeros. relu: of RNNCell
+ * alone; the others refuse it. */
+#define TN_NN_RNN_CELL_OPTIONS_LIST(X)                                        \
+    X(bool, bias, true)                                                       \
+    X(bool, relu, false)
+TN_OPTIONS_STRUCT(tn_nn_rnn_cell, TN_NN_RNN_CELL_OPTIONS_LIST);
+#define TN_NN_RNN_CELL_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_nn_rnn_cell, TN_NN_RNN_CELL_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_gru_cell, TN_NN_RNN_CELL_OPTIONS_LIST);
+#define TN_NN_GRU_CELL_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_nn_gru_cell, TN_NN_RNN_CELL_OPTIONS_LIST)
+TN_OPTIONS_STRUCT(tn_nn_lstm_cell, TN_NN_RNN_CELL_OPTIONS_LIST);
+#define TN_NN_LSTM_CELL_OPTIONS                                               \
+    TN_OPTIONS_DEFAULTS(tn_nn_lstm_cell, TN_NN_RNN_CELL_OPTIONS_LIST)
 TN_API tn_module *tn_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
                                       const tn_nn_rnn_cell_options *options);
 TN_API tn_module *tn_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
-                                      const tn_nn_rnn_cell_options *options);
+                                      const tn_nn_gru_cell_options *options);
 TN_API tn_module *tn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
-                                       const tn_nn_rnn_cell_options *options);
+                                       const tn_nn_lstm_cell_options *options);
 /* h, c: (batch, hidden), NULL: zeros. Gives the new h, and c in *out_c. cell is
  * an RNNCell or a GRUCell in the first. */
 TN_API tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input,
@@ -74,42 +92,20 @@ TN_API tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
                                           tn_tensor **out_c);
 
 #ifndef __cplusplus
-#define TN__NN_RNN(function, options, input_size, hidden_size, ...)           \
-    function(input_size, hidden_size, &(options){__VA_ARGS__})
-#define tn_nn_rnn(...)                                                        \
-    TN__NN_RNN(tn_nn_rnn_with, tn_nn_rnn_options, __VA_ARGS__,                \
-               .size = sizeof(tn_nn_rnn_options))
-#define tn_nn_gru(...)                                                        \
-    TN__NN_RNN(tn_nn_gru_with, tn_nn_rnn_options, __VA_ARGS__,                \
-               .size = sizeof(tn_nn_rnn_options))
-#define tn_nn_lstm(...)                                                       \
-    TN__NN_RNN(tn_nn_lstm_with, tn_nn_rnn_options, __VA_ARGS__,               \
-               .size = sizeof(tn_nn_rnn_options))
-#define tn_nn_rnn_cell(...)                                                   \
-    TN__NN_RNN(tn_nn_rnn_cell_with, tn_nn_rnn_cell_options, __VA_ARGS__,      \
-               .size = sizeof(tn_nn_rnn_cell_options))
-#define tn_nn_gru_cell(...)                                                   \
-    TN__NN_RNN(tn_nn_gru_cell_with, tn_nn_rnn_cell_options, __VA_ARGS__,      \
-               .size = sizeof(tn_nn_rnn_cell_options))
-#define tn_nn_lstm_cell(...)                                                  \
-    TN__NN_RNN(tn_nn_lstm_cell_with, tn_nn_rnn_cell_options, __VA_ARGS__,     \
-               .size = sizeof(tn_nn_rnn_cell_options))
+#define tn_nn_rnn(...) TN_CALL_2(tn_nn_rnn, __VA_ARGS__, )
+#define tn_nn_gru(...) TN_CALL_2(tn_nn_gru, __VA_ARGS__, )
+#define tn_nn_lstm(...) TN_CALL_2(tn_nn_lstm, __VA_ARGS__, )
+#define tn_nn_rnn_cell(...) TN_CALL_2(tn_nn_rnn_cell, __VA_ARGS__, )
+#define tn_nn_gru_cell(...) TN_CALL_2(tn_nn_gru_cell, __VA_ARGS__, )
+#define tn_nn_lstm_cell(...) TN_CALL_2(tn_nn_lstm_cell, __VA_ARGS__, )
 #else
 } /* extern "C" */
-#define TN__NN_RNN(name, kind)                                                \
-    inline tn_module *name(int64_t input_size, int64_t hidden_size,           \
-                           kind options = {})                                 \
-    {                                                                         \
-        options.size = sizeof options;                                        \
-        return name##_with(input_size, hidden_size, &options);                \
-    }
-TN__NN_RNN(tn_nn_rnn, tn_nn_rnn_options)
-TN__NN_RNN(tn_nn_gru, tn_nn_rnn_options)
-TN__NN_RNN(tn_nn_lstm, tn_nn_rnn_options)
-TN__NN_RNN(tn_nn_rnn_cell, tn_nn_rnn_cell_options)
-TN__NN_RNN(tn_nn_gru_cell, tn_nn_rnn_cell_options)
-TN__NN_RNN(tn_nn_lstm_cell, tn_nn_rnn_cell_options)
-#undef TN__NN_RNN
+TN_OVERLOAD_2(tn_module *, tn_nn_rnn, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_gru, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_lstm, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_rnn_cell, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_gru_cell, int64_t, int64_t)
+TN_OVERLOAD_2(tn_module *, tn_nn_lstm_cell, int64_t, int64_t)
 extern "C" {
 #endif
 

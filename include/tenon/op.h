@@ -14,6 +14,7 @@
 #ifndef TENON_OP_H
 #define TENON_OP_H
 
+#include <tenon/options.h>
 #include <tenon/tensor.h>
 
 #ifdef __cplusplus

@@ -14,6 +14,7 @@
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
 
+#include <tenon/options.h>
 #include <tenon/parameters.h>
 
 #ifdef __cplusplus
@@ -44,16 +45,16 @@ TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
  * Parameters with a learning rate and a weight decay of their own. The list
  * that an optimizer is made with is group 0. */
 
-typedef struct tn_optim_group_options {
-    size_t size;
-    double lr;            /* as given to the optimizer */
-    double weight_decay;  /* as given to the optimizer */
-    bool no_weight_decay; /* 0, whatever the optimizer was given */
-} tn_optim_group_options;
+#define TN_OPTIM_ADD_GROUP_OPTIONS_LIST(X)                                    \
+    X(double, lr, TN_NONE_FLOAT) /* none: the optimizer's */                  \
+    X(double, weight_decay, TN_NONE_FLOAT) /* none: the optimizer's */
+TN_OPTIONS_STRUCT(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST);
+#define TN_OPTIM_ADD_GROUP_OPTIONS                                            \
+    TN_OPTIONS_DEFAULTS(tn_optim_add_group, TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
 /* Adds a group; its parameters stand in no other (TN_ERR_ARGUMENT). */
-TN_API tn_status tn_optim_add_group_with(tn_optim *optim,
-                                         tn_parameter_list *parameters,
-                                         const tn_optim_group_options *options);
+TN_API tn_status tn_optim_add_group_with(
+    tn_optim *optim, tn_parameter_list *parameters,
+    const tn_optim_add_group_options *options);
 
 TN_API int tn_optim_group_count(const tn_optim *optim);
 /* The learning rate of one group: NAN (TN_ERR_ARGUMENT) if there is no such. */
@@ -99,171 +100,200 @@ TN_API tn_status tn_clip_grad_value(tn_parameter_list *parameters,
                                     double value);
 
 /* ---- the rules -----------------------------------------------------------
- * A number left 0 means the default beside it. maximize walks up. */
+ * Each row: type, name, default. maximize steps along the gradient, up. */
 
-
-typedef struct tn_optim_sgd_options {
-    size_t size;
-    double lr;            /* 1e-3 */
-    double momentum;      /* 0 */
-    double dampening;     /* 0 */
-    double weight_decay;  /* 0 */
-    bool nesterov, maximize;
-} tn_optim_sgd_options;
+#define TN_OPTIM_SGD_OPTIONS_LIST(X)                                          \
+    X(double, lr, 1e-3)                                                       \
+    X(double, momentum, 0)                                                    \
+    X(double, dampening, 0)                                                   \
+    X(double, weight_decay, 0)                                                \
+    X(bool, nesterov, false)                                                  \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST);
+#define TN_OPTIM_SGD_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST)
 /* Stochastic gradient descent. Source: torch.optim.SGD. */
 TN_API tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
                                    const tn_optim_sgd_options *options);
 
-typedef struct tn_optim_adam_options {
-    size_t size;
-    double lr;            /* 1e-3 */
-    double beta1, beta2;  /* 0.9, 0.999 */
-    double eps;           /* 1e-8 */
-    double weight_decay;  /* 0; AdamW: 0.01 */
-    bool no_weight_decay; /* AdamW: 0 */
-    bool amsgrad, maximize;
-} tn_optim_adam_options;
+#define TN_OPTIM_ADAM_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(bool, amsgrad, false)                                                   \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adam, TN_OPTIM_ADAM_OPTIONS_LIST);
+#define TN_OPTIM_ADAM_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_adam, TN_OPTIM_ADAM_OPTIONS_LIST)
 /* Adam, arXiv:1412.6980. Source: torch.optim.Adam. */
 TN_API tn_optim *tn_optim_adam_with(tn_parameter_list *parameters,
                                     const tn_optim_adam_options *options);
 
+#define TN_OPTIM_ADAMW_OPTIONS_LIST(X)                                        \
+    X(double, lr, 1e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 1e-2)                                             \
+    X(bool, amsgrad, false)                                                   \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adamw, TN_OPTIM_ADAMW_OPTIONS_LIST);
+#define TN_OPTIM_ADAMW_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_optim_adamw, TN_OPTIM_ADAMW_OPTIONS_LIST)
 /* Adam with decoupled weight decay, arXiv:1711.05101. Source:
  * torch.optim.AdamW. */
 TN_API tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
-                                     const tn_optim_adam_options *options);
+                                     const tn_optim_adamw_options *options);
 
-typedef struct tn_optim_rmsprop_options {
-    size_t size;
-    double lr;            /* 1e-2 */
-    double alpha;         /* 0.99: of the mean of squares */
-    double eps;           /* 1e-8 */
-    double weight_decay;  /* 0 */
-    double momentum;      /* 0 */
-    bool centered, maximize;
-} tn_optim_rmsprop_options;
+#define TN_OPTIM_RMSPROP_OPTIONS_LIST(X)                                      \
+    X(double, lr, 1e-2)                                                       \
+    X(double, alpha, 0.99) /* of the mean of squares */                       \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(double, momentum, 0)                                                    \
+    X(bool, centered, false)                                                  \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST);
+#define TN_OPTIM_RMSPROP_OPTIONS                                              \
+    TN_OPTIONS_DEFAULTS(tn_optim_rmsprop, TN_OPTIM_RMSPROP_OPTIONS_LIST)
 /* RMSprop (G. Hinton, lecture 6e, 2012); centered: arXiv:1308.0850. Source:
  * torch.optim.RMSprop. */
 TN_API tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
                                        const tn_optim_rmsprop_options *options);
 
-typedef struct tn_optim_adagrad_options {
-    size_t size;
-    double lr;            /* 1e-2 */
-    double lr_decay;      /* 0 */
-    double weight_decay;  /* 0 */
-    double initial_accumulator_value; /* 0 */
-    double eps;           /* 1e-10 */
-    bool maximize;
-} tn_optim_adagrad_options;
+#define TN_OPTIM_ADAGRAD_OPTIONS_LIST(X)                                      \
+    X(double, lr, 1e-2)                                                       \
+    X(double, lr_decay, 0)                                                    \
+    X(double, weight_decay, 0)                                                \
+    X(double, initial_accumulator_value, 0)                                   \
+    X(double, eps, 1e-10)                                                     \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adagrad, TN_OPTIM_ADAGRAD_OPTIONS_LIST);
+#define TN_OPTIM_ADAGRAD_OPTIONS                                              \
+    TN_OPTIONS_DEFAULTS(tn_optim_adagrad, TN_OPTIM_ADAGRAD_OPTIONS_LIST)
 /* Adagrad (Duchi et al., JMLR 12, 2011). Source: torch.optim.Adagrad. */
 TN_API tn_optim *tn_optim_adagrad_with(tn_parameter_list *parameters,
                                        const tn_optim_adagrad_options *options);
 
-typedef struct tn_optim_adadelta_options {
-    size_t size;
-    double lr;            /* 1 */
-    double rho;           /* 0.9 */
-    double eps;           /* 1e-6 */
-    double weight_decay;  /* 0 */
-    bool maximize;
-} tn_optim_adadelta_options;
+#define TN_OPTIM_ADADELTA_OPTIONS_LIST(X)                                     \
+    X(double, lr, 1)                                                          \
+    X(double, rho, 0.9)                                                       \
+    X(double, eps, 1e-6)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adadelta, TN_OPTIM_ADADELTA_OPTIONS_LIST);
+#define TN_OPTIM_ADADELTA_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_optim_adadelta, TN_OPTIM_ADADELTA_OPTIONS_LIST)
 /* Adadelta, arXiv:1212.5701. Source: torch.optim.Adadelta. */
 TN_API tn_optim *
 tn_optim_adadelta_with(tn_parameter_list *parameters,
                        const tn_optim_adadelta_options *options);
 
-typedef struct tn_optim_adamax_options {
-    size_t size;
-    double lr;            /* 2e-3 */
-    double beta1, beta2;  /* 0.9, 0.999 */
-    double eps;           /* 1e-8 */
-    double weight_decay;  /* 0 */
-    bool maximize;
-} tn_optim_adamax_options;
+#define TN_OPTIM_ADAMAX_OPTIONS_LIST(X)                                       \
+    X(double, lr, 2e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_adamax, TN_OPTIM_ADAMAX_OPTIONS_LIST);
+#define TN_OPTIM_ADAMAX_OPTIONS                                               \
+    TN_OPTIONS_DEFAULTS(tn_optim_adamax, TN_OPTIM_ADAMAX_OPTIONS_LIST)
 /* Adam by the largest gradient, arXiv:1412.6980. Source: torch.optim.Adamax. */
 TN_API tn_optim *tn_optim_adamax_with(tn_parameter_list *parameters,
                                       const tn_optim_adamax_options *options);
 
-typedef struct tn_optim_nadam_options {
-    size_t size;
-    double lr;            /* 2e-3 */
-    double beta1, beta2;  /* 0.9, 0.999 */
-    double eps;           /* 1e-8 */
-    double weight_decay;  /* 0 */
-    double momentum_decay;/* 4e-3 */
-    bool no_momentum_decay;
-    bool decoupled_weight_decay, maximize;
-} tn_optim_nadam_options;
+#define TN_OPTIM_NADAM_OPTIONS_LIST(X)                                        \
+    X(double, lr, 2e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(double, momentum_decay, 4e-3)                                           \
+    X(bool, decoupled_weight_decay, false)                                    \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_nadam, TN_OPTIM_NADAM_OPTIONS_LIST);
+#define TN_OPTIM_NADAM_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_optim_nadam, TN_OPTIM_NADAM_OPTIONS_LIST)
 /* Adam with Nesterov momentum (T. Dozat, 2016). Source: torch.optim.NAdam. */
 TN_API tn_optim *tn_optim_nadam_with(tn_parameter_list *parameters,
                                      const tn_optim_nadam_options *options);
 
-typedef struct tn_optim_radam_options {
-    size_t size;
-    double lr;            /* 1e-3 */
-    double beta1, beta2;  /* 0.9, 0.999 */
-    double eps;           /* 1e-8 */
-    double weight_decay;  /* 0 */
-    bool decoupled_weight_decay, maximize;
-} tn_optim_radam_options;
+#define TN_OPTIM_RADAM_OPTIONS_LIST(X)                                        \
+    X(double, lr, 1e-3)                                                       \
+    X(double, beta1, 0.9)                                                     \
+    X(double, beta2, 0.999)                                                   \
+    X(double, eps, 1e-8)                                                      \
+    X(double, weight_decay, 0)                                                \
+    X(bool, decoupled_weight_decay, false)                                    \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_radam, TN_OPTIM_RADAM_OPTIONS_LIST);
+#define TN_OPTIM_RADAM_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_optim_radam, TN_OPTIM_RADAM_OPTIONS_LIST)
 /* Rectified Adam, arXiv:1908.03265. Source: torch.optim.RAdam. */
 TN_API tn_optim *tn_optim_radam_with(tn_parameter_list *parameters,
                                      const tn_optim_radam_options *options);
 
-typedef struct tn_optim_asgd_options {
-    size_t size;
-    double lr;            /* 1e-2 */
-    double lambd;         /* 1e-4 */
-    bool no_lambd;        /* 0 */
-    double alpha;         /* 0.75 */
-    double t0;            /* 1e6: the step after which the mean is taken */
-    double weight_decay;  /* 0 */
-    bool maximize;
-} tn_optim_asgd_options;
+#define TN_OPTIM_ASGD_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1e-2)                                                       \
+    X(double, lambd, 1e-4)                                                    \
+    X(double, alpha, 0.75)                                                    \
+    X(double, t0, 1e6) /* the step after which averaging begins */            \
+    X(double, weight_decay, 0)                                                \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_asgd, TN_OPTIM_ASGD_OPTIONS_LIST);
+#define TN_OPTIM_ASGD_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_asgd, TN_OPTIM_ASGD_OPTIONS_LIST)
 /* Averaged stochastic gradient descent (Polyak and Juditsky, 1992). Source:
  * torch.optim.ASGD. */
 TN_API tn_optim *tn_optim_asgd_with(tn_parameter_list *parameters,
                                     const tn_optim_asgd_options *options);
 
-typedef struct tn_optim_rprop_options {
-    size_t size;
-    double lr;            /* 1e-2: the first step's size */
-    double eta_minus, eta_plus; /* 0.5, 1.2 */
-    double step_min, step_max;  /* 1e-6, 50 */
-    bool maximize;
-} tn_optim_rprop_options;
+#define TN_OPTIM_RPROP_OPTIONS_LIST(X)                                        \
+    X(double, lr, 1e-2) /* the first step's size */                           \
+    X(double, eta_minus, 0.5)                                                 \
+    X(double, eta_plus, 1.2)                                                  \
+    X(double, step_min, 1e-6)                                                 \
+    X(double, step_max, 50)                                                   \
+    X(bool, maximize, false)
+TN_OPTIONS_STRUCT(tn_optim_rprop, TN_OPTIM_RPROP_OPTIONS_LIST);
+#define TN_OPTIM_RPROP_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_optim_rprop, TN_OPTIM_RPROP_OPTIONS_LIST)
 /* Resilient backpropagation (Riedmiller and Braun, 1993). Source:
  * torch.optim.Rprop. */
 TN_API tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
                                      const tn_optim_rprop_options *options);
 
-typedef struct tn_optim_muon_options {
-    size_t size;
-    double lr;            /* 1e-3 */
-    double weight_decay;  /* 0.1 */
-    bool no_weight_decay; /* 0 */
-    double momentum;      /* 0.95 */
-    bool no_nesterov;
-    bool match_rms_adamw; /* 0.2 sqrt(max(rows, columns)) times lr instead of
-                             sqrt(max(1, rows / columns)) */
-    double eps;           /* 1e-7 */
-    int ns_steps;         /* 5: Newton-Schulz iterations */
-} tn_optim_muon_options;
+#define TN_OPTIM_MUON_OPTIONS_LIST(X)                                         \
+    X(double, lr, 1e-3)                                                       \
+    X(double, weight_decay, 0.1)                                              \
+    X(double, momentum, 0.95)                                                 \
+    X(bool, nesterov, true)                                                   \
+    X(bool, match_rms_adamw, false) /* scale below */                         \
+    X(double, eps, 1e-7)                                                      \
+    X(int, ns_steps, 5) /* Newton-Schulz iterations */
+TN_OPTIONS_STRUCT(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST);
+#define TN_OPTIM_MUON_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_optim_muon, TN_OPTIM_MUON_OPTIONS_LIST)
 /* Muon (K. Jordan, 2024): momentum, made orthogonal by Newton-Schulz iterations
- * with values rounded to bfloat16. Matrices alone (TN_ERR_SHAPE). Source:
- * torch.optim.Muon. */
+ * with values rounded to bfloat16. match_rms_adamw scales lr by
+ * 0.2 sqrt(max(rows, columns)) instead of sqrt(max(1, rows / columns)). Matrices
+ * only (TN_ERR_SHAPE). Source: torch.optim.Muon. */
 TN_API tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                                     const tn_optim_muon_options *options);
 
-typedef struct tn_optim_lbfgs_options {
-    size_t size;
-    double lr;            /* 1 */
-    int max_iter;         /* 20 */
-    int max_eval;         /* max_iter * 5 / 4 */
-    double tolerance_grad;   /* 1e-7 */
-    double tolerance_change; /* 1e-9 */
-    int history_size;     /* 100 */
-} tn_optim_lbfgs_options;
+#define TN_OPTIM_LBFGS_OPTIONS_LIST(X)                                        \
+    X(double, lr, 1)                                                          \
+    X(int, max_iter, 20)                                                      \
+    X(int64_t, max_eval, TN_NONE_INT) /* none: max_iter * 5 / 4 */            \
+    X(double, tolerance_grad, 1e-7)                                           \
+    X(double, tolerance_change, 1e-9)                                         \
+    X(int, history_size, 100)
+TN_OPTIONS_STRUCT(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST);
+#define TN_OPTIM_LBFGS_OPTIONS                                                \
+    TN_OPTIONS_DEFAULTS(tn_optim_lbfgs, TN_OPTIM_LBFGS_OPTIONS_LIST)
 /* Limited-memory BFGS (Nocedal, 1980), without a line search: each iteration
  * goes lr along the direction. One group; steps by tn_optim_step_closure.
  * Source: torch.optim.LBFGS. */
@@ -273,83 +303,36 @@ TN_API tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
 /* ---- calls with options by name ------------------------------------------ */
 
 #ifndef __cplusplus
-#define TN__OPTIM_CALL(function, type, first, ...)                            \
-    function##_with(first, &(type){__VA_ARGS__})
-#define TN__OPTIM_ADD_GROUP(optim, list, ...)                                 \
-    tn_optim_add_group_with(optim, list,                                      \
-                            &(tn_optim_group_options){__VA_ARGS__})
-#define tn_optim_add_group(optim, ...)                                        \
-    TN__OPTIM_ADD_GROUP(optim, __VA_ARGS__,                                   \
-                        .size = sizeof(tn_optim_group_options))
-#define tn_optim_sgd(...)                                                     \
-    TN__OPTIM_CALL(tn_optim_sgd, tn_optim_sgd_options, __VA_ARGS__,           \
-                   .size = sizeof(tn_optim_sgd_options))
-#define tn_optim_adam(...)                                                    \
-    TN__OPTIM_CALL(tn_optim_adam, tn_optim_adam_options, __VA_ARGS__,         \
-                   .size = sizeof(tn_optim_adam_options))
-#define tn_optim_adamw(...)                                                   \
-    TN__OPTIM_CALL(tn_optim_adamw, tn_optim_adam_options, __VA_ARGS__,        \
-                   .size = sizeof(tn_optim_adam_options))
-#define tn_optim_rmsprop(...)                                                 \
-    TN__OPTIM_CALL(tn_optim_rmsprop, tn_optim_rmsprop_options, __VA_ARGS__,   \
-                   .size = sizeof(tn_optim_rmsprop_options))
-#define tn_optim_adagrad(...)                                                 \
-    TN__OPTIM_CALL(tn_optim_adagrad, tn_optim_adagrad_options, __VA_ARGS__,   \
-                   .size = sizeof(tn_optim_adagrad_options))
-#define tn_optim_adadelta(...)                                                \
-    TN__OPTIM_CALL(tn_optim_adadelta, tn_optim_adadelta_options, __VA_ARGS__, \
-                   .size = sizeof(tn_optim_adadelta_options))
-#define tn_optim_adamax(...)                                                  \
-    TN__OPTIM_CALL(tn_optim_adamax, tn_optim_adamax_options, __VA_ARGS__,     \
-                   .size = sizeof(tn_optim_adamax_options))
-#define tn_optim_nadam(...)                                                   \
-    TN__OPTIM_CALL(tn_optim_nadam, tn_optim_nadam_options, __VA_ARGS__,       \
-                   .size = sizeof(tn_optim_nadam_options))
-#define tn_optim_radam(...)                                                   \
-    TN__OPTIM_CALL(tn_optim_radam, tn_optim_radam_options, __VA_ARGS__,       \
-                   .size = sizeof(tn_optim_radam_options))
-#define tn_optim_asgd(...)                                                    \
-    TN__OPTIM_CALL(tn_optim_asgd, tn_optim_asgd_options, __VA_ARGS__,         \
-                   .size = sizeof(tn_optim_asgd_options))
-#define tn_optim_rprop(...)                                                   \
-    TN__OPTIM_CALL(tn_optim_rprop, tn_optim_rprop_options, __VA_ARGS__,       \
-                   .size = sizeof(tn_optim_rprop_options))
-#define tn_optim_muon(...)                                                    \
-    TN__OPTIM_CALL(tn_optim_muon, tn_optim_muon_options, __VA_ARGS__,         \
-                   .size = sizeof(tn_optim_muon_options))
-#define tn_optim_lbfgs(...)                                                   \
-    TN__OPTIM_CALL(tn_optim_lbfgs, tn_optim_lbfgs_options, __VA_ARGS__,       \
-                   .size = sizeof(tn_optim_lbfgs_options))
+#define tn_optim_add_group(...) TN_CALL_2(tn_optim_add_group, __VA_ARGS__, )
+#define tn_optim_sgd(...) TN_CALL_1(tn_optim_sgd, __VA_ARGS__, )
+#define tn_optim_adam(...) TN_CALL_1(tn_optim_adam, __VA_ARGS__, )
+#define tn_optim_adamw(...) TN_CALL_1(tn_optim_adamw, __VA_ARGS__, )
+#define tn_optim_rmsprop(...) TN_CALL_1(tn_optim_rmsprop, __VA_ARGS__, )
+#define tn_optim_adagrad(...) TN_CALL_1(tn_optim_adagrad, __VA_ARGS__, )
+#define tn_optim_adadelta(...) TN_CALL_1(tn_optim_adadelta, __VA_ARGS__, )
+#define tn_optim_adamax(...) TN_CALL_1(tn_optim_adamax, __VA_ARGS__, )
+#define tn_optim_nadam(...) TN_CALL_1(tn_optim_nadam, __VA_ARGS__, )
+#define tn_optim_radam(...) TN_CALL_1(tn_optim_radam, __VA_ARGS__, )
+#define tn_optim_asgd(...) TN_CALL_1(tn_optim_asgd, __VA_ARGS__, )
+#define tn_optim_rprop(...) TN_CALL_1(tn_optim_rprop, __VA_ARGS__, )
+#define tn_optim_muon(...) TN_CALL_1(tn_optim_muon, __VA_ARGS__, )
+#define tn_optim_lbfgs(...) TN_CALL_1(tn_optim_lbfgs, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_status tn_optim_add_group(tn_optim *optim,
-                                    tn_parameter_list *parameters,
-                                    tn_optim_group_options options = {})
-{
-    options.size = sizeof options;
-    return tn_optim_add_group_with(optim, parameters, &options);
-}
-#define TN__OPTIM_CALL(function, type)                                        \
-    inline tn_optim *function(tn_parameter_list *parameters,                  \
-                              type options = {})                              \
-    {                                                                         \
-        options.size = sizeof options;                                        \
-        return function##_with(parameters, &options);                         \
-    }
-TN__OPTIM_CALL(tn_optim_sgd, tn_optim_sgd_options)
-TN__OPTIM_CALL(tn_optim_adam, tn_optim_adam_options)
-TN__OPTIM_CALL(tn_optim_adamw, tn_optim_adam_options)
-TN__OPTIM_CALL(tn_optim_rmsprop, tn_optim_rmsprop_options)
-TN__OPTIM_CALL(tn_optim_adagrad, tn_optim_adagrad_options)
-TN__OPTIM_CALL(tn_optim_adadelta, tn_optim_adadelta_options)
-TN__OPTIM_CALL(tn_optim_adamax, tn_optim_adamax_options)
-TN__OPTIM_CALL(tn_optim_nadam, tn_optim_nadam_options)
-TN__OPTIM_CALL(tn_optim_radam, tn_optim_radam_options)
-TN__OPTIM_CALL(tn_optim_asgd, tn_optim_asgd_options)
-TN__OPTIM_CALL(tn_optim_rprop, tn_optim_rprop_options)
-TN__OPTIM_CALL(tn_optim_muon, tn_optim_muon_options)
-TN__OPTIM_CALL(tn_optim_lbfgs, tn_optim_lbfgs_options)
-#undef TN__OPTIM_CALL
+TN_OVERLOAD_2(tn_status, tn_optim_add_group, tn_optim *, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_sgd, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adam, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adamw, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_rmsprop, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adagrad, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adadelta, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_adamax, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_nadam, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_radam, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_asgd, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_rprop, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_muon, tn_parameter_list *)
+TN_OVERLOAD_1(tn_optim *, tn_optim_lbfgs, tn_parameter_list *)
 extern "C" {
 #endif
 

@@ -34,13 +34,16 @@ typedef tn_status (*tn_recompute_fn)(tn_tensor *const *inputs, int count,
                                      tn_tensor **outputs, int out_count,
                                      void *context);
 
-typedef struct tn_recompute_options {
-    size_t size;
-    bool no_preserve_rng; /* draw other random numbers the second time: a
-                             little cheaper where there are none */
-    void (*release)(void *context); /* called once, when function and context
-                                       are no longer needed; may be NULL */
-} tn_recompute_options;
+/*   preserve_rng   the second run draws the same random numbers; a little
+ *                  cheaper without where there are none
+ *   release        called once, when function and context are no longer
+ *                  needed */
+#define TN_RECOMPUTE_OPTIONS_LIST(X)                                          \
+    X(bool, preserve_rng, true)                                               \
+    X(tn_release_fn, release, NULL)
+TN_OPTIONS_STRUCT(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST);
+#define TN_RECOMPUTE_OPTIONS                                                  \
+    TN_OPTIONS_DEFAULTS(tn_recompute, TN_RECOMPUTE_OPTIONS_LIST)
 
 /* Calls fn(inputs) and sets outputs[], owned by the open scope. Parameters that
  * fn uses besides its inputs get their gradients too. Where recording is off it
@@ -56,23 +59,11 @@ TN_API tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
                                    const tn_recompute_options *options);
 
 #ifndef __cplusplus
-#define tn_recompute(fn, context, inputs, count, outputs, ...)                \
-    TN__RECOMPUTE(fn, context, inputs, count, outputs, __VA_ARGS__,           \
-                  .size = sizeof(tn_recompute_options))
-#define TN__RECOMPUTE(fn, context, inputs, count, outputs, out_count, ...)    \
-    tn_recompute_with(fn, context, inputs, count, outputs, out_count,         \
-                      &(tn_recompute_options){__VA_ARGS__})
+#define tn_recompute(...) TN_CALL_6(tn_recompute, __VA_ARGS__, )
 #else
 } /* extern "C" */
-inline tn_status tn_recompute(tn_recompute_fn fn, void *context,
-                              tn_tensor *const *inputs, int count,
-                              tn_tensor **outputs, int out_count,
-                              tn_recompute_options options = {})
-{
-    options.size = sizeof options;
-    return tn_recompute_with(fn, context, inputs, count, outputs, out_count,
-                             &options);
-}
+TN_OVERLOAD_6(tn_status, tn_recompute,
+              tn_recompute_fn, void *, tn_tensor *const *, int, tn_tensor **, int)
 extern "C" {
 #endif
 

@@ -488,12 +488,13 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     return status;
 }
 
+TN_OPTIONS_TYPE(tn_backward, "backward", "root", TN_BACKWARD_OPTIONS_LIST)
+
 tn_status tn_backward_with(tn_tensor *root, const tn_backward_options *options)
 {
-    tn_backward_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options,
-               options->size < sizeof o ? options->size : sizeof o);
+    tn_backward_options o;
+    if (tn_options_take(tn_backward_type(), &o, options) < 0)
+        return TN_ERR_ARGUMENT;
     tn_status status = check_root("backward", root, o.gradient);
     if (status < 0)
         return status;
@@ -581,13 +582,15 @@ static tn_status hand_out_all(struct job *job, tn_tensor **out,
     return status;
 }
 
+TN_OPTIONS_TYPE(tn_grad, "grad", "root, inputs, count, out",
+                TN_GRAD_OPTIONS_LIST)
+
 tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs, int count,
                        tn_tensor **out, const tn_grad_options *options)
 {
-    tn_grad_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options,
-               options->size < sizeof o ? options->size : sizeof o);
+    tn_grad_options o;
+    if (tn_options_take(tn_grad_type(), &o, options) < 0)
+        return TN_ERR_ARGUMENT;
     tn_status status = check_root("grad", root, o.gradient);
     if (status < 0)
         return status;

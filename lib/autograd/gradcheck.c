@@ -50,11 +50,8 @@ static tn_status analytic_row(struct check *check, tn_tensor *y, int64_t j,
     if (!g)
         return tn_error_code();
     tn_status status =
-        tn_grad_with(y, wanted, wanted_count, grad,
-                     &(tn_grad_options){.size = sizeof(tn_grad_options),
-                                        .gradient = g,
-                                        .retain_graph = true,
-                                        .allow_unused = true});
+        tn_grad(y, wanted, wanted_count, grad, .gradient = g,
+                .retain_graph = true, .allow_unused = true);
     double *row = check->analytic + j * check->in_numel;
     for (int i = 0; i < wanted_count && status >= 0; i++) {
         int64_t numel = wanted[i]->numel;
@@ -256,11 +253,8 @@ static tn_tensor *first_gradient(tn_tensor *const *inputs, int count,
     tn_tensor *y = second->fn(inputs, count - 1, second->context);
     tn_tensor *x = inputs[second->which], *grad = NULL;
     tn_status status =
-        tn_grad_with(y, &x, 1, &grad,
-                     &(tn_grad_options){.size = sizeof(tn_grad_options),
-                                        .gradient = inputs[count - 1],
-                                        .create_graph = true,
-                                        .allow_unused = true});
+        tn_grad(y, &x, 1, &grad, .gradient = inputs[count - 1],
+                .create_graph = true, .allow_unused = true);
     if (status < 0)
         return NULL;
     if (grad)

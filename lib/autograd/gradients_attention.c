@@ -16,7 +16,7 @@ static tn_tensor *shared(tn_tensor *x, const tn_tensor *like)
     return tn_repeat_interleave(x,
                                 like->shape[like->ndim - 3] /
                                     x->shape[x->ndim - 3],
-                                .dim = tn_dims(-3));
+                                .dim = -3);
 }
 
 /* The gradients of heads that stand beside each other summed. */
@@ -29,7 +29,7 @@ static tn_tensor *gathered(tn_tensor *g, tn_dims_list shape)
     for (int d = 0; d < shape.count; d++)
         wide.dim[d + (d > heads)] = shape.dim[d];
     wide.dim[heads + 1] = g->shape[heads] / shape.dim[heads];
-    return tn_sum(tn_reshape(g, wide), .dim = tn_dims(heads + 1));
+    return tn_sum(tn_reshape(g, wide), .dim = heads + 1);
 }
 
 /* Dropout of x by the numbers of the forward call. */
@@ -60,7 +60,7 @@ static tn_status by_operators(const tn__node *node, tn_tensor *g,
     tn_tensor *p =
         tn__op_run1(&tn__op_table[TN__OP_ID_ATTENTION_WEIGHTS], value, 5);
     tn_tensor *by_p = dropped(node, tn_matmul(g, tn_transpose(v, -2, -1)));
-    tn_tensor *mean = tn_sum(tn_mul(p, by_p), .dim = tn_dims(-1),
+    tn_tensor *mean = tn_sum(tn_mul(p, by_p), .dim = -1,
                              .keepdim = true);
     tn_tensor *flow = tn_mul_scalar(tn_mul(p, tn_sub(by_p, mean)), scale);
     out[QUERY] = tn_matmul(flow, k);

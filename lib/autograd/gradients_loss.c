@@ -68,14 +68,14 @@ static tn_tensor *block_back(linear *l, int64_t at, int64_t size)
         result = l->by_w = at ? tn_add_(l->by_w, part) : part;
     }
     if (result && tn__node_wants(l->node, 2)) {
-        tn_tensor *part = tn_sum(d, .dim = tn_dims(1));
+        tn_tensor *part = tn_sum(d, .dim = 1);
         result = l->by_bias = at ? tn_add_(l->by_bias, part) : part;
     }
     if (!result || !tn__node_wants(l->node, 0))
         return result;
     tn_tensor *by_x = tn_matmul(d, l->w); /* (K, n, D) */
-    return l->w->shape[0] == 1 ? tn_squeeze(by_x, .dim = tn_dims(0))
-                               : tn_sum(by_x, .dim = tn_dims(0));
+    return l->w->shape[0] == 1 ? tn_squeeze(by_x, .dim = 0)
+                               : tn_sum(by_x, .dim = 0);
 }
 
 /* Block after block; what outlives a block is handed on to the open scope. */
@@ -196,11 +196,11 @@ TN__GRADIENT(class_nll_back)
         g[0], tn_exp(tn_sub(tn_sub(in[INPUT], in[MOST]), in[LOGSUM])));
     tn_tensor *shared = tn_mul(flow, in[SHARE]);
     out[INPUT] = tn_neg(shared);
-    out[LOGSUM] = tn_sum(shared, .dim = rows, .keepdim = true);
+    out[LOGSUM] = tn_sum(shared, .dims = rows, .keepdim = true);
     out[OWN] = tn_gather(g[0], at, in[TARGET]);
-    out[SHARE] = tn_neg(tn_sum(flow, .dim = rows, .keepdim = true));
+    out[SHARE] = tn_neg(tn_sum(flow, .dims = rows, .keepdim = true));
     if (tn__node_wants(node, EACH))
-        out[EACH] = tn_sum(g[0], .dim = rows, .keepdim = true);
+        out[EACH] = tn_sum(g[0], .dims = rows, .keepdim = true);
     return out[INPUT] && out[LOGSUM] && out[OWN] && out[SHARE]
                ? TN_OK
                : tn_error_code();

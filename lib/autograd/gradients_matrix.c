@@ -121,7 +121,7 @@ static tn_status product_gradient(const tn__node *node, tn_tensor *const *g,
                          : product_for(node, 1, matrix_transpose(a), whole,
                                        scale, sum_of_products(sum[1], whole));
         if (tn__node_ndim(node, 1) == 1) /* the column again */
-            out[1] = tn_squeeze(out[1], .dim = tn_dims(-1));
+            out[1] = tn_squeeze(out[1], .dim = -1);
         if (!out[1])
             return tn_error_code();
     }

@@ -273,7 +273,7 @@ TN__GRADIENT(lstm_sequence)
             return tn_error_code();
     }
     if (tn__node_wants(node, BIAS)) {
-        out[BIAS] = tn_sum(rows, .dim = tn_dims(0));
+        out[BIAS] = tn_sum(rows, .dim = 0);
         if (!out[BIAS])
             return tn_error_code();
     }

@@ -81,7 +81,7 @@ static tn_tensor *strided(tn_tensor *flat, const struct place *place,
         return NULL;
     int64_t offset = flat->offset + place->offset - span.low;
     return tn_as_strided(flat, place->shape, place->stride,
-                         .storage_offset = tn_dims(offset));
+                         .storage_offset = offset);
 }
 
 /* and a copy of it in which src is what is seen. */
@@ -92,7 +92,7 @@ static tn_tensor *scatter(tn_tensor *flat, tn_tensor *src,
         return NULL;
     int64_t offset = flat->offset + place->offset - span.low;
     return tn_as_strided_scatter(flat, src, place->shape, place->stride,
-                                 .storage_offset = tn_dims(offset));
+                                 .storage_offset = offset);
 }
 
 /* Zeros that are only read. */

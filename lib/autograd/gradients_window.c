@@ -142,7 +142,7 @@ TN__GRADIENT(conv2d)
                            as_images(tn__node_input(node, INPUT)), whole,
                            last_two(node, WEIGHT), &w);
     if (tn__node_wants(node, BIAS))
-        out[BIAS] = tn_sum(whole, .dim = tn_dims(0, 2, 3));
+        out[BIAS] = tn_sum(whole, .dims = tn_dims(0, 2, 3));
     for (int p = INPUT; p <= BIAS; p++)
         if (tn__node_wants(node, p) && !out[p])
             return tn_error_code();
@@ -233,11 +233,11 @@ TN__GRADIENT(avg_pool2d)
     const tn_dims_list size = last_two(node, 0);
     const tn_dims_list kernel = pair(tn__node_value(node, POOL_KERNEL), 1);
     const tn_dims_list padding = pair(tn__node_value(node, POOL_PADDING), 0);
-    /* That of a pool is its kernel's size by default, which 0 stands for. */
-    tn_dims_list stride = pair(tn__node_value(node, POOL_STRIDE), 0);
-    for (int d = 0; d < 2; d++)
-        if (stride.dim[d] == 0)
-            stride.dim[d] = kernel.dim[d];
+    /* That of a pool is its kernel's size by default. */
+    const tn_value *given = tn__node_value(node, POOL_STRIDE);
+    const tn_value *by = tn__node_value(node, POOL_DIVISOR);
+    const bool strides = given->kind == TN_VALUE_DIMS && given->of.dims->count;
+    const tn_dims_list stride = strides ? pair(given, 0) : kernel;
     if (!g[0])
         return tn_error_code();
     const tn_value value[] = {tn__value_tensor(g[0]),
@@ -247,7 +247,8 @@ TN__GRADIENT(avg_pool2d)
                               tn__value_dims(&padding),
                               *tn__node_value(node, POOL_CEIL),
                               *tn__node_value(node, POOL_COUNT),
-                              *tn__node_value(node, POOL_DIVISOR)};
+                              by->kind == TN_VALUE_NONE ? tn__value_int(0)
+                                                        : *by};
     out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_AVG_POOL2D_BACK], value, 8);
     return out[0] ? TN_OK : tn_error_code();
 }
@@ -255,6 +256,7 @@ TN__GRADIENT(avg_pool2d)
 /* The way forward again. */
 TN__GRADIENT(avg_pool2d_back)
 {
+    const tn_value *by = tn__node_value(node, 7);
     if (!g[0])
         return tn_error_code();
     const tn_value value[] = {tn__value_tensor(g[0]),
@@ -263,7 +265,7 @@ TN__GRADIENT(avg_pool2d_back)
                               *tn__node_value(node, 4),
                               *tn__node_value(node, 5),
                               *tn__node_value(node, 6),
-                              *tn__node_value(node, 7)};
+                              by->of.i ? *by : tn__value_none()};
     out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_AVG_POOL2D], value, 7);
     return out[0] ? TN_OK : tn_error_code();
 }

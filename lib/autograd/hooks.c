@@ -137,14 +137,16 @@ static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
     return own;
 }
 
-tn_hook *tn_tensor_register_hook_with(tn_tensor *x, tn_grad_hook hook,
-                                      void *context,
-                                      const tn_hook_options *options)
+TN_OPTIONS_TYPE(tn_tensor_register_hook, "tensor_register_hook",
+                "x, hook, context", TN_TENSOR_REGISTER_HOOK_OPTIONS_LIST)
+
+tn_hook *tn_tensor_register_hook_with(
+    tn_tensor *x, tn_grad_hook hook, void *context,
+    const tn_tensor_register_hook_options *options)
 {
-    tn_hook_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options,
-               options->size < sizeof o ? options->size : sizeof o);
+    tn_tensor_register_hook_options o;
+    if (tn_options_take(tn_tensor_register_hook_type(), &o, options) < 0)
+        return NULL;
     struct hook *own = register_hook(x, hook, context);
     if (own)
         own->release = o.release;

@@ -334,15 +334,18 @@ static tn_status run_first(tn__rerun *rerun, tn_tensor *const *inputs,
     return status;
 }
 
+TN_OPTIONS_TYPE(tn_recompute, "recompute",
+                "fn, context, inputs, count, outputs, out_count",
+                TN_RECOMPUTE_OPTIONS_LIST)
+
 tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
                             tn_tensor *const *inputs, int count,
                             tn_tensor **outputs, int out_count,
                             const tn_recompute_options *options)
 {
-    tn_recompute_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options,
-               options->size < sizeof o ? options->size : sizeof o);
+    tn_recompute_options o;
+    if (tn_options_take(tn_recompute_type(), &o, options) < 0)
+        return TN_ERR_ARGUMENT;
     tn_status status = check(fn, inputs, count, outputs, out_count);
     tn__rerun *rerun = NULL;
     if (status >= 0 && tn_grad_mode()) {
@@ -353,7 +356,7 @@ tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
         rerun->run = fn;
         rerun->context = context;
         rerun->release = o.release;
-        rerun->preserve_rng = !o.no_preserve_rng;
+        rerun->preserve_rng = o.preserve_rng;
         rerun->rng = tn_rng_state_get();
         rerun->autocast = tn__here.autocast;
         rerun->out_count = out_count;

@@ -335,17 +335,19 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
 
 /* ---- files and common calls --------------------------------------------- */
 
+TN_OPTIONS_TYPE(tn_csv_load, "dataset_from_csv", "path",
+                TN_CSV_LOAD_OPTIONS_LIST)
+
 tn_dataset *tn_dataset_from_csv(const char *path,
-                                const tn_csv_options *options)
+                                const tn_csv_load_options *options)
 {
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_from_csv: path is NULL");
-    tn_csv_options wide = {.size = sizeof wide};
-    if (options)
-        memcpy(&wide, options,
-               options->size && options->size < sizeof wide ? options->size
-                                                            : sizeof wide);
+    tn_csv_load_options wide;
+    if (tn_options_take(tn_csv_load_type(), &wide, options) < 0)
+        return NULL;
+    wide.given = "*";
     wide.dtype = TN_F64; /* labels stay exact */
     tn_scope *scope = tn_scope_open();
     tn_tensor *table = tn_csv_load_with(path, &wide);

@@ -59,7 +59,7 @@ static const tn__class loader_class = {"loader", destroy};
 /* ---- making ------------------------------------------------------------- */
 
 static tn_status check_order(const tn_dataset *set,
-                             const tn_loader_options *options)
+                             const tn_loader_new_options *options)
 {
     if (options->order_count < 0)
         return tn__fail(TN_ERR_ARGUMENT, "loader: order_count is negative");
@@ -75,8 +75,13 @@ static tn_status check_order(const tn_dataset *set,
     return TN_OK;
 }
 
+static bool has_count(const tn_loader_new_options *all)
+{
+    return all->sample_count != TN_NONE_INT;
+}
+
 static tn_status check_weights(const tn_dataset *set,
-                               const tn_loader_options *options)
+                               const tn_loader_new_options *options)
 {
     if (options->weight_count != set->count)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -84,7 +89,7 @@ static tn_status check_weights(const tn_dataset *set,
                         (long long)options->weight_count,
                         (long long)set->count);
     double sum = 0;
-    int64_t heavy = 0, wanted = options->sample_count ? options->sample_count
+    int64_t heavy = 0, wanted = has_count(options) ? options->sample_count
                                                       : set->count;
     for (int64_t i = 0; i < options->weight_count; i++) {
         heavy += options->weights[i] > 0;
@@ -99,7 +104,7 @@ static tn_status check_weights(const tn_dataset *set,
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: the weights' sum is %g; a finite number "
                         "above 0 is wanted", sum);
-    if (options->no_replacement && wanted > heavy)
+    if (options->distinct && wanted > heavy)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: %lld samples without replacement, but %lld of "
                         "the weights are above 0: give a smaller sample_count",
@@ -107,9 +112,9 @@ static tn_status check_weights(const tn_dataset *set,
     return TN_OK;
 }
 
-static tn_status check_replicas(const tn_loader_options *options)
+static tn_status check_replicas(const tn_loader_new_options *options)
 {
-    int replicas = options->num_replicas ? options->num_replicas : 1;
+    int replicas = options->num_replicas;
     if (replicas < 1)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: num_replicas is %d; 1 or more is wanted",
@@ -118,16 +123,16 @@ static tn_status check_replicas(const tn_loader_options *options)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: rank is %d, outside [0, %d), the "
                         "num_replicas", options->rank, replicas);
-    if (options->no_replacement && !options->weights)
+    if (options->distinct && !options->weights)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: no_replacement is for weights; an order "
+                        "loader: distinct is for weights; an order "
                         "that is shuffled has no sample twice anyway");
     return TN_OK;
 }
 
 /* Of the ways to choose samples at most one may be given; an order may be
  * shuffled. */
-static tn_status check_choice(const tn_loader_options *options)
+static tn_status check_choice(const tn_loader_new_options *options)
 {
     struct {
         bool given;
@@ -151,7 +156,7 @@ static tn_status check_choice(const tn_loader_options *options)
 }
 
 /* A list that is NULL is one that failed to be made. */
-static tn_status check_lists(const tn_loader_options *options)
+static tn_status check_lists(const tn_loader_new_options *options)
 {
     bool order = !options->order && options->order_count != 0;
     if (!order && (options->weights || options->weight_count == 0))
@@ -162,11 +167,11 @@ static tn_status check_lists(const tn_loader_options *options)
                                       : options->weight_count));
 }
 
-static tn_status check(const tn_dataset *set, const tn_loader_options *all)
+static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
 {
     bool drawn = all->replacement || all->weights;
     bool counted = drawn || all->shuffle;
-    if (all->batch_size < 0)
+    if (all->batch_size < 1)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: batch_size is %lld; 1 or more is wanted",
                         (long long)all->batch_size);
@@ -183,12 +188,12 @@ static tn_status check(const tn_dataset *set, const tn_loader_options *all)
         status = check_replicas(all);
     if (status < 0)
         return status;
-    if (all->sample_count < 0 || (all->sample_count && !counted))
+    if (has_count(all) && (all->sample_count < 1 || !counted))
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: sample_count is %lld; it is for shuffle, "
-                        "replacement and weights, and not negative",
+                        "replacement and weights, and at least 1",
                         (long long)all->sample_count);
-    if (all->sample_count > MOST_SAMPLES)
+    if (has_count(all) && all->sample_count > MOST_SAMPLES)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: sample_count is %lld; at most %lld are "
                         "allowed",
@@ -196,7 +201,7 @@ static tn_status check(const tn_dataset *set, const tn_loader_options *all)
     if (all->weights && check_weights(set, all) < 0)
         return tn_error_code();
     int64_t count = all->order ? all->order_count : set->count;
-    if ((drawn || all->sample_count) && !count)
+    if ((drawn || has_count(all)) && !count)
         return tn__fail(TN_ERR_ARGUMENT,
                         "loader: samples cannot be drawn from an empty set");
     return TN_OK;
@@ -211,7 +216,7 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
 }
 
 /* The lists of a checked loader; false: out of memory. */
-static bool take_lists(tn_loader *loader, const tn_loader_options *all)
+static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
     /* All that is drawn, whole permutations, and an even share for each. */
     int64_t room = loader->order_count * loader->num_replicas;
@@ -229,7 +234,7 @@ static bool take_lists(tn_loader *loader, const tn_loader_options *all)
     double *copy = copy_of(all->weights, all->weight_count, sizeof *copy);
     if (!copy)
         return false;
-    if (all->no_replacement) {
+    if (all->distinct) {
         loader->weights = copy;
         loader->tree =
             tn__alloc((size_t)tn__order_tree_room(all->weight_count) *
@@ -242,16 +247,17 @@ static bool take_lists(tn_loader *loader, const tn_loader_options *all)
     return true;
 }
 
+TN_OPTIONS_TYPE(tn_loader_new, "loader_new", "set",
+                TN_LOADER_NEW_OPTIONS_LIST)
+
 tn_loader *tn_loader_new_with(tn_dataset *set,
-                              const tn_loader_options *options)
+                              const tn_loader_new_options *options)
 {
     if (!set)
         return tn__fail_null(TN_ERR_ARGUMENT, "loader: set is NULL");
-    tn_loader_options all = {.size = sizeof all};
-    if (options)
-        memcpy(&all, options,
-               options->size && options->size < sizeof all ? options->size
-                                                           : sizeof all);
+    tn_loader_new_options all;
+    if (tn_options_take(tn_loader_new_type(), &all, options) < 0)
+        return NULL;
     if (check(set, &all) < 0)
         return NULL;
     tn_loader *loader = tn__calloc(1, sizeof *loader);
@@ -259,7 +265,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
         return NULL;
     tn__object_init(&loader->object, &loader_class);
     loader->set = tn__ref(set);
-    loader->batch_size = all.batch_size ? all.batch_size : 1;
+    loader->batch_size = all.batch_size;
     loader->shuffle = all.shuffle;
     loader->replacement = all.replacement;
     loader->drop_last = all.drop_last;
@@ -268,8 +274,8 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->seed = all.seed;
     loader->base_count = all.order ? all.order_count : set->count;
     loader->drawn_count =
-        all.sample_count ? all.sample_count : loader->base_count;
-    loader->num_replicas = all.num_replicas ? all.num_replicas : 1;
+        has_count(&all) ? all.sample_count : loader->base_count;
+    loader->num_replicas = all.num_replicas;
     loader->rank = all.rank;
     /* Rounded up, each has a sample of an epoch that has any. */
     loader->order_count =

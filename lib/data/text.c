@@ -131,7 +131,7 @@ static tn_status number_units(tn_text *text)
 }
 
 static tn_text *text_new(const unsigned char *data, size_t count,
-                         const char *what, const tn_text_options *options)
+                         const char *what, bool bytes)
 {
     if (!count)
         return tn__fail_null(TN_ERR_FORMAT, "%s: it is empty", what);
@@ -139,7 +139,7 @@ static tn_text *text_new(const unsigned char *data, size_t count,
     if (!text)
         return NULL;
     tn__object_init(&text->object, &text_class);
-    text->bytes = options && options->bytes;
+    text->bytes = bytes;
     if (read_units(text, data, count, what) < 0 || number_units(text) < 0) {
         tn__unref(text);
         return NULL;
@@ -147,10 +147,16 @@ static tn_text *text_new(const unsigned char *data, size_t count,
     return tn__scope_own(text);
 }
 
-tn_text *tn_text_load_with(const char *path, const tn_text_options *options)
+TN_OPTIONS_TYPE(tn_text_load, "text_load", "path", TN_TEXT_LOAD_OPTIONS_LIST)
+
+tn_text *tn_text_load_with(const char *path,
+                           const tn_text_load_options *options)
 {
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT, "text_load: path is NULL");
+    tn_text_load_options o;
+    if (tn_options_take(tn_text_load_type(), &o, options) < 0)
+        return NULL;
     unsigned char *data = NULL;
     size_t count;
     if (tn__file_read(path, "text", &data, &count) < 0)
@@ -158,20 +164,27 @@ tn_text *tn_text_load_with(const char *path, const tn_text_options *options)
     tn__text what = {0};
     tn__text_add(&what, "text %s", path);
     char *name = tn__text_finish(&what);
-    tn_text *text = name ? text_new(data, count, name, options) : NULL;
+    tn_text *text = name ? text_new(data, count, name, o.bytes) : NULL;
     tn__free(name);
     tn__free(data);
     return text;
 }
 
-tn_text *tn_text_from_string_with(const char *string,
-                                  const tn_text_options *options)
+TN_OPTIONS_TYPE(tn_text_from_string, "text_from_string", "string",
+                TN_TEXT_LOAD_OPTIONS_LIST)
+
+tn_text *
+tn_text_from_string_with(const char *string,
+                         const tn_text_from_string_options *options)
 {
     if (!string)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "text_from_string: string is NULL");
+    tn_text_from_string_options o;
+    if (tn_options_take(tn_text_from_string_type(), &o, options) < 0)
+        return NULL;
     return text_new((const unsigned char *)string, strlen(string),
-                    "text_from_string", options);
+                    "text_from_string", o.bytes);
 }
 
 /* ---- looking ------------------------------------------------------------ */

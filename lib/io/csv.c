@@ -99,16 +99,32 @@ static tn_tensor *table_tensor(const table *t, tn_dtype dtype)
     return tn_scope_result(scope, tn_to_dtype(x, dtype));
 }
 
-tn_tensor *tn_csv_load_with(const char *path, const tn_csv_options *options)
+TN_OPTIONS_TYPE(tn_csv_load, "csv_load", "path", TN_CSV_LOAD_OPTIONS_LIST)
+
+static bool check_options(const tn_csv_load_options *o)
+{
+    if (!tn_dtype_bytes(o->dtype))
+        return tn__fail(TN_ERR_DTYPE, "csv_load: dtype %u is none",
+                        (unsigned)o->dtype), false;
+    if (o->skip_rows < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "csv_load: skip_rows is %d",
+                        o->skip_rows), false;
+    if (!o->delimiter || strchr("\r\n0123456789+-.eE", o->delimiter))
+        return tn__fail(TN_ERR_ARGUMENT, "csv_load: delimiter is character %d, "
+                        "which ends a line or is part of a number",
+                        o->delimiter), false;
+    return true;
+}
+
+tn_tensor *tn_csv_load_with(const char *path,
+                            const tn_csv_load_options *options)
 {
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT, "csv_load: path is NULL");
-    char delimiter = options && options->delimiter ? options->delimiter : ',';
-    int skip = options ? options->skip_rows : 0;
-    tn_dtype dtype = options && options->dtype ? options->dtype : TN_F32;
-    if (!tn_dtype_bytes(dtype))
-        return tn__fail_null(TN_ERR_DTYPE, "csv_load: dtype %u is none",
-                             (unsigned)dtype);
+    tn_csv_load_options o;
+    if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
+        !check_options(&o))
+        return NULL;
 
     table t = {.path = path, .line = tn__alloc(LINE_BYTES)};
     if (!t.line)
@@ -125,12 +141,12 @@ tn_tensor *tn_csv_load_with(const char *path, const tn_csv_options *options)
         tn__fail(TN_ERR_IO, "csv %s: %s", path,
                  errno ? strerror(errno) : "out of memory");
     } else {
-        tn_status status = read_lines(&t, file, skip, delimiter);
+        tn_status status = read_lines(&t, file, o.skip_rows, o.delimiter);
         gzclose(file);
         if (status == TN_OK && t.rows == 0)
             tn__fail(TN_ERR_FORMAT, "csv %s: no rows", path);
         else if (status == TN_OK)
-            x = table_tensor(&t, dtype);
+            x = table_tensor(&t, o.dtype);
     }
     freelocale(t.c);
     tn__free(t.line);

@@ -70,8 +70,7 @@ const char *tn__nn_activation_of(const tn_module *module)
 
 /* ---- with one number or two ------------------------------------------------------- */
 
-/* Options of operators take 0 for their default: the operators are called by
- * value, with all arguments. */
+/* Operators of one shape, called by value. */
 typedef struct numbered {
     tn_module base;
     const tn_op *op;

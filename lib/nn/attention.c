@@ -122,7 +122,7 @@ static tn_tensor *attend(const attention *a, tn_tensor *const in[3],
         if (p > 0)
             w = tn_dropout(w, p, true);
         y = tn_matmul(w, x[2]);
-        *weights = tn_mean(w, .dim = tn_dims(1));
+        *weights = tn_mean(w, .dim = 1);
     } else {
         y = tn_scaled_dot_product_attention(x[0], x[1], x[2], mask,
                                             .dropout_p = p,
@@ -242,16 +242,16 @@ static tn_tensor *run(const attention *a, tn_tensor *const given[3],
     if (y && turn)
         y = tn_transpose(y, 0, 1);
     if (y && alone) {
-        y = tn_squeeze(y, .dim = tn_dims(0));
+        y = tn_squeeze(y, .dim = 0);
         if (weights)
-            *weights = tn_squeeze(*weights, .dim = tn_dims(0));
+            *weights = tn_squeeze(*weights, .dim = 0);
     }
     return y;
 }
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
-    const tn_nn_attention_masks none = {.size = sizeof none};
+    static const tn_nn_attention_masks none = TN_NN_ATTENTION_MASKS;
     return run((attention *)self, (tn_tensor *[]){input, input, input}, &none,
                NULL);
 }
@@ -267,12 +267,19 @@ static const tn_module_class attention_class = {
     sizeof attention_class, "MultiheadAttention", sizeof(attention), forward,
     describe, NULL};
 
+TN_OPTIONS_TYPE(tn_nn_multihead_attention_forward,
+                "nn_multihead_attention_forward",
+                "attention, query, key, value, out_weights",
+                TN_NN_ATTENTION_MASKS_LIST)
+
 tn_tensor *tn_nn_multihead_attention_forward_with(
     void *module, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks)
 {
-    tn_nn_attention_masks m = {.size = sizeof m};
-    tn__nn_take_options(&m, sizeof m, masks);
+    tn_nn_attention_masks m;
+    if (tn_options_take(tn_nn_multihead_attention_forward_type(), &m, masks) <
+        0)
+        return NULL;
     const char *what = "nn_multihead_attention_forward";
     if (!tn__nn_is_kind(module, &attention_class, NULL, what) ||
         !tn__nn_given(query, what, "query") ||
@@ -291,7 +298,7 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
 
 /* ---- making ---------------------------------------------------------------------- */
 
-static bool add_weights(attention *a, bool no_bias)
+static bool add_weights(attention *a, bool bias)
 {
     static const char *const name[] = {"q_proj_weight", "k_proj_weight",
                                        "v_proj_weight"};
@@ -310,31 +317,41 @@ static bool add_weights(attention *a, bool no_bias)
                 return false;
         }
     }
-    if (!no_bias)
+    if (bias)
         a->in_bias = tn_module_add_parameter(a, "in_proj_bias",
                                              tn_zeros(tn_dims(3 * e)));
     a->out_proj = tn_module_add(a, "out_proj",
-                                tn_nn_linear(e, e, .no_bias = no_bias));
-    if (!no_bias && a->out_proj)
+                                tn_nn_linear(e, e, .bias = bias));
+    if (bias && a->out_proj)
         tn__nn_set(tn_module_parameter(a->out_proj, "bias"),
                    tn_zeros(tn_dims(e)));
-    return a->out_proj && (a->in_bias || no_bias) && !tn_error();
+    return a->out_proj && (a->in_bias || !bias) && !tn_error();
 }
+
+TN_OPTIONS_TYPE(tn_nn_multihead_attention, "nn_multihead_attention",
+                "embed_dim, num_heads", TN_NN_MULTIHEAD_ATTENTION_OPTIONS_LIST)
 
 tn_module *tn_nn_multihead_attention_with(
     int64_t embed_dim, int64_t num_heads,
     const tn_nn_multihead_attention_options *options)
 {
-    tn_nn_multihead_attention_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_multihead_attention_options o;
+    if (tn_options_take(tn_nn_multihead_attention_type(), &o, options) < 0 ||
+        !tn__nn_check_probability(o.dropout, "nn_multihead_attention",
+                                  "dropout"))
+        return NULL;
+    if (o.kdim == TN_NONE_INT)
+        o.kdim = embed_dim;
+    if (o.vdim == TN_NONE_INT)
+        o.vdim = embed_dim;
     if (embed_dim < 1 || num_heads < 1 || embed_dim % num_heads ||
-        o.kdim < 0 || o.vdim < 0 || !(o.dropout >= 0 && o.dropout <= 1)) {
+        o.kdim < 1 || o.vdim < 1) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_multihead_attention: embed_dim %" PRId64
-                     ", num_heads %" PRId64 ", dropout %g: positive numbers "
-                     "are wanted of which the second divides the first, and "
-                     "a probability",
-                     embed_dim, num_heads, o.dropout);
+                     ", num_heads %" PRId64 ", kdim %" PRId64 ", vdim %" PRId64
+                     ": positive numbers are wanted, of which the second "
+                     "divides the first",
+                     embed_dim, num_heads, o.kdim, o.vdim);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
@@ -343,11 +360,11 @@ tn_module *tn_nn_multihead_attention_with(
     if (a) {
         a->embed_dim = embed_dim;
         a->num_heads = num_heads;
-        a->kdim = o.kdim ? o.kdim : embed_dim;
-        a->vdim = o.vdim ? o.vdim : embed_dim;
+        a->kdim = o.kdim;
+        a->vdim = o.vdim;
         a->dropout = o.dropout;
         a->batch_first = o.batch_first;
-        made = add_weights(a, o.no_bias);
+        made = add_weights(a, o.bias);
     }
     return tn_scope_result(scope, made ? &a->base : NULL);
 }

@@ -76,13 +76,13 @@ static bool pair(int64_t to[2], int64_t single, const tn_dims_list *list,
     return true;
 }
 
-/* The library's own copy of the name; NULL is zeros. False, and an error, for a
- * name that is none. */
+/* The library's own copy of the name; NULL is "zeros". False, and an error, for
+ * a name that is none. */
 static bool take_mode(const char **to, const char *name)
 {
     static const char *const modes[] = {"reflect", "replicate", "circular"};
     *to = NULL;
-    if (!name || strcmp(name, "zeros") == 0)
+    if (strcmp(name, "zeros") == 0)
         return true;
     for (int i = 0; i < 3; i++)
         if (strcmp(modes[i], name) == 0)
@@ -96,7 +96,7 @@ static bool take_mode(const char **to, const char *name)
 static bool configure(conv2d *c, int64_t kernel_size,
                       const tn_nn_conv2d_options *o)
 {
-    c->groups = o->groups ? o->groups : 1;
+    c->groups = o->groups;
     if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
         c->in_channels % c->groups || c->out_channels % c->groups) {
         tn_error_set(TN_ERR_ARGUMENT,
@@ -106,11 +106,9 @@ static bool configure(conv2d *c, int64_t kernel_size,
         return false;
     }
     if (!pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
-        !pair(c->stride, o->stride ? o->stride : 1, &o->strides, 1,
-              "stride") ||
+        !pair(c->stride, o->stride, &o->strides, 1, "stride") ||
         !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||
-        !pair(c->dilation, o->dilation ? o->dilation : 1, &o->dilations, 1,
-              "dilation") ||
+        !pair(c->dilation, o->dilation, &o->dilations, 1, "dilation") ||
         !take_mode(&c->mode, o->padding_mode))
         return false;
     if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
@@ -118,6 +116,11 @@ static bool configure(conv2d *c, int64_t kernel_size,
                      "nn_conv2d: padding_same with a stride of %" PRId64
                      ", %" PRId64 ": only 1 keeps the size",
                      c->stride[0], c->stride[1]);
+        return false;
+    }
+    if (o->padding_same && (o->padding != 0 || o->paddings.count >= 0)) {
+        tn_error_set(TN_ERR_ARGUMENT, "nn_conv2d: give padding or "
+                     "padding_same, not both");
         return false;
     }
     for (int i = 0; i < 2; i++) {
@@ -129,7 +132,7 @@ static bool configure(conv2d *c, int64_t kernel_size,
     return true;
 }
 
-static bool make_parameters(conv2d *c, bool no_bias)
+static bool make_parameters(conv2d *c, bool bias)
 {
     int64_t inner = c->in_channels / c->groups;
     int64_t fan_in = inner * c->kernel[0] * c->kernel[1];
@@ -138,18 +141,23 @@ static bool make_parameters(conv2d *c, bool no_bias)
         tn__nn_init_fan_in(
             tn_dims(c->out_channels, inner, c->kernel[0], c->kernel[1]),
             fan_in));
-    if (!no_bias)
+    if (bias)
         c->bias = tn_module_add_parameter(
             c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
-    return c->weight && (c->bias || no_bias);
+    return c->weight && (c->bias || !bias);
 }
+
+TN_OPTIONS_TYPE(tn_nn_conv2d, "nn_conv2d",
+                "in_channels, out_channels, kernel_size",
+                TN_NN_CONV2D_OPTIONS_LIST)
 
 tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
                              int64_t kernel_size,
                              const tn_nn_conv2d_options *options)
 {
-    tn_nn_conv2d_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_conv2d_options o;
+    if (tn_options_take(tn_nn_conv2d_type(), &o, options) < 0)
+        return NULL;
     tn_scope *scope = tn_scope_open();
     conv2d *c = tn_module_new(&conv2d_class);
     if (c) {
@@ -157,7 +165,7 @@ tn_module *tn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
         c->out_channels = out_channels;
     }
     bool made =
-        c && configure(c, kernel_size, &o) && make_parameters(c, o.no_bias);
+        c && configure(c, kernel_size, &o) && make_parameters(c, o.bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
@@ -191,13 +199,19 @@ static const tn_module_class max_pool2d_class = {
     sizeof max_pool2d_class, "MaxPool2d",   sizeof(max_pool2d),
     pool_forward,            pool_describe, NULL};
 
+TN_OPTIONS_TYPE(tn_nn_max_pool2d, "nn_max_pool2d", "kernel_size",
+                TN_NN_MAX_POOL2D_OPTIONS_LIST)
+
 tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
                                  const tn_nn_max_pool2d_options *options)
 {
-    tn_nn_max_pool2d_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    if (kernel_size < 1 || o.stride < 0 || o.padding < 0 || o.dilation < 0 ||
-        2 * o.padding > kernel_size) {
+    tn_nn_max_pool2d_options o;
+    if (tn_options_take(tn_nn_max_pool2d_type(), &o, options) < 0)
+        return NULL;
+    if (o.stride == TN_NONE_INT)
+        o.stride = kernel_size;
+    if (kernel_size < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
+        o.padding > kernel_size / 2) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_max_pool2d: kernel_size %" PRId64 ", stride %" PRId64
                      ", padding %" PRId64 ", dilation %" PRId64
@@ -210,9 +224,9 @@ tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
     if (!p)
         return NULL;
     p->kernel_size = kernel_size;
-    p->stride = o.stride ? o.stride : kernel_size;
+    p->stride = o.stride;
     p->padding = o.padding;
-    p->dilation = o.dilation ? o.dilation : 1;
+    p->dilation = o.dilation;
     p->ceil_mode = o.ceil_mode;
     return &p->base;
 }

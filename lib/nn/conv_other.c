@@ -54,10 +54,13 @@ static void describe(const tn_module *self, char *text, size_t room)
         snprintf(text + at, room - at, ", groups=%" PRId64, c->groups);
 }
 
-static bool take_options(conv *c, const char *name, int axes,
-                         int64_t kernel_size, const tn_nn_conv_options *o)
+/* The options of all of them. */
+TN_OPTIONS_STRUCT(conv, TN_NN_CONV_OPTIONS_LIST);
+
+static bool configure(conv *c, const char *name, int axes,
+                      int64_t kernel_size, const conv_options *o)
 {
-    c->groups = o->groups ? o->groups : 1;
+    c->groups = o->groups;
     if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
         c->in_channels % c->groups || c->out_channels % c->groups) {
         tn_error_set(TN_ERR_ARGUMENT,
@@ -68,17 +71,17 @@ static bool take_options(conv *c, const char *name, int axes,
     }
     return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
                             name, "kernel_size") &&
-           tn__nn_take_axes(&c->stride, axes, o->stride ? o->stride : 1,
-                            &o->strides, 1, name, "stride") &&
+           tn__nn_take_axes(&c->stride, axes, o->stride, &o->strides, 1, name,
+                            "stride") &&
            tn__nn_take_axes(&c->padding, axes, o->padding, &o->paddings, 0,
                             name, "padding") &&
            tn__nn_take_axes(&c->output_padding, axes, o->output_padding,
                             &o->output_paddings, 0, name, "output_padding") &&
-           tn__nn_take_axes(&c->dilation, axes, o->dilation ? o->dilation : 1,
-                            &o->dilations, 1, name, "dilation");
+           tn__nn_take_axes(&c->dilation, axes, o->dilation, &o->dilations, 1,
+                            name, "dilation");
 }
 
-static bool make_parameters(conv *c, bool transposed, bool no_bias)
+static bool make_parameters(conv *c, bool transposed, bool bias)
 {
     tn_dims_list shape =
         transposed ? tn_dims(c->in_channels, c->out_channels / c->groups)
@@ -88,40 +91,52 @@ static bool make_parameters(conv *c, bool transposed, bool no_bias)
         fan_in *= shape.dim[shape.count++] = c->kernel.dim[i];
     c->weight = tn_module_add_parameter(c, "weight",
                                         tn__nn_init_fan_in(shape, fan_in));
-    if (!no_bias)
+    if (bias)
         c->bias = tn_module_add_parameter(
             c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
-    return c->weight && (c->bias || no_bias);
+    return c->weight && (c->bias || !bias);
 }
 
-static tn_module *make(const tn_module_class *type, const char *name,
-                       int axes, bool transposed, int64_t in_channels,
+static tn_module *make(const tn_module_class *type,
+                       const tn_options_type *option_type, int axes,
+                       bool transposed, int64_t in_channels,
                        int64_t out_channels, int64_t kernel_size,
-                       const tn_nn_conv_options *options)
+                       const void *options)
 {
-    tn_nn_conv_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    const char *name = option_type->name;
+    conv_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        (!transposed &&
+         !(tn__nn_check_owner(o.output_padding != 0, name, "output_padding",
+                              "nn_conv_transpose1d, 2d and 3d") &&
+           tn__nn_check_owner(o.output_paddings.count >= 0, name,
+                              "output_paddings",
+                              "nn_conv_transpose1d, 2d and 3d"))))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     conv *c = tn_module_new(type);
     if (c) {
         c->in_channels = in_channels;
         c->out_channels = out_channels;
     }
-    bool made = c && take_options(c, name, axes, kernel_size, &o) &&
-                make_parameters(c, transposed, o.no_bias);
+    bool made = c && configure(c, name, axes, kernel_size, &o) &&
+                make_parameters(c, transposed, o.bias);
     return tn_scope_result(scope, made ? &c->base : NULL);
 }
 
 #define CONV(function, class_name, axes, transposed, forward)                 \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "in_channels, out_channels, kernel_size",                 \
+                    TN_NN_CONV_OPTIONS_LIST)                                  \
     tn_module *tn_nn_##function##_with(                                       \
         int64_t in_channels, int64_t out_channels, int64_t kernel_size,       \
-        const tn_nn_conv_options *options)                                    \
+        const tn_nn_##function##_options *options)                            \
     {                                                                         \
         static const tn_module_class type = {sizeof type,  class_name,        \
                                              sizeof(conv), forward,           \
                                              describe,     NULL};             \
-        return make(&type, "nn_" #function, axes, transposed, in_channels,    \
-                    out_channels, kernel_size, options);                      \
+        return make(&type, tn_nn_##function##_type(), axes, transposed,       \
+                    in_channels, out_channels, kernel_size, options);         \
     }
 CONV(conv1d, "Conv1d", 1, false, conv1d_forward)
 CONV(conv_transpose1d, "ConvTranspose1d", 1, true, conv_transpose1d_forward)

@@ -10,18 +10,14 @@
 
 typedef struct embedding {
     tn_module base;
-    tn_tensor *weight; /* (num_embeddings, embedding_dim) */
-    bool has_padding_idx;
-    int64_t padding_idx;
+    tn_tensor *weight;   /* (num_embeddings, embedding_dim) */
+    int64_t padding_idx; /* or TN_NONE_INT */
 } embedding;
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     embedding *e = (embedding *)self;
-    return e->has_padding_idx
-               ? tn_embedding(input, e->weight,
-                              .padding_idx = tn_dims(e->padding_idx))
-               : tn_embedding(input, e->weight);
+    return tn_embedding(input, e->weight, .padding_idx = e->padding_idx);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -30,7 +26,7 @@ static void describe(const tn_module *self, char *text, size_t room)
     snprintf(text, room, "%" PRId64 ", %" PRId64,
              tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1));
     size_t at = strlen(text);
-    if (e->has_padding_idx && at < room)
+    if (e->padding_idx != TN_NONE_INT && at < room)
         snprintf(text + at, room - at, ", padding_idx=%" PRId64,
                  e->padding_idx);
 }
@@ -48,10 +44,13 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
     return NULL;
 }
 
-/* weight with zeros for *row, which then counts from the front. */
+/* weight with zeros for *row, which then counts from the front; as it is where
+ * *row is TN_NONE_INT. */
 static tn_tensor *without_row(const char *name, tn_tensor *weight,
                               int64_t *row)
 {
+    if (*row == TN_NONE_INT || !weight)
+        return weight;
     int64_t count = tn_tensor_size(weight, 0);
     if (*row < -count || *row >= count) {
         tn_error_set(TN_ERR_ARGUMENT,
@@ -65,21 +64,24 @@ static tn_tensor *without_row(const char *name, tn_tensor *weight,
     return tn_mul(weight, tn_unsqueeze(keep, 1));
 }
 
+TN_OPTIONS_TYPE(tn_nn_embedding, "nn_embedding",
+                "num_embeddings, embedding_dim", TN_NN_EMBEDDING_OPTIONS_LIST)
+
 tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
                                 const tn_nn_embedding_options *options)
 {
     static const tn_module_class type = {
         sizeof type, "Embedding", sizeof(embedding), forward, describe, NULL};
-    tn_nn_embedding_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_embedding_options o;
+    if (tn_options_take(tn_nn_embedding_type(), &o, options) < 0)
+        return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_tensor *weight =
-        make_weight("nn_embedding", num_embeddings, embedding_dim);
-    if (weight && o.has_padding_idx)
-        weight = without_row("nn_embedding", weight, &o.padding_idx);
+    tn_tensor *weight = without_row(
+        "nn_embedding",
+        make_weight("nn_embedding", num_embeddings, embedding_dim),
+        &o.padding_idx);
     embedding *e = weight ? tn_module_new(&type) : NULL;
     if (e) {
-        e->has_padding_idx = o.has_padding_idx;
         e->padding_idx = o.padding_idx;
         e->weight = tn_module_add_parameter(e, "weight", weight);
     }
@@ -91,25 +93,23 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
 typedef struct embedding_bag {
     tn_module base;
     tn_tensor *weight; /* (num_embeddings, embedding_dim) */
-    char mode[8];
-    tn_nn_embedding_bag_options options; /* its mode is not looked at */
+    const char *mode;
+    int64_t padding_idx; /* or TN_NONE_INT */
+    double max_norm;     /* or TN_NONE_FLOAT */
+    double norm_type;
+    bool include_last_offset, scale_grad_by_freq;
 } embedding_bag;
 
 static tn_tensor *bag(const embedding_bag *e, tn_tensor *input,
                       tn_tensor *offsets, tn_tensor *per_sample_weights)
 {
-    const tn_nn_embedding_bag_options *o = &e->options;
-    tn_embedding_bag_options options = {
-        .size = sizeof options,
-        .max_norm = o->max_norm,
-        .norm_type = o->norm_type,
-        .scale_grad_by_freq = o->scale_grad_by_freq,
-        .mode = e->mode,
+    return tn_embedding_bag(
+        input, e->weight, offsets, .max_norm = e->max_norm,
+        .norm_type = e->norm_type,
+        .scale_grad_by_freq = e->scale_grad_by_freq, .mode = e->mode,
         .per_sample_weights = per_sample_weights,
-        .include_last_offset = o->include_last_offset && offsets};
-    if (o->has_padding_idx)
-        options.padding_idx = tn_dims(o->padding_idx);
-    return tn_embedding_bag_with(input, e->weight, offsets, &options);
+        .include_last_offset = e->include_last_offset && offsets,
+        .padding_idx = e->padding_idx);
 }
 
 static tn_tensor *bag_forward(tn_module *self, tn_tensor *input)
@@ -124,9 +124,9 @@ static void describe_bag(const tn_module *self, char *text, size_t room)
              tn_tensor_size(e->weight, 0), tn_tensor_size(e->weight, 1),
              e->mode);
     size_t at = strlen(text);
-    if (e->options.has_padding_idx && at < room)
+    if (e->padding_idx != TN_NONE_INT && at < room)
         snprintf(text + at, room - at, ", padding_idx=%" PRId64,
-                 e->options.padding_idx);
+                 e->padding_idx);
 }
 
 static const tn_module_class bag_class = {
@@ -151,32 +151,67 @@ tn_tensor *tn_nn_embedding_bag_forward(void *module, tn_tensor *input,
     return y;
 }
 
+/* The library's own copy of the name; NULL, and an error, for a name that is
+ * none. */
+static const char *find_mode(const char *name)
+{
+    static const char *const modes[] = {"mean", "sum", "max"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(modes[i], name) == 0)
+            return modes[i];
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "nn_embedding_bag: mode \"%s\" is neither \"mean\" nor "
+                 "\"sum\" nor \"max\"",
+                 name);
+    return NULL;
+}
+
+/* Is there no option that another one leaves without a meaning? */
+static bool check_bag(const tn_nn_embedding_bag_options *o)
+{
+    if (o->scale_grad_by_freq && strcmp(o->mode, "max") == 0) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_embedding_bag: scale_grad_by_freq with mode \"max\"; "
+                     "\"sum\" and \"mean\" take it");
+        return false;
+    }
+    if (o->norm_type != 2 && tn_is_none_float(o->max_norm)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_embedding_bag: norm_type is that of max_norm, which "
+                     "is not given");
+        return false;
+    }
+    return true;
+}
+
+TN_OPTIONS_TYPE(tn_nn_embedding_bag, "nn_embedding_bag",
+                "num_embeddings, embedding_dim",
+                TN_NN_EMBEDDING_BAG_OPTIONS_LIST)
+
 tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
                                     int64_t embedding_dim,
                                     const tn_nn_embedding_bag_options *options)
 {
-    tn_nn_embedding_bag_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    const char *mode = o.mode ? o.mode : "mean";
-    if (strcmp(mode, "mean") != 0 && strcmp(mode, "sum") != 0 &&
-        strcmp(mode, "max") != 0) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_embedding_bag: mode \"%s\" is neither \"mean\" nor "
-                     "\"sum\" nor \"max\"",
-                     mode);
+    tn_nn_embedding_bag_options o;
+    if (tn_options_take(tn_nn_embedding_bag_type(), &o, options) < 0)
         return NULL;
-    }
+    const char *mode = find_mode(o.mode);
+    if (!mode || !check_bag(&o))
+        return NULL;
     tn_scope *scope = tn_scope_open();
-    tn_tensor *weight =
-        make_weight("nn_embedding_bag", num_embeddings, embedding_dim);
-    if (weight && o.has_padding_idx)
-        weight = without_row("nn_embedding_bag", weight, &o.padding_idx);
+    tn_tensor *weight = without_row(
+        "nn_embedding_bag",
+        make_weight("nn_embedding_bag", num_embeddings, embedding_dim),
+        &o.padding_idx);
     embedding_bag *e = weight ? tn_module_new(&bag_class) : NULL;
     if (e) {
         e->weight = tn_module_add_parameter(e, "weight", weight);
-        snprintf(e->mode, sizeof e->mode, "%s", mode);
-        e->options = o;
-        e->options.mode = NULL;
+        e->mode = mode;
+        e->padding_idx = o.padding_idx;
+        e->max_norm = o.max_norm;
+        e->norm_type = o.norm_type;
+        e->include_last_offset = o.include_last_offset;
+        e->scale_grad_by_freq = o.scale_grad_by_freq;
     }
     return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }

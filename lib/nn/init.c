@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 
@@ -35,20 +34,42 @@ bool tn__nn_set(tn_tensor *parameter, tn_tensor *value)
     return fine;
 }
 
-void tn__nn_take_options(void *own, size_t own_size, const void *theirs)
+/* ---- options ------------------------------------------------------------ */
+
+bool tn__nn_check_probability(double value, const char *layer,
+                              const char *option)
 {
-    if (!theirs)
-        return;
-    size_t size;
-    memcpy(&size, theirs, sizeof size);
-    memcpy(own, theirs, size < own_size ? size : own_size);
+    if (value >= 0 && value <= 1)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT,
+                 "%s: %s is %g; a probability in [0, 1] is wanted", layer,
+                 option, value);
+    return false;
+}
+
+bool tn__nn_check_eps(double value, const char *layer, const char *option)
+{
+    if (value >= 0)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; 0 or more is wanted", layer,
+                 option, value);
+    return false;
+}
+
+bool tn__nn_check_owner(bool given, const char *layer, const char *option,
+                        const char *owner)
+{
+    if (given)
+        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is an option of %s", layer,
+                     option, owner);
+    return !given;
 }
 
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
                       const tn_dims_list *list, int64_t least,
                       const char *layer, const char *option)
 {
-    if (list->count != 0 && list->count != axes) {
+    if (list->count >= 0 && list->count != axes) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "%s: %s has %d numbers; one is wanted for each of %d axes",
                      layer, option, (int)list->count, axes);
@@ -56,7 +77,7 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
     }
     to->count = axes;
     for (int i = 0; i < axes; i++) {
-        to->dim[i] = list->count ? list->dim[i] : single;
+        to->dim[i] = list->count >= 0 ? list->dim[i] : single;
         if (to->dim[i] < least) {
             tn_error_set(TN_ERR_ARGUMENT,
                          "%s: %s is %" PRId64 "; at least %" PRId64

@@ -16,12 +16,19 @@ tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in);
 /* Writes value into a parameter, outside of any graph. False on failure. */
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value);
 
-/* Copies what the caller's option struct holds over the defaults in own, which
- * is own_size bytes; theirs begins with its size. */
-void tn__nn_take_options(void *own, size_t own_size, const void *theirs);
+/* Is value a probability, or eps 0 or more? Else an error that names the layer
+ * and the option. */
+bool tn__nn_check_probability(double value, const char *layer,
+                              const char *option);
+bool tn__nn_check_eps(double value, const char *layer, const char *option);
 
-/* One number for each of so many axes: those of list, or single where it is
- * empty. False, and an error that names the layer and the option, where there
+/* An option that stands in the list of several layers, and is not this one's:
+ * false, and an error that names the layer whose it is, where it was given. */
+bool tn__nn_check_owner(bool given, const char *layer, const char *option,
+                        const char *owner);
+
+/* One number for each of so many axes: those of list, or single where there is
+ * none. False, and an error that names the layer and the option, where there
  * are others, or less than least. */
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
                       const tn_dims_list *list, int64_t least,

@@ -48,11 +48,15 @@ tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
     return output;
 }
 
+TN_OPTIONS_TYPE(tn_nn_linear, "nn_linear", "in_features, out_features",
+                TN_NN_LINEAR_OPTIONS_LIST)
+
 tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
                              const tn_nn_linear_options *options)
 {
-    tn_nn_linear_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_linear_options o;
+    if (tn_options_take(tn_nn_linear_type(), &o, options) < 0)
+        return NULL;
     if (in_features < 0 || out_features < 0) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_linear: in_features %" PRId64 ", out_features %" PRId64
@@ -70,11 +74,11 @@ tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
             l, "weight",
             tn__nn_init_fan_in(tn_dims(out_features, in_features),
                                in_features));
-        if (!o.no_bias)
+        if (o.bias)
             l->bias = tn_module_add_parameter(
                 l, "bias",
                 tn__nn_init_fan_in(tn_dims(out_features), in_features));
-        if (l->weight && (l->bias || o.no_bias))
+        if (l->weight && (l->bias || !o.bias))
             made = &l->base;
     }
     return tn_scope_result(scope, made);

@@ -22,9 +22,11 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 EXTRA_DIST += lib/nn/README.md
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
-	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks
+	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
+	tests/nn/test_options
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c
 tests_nn_test_module_SOURCES = tests/nn/test_module.c
 tests_nn_test_error_info_SOURCES = tests/nn/test_error_info.c
 tests_nn_test_memory_SOURCES = tests/nn/test_memory.c
+tests_nn_test_options_SOURCES = tests/nn/test_options.c

@@ -14,7 +14,8 @@ typedef struct norm {
     tn_dims_list shape;               /* (features), or what is normalized */
     int64_t groups;
     int ndim, other_ndim;             /* of inputs that are taken */
-    double eps, momentum;
+    double eps; /* or, of rms_norm, TN_NONE_FLOAT */
+    double momentum;
     bool cumulative;
 } norm;
 
@@ -88,12 +89,10 @@ static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
     if (tn_error() || !check_input(n, input, 1))
         return NULL;
     bool own = self->training || !n->running_mean;
-    const tn_batch_norm_options o = {
-        .size = sizeof o, .training = own, .eps = n->eps,
-        .momentum = self->training ? count_batch(n) : 0,
-        .has_momentum = true};
-    return tn_batch_norm_with(input, n->running_mean, n->running_var,
-                              n->weight, n->bias, &o);
+    double momentum = self->training ? count_batch(n) : 0;
+    return tn_batch_norm(input, n->running_mean, n->running_var, n->weight,
+                         n->bias, .training = own, .momentum = momentum,
+                         .eps = n->eps);
 }
 
 static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
@@ -107,14 +106,10 @@ static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
                            : tn_unsqueeze(input, 0);
     if (self->training)
         count_batch(n);
-    const tn_instance_norm_options o = {.size = sizeof o,
-                                        .no_use_input_stats = !own,
-                                        .eps = n->eps,
-                                        .momentum = n->momentum};
-    tn_tensor *y = tn_instance_norm_with(batch, n->running_mean,
-                                         n->running_var, n->weight, n->bias,
-                                         &o);
-    return batch == input ? y : tn_squeeze(y, .dim = tn_dims(0));
+    tn_tensor *y = tn_instance_norm(batch, n->running_mean, n->running_var,
+                                    n->weight, n->bias, .use_input_stats = own,
+                                    .momentum = n->momentum, .eps = n->eps);
+    return batch == input ? y : tn_squeeze(y, .dim = 0);
 }
 
 static void channels_describe(const tn_module *self, char *text, size_t room)
@@ -130,13 +125,39 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
              n->running_mean ? "True" : "False");
 }
 
-static tn_module *make_batch_norm(const tn_module_class *type,
-                                  const char *name, int64_t num_features,
-                                  int ndim, int other_ndim,
-                                  const tn_nn_batch_norm_options *options)
+/* Is there no option that another one leaves without a meaning? */
+static bool check_momentum(const char *name, double momentum, bool cumulative,
+                           bool tracked)
 {
-    tn_nn_batch_norm_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    bool given = momentum != 0.1;
+    if (given && cumulative)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: give momentum or cumulative, not both", name);
+    else if ((given || cumulative) && !tracked)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: %s is of the running statistics, and "
+                     "track_running_stats is false", name,
+                     given ? "momentum" : "cumulative");
+    else
+        return true;
+    return false;
+}
+
+/* The options of all dimensions. */
+TN_OPTIONS_STRUCT(batch_norm, TN_NN_BATCH_NORM_OPTIONS_LIST);
+
+static tn_module *make_batch_norm(const tn_module_class *type,
+                                  const tn_options_type *option_type,
+                                  int64_t num_features, int ndim,
+                                  int other_ndim, const void *options)
+{
+    const char *name = option_type->name;
+    batch_norm_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, name, "eps") ||
+        !check_momentum(name, o.momentum, o.cumulative,
+                        o.track_running_stats))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
     bool made = false;
@@ -144,36 +165,45 @@ static tn_module *make_batch_norm(const tn_module_class *type,
         n->shape = tn_dims(num_features);
         n->ndim = ndim;
         n->other_ndim = other_ndim;
-        n->eps = o.eps != 0 ? o.eps : 1e-5;
-        n->momentum = o.momentum != 0 ? o.momentum : 0.1;
+        n->eps = o.eps;
+        n->momentum = o.momentum;
         n->cumulative = o.cumulative;
         made = check_shape(n, name) &&
-               (o.no_affine || (add_weight(n) && add_bias(n))) &&
-               (o.no_running_stats || add_running(n));
+               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               (!o.track_running_stats || add_running(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
 
-#define BATCH_NORM(d, ndim, other_ndim)                                       \
-    tn_module *tn_nn_batch_norm##d##d_with(                                   \
-        int64_t num_features, const tn_nn_batch_norm_options *options)        \
+#define BATCH_NORM(n, ndim, other_ndim)                                       \
+    TN_OPTIONS_TYPE(tn_nn_batch_norm##n##d, "nn_batch_norm" #n "d",           \
+                    "num_features", TN_NN_BATCH_NORM_OPTIONS_LIST)            \
+    tn_module *tn_nn_batch_norm##n##d_with(                                   \
+        int64_t num_features, const tn_nn_batch_norm##n##d_options *options)  \
     {                                                                         \
         static const tn_module_class type = {                                 \
-            sizeof type,   "BatchNorm" #d "d", sizeof(norm),                  \
+            sizeof type,   "BatchNorm" #n "d", sizeof(norm),                  \
             batch_forward, channels_describe,  NULL};                         \
-        return make_batch_norm(&type, "nn_batch_norm" #d "d", num_features,   \
-                               ndim, other_ndim, options);                    \
+        return make_batch_norm(&type, tn_nn_batch_norm##n##d_type(),          \
+                               num_features, ndim, other_ndim, options);      \
     }
 BATCH_NORM(1, 3, 2)
 BATCH_NORM(2, 4, 4)
 BATCH_NORM(3, 5, 5)
 
-static tn_module *make_instance_norm(
-    const tn_module_class *type, const char *name, int64_t num_features,
-    int ndim, const tn_nn_instance_norm_options *options)
+TN_OPTIONS_STRUCT(instance_norm, TN_NN_INSTANCE_NORM_OPTIONS_LIST);
+
+static tn_module *make_instance_norm(const tn_module_class *type,
+                                     const tn_options_type *option_type,
+                                     int64_t num_features, int ndim,
+                                     const void *options)
 {
-    tn_nn_instance_norm_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    const char *name = option_type->name;
+    instance_norm_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, name, "eps") ||
+        !check_momentum(name, o.momentum, false, o.track_running_stats))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
     bool made = false;
@@ -181,24 +211,27 @@ static tn_module *make_instance_norm(
         n->shape = tn_dims(num_features);
         n->ndim = ndim;
         n->other_ndim = ndim - 1; /* one item alone */
-        n->eps = o.eps != 0 ? o.eps : 1e-5;
-        n->momentum = o.momentum != 0 ? o.momentum : 0.1;
+        n->eps = o.eps;
+        n->momentum = o.momentum;
         made = check_shape(n, name) &&
                (!o.affine || (add_weight(n) && add_bias(n))) &&
-               (!o.running_stats || add_running(n));
+               (!o.track_running_stats || add_running(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
 
-#define INSTANCE_NORM(d)                                                      \
-    tn_module *tn_nn_instance_norm##d##d_with(                                \
-        int64_t num_features, const tn_nn_instance_norm_options *options)     \
+#define INSTANCE_NORM(n)                                                      \
+    TN_OPTIONS_TYPE(tn_nn_instance_norm##n##d, "nn_instance_norm" #n "d",     \
+                    "num_features", TN_NN_INSTANCE_NORM_OPTIONS_LIST)         \
+    tn_module *tn_nn_instance_norm##n##d_with(                                \
+        int64_t num_features,                                                 \
+        const tn_nn_instance_norm##n##d_options *options)                     \
     {                                                                         \
         static const tn_module_class type = {                                 \
-            sizeof type,      "InstanceNorm" #d "d", sizeof(norm),            \
+            sizeof type,      "InstanceNorm" #n "d", sizeof(norm),            \
             instance_forward, channels_describe,     NULL};                   \
-        return make_instance_norm(&type, "nn_instance_norm" #d "d",           \
-                                  num_features, d + 2, options);              \
+        return make_instance_norm(&type, tn_nn_instance_norm##n##d_type(),    \
+                                  num_features, n + 2, options);              \
     }
 INSTANCE_NORM(1)
 INSTANCE_NORM(2)
@@ -220,14 +253,19 @@ static void group_describe(const tn_module *self, char *text, size_t room)
              n->weight ? "True" : "False");
 }
 
+TN_OPTIONS_TYPE(tn_nn_group_norm, "nn_group_norm", "num_groups, num_channels",
+                TN_NN_GROUP_NORM_OPTIONS_LIST)
+
 tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
                                  const tn_nn_group_norm_options *options)
 {
     static const tn_module_class type = {
         sizeof type,   "GroupNorm",    sizeof(norm),
         group_forward, group_describe, NULL};
-    tn_nn_group_norm_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_group_norm_options o;
+    if (tn_options_take(tn_nn_group_norm_type(), &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
+        return NULL;
     if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_group_norm: %" PRId64 " num_channels do not divide "
@@ -241,8 +279,8 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
     if (n) {
         n->shape = tn_dims(num_channels);
         n->groups = num_groups;
-        n->eps = o.eps != 0 ? o.eps : 1e-5;
-        made = o.no_affine || (add_weight(n) && add_bias(n));
+        n->eps = o.eps;
+        made = !o.affine || (add_weight(n) && add_bias(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
@@ -273,7 +311,7 @@ static void last_describe(const tn_module *self, char *text, size_t room)
         at += (size_t)snprintf(text + at, room - at, "%s%" PRId64,
                                i ? ", " : "", n->shape.dim[i]);
     char eps[32] = "None";
-    if (n->eps != 0)
+    if (!tn_is_none_float(n->eps))
         snprintf(eps, sizeof eps, "%g", n->eps);
     if (at < room)
         snprintf(text + at, room - at, "%s), eps=%s, elementwise_affine=%s",
@@ -281,26 +319,34 @@ static void last_describe(const tn_module *self, char *text, size_t room)
                  n->weight ? "True" : "False");
 }
 
+TN_OPTIONS_TYPE(tn_nn_layer_norm, "nn_layer_norm", "normalized_shape",
+                TN_NN_LAYER_NORM_OPTIONS_LIST)
+
 tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
                                  const tn_nn_layer_norm_options *options)
 {
     static const tn_module_class type = {
         sizeof type,   "LayerNorm",   sizeof(norm),
         layer_forward, last_describe, NULL};
-    tn_nn_layer_norm_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_layer_norm_options o;
+    if (tn_options_take(tn_nn_layer_norm_type(), &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, "nn_layer_norm", "eps"))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(&type);
     bool made = false;
     if (n) {
         n->shape = normalized_shape;
-        n->eps = o.eps != 0 ? o.eps : 1e-5;
+        n->eps = o.eps;
         made = check_shape(n, "nn_layer_norm") &&
-               (o.no_affine || add_weight(n)) &&
-               (o.no_affine || o.no_bias || add_bias(n));
+               (!o.elementwise_affine ||
+                (add_weight(n) && (!o.bias || add_bias(n))));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }
+
+TN_OPTIONS_TYPE(tn_nn_rms_norm, "nn_rms_norm", "normalized_shape",
+                TN_NN_RMS_NORM_OPTIONS_LIST)
 
 tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
                                const tn_nn_rms_norm_options *options)
@@ -308,15 +354,19 @@ tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
     static const tn_module_class type = {
         sizeof type, "RMSNorm",     sizeof(norm),
         rms_forward, last_describe, NULL};
-    tn_nn_rms_norm_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
+    tn_nn_rms_norm_options o;
+    if (tn_options_take(tn_nn_rms_norm_type(), &o, options) < 0 ||
+        (!tn_is_none_float(o.eps) &&
+         !tn__nn_check_eps(o.eps, "nn_rms_norm", "eps")))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(&type);
     bool made = false;
     if (n) {
         n->shape = normalized_shape;
         n->eps = o.eps;
-        made = check_shape(n, "nn_rms_norm") && (o.no_affine || add_weight(n));
+        made = check_shape(n, "nn_rms_norm") &&
+               (!o.elementwise_affine || add_weight(n));
     }
     return tn_scope_result(scope, made ? &n->base : NULL);
 }

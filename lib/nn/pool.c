@@ -3,6 +3,7 @@
 #include "tree.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <tenon/nn.h>
 #include <tenon/ops.h>
@@ -11,18 +12,18 @@
 
 typedef struct avg_pool2d {
     tn_module base;
-    int64_t kernel;
-    tn_nn_avg_pool2d_options o;
+    int64_t kernel, stride, padding, divisor; /* divisor: or TN_NONE_INT */
+    bool ceil_mode, count_include_pad;
 } avg_pool2d;
 
 static tn_tensor *forward(tn_module *self, tn_tensor *input)
 {
     avg_pool2d *p = (avg_pool2d *)self;
     return tn_avg_pool2d(input, tn_dims(p->kernel, p->kernel),
-                         .stride = p->o.stride, .padding = p->o.padding,
-                         .ceil_mode = p->o.ceil_mode,
-                         .no_count_include_pad = p->o.no_count_include_pad,
-                         .divisor_override = p->o.divisor_override);
+                         .stride = p->stride, .padding = p->padding,
+                         .ceil_mode = p->ceil_mode,
+                         .count_include_pad = p->count_include_pad,
+                         .divisor_override = p->divisor);
 }
 
 static void describe(const tn_module *self, char *text, size_t room)
@@ -30,18 +31,28 @@ static void describe(const tn_module *self, char *text, size_t room)
     const avg_pool2d *p = (const avg_pool2d *)self;
     snprintf(text, room,
              "kernel_size=%" PRId64 ", stride=%" PRId64 ", padding=%" PRId64,
-             p->kernel, p->o.stride, p->o.padding);
+             p->kernel, p->stride, p->padding);
 }
+
+TN_OPTIONS_TYPE(tn_nn_avg_pool2d, "nn_avg_pool2d", "kernel_size",
+                TN_NN_AVG_POOL2D_OPTIONS_LIST)
 
 tn_module *tn_nn_avg_pool2d_with(int64_t kernel_size,
                                  const tn_nn_avg_pool2d_options *options)
 {
     static const tn_module_class type = {
         sizeof type, "AvgPool2d", sizeof(avg_pool2d), forward, describe, NULL};
-    tn_nn_avg_pool2d_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    if (kernel_size < 1 || o.stride < 0 || o.padding < 0 ||
-        2 * o.padding > kernel_size) {
+    tn_nn_avg_pool2d_options o;
+    if (tn_options_take(tn_nn_avg_pool2d_type(), &o, options) < 0)
+        return NULL;
+    if (o.stride == TN_NONE_INT)
+        o.stride = kernel_size;
+    if (o.divisor_override == 0) {
+        tn_error_set(TN_ERR_ARGUMENT, "nn_avg_pool2d: divisor_override is 0");
+        return NULL;
+    }
+    if (kernel_size < 1 || o.stride < 1 || o.padding < 0 ||
+        o.padding > kernel_size / 2) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_avg_pool2d: kernel_size %" PRId64 ", stride %" PRId64
                      ", padding %" PRId64 ": positive numbers are wanted, and "
@@ -53,8 +64,11 @@ tn_module *tn_nn_avg_pool2d_with(int64_t kernel_size,
     if (!p)
         return NULL;
     p->kernel = kernel_size;
-    p->o = o;
-    p->o.stride = o.stride ? o.stride : kernel_size;
+    p->stride = o.stride;
+    p->padding = o.padding;
+    p->divisor = o.divisor_override;
+    p->ceil_mode = o.ceil_mode;
+    p->count_include_pad = o.count_include_pad;
     return &p->base;
 }
 
@@ -75,7 +89,7 @@ static tn_tensor *shrink(tn_tensor *x, int dim, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         int64_t from = i * size / n, to = ((i + 1) * size + n - 1) / n;
         tn_tensor *part = tn_mean(tn_narrow(x, dim, from, to - from),
-                                  .dim = tn_dims(dim), .keepdim = true);
+                                  .dim = dim, .keepdim = true);
         out = out ? tn_cat((tn_tensor *[]){out, part}, 2, dim) : part;
         if (!out)
             return NULL;
@@ -175,10 +189,10 @@ tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor)
 
 typedef struct upsample {
     tn_module base;
-    double factor;
-    tn_dims_list size;
+    double factor;     /* or TN_NONE_FLOAT */
+    tn_dims_list size; /* empty where there is a factor */
     bool align_corners;
-    char mode[16];
+    const char *mode;
 } upsample;
 
 static tn_tensor *upsample_forward(tn_module *self, tn_tensor *input)
@@ -191,8 +205,76 @@ static tn_tensor *upsample_forward(tn_module *self, tn_tensor *input)
 static void upsample_describe(const tn_module *self, char *text, size_t room)
 {
     const upsample *u = (const upsample *)self;
-    snprintf(text, room, "scale_factor=%g, mode='%s'", u->factor, u->mode);
+    size_t at = 0;
+    if (u->size.count == 0)
+        at = (size_t)snprintf(text, room, "scale_factor=%g", u->factor);
+    for (int i = 0; i < u->size.count && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%" PRId64,
+                               i ? ", " : "size=(", u->size.dim[i]);
+    if (at < room)
+        snprintf(text + at, room - at, "%s, mode='%s'",
+                 u->size.count == 0   ? ""
+                 : u->size.count == 1 ? ",)"
+                                      : ")",
+                 u->mode);
 }
+
+/* The library's own copy of the name; NULL, and an error, for a name that is
+ * none or does not go with align_corners. */
+static const char *find_mode(const char *name, bool align_corners)
+{
+    static const char *const modes[] = {"linear", "bilinear", "trilinear",
+                                        "bicubic", "nearest", "nearest-exact",
+                                        "area"};
+    enum { ALIGNED = 4, MODES = sizeof modes / sizeof *modes };
+    int i = 0;
+    while (i < MODES && strcmp(modes[i], name) != 0)
+        i++;
+    if (i == MODES)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_upsample: mode \"%s\" is none of nearest, "
+                     "nearest-exact, linear, bilinear, trilinear, bicubic, "
+                     "area", name);
+    else if (align_corners && i >= ALIGNED)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_upsample: align_corners with mode \"%s\"; linear, "
+                     "bilinear, trilinear and bicubic take it", name);
+    else
+        return modes[i];
+    return NULL;
+}
+
+/* One size for all axes, or one for each; TN_NONE_DIMS where there are none. */
+static tn_dims_list sizes_of(const tn_nn_upsample_options *o)
+{
+    return o->output_size != TN_NONE_INT ? tn_dims(o->output_size)
+                                         : o->output_sizes;
+}
+
+static bool check_sizes(double scale_factor, const tn_dims_list *size)
+{
+    bool scaled = !tn_is_none_float(scale_factor);
+    if (scaled == (size->count >= 0)) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     scaled ? "nn_upsample: give scale_factor or output_size, "
+                              "not both: TN_NONE_FLOAT is no scale_factor"
+                            : "nn_upsample: scale_factor or output_size is "
+                              "wanted");
+        return false;
+    }
+    bool fine = scaled ? scale_factor > 0 && scale_factor < INFINITY
+                       : size->count > 0;
+    for (int i = 0; i < size->count; i++)
+        fine = fine && size->dim[i] > 0;
+    if (!fine)
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "nn_upsample: scale_factor and output_size are "
+                     "positive numbers");
+    return fine;
+}
+
+TN_OPTIONS_TYPE(tn_nn_upsample, "nn_upsample", "scale_factor",
+                TN_NN_UPSAMPLE_OPTIONS_LIST)
 
 tn_module *tn_nn_upsample_with(double scale_factor,
                                const tn_nn_upsample_options *options)
@@ -200,24 +282,19 @@ tn_module *tn_nn_upsample_with(double scale_factor,
     static const tn_module_class type = {
         sizeof type,      "Upsample",        sizeof(upsample),
         upsample_forward, upsample_describe, NULL};
-    tn_nn_upsample_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    const char *mode = o.mode ? o.mode : "nearest";
-    if (!(scale_factor >= 0) || (scale_factor > 0) == (o.output_size.count > 0)
-        || strlen(mode) >= sizeof((upsample *)0)->mode) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_upsample: scale_factor %g, %d sizes, mode \"%s\": "
-                     "either a factor or sizes are wanted, and a mode of "
-                     "tn_interpolate", scale_factor, o.output_size.count,
-                     mode);
+    tn_nn_upsample_options o;
+    if (tn_options_take(tn_nn_upsample_type(), &o, options) < 0)
         return NULL;
-    }
+    tn_dims_list size = sizes_of(&o);
+    const char *mode = find_mode(o.mode, o.align_corners);
+    if (!mode || !check_sizes(scale_factor, &size))
+        return NULL;
     upsample *u = tn_module_new(&type);
     if (u) {
         u->factor = scale_factor;
-        u->size = o.output_size;
+        u->size = size.count < 0 ? TN_SCALAR : size;
         u->align_corners = o.align_corners;
-        snprintf(u->mode, sizeof u->mode, "%s", mode);
+        u->mode = mode;
     }
     return (tn_module *)u;
 }

@@ -94,10 +94,13 @@ static bool add_layers(recurrent *r)
     return true;
 }
 
+/* The options of RNN, GRU and LSTM. */
+TN_OPTIONS_STRUCT(recurrent, TN_NN_RNN_OPTIONS_LIST);
+
 static bool check_sizes(const char *name, int64_t input_size,
-                        int64_t hidden_size, const tn_nn_rnn_options *o)
+                        int64_t hidden_size, const recurrent_options *o)
 {
-    if (input_size < 1 || hidden_size < 1 || o->num_layers < 0 ||
+    if (input_size < 1 || hidden_size < 1 || o->num_layers < 1 ||
         o->proj_size < 0 || o->proj_size >= hidden_size) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "%s: input_size %" PRId64 ", hidden_size %" PRId64
@@ -108,25 +111,31 @@ static bool check_sizes(const char *name, int64_t input_size,
                      o->proj_size);
         return false;
     }
-    if (!(o->dropout >= 0 && o->dropout <= 1)) {
+    if (!tn__nn_check_probability(o->dropout, name, "dropout"))
+        return false;
+    if (o->dropout > 0 && o->num_layers == 1) {
         tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: dropout is %g; a probability in [0, 1] is wanted",
+                     "%s: dropout %g lies between layers, and num_layers is 1",
                      name, o->dropout);
         return false;
     }
     return true;
 }
 
-static tn_module *make(const tn_module_class *type, const char *name,
-                       int gates, int64_t input_size, int64_t hidden_size,
-                       const tn_nn_rnn_options *options)
+static tn_module *make(const tn_module_class *type,
+                       const tn_options_type *option_type, int gates,
+                       int64_t input_size, int64_t hidden_size,
+                       const void *options)
 {
-    tn_nn_rnn_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    if (!check_sizes(name, input_size, hidden_size, &o))
+    const char *name = option_type->name;
+    recurrent_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_owner(o.relu && gates != 1, name, "relu", "nn_rnn") ||
+        !tn__nn_check_owner(o.proj_size != 0 && gates != 4, name, "proj_size",
+                            "nn_lstm") ||
+        !check_sizes(name, input_size, hidden_size, &o))
         return NULL;
-    int layers = o.num_layers ? o.num_layers : 1;
-    int directions = o.bidirectional ? 2 : 1;
+    int layers = o.num_layers, directions = o.bidirectional ? 2 : 1;
     tn_scope *scope = tn_scope_open();
     recurrent *r = tn_module_new_with(
         type, (size_t)(layers * directions) * sizeof(direction));
@@ -134,13 +143,13 @@ static tn_module *make(const tn_module_class *type, const char *name,
     if (r) {
         r->input_size = input_size;
         r->hidden_size = hidden_size;
-        r->proj_size = gates == 4 ? o.proj_size : 0;
+        r->proj_size = o.proj_size;
         r->gates = gates;
         r->num_layers = layers;
         r->directions = directions;
         r->batch_first = o.batch_first;
         r->relu = o.relu;
-        r->bias = !o.no_bias;
+        r->bias = o.bias;
         r->dropout = o.dropout;
         made = add_layers(r);
     }
@@ -277,7 +286,7 @@ static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
     if (turn)
         out[0] = tn_transpose(out[0], 0, 1);
     for (int i = 0; i < 3 && alone; i++)
-        out[i] = out[i] ? tn_squeeze(out[i], .dim = tn_dims(1)) : NULL;
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = 1) : NULL;
     return out[0] && out[1];
 }
 
@@ -328,15 +337,17 @@ tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input, tn_tensor *h0,
 }
 
 #define RECURRENT(function, class_name, gates)                                \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "input_size, hidden_size", TN_NN_RNN_OPTIONS_LIST)        \
     static const tn_module_class function##_class = {                         \
         sizeof function##_class, class_name, sizeof(recurrent),               \
         forward,                 describe,   NULL};                           \
-    tn_module *tn_nn_##function##_with(int64_t input_size,                    \
-                                       int64_t hidden_size,                   \
-                                       const tn_nn_rnn_options *options)      \
+    tn_module *tn_nn_##function##_with(                                       \
+        int64_t input_size, int64_t hidden_size,                              \
+        const tn_nn_##function##_options *options)                            \
     {                                                                         \
-        return make(&function##_class, "nn_" #function, gates, input_size,    \
-                    hidden_size, options);                                    \
+        return make(&function##_class, tn_nn_##function##_type(), gates,      \
+                    input_size, hidden_size, options);                        \
     }
 RECURRENT(rnn, "RNN", 1)
 RECURRENT(gru, "GRU", 3)
@@ -394,7 +405,7 @@ static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
     else
         out[0] = tn_rnn_tanh_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
     for (int i = 0; i < 2 && alone; i++)
-        out[i] = out[i] ? tn_squeeze(out[i], .dim = tn_dims(0)) : NULL;
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = 0) : NULL;
     return out[0] != NULL;
 }
 
@@ -436,14 +447,21 @@ tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
     return out[0];
 }
 
-static tn_module *make_cell(const tn_module_class *type, const char *name,
-                            int gates, int64_t input_size,
-                            int64_t hidden_size,
-                            const tn_nn_rnn_cell_options *options)
+/* The options of all cells. */
+TN_OPTIONS_STRUCT(cell, TN_NN_RNN_CELL_OPTIONS_LIST);
+
+static tn_module *make_cell(const tn_module_class *type,
+                            const tn_options_type *option_type, int gates,
+                            int64_t input_size, int64_t hidden_size,
+                            const void *options)
 {
-    tn_nn_rnn_cell_options o = {.size = sizeof o};
-    tn__nn_take_options(&o, sizeof o, options);
-    if (!check_sizes(name, input_size, hidden_size, &(tn_nn_rnn_options){0}))
+    const char *name = option_type->name;
+    const recurrent_options one_layer = {.num_layers = 1};
+    cell_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_owner(o.relu && gates != 1, name, "relu",
+                            "nn_rnn_cell") ||
+        !check_sizes(name, input_size, hidden_size, &one_layer))
         return NULL;
     tn_scope *scope = tn_scope_open();
     recurrent *r = tn_module_new_with(type, sizeof(direction));
@@ -454,21 +472,23 @@ static tn_module *make_cell(const tn_module_class *type, const char *name,
         r->gates = gates;
         r->num_layers = r->directions = 1;
         r->relu = o.relu;
-        r->bias = !o.no_bias;
+        r->bias = o.bias;
         made = add_direction(r, &r->part[0], input_size, "");
     }
     return tn_scope_result(scope, made ? &r->base : NULL);
 }
 
 #define CELL(function, class_name, gates)                                     \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "input_size, hidden_size", TN_NN_RNN_CELL_OPTIONS_LIST)   \
     static const tn_module_class function##_class = {                         \
         sizeof function##_class, class_name, sizeof(recurrent),               \
         cell_forward,            describe,   NULL};                           \
-    tn_module *tn_nn_##function##_with(int64_t input_size,                    \
-                                       int64_t hidden_size,                   \
-                                       const tn_nn_rnn_cell_options *options) \
+    tn_module *tn_nn_##function##_with(                                       \
+        int64_t input_size, int64_t hidden_size,                              \
+        const tn_nn_##function##_options *options)                            \
     {                                                                         \
-        return make_cell(&function##_class, "nn_" #function, gates,           \
+        return make_cell(&function##_class, tn_nn_##function##_type(), gates, \
                          input_size, hidden_size, options);                   \
     }
 CELL(rnn_cell, "RNNCell", 1)

@@ -31,7 +31,7 @@ typedef struct transformer {
 
 static const tn_module_class encoder_layer_class, decoder_layer_class;
 static const tn_module_class encoder_class, decoder_class, transformer_class;
-static const tn_nn_attention_masks no_masks = {.size = sizeof no_masks};
+static const tn_nn_attention_masks no_masks = TN_NN_ATTENTION_MASKS;
 
 /* ---- one layer -------------------------------------------------------------------- */
 
@@ -102,34 +102,39 @@ static const tn_module_class decoder_layer_class = {
 
 /* ---- options -------------------------------------------------------------------- */
 
-static bool take(tn_nn_transformer_options *o,
-                 const tn_nn_transformer_options *options, const char *name)
+/* The options of all of them. */
+TN_OPTIONS_STRUCT(layers, TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST);
+
+static bool take(layers_options *o, const tn_options_type *type,
+                 const void *options)
 {
-    *o = (tn_nn_transformer_options){.size = sizeof *o};
-    tn__nn_take_options(o, sizeof *o, options);
-    if (o->dim_feedforward == 0)
-        o->dim_feedforward = 2048;
-    if (o->no_dropout)
-        o->dropout = 0;
-    else if (o->dropout == 0)
-        o->dropout = 0.1;
-    if (!o->activation)
-        o->activation = "relu";
-    bool known = strcmp(o->activation, "relu") == 0 ||
-                 strcmp(o->activation, "gelu") == 0;
-    if (known && o->dim_feedforward > 0 && o->dropout >= 0 && o->dropout <= 1)
+    const char *name = type->name;
+    if (tn_options_take(type, o, options) < 0 ||
+        !tn__nn_check_probability(o->dropout, name, "dropout") ||
+        !tn__nn_check_eps(o->layer_norm_eps, name, "layer_norm_eps"))
+        return false;
+    if (o->dim_feedforward < 1) {
+        tn_error_set(TN_ERR_ARGUMENT,
+                     "%s: dim_feedforward is %" PRId64 "; at least 1 is "
+                     "wanted", name, o->dim_feedforward);
+        return false;
+    }
+    if (strcmp(o->activation, "relu") == 0 ||
+        strcmp(o->activation, "gelu") == 0)
         return true;
     tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: dim_feedforward %" PRId64 ", dropout %g, activation "
-                 "\"%s\": a positive number, a probability, and \"relu\" or "
-                 "\"gelu\" are wanted",
-                 name, o->dim_feedforward, o->dropout, o->activation);
+                 "%s: activation \"%s\" is neither \"relu\" nor \"gelu\"",
+                 name, o->activation);
     return false;
 }
 
+#define LAYERS(name, arguments)                                               \
+    TN_OPTIONS_TYPE(tn_nn_transformer_##name, "nn_transformer_" #name,        \
+                    arguments, TN_NN_TRANSFORMER_LAYERS_OPTIONS_LIST)
+
 static tn_module *make_block(const tn_module_class *type, int64_t d_model,
                              int64_t nhead, bool cross,
-                             const tn_nn_transformer_options *o)
+                             const layers_options *o)
 {
     static const char *const name[] = {"norm1", "norm2", "norm3"};
     tn_scope *scope = tn_scope_open();
@@ -138,7 +143,7 @@ static tn_module *make_block(const tn_module_class *type, int64_t d_model,
     for (int i = 0; i < 1 + cross && made; i++) {
         tn_module *attention = tn_nn_multihead_attention(
             d_model, nhead, .dropout = o->dropout,
-            .batch_first = o->batch_first, .no_bias = o->no_bias);
+            .batch_first = o->batch_first, .bias = o->bias);
         if (i == 0)
             b->self_attn = attention;
         else
@@ -149,10 +154,10 @@ static tn_module *make_block(const tn_module_class *type, int64_t d_model,
     if (made) {
         b->linear1 = tn_module_add(b, "linear1",
                                    tn_nn_linear(d_model, o->dim_feedforward,
-                                                .no_bias = o->no_bias));
+                                                .bias = o->bias));
         b->linear2 = tn_module_add(b, "linear2",
                                    tn_nn_linear(o->dim_feedforward, d_model,
-                                                .no_bias = o->no_bias));
+                                                .bias = o->bias));
         b->dropout = o->dropout;
         b->norm_first = o->norm_first;
         b->gelu = strcmp(o->activation, "gelu") == 0;
@@ -162,28 +167,40 @@ static tn_module *make_block(const tn_module_class *type, int64_t d_model,
         b->norm[i] = tn_module_add(b, name[i],
                                    tn_nn_layer_norm(tn_dims(d_model),
                                                     .eps = o->layer_norm_eps,
-                                                    .no_bias = o->no_bias));
+                                                    .bias = o->bias));
         made = b->norm[i] != NULL;
     }
     return tn_scope_result(scope, made ? &b->base : NULL);
 }
 
+LAYERS(encoder_layer, "d_model, nhead")
+
 tn_module *tn_nn_transformer_encoder_layer_with(
-    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options)
+    int64_t d_model, int64_t nhead,
+    const tn_nn_transformer_encoder_layer_options *options)
 {
-    tn_nn_transformer_options o;
-    return take(&o, options, "nn_transformer_encoder_layer")
-               ? make_block(&encoder_layer_class, d_model, nhead, false, &o)
-               : NULL;
+    const tn_options_type *type = tn_nn_transformer_encoder_layer_type();
+    layers_options o;
+    if (!take(&o, type, options) ||
+        !tn__nn_check_owner(o.final_norm, type->name, "final_norm",
+                            "nn_transformer_encoder"))
+        return NULL;
+    return make_block(&encoder_layer_class, d_model, nhead, false, &o);
 }
 
+LAYERS(decoder_layer, "d_model, nhead")
+
 tn_module *tn_nn_transformer_decoder_layer_with(
-    int64_t d_model, int64_t nhead, const tn_nn_transformer_options *options)
+    int64_t d_model, int64_t nhead,
+    const tn_nn_transformer_decoder_layer_options *options)
 {
-    tn_nn_transformer_options o;
-    return take(&o, options, "nn_transformer_decoder_layer")
-               ? make_block(&decoder_layer_class, d_model, nhead, true, &o)
-               : NULL;
+    const tn_options_type *type = tn_nn_transformer_decoder_layer_type();
+    layers_options o;
+    if (!take(&o, type, options) ||
+        !tn__nn_check_owner(o.final_norm, type->name, "final_norm",
+                            "nn_transformer_decoder"))
+        return NULL;
+    return make_block(&decoder_layer_class, d_model, nhead, true, &o);
 }
 
 /* ---- stacks ------------------------------------------------------------------------ */
@@ -241,7 +258,7 @@ static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
 
 static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
                              int64_t nhead, int count, bool decoder,
-                             const tn_nn_transformer_options *o)
+                             const layers_options *o)
 {
     static const tn_module_class list_class = {
         sizeof list_class, "ModuleList", sizeof(tn_module), list_forward,
@@ -268,29 +285,33 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
         s->norm = tn_module_add(s, "norm",
                                 tn_nn_layer_norm(tn_dims(d_model),
                                                  .eps = o->layer_norm_eps,
-                                                 .no_bias = o->no_bias));
+                                                 .bias = o->bias));
         made = s->norm != NULL;
     }
     return tn_scope_result(scope, made ? &s->base : NULL);
 }
 
+LAYERS(encoder, "d_model, nhead, num_layers")
+
 tn_module *tn_nn_transformer_encoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
-    const tn_nn_transformer_options *options)
+    const tn_nn_transformer_encoder_options *options)
 {
-    tn_nn_transformer_options o;
-    return take(&o, options, "nn_transformer_encoder")
+    layers_options o;
+    return take(&o, tn_nn_transformer_encoder_type(), options)
                ? make_stack(&encoder_class, d_model, nhead, num_layers, false,
                             &o)
                : NULL;
 }
 
+LAYERS(decoder, "d_model, nhead, num_layers")
+
 tn_module *tn_nn_transformer_decoder_with(
     int64_t d_model, int64_t nhead, int num_layers,
-    const tn_nn_transformer_options *options)
+    const tn_nn_transformer_decoder_options *options)
 {
-    tn_nn_transformer_options o;
-    return take(&o, options, "nn_transformer_decoder")
+    layers_options o;
+    return take(&o, tn_nn_transformer_decoder_type(), options)
                ? make_stack(&decoder_class, d_model, nhead, num_layers, true,
                             &o)
                : NULL;
@@ -322,15 +343,18 @@ static bool start_matrices(tn_module *module)
     return fine;
 }
 
+TN_OPTIONS_TYPE(tn_nn_transformer, "nn_transformer",
+                "d_model, nhead, num_encoder_layers, num_decoder_layers",
+                TN_NN_TRANSFORMER_OPTIONS_LIST)
+
 tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
                                   int num_encoder_layers,
                                   int num_decoder_layers,
                                   const tn_nn_transformer_options *options)
 {
-    tn_nn_transformer_options o;
-    if (!take(&o, options, "nn_transformer"))
+    layers_options o;
+    if (!take(&o, tn_nn_transformer_type(), options))
         return NULL;
-    o.final_norm = true;
     tn_scope *scope = tn_scope_open();
     transformer *t = tn_module_new(&transformer_class);
     bool made = false;
@@ -348,22 +372,26 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
 
 /* ---- with masks ------------------------------------------------------------------------ */
 
-static tn_tensor *run_any(tn_module *module, tn_tensor *x, tn_tensor *memory,
-                          const tn_nn_attention_masks *masks,
-                          const tn_nn_attention_masks *memory_masks)
-{
-    return call(module, x, memory, masks ? masks : &no_masks,
-                memory_masks ? memory_masks : &no_masks);
-}
+/* The masks of each call, under its own name. */
+typedef tn_nn_attention_masks tn_nn_transformer_decoder_forward_options;
+typedef tn_nn_attention_masks tn_nn_transformer_forward_options;
+#define MASKS(name, arguments)                                                \
+    TN_OPTIONS_TYPE(tn_##name, #name, arguments, TN_NN_ATTENTION_MASKS_LIST)
+MASKS(nn_transformer_encoder_forward, "encoder, src")
+MASKS(nn_transformer_decoder_forward, "decoder, tgt, memory")
+MASKS(nn_transformer_forward, "transformer, src, tgt")
 
 tn_tensor *tn_nn_transformer_encoder_forward_with(
     void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks)
 {
-    if (!tn__nn_is_kind(encoder, &encoder_layer_class, &encoder_class,
-                        "nn_transformer_encoder_forward") ||
-        !tn__nn_given(src, "nn_transformer_encoder_forward", "src"))
+    const tn_options_type *type = tn_nn_transformer_encoder_forward_type();
+    tn_nn_attention_masks m;
+    if (tn_options_take(type, &m, masks) < 0 ||
+        !tn__nn_is_kind(encoder, &encoder_layer_class, &encoder_class,
+                        type->name) ||
+        !tn__nn_given(src, type->name, "src"))
         return NULL;
-    return run_any(encoder, src, src, masks, NULL);
+    return call(encoder, src, src, &m, &no_masks);
 }
 
 tn_tensor *tn_nn_transformer_decoder_forward_with(
@@ -371,12 +399,16 @@ tn_tensor *tn_nn_transformer_decoder_forward_with(
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks)
 {
-    if (!tn__nn_is_kind(decoder, &decoder_layer_class, &decoder_class,
-                        "nn_transformer_decoder_forward") ||
-        !tn__nn_given(tgt, "nn_transformer_decoder_forward", "tgt") ||
-        !tn__nn_given(memory, "nn_transformer_decoder_forward", "memory"))
+    const tn_options_type *type = tn_nn_transformer_decoder_forward_type();
+    tn_nn_attention_masks m, of_memory;
+    if (tn_options_take(type, &m, masks) < 0 ||
+        tn_options_take(type, &of_memory, memory_masks) < 0 ||
+        !tn__nn_is_kind(decoder, &decoder_layer_class, &decoder_class,
+                        type->name) ||
+        !tn__nn_given(tgt, type->name, "tgt") ||
+        !tn__nn_given(memory, type->name, "memory"))
         return NULL;
-    return run_any(decoder, tgt, memory, masks, memory_masks);
+    return call(decoder, tgt, memory, &m, &of_memory);
 }
 
 tn_tensor *tn_nn_transformer_forward_with(
@@ -385,18 +417,22 @@ tn_tensor *tn_nn_transformer_forward_with(
     const tn_nn_attention_masks *tgt_masks,
     const tn_nn_attention_masks *memory_masks)
 {
-    if (!tn__nn_is_kind(module, &transformer_class, NULL,
-                        "nn_transformer_forward") ||
-        !tn__nn_given(src, "nn_transformer_forward", "src") ||
-        !tn__nn_given(tgt, "nn_transformer_forward", "tgt"))
+    const tn_options_type *type = tn_nn_transformer_forward_type();
+    tn_nn_attention_masks of_src, of_tgt, of_memory;
+    if (tn_options_take(type, &of_src, src_masks) < 0 ||
+        tn_options_take(type, &of_tgt, tgt_masks) < 0 ||
+        tn_options_take(type, &of_memory, memory_masks) < 0 ||
+        !tn__nn_is_kind(module, &transformer_class, NULL, type->name) ||
+        !tn__nn_given(src, type->name, "src") ||
+        !tn__nn_given(tgt, type->name, "tgt"))
         return NULL;
     transformer *t = module;
     tn_tensor *in[] = {src, tgt};
     tn_module_call at = tn_module_begin(module, in, 2);
     tn_tensor *memory =
-        tn_nn_transformer_encoder_forward_with(t->encoder, in[0], src_masks);
+        tn_nn_transformer_encoder_forward_with(t->encoder, in[0], &of_src);
     tn_tensor *y = tn_nn_transformer_decoder_forward_with(
-        t->decoder, in[1], memory, tgt_masks, memory_masks);
+        t->decoder, in[1], memory, &of_tgt, &of_memory);
     tn_module_end(module, &at, &y, 1);
     return y;
 }

@@ -284,10 +284,11 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         return tn__fail(TN_ERR_ARGUMENT, "scaled_dot_product_attention: "
                         "attn_mask and is_causal: one of them is wanted");
     double p = tn__call_float(call, dropout_p);
-    double by = tn__call_float(call, scale);
     const tn__attention way = {
         .mask = mask, .dropout = p, .is_causal = causal_too,
-        .scale = by != 0 ? by : 1 / sqrt((double)q->shape[q->ndim - 1]),
+        .scale = tn__call_has(call, scale)
+                     ? tn__call_float(call, scale)
+                     : 1 / sqrt((double)q->shape[q->ndim - 1]),
         .shares_heads = tn__call_int(call, enable_gqa)};
     k = tn__attention_widen(k, q, way.shares_heads);
     v = k ? tn__attention_widen(v, q, way.shares_heads) : NULL;

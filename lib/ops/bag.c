@@ -118,7 +118,7 @@ static tn_tensor *sum_of_bags(const bags *b, tn_tensor *bag, tn_tensor *x)
         return tn_index_add(zeros, 0, bag, x);
     }
     tn_dims_list apart = {x->ndim + 1, {b->count, b->length, shape.dim[1]}};
-    return tn_sum(tn_reshape(x, apart), .dim = tn_dims(1));
+    return tn_sum(tn_reshape(x, apart), .dim = 1);
 }
 
 static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
@@ -236,7 +236,7 @@ static tn_tensor *rows_of(const tn__call *call, const bags *b,
 {
     bool half = tn_dtype_bytes(weight->dtype) == 2;
     tn_tensor *x, *exact = NULL;
-    if (tn__call_float(call, TN__ARG_EMBEDDING_BAG_MAX_NORM) > 0) {
+    if (tn__call_has(call, TN__ARG_EMBEDDING_BAG_MAX_NORM)) {
         if (half) /* weight's own rows are rounded when they are scaled */
             exact = renormed(call, b, tn_to_dtype(tn_detach(weight), TN_F32));
         x = renormed(call, b, weight);

@@ -106,7 +106,7 @@ tn_status tn__run_trapezoid(tn__call *call)
     int dim = integral_dim(call);
     if (dim < 0)
         return tn_error_code();
-    tn_tensor *sum = tn_sum(areas(call, dim), .dim = tn_dims(dim));
+    tn_tensor *sum = tn_sum(areas(call, dim), .dim = dim);
     return tn__give(call, tn_mul_scalar(sum, 0.5));
 }
 
@@ -351,9 +351,9 @@ tn_status tn__run_cov(tn__call *call)
     }
     tn_tensor *w = f && a ? tn_mul(f, a) : f ? f : a;
     tn_tensor *mean =
-        w ? tn_div(tn_sum(tn_mul(x, w), .dim = tn_dims(1), .keepdim = true),
+        w ? tn_div(tn_sum(tn_mul(x, w), .dim = 1, .keepdim = true),
                    tn_sum(w))
-          : tn_mean(x, .dim = tn_dims(1), .keepdim = true);
+          : tn_mean(x, .dim = 1, .keepdim = true);
     tn_tensor *apart = tn_sub(x, mean);
     tn_tensor *product = tn_matmul(w ? tn_mul(apart, w) : apart,
                                    tn_transpose(apart, 0, 1));
@@ -455,7 +455,7 @@ tn_status tn__run_renorm(tn__call *call)
     tn_dtype dtype = x->dtype;
     tn_tensor *wide =
         tn_dtype_bytes(dtype) == 2 ? tn_to_dtype(x, TN_F32) : x;
-    tn_tensor *norm = tn_vector_norm(wide, .ord = p, .dim = others,
+    tn_tensor *norm = tn_vector_norm(wide, .ord = p, .dims = others,
                                      .keepdim = true);
     tn_tensor *scale = tn_mul_scalar(
         tn_reciprocal(tn_add_scalar(norm, 1e-7)), most);

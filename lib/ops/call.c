@@ -48,19 +48,6 @@ tn_value tn__value_number_of(double x)
     return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
 }
 
-void tn__options_take(void *own, size_t bytes, const void *options)
-{
-    size_t given = 0;
-    if (options)
-        memcpy(&given, options, sizeof given);
-    if (given < bytes) {
-        memset(own, 0, bytes);
-        memcpy(own, options ? options : own, given);
-    } else {
-        memcpy(own, options, bytes);
-    }
-}
-
 /* A value turned into one of the kinds that arg takes; false where that cannot
  * be. dims is room for a list. */
 static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)

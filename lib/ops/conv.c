@@ -427,7 +427,7 @@ static tn_tensor *weight_by_columns(const part *p)
     tn_tensor *each =
         tn_matmul(tn_reshape(p->out, tn_dims(o[0], g, o[1] / g, area)),
                   tn_transpose(columns, 2, 3));
-    return tn_reshape(tn_sum(each, .dim = tn_dims(0)),
+    return tn_reshape(tn_sum(each, .dim = 0),
                       tn_dims(o[1], x[1] / g, kernel[0], kernel[1]));
 }
 

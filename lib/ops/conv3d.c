@@ -47,7 +47,7 @@ static tn_tensor *batch_of(tn_tensor *x)
 static tn_status give_batch(tn__call *call, tn_tensor *y, const tn_tensor *x)
 {
     return tn__give(call,
-                    y && x->ndim == 4 ? tn_squeeze(y, .dim = tn_dims(0)) : y);
+                    y && x->ndim == 4 ? tn_squeeze(y, .dim = 0) : y);
 }
 
 /* ---- forward --------------------------------------------------------------- */

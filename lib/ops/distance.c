@@ -159,7 +159,7 @@ tn_status tn__run_multilabel_soft_margin_loss(tn__call *call)
     tn_tensor *loss = tn__row(TN__OP_ID_BCE_LOGITS_EACH, call->value, 2);
     if (tn__call_has(call, weight))
         loss = tn_mul(loss, tn__call_tensor(call, weight));
-    loss = tn_mean(loss, .dim = tn_dims(-1));
+    loss = tn_mean(loss, .dim = -1);
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
@@ -186,7 +186,7 @@ static tn_tensor *distance(tn_tensor *a, tn_tensor *b, double p, double eps,
                            bool keepdim)
 {
     tn_tensor *d = tn_add_scalar(tn_sub(a, b), eps);
-    return tn_vector_norm(d, .ord = p, .has_ord = true, .dim = tn_dims(-1),
+    return tn_vector_norm(d, .ord = p, .dim = -1,
                           .keepdim = keepdim);
 }
 

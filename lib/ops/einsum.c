@@ -109,7 +109,7 @@ static tn_status sum_others(term *t, const bool *keep)
             gone.dim[gone.count++] = d;
     }
     if (gone.count)
-        t->x = tn_sum(t->x, .dim = gone);
+        t->x = tn_sum(t->x, .dims = gone);
     return t->x ? TN_OK : tn_error_code();
 }
 
@@ -387,7 +387,7 @@ static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
             continue;
         tn_tensor **x = m == 1 ? b : a;
         int64_t dim = m == 1 ? right->dim[k] : left->dim[k];
-        *x = tn_sum(*x, .dim = tn_dims(dim), .keepdim = true,
+        *x = tn_sum(*x, .dim = dim, .keepdim = true,
                     .dtype = (*x)->dtype);
         if (!*x)
             return tn_error_code();
@@ -494,9 +494,9 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
         best_splits(x, n, cost, split);
         tn_tensor *y = chain(x, split, n, 0, n - 1);
         if (y && column)
-            y = tn_squeeze(y, .dim = tn_dims(1));
+            y = tn_squeeze(y, .dim = 1);
         if (y && row)
-            y = tn_squeeze(y, .dim = tn_dims(0));
+            y = tn_squeeze(y, .dim = 0);
         status = tn__give(call, y);
     }
     tn__free(x);

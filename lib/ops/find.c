@@ -316,7 +316,7 @@ static tn_tensor *row_starts(tn_tensor *rows)
     tn_tensor *const parts[] = {
         tn_ones(tn_dims(1), .dtype = TN_BOOL, .device = rows->storage->device),
         rows->shape[1] == 1 ? tn_select(differ, 1, 0)
-                            : tn_any(differ, .dim = tn_dims(1))};
+                            : tn_any(differ, .dim = 1)};
     return tn_cat(parts, 2, 0);
 }
 

@@ -110,7 +110,7 @@ function finish_line(    word, rest, at, arg)
         }
         return
     }
-    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast)$/) {
+    if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast|named)$/) {
         fail("unknown line: " word)
         return
     }
@@ -333,76 +333,142 @@ function dims_id(v)
     return v
 }
 
-# Declarations of the option's fields.
-function option_fields(i,    n, text)
+# The options of a row as members of its struct: type, name, default as C.
+function add_option(type, member, value, comment)
+{
+    option_type[++option_count] = type
+    option_member[option_count] = member
+    option_default[option_count] = value
+    option_comment[option_count] = comment
+}
+function number_default(i)
+{
+    return has_fallback[i] ? fallback[i] : "TN_NONE_FLOAT"
+}
+function add_options(i,    n)
 {
     n = arg_name[i]
     if (has_kind(i, "tensor"))
-        return "    tn_tensor *" n ";\n"
-    if (has_kind(i, "dims")) {
-        if (!has_fallback[i])
-            return "    tn_dims_list " n ";\n"
-        text = "    int64_t " n "; /* for all axes; 0: " fallback[i] " */\n" \
-            "    tn_dims_list " n "s; /* or for each */\n"
+        add_option("tn_tensor *", n, "NULL", "")
+    else if (has_kind(i, "dims") && n ~ /s$/)
+        add_option("tn_dims_list ", n, "TN_NONE_DIMS", "")
+    else if (has_kind(i, "dims")) {
+        add_option("int64_t ", n, has_fallback[i] ? fallback[i] : \
+            "TN_NONE_INT", n ~ /^dim$/ ? "one dimension" : "of all dimensions")
+        add_option("tn_dims_list ", n "s", "TN_NONE_DIMS", \
+            n ~ /^dim$/ ? "or several" : "or of each")
         if (has_kind(i, "string"))
-            text = text "    const char *" n "_rule; /* or by name */\n"
-        return text
-    }
-    if (has_kind(i, "floats"))
-        return "    const double *" n ";\n    int " n "_count;\n"
-    if (has_kind(i, "int") && !has_fallback[i])
-        return "    tn_dims_list " n "; /* one number */\n"
-    if (has_kind(i, "bool"))
-        return fallback[i] == "true" ? \
-            "    bool no_" n ";\n" : "    bool " n ";\n"
-    if (has_kind(i, "string"))
-        return "    const char *" n ";" \
-            (has_fallback[i] ? " /* NULL: " fallback[i] " */" : "") "\n"
-    if (has_kind(i, "dtype"))
-        return "    tn_dtype " n ";\n"
-    if (has_kind(i, "device"))
-        return "    tn_device *" n ";\n"
-    text = "    " (has_kind(i, "int") ? "int64_t " : "double ") n ";"
-    if (!has_fallback[i])
-        return text " /* left out where 0, unless */\n    bool has_" n ";\n"
-    if (fallback[i] + 0 != 0)
-        text = text " /* 0: " fallback[i] ", unless */\n    bool has_" n ";"
-    return text "\n"
+            add_option("const char *", n "_rule", "NULL", "or by name")
+    } else if (has_kind(i, "floats")) {
+        add_option("const double *", n, "NULL", "")
+        add_option("int ", n "_count", "0", "how many")
+    } else if (has_kind(i, "bool"))
+        add_option("bool ", n, fallback[i], "")
+    else if (has_kind(i, "string"))
+        add_option("const char *", n, has_fallback[i] ? fallback[i] : "NULL", \
+            "")
+    else if (has_kind(i, "dtype"))
+        add_option("tn_dtype ", n, "TN_DTYPE_NONE", "")
+    else if (has_kind(i, "device"))
+        add_option("tn_device *", n, "NULL", "")
+    else if (has_kind(i, "int"))
+        add_option("int64_t ", n, has_fallback[i] ? fallback[i] : \
+            "TN_NONE_INT", "")
+    else
+        add_option("double ", n, number_default(i), "")
+}
+function option_kind(k)
+{
+    if (option_type[k] ~ /^tn_dims_list/)
+        return "TN_OPTION_LIST"
+    return option_type[k] ~ /^const char/ ? "TN_OPTION_STRING" : \
+        "TN_OPTION_PLAIN"
+}
+# Where the value says more than a reader of PyTorch's manual expects.
+function option_note(k,    value)
+{
+    value = option_default[k]
+    if (value ~ /^TN_|^NULL$/)
+        value = "none"
+    return value (option_comment[k] == "" ? "" : "; " option_comment[k])
 }
 
-# The tn_value of option i, from the struct o.
+# The struct of a row's options, for C and for C++, and its defaults.
+function options_struct(    i, k, text, type)
+{
+    option_count = 0
+    for (i = positional + 1; i <= arg_count; i++)
+        add_options(i)
+    type = "tn_" name "_options"
+    text = "typedef struct " type " {\n    const char *given TN_DEFAULT(\"*\");\n" \
+        "    size_t size TN_DEFAULT(sizeof(" type "));\n"
+    for (k = 1; k <= option_count; k++)
+        text = text "    " option_type[k] option_member[k] " TN_DEFAULT(" \
+            option_default[k] "); /* " option_note(k) " */\n"
+    text = text "} " type ";\n#ifdef __cplusplus\n#define TN_" toupper(name) \
+        "_OPTIONS {}\n#else\n#define TN_" toupper(name) "_OPTIONS \\\n    {"
+    for (k = 1; k <= option_count; k++)
+        text = text "." option_member[k] " = " option_default[k] ", "
+    text = text "\\\n     .size = sizeof(" type "), .given = \"*\"}\n#endif\n"
+    return text
+}
+
+# What the library knows of them.
+function options_type(    i, k, text, type, arguments)
+{
+    type = "tn_" name "_options"
+    text = "static const " type " defaults_" name " = TN_" toupper(name) \
+        "_OPTIONS;\nstatic const tn_option options_" name "[] = {\n"
+    for (k = 1; k <= option_count; k++)
+        text = text "    {" quote(option_member[k]) ", offsetof(" type ", " \
+            option_member[k] "), sizeof(defaults_" name "." \
+            option_member[k] "), " option_kind(k) "},\n"
+    arguments = ""
+    for (i = 1; i <= positional; i++)
+        arguments = arguments (i > 1 ? ", " : "") arg_name[i]
+    return text "};\nstatic const tn_options_type type_" name " = {\n" \
+        "    sizeof(tn_options_type), " quote(name) ", " quote(arguments) \
+        ", &defaults_" name ",\n    sizeof defaults_" name ", options_" name \
+        ", " option_count "};\nTN_OPTIONS_LISTED(type_" name ");\n"
+}
+
+# What calls by name alone can take, since it changes how many outputs there
+# are: "named ARG: what to call from C".
+function refuse_named(    at, arg)
+{
+    if (!("named" in field))
+        return ""
+    at = index(field["named"], ":")
+    arg = trim(substr(field["named"], 1, at - 1))
+    argument_of(arg, "named")
+    return "    if (o_->" arg ")\n        return tn__fail_null(" \
+        "TN_ERR_UNSUPPORTED, \"" name ": ." arg ": tn_" name " gives one " \
+        "tensor; call " trim(substr(field["named"], at + 1)) "\");\n"
+}
+
+# The tn_value of option i, from the struct o_ points to.
 function option_value(i,    n, make)
 {
     n = arg_name[i]
     if (has_kind(i, "tensor"))
-        return "tn__value_optional(o_." n ")"
+        return "tn__value_optional(o_->" n ")"
+    if (has_kind(i, "dims") && n ~ /s$/)
+        return "tn__value_axes(TN_NONE_INT, &o_->" n ", &" n "_one_)"
     if (has_kind(i, "dims")) {
-        if (!has_fallback[i])
-            return "o_." n ".count ? tn__value_dims(&o_." n ") : tn__value_none()"
-        make = "o_." n "s.count ? tn__value_dims(&o_." n "s) : " \
-            "o_." n " ? tn__value_int(o_." n ") : "
+        make = "tn__value_axes(o_->" n ", &o_->" n "s, &" n "_one_)"
         if (has_kind(i, "string"))
-            make = make "o_." n "_rule ? tn__value_string(o_." n "_rule) : "
-        return make "tn__value_none()"
+            make = "o_->" n "_rule ? tn__value_string(o_->" n "_rule) : " make
+        return make
     }
     if (has_kind(i, "floats"))
-        return "tn__value_floats(o_." n ", o_." n "_count)"
-    if (has_kind(i, "int") && !has_fallback[i])
-        return "tn__value_int_list(&o_." n ")"
-    if (has_kind(i, "bool"))
-        return fallback[i] == "true" ? \
-            "tn__value_bool(!o_.no_" n ")" : "tn__value_bool(o_." n ")"
-    if (has_kind(i, "string") || has_kind(i, "dtype") || has_kind(i, "device"))
-        return "tn__value_" kinds[i] "(o_." n ")"
-    make = has_kind(i, "number") ? "tn__value_number_of(o_." n ")" : \
-        "tn__value_" kinds[i] "(o_." n ")"
-    if (!has_fallback[i])
-        return "o_.has_" n " || o_." n " != 0 ? " make \
-            " : tn__value_none()"
-    if (fallback[i] + 0 != 0)
-        return "o_.has_" n " || o_." n " != 0 ? " make " : (tn_value)" \
-            fallback_value(i)
-    return make
+        return "tn__value_floats(o_->" n ", o_->" n "_count)"
+    if (has_kind(i, "bool") || has_kind(i, "string") || \
+        has_kind(i, "dtype") || has_kind(i, "device"))
+        return "tn__value_" kinds[i] "(o_->" n ")"
+    if (has_kind(i, "number"))
+        return "tn__value_number_of(o_->" n ")"
+    return "tn__value_" (has_fallback[i] ? "" : "optional_") kinds[i] \
+        "(o_->" n ")"
 }
 
 # Positional argument i as a parameter of the C function.
@@ -510,17 +576,16 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
         (has_options ? ", const tn_" options_name "_options *options" : "") \
         ");\n"
     if (has_options) {
-        c_macros = c_macros "#define " cname "(...) \\\n" \
-            "    TN__WITH_" toupper(function_name(choice, both)) "(__VA_ARGS__, " \
-            ".size = sizeof(tn_" options_name "_options))\n" \
+        c_macros = c_macros "#define " cname "(...) " \
+            "TN__WITH_" toupper(function_name(choice, both)) \
+            "(__VA_ARGS__, )\n" \
             "#define TN__WITH_" toupper(function_name(choice, both)) "(" call \
-            ", ...) \\\n    " plain "(" macro ", &(tn_" options_name \
-            "_options){__VA_ARGS__})\n"
+            ", ...) \\\n    " plain "(" macro ", TN__OPTIONS(tn_" \
+            options_name "_options, __VA_ARGS__))\n"
         cpp_functions = cpp_functions (numbers == "" ? "" : \
             "template <" numbers ">\n") "inline " returns cname "(" cpp \
             ", tn_" options_name "_options options = {})\n{\n" \
-            "    options.size = sizeof options;\n    return " plain "(" macro \
-            ", &options);\n}\n"
+            "    return " plain "(" macro ", &options);\n}\n"
     } else if (numbers != "") {
         c_macros = c_macros "#define " cname "(" call ") " cname "(" macro ")\n"
         cpp_functions = cpp_functions "template <" numbers ">\n" \
@@ -532,8 +597,14 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
         (has_options ? ",\n    const tn_" options_name "_options *options" : "") \
         ")\n{\n"
     if (has_options)
-        c = c "    tn_" options_name "_options o_;\n" \
-            "    tn__options_take(&o_, sizeof o_, options);\n"
+        c = c "    tn_" options_name "_options room_;\n" \
+            "    const tn_" options_name "_options *o_ = " \
+            "tn__options_of(&type_" options_name ", options, &room_);\n" \
+            "    if (!o_)\n        return " \
+            (listed ? "TN_ERR_ARGUMENT" : "NULL") ";\n" refuse_named()
+    for (i = positional + 1; i <= arg_count; i++)
+        if (has_kind(i, "dims"))
+            c = c "    tn_dims_list " arg_name[i] "_one_;\n"
     c = c "    const tn_value value_[] = {\n"
     for (i = 1; i <= arg_count; i++)
         c = c "        " (i <= positional ? parameter_value(i, is_number[i]) : \
@@ -587,12 +658,12 @@ function sentence(    text)
 function doc_comment(    text, i, first_torch, parts)
 {
     text = wrap(sentence(), "/* ", " * ") "\n"
-    for (i = 1; i <= arg_count; i++) {
+    for (i = 1; i <= positional; i++) {
         if (kinds[i] == "tensor" && !optional[i])
             continue
         text = text wrap(arg_name[i] ": " describe(i) \
             (has_fallback[i] ? ", default " fallback[i] : "") \
-            (optional[i] ? ", may be left out" : ""), " *   ", " *     ") "\n"
+            (optional[i] ? ", may be NULL" : ""), " *   ", " *     ") "\n"
     }
     if (listed)
         text = text wrap("returns how many, written into out (room for that " \
@@ -790,10 +861,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     if (both > 2)
         fail(name ": more than two arguments of kinds tensor|number")
     if (arg_count > positional && !emit_row_inplace) {
-        h = h "typedef struct tn_" name "_options {\n    size_t size;\n"
-        for (i = positional + 1; i <= arg_count; i++)
-            h = h option_fields(i)
-        h = h "} tn_" name "_options;\n"
+        h = h options_struct()
+        types_text = types_text options_type()
     }
     last_choice = both == 2 ? 3 : both
     for (choice = 0; choice <= last_choice; choice++) {
@@ -828,7 +897,7 @@ END {
         " * " made "\n *\n" \
         " * Each gives a new tensor, owned by the open scope, or NULL with the error\n" \
         " * recorded; given NULL it returns NULL. Options come after the arguments, by\n" \
-        " * name: tn_sum(x, .dim = tn_dims(0), .keepdim = true). Functions whose name\n" \
+        " * name: tn_sum(x, .dim = 0, .keepdim = true). Functions whose name\n" \
         " * ends in _scalar take a C number, those in _ write into their input. */\n" \
         "#ifndef TENON_OPS_H\n#define TENON_OPS_H\n\n#include <tenon/op.h>\n\n" \
         "#ifdef __cplusplus\nextern \"C\" {\n#endif" > header
@@ -848,10 +917,10 @@ END {
         extern_text "\n#endif" > externs
     close(externs)
 
-    print "/* " made " */\n#include <ops/define.h>\n#include <ops/table.h>\n" \
+    print "/* " made " */\n#include <base/error.h>\n#include <base/options.h>\n#include <ops/define.h>\n#include <ops/table.h>\n" \
         "#include <tenon/ops.h>\n\n" \
         "static struct tn__op_cache cache[TN__OP_COUNT];" > source
-    print dims_text descriptors "\nconst tn_op tn__op_table[TN__OP_COUNT] = {\n" \
+    print types_text dims_text descriptors "\nconst tn_op tn__op_table[TN__OP_COUNT] = {\n" \
         rows_text "};\n" > source
     sort_names()
     print "const tn__op_alias tn__op_aliases[] = {" > source

@@ -73,7 +73,7 @@ tn_status tn__run_conv1d(tn__call *call)
         tn__value_dims(&dilations),
         call->value[groups]};
     tn_tensor *y = tn__row(TN__OP_ID_CONV2D, value, 7);
-    return tn__give(call, y ? tn_squeeze(y, .dim = tn_dims(-2)) : NULL);
+    return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
 /* ---- transposed -------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ tn_status tn__run_conv_transpose2d(tn__call *call)
         check_transposed(call, &t) < 0)
         return tn_error_code();
     tn_tensor *y = transpose(&t);
-    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = tn_dims(0))
+    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = 0)
                                         : y);
 }
 
@@ -206,7 +206,7 @@ tn_status tn__run_conv_transpose1d(tn__call *call)
         call->value[TN__ARG_CONV_TRANSPOSE1D_GROUPS],
         tn__value_dims(&dilations)};
     tn_tensor *y = tn__row(TN__OP_ID_CONV_TRANSPOSE2D, value, 8);
-    return tn__give(call, y ? tn_squeeze(y, .dim = tn_dims(-2)) : NULL);
+    return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
 /* ---- others ---------------------------------------------------------------------------- */
@@ -318,6 +318,6 @@ tn_status tn__run_bilinear(tn__call *call)
                                          w->shape[0] * w->shape[2]));
     tn_tensor *y = tn_mul(tn_reshape(tn_matmul(a, rows), wide),
                           tn_unsqueeze(b, -2));
-    y = y ? tn_sum(y, .dim = tn_dims(-1), .dtype = y->dtype) : NULL;
+    y = y ? tn_sum(y, .dim = -1, .dtype = y->dtype) : NULL;
     return tn__give(call, y && bias ? tn_add(y, bias) : y);
 }

@@ -201,7 +201,7 @@ static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
     tn_tensor *wide =
         tn_dtype_bytes(w->dtype) < 4 ? tn_to_dtype(w, TN_F32) : w;
     tn_tensor *norm = tn_pow_scalar(
-        tn_sum(tn_pow_scalar(tn_abs(wide), p), .dim = tn_dims(1)), 1 / p);
+        tn_sum(tn_pow_scalar(tn_abs(wide), p), .dim = 1), 1 / p);
     if (!norm)
         return NULL;
     tn_tensor *named = tn_zeros(tn_dims(w->shape[0]), .dtype = TN_BOOL,

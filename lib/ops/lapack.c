@@ -206,7 +206,7 @@ tn_tensor *tn__unstage(const tn__staged *s, bool as_vector)
     tn_tensor *out = NULL;
     if (scope)
         out = as_vector
-                  ? tn_squeeze(s->tensor, .dim = tn_dims(-2))
+                  ? tn_squeeze(s->tensor, .dim = -2)
                   : tn_contiguous(tn_transpose(s->tensor, -1, -2));
     tn__ref(out);
     tn_scope_close(scope);

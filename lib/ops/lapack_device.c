@@ -250,8 +250,8 @@ static tn_status least_squares(work *w, tn_tensor **out)
     if (status < 0)
         return status;
     const tn_dims_list both = tn_dims(-2, -1);
-    tn_tensor *square = tn_mul(tn_sum(tn_square(r), .dim = both),
-                               tn_sum(tn_square(inverse), .dim = both));
+    tn_tensor *square = tn_mul(tn_sum(tn_square(r), .dims = both),
+                               tn_sum(tn_square(inverse), .dims = both));
     double most = tn_item(tn_max(square));
     out[0] = x;
     out[1] = fresh(w, TN_I32, -1, -1);

@@ -358,7 +358,7 @@ tn_status tn__run_linear_weight(tn__call *call)
     tn_tensor *rows = tn_reshape(g, tn_dims(-1, shape[0]));
     tn_tensor *w = tn_matmul(tn_t(rows),
                              tn_reshape(x, tn_dims(-1, shape[1])));
-    tn_tensor *sums = tn_sum(rows, .dim = tn_dims(0));
+    tn_tensor *sums = tn_sum(rows, .dim = 0);
     status = w && sums ? tn__copy_into(call->out[0], w, name)
                        : tn_error_code();
     if (!status)

@@ -237,7 +237,7 @@ static tn_tensor *hard_loss(const parts *p)
     if (p->weight) {
         counts = tn_embedding(tn_masked_fill_scalar(target, ignored, 0),
                               tn_unsqueeze(p->weight, 1));
-        counts = tn_masked_fill_scalar(tn_squeeze(counts, .dim = tn_dims(-1)),
+        counts = tn_masked_fill_scalar(tn_squeeze(counts, .dim = -1),
                                        ignored, 0);
         loss = tn_mul(loss, counts);
     } else {

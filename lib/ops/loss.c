@@ -308,7 +308,7 @@ static tn_tensor *soft_loss(tn_tensor *logp, tn_tensor *target,
     tn_tensor *each = tn_mul(logp, target);
     if (weight)
         each = tn_mul(each, weight);
-    tn_tensor *loss = tn_neg(tn_sum(each, .dim = tn_dims(-1)));
+    tn_tensor *loss = tn_neg(tn_sum(each, .dim = -1));
     return tn__reduce(loss, reduction);
 }
 
@@ -318,7 +318,7 @@ static tn_tensor *smooth_loss(tn_tensor *logp, tn_tensor *target,
                               tn__reduction reduction)
 {
     tn_tensor *each = weight ? tn_mul(logp, weight) : logp;
-    tn_tensor *loss = tn_neg(tn_sum(each, .dim = tn_dims(-1)));
+    tn_tensor *loss = tn_neg(tn_sum(each, .dim = -1));
     loss = tn_masked_fill_scalar(loss, tn_eq_scalar(target, ignore), 0);
     return settle(loss, weight ? weights_of(weight, logp, target, ignore)
                                : NULL,

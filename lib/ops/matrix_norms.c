@@ -61,8 +61,8 @@ static tn_tensor *keep(tn_tensor *y, const int dims[2], bool keepdim)
 /* Along a dimension; of none it is 0. */
 static tn_tensor *greatest(tn_tensor *x, int dim)
 {
-    return tn_tensor_size(x, dim) ? tn_amax(x, .dim = tn_dims(dim))
-                                  : tn_sum(x, .dim = tn_dims(dim));
+    return tn_tensor_size(x, dim) ? tn_amax(x, .dim = dim)
+                                  : tn_sum(x, .dim = dim);
 }
 
 /* Sums along one dimension, then the greatest or least along the other. */
@@ -79,7 +79,7 @@ static tn_tensor *of_sums(tn_tensor *x, double order, const int dims[2],
     if (!sums)
         return NULL;
     tn_tensor *y = order > 0 ? greatest(sums, then)
-                             : tn_amin(sums, .dim = tn_dims(then));
+                             : tn_amin(sums, .dim = then);
     return keep(y, dims, keepdim);
 }
 
@@ -91,9 +91,9 @@ static tn_tensor *of_singular_values(tn_tensor *x, const norm *n,
                                      tn_dims(-2, -1)));
     if (!s)
         return NULL;
-    tn_tensor *y = n->kind == NUCLEAR ? tn_sum(s, .dim = tn_dims(-1))
+    tn_tensor *y = n->kind == NUCLEAR ? tn_sum(s, .dim = -1)
                    : n->order > 0     ? greatest(s, -1)
-                                      : tn_amin(s, .dim = tn_dims(-1));
+                                      : tn_amin(s, .dim = -1);
     return keep(y, dims, keepdim);
 }
 

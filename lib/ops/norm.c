@@ -271,7 +271,7 @@ tn_status tn__run_instance_norm(tn__call *call)
         return tn_error_code();
     if (running[0] || running[1]) { /* the mean of the items' statistics */
         for (int i = 0; i < 2; i++)
-            stats[i] = tn_mean(tn_detach(stats[i]), .dim = tn_dims(0));
+            stats[i] = tn_mean(tn_detach(stats[i]), .dim = 0);
         if (update(running, stats, count, tn__call_float(call, MOMENTUM)) < 0)
             return tn_error_code();
     }
@@ -347,9 +347,9 @@ tn_status tn__run_rms_norm(tn__call *call)
         check_affine(call, weight, shape) < 0)
         return tn_error_code();
     /* PyTorch's default: that of the type it computes in. */
-    double least = tn__call_float(call, eps);
-    if (least == 0)
-        least = x->dtype == TN_F64 ? DBL_EPSILON : FLT_EPSILON;
+    double least = tn__call_has(call, eps) ? tn__call_float(call, eps)
+                   : x->dtype == TN_F64    ? DBL_EPSILON
+                                           : FLT_EPSILON;
     const tn_value value[] = {tn__value_tensor(x), tn__value_dims(&dims),
                               tn__value_float(least), call->value[weight]};
     /* A root of half precision would be none. */

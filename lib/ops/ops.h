@@ -347,14 +347,25 @@ static inline tn_value tn__value_none(void)
 {
     return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
 }
-/* An optional argument that is an int or a list of one. */
-static inline tn_value tn__value_int_list(const tn_dims_list *dims)
+/* Options that may be none, and dimensions given as one number or as a list. */
+static inline tn_value tn__value_optional_int(int64_t i)
 {
-    return dims->count ? tn__value_dims(dims) : tn__value_none();
+    return i == TN_NONE_INT ? tn__value_none() : tn__value_int(i);
 }
-
-/* Fills own (bytes of it) from the caller's option struct, which may be of an
- * older, shorter kind: what it lacks is zero. */
-void tn__options_take(void *own, size_t bytes, const void *options);
+static inline tn_value tn__value_optional_float(double x)
+{
+    return tn_is_none_float(x) ? tn__value_none() : tn__value_float(x);
+}
+static inline tn_value tn__value_axes(int64_t one, const tn_dims_list *all,
+                                      tn_dims_list *list_of_one)
+{
+    if (all->count >= 0)
+        return tn__value_dims(all);
+    if (one == TN_NONE_INT)
+        return tn__value_none();
+    list_of_one->count = 1;
+    list_of_one->dim[0] = one;
+    return tn__value_dims(list_of_one);
+}
 
 #endif

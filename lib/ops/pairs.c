@@ -5,7 +5,7 @@
 
 static tn_tensor *norm_of(tn_tensor *x, double p, int64_t dim, bool keepdim)
 {
-    return tn_vector_norm(x, .ord = p, .has_ord = true, .dim = tn_dims(dim),
+    return tn_vector_norm(x, .ord = p, .dim = dim,
                           .keepdim = keepdim);
 }
 
@@ -36,8 +36,8 @@ tn_status tn__run_normalize(tn__call *call)
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
-    tn_tensor *a2 = tn_sum(tn_square(a), .dim = last, .keepdim = true);
-    tn_tensor *b2 = tn_sum(tn_square(b), .dim = last, .keepdim = true);
+    tn_tensor *a2 = tn_sum(tn_square(a), .dims = last, .keepdim = true);
+    tn_tensor *b2 = tn_sum(tn_square(b), .dims = last, .keepdim = true);
     tn_tensor *left[] = {tn_mul_scalar(a, -2), a2,
                          a2 ? tn_ones_like(a2) : NULL};
     tn_tensor *right[] = {b, b2 ? tn_ones_like(b2) : NULL, b2};
@@ -269,7 +269,7 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
         tn_unsqueeze(tn_gt_scalar(valid, 0), 2),
         tn_unsqueeze(tn_logical_not(is_target), 1));
     tn_tensor *loss = tn_div_scalar(
-        tn_sum(tn_mul(z, counts), .dim = tn_dims(1, 2)), (double)classes);
+        tn_sum(tn_mul(z, counts), .dims = tn_dims(1, 2)), (double)classes);
     if (x->ndim < 2)
         loss = tn_reshape(loss, (tn_dims_list){0});
     return tn__give(call, tn__reduce(loss, reduction));

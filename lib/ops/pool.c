@@ -10,7 +10,9 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
     tn_status status = tn__window_pair(call, kernel, w->kernel);
     /* An empty list, as PyTorch has it, means kernel_size too. */
     w->stride[0] = w->stride[1] = 0;
-    if (status >= 0 && call->value[stride].of.dims->count > 0)
+    bool strides =
+        tn__call_has(call, stride) && call->value[stride].of.dims->count > 0;
+    if (status >= 0 && strides)
         status = tn__window_pair(call, stride, w->stride);
     if (status >= 0)
         status = tn__window_pair(call, padding, w->pad);
@@ -23,7 +25,7 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         return tn__fail(TN_ERR_DTYPE, "%s: input is bool; convert it with "
                         "tn_to_dtype", name);
     for (int a = 0; a < 2; a++) {
-        if (w->stride[a] == 0)
+        if (!strides)
             w->stride[a] = w->kernel[a];
         if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
             return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride "
@@ -287,7 +289,10 @@ tn_status tn__run_avg_pool2d(tn__call *call)
         ceil_mode = TN__ARG_AVG_POOL2D_CEIL_MODE
     };
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL2D_INPUT);
-    int64_t divisor = tn__call_int(call, TN__ARG_AVG_POOL2D_DIVISOR_OVERRIDE);
+    int64_t divisor;
+    if (tn__window_divisor(call, TN__ARG_AVG_POOL2D_DIVISOR_OVERRIDE,
+                           &divisor) < 0)
+        return TN_ERR_ARGUMENT;
     bool count_pad = tn__call_int(call, TN__ARG_AVG_POOL2D_COUNT_INCLUDE_PAD);
     tn__images images;
     tn__window w;

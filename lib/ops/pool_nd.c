@@ -5,6 +5,7 @@
  * slice being one row. All others go one dimension after the other, by a table
  * of each output's elements. Half types keep float32's digits until the end. */
 #include <ops/taps.h>
+#include <ops/window.h>
 
 enum { MOST = 3 };
 
@@ -53,8 +54,6 @@ static tn_status check_input(const tn__call *call, const tn_tensor *x,
 static tn_status count_windows(const char *name, windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
-    if (w->stride[a] == 0)
-        w->stride[a] = w->kernel[a];
     if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
         return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride %lld, "
                         "dilation %lld; all are at least 1", name,
@@ -89,7 +88,7 @@ static tn_status take_windows(const tn__call *call, const tn_tensor *x,
     if (status >= 0)
         status = take_list(call, args[0], axes, ones, w->kernel);
     if (status >= 0)
-        status = take_list(call, args[1], axes, NULL, w->stride);
+        status = take_list(call, args[1], axes, w->kernel, w->stride);
     if (status >= 0)
         status = take_list(call, args[2], axes, NULL, w->pad);
     if (status >= 0 && args[3] >= 0)
@@ -306,8 +305,8 @@ static tn_tensor *mean_of_images(tn_tensor *x, const windows *w, bool up,
     for (int k = 0; k < count && y; k++)
         y = tn_avg_pool2d(tn_reshape(y, pass[k].shape), pass[k].kernel,
                           .strides = pass[k].stride, .paddings = pass[k].pad,
-                          .ceil_mode = up, .no_count_include_pad = !count_pad,
-                          .divisor_override = sums);
+                          .ceil_mode = up, .count_include_pad = count_pad,
+                          .divisor_override = sums ? 1 : TN_NONE_INT);
     if (y && half)
         y = tn_to_dtype(y, dtype);
     return in_shape(y, x, w);
@@ -431,7 +430,7 @@ static tn_tensor *even_means(tn_tensor *x, const windows *w)
         dims.dim[a] = x->ndim - w->axes + a;
         whole = whole && w->out[a] == 1;
     }
-    return whole ? tn_mean(x, .dim = dims, .keepdim = true)
+    return whole ? tn_mean(x, .dims = dims, .keepdim = true)
                  : mean_of_images(x, w, false, true, false);
 }
 
@@ -531,7 +530,10 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     };
     static const int args[] = {kernel_size, stride, padding, -1};
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL3D_INPUT);
-    int64_t divisor = tn__call_int(call, TN__ARG_AVG_POOL3D_DIVISOR_OVERRIDE);
+    int64_t divisor;
+    if (tn__window_divisor(call, TN__ARG_AVG_POOL3D_DIVISOR_OVERRIDE,
+                           &divisor) < 0)
+        return TN_ERR_ARGUMENT;
     bool count_pad = tn__call_int(call, TN__ARG_AVG_POOL3D_COUNT_INCLUDE_PAD);
     windows w;
     tn_status status = take_windows(call, x, 3, args, ceil_mode, &w);
@@ -588,23 +590,22 @@ tn_status tn__run_lp_pool(tn__call *call)
 tn_status tn__run_avg_pool1d(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_AVG_POOL1D_INPUT);
-    static const int64_t none[MOST] = {0};
     int64_t kernel, stride, pad;
     if (check_input(call, x, 1) < 0 ||
-        take_list(call, TN__ARG_AVG_POOL1D_KERNEL_SIZE, 1, none, &kernel) <
+        take_list(call, TN__ARG_AVG_POOL1D_KERNEL_SIZE, 1, NULL, &kernel) <
             0 ||
-        take_list(call, TN__ARG_AVG_POOL1D_STRIDE, 1, none, &stride) < 0 ||
-        take_list(call, TN__ARG_AVG_POOL1D_PADDING, 1, none, &pad) < 0)
+        take_list(call, TN__ARG_AVG_POOL1D_STRIDE, 1, &kernel, &stride) < 0 ||
+        take_list(call, TN__ARG_AVG_POOL1D_PADDING, 1, NULL, &pad) < 0)
         return tn_error_code();
     const tn_dims_list kernels = tn_dims(1, kernel), pads = tn_dims(0, pad);
-    const tn_dims_list strides = tn_dims(1, stride ? stride : kernel);
+    const tn_dims_list strides = tn_dims(1, stride);
     const tn_value value[] = {
         tn__value_tensor(tn_unsqueeze(x, -2)), tn__value_dims(&kernels),
         tn__value_dims(&strides), tn__value_dims(&pads),
         call->value[TN__ARG_AVG_POOL1D_CEIL_MODE],
         call->value[TN__ARG_AVG_POOL1D_COUNT_INCLUDE_PAD]};
     tn_tensor *y = tn__row(TN__OP_ID_AVG_POOL2D, value, 6);
-    return tn__give(call, y ? tn_squeeze(y, .dim = tn_dims(-2)) : NULL);
+    return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
 }
 
 /* ---- back to where the greatest stood -------------------------------------- */
@@ -668,8 +669,6 @@ static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
                         tn__shape_text(a, given->count, given->dim),
                         tn__shape_text(b, x->ndim, x->shape));
     for (int k = 0; k < axes && status >= 0; k++) {
-        if (w->stride[k] == 0)
-            w->stride[k] = w->kernel[k];
         w->in[k] = x->shape[x->ndim - axes + k];
         status = unpooled_axis(call->op->name, w, k,
                                given ? &given->dim[given->count - axes + k]

@@ -185,7 +185,7 @@ tn_status tn__run_addr(tn__call *call)
 tn_status tn__run_addbmm(tn__call *call)
 {
     tn_tensor *product = tn_matmul(operand(call, LEFT), operand(call, RIGHT));
-    return give_sum(call, product ? tn_sum(product, .dim = tn_dims(0),
+    return give_sum(call, product ? tn_sum(product, .dim = 0,
                                            .dtype = product->dtype)
                                   : NULL,
                     tn__call_float(call, ALPHA));

@@ -16,8 +16,8 @@ static tn_status give_at(tn__call *call, tn_tensor *x, int dim,
 {
     tn_tensor *value = tn_gather(x, dim, index);
     if (!keepdim || tn__call_tensor(call, 0)->ndim == 0) {
-        value = tn_squeeze(value, .dim = tn_dims(dim));
-        index = tn_squeeze(index, .dim = tn_dims(dim));
+        value = tn_squeeze(value, .dim = dim);
+        index = tn_squeeze(index, .dim = dim);
     }
     tn_status status = tn__give(call, value);
     return status < 0 ? status : tn__give(call, index);
@@ -67,8 +67,8 @@ static tn_tensor *median_index(tn_tensor *x, int dim)
     tn_tensor *index = index_of_rank(x, (x->shape[dim] - 1) / 2, dim);
     if (!tn_dtype_is_floating(x->dtype))
         return index;
-    tn_tensor *nan = tn_any(tn_isnan(x), .dim = tn_dims(dim), .keepdim = true);
-    return tn_where(nan, tn_argmax(x, .dim = tn_dims(dim), .keepdim = true),
+    tn_tensor *nan = tn_any(tn_isnan(x), .dim = dim, .keepdim = true);
+    return tn_where(nan, tn_argmax(x, .dim = dim, .keepdim = true),
                     index);
 }
 
@@ -77,7 +77,7 @@ static tn_tensor *nanmedian_index(tn_tensor *x, int dim)
     if (!tn_dtype_is_floating(x->dtype))
         return median_index(x, dim);
     tn_tensor *count = tn_sum(tn_logical_not(tn_isnan(x)),
-                              .dim = tn_dims(dim), .keepdim = true);
+                              .dim = dim, .keepdim = true);
     tn_tensor *rank = tn_clamp_min_scalar(
         tn_bitwise_right_shift_scalar(tn_sub_scalar(count, 1), 1), 0);
     return tn_gather(tn_argsort(x, dim, false), dim, rank);
@@ -160,7 +160,7 @@ static tn_tensor *mode_index(tn_tensor *x, int dim)
     tn_tensor *within = tn_sub(number, start);
     tn_tensor *first = tn_zeros_like(tn_narrow(order, dim, 0, 1));
     tn_tensor *const parts[] = {first, within};
-    tn_tensor *end = tn_argmax(tn_cat(parts, 2, dim), .dim = tn_dims(dim),
+    tn_tensor *end = tn_argmax(tn_cat(parts, 2, dim), .dim = dim,
                                .keepdim = true);
     return tn_gather(order, dim, end);
 }
@@ -227,13 +227,13 @@ static tn_tensor *ranks_of(tn_tensor *x, tn_tensor *q, bool ignore_nan)
     int last = x->ndim - 1;
     tn_tensor *nan = tn_isnan(x);
     if (ignore_nan) {
-        tn_tensor *count = tn_sum(tn_logical_not(nan), .dim = tn_dims(last),
+        tn_tensor *count = tn_sum(tn_logical_not(nan), .dim = last,
                                   .keepdim = true);
         count = tn_clamp_min_scalar(tn_sub_scalar(count, 1), 0);
         return tn_mul(q, tn_to_dtype(count, x->dtype));
     }
     double top = (double)(x->shape[last] - 1);
-    tn_tensor *any = tn_any(nan, .dim = tn_dims(last), .keepdim = true);
+    tn_tensor *any = tn_any(nan, .dim = last, .keepdim = true);
     return tn_masked_fill_scalar(tn_mul_scalar(q, top), any, top);
 }
 
@@ -330,7 +330,7 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
         double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
         r.known = x->dtype == TN_F64 ? part * (double)top
                                      : (double)((float)part * (float)top);
-        r.nan = tn_any(tn_isnan(x), .dim = tn_dims(last), .keepdim = true);
+        r.nan = tn_any(tn_isnan(x), .dim = last, .keepdim = true);
         r.top = index_of_rank(x, top, last);
     }
     if (!rank || (!r.sorted && !r.top))

@@ -275,7 +275,7 @@ static bool run_steps(const arguments *a, tn_tensor *const *x, int count,
         tn_scope *scope = tn_scope_open();
         state next = *s;
         bool fine =
-            scope && step(a, tn_squeeze(x[t], .dim = tn_dims(0)), &next);
+            scope && step(a, tn_squeeze(x[t], .dim = 0), &next);
         out[t] = fine ? tn_unsqueeze(next.h, 0) : NULL;
         if (out[t]) {
             tn_keep(next.h);

@@ -12,7 +12,7 @@ static tn_status check_weights(tn_tensor *w, int64_t wanted)
 {
     tn_tensor *bad = tn_any(tn_logical_not(
         tn_logical_and(tn_ge_scalar(w, 0), tn_isfinite(w))));
-    tn_tensor *positive = tn_min(tn_sum(tn_gt_scalar(w, 0), .dim = tn_dims(-1)));
+    tn_tensor *positive = tn_min(tn_sum(tn_gt_scalar(w, 0), .dim = -1));
     int64_t wrong = tn_item_int(bad), fewest = tn_item_int(positive);
     if (tn__error_pending())
         return tn_error_code();
@@ -63,5 +63,5 @@ tn_status tn__run_multinomial(tn__call *call)
     tn_tensor *rows = w->ndim == 2
         ? tn_expand(tn_unsqueeze(w, 1), tn_dims(n, count, c))
         : tn_expand(w, tn_dims(count, c));
-    return tn__give(call, tn_argmax(race(rows), .dim = tn_dims(-1)));
+    return tn__give(call, tn_argmax(race(rows), .dim = -1));
 }

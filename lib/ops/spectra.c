@@ -103,7 +103,7 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
     tn_dims_list size = {a->ndim, {0}};
     for (int d = 0; d < a->ndim; d++)
         size.dim[d] = a->shape[d];
-    tn_tensor *q = tn_expand(tn_eye(m, .m = tn_dims(n), .dtype = a->dtype,
+    tn_tensor *q = tn_expand(tn_eye(m, .m = n, .dtype = a->dtype,
                                     .device = a->storage->device),
                              size);
     /* Below the diagonal, with ones on it. */
@@ -134,7 +134,7 @@ static tn_tensor *above(tn_tensor *s, const tn_tensor *a, tn_tensor *atol,
     int64_t size = last(a, 1) > last(a, 2) ? last(a, 1) : last(a, 2);
     if (!s || s->numel == 0)
         return s ? tn_gt_scalar(s, 0) : NULL;
-    tn_tensor *most = tn_amax(s, .dim = tn_dims(-1));
+    tn_tensor *most = tn_amax(s, .dim = -1);
     tn_tensor *by_rtol =
         rtol   ? tn_mul(most, tn_to_dtype(rtol, dtype))
         : atol ? tn_zeros_like(most)
@@ -230,7 +230,7 @@ static tn_tensor *rank_of(tn_tensor *a, tn_tensor *atol, tn_tensor *rtol,
     tn_tensor *s = hermitian ? tn_abs(tn_linalg_eigvalsh(a))
                              : tn_linalg_svdvals(a);
     tn_tensor *mask = above(s, a, atol, rtol);
-    return mask ? tn_sum(mask, .dim = tn_dims(-1), .dtype = TN_I64) : NULL;
+    return mask ? tn_sum(mask, .dim = -1, .dtype = TN_I64) : NULL;
 }
 
 tn_status tn__run_linalg_matrix_rank(tn__call *call)
@@ -309,7 +309,7 @@ static tn_status pivots_of(tn_tensor *a, tn_tensor **diagonal,
     *diagonal = tn_diagonal(out[0], .dim1 = -2, .dim2 = -1);
     tn_tensor *own = tn_arange(1, last(a, 1) + 1, 1, .dtype = TN_I32,
                                .device = a->storage->device);
-    tn_tensor *exchanged = tn_sum(tn_ne(out[1], own), .dim = tn_dims(-1));
+    tn_tensor *exchanged = tn_sum(tn_ne(out[1], own), .dim = -1);
     *sign = tn_to_dtype(
         tn_add_scalar(
             tn_mul_scalar(tn_remainder_scalar(exchanged, 2), -2), 1),
@@ -322,7 +322,7 @@ static tn_tensor *determinant(tn__call *call)
     tn_tensor *diagonal, *sign;
     if (pivots_of(tn__call_tensor(call, 0), &diagonal, &sign) < 0)
         return NULL;
-    return tn_mul(tn_prod(diagonal, .dim = tn_dims(-1)), sign);
+    return tn_mul(tn_prod(diagonal, .dim = -1), sign);
 }
 
 tn_status tn__run_linalg_det(tn__call *call)
@@ -341,9 +341,9 @@ tn_status tn__run_linalg_slogdet(tn__call *call)
     tn_scope *scope = tn_scope_open();
     if (scope && pivots_of(a, &diagonal, &sign) >= 0) {
         out[0] = tn__ref(tn_mul(
-            sign, tn_prod(tn_sign(diagonal), .dim = tn_dims(-1))));
+            sign, tn_prod(tn_sign(diagonal), .dim = -1)));
         out[1] = tn__ref(
-            tn_sum(tn_log(tn_abs(diagonal)), .dim = tn_dims(-1)));
+            tn_sum(tn_log(tn_abs(diagonal)), .dim = -1));
     }
     tn_scope_close(scope);
     tn_status status = tn__give(call, out[0]);
@@ -444,8 +444,8 @@ static tn_tensor *series(tn_tensor *a)
 static tn_tensor *exponential(tn_tensor *a)
 {
     const double reach = a->dtype == TN_F64 ? 0.7802 : 2.478;
-    tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = tn_dims(-2)),
-                              .dim = tn_dims(-1)); /* the greatest column */
+    tn_tensor *norm = tn_amax(tn_sum(tn_abs(a), .dim = -2),
+                              .dim = -1); /* the greatest column */
     tn_tensor *times = tn_ceil(tn_clamp_min_scalar(
         tn_log2(tn_div_scalar(norm, reach)), 0));
     times = times ? tn_unsqueeze(tn_unsqueeze(times, -1), -1) : NULL;

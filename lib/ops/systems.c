@@ -400,7 +400,7 @@ static tn_status solve(tn__call *call, bool left, bool check, bool with_info)
         return tn_error_code();
     tn_tensor *x = left ? out[0] : turned(out[0]);
     tn_status status =
-        tn__give(call, vectors ? tn_squeeze(x, .dim = tn_dims(-1)) : x);
+        tn__give(call, vectors ? tn_squeeze(x, .dim = -1) : x);
     return status < 0 || !with_info ? status : tn__give(call, out[1]);
 }
 
@@ -502,7 +502,7 @@ static tn_tensor *residuals(tn_tensor *a, tn_tensor *x, tn_tensor *b,
     if (!rank || last(a, 2) <= n || rank->numel == 0 ||
         tn_item_int(tn_min(rank)) < n)
         return nothing(a, a->dtype);
-    return tn_sum(tn_square(tn_sub(tn_matmul(a, x), b)), .dim = tn_dims(-2));
+    return tn_sum(tn_square(tn_sub(tn_matmul(a, x), b)), .dim = -2);
 }
 
 /* out: solution, rank. */
@@ -552,7 +552,7 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
         return tn_error_code();
     tn_tensor *x = out[0], *rank = out[1];
     tn_status status =
-        tn__give(call, vectors ? tn_squeeze(x, .dim = tn_dims(-1)) : x);
+        tn__give(call, vectors ? tn_squeeze(x, .dim = -1) : x);
     if (status >= 0)
         status = tn__give(call, driver->residuals ? residuals(a, x, b, rank)
                                                   : nothing(a, a->dtype));

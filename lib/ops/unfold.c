@@ -276,7 +276,7 @@ tn_status tn__run_unfold_images(tn__call *call)
         tn__value_dims(&list[PADDING]), tn__value_dims(&list[STRIDE]),
         tn__value_dims(&out)};
     tn_tensor *y = tn__row(TN__OP_ID_IM2COL, value, 6);
-    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = tn_dims(0)) : y);
+    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = 0) : y);
 }
 
 tn_status tn__run_fold(tn__call *call)
@@ -305,5 +305,5 @@ tn_status tn__run_fold(tn__call *call)
         tn__value_dims(&list[DILATION]), tn__value_dims(&list[PADDING]),
         tn__value_dims(&list[STRIDE]), tn__value_dims(&out)};
     tn_tensor *y = tn__row(TN__OP_ID_COL2IM, value, 7);
-    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = tn_dims(0)) : y);
+    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = 0) : y);
 }

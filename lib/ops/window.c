@@ -14,6 +14,15 @@ bool tn__window_is_inside(const tn__window *w)
     return true;
 }
 
+tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
+{
+    *divisor = tn__call_has(call, arg) ? tn__call_int(call, arg) : 0;
+    if (tn__call_has(call, arg) && *divisor == 0)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: divisor_override is 0",
+                        call->op->name);
+    return TN_OK;
+}
+
 tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
 {
     const tn_dims_list *dims = call->value[arg].of.dims;

@@ -17,6 +17,9 @@ bool tn__window_is_inside(const tn__window *w);
 /* A dims argument of one number for both axes, or two. */
 tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2]);
 
+/* divisor_override, 0 where there is none. */
+tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor);
+
 /* images and channels of x; x must have 3 or 4 dimensions. */
 typedef struct tn__images {
     tn_tensor *tensor;

@@ -27,14 +27,15 @@ static tn__optim_rule adadelta = {
     .numbers_of = numbers_of,
 };
 
+TN_OPTIONS_TYPE(tn_optim_adadelta, "optim_adadelta", "parameters",
+                TN_OPTIM_ADADELTA_OPTIONS_LIST)
+
 tn_optim *tn_optim_adadelta_with(tn_parameter_list *parameters,
                                  const tn_optim_adadelta_options *options)
 {
-    tn_optim_adadelta_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1);
-    tn__optim_default(&o.rho, 0.9);
-    tn__optim_default(&o.eps, 1e-6);
+    tn_optim_adadelta_options o;
+    if (tn_options_take(tn_optim_adadelta_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("Adadelta", "lr", o.lr, 1e300) ||
         !tn__optim_check("Adadelta", "rho", o.rho, 1) ||
         !tn__optim_check("Adadelta", "eps", o.eps, 1e300) ||

@@ -29,13 +29,15 @@ static tn__optim_rule adagrad = {
     .start = start,
 };
 
+TN_OPTIONS_TYPE(tn_optim_adagrad, "optim_adagrad", "parameters",
+                TN_OPTIM_ADAGRAD_OPTIONS_LIST)
+
 tn_optim *tn_optim_adagrad_with(tn_parameter_list *parameters,
                                 const tn_optim_adagrad_options *options)
 {
-    tn_optim_adagrad_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-2);
-    tn__optim_default(&o.eps, 1e-10);
+    tn_optim_adagrad_options o;
+    if (tn_options_take(tn_optim_adagrad_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("Adagrad", "lr", o.lr, 1e300) ||
         !tn__optim_check("Adagrad", "lr_decay", o.lr_decay, 1e300) ||
         !tn__optim_check("Adagrad", "weight_decay", o.weight_decay, 1e300) ||

@@ -56,39 +56,49 @@ RULE(adamw, "AdamW", PLAIN_TEXT("optim_adamw"), 2);
 RULE(adamw_amsgrad, "AdamW", AMSGRAD_TEXT("optim_adamw_amsgrad"), 3);
 
 static tn_optim *make(tn_parameter_list *parameters, tn__optim_rule *plain,
-                      tn__optim_rule *amsgrad, double weight_decay,
-                      const tn_optim_adam_options *options)
+                      tn__optim_rule *amsgrad, const tn_optim_adam_options *o)
 {
-    tn_optim_adam_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-3);
-    tn__optim_default(&o.beta1, 0.9);
-    tn__optim_default(&o.beta2, 0.999);
-    tn__optim_default(&o.eps, 1e-8);
-    if (o.weight_decay == 0 && !o.no_weight_decay)
-        o.weight_decay = weight_decay;
     const char *name = plain->name;
-    if (!tn__optim_check(name, "lr", o.lr, 1e300) ||
-        !tn__optim_check(name, "beta1", o.beta1, 1) ||
-        !tn__optim_check(name, "beta2", o.beta2, 1) ||
-        !tn__optim_check(name, "eps", o.eps, 1e300) ||
-        !tn__optim_check(name, "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check(name, "lr", o->lr, 1e300) ||
+        !tn__optim_check(name, "beta1", o->beta1, 1) ||
+        !tn__optim_check(name, "beta2", o->beta2, 1) ||
+        !tn__optim_check(name, "eps", o->eps, 1e300) ||
+        !tn__optim_check(name, "weight_decay", o->weight_decay, 1e300))
         return NULL;
-    tn_optim *optim = tn__optim_new(o.amsgrad ? amsgrad : plain, parameters,
-                                    o.lr, o.beta1, o.weight_decay);
+    tn_optim *optim = tn__optim_new(o->amsgrad ? amsgrad : plain, parameters,
+                                    o->lr, o->beta1, o->weight_decay);
     if (optim)
-        optim->options.adam = o;
+        optim->options.adam = *o;
     return optim;
 }
+
+TN_OPTIONS_TYPE(tn_optim_adam, "optim_adam", "parameters",
+                TN_OPTIM_ADAM_OPTIONS_LIST)
 
 tn_optim *tn_optim_adam_with(tn_parameter_list *parameters,
                              const tn_optim_adam_options *options)
 {
-    return make(parameters, &adam, &adam_amsgrad, 0, options);
+    tn_optim_adam_options o;
+    if (tn_options_take(tn_optim_adam_type(), &o, options) < 0)
+        return NULL;
+    return make(parameters, &adam, &adam_amsgrad, &o);
 }
 
+TN_OPTIONS_TYPE(tn_optim_adamw, "optim_adamw", "parameters",
+                TN_OPTIM_ADAMW_OPTIONS_LIST)
+
 tn_optim *tn_optim_adamw_with(tn_parameter_list *parameters,
-                              const tn_optim_adam_options *options)
+                              const tn_optim_adamw_options *options)
 {
-    return make(parameters, &adamw, &adamw_amsgrad, 1e-2, options);
+    tn_optim_adamw_options o;
+    if (tn_options_take(tn_optim_adamw_type(), &o, options) < 0)
+        return NULL;
+    return make(parameters, &adamw, &adamw_amsgrad,
+                &(tn_optim_adam_options){.lr = o.lr,
+                                         .beta1 = o.beta1,
+                                         .beta2 = o.beta2,
+                                         .eps = o.eps,
+                                         .weight_decay = o.weight_decay,
+                                         .amsgrad = o.amsgrad,
+                                         .maximize = o.maximize});
 }

@@ -31,15 +31,15 @@ static tn__optim_rule adamax = {
     .numbers_of = numbers_of,
 };
 
+TN_OPTIONS_TYPE(tn_optim_adamax, "optim_adamax", "parameters",
+                TN_OPTIM_ADAMAX_OPTIONS_LIST)
+
 tn_optim *tn_optim_adamax_with(tn_parameter_list *parameters,
                                const tn_optim_adamax_options *options)
 {
-    tn_optim_adamax_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 2e-3);
-    tn__optim_default(&o.beta1, 0.9);
-    tn__optim_default(&o.beta2, 0.999);
-    tn__optim_default(&o.eps, 1e-8);
+    tn_optim_adamax_options o;
+    if (tn_options_take(tn_optim_adamax_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("Adamax", "lr", o.lr, 1e300) ||
         !tn__optim_check("Adamax", "beta1", o.beta1, 1) ||
         !tn__optim_check("Adamax", "beta2", o.beta2, 1) ||

@@ -33,16 +33,15 @@ static tn__optim_rule asgd = {
     .numbers_of = numbers_of,
 };
 
+TN_OPTIONS_TYPE(tn_optim_asgd, "optim_asgd", "parameters",
+                TN_OPTIM_ASGD_OPTIONS_LIST)
+
 tn_optim *tn_optim_asgd_with(tn_parameter_list *parameters,
                              const tn_optim_asgd_options *options)
 {
-    tn_optim_asgd_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-2);
-    if (!o.no_lambd)
-        tn__optim_default(&o.lambd, 1e-4);
-    tn__optim_default(&o.alpha, 0.75);
-    tn__optim_default(&o.t0, 1e6);
+    tn_optim_asgd_options o;
+    if (tn_options_take(tn_optim_asgd_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("ASGD", "lr", o.lr, 1e300) ||
         !tn__optim_check("ASGD", "lambd", o.lambd, 1e300) ||
         !tn__optim_check("ASGD", "alpha", o.alpha, 1e300) ||

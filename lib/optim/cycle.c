@@ -44,27 +44,26 @@ static void cyclic_advance(const tn_schedule *schedule, int64_t step,
     double share = scale * height(o, cycle, (double)step);
     double low = schedule->of.cyclic.base_lr;
     rates->lr = low + (schedule->of.cyclic.max_lr - low) * share;
-    if (!o->no_cycle_momentum)
+    if (o->cycle_momentum)
         rates->momentum =
             o->max_momentum - (o->max_momentum - o->base_momentum) * share;
 }
 
 static const tn__schedule_kind cyclic_kind = {"CyclicLR", cyclic_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_cyclic_lr, "schedule_cyclic_lr", "optim, base_lr, max_lr",
+                TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
+
 tn_schedule *
 tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
                            const tn_schedule_cyclic_lr_options *options)
 {
     const tn__schedule_kind *kind = &cyclic_kind;
-    tn_schedule_cyclic_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    if (o.step_size_up == 0)
-        o.step_size_up = 2000;
-    if (o.step_size_down == 0)
+    tn_schedule_cyclic_lr_options o;
+    if (tn_options_take(tn_schedule_cyclic_lr_type(), &o, options) < 0)
+        return NULL;
+    if (o.step_size_down == TN_NONE_INT)
         o.step_size_down = o.step_size_up;
-    tn__optim_default(&o.gamma, 1);
-    tn__optim_default(&o.base_momentum, 0.8);
-    tn__optim_default(&o.max_momentum, 0.9);
     if (!tn__schedule_check(kind, "base_lr", base_lr, 0, 1e300) ||
         !tn__schedule_check(kind, "max_lr", max_lr, 0, 1e300) ||
         !tn__schedule_check(kind, "step_size_up", (double)o.step_size_up, 1,
@@ -76,7 +75,7 @@ tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
         !tn__schedule_check(kind, "gamma", o.gamma, 0, 1e300) ||
         !tn__schedule_check(kind, "base_momentum", o.base_momentum, 0, 1) ||
         !tn__schedule_check(kind, "max_momentum", o.max_momentum, 0, 1) ||
-        (!o.no_cycle_momentum && !has_momentum(kind, optim)))
+        (o.cycle_momentum && !has_momentum(kind, optim)))
         return NULL;
     tn_schedule *schedule = tn__schedule_new(kind, optim, 0);
     if (schedule) {
@@ -130,12 +129,15 @@ static void one_cycle_advance(const tn_schedule *schedule, int64_t step,
     double start = i ? all[i - 1].end : 0, length = all[i].end - start;
     double share = length != 0 ? ((double)step - start) / length : 1;
     rates->lr = between(all[i].lr, share, o->linear);
-    if (!o->no_cycle_momentum)
+    if (o->cycle_momentum)
         rates->momentum = between(all[i].momentum, share, o->linear);
 }
 
 static const tn__schedule_kind one_cycle_kind = {"OneCycleLR",
                                                  one_cycle_advance};
+
+TN_OPTIONS_TYPE(tn_schedule_one_cycle_lr, "schedule_one_cycle_lr", "optim, max_lr, total_steps",
+                TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST)
 
 tn_schedule *
 tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
@@ -143,13 +145,9 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
                               const tn_schedule_one_cycle_lr_options *options)
 {
     const tn__schedule_kind *kind = &one_cycle_kind;
-    tn_schedule_one_cycle_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.pct_start, 0.3);
-    tn__optim_default(&o.div_factor, 25);
-    tn__optim_default(&o.final_div_factor, 1e4);
-    tn__optim_default(&o.base_momentum, 0.85);
-    tn__optim_default(&o.max_momentum, 0.95);
+    tn_schedule_one_cycle_lr_options o;
+    if (tn_options_take(tn_schedule_one_cycle_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(kind, "max_lr", max_lr, 0, 1e300) ||
         !tn__schedule_check(kind, "total_steps", (double)total_steps, 1,
                             1e300) ||
@@ -159,7 +157,7 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
                             1e300) ||
         !tn__schedule_check(kind, "base_momentum", o.base_momentum, 0, 1) ||
         !tn__schedule_check(kind, "max_momentum", o.max_momentum, 0, 1) ||
-        (!o.no_cycle_momentum && !has_momentum(kind, optim)))
+        (o.cycle_momentum && !has_momentum(kind, optim)))
         return NULL;
     tn_schedule *schedule = tn__schedule_new(kind, optim, 0);
     if (schedule) {

@@ -89,7 +89,7 @@ static tn_status move(const tn__optim_group *group, double t,
             shape.dim[k] = tn_tensor_shape(p)[k];
         tn_tensor *part = tn_reshape(
             tn_narrow(direction, 0, at, tn_tensor_numel(p)), shape);
-        if (!tn_add_(p, part, .alpha = t, .has_alpha = true))
+        if (!tn_add_(p, part, .alpha = t))
             return tn_error_code();
         at += tn_tensor_numel(p);
     }
@@ -109,7 +109,7 @@ static double largest(tn_tensor *x)
 /* x + factor * y */
 static tn_tensor *plus(tn_tensor *x, double factor, tn_tensor *y)
 {
-    return tn_add(x, y, .alpha = factor, .has_alpha = true);
+    return tn_add(x, y, .alpha = factor);
 }
 
 /* ---- the direction ------------------------------------------------------ */
@@ -270,23 +270,20 @@ static tn_status one_kind(const tn_parameter_list *list)
 static tn__optim_rule lbfgs = {
     .name = "LBFGS", .closure = step, .accepts = one_kind};
 
+TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
+                TN_OPTIM_LBFGS_OPTIONS_LIST)
+
 tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
                               const tn_optim_lbfgs_options *options)
 {
-    tn_optim_lbfgs_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1);
-    tn__optim_default(&o.tolerance_grad, 1e-7);
-    tn__optim_default(&o.tolerance_change, 1e-9);
-    if (o.max_iter == 0)
-        o.max_iter = 20;
-    if (o.max_eval == 0)
-        o.max_eval = (int)((int64_t)o.max_iter * 5 / 4);
-    if (o.history_size == 0)
-        o.history_size = 100;
+    tn_optim_lbfgs_options o;
+    if (tn_options_take(tn_optim_lbfgs_type(), &o, options) < 0)
+        return NULL;
+    if (o.max_eval == TN_NONE_INT)
+        o.max_eval = (int64_t)o.max_iter * 5 / 4;
     if (!tn__optim_check("LBFGS", "lr", o.lr, 1e300) ||
         !tn__optim_check("LBFGS", "max_iter", o.max_iter, 0x1p31) ||
-        !tn__optim_check("LBFGS", "max_eval", o.max_eval, 0x1p31) ||
+        !tn__optim_check("LBFGS", "max_eval", (double)o.max_eval, 0x1p31) ||
         !tn__optim_check("LBFGS", "tolerance_grad", o.tolerance_grad, 1e300) ||
         !tn__optim_check("LBFGS", "tolerance_change", o.tolerance_change,
                          1e300) ||

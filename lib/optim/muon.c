@@ -20,7 +20,7 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
     (void)next;
     const tn_optim_muon_options *o = &group->optim->options.muon;
     number[MOMENTUM] = group->rates.momentum;
-    number[NESTEROV] = !o->no_nesterov;
+    number[NESTEROV] = o->nesterov;
     number[KEEP] = 1 - group->rates.lr * group->rates.weight_decay;
     number[RATE] = group->rates.lr;
 }
@@ -131,18 +131,15 @@ static tn__optim_rule muon = {
     .accepts = matrices_only,
 };
 
+TN_OPTIONS_TYPE(tn_optim_muon, "optim_muon", "parameters",
+                TN_OPTIM_MUON_OPTIONS_LIST)
+
 tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
                              const tn_optim_muon_options *options)
 {
-    tn_optim_muon_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-3);
-    if (!o.no_weight_decay)
-        tn__optim_default(&o.weight_decay, 0.1);
-    tn__optim_default(&o.momentum, 0.95);
-    tn__optim_default(&o.eps, 1e-7);
-    if (o.ns_steps == 0)
-        o.ns_steps = 5;
+    tn_optim_muon_options o;
+    if (tn_options_take(tn_optim_muon_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("Muon", "lr", o.lr, 1e300) ||
         !tn__optim_check("Muon", "weight_decay", o.weight_decay, 1e300) ||
         !tn__optim_check("Muon", "momentum", o.momentum, 1e300) ||

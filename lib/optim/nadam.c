@@ -50,17 +50,15 @@ static tn__optim_rule nadam = {
     .numbers_of = numbers_of,
 };
 
+TN_OPTIONS_TYPE(tn_optim_nadam, "optim_nadam", "parameters",
+                TN_OPTIM_NADAM_OPTIONS_LIST)
+
 tn_optim *tn_optim_nadam_with(tn_parameter_list *parameters,
                               const tn_optim_nadam_options *options)
 {
-    tn_optim_nadam_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 2e-3);
-    tn__optim_default(&o.beta1, 0.9);
-    tn__optim_default(&o.beta2, 0.999);
-    tn__optim_default(&o.eps, 1e-8);
-    if (!o.no_momentum_decay)
-        tn__optim_default(&o.momentum_decay, 4e-3);
+    tn_optim_nadam_options o;
+    if (tn_options_take(tn_optim_nadam_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("NAdam", "lr", o.lr, 1e300) ||
         !tn__optim_check("NAdam", "beta1", o.beta1, 1) ||
         !tn__optim_check("NAdam", "beta2", o.beta2, 1) ||

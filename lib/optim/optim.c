@@ -164,29 +164,33 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
     return optim;
 }
 
+TN_OPTIONS_TYPE(tn_optim_add_group, "optim_add_group", "optim, parameters",
+                TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
+
 tn_status tn_optim_add_group_with(tn_optim *optim,
                                   tn_parameter_list *parameters,
-                                  const tn_optim_group_options *options)
+                                  const tn_optim_add_group_options *options)
 {
     if (tn_error())
         return TN_ERR_STATE;
     if (!optim || !parameters)
         return tn_error_set(TN_ERR_ARGUMENT, "optim_add_group: %s is NULL",
                             optim ? "parameters" : "optim");
-    tn_optim_group_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
+    tn_optim_add_group_options o;
+    if (tn_options_take(tn_optim_add_group_type(), &o, options) < 0)
+        return TN_ERR_ARGUMENT;
     const char *name = optim->rule->name;
     if (optim->rule->closure)
         return tn_error_set(TN_ERR_UNSUPPORTED,
                             "%s: has one group of parameters only", name);
-    if (!tn__optim_check(name, "lr", o.lr, 1e300) ||
-        !tn__optim_check(name, "weight_decay", o.weight_decay, 1e300))
-        return TN_ERR_ARGUMENT;
     tn__optim_rates rates = optim->defaults;
-    if (o.lr != 0)
+    if (!tn_is_none_float(o.lr))
         rates.lr = o.lr;
-    if (o.weight_decay != 0 || o.no_weight_decay)
+    if (!tn_is_none_float(o.weight_decay))
         rates.weight_decay = o.weight_decay;
+    if (!tn__optim_check(name, "lr", rates.lr, 1e300) ||
+        !tn__optim_check(name, "weight_decay", rates.weight_decay, 1e300))
+        return TN_ERR_ARGUMENT;
     return add_group(optim, parameters, &rates);
 }
 
@@ -198,21 +202,6 @@ bool tn__optim_check(const char *rule, const char *option, double number,
     tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be at least 0%s",
                  rule, option, number, below == 1 ? " and below 1" : "");
     return false;
-}
-
-void tn__optim_take_options(void *own, size_t own_size, const void *theirs)
-{
-    if (!theirs)
-        return;
-    size_t size;
-    memcpy(&size, theirs, sizeof size);
-    memcpy(own, theirs, size < own_size ? size : own_size);
-}
-
-void tn__optim_default(double *number, double fallback)
-{
-    if (*number == 0)
-        *number = fallback;
 }
 
 /* ---- stepping ----------------------------------------------------------- */

@@ -98,12 +98,6 @@ const tn_op *tn__optim_op(const char *text, const tn_op **op);
 bool tn__optim_check(const char *rule, const char *option, double number,
                      double below);
 
-/* As in nn: the caller's options over the defaults in own. */
-void tn__optim_take_options(void *own, size_t own_size, const void *theirs);
-
-/* *number is fallback where it was left 0. */
-void tn__optim_default(double *number, double fallback);
-
 /* The beginning of kernels: d is the gradient g with weight decay. sign is -1
  * to maximize. A weight decay of 0 must not touch the gradient: 0 times an
  * infinite parameter is NaN. Most often d is the gradient as it is: such a step

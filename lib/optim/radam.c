@@ -45,15 +45,15 @@ static tn__optim_rule radam = {
     .numbers_of = numbers_of,
 };
 
+TN_OPTIONS_TYPE(tn_optim_radam, "optim_radam", "parameters",
+                TN_OPTIM_RADAM_OPTIONS_LIST)
+
 tn_optim *tn_optim_radam_with(tn_parameter_list *parameters,
                               const tn_optim_radam_options *options)
 {
-    tn_optim_radam_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-3);
-    tn__optim_default(&o.beta1, 0.9);
-    tn__optim_default(&o.beta2, 0.999);
-    tn__optim_default(&o.eps, 1e-8);
+    tn_optim_radam_options o;
+    if (tn_options_take(tn_optim_radam_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("RAdam", "lr", o.lr, 1e300) ||
         !tn__optim_check("RAdam", "beta1", o.beta1, 1) ||
         !tn__optim_check("RAdam", "beta2", o.beta2, 1) ||

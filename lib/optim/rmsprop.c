@@ -59,14 +59,15 @@ static tn__optim_rule rules[2][2] = {
       .numbers_of = numbers_of}},
 };
 
+TN_OPTIONS_TYPE(tn_optim_rmsprop, "optim_rmsprop", "parameters",
+                TN_OPTIM_RMSPROP_OPTIONS_LIST)
+
 tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
                                 const tn_optim_rmsprop_options *options)
 {
-    tn_optim_rmsprop_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-2);
-    tn__optim_default(&o.alpha, 0.99);
-    tn__optim_default(&o.eps, 1e-8);
+    tn_optim_rmsprop_options o;
+    if (tn_options_take(tn_optim_rmsprop_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("RMSprop", "lr", o.lr, 1e300) ||
         !tn__optim_check("RMSprop", "alpha", o.alpha, 1e300) ||
         !tn__optim_check("RMSprop", "eps", o.eps, 1e300) ||

@@ -39,16 +39,15 @@ static tn__optim_rule rprop = {
     .start = start,
 };
 
+TN_OPTIONS_TYPE(tn_optim_rprop, "optim_rprop", "parameters",
+                TN_OPTIM_RPROP_OPTIONS_LIST)
+
 tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
                               const tn_optim_rprop_options *options)
 {
-    tn_optim_rprop_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-2);
-    tn__optim_default(&o.eta_minus, 0.5);
-    tn__optim_default(&o.eta_plus, 1.2);
-    tn__optim_default(&o.step_min, 1e-6);
-    tn__optim_default(&o.step_max, 50);
+    tn_optim_rprop_options o;
+    if (tn_options_take(tn_optim_rprop_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("Rprop", "lr", o.lr, 1e300) ||
         !tn__optim_check("Rprop", "step_min", o.step_min, 1e300) ||
         !tn__optim_check("Rprop", "step_max", o.step_max, 1e300))

@@ -55,16 +55,17 @@ static tn_status check_state(const char *call, const tn_grad_scaler_state *s)
     return TN_OK;
 }
 
-tn_grad_scaler *tn_grad_scaler_new_with(const tn_grad_scaler_options *options)
+TN_OPTIONS_TYPE(tn_grad_scaler_new, "grad_scaler_new", "",
+                TN_GRAD_SCALER_NEW_OPTIONS_LIST)
+
+tn_grad_scaler *
+tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options)
 {
-    tn_grad_scaler_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.init_scale, 65536);
-    tn__optim_default(&o.growth_factor, 2);
-    tn__optim_default(&o.backoff_factor, 0.5);
-    tn_grad_scaler_state state = {
-        o.init_scale, o.growth_factor, o.backoff_factor,
-        o.growth_interval ? o.growth_interval : 2000, 0};
+    tn_grad_scaler_new_options o;
+    if (tn_options_take(tn_grad_scaler_new_type(), &o, options) < 0)
+        return NULL;
+    tn_grad_scaler_state state = {o.init_scale, o.growth_factor,
+                                  o.backoff_factor, o.growth_interval, 0};
     if (check_state("grad_scaler_new", &state) < 0)
         return NULL;
     tn_grad_scaler *scaler = tn_object_new(&scaler_class, 0);

@@ -113,13 +113,16 @@ static void step_advance(const tn_schedule *schedule, int64_t step,
 
 static const tn__schedule_kind step_kind = {"StepLR", step_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_step_lr, "schedule_step_lr", "optim, step_size",
+                TN_SCHEDULE_STEP_LR_OPTIONS_LIST)
+
 tn_schedule *
 tn_schedule_step_lr_with(tn_optim *optim, int64_t step_size,
                          const tn_schedule_step_lr_options *options)
 {
-    tn_schedule_step_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.gamma, 0.1);
+    tn_schedule_step_lr_options o;
+    if (tn_options_take(tn_schedule_step_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&step_kind, "step_size", (double)step_size, 1,
                             1e300) ||
         !tn__schedule_check(&step_kind, "gamma", o.gamma, 0, 1e300))
@@ -144,13 +147,16 @@ static void multi_step_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind multi_step_kind = {"MultiStepLR",
                                                   multi_step_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_multi_step_lr, "schedule_multi_step_lr", "optim, milestones, count",
+                TN_SCHEDULE_MULTI_STEP_LR_OPTIONS_LIST)
+
 tn_schedule *tn_schedule_multi_step_lr_with(
     tn_optim *optim, const int64_t *milestones, int count,
     const tn_schedule_multi_step_lr_options *options)
 {
-    tn_schedule_multi_step_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.gamma, 0.1);
+    tn_schedule_multi_step_lr_options o;
+    if (tn_options_take(tn_schedule_multi_step_lr_type(), &o, options) < 0)
+        return NULL;
     if (count < 0 || (count > 0 && !milestones)) {
         tn_error_set(TN_ERR_ARGUMENT, "MultiStepLR: milestones is NULL");
         return NULL;
@@ -205,15 +211,16 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind constant_kind = {"ConstantLR",
                                                 constant_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_constant_lr, "schedule_constant_lr", "optim",
+                TN_SCHEDULE_CONSTANT_LR_OPTIONS_LIST)
+
 tn_schedule *
 tn_schedule_constant_lr_with(tn_optim *optim,
                              const tn_schedule_constant_lr_options *options)
 {
-    tn_schedule_constant_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.factor, 1.0 / 3);
-    if (o.total_iters == 0)
-        o.total_iters = 5;
+    tn_schedule_constant_lr_options o;
+    if (tn_options_take(tn_schedule_constant_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&constant_kind, "factor", o.factor, 0, 1) ||
         !tn__schedule_check(&constant_kind, "total_iters",
                             (double)o.total_iters, 1, 1e300))
@@ -238,17 +245,16 @@ static void linear_advance(const tn_schedule *schedule, int64_t step,
 
 static const tn__schedule_kind linear_kind = {"LinearLR", linear_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_linear_lr, "schedule_linear_lr", "optim",
+                TN_SCHEDULE_LINEAR_LR_OPTIONS_LIST)
+
 tn_schedule *
 tn_schedule_linear_lr_with(tn_optim *optim,
                            const tn_schedule_linear_lr_options *options)
 {
-    tn_schedule_linear_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.start_factor, 1.0 / 3);
-    if (!o.to_zero)
-        tn__optim_default(&o.end_factor, 1);
-    if (o.total_iters == 0)
-        o.total_iters = 5;
+    tn_schedule_linear_lr_options o;
+    if (tn_options_take(tn_schedule_linear_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&linear_kind, "start_factor", o.start_factor, 0,
                             1) ||
         !tn__schedule_check(&linear_kind, "end_factor", o.end_factor, 0, 1) ||
@@ -275,14 +281,15 @@ static void polynomial_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind polynomial_kind = {"PolynomialLR",
                                                   polynomial_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_polynomial_lr, "schedule_polynomial_lr", "optim",
+                TN_SCHEDULE_POLYNOMIAL_LR_OPTIONS_LIST)
+
 tn_schedule *tn_schedule_polynomial_lr_with(
     tn_optim *optim, const tn_schedule_polynomial_lr_options *options)
 {
-    tn_schedule_polynomial_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.power, 1);
-    if (o.total_iters == 0)
-        o.total_iters = 5;
+    tn_schedule_polynomial_lr_options o;
+    if (tn_options_take(tn_schedule_polynomial_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&polynomial_kind, "total_iters",
                             (double)o.total_iters, 1, 1e300) ||
         !tn__schedule_check(&polynomial_kind, "power", o.power, 0, 1e300))
@@ -316,12 +323,16 @@ static void cosine_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind cosine_kind = {"CosineAnnealingLR",
                                               cosine_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_lr, "schedule_cosine_annealing_lr", "optim, T_max",
+                TN_SCHEDULE_COSINE_ANNEALING_LR_OPTIONS_LIST)
+
 tn_schedule *tn_schedule_cosine_annealing_lr_with(
     tn_optim *optim, int64_t T_max,
     const tn_schedule_cosine_annealing_lr_options *options)
 {
-    tn_schedule_cosine_annealing_lr_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
+    tn_schedule_cosine_annealing_lr_options o;
+    if (tn_options_take(tn_schedule_cosine_annealing_lr_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&cosine_kind, "T_max", (double)T_max, 1, 1e300) ||
         !tn__schedule_check(&cosine_kind, "eta_min", o.eta_min, 0, 1e300))
         return NULL;
@@ -351,14 +362,16 @@ static void restarts_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind restarts_kind = {"CosineAnnealingWarmRestarts",
                                                 restarts_advance};
 
+TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_warm_restarts, "schedule_cosine_annealing_warm_restarts", "optim, T_0",
+                TN_SCHEDULE_COSINE_ANNEALING_WARM_RESTARTS_OPTIONS_LIST)
+
 tn_schedule *tn_schedule_cosine_annealing_warm_restarts_with(
     tn_optim *optim, int64_t T_0,
     const tn_schedule_cosine_annealing_warm_restarts_options *options)
 {
-    tn_schedule_cosine_annealing_warm_restarts_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    if (o.T_mult == 0)
-        o.T_mult = 1;
+    tn_schedule_cosine_annealing_warm_restarts_options o;
+    if (tn_options_take(tn_schedule_cosine_annealing_warm_restarts_type(), &o, options) < 0)
+        return NULL;
     if (!tn__schedule_check(&restarts_kind, "T_0", (double)T_0, 1, 0x1p62) ||
         !tn__schedule_check(&restarts_kind, "T_mult", (double)o.T_mult, 1,
                             0x1p62) ||

@@ -43,12 +43,15 @@ static void momentum_numbers(const tn__optim_group *group,
 MOMENTUM(momentum, "optim_sgd_momentum", "b1");
 MOMENTUM(nesterov, "optim_sgd_nesterov", "d + momentum * b1");
 
+TN_OPTIONS_TYPE(tn_optim_sgd, "optim_sgd", "parameters",
+                TN_OPTIM_SGD_OPTIONS_LIST)
+
 tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
                             const tn_optim_sgd_options *options)
 {
-    tn_optim_sgd_options o = {.size = sizeof o};
-    tn__optim_take_options(&o, sizeof o, options);
-    tn__optim_default(&o.lr, 1e-3);
+    tn_optim_sgd_options o;
+    if (tn_options_take(tn_optim_sgd_type(), &o, options) < 0)
+        return NULL;
     if (!tn__optim_check("SGD", "lr", o.lr, 1e300) ||
         !tn__optim_check("SGD", "momentum", o.momentum, 1e300) ||
         !tn__optim_check("SGD", "weight_decay", o.weight_decay, 1e300))

@@ -36,7 +36,7 @@ static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
     return false;
 }
 
-static tn_average *make(void *module, const tn_average_options *o)
+static tn_average *make(void *module, const tn_average_new_options *o)
 {
     tn_parameter_list *state = tn_module_state(module);
     tn_parameter_list *parameters = tn_parameters(module);
@@ -49,7 +49,7 @@ static tn_average *make(void *module, const tn_average_options *o)
     if (!average)
         return NULL;
     average->model = tn_keep(state);
-    average->decay = o->decay;
+    average->decay = tn_is_none_float(o->decay) ? -1 : o->decay;
     for (int i = 0; i < count; i++) {
         tn_tensor *x = tn_parameters_at(state, i);
         average->own[i].tensor = tn_keep(tn_clone(x));
@@ -62,18 +62,20 @@ static tn_average *make(void *module, const tn_average_options *o)
     return average;
 }
 
+TN_OPTIONS_TYPE(tn_average_new, "average_new", "module",
+                TN_AVERAGE_NEW_OPTIONS_LIST)
+
 tn_average *tn_average_new_with(void *module,
-                                const tn_average_options *options)
+                                const tn_average_new_options *options)
 {
     if (!module) {
         tn_error_set(TN_ERR_ARGUMENT, "average_new: module is NULL");
         return NULL;
     }
-    tn_average_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options,
-               options->size < sizeof o ? options->size : sizeof o);
-    if (!(o.decay >= 0 && o.decay < 1)) {
+    tn_average_new_options o;
+    if (tn_options_take(tn_average_new_type(), &o, options) < 0)
+        return NULL;
+    if (!tn_is_none_float(o.decay) && !(o.decay >= 0 && o.decay < 1)) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "average_new: decay is %g; it must be at least 0 and "
                      "below 1", o.decay);
@@ -124,7 +126,7 @@ tn_status tn_average_update(tn_average *average)
                             "average_update: the averages stand in the "
                             "module: call tn_average_swap first");
     status = check_devices(average);
-    double share = average->decay > 0
+    double share = average->decay >= 0
                        ? 1 - average->decay
                        : 1 / ((double)average->updates + 1);
     tn_scope *scope = tn_scope_open();

@@ -285,7 +285,7 @@ static void test_decrees(void)
                                           "named");
     tn_tensor_set_grad(weight, NULL);
     tn_backward(tn_sum(
-        tn_embedding(index, weight, .padding_idx = tn_dims(1))));
+        tn_embedding(index, weight, .padding_idx = 1)));
     is_pair(tn_tensor_grad(weight), 1, 0, "but for the row of padding");
 
     tn_tensor *zero = leaf(0, 0);

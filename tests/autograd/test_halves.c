@@ -14,7 +14,7 @@ static tn_tensor *run_logsumexp(tn_tensor *x, tn_tensor *y)
 }
 static tn_tensor *run_prod(tn_tensor *x, tn_tensor *y)
 {
-    return tn_prod(tn_div(x, y), .dim = tn_dims(1));
+    return tn_prod(tn_div(x, y), .dim = 1);
 }
 
 static const struct {

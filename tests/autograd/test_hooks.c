@@ -150,7 +150,7 @@ static void test_spread(void)
         tn_tensor_from_array(numbers, TN_F64, tn_dims(2, 2)));
     tn_tensor *w = tn_tensor_from_array(numbers, TN_F64, tn_dims(2));
     double got[4] = {0};
-    tn_backward(tn_sum(tn_mul(tn_mean(m, .dim = tn_dims(0)), w)));
+    tn_backward(tn_sum(tn_mul(tn_mean(m, .dim = 0), w)));
     tn_tensor_to_array(tn_tensor_grad(m), got, sizeof got);
     ok(got[0] == 0.5 && got[1] == 1 && got[2] == 0.5 && got[3] == 1,
        "of rows each has its own");

@@ -81,7 +81,7 @@ static tn_tensor *solve(tn_tensor *x)
 
 static tn_tensor *solve_right(tn_tensor *x)
 {
-    return tn_linalg_solve(square(x), turned(sides(x)), .no_left = true);
+    return tn_linalg_solve(square(x), turned(sides(x)), .left = false);
 }
 
 static tn_tensor *inverse(tn_tensor *x)
@@ -109,7 +109,7 @@ static tn_tensor *upper(tn_tensor *x)
 static tn_tensor *upper_right(tn_tensor *x)
 {
     return tn_linalg_solve_triangular(square(x), turned(sides(x)),
-                                      .upper = true, .no_left = true);
+                                      .upper = true, .left = false);
 }
 
 static tn_tensor *lower_unit(tn_tensor *x)
@@ -121,7 +121,7 @@ static tn_tensor *lower_unit(tn_tensor *x)
 static tn_tensor *lower_right_unit(tn_tensor *x)
 {
     return tn_linalg_solve_triangular(square(x), turned(sides(x)),
-                                      .no_left = true, .unitriangular = true);
+                                      .left = false, .unitriangular = true);
 }
 
 /* Q and R beside each other. */
@@ -179,7 +179,7 @@ static tn_tensor *product_of(tn_tensor *u, tn_tensor *s, tn_tensor *vh)
 static tn_tensor *svd(tn_tensor *x)
 {
     tn_tensor *s, *vh;
-    tn_tensor *u = tn_linalg_svd(x, &s, &vh, .no_full_matrices = true);
+    tn_tensor *u = tn_linalg_svd(x, &s, &vh, .full_matrices = false);
     return product_of(u, s, vh);
 }
 

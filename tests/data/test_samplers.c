@@ -77,7 +77,7 @@ static void test_apart(void)
     tn_loader *loader = tn_loader_new(set, .weights = weights,
                                       .weight_count = COUNT,
                                       .sample_count = 2, .batch_size = 2,
-                                      .no_replacement = true, .seed = 7);
+                                      .distinct = true, .seed = 7);
     int pairs = 0;
     bool good = true;
     for (int e = 0; e < EPOCHS; e++) {
@@ -97,7 +97,7 @@ static void test_apart(void)
         odd[i] = ldexp(1 + 0.1 * i, 40 * (i % 3) - 40);
     tn_loader *whole = tn_loader_new(set, .weights = odd,
                                      .weight_count = COUNT,
-                                     .no_replacement = true);
+                                     .distinct = true);
     for (int e = 0; e < 50; e++)
         good = epoch(whole, a) == COUNT && is_apart(a, COUNT) && good;
     ok(good, "to the last one, whatever the sums round to");
@@ -132,9 +132,8 @@ static void test_replicas(bool shuffle)
 }
 
 /* A loader that is told where another stood sees what that one saw. */
-static void test_resumed(const char *what, tn_loader_options options)
+static void test_resumed(const char *what, tn_loader_new_options options)
 {
-    options.size = sizeof options;
     options.batch_size = 2;
     options.seed = 11;
     int64_t whole[MOST], rest[MOST];
@@ -168,19 +167,34 @@ static void test_all_resumed(void)
 {
     static const int64_t order[] = {9, 2, 7, 5, 1};
     static const double weights[COUNT] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-    test_resumed("a sequence", (tn_loader_options){.size = 0});
-    test_resumed("a subset", (tn_loader_options){
-        .order = order, .order_count = 5, .shuffle = true});
-    test_resumed("a longer order", (tn_loader_options){
-        .shuffle = true, .sample_count = 23});
-    test_resumed("replacement", (tn_loader_options){.replacement = true,
-                                                    .sample_count = 7});
-    test_resumed("weights", (tn_loader_options){
-        .weights = weights, .weight_count = COUNT, .sample_count = 9});
-    test_resumed("weights without replacement", (tn_loader_options){
-        .weights = weights, .weight_count = COUNT, .no_replacement = true});
-    test_resumed("a replica's part", (tn_loader_options){
-        .shuffle = true, .num_replicas = 2, .rank = 1});
+    const tn_loader_new_options plain = TN_LOADER_NEW_OPTIONS;
+    tn_loader_new_options o = plain;
+    test_resumed("a sequence", o);
+    o.order = order;
+    o.order_count = 5;
+    o.shuffle = true;
+    test_resumed("a subset", o);
+    o = plain;
+    o.shuffle = true;
+    o.sample_count = 23;
+    test_resumed("a longer order", o);
+    o = plain;
+    o.replacement = true;
+    o.sample_count = 7;
+    test_resumed("replacement", o);
+    o = plain;
+    o.weights = weights;
+    o.weight_count = COUNT;
+    o.sample_count = 9;
+    test_resumed("weights", o);
+    o.sample_count = TN_NONE_INT;
+    o.distinct = true;
+    test_resumed("weights without replacement", o);
+    o = plain;
+    o.shuffle = true;
+    o.num_replicas = 2;
+    o.rank = 1;
+    test_resumed("a replica's part", o);
 }
 
 static void mistake(const void *result, const char *message)
@@ -199,16 +213,16 @@ static void test_mistakes(void)
             "loader: rank is 2, outside [0, 2), the num_replicas");
     mistake(tn_loader_new(set, .rank = -1),
             "loader: rank is -1, outside [0, 1), the num_replicas");
-    mistake(tn_loader_new(set, .no_replacement = true),
-            "loader: no_replacement is for weights; an order that is shuffled "
+    mistake(tn_loader_new(set, .distinct = true),
+            "loader: distinct is for weights; an order that is shuffled "
             "has no sample twice anyway");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT,
-                          .sample_count = 3, .no_replacement = true),
+                          .sample_count = 3, .distinct = true),
             "loader: 3 samples without replacement, but 2 of the weights are "
             "above 0: give a smaller sample_count");
     mistake(tn_loader_new(set, .sample_count = 3),
             "loader: sample_count is 3; it is for shuffle, replacement and "
-            "weights, and not negative");
+            "weights, and at least 1");
     mistake(tn_loader_new(set, .shuffle = true, .sample_count = INT64_MAX),
             "loader: sample_count is 9223372036854775807; at most "
             "281474976710656 are allowed");

@@ -38,7 +38,7 @@ static tn_tensor *signs_of(tn_tensor *got, tn_tensor *want, int64_t count)
     tn_tensor *along =
         tn_sum(tn_mul(tn_narrow(tn_detach(got), -1, 0, count),
                       tn_narrow(want, -1, 0, count)),
-               .dim = tn_dims(-2), .keepdim = true);
+               .dim = -2, .keepdim = true);
     return tn_where_scalars(tn_lt_scalar(along, 0), -1, 1);
 }
 

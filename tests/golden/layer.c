@@ -30,6 +30,13 @@ static const char *text(const json_t *args, const char *name)
     return json_string_value(json_object_get(args, name));
 }
 
+static const char *word(const json_t *args, const char *name,
+                        const char *fallback)
+{
+    const char *value = text(args, name);
+    return value ? value : fallback;
+}
+
 /* A list, or one number as a list of one; empty where there is neither. null in
  * a list stays as 0. */
 static tn_dims_list dims(const json_t *args, const char *name)
@@ -136,22 +143,28 @@ static tn_module *make_linear(const json_t *args)
 {
     return tn_nn_linear(whole(args, "in_features", 0),
                         whole(args, "out_features", 0),
-                        .no_bias = !truth(args, "bias", true));
+                        .bias = truth(args, "bias", true));
 }
 
 static tn_module *make_max_pool2d(const json_t *args)
 {
     return tn_nn_max_pool2d(whole(args, "kernel_size", 0),
-                            .stride = whole(args, "stride", 0),
+                            .stride = whole(args, "stride", TN_NONE_INT),
                             .padding = whole(args, "padding", 0),
-                            .dilation = whole(args, "dilation", 0),
+                            .dilation = whole(args, "dilation", 1),
                             .ceil_mode = truth(args, "ceil_mode", false));
 }
 
-/* One number for all axes, or the list. */
+/* One number for all axes, or the list: the other is none, or the default. */
 static bool is_list(const json_t *args, const char *name)
 {
     return json_is_array(json_object_get(args, name));
+}
+
+static int64_t number_only(const json_t *args, const char *name,
+                           int64_t fallback)
+{
+    return is_list(args, name) ? fallback : whole(args, name, fallback);
 }
 
 /* Padding by a rule, and of other kinds than zeros, is none of the layers'. */
@@ -163,7 +176,8 @@ static bool plain_padding(const json_t *args)
 
 static tn_dims_list list_only(const json_t *args, const char *name)
 {
-    return is_list(args, name) ? dims(args, name) : (tn_dims_list){0, {0}};
+    return is_list(args, name) ? dims(args, name)
+                               : (tn_dims_list)TN_NONE_DIMS;
 }
 
 static tn_module *make_conv2d(const json_t *args)
@@ -174,16 +188,17 @@ static tn_module *make_conv2d(const json_t *args)
         return NULL;
     return tn_nn_conv2d(
         whole(args, "in_channels", 0), whole(args, "out_channels", 0),
-        whole(args, "kernel_size", 0), .stride = whole(args, "stride", 0),
-        .padding = whole(args, "padding", 0),
-        .dilation = whole(args, "dilation", 0),
-        .groups = whole(args, "groups", 0),
+        whole(args, "kernel_size", 0),
+        .stride = number_only(args, "stride", 1),
+        .padding = number_only(args, "padding", 0),
+        .dilation = number_only(args, "dilation", 1),
+        .groups = whole(args, "groups", 1),
         .kernel_sizes = list_only(args, "kernel_size"),
         .strides = list_only(args, "stride"),
         .paddings = list_only(args, "padding"),
         .dilations = list_only(args, "dilation"),
-        .no_bias = !truth(args, "bias", true), .padding_same = same,
-        .padding_mode = text(args, "padding_mode"));
+        .bias = truth(args, "bias", true), .padding_same = same,
+        .padding_mode = word(args, "padding_mode", "zeros"));
 }
 
 #define CONV(function)                                                        \
@@ -194,17 +209,17 @@ static tn_module *make_conv2d(const json_t *args)
         return tn_nn_##function(                                              \
             whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
             whole(args, "kernel_size", 0),                                    \
-            .stride = whole(args, "stride", 0),                               \
-            .padding = whole(args, "padding", 0),                             \
-            .dilation = whole(args, "dilation", 0),                           \
-            .groups = whole(args, "groups", 0),                               \
-            .output_padding = whole(args, "output_padding", 0),               \
+            .stride = number_only(args, "stride", 1),                         \
+            .padding = number_only(args, "padding", 0),                       \
+            .dilation = number_only(args, "dilation", 1),                     \
+            .groups = whole(args, "groups", 1),                               \
+            .output_padding = number_only(args, "output_padding", 0),         \
             .kernel_sizes = list_only(args, "kernel_size"),                   \
             .strides = list_only(args, "stride"),                             \
             .paddings = list_only(args, "padding"),                           \
             .dilations = list_only(args, "dilation"),                         \
             .output_paddings = list_only(args, "output_padding"),             \
-            .no_bias = !truth(args, "bias", true));                           \
+            .bias = truth(args, "bias", true));                               \
     }
 CONV(conv1d)
 CONV(conv_transpose1d)
@@ -214,20 +229,23 @@ CONV(conv_transpose3d)
 
 static tn_module *make_upsample(const json_t *args)
 {
-    return tn_nn_upsample(number(args, "scale_factor", 0),
-                          .output_size = dims(args, "size"),
-                          .mode = text(args, "mode"),
+    return tn_nn_upsample(number(args, "scale_factor", TN_NONE_FLOAT),
+                          .output_size = number_only(args, "size",
+                                                     TN_NONE_INT),
+                          .output_sizes = list_only(args, "size"),
+                          .mode = word(args, "mode", "nearest"),
                           .align_corners = truth(args, "align_corners", false));
 }
 
 static tn_module *make_avg_pool2d(const json_t *args)
 {
     return tn_nn_avg_pool2d(
-        whole(args, "kernel_size", 0), .stride = whole(args, "stride", 0),
+        whole(args, "kernel_size", 0),
+        .stride = whole(args, "stride", TN_NONE_INT),
         .padding = whole(args, "padding", 0),
         .ceil_mode = truth(args, "ceil_mode", false),
-        .no_count_include_pad = !truth(args, "count_include_pad", true),
-        .divisor_override = whole(args, "divisor_override", 0));
+        .count_include_pad = truth(args, "count_include_pad", true),
+        .divisor_override = whole(args, "divisor_override", TN_NONE_INT));
 }
 
 static tn_module *make_adaptive(const json_t *args)
@@ -245,18 +263,17 @@ static tn_module *make_pixel_shuffle(const json_t *args)
 
 static tn_module *make_embedding(const json_t *args)
 {
-    const json_t *row = json_object_get(args, "padding_idx");
     return tn_nn_embedding(whole(args, "num_embeddings", 0),
                            whole(args, "embedding_dim", 0),
-                           .has_padding_idx = json_is_integer(row),
-                           .padding_idx = json_integer_value(row));
+                           .padding_idx = whole(args, "padding_idx",
+                                                TN_NONE_INT));
 }
 
 static tn_module *make_embedding_bag(const json_t *args)
 {
     return tn_nn_embedding_bag(whole(args, "num_embeddings", 0),
                                whole(args, "embedding_dim", 0),
-                               .mode = text(args, "mode"));
+                               .mode = word(args, "mode", "mean"));
 }
 
 static tn_module *make_bilinear(const json_t *args)
@@ -284,11 +301,11 @@ static bool cumulative(const json_t *args)
     static tn_module *make_##function(const json_t *args)                     \
     {                                                                         \
         return tn_nn_##function(                                              \
-            whole(args, "num_features", 0), .eps = number(args, "eps", 0),    \
-            .momentum = number(args, "momentum", 0),                          \
+            whole(args, "num_features", 0), .eps = number(args, "eps", 1e-5), \
+            .momentum = number(args, "momentum", 0.1),                        \
             .cumulative = cumulative(args),                                   \
-            .no_affine = !truth(args, "affine", true),                        \
-            .no_running_stats = !truth(args, "track_running_stats", true));   \
+            .affine = truth(args, "affine", true),                            \
+            .track_running_stats = truth(args, "track_running_stats", true)); \
     }
 BATCH_NORM(batch_norm1d)
 BATCH_NORM(batch_norm2d)
@@ -298,10 +315,11 @@ BATCH_NORM(batch_norm3d)
     static tn_module *make_##function(const json_t *args)                     \
     {                                                                         \
         return tn_nn_##function(                                              \
-            whole(args, "num_features", 0), .eps = number(args, "eps", 0),    \
-            .momentum = number(args, "momentum", 0),                          \
+            whole(args, "num_features", 0), .eps = number(args, "eps", 1e-5), \
+            .momentum = number(args, "momentum", 0.1),                        \
             .affine = truth(args, "affine", false),                           \
-            .running_stats = truth(args, "track_running_stats", false));      \
+            .track_running_stats =                                            \
+                truth(args, "track_running_stats", false));                   \
     }
 INSTANCE_NORM(instance_norm1d)
 INSTANCE_NORM(instance_norm2d)
@@ -310,26 +328,26 @@ INSTANCE_NORM(instance_norm3d)
 static tn_module *make_layer_norm(const json_t *args)
 {
     return tn_nn_layer_norm(dims(args, "normalized_shape"),
-                            .eps = number(args, "eps", 0),
-                            .no_affine = !truth(args, "elementwise_affine",
-                                                true),
-                            .no_bias = !truth(args, "bias", true));
+                            .eps = number(args, "eps", 1e-5),
+                            .elementwise_affine =
+                                truth(args, "elementwise_affine", true),
+                            .bias = truth(args, "bias", true));
 }
 
 static tn_module *make_rms_norm(const json_t *args)
 {
     return tn_nn_rms_norm(dims(args, "normalized_shape"),
-                          .eps = number(args, "eps", 0),
-                          .no_affine = !truth(args, "elementwise_affine",
-                                              true));
+                          .eps = number(args, "eps", TN_NONE_FLOAT),
+                          .elementwise_affine =
+                              truth(args, "elementwise_affine", true));
 }
 
 static tn_module *make_group_norm(const json_t *args)
 {
     return tn_nn_group_norm(whole(args, "num_groups", 0),
                             whole(args, "num_channels", 0),
-                            .eps = number(args, "eps", 0),
-                            .no_affine = !truth(args, "affine", true));
+                            .eps = number(args, "eps", 1e-5),
+                            .affine = truth(args, "affine", true));
 }
 
 /* ---- recurrent ------------------------------------------------------------------------ */
@@ -343,7 +361,7 @@ static tn_module *make_group_norm(const json_t *args)
             .num_layers = (int)whole(args, "num_layers", 1),                  \
             .bidirectional = truth(args, "bidirectional", false),             \
             .batch_first = truth(args, "batch_first", false),                 \
-            .no_bias = !truth(args, "bias", true),                            \
+            .bias = truth(args, "bias", true),                                \
             .relu = kind && strcmp(kind, "relu") == 0,                        \
             .dropout = number(args, "dropout", 0),                            \
             .proj_size = whole(args, "proj_size", 0));                        \
@@ -358,7 +376,7 @@ RNN(lstm)
         const char *kind = text(args, "nonlinearity");                        \
         return tn_nn_##function(                                              \
             whole(args, "input_size", 0), whole(args, "hidden_size", 0),      \
-            .no_bias = !truth(args, "bias", true),                            \
+            .bias = truth(args, "bias", true),                                \
             .relu = kind && strcmp(kind, "relu") == 0);                       \
     }
 CELL(rnn_cell)
@@ -396,10 +414,11 @@ static tn_module *make_attention(const json_t *args)
 {
     return tn_nn_multihead_attention(
         whole(args, "embed_dim", 0), whole(args, "num_heads", 0),
-        .kdim = whole(args, "kdim", 0), .vdim = whole(args, "vdim", 0),
+        .kdim = whole(args, "kdim", TN_NONE_INT),
+        .vdim = whole(args, "vdim", TN_NONE_INT),
         .dropout = number(args, "dropout", 0),
         .batch_first = truth(args, "batch_first", false),
-        .no_bias = !truth(args, "bias", true));
+        .bias = truth(args, "bias", true));
 }
 
 static int run_attention(tn_module *module, tn_tensor **in, tn_tensor **out)
@@ -409,42 +428,36 @@ static int run_attention(tn_module *module, tn_tensor **in, tn_tensor **out)
     return out[0] ? 2 : 0;
 }
 
-static tn_nn_transformer_options transformer_options(const json_t *args)
-{
-    double dropout = number(args, "dropout", 0.1);
-    return (tn_nn_transformer_options){
-        .size = sizeof(tn_nn_transformer_options),
-        .dim_feedforward = whole(args, "dim_feedforward", 0),
-        .dropout = dropout,
-        .no_dropout = dropout == 0,
-        .activation = text(args, "activation"),
-        .layer_norm_eps = number(args, "layer_norm_eps", 0),
-        .batch_first = truth(args, "batch_first", false),
-        .norm_first = truth(args, "norm_first", false),
-        .no_bias = !truth(args, "bias", true)};
-}
+#define TRANSFORMER_OPTIONS(args)                                             \
+    .dim_feedforward = whole(args, "dim_feedforward", 2048),                  \
+    .dropout = number(args, "dropout", 0.1),                                  \
+    .activation = word(args, "activation", "relu"),                           \
+    .layer_norm_eps = number(args, "layer_norm_eps", 1e-5),                   \
+    .batch_first = truth(args, "batch_first", false),                         \
+    .norm_first = truth(args, "norm_first", false),                           \
+    .bias = truth(args, "bias", true)
 
 static tn_module *make_encoder_layer(const json_t *args)
 {
-    tn_nn_transformer_options o = transformer_options(args);
-    return tn_nn_transformer_encoder_layer_with(
-        whole(args, "d_model", 0), whole(args, "nhead", 0), &o);
+    return tn_nn_transformer_encoder_layer(whole(args, "d_model", 0),
+                                           whole(args, "nhead", 0),
+                                           TRANSFORMER_OPTIONS(args));
 }
 
 static tn_module *make_decoder_layer(const json_t *args)
 {
-    tn_nn_transformer_options o = transformer_options(args);
-    return tn_nn_transformer_decoder_layer_with(
-        whole(args, "d_model", 0), whole(args, "nhead", 0), &o);
+    return tn_nn_transformer_decoder_layer(whole(args, "d_model", 0),
+                                           whole(args, "nhead", 0),
+                                           TRANSFORMER_OPTIONS(args));
 }
 
 static tn_module *make_transformer(const json_t *args)
 {
-    tn_nn_transformer_options o = transformer_options(args);
-    return tn_nn_transformer_with(
-        whole(args, "d_model", 512), whole(args, "nhead", 8),
-        (int)whole(args, "num_encoder_layers", 6),
-        (int)whole(args, "num_decoder_layers", 6), &o);
+    return tn_nn_transformer(whole(args, "d_model", 512),
+                             whole(args, "nhead", 8),
+                             (int)whole(args, "num_encoder_layers", 6),
+                             (int)whole(args, "num_decoder_layers", 6),
+                             TRANSFORMER_OPTIONS(args));
 }
 
 static int run_decoder(tn_module *module, tn_tensor **in, tn_tensor **out)

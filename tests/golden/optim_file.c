@@ -23,28 +23,33 @@ static const json_t *take(arguments *a, const char *name)
     return value;
 }
 
-static double number(arguments *a, const char *name)
-{
-    return json_number_value(take(a, name));
-}
-
-static bool flag(arguments *a, const char *name)
+/* Each sets what is given; the option keeps its default otherwise. */
+static void number(arguments *a, const char *name, double *to)
 {
     const json_t *value = take(a, name);
-    return json_is_true(value);
+    if (json_is_number(value))
+        *to = json_number_value(value);
 }
 
-/* Is it given, as 0 or false? */
-static bool is_off(const arguments *a, const char *name)
+static void whole(arguments *a, const char *name, int *to)
 {
-    const json_t *value = json_object_get(a->json, name);
-    return value && (json_is_false(value) ||
-                     (json_is_number(value) && json_number_value(value) == 0));
+    double x = *to;
+    number(a, name, &x);
+    *to = (int)x;
+}
+
+static void flag(arguments *a, const char *name, bool *to)
+{
+    const json_t *value = take(a, name);
+    if (json_is_boolean(value))
+        *to = json_is_true(value);
 }
 
 static void pair(arguments *a, const char *name, double *first, double *second)
 {
     const json_t *values = take(a, name);
+    if (!values)
+        return;
     *first = json_number_value(json_array_get(values, 0));
     *second = json_number_value(json_array_get(values, 1));
 }
@@ -53,149 +58,160 @@ static void pair(arguments *a, const char *name, double *first, double *second)
 
 static tn_optim *make_sgd(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_sgd(list, .lr = number(a, "lr"),
-                        .momentum = number(a, "momentum"),
-                        .dampening = number(a, "dampening"),
-                        .weight_decay = number(a, "weight_decay"),
-                        .nesterov = flag(a, "nesterov"),
-                        .maximize = flag(a, "maximize"));
-}
-
-static tn_optim_adam_options adam_options(arguments *a)
-{
-    tn_optim_adam_options o = {.size = sizeof o,
-                               .lr = number(a, "lr"),
-                               .eps = number(a, "eps"),
-                               .no_weight_decay = is_off(a, "weight_decay"),
-                               .weight_decay = number(a, "weight_decay"),
-                               .amsgrad = flag(a, "amsgrad"),
-                               .maximize = flag(a, "maximize")};
-    pair(a, "betas", &o.beta1, &o.beta2);
-    return o;
+    tn_optim_sgd_options o = TN_OPTIM_SGD_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "momentum", &o.momentum);
+    number(a, "dampening", &o.dampening);
+    number(a, "weight_decay", &o.weight_decay);
+    flag(a, "nesterov", &o.nesterov);
+    flag(a, "maximize", &o.maximize);
+    return tn_optim_sgd_with(list, &o);
 }
 
 static tn_optim *make_adam(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_adam_options o = adam_options(a);
+    tn_optim_adam_options o = TN_OPTIM_ADAM_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
+    pair(a, "betas", &o.beta1, &o.beta2);
+    flag(a, "amsgrad", &o.amsgrad);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_adam_with(list, &o);
 }
 
 static tn_optim *make_adamw(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_adam_options o = adam_options(a);
+    tn_optim_adamw_options o = TN_OPTIM_ADAMW_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
+    pair(a, "betas", &o.beta1, &o.beta2);
+    flag(a, "amsgrad", &o.amsgrad);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_adamw_with(list, &o);
 }
 
 static tn_optim *make_rmsprop(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_rmsprop(list, .lr = number(a, "lr"),
-                            .alpha = number(a, "alpha"),
-                            .eps = number(a, "eps"),
-                            .weight_decay = number(a, "weight_decay"),
-                            .momentum = number(a, "momentum"),
-                            .centered = flag(a, "centered"),
-                            .maximize = flag(a, "maximize"));
+    tn_optim_rmsprop_options o = TN_OPTIM_RMSPROP_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "alpha", &o.alpha);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
+    number(a, "momentum", &o.momentum);
+    flag(a, "centered", &o.centered);
+    flag(a, "maximize", &o.maximize);
+    return tn_optim_rmsprop_with(list, &o);
 }
 
 static tn_optim *make_adagrad(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_adagrad(
-        list, .lr = number(a, "lr"), .lr_decay = number(a, "lr_decay"),
-        .weight_decay = number(a, "weight_decay"),
-        .initial_accumulator_value = number(a, "initial_accumulator_value"),
-        .eps = number(a, "eps"), .maximize = flag(a, "maximize"));
+    tn_optim_adagrad_options o = TN_OPTIM_ADAGRAD_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "lr_decay", &o.lr_decay);
+    number(a, "weight_decay", &o.weight_decay);
+    number(a, "initial_accumulator_value", &o.initial_accumulator_value);
+    number(a, "eps", &o.eps);
+    flag(a, "maximize", &o.maximize);
+    return tn_optim_adagrad_with(list, &o);
 }
 
 static tn_optim *make_adadelta(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_adadelta(list, .lr = number(a, "lr"),
-                             .rho = number(a, "rho"), .eps = number(a, "eps"),
-                             .weight_decay = number(a, "weight_decay"),
-                             .maximize = flag(a, "maximize"));
+    tn_optim_adadelta_options o = TN_OPTIM_ADADELTA_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "rho", &o.rho);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
+    flag(a, "maximize", &o.maximize);
+    return tn_optim_adadelta_with(list, &o);
 }
 
 static tn_optim *make_adamax(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_adamax_options o = {.size = sizeof o,
-                                 .lr = number(a, "lr"),
-                                 .eps = number(a, "eps"),
-                                 .weight_decay = number(a, "weight_decay"),
-                                 .maximize = flag(a, "maximize")};
+    tn_optim_adamax_options o = TN_OPTIM_ADAMAX_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
     pair(a, "betas", &o.beta1, &o.beta2);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_adamax_with(list, &o);
 }
 
 static tn_optim *make_nadam(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_nadam_options o = {
-        .size = sizeof o,
-        .lr = number(a, "lr"),
-        .eps = number(a, "eps"),
-        .weight_decay = number(a, "weight_decay"),
-        .no_momentum_decay = is_off(a, "momentum_decay"),
-        .momentum_decay = number(a, "momentum_decay"),
-        .decoupled_weight_decay = flag(a, "decoupled_weight_decay"),
-        .maximize = flag(a, "maximize")};
+    tn_optim_nadam_options o = TN_OPTIM_NADAM_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
+    number(a, "momentum_decay", &o.momentum_decay);
     pair(a, "betas", &o.beta1, &o.beta2);
+    flag(a, "decoupled_weight_decay", &o.decoupled_weight_decay);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_nadam_with(list, &o);
 }
 
 static tn_optim *make_radam(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_radam_options o = {
-        .size = sizeof o,
-        .lr = number(a, "lr"),
-        .eps = number(a, "eps"),
-        .weight_decay = number(a, "weight_decay"),
-        .decoupled_weight_decay = flag(a, "decoupled_weight_decay"),
-        .maximize = flag(a, "maximize")};
+    tn_optim_radam_options o = TN_OPTIM_RADAM_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "eps", &o.eps);
+    number(a, "weight_decay", &o.weight_decay);
     pair(a, "betas", &o.beta1, &o.beta2);
+    flag(a, "decoupled_weight_decay", &o.decoupled_weight_decay);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_radam_with(list, &o);
 }
 
 static tn_optim *make_asgd(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_asgd(list, .lr = number(a, "lr"),
-                         .no_lambd = is_off(a, "lambd"),
-                         .lambd = number(a, "lambd"),
-                         .alpha = number(a, "alpha"), .t0 = number(a, "t0"),
-                         .weight_decay = number(a, "weight_decay"),
-                         .maximize = flag(a, "maximize"));
+    tn_optim_asgd_options o = TN_OPTIM_ASGD_OPTIONS;
+    number(a, "lr", &o.lr);
+    number(a, "lambd", &o.lambd);
+    number(a, "alpha", &o.alpha);
+    number(a, "t0", &o.t0);
+    number(a, "weight_decay", &o.weight_decay);
+    flag(a, "maximize", &o.maximize);
+    return tn_optim_asgd_with(list, &o);
 }
 
 static tn_optim *make_rprop(tn_parameter_list *list, arguments *a)
 {
-    tn_optim_rprop_options o = {.size = sizeof o,
-                                .lr = number(a, "lr"),
-                                .maximize = flag(a, "maximize")};
+    tn_optim_rprop_options o = TN_OPTIM_RPROP_OPTIONS;
+    number(a, "lr", &o.lr);
     pair(a, "etas", &o.eta_minus, &o.eta_plus);
     pair(a, "step_sizes", &o.step_min, &o.step_max);
+    flag(a, "maximize", &o.maximize);
     return tn_optim_rprop_with(list, &o);
 }
 
 static tn_optim *make_muon(tn_parameter_list *list, arguments *a)
 {
+    tn_optim_muon_options o = TN_OPTIM_MUON_OPTIONS;
     const char *adjust = json_string_value(take(a, "adjust_lr_fn"));
-    take(a, "nesterov");
-    return tn_optim_muon(list, .lr = number(a, "lr"),
-                         .no_weight_decay = is_off(a, "weight_decay"),
-                         .weight_decay = number(a, "weight_decay"),
-                         .momentum = number(a, "momentum"),
-                         .no_nesterov = is_off(a, "nesterov"),
-                         .match_rms_adamw =
-                             adjust && !strcmp(adjust, "match_rms_adamw"),
-                         .eps = number(a, "eps"),
-                         .ns_steps = (int)number(a, "ns_steps"));
+    o.match_rms_adamw = adjust && !strcmp(adjust, "match_rms_adamw");
+    number(a, "lr", &o.lr);
+    number(a, "weight_decay", &o.weight_decay);
+    number(a, "momentum", &o.momentum);
+    flag(a, "nesterov", &o.nesterov);
+    number(a, "eps", &o.eps);
+    whole(a, "ns_steps", &o.ns_steps);
+    return tn_optim_muon_with(list, &o);
 }
 
 static tn_optim *make_lbfgs(tn_parameter_list *list, arguments *a)
 {
-    return tn_optim_lbfgs(
-        list, .lr = number(a, "lr"), .max_iter = (int)number(a, "max_iter"),
-        .max_eval = (int)number(a, "max_eval"),
-        .tolerance_grad = number(a, "tolerance_grad"),
-        .tolerance_change = number(a, "tolerance_change"),
-        .history_size = (int)number(a, "history_size"));
+    tn_optim_lbfgs_options o = TN_OPTIM_LBFGS_OPTIONS;
+    const json_t *evaluations = take(a, "max_eval");
+    if (json_is_integer(evaluations))
+        o.max_eval = json_integer_value(evaluations);
+    number(a, "lr", &o.lr);
+    whole(a, "max_iter", &o.max_iter);
+    number(a, "tolerance_grad", &o.tolerance_grad);
+    number(a, "tolerance_change", &o.tolerance_change);
+    whole(a, "history_size", &o.history_size);
+    return tn_optim_lbfgs_with(list, &o);
 }
 
 static const struct {

@@ -22,6 +22,18 @@ static int64_t whole(const json_t *args, const char *name)
     return json_integer_value(json_object_get(args, name));
 }
 
+/* The option's own default where it is not given. */
+static double number_or(const json_t *args, const char *name, double fallback)
+{
+    return json_object_get(args, name) ? number(args, name) : fallback;
+}
+
+static int64_t whole_or(const json_t *args, const char *name, int64_t fallback)
+{
+    const json_t *value = json_object_get(args, name);
+    return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
 static bool is_off(const json_t *args, const char *name)
 {
     return json_is_false(json_object_get(args, name));
@@ -38,7 +50,7 @@ static bool says(const json_t *args, const char *name, const char *text)
 static tn_schedule *step_lr(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_step_lr(optim, whole(args, "step_size"),
-                               .gamma = number(args, "gamma"));
+                               .gamma = number_or(args, "gamma", 0.1));
 }
 
 static tn_schedule *multi_step_lr(tn_optim *optim, const json_t *args)
@@ -51,7 +63,7 @@ static tn_schedule *multi_step_lr(tn_optim *optim, const json_t *args)
     for (size_t i = 0; i < count; i++)
         milestones[i] = json_integer_value(json_array_get(list, i));
     return tn_schedule_multi_step_lr(optim, milestones, (int)count,
-                                     .gamma = number(args, "gamma"));
+                                     .gamma = number_or(args, "gamma", 0.1));
 }
 
 static tn_schedule *exponential_lr(tn_optim *optim, const json_t *args)
@@ -61,67 +73,65 @@ static tn_schedule *exponential_lr(tn_optim *optim, const json_t *args)
 
 static tn_schedule *constant_lr(tn_optim *optim, const json_t *args)
 {
-    return tn_schedule_constant_lr(optim, .factor = number(args, "factor"),
-                                   .total_iters = whole(args, "total_iters"));
+    return tn_schedule_constant_lr(optim, .factor = number_or(args, "factor", 1.0 / 3),
+                                   .total_iters = whole_or(args, "total_iters", 5));
 }
 
 static tn_schedule *linear_lr(tn_optim *optim, const json_t *args)
 {
-    const json_t *end = json_object_get(args, "end_factor");
     return tn_schedule_linear_lr(
-        optim, .start_factor = number(args, "start_factor"),
-        .end_factor = number(args, "end_factor"),
-        .to_zero = end && json_number_value(end) == 0,
-        .total_iters = whole(args, "total_iters"));
+        optim, .start_factor = number_or(args, "start_factor", 1.0 / 3),
+        .end_factor = number_or(args, "end_factor", 1),
+        .total_iters = whole_or(args, "total_iters", 5));
 }
 
 static tn_schedule *polynomial_lr(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_polynomial_lr(
-        optim, .total_iters = whole(args, "total_iters"),
-        .power = number(args, "power"));
+        optim, .total_iters = whole_or(args, "total_iters", 5),
+        .power = number_or(args, "power", 1));
 }
 
 static tn_schedule *cosine_lr(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_cosine_annealing_lr(
-        optim, whole(args, "T_max"), .eta_min = number(args, "eta_min"));
+        optim, whole(args, "T_max"), .eta_min = number_or(args, "eta_min", 0));
 }
 
 static tn_schedule *restarts(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_cosine_annealing_warm_restarts(
-        optim, whole(args, "T_0"), .T_mult = whole(args, "T_mult"),
-        .eta_min = number(args, "eta_min"));
+        optim, whole(args, "T_0"), .T_mult = whole_or(args, "T_mult", 1),
+        .eta_min = number_or(args, "eta_min", 0));
 }
 
 static tn_schedule *cyclic_lr(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_cyclic_lr(
         optim, number(args, "base_lr"), number(args, "max_lr"),
-        .step_size_up = whole(args, "step_size_up"),
-        .step_size_down = whole(args, "step_size_down"),
+        .step_size_up = whole_or(args, "step_size_up", 2000),
+        .step_size_down = whole_or(args, "step_size_down", TN_NONE_INT),
         .mode = says(args, "mode", "triangular2") ? TN_CYCLE_TRIANGULAR2
                 : says(args, "mode", "exp_range") ? TN_CYCLE_EXP_RANGE
                                                   : TN_CYCLE_TRIANGULAR,
-        .gamma = number(args, "gamma"),
-        .no_cycle_momentum = is_off(args, "cycle_momentum"),
-        .base_momentum = number(args, "base_momentum"),
-        .max_momentum = number(args, "max_momentum"));
+        .gamma = number_or(args, "gamma", 1),
+        .cycle_momentum = !is_off(args, "cycle_momentum"),
+        .base_momentum = number_or(args, "base_momentum", 0.8),
+        .max_momentum = number_or(args, "max_momentum", 0.9));
 }
 
 static tn_schedule *one_cycle_lr(tn_optim *optim, const json_t *args)
 {
     return tn_schedule_one_cycle_lr(
         optim, number(args, "max_lr"), whole(args, "total_steps"),
-        .pct_start = number(args, "pct_start"),
+        .pct_start = number_or(args, "pct_start", 0.3),
         .linear = says(args, "anneal_strategy", "linear"),
         .three_phase = json_is_true(json_object_get(args, "three_phase")),
-        .div_factor = number(args, "div_factor"),
-        .final_div_factor = number(args, "final_div_factor"),
-        .no_cycle_momentum = is_off(args, "cycle_momentum"),
-        .base_momentum = number(args, "base_momentum"),
-        .max_momentum = number(args, "max_momentum"));
+        .div_factor = number_or(args, "div_factor", 25),
+        .final_div_factor = number_or(args, "final_div_factor", 1e4),
+        .cycle_momentum = !is_off(args, "cycle_momentum"),
+        .base_momentum = number_or(args, "base_momentum", 0.85),
+        .max_momentum = number_or(args, "max_momentum", 0.95));
 }
 
 /* Each with the names of the arguments it understands. */

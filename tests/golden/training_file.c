@@ -50,7 +50,7 @@ static tn_tensor *vit_forward(tn_module *self, tn_tensor *x)
     net *n = (net *)self;
     x = tn_forward(n->a, tn_reshape(x, tn_dims(-1, 8, 8)));
     x = tn_forward(n->c, tn_add(x, n->pos));
-    return tn_forward(n->b, tn_mean(x, .dim = tn_dims(1)));
+    return tn_forward(n->b, tn_mean(x, .dim = 1));
 }
 
 /* relu(bn(conv)), and once more around a sum with what went in. */
@@ -66,7 +66,7 @@ static tn_tensor *residual_forward(tn_module *self, tn_tensor *x)
     x = tn_relu(tn_forward(n->b1, x));
     tn_tensor *y = tn_forward(n->b2, tn_forward(n->c2, x));
     y = tn_relu(tn_add(x, y));
-    return tn_forward(n->fc, tn_mean(y, .dim = tn_dims(2, 3)));
+    return tn_forward(n->fc, tn_mean(y, .dims = tn_dims(2, 3)));
 }
 
 static int64_t size_of(tn_safetensors *file, const char *name, int dim)
@@ -84,7 +84,7 @@ static tn_module *conv_like(tn_safetensors *file, const char *weight,
 {
     return tn_nn_conv2d(size_of(file, weight, 1), size_of(file, weight, 0),
                         size_of(file, weight, 2), .padding = 1,
-                        .no_bias = no_bias);
+                        .bias = !no_bias);
 }
 
 static tn_module *make_mlp(tn_safetensors *file)
@@ -159,7 +159,7 @@ static tn_module *make_vit(tn_safetensors *file)
         tn_nn_transformer_encoder_layer(
             size_of(file, "start.embed.weight", 0), 4,
             .dim_feedforward = size_of(file, "start.enc.linear1.weight", 0),
-            .no_dropout = true, .batch_first = true));
+            .dropout = false, .batch_first = true));
     n->pos = tn_module_add_parameter(
         n, "pos", tn_clone(tn_safetensors_tensor(file, "start.pos")));
     return &n->base;
@@ -295,7 +295,7 @@ static void check_accuracy(verdict *v, tn_safetensors *file, tn_module *model,
         TN_EACH_BATCH(batch, loader) {
             tn_tensor *guess = tn_argmax(
                 tn_forward(model, tn_mul_scalar(batch.x, 1.0 / 16)),
-                .dim = tn_dims(1));
+                .dim = 1);
             right += tn_item_int(tn_sum(tn_eq(guess, batch.y)));
             count += batch.count;
         }

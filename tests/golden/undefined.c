@@ -88,7 +88,7 @@ tn_tensor *over_equals(tn_tensor *input, int64_t dim, tn_tensor *g)
     tn_tensor *same = tn_to_dtype(
         tn_eq(tn_unsqueeze(x, -1), tn_unsqueeze(x, -2)), tn_tensor_dtype(g));
     g = tn_unsqueeze(tn_transpose(g, dim, -1), -1);
-    return tn_squeeze(tn_matmul(same, g), .dim = tn_dims(-1));
+    return tn_squeeze(tn_matmul(same, g), .dim = -1);
 }
 
 bool names_an_equal(tn_tensor *input, int64_t dim, tn_tensor *index,

@@ -277,7 +277,7 @@ static void test_several(void)
     is_error(TN_ERR_ARGUMENT, "not today", "an error in a hook");
 
     tn_module *net = tn_nn_transformer(2, 1, 1, 1, .dim_feedforward = 4,
-                                       .no_dropout = true);
+                                       .dropout = 0);
     static const char *const path[] = {
         "encoder.layers.0", "encoder.layers.0.self_attn",
         "decoder.layers.0", "decoder.layers.0.multihead_attn", "decoder"};

@@ -44,7 +44,7 @@ static tn_progress progress;
 static tn_memory_stats stats = {.size = sizeof stats};
 static tn_value values[2];
 static tn_module_call begun;
-static tn_nn_attention_masks masks = {.size = sizeof masks};
+static tn_nn_attention_masks masks = TN_NN_ATTENTION_MASKS;
 static tn_checkpoint checkpoint = {.size = sizeof checkpoint};
 
 static const tn_object_class object_class = {sizeof object_class, "thing",
@@ -77,6 +77,10 @@ static tn_status rule_forward(tn_op_context *call, tn_tensor **out)
 static const tn_op_rule rule = {.size = sizeof rule,
                                 .signature = "thing_of_nulls(x)",
                                 .forward = rule_forward};
+
+#define THING_OPTIONS_LIST(X) X(double, number, 1)
+TN_OPTIONS_STRUCT(thing, THING_OPTIONS_LIST);
+TN_OPTIONS_TYPE(thing, "thing", "x", THING_OPTIONS_LIST)
 
 static tn_tensor *check(tn_tensor *const *inputs, int count, void *context)
 {
@@ -165,6 +169,12 @@ static void release(void *context)
 #define PLAUSIBLE_tensor_to_array_bytes 24
 #define PLAUSIBLE_tensor_set_array_bytes 24
 #define PLAUSIBLE_device_mask_names "all"
+#define PLAUSIBLE_options_init_name "sum"
+#define PLAUSIBLE_options_init_options room
+#define PLAUSIBLE_options_init_bytes 24
+#define PLAUSIBLE_tn_options_type_p thing_type()
+#define PLAUSIBLE_options_take_own room
+#define PLAUSIBLE_options_take_options NULL
 #define PLAUSIBLE_tn_dtype TN_F32
 #define PLAUSIBLE_bool true
 #define PLAUSIBLE_int 1
@@ -318,7 +328,7 @@ static const struct meant {
     {"the operator that is called has the word",
      "op_call.values op_call.out op_call_into.values op_call_into.out "
      "op_apply.tensors call.first"},
-    {"the defaults", "op_apply.numbers"},
+    {"the defaults", "op_apply.numbers options_take.options"},
     {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
     {"adds nothing", "path_join.name device_mask.names tensor_set_maker.name"},
     {"a range without a name", "trace_push.name"},

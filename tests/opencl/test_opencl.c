@@ -396,7 +396,7 @@ static void print_tuned(void)
     tn_tensor *x = tn_arange(0.0, 1 << 20, 1.0);
     tn_tensor *y = tn_sin(x);
     tn_add_(y, y);
-    tn_tensor *z = tn_sum(tn_reshape(y, tn_dims(1024, 1024)), .dim = tn_dims(1));
+    tn_tensor *z = tn_sum(tn_reshape(y, tn_dims(1024, 1024)), .dim = 1);
     printf("%.9g %.9g", tn_item(tn_max(y)), tn_item(tn_max(z)));
     if (tn_error())
         printf(" %s", tn_error());

@@ -62,7 +62,7 @@ static void late_print(const char *device)
     TOLD("take", "index", tn_take(x, LATE_AT(tn_dims(2), 11, 12)),
          "12 at position (1,) of (2,) is outside [-12, 12)");
     TOLD("take_along_dim", "indices",
-         tn_take_along_dim(x, LATE_AT(tn_dims(3, 1), 0, -4, 5), .dim = tn_dims(1)),
+         tn_take_along_dim(x, LATE_AT(tn_dims(3, 1), 0, -4, 5), .dim = 1),
          "5 at position (2, 0) of (3, 1) is outside [-4, 4)");
     TOLD("scatter", "index",
          tn_scatter(x, 0, LATE_AT(tn_dims(2, 2), 0, 1, 3, 1),

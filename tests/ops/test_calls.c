@@ -63,10 +63,10 @@ static void check_by_name(void)
                               {TN_VALUE_NONE, 0, {.i = 0}}};
     is_int(tn_op_call(tn_op_find("sum"), value, 3, out, 2), 1,
            "an int stands for a list of one");
-    same("and means that", out[0], tn_sum(x, .dim = tn_dims(1)));
+    same("and means that", out[0], tn_sum(x, .dim = 1));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 2), 2,
            "two outputs");
-    same("the first", out[0], tn_amax(x, .dim = tn_dims(1)));
+    same("the first", out[0], tn_amax(x, .dim = 1));
     same("the second", out[1], tn_full(tn_dims(2), 2));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1),
            TN_ERR_ARGUMENT, "with room for one");
@@ -116,7 +116,7 @@ static void check_writes(void)
     is_int(tn_op_call_into(tn_op_find("sum"), rows, 3, &sums, 1), TN_OK,
            "a reduction into float64");
     same("is converted", sums,
-         tn_to_dtype(tn_sum(x, .dim = tn_dims(1), .keepdim = true), TN_F64));
+         tn_to_dtype(tn_sum(x, .dim = 1, .keepdim = true), TN_F64));
 }
 
 /* Parts of one tensor that lie apart, however they are interleaved. */
@@ -148,12 +148,12 @@ static void check_layouts(void)
     tn_tensor *t = tn_t(x), *wide = tn_expand(tn_select(x, 0, 0),
                                               tn_dims(4, 3));
     tn_tensor *back = tn_as_strided(x, tn_dims(2, 3), tn_dims(-3, -1),
-                                    .storage_offset = tn_dims(5));
+                                    .storage_offset = 5);
     const float reversed[] = {6, 5, 4, 3, 2, 1};
     same("negative strides", back,
          tn_tensor_from_array(reversed, TN_F32, tn_dims(2, 3)));
-    same("are summed along rows", tn_sum(back, .dim = tn_dims(1)),
-         tn_sum(tn_contiguous(back), .dim = tn_dims(1)));
+    same("are summed along rows", tn_sum(back, .dim = 1),
+         tn_sum(tn_contiguous(back), .dim = 1));
     same("a transposed operand", tn_add(t, tn_contiguous(t)),
          tn_mul_scalar(t, 2));
     same("softmax of what is transposed", tn_softmax(t, 1),
@@ -172,7 +172,7 @@ static void check_layouts(void)
     tn_tensor *none = tn_zeros(tn_dims(0, 3));
     same("nothing plus a row", tn_add(none, tn_ones(tn_dims(3))), none);
     same("softmax of nothing", tn_softmax(none, 1), none);
-    same("the sum over nothing", tn_sum(none, .dim = tn_dims(0)),
+    same("the sum over nothing", tn_sum(none, .dim = 0),
          tn_zeros(tn_dims(3)));
     same("a sum of no dimension", tn_sum(tn_ones(TN_SCALAR)),
          tn_ones(TN_SCALAR));
@@ -180,7 +180,7 @@ static void check_layouts(void)
          tn_ones(TN_SCALAR));
     tn_dims_list most = {TN_MAX_NDIM, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3}};
     same("as many dimensions as there can be",
-         tn_sum(tn_reshape(x, most), .dim = tn_dims(10, 11)),
+         tn_sum(tn_reshape(x, most), .dims = tn_dims(10, 11)),
          tn_full(((tn_dims_list){10, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}), 21,
                  .dtype = TN_F32));
 }
@@ -201,12 +201,12 @@ static void check_own(void)
                      (double[]){0}),
          tn_mul_scalar(tn_to_dtype(x, TN_F64), 0.5));
     same("rows are the last dimension", tn_op_apply(center, &x, NULL),
-         tn_sub(x, tn_mean(x, .dim = tn_dims(1), .keepdim = true)));
+         tn_sub(x, tn_mean(x, .dim = 1, .keepdim = true)));
     ok(tn_op_find("swish2") == op, "are found by name");
     const tn_op *less = tn_op_find("less_of_row");
     if (!less)
         less = tn_op_define("less_of_row(x, m: row) = (x - m) * rlen()");
-    tn_tensor *mean = tn_mean(x, .dim = tn_dims(1), .keepdim = true);
+    tn_tensor *mean = tn_mean(x, .dim = 1, .keepdim = true);
     same("an input of one number a row",
          tn_op_apply(less, (tn_tensor *[]){x, mean}, NULL),
          tn_mul_scalar(tn_sub(x, mean), (double)tn_tensor_size(x, 1)));

@@ -25,7 +25,7 @@ int main(void)
     tn_tensor *x = tn_requires_grad(tn_randn(tn_dims(40, 8)));
     tn_tensor *y = tn_requires_grad(tn_randn(tn_dims(2, 30, 8)));
     tn_tensor *own[3], *product[3], *difference[3];
-    if (!distances(x, y, NULL, own) ||
+    if (!distances(x, y, "use_mm_for_euclid_dist_if_necessary", own) ||
         !distances(x, y, "use_mm_for_euclid_dist", product) ||
         !distances(x, y, "donot_use_mm_for_euclid_dist", difference))
         bail_out("%s", tn_error());
@@ -57,7 +57,7 @@ int main(void)
     /* p of 1: the differences of all pairs, 4 MiB, are not stored. */
     tn_tensor *apart = tn_vector_norm(
         tn_sub(tn_unsqueeze(tn_detach(x), -2), tn_unsqueeze(tn_detach(y), -3)),
-        .ord = 1, .dim = tn_dims(-1));
+        .ord = 1, .dim = -1);
     ok(farthest(tn_cdist(tn_detach(x), tn_detach(y), .p = 1), apart) == 0,
        "p of 1: the norm of differences");
     tn_tensor *many = tn_rand(tn_dims(256, 16));

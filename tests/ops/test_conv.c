@@ -66,15 +66,14 @@ static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
                          s->kernel[1]), .dtype = s->dtype));
     tn_tensor *bias =
         tn_requires_grad(tn_randn(tn_dims(s->out), .dtype = s->dtype));
-    tn_conv2d_options options = {
-        .size = sizeof options, .groups = s->groups,
-        .strides = tn_dims(s->stride[0], s->stride[1]),
-        .paddings = tn_dims(s->pad[0], s->pad[1]),
-        .dilations = tn_dims(s->dilation[0], s->dilation[1])};
-    if (s->same) {
-        options.paddings.count = 0;
+    tn_conv2d_options options = TN_CONV2D_OPTIONS;
+    options.groups = s->groups;
+    options.strides = tn_dims(s->stride[0], s->stride[1]);
+    options.dilations = tn_dims(s->dilation[0], s->dilation[1]);
+    if (s->same)
         options.padding_rule = "same";
-    }
+    else
+        options.paddings = tn_dims(s->pad[0], s->pad[1]);
     out[0] = tn_conv2d_with(input, weight, bias, &options);
     tn_tensor *const inputs[] = {input, weight, bias};
     tn_tensor *mask = tn_randn_like(tn_detach(out[0]));

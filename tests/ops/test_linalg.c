@@ -172,7 +172,7 @@ static void check_elimination(void)
 
     tn_tensor *info, *pivots;
     tn_tensor *a = tn_cat(((tn_tensor *[]){tn_ones(tn_dims(6, 2)),
-                                           tn_eye(6, .m = tn_dims(4))}),
+                                           tn_eye(6, .m = 4)}),
                           2, 1);
     tn_linalg_lu_factor_ex(a, &pivots, &info);
     is_int(tn_item_int(info), 2, "the first pivot that is 0 is told");
@@ -229,7 +229,7 @@ static void check_triangles(void)
             tn_tensor *b = left ? tn_rand(tn_dims(3, 5, 2), .dtype = TN_F64)
                                 : tn_rand(tn_dims(3, 2, 5), .dtype = TN_F64);
             tn_tensor *x = tn_linalg_solve_triangular(
-                lying, b, .upper = upper, .no_left = !left);
+                lying, b, .upper = upper, .left = left);
             ok(distance(left ? tn_matmul(t, x) : tn_matmul(x, t), b) < 1e-13,
                "%s triangle on the %s", upper ? "upper" : "lower",
                left ? "left" : "right");

@@ -47,7 +47,7 @@ static const char *const kind_name[] = {
 static tn_tensor *make(int kind, int64_t m, int64_t n)
 {
     tn_tensor *any = tn_randn(tn_dims(BATCH, m, n), .dtype = TN_F64);
-    tn_tensor *eye = tn_eye(m, .m = tn_dims(n), .dtype = TN_F64);
+    tn_tensor *eye = tn_eye(m, .m = n, .dtype = TN_F64);
     tn_tensor *i = tn_unsqueeze(tn_arange(0, m, 1, .dtype = TN_F64), -1);
     tn_tensor *j = tn_arange(0, n, 1, .dtype = TN_F64), *q = NULL;
     switch (kind) {
@@ -69,7 +69,7 @@ static tn_tensor *make(int kind, int64_t m, int64_t n)
                                tn_add(i, j), -40.0 / (double)(m + n))));
     case TWIN: /* I - 2 v v^T / v^T v: 1, and once -1 */
         q = tn_narrow(any, -1, 0, 1);
-        q = tn_div(q, tn_norm(q, .dim = tn_dims(-2), .keepdim = true));
+        q = tn_div(q, tn_norm(q, .dim = -2, .keepdim = true));
         return m == n ? tn_sub(eye, tn_mul_scalar(tn_matmul(q, turned(q)), 2))
                       : tn_mul(tn_ones_like(any), eye);
     default:
@@ -137,7 +137,7 @@ static int check_svd(int kind, int64_t m, int64_t n)
     int fine = 1;
     for (int full = 0; full < 2; full++) {
         int64_t k = m < n ? m : n;
-        tn_tensor *u = tn_linalg_svd(a, &s, &v, .no_full_matrices = !full);
+        tn_tensor *u = tn_linalg_svd(a, &s, &v, .full_matrices = full);
         tn_tensor *us = tn_mul(wide(tn_narrow(u, -1, 0, k)),
                                tn_unsqueeze(wide(s), -2));
         fine &= holds(differs(a, product(us, tn_narrow(v, -2, 0, k))), n,
@@ -186,7 +186,7 @@ static int check_solve(int64_t n, int64_t sides)
     int fine = holds(differs(b, product(a, tn_linalg_solve(a, b))), n,
                       "solve", ANY, n);
     fine &= holds(differs(turned(b),
-                          product(tn_linalg_solve(a, turned(b), .no_left = true),
+                          product(tn_linalg_solve(a, turned(b), .left = false),
                                   a)),
                   n, "solve from the right", ANY, n);
     tn_tensor *pivots, *lu = tn_linalg_lu_factor(a, &pivots);
@@ -204,7 +204,7 @@ static int check_solve(int64_t n, int64_t sides)
                               1.0 / (double)(4 * n)),
                           tn_eye(n, .dtype = dtype));
         x = tn_linalg_solve_triangular(half, side, .upper = upper,
-                                       .no_left = !left, .unitriangular = unit);
+                                       .left = left, .unitriangular = unit);
         fine &= holds(differs(side, left ? product(half, x)
                                          : product(x, half)),
                       4 * n, "solve_triangular", ANY, n);

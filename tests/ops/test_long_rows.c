@@ -48,12 +48,12 @@ static results sums(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
     tn_tensor *x = thirds(rows, length, TN_F32);
-    add(&r, tn_sum(x, .dim = tn_dims(1)));
-    add(&r, tn_mean(x, .dim = tn_dims(1)));
-    add(&r, tn_sum(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
-    add(&r, tn_sum(tn_to_dtype(x, TN_F16), .dim = tn_dims(1)));
-    add(&r, tn_sum(numbers(rows, length, TN_I64), .dim = tn_dims(1)));
-    add(&r, tn_prod(tn_add_scalar(tn_mul_scalar(x, 0x1p-10), 1), .dim = tn_dims(1)));
+    add(&r, tn_sum(x, .dim = 1));
+    add(&r, tn_mean(x, .dim = 1));
+    add(&r, tn_sum(tn_to_dtype(x, TN_F64), .dim = 1));
+    add(&r, tn_sum(tn_to_dtype(x, TN_F16), .dim = 1));
+    add(&r, tn_sum(numbers(rows, length, TN_I64), .dim = 1));
+    add(&r, tn_prod(tn_add_scalar(tn_mul_scalar(x, 0x1p-10), 1), .dim = 1));
     return r;
 }
 
@@ -61,12 +61,12 @@ static results extremes(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
     tn_tensor *x = numbers(rows, length, TN_F32);
-    add(&r, tn_amax(x, .dim = tn_dims(1)));
-    add(&r, tn_argmax(x, .dim = tn_dims(1)));
-    add(&r, tn_argmin(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
-    add(&r, tn_argmax(tn_to_dtype(x, TN_I64), .dim = tn_dims(1)));
-    add(&r, tn_any(tn_gt_scalar(x, 3.99), .dim = tn_dims(1)));
-    add(&r, tn_all(tn_gt_scalar(x, -9), .dim = tn_dims(1)));
+    add(&r, tn_amax(x, .dim = 1));
+    add(&r, tn_argmax(x, .dim = 1));
+    add(&r, tn_argmin(tn_to_dtype(x, TN_F64), .dim = 1));
+    add(&r, tn_argmax(tn_to_dtype(x, TN_I64), .dim = 1));
+    add(&r, tn_any(tn_gt_scalar(x, 3.99), .dim = 1));
+    add(&r, tn_all(tn_gt_scalar(x, -9), .dim = 1));
     return r;
 }
 
@@ -74,10 +74,10 @@ static results variances(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
     tn_tensor *x = thirds(rows, length, TN_F32);
-    add(&r, tn_var(x, .dim = tn_dims(1)));
-    add(&r, tn_std(tn_to_dtype(x, TN_F64), .dim = tn_dims(1)));
+    add(&r, tn_var(x, .dim = 1));
+    add(&r, tn_std(tn_to_dtype(x, TN_F64), .dim = 1));
     add(&r, tn_logsumexp(x, tn_dims(1)));
-    add(&r, tn_norm(x, .dim = tn_dims(1)));
+    add(&r, tn_norm(x, .dim = 1));
     return r;
 }
 
@@ -163,10 +163,10 @@ static results channels(int64_t rows, int64_t length)
     results r = {.count = 0};
     tn_tensor *x = thirds(rows, length, TN_F32);
     x = tn_reshape(x, tn_dims(13, rows, length / 13));
-    add(&r, tn_sum(x, .dim = tn_dims(0, 2)));
-    add(&r, tn_mean(x, .dim = tn_dims(0, 2)));
-    add(&r, tn_amax(x, .dim = tn_dims(0, 2)));
-    add(&r, tn_amin(x, .dim = tn_dims(0, 2)));
+    add(&r, tn_sum(x, .dims = tn_dims(0, 2)));
+    add(&r, tn_mean(x, .dims = tn_dims(0, 2)));
+    add(&r, tn_amax(x, .dims = tn_dims(0, 2)));
+    add(&r, tn_amin(x, .dims = tn_dims(0, 2)));
     add(&r, tn_logsumexp(x, tn_dims(0, 2)));
     return r;
 }
@@ -177,10 +177,10 @@ static results layouts(int64_t rows, int64_t length)
     results r = {.count = 0};
     tn_tensor *x = thirds(length, rows, TN_F32);
     tn_tensor *wide = thirds(rows, 2 * length, TN_F32);
-    add(&r, tn_sum(x, .dim = tn_dims(0)));
+    add(&r, tn_sum(x, .dim = 0));
     add(&r, tn_softmax(x, 0));
-    add(&r, tn_argmax(tn_slice(wide, 1, 1, 2 * length, 2), .dim = tn_dims(1)));
-    add(&r, tn_var(tn_slice(wide, 1, 0, 2 * length, 2), .dim = tn_dims(1)));
+    add(&r, tn_argmax(tn_slice(wide, 1, 1, 2 * length, 2), .dim = 1));
+    add(&r, tn_var(tn_slice(wide, 1, 0, 2 * length, 2), .dim = 1));
     tn_tensor *one = thirds(1, length, TN_F32);
     add(&r, tn_softmax(tn_expand(one, tn_dims(rows, length)), 1));
     return r;
@@ -222,10 +222,9 @@ static results meetings(int64_t rows, int64_t length)
     for (int i = 0; i < 4; i++) {
         tn_tensor *y = numbers(2 * others[i], length, TN_F32);
         y = tn_reshape(y, tn_dims(2, 1, others[i], length));
-        add(&r, tn_sum(tn_abs(tn_sub(x, y)), .dim = tn_dims(-1)));
-        add(&r, tn_cdist(tn_squeeze(x, .dim = tn_dims(2)),
-                         tn_squeeze(y, .dim = tn_dims(1)), .p = 1,
-                         .has_p = true));
+        add(&r, tn_sum(tn_abs(tn_sub(x, y)), .dim = -1));
+        add(&r, tn_cdist(tn_squeeze(x, .dim = 2),
+                         tn_squeeze(y, .dim = 1), .p = 1));
     }
     return r;
 }

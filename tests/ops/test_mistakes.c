@@ -153,7 +153,7 @@ static void check_losses(void)
                              .scale_grad_by_freq = true),
             TN_ERR_ARGUMENT, "embedding_bag: scale_grad_by_freq with mode "
             "\"max\"; \"sum\" and \"mean\" take it");
-    refused(tn_embedding_bag(t, x, NULL, .padding_idx = tn_dims(2)),
+    refused(tn_embedding_bag(t, x, NULL, .padding_idx = 2),
             TN_ERR_INDEX,
             "embedding_bag: padding_idx 2 is outside [-2, 2)");
     refused(tn_embedding_bag(i, x, x), TN_ERR_SHAPE,
@@ -234,7 +234,7 @@ static void check_values(void)
 {
     refused(tn_softmax(x, 3), TN_ERR_ARGUMENT,
             "softmax: dim 3 is outside [-2, 1]");
-    refused(tn_sum(x, .dim = tn_dims(0, -2)), TN_ERR_ARGUMENT,
+    refused(tn_sum(x, .dims = tn_dims(0, -2)), TN_ERR_ARGUMENT,
             "sum: dim 0 is given twice");
     refused(tn_permute(x, tn_dims(0)), TN_ERR_ARGUMENT,
             "permute: dims (0,) for an input of 2 dimensions; each of them is "
@@ -319,7 +319,7 @@ static void check_positions(void)
             "put: index -9 at position (1, 0) is outside [-6, 6)");
     refused(tn_index_fill_scalar(x, 0, back, 1), TN_ERR_INDEX,
             "index_fill: index -9 at position (1,) is outside [-2, 2)");
-    refused(tn_take_along_dim(square, column, .dim = tn_dims(1)),
+    refused(tn_take_along_dim(square, column, .dim = 1),
             TN_ERR_INDEX,
             "take_along_dim: indices -9 at position (1, 0) is outside [-3, "
             "3)");

@@ -60,11 +60,11 @@ int main(void)
             "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ: one "
             "shape is wanted");
     tn_tensor *place = tn_zeros(tn_dims(1, 2, 6), .dtype = TN_I64);
-    refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_size = tn_dims(10)),
+    refused(tn_max_unpool1d(seq, place, tn_dims(2), .output_sizes = tn_dims(10)),
             TN_ERR_SHAPE, "max_unpool1d: output_size 10; what is pooled to 6 "
             "by kernel_size 2, stride 2 and padding 0 had from 11 to 13");
     refused(tn_max_unpool1d(seq, place, tn_dims(2),
-                            .output_size = tn_dims(1, 2)),
+                            .output_sizes = tn_dims(1, 2)),
             TN_ERR_ARGUMENT,
             "max_unpool1d: output_size (1, 2) for input (1, 2, 6)");
     refused(tn_max_unpool1d(seq, place, tn_dims(2), .stride = -1),
@@ -75,7 +75,7 @@ int main(void)
             "outside [0, 12)");
     refused(tn_max_unpool2d(img, tn_zeros_like(img, .dtype = TN_I64),
                             tn_dims(2),
-                            .output_size = tn_dims(INT64_MAX, INT64_MAX)),
+                            .output_sizes = tn_dims(INT64_MAX, INT64_MAX)),
             TN_ERR_SHAPE, "max_unpool2d: output_size 9223372036854775807; "
             "what is pooled to 4 by kernel_size 2, stride 2 and padding 0 had "
             "from 7 to 9");
@@ -110,7 +110,6 @@ int main(void)
             "channel_shuffle: 3 groups of the channels of input (1, 2, 4, 4), "
             "(N, C, ...)");
     refused(tn_nn_upsample(0.0), TN_ERR_ARGUMENT,
-            "nn_upsample: scale_factor 0, 0 sizes, mode \"nearest\": either a "
-            "factor or sizes are wanted, and a mode of tn_interpolate");
+            "nn_upsample: scale_factor and output_size are positive numbers");
     return done_testing();
 }

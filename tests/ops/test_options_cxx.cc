@@ -7,7 +7,7 @@ extern "C" double test_options_cxx(tn_tensor *x);
 double test_options_cxx(tn_tensor *x)
 {
     tn_sum_options options = {};
-    options.dim = tn_dims(0);
+    options.dim = 0;
     options.keepdim = true;
     tn_tensor *rows = tn_sum(x, options);
     tn_add_options twice = {};

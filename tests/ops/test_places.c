@@ -252,7 +252,7 @@ static void test_strides(tn_dtype dtype)
     tn_tensor *flat = tn_tensor_from_array(bytes, dtype, tn_dims(64));
     const int64_t shape[] = {3, 2, 4}, stride[] = {2, 29, 7};
     tn_tensor *view = tn_as_strided(flat, tn_dims(3, 2, 4), tn_dims(2, 29, 7),
-                                    .storage_offset = tn_dims(5));
+                                    .storage_offset = 5);
     unsigned char *to = want;
     for (int64_t i = 0; i < shape[0]; i++)
         for (int64_t j = 0; j < shape[1]; j++)
@@ -480,10 +480,10 @@ static void test_quantile(tn_dtype dtype)
             tn_tensor *rows = tn_to_dtype(
                 tn_tensor_from_array(x, TN_F64, tn_dims(4, size)), dtype);
             tn_tensor_set_requires_grad(rows, true);
-            value[k] = k ? tn_quantile(rows, q, .dim = tn_dims(1),
+            value[k] = k ? tn_quantile(rows, q, .dim = 1,
                                        .interpolation = ways[i / 8])
                          : tn_quantile_scalar(rows, parts[i % 8],
-                                              .dim = tn_dims(1),
+                                              .dim = 1,
                                               .interpolation = ways[i / 8]);
             value[k] = tn_reshape(value[k], tn_dims(4));
             tn_backward(tn_sum(value[k]));

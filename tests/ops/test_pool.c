@@ -93,8 +93,9 @@ static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[4])
     } else {
         out[0] = tn_avg_pool2d(x, kernel, .strides = stride, .paddings = pad,
                                .ceil_mode = s->ceil_mode,
-                               .no_count_include_pad = !s->count_pad,
-                               .divisor_override = s->divisor);
+                               .count_include_pad = s->count_pad,
+                               .divisor_override =
+                                   s->divisor ? s->divisor : TN_NONE_INT);
     }
     if (!out[0])
         return;

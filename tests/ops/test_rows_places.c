@@ -13,19 +13,19 @@ static void check_bags(void)
     tn_tensor *at = tn_tensor_from_array(start, TN_I64, tn_dims(4));
     tn_tensor *j = tn_tensor_from_array(few, TN_I64, tn_dims(2, 2));
     check("embedding_bag: sums without the padding",
-          tn_embedding_bag(i, w, at, .mode = "sum", .padding_idx = tn_dims(1),
+          tn_embedding_bag(i, w, at, .mode = "sum", .padding_idx = 1,
                            .include_last_offset = true),
           "tensor([[ 9., 11., 13.],\n"
           "        [15., 17., 19.],\n"
           "        [ 0.,  0.,  0.]])");
     check("embedding_bag: means",
-          tn_embedding_bag(i, w, at, .padding_idx = tn_dims(-3),
+          tn_embedding_bag(i, w, at, .padding_idx = -3,
                            .include_last_offset = true),
           "tensor([[4.5000, 5.5000, 6.5000],\n"
           "        [7.5000, 8.5000, 9.5000],\n"
           "        [0.0000, 0.0000, 0.0000]])");
     check("embedding_bag: the greatest",
-          tn_embedding_bag(i, w, at, .mode = "max", .padding_idx = tn_dims(1),
+          tn_embedding_bag(i, w, at, .mode = "max", .padding_idx = 1,
                            .include_last_offset = true),
           "tensor([[ 9., 10., 11.],\n"
           "        [ 9., 10., 11.],\n"
@@ -337,7 +337,7 @@ static void check_windows(const rows_input *in)
           "         [[ 8.2222, 13.3333],\n"
           "          [16.3333, 26.0000]]]])");
     check("avg_pool2d without counting padding",
-          tn_avg_pool2d(img, tn_dims(3), .stride = 2, .padding = 1, .no_count_include_pad = true),
+          tn_avg_pool2d(img, tn_dims(3), .stride = 2, .padding = 1, .count_include_pad = false),
           "tensor([[[[ 2.5000,  4.0000],\n"
           "          [ 8.5000, 10.0000]],\n"
           "\n"

@@ -173,7 +173,7 @@ static void test_groups(void)
                               .lr = 0.125, .weight_decay = 1),
            TN_OK, "a group with rates of its own");
     is_int(tn_optim_add_group(optim, tn_parameters_from(&p[3], 1),
-                              .no_weight_decay = true),
+                              .weight_decay = 0),
            TN_OK, "a group without decay");
     is_int(tn_optim_group_count(optim), 4, "four groups");
     double want[] = {1 - 0.5 * 1.25, 1 - 0.5 * 1.25, 1 - 0.125 * 2, 1 - 0.5};

@@ -28,7 +28,7 @@ static void test_values(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1);
     RATES(optim, tn_schedule_linear_lr(optim, .start_factor = 1,
-                                       .to_zero = true, .total_iters = 4),
+                                       .end_factor = 0, .total_iters = 4),
           0, "LinearLR to 0", 0.1, 0.075, 0.05, 0.025, 0, 0);
 
     /* PyTorch: exp_range scales by gamma^step */
@@ -36,13 +36,13 @@ static void test_values(void)
     RATES(optim, tn_schedule_cyclic_lr(optim, 1, 3, .step_size_up = 2,
                                        .step_size_down = 1,
                                        .mode = TN_CYCLE_EXP_RANGE, .gamma = 0.5,
-                                       .no_cycle_momentum = true),
+                                       .cycle_momentum = false),
           0, "CyclicLR, exp_range", 1, 1.5, 1.5, 1, 1.0625, 1.0625);
 
     optim = tn_optim_sgd(parameters(), .lr = 0.1);
     tn_schedule *three = tn_schedule_one_cycle_lr(
         optim, 1, 9, .pct_start = 1.0 / 3, .three_phase = true, .linear = true,
-        .div_factor = 4, .final_div_factor = 5, .no_cycle_momentum = true);
+        .div_factor = 4, .final_div_factor = 5, .cycle_momentum = false);
     RATES(optim, three, 0, "OneCycleLR, three phases", 0.25, 0.625, 1, 0.625,
           0.25, 0.2, 0.15, 0.1, 0.05);
 }
@@ -76,7 +76,7 @@ static void test_momentum(void)
         tn_tensor *p = tn_requires_grad(tn_zeros(tn_dims(1)));
         tn_optim *optim = tn_optim_adam(tn_parameters_from(&p, 1), .lr = 0.1);
         tn_schedule *schedule = tn_schedule_one_cycle_lr(
-            optim, 0.1, 10, .no_cycle_momentum = !cycled);
+            optim, 0.1, 10, .cycle_momentum = cycled);
         for (int t = 0; t < 3; t++) {
             tn_tensor_set_grad(p, tn_full(tn_dims(1), t == 1 ? -2.0f : 1.0f));
             tn_optim_step(optim);

@@ -30,7 +30,7 @@ static double accuracy(tn_module *net, tn_loader *loader)
     TN_NO_GRAD {
         TN_EACH_BATCH(batch, loader) {
             tn_tensor *z = tn_forward(net, images(batch.x));
-            tn_tensor *best = tn_argmax(z, .dim = tn_dims(1));
+            tn_tensor *best = tn_argmax(z, .dim = 1);
             right += tn_item(tn_sum(tn_eq(best, batch.y)));
         }
     }

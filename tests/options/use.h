@@ -1,0 +1,19 @@
+/* use.h: calls with options as programs write them, for use.c and use.cpp: what
+ * a careful compiler says of them, and what they do. */
+#include <stdio.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static int failed;
+
+#define CHECK(condition)                                                      \
+    ((condition) ? (void)0                                                    \
+                 : (void)(failed = 1,                                         \
+                          printf("%s:%d: %s (%s)\n", __FILE__, __LINE__,      \
+                                 #condition, tn_error() ? tn_error() : "")))
+
+static inline bool is(tn_tensor *x, double want)
+{
+    double got = tn_item(x);
+    return got - want < 1e-4 && want - got < 1e-4;
+}
