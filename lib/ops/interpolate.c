@@ -214,6 +214,10 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
                         "tensors%s: convert it with tn_to_dtype", name,
                         tn_dtype_name(x->dtype),
                         images ? " and uint8" : "");
+    if (s->align_corners && s->mode != LINEAR && s->mode != CUBIC)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: align_corners goes with modes "
+                        "linear, bilinear, trilinear and bicubic, not with "
+                        "\"%s\"", name, text);
     if (s->antialias && (x->ndim != 4 || (s->mode != LINEAR &&
                                           s->mode != CUBIC)))
         return tn__fail(TN_ERR_ARGUMENT, "%s: antialias goes with modes "
@@ -221,10 +225,17 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     return TN_OK;
 }
 
+static double factor_of(const tn__call *call, int arg)
+{
+    return tn__call_has(call, arg) ? tn__call_float(call, arg) : 0;
+}
+
 /* The sizes wanted: size (one number for all), or factor times the old ones. */
 static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
-                            double factor, tn_dims_list *size)
+                            int factor_arg, tn_dims_list *size)
 {
+    bool scaled = tn__call_has(call, factor_arg);
+    double factor = factor_of(call, factor_arg);
     const char *name = call->op->name;
     const tn_dims_list *given =
         tn__call_has(call, arg) ? call->value[arg].of.dims : NULL;
@@ -232,7 +243,7 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
         given = NULL;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     size->count = x->ndim - 2;
-    if ((given != NULL) == (factor != 0))
+    if ((given != NULL) == scaled)
         return tn__fail(TN_ERR_ARGUMENT, "%s: either size or scale_factor is "
                         "wanted", name);
     if (given && given->count != 1 && given->count != size->count)
@@ -283,26 +294,29 @@ tn_status tn__run_interpolate(tn__call *call)
         antialias = TN__ARG_INTERPOLATE_ANTIALIAS
     };
     tn_tensor *x = tn__call_tensor(call, TN__ARG_INTERPOLATE_INPUT);
-    double factor = tn__call_float(call, scale_factor);
+    double factor = factor_of(call, scale_factor);
     stretch s = {.align_corners = tn__call_int(call, align_corners),
                  .antialias = tn__call_int(call, antialias),
                  .factor = tn__call_int(call, recompute) ? 0 : factor};
     tn_dims_list sizes;
+    if (tn__call_int(call, recompute) && !tn__call_has(call, scale_factor))
+        return tn__fail(TN_ERR_ARGUMENT, "interpolate: recompute_scale_factor "
+                        "goes with scale_factor, not with size");
     tn_status status = find_mode(call, x, call->value[mode].of.string, &s);
     if (status >= 0)
-        status = find_sizes(call, x, size, factor, &sizes);
+        status = find_sizes(call, x, size, scale_factor, &sizes);
     return status < 0 ? status : tn__give(call, stretched(x, &s, &sizes));
 }
 
 static tn_status upsample(tn__call *call, const char *mode, stretch s)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_UPSAMPLE_NEAREST_INPUT);
-    s.factor = tn__call_float(call, TN__ARG_UPSAMPLE_NEAREST_SCALE_FACTOR);
+    s.factor = factor_of(call, TN__ARG_UPSAMPLE_NEAREST_SCALE_FACTOR);
     tn_dims_list sizes;
     tn_status status = find_mode(call, x, mode, &s);
     if (status >= 0)
-        status = find_sizes(call, x, TN__ARG_UPSAMPLE_NEAREST_SIZE, s.factor,
-                            &sizes);
+        status = find_sizes(call, x, TN__ARG_UPSAMPLE_NEAREST_SIZE,
+                            TN__ARG_UPSAMPLE_NEAREST_SCALE_FACTOR, &sizes);
     return status < 0 ? status : tn__give(call, stretched(x, &s, &sizes));
 }
 

@@ -208,12 +208,12 @@ static void test_special(const char *isa, int threads)
 {
     (void)threads;
     static const float special[] = {NAN, INFINITY, -INFINITY};
-    static const shape shapes[] = {{2, 1, 5, 9, {9, 12}, {1, 1}, true, false},
+    static const shape special_shapes[] = {{2, 1, 5, 9, {9, 12}, {1, 1}, true, false},
                                    {2, 1, 5, 9, {9, 12}, {0, 1}, true, true}};
     bool good = true;
     for (int k = 0; k < 6; k++)
         for (int64_t at = 0; at < 9 * 12; at++) {
-            const shape s = shapes[k / 3];
+            const shape s = special_shapes[k / 3];
             convolution c;
             random_state = 2;
             convolution_init(&c, &s, TN_CONV_FORWARD);

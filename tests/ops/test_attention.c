@@ -32,7 +32,7 @@ static tn_tensor *written_out(tn_tensor *q, tn_tensor *k, tn_tensor *v,
 
 static void is_near(tn_tensor *got, tn_tensor *want, const char *what)
 {
-    ok(tn_allclose(got, want, .rtol = 1e-10, .atol = 1e-12), "%s%s%s", what,
+    ok(tn_item(tn_allclose(got, want, .rtol = 1e-10, .atol = 1e-12)) == 1, "%s%s%s", what,
        tn_error() ? ": " : "", tn_error() ? tn_error() : "");
     tn_error_clear();
 }
