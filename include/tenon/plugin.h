@@ -9,28 +9,83 @@
  * tenon-plugin-check tells whether one keeps the rules below.
  *
  * Rules
- *  - Append only. Every struct that crosses begins with `size`, as its filler
- *    knew it; read a field only if TN_HAS says that the other side filled it.
- *    Unknown tails are ignored. An absent slot reads as NULL.
- *  - Errors are a status returned, its text through host->fail. A plugin never
- *    prints, aborts, exits, changes the locale, the FPU state or a signal
- *    handler, and starts no threads before a device is opened.
+ *
+ * Structs
+ *  - They grow at their end alone. A struct that crosses begins with `size`,
+ *    the bytes that the side which made it knows. Read a field only if TN_HAS
+ *    says that it is there, and ignore a tail that you do not know. An absent
+ *    slot reads as NULL. TN_..._SIZE_1_0 is the least size that a struct can
+ *    have: what it covers is always there, all else (of the host table, what
+ *    comes after `extension`) is read behind TN_HAS alone.
+ *  - Never copy or write such a struct whole, by assignment or sizeof: the
+ *    other side's may be shorter than yours. tn_struct_copy copies what both
+ *    sides know.
+ *  - A struct to be filled (tn_device_info, tn_fault, tn_source) comes with
+ *    its size set and the rest 0. Its filler writes no byte beyond that size,
+ *    leaves `size` as it is, and 0 in fields that it does not know.
+ *  - A struct without `size` is closed: it does not change within major 1
+ *    (tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,
+ *    tn_number, tn_launch_operand, tn_strided). What a later version has to
+ *    add stands in a new field of the struct that holds or points to it.
+ *
+ * Behaviour
+ *  - Errors are a status returned, its text through host->fail. That text is
+ *    the calling thread's: `fail` is called before the call returns, on its
+ *    thread or within host->parallel_for. On a thread of the plugin's own the
+ *    text is lost; keep the failure with the queue and give its text to `fail`
+ *    in the queue_sync that reports it.
+ *  - A plugin never writes to stdout or stderr (host->log is for that), aborts,
+ *    exits, or changes the locale, the environment, the current folder, the
+ *    caller's floating-point state or a signal handler.
+ *  - It starts no thread before a device is opened: not while its file is
+ *    loaded, in tenon_plugin_v1, device_count or device_info. These four may
+ *    run in a child process. Threads that it starts block all signals.
  *  - device_count and device_info create no context and open no heavy library;
  *    zero devices with a note is success.
+ *  - Numbers are computed with rounding to nearest even and with subnormals, as
+ *    operands and as results, whatever the calling thread has set. A thread
+ *    begins with the mode of the thread that started it: set the mode in each
+ *    thread that computes, those of host->parallel_for included.
+ *
+ * Life
+ *  - A plugin's file is never closed, and an open device, its first queue and
+ *    what was built for it live as long as the process. Nothing is called at
+ *    the process's end; threads that still run then must not need what exit
+ *    handlers destroy. The core calls device_close only where opening failed
+ *    after device_open, and need not call program_free; both have to work
+ *    (tenon-plugin-check calls them, and looks for what is left).
+ *  - What a call points to is the caller's, and may be overwritten as soon as
+ *    the call returns: descriptors, and a launch with its extents, operands,
+ *    strides and parameters. A device that works later copies them. These live
+ *    longer: a tn_program until program_free, memory of the host in a copy
+ *    until the next sync of that queue, that of buffer_wrap until buffer_free.
+ *  - An object is closed or freed once, and no call with it runs then or
+ *    later. Work that was given before is still done: queue_close waits for
+ *    it; buffer_free, program_free and event_close may come while such work
+ *    uses the object, and wait for it or free later. Then nothing is left of
+ *    the object. All of a device's objects go before device_close.
+ *
+ * Order
  *  - Work on a queue happens in order, and the core serialises the calls on one
  *    queue of an asynchronous device (TN_CAP_ASYNC). A synchronous device
  *    finishes before the call returns; calls on its queue, and all other calls
  *    on any device, may run at once from several threads.
+ *  - Work on different queues has no order but that of queue_wait.
+ *
+ * Operands
  *  - Strides, offsets and extents count elements; sizes named bytes count
  *    bytes. Strides may be 0 or negative. The core has checked that whatever
  *    a launch touches lies inside its buffers (indexed loads and scatters
  *    check their own index against its extent).
  *  - An output may be the same memory as an input only element for element
  *    (same offset, strides and width); else they never overlap.
+ *  - The core gives operands of dtypes in the device's storage_types alone, and
+ *    programs that compute in its register_types alone.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
 
+#include <string.h>
 #include <tenon/types.h>
 
 #ifdef __cplusplus
@@ -41,6 +96,23 @@ extern "C" {
 #define TN_ABI_MINOR 0u
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
+
+/* Copies a struct that begins with `size` as far as both sides know it. What
+ * *to has beyond that becomes 0; its size stays, and nothing beyond it is
+ * written. */
+static inline void tn_struct_copy(void *to, const void *from)
+{
+    uint32_t room, known;
+    memcpy(&room, to, sizeof room);
+    memcpy(&known, from, sizeof known);
+    if (known > room)
+        known = room;
+    if (known < sizeof known)
+        return;
+    memcpy((char *)to + sizeof room, (const char *)from + sizeof known,
+           known - sizeof known);
+    memset((char *)to + known, 0, room - known);
+}
 
 typedef struct tn_plugin_device tn_plugin_device; /* an open device */
 typedef struct tn_buffer tn_buffer;
@@ -264,11 +336,17 @@ typedef struct tn_launch {
     uint64_t tag; /* given back when this launch fails */
 } tn_launch;
 
-/* What went wrong on a queue: the first failure in its order. */
+/* What went wrong on a queue: the first failure in its order since the last
+ * sync. Of several launches that failed it is the one given first, and of one
+ * launch the index fault at the lowest position. Index faults do not stop a
+ * queue: the launch writes its outputs all the same, and what comes later runs.
+ * After another failure, what was given later may be left undone until the
+ * sync. */
 typedef struct tn_fault {
     uint32_t size;
     tn_status code;
-    uint64_t tag;       /* of the launch */
+    uint64_t tag;       /* of the launch or primitive; of a failure other than
+                         *   ERR_INDEX 0 where the device cannot tell */
     uint32_t operand;   /* ERR_INDEX: of which operand (scatter: 0), */
     uint32_t dim;       /*   which of its indices, */
     int64_t index;      /*   its value, */
@@ -278,7 +356,8 @@ typedef struct tn_fault {
 } tn_fault;
 
 /* ------------------------------------------------------------------------
- * The other primitives. Descriptors are flat and valid for the call.
+ * The other primitives. Descriptors are flat. A result in a half type or f8 is
+ * rounded as NARROW does.
  * ---------------------------------------------------------------------- */
 
 /* A strided operand: rank dimensions, element strides. */
@@ -378,7 +457,8 @@ enum {
 typedef struct tn_copy_args {
     uint32_t size, direction;
     tn_buffer *dst, *src; /* the one on the host side is NULL */
-    void *host;           /* an asynchronous device may use it until a sync */
+    void *host;           /* an asynchronous device may use it until the next
+                           * sync of the queue */
     uint64_t dst_offset, src_offset, bytes;   /* bytes: of one row */
     uint64_t rows, dst_pitch, src_pitch;      /* rows 1: pitches unused */
     uint64_t tag;
@@ -499,9 +579,18 @@ enum {
     TN_CAP_PEER = 8 /* copies between the plugin's devices: TN_COPY_PEER */
 };
 
+/* device_info writes all `size` bytes of it, whatever was there: 0 where it has
+ * nothing to say, or knows no field. The core asks again, at any time, for the
+ * memory that is free; the rest never changes. */
 typedef struct tn_device_info {
-    uint32_t size, kind, caps, align; /* align: of buffers, in bytes */
-    uint32_t register_types;          /* one bit (1 << dtype) each */
+    uint32_t size, kind, caps;
+    uint32_t align; /* of buffers, in bytes: a power of two up to 65536 */
+    /* One bit (1 << dtype) each. In register_types programs compute. In
+     * storage_types buffers hold elements: every program and primitive loads,
+     * stores and computes these as this header says; the core makes no tensor
+     * of another dtype. F32 is in both, and the register type of what is
+     * stored (TN_DTYPE_MAP) is in register_types. */
+    uint32_t register_types;
     uint32_t storage_types;
     uint64_t memory_total, memory_free; /* bytes; 0: unknown */
     char name[64]; /* "AMD EPYC 9554, 2 threads, avx512" */
@@ -512,11 +601,13 @@ typedef struct tn_device_info {
 struct tn_attention_args;
 struct tn_conv_args;
 
-/* What the core gives to a plugin; alive as long as the process. */
+/* What the core gives to a plugin; alive as long as the process. All of it may
+ * be called from any thread. */
 typedef struct tn_host {
     uint32_t size, abi_major, abi_minor, reserved;
     const char *plugin_path; /* this plugin's file */
-    /* Records the text for the calling thread and returns code. */
+    /* Records the text for the calling thread and returns code. Only the text
+     * of a thread on which the core called is read: see Behaviour. */
     tn_status (*fail)(tn_status code, const char *format, ...)
 #if defined(__GNUC__)
         __attribute__((format(printf, 2, 3)))
@@ -529,12 +620,14 @@ typedef struct tn_host {
         ;
     /* Calls body(context, i) for i in [0, count) on the core's threads and
      * returns when all are done. Make the partition from the shape, never
-     * from the number of threads. May not be nested (runs serially then). */
+     * from the number of threads. May not be nested (runs serially then). Each
+     * thread has a floating-point state of its own. */
     void (*parallel_for)(int64_t count, void (*body)(void *context, int64_t i),
                          void *context);
     /* Runs a program over host memory with the reference interpreter:
      * memory[k] is what the buffer of operand k points to. Returns
-     * TN_ERR_INDEX with *fault filled on an index fault. */
+     * TN_ERR_INDEX with *fault filled, up to the size that is set in it, on an
+     * index fault. */
     tn_status (*interpret)(const tn_program *program, const tn_launch *launch,
                            void *const *memory, tn_fault *fault);
     /* A value of TENON_<PLUGIN>_<key> or of "key=value" given after the
@@ -558,7 +651,8 @@ typedef struct tn_host {
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
-    /* TN_OK: no launch failed; else TN_ERR_INDEX and what went wrong. */
+    /* TN_OK: no launch failed; else TN_ERR_INDEX and what went wrong, up to
+     * the size that is set in *fault. */
     tn_status (*fault_read)(const void *buffer, uint32_t fault_room,
                             tn_fault *fault);
     /* What the device's compiler made, kept on disk. The key holds all on
@@ -606,17 +700,21 @@ typedef struct tn_plugin {
     void (*buffer_free)(tn_plugin_device *device, tn_buffer *buffer);
     tn_status (*queue_open)(tn_plugin_device *device, tn_queue **queue);
     void (*queue_close)(tn_queue *queue);
-    /* Waits for all work; returns the first failure since the last sync and
-     * fills fault with it. */
+    /* Waits for all work given to the queue; returns the first failure since
+     * the last sync and fills fault with it (see tn_fault), or TN_OK, and fault
+     * is as it was. The text of a failure is given to host->fail here; that
+     * of TN_ERR_INDEX the core words itself. */
     tn_status (*queue_sync)(tn_queue *queue, tn_fault *fault);
     tn_status (*copy)(tn_queue *queue, const tn_copy_args *copy);
-    /* The program stays as it is until program_free of what was built. */
+    /* The program stays as and where it is until program_free of what was
+     * built. */
     tn_status (*program_build)(tn_plugin_device *device,
                                const tn_program *program, tn_built **built);
     void (*program_free)(tn_plugin_device *device, tn_built *built);
-    /* The five compute primitives. An index fault is told by queue_sync; a
+    /* The five compute primitives. queue_sync reports an index fault; a
      * synchronous device also returns TN_ERR_INDEX at once, and the thread that
-     * called then asks queue_sync for the details of that call. */
+     * called then asks queue_sync for the details of that call, which other
+     * threads' calls do not see. */
     tn_status (*launch)(tn_queue *queue, tn_built *built,
                         const tn_launch *launch);
     tn_status (*matmul)(tn_queue *queue, const tn_matmul_args *matmul);
@@ -631,16 +729,29 @@ typedef struct tn_plugin {
      * buffer_free. */
     tn_status (*buffer_wrap)(tn_plugin_device *device, void *host,
                              uint64_t bytes, tn_buffer **buffer);
+    /* Events: all five slots, or none. An event marks a place in a queue: the
+     * end of what that queue had been given at the event's last event_record.
+     *   event_query  *done = 1 if all of that work is done, else 0.
+     *   queue_wait   what is given to this queue afterwards starts when that
+     *                work, of whichever queue, is done. It captures the last
+     *                record made before it: a later one does not move it. The
+     *                calling thread does not wait.
+     * An event that was never recorded is done, and queue_wait then waits for
+     * nothing. A record that follows another takes its place: event_query tells
+     * of the new one alone. event_close may come while a record or a wait is
+     * pending: they stay in force. Of the calls with one event, only
+     * queue_wait, event_query and event_elapsed may run at once. */
     tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
     void (*event_close)(tn_event *event);
     tn_status (*event_record)(tn_queue *queue, tn_event *event);
     tn_status (*event_query)(tn_event *event, uint32_t *done);
     tn_status (*queue_wait)(tn_queue *queue, tn_event *event);
-    void (*shutdown)(void);
     const void *(*extension)(const char *name, uint32_t version);
-    /* Memory of the host that the device's copies read and write by
-     * themselves, while other queues work (page-locked). host_free waits for no
-     * copy. */
+    /* Both or none. Memory of the host that the device's copies read and write
+     * by themselves, while other queues work (page-locked). A device with
+     * events whose copies run by themselves from any memory needs neither: its
+     * batches come from ordinary memory. When host_free comes, no copy uses the
+     * memory any more. */
     tn_status (*host_alloc)(tn_plugin_device *device, uint64_t bytes,
                             void **memory);
     void (*host_free)(tn_plugin_device *device, void *memory);
@@ -649,11 +760,27 @@ typedef struct tn_plugin {
     tn_status (*event_open_timed)(tn_plugin_device *device, tn_event **event);
     /* The device's time from one such event to another, in nanoseconds. Both
      * were recorded on queues of one device, and are done; else a failure, and
-     * *ns is as it was. */
+     * *ns is as it was. Comes with event_open_timed and the five above, or not
+     * at all. */
     tn_status (*event_elapsed)(tn_event *from, tn_event *to, double *ns);
 } tn_plugin;
 
-#define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension) /* frozen for ever */
+/* The least sizes there can be, frozen for ever; tests/device/test_abi.c holds
+ * the numbers. Those of extensions stand in plugin_extensions.h. */
+#define TN_PROGRAM_SIZE_1_0 TN_END(tn_program, key)
+#define TN_LAUNCH_SIZE_1_0 TN_END(tn_launch, tag)
+#define TN_FAULT_SIZE_1_0 TN_END(tn_fault, position)
+#define TN_MATMUL_ARGS_SIZE_1_0 TN_END(tn_matmul_args, tag)
+#define TN_SCATTER_ARGS_SIZE_1_0 TN_END(tn_scatter_args, tag)
+#define TN_SCAN_ARGS_SIZE_1_0 TN_END(tn_scan_args, tag)
+#define TN_SORT_ARGS_SIZE_1_0 TN_END(tn_sort_args, tag)
+#define TN_COPY_ARGS_SIZE_1_0 TN_END(tn_copy_args, tag)
+#define TN_TARGET_SIZE_1_0 TN_END(tn_target, reserved)
+#define TN_PLAN_SIZE_1_0 TN_END(tn_plan, argument)
+#define TN_SOURCE_SIZE_1_0 TN_END(tn_source, kernel)
+#define TN_DEVICE_INFO_SIZE_1_0 TN_END(tn_device_info, note)
+#define TN_HOST_SIZE_1_0 TN_END(tn_host, extension)
+#define TN_PLUGIN_SIZE_1_0 TN_END(tn_plugin, extension)
 
 TN_API const tn_plugin *tenon_plugin_v1(const tn_host *host);
 

@@ -290,6 +290,20 @@ typedef struct tn_lapack_extension {
     tn_status (*takes)(tn_plugin_device *device, const tn_lapack_args *args);
 } tn_lapack_extension;
 
+/* The least sizes there can be, frozen for ever (see plugin.h). */
+#define TN_CONV_ARGS_SIZE_1_0 TN_END(tn_conv_args, tag)
+#define TN_CONV_EXTENSION_SIZE_1_0 TN_END(tn_conv_extension, run)
+#define TN_POOL_ARGS_SIZE_1_0 TN_END(tn_pool_args, tag)
+#define TN_POOL_EXTENSION_SIZE_1_0 TN_END(tn_pool_extension, run)
+#define TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0                                    \
+    TN_END(tn_graph_replay_extension, release)
+#define TN_ATTENTION_ARGS_SIZE_1_0 TN_END(tn_attention_args, tag)
+#define TN_ATTENTION_EXTENSION_SIZE_1_0 TN_END(tn_attention_extension, run)
+#define TN_PRODUCT_ARGS_SIZE_1_0 TN_END(tn_product_args, tag)
+#define TN_PRODUCT_EXTENSION_SIZE_1_0 TN_END(tn_product_extension, run)
+#define TN_LAPACK_ARGS_SIZE_1_0 TN_END(tn_lapack_args, tag)
+#define TN_LAPACK_EXTENSION_SIZE_1_0 TN_END(tn_lapack_extension, run)
+
 #ifdef __cplusplus
 }
 #endif

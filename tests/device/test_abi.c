@@ -6,6 +6,49 @@
 
 #include "tap.h"
 
+/* The least sizes that there can be, and closed structs: neither ever changes.
+ * A struct that has grown since 1.0 is greater than its SIZE_1_0. */
+#define FROZEN(name, want)                                                    \
+    _Static_assert(sizeof(void *) != 8 || name##_SIZE_1_0 == (want),          \
+                   #name "_SIZE_1_0 is frozen");
+#define CLOSED(type, want)                                                    \
+    _Static_assert(sizeof(void *) != 8 || sizeof(type) == (want),             \
+                   #type " is closed");
+/* clang-format off */
+FROZEN(TN_PROGRAM, 96)
+FROZEN(TN_LAUNCH, 48)
+FROZEN(TN_FAULT, 48)
+FROZEN(TN_MATMUL_ARGS, 512)
+FROZEN(TN_SCATTER_ARGS, 488)
+FROZEN(TN_SCAN_ARGS, 480)
+FROZEN(TN_SORT_ARGS, 488)
+FROZEN(TN_COPY_ARGS, 88)
+FROZEN(TN_TARGET, 32)
+FROZEN(TN_PLAN, 8520)
+FROZEN(TN_SOURCE, 32)
+FROZEN(TN_DEVICE_INFO, 296)
+FROZEN(TN_HOST, 72)
+FROZEN(TN_PLUGIN, 232)
+FROZEN(TN_CONV_ARGS, 624)
+FROZEN(TN_CONV_EXTENSION, 16)
+FROZEN(TN_POOL_ARGS, 504)
+FROZEN(TN_POOL_EXTENSION, 16)
+FROZEN(TN_GRAPH_REPLAY_EXTENSION, 40)
+FROZEN(TN_ATTENTION_ARGS, 1312)
+FROZEN(TN_ATTENTION_EXTENSION, 24)
+FROZEN(TN_PRODUCT_ARGS, 992)
+FROZEN(TN_PRODUCT_EXTENSION, 16)
+FROZEN(TN_LAPACK_ARGS, 776)
+FROZEN(TN_LAPACK_EXTENSION, 24)
+CLOSED(tn_kernel_ins, 24)
+CLOSED(tn_kernel_fn, 48)
+CLOSED(tn_kernel_operand, 4)
+CLOSED(tn_kernel_stage, 16)
+CLOSED(tn_number, 8)
+CLOSED(tn_launch_operand, 40)
+CLOSED(tn_strided, 120)
+/* clang-format on */
+
 typedef struct row {
     const char *type, *field; /* NULL: the size */
     size_t got, want;
@@ -217,7 +260,7 @@ static const row rows[] = {
     FIELD(tn_source, text, 8)
     FIELD(tn_source, text_bytes, 16)
     FIELD(tn_source, kernel, 24)
-    SIZE(tn_plugin, 272)
+    SIZE(tn_plugin, 264)
     FIELD(tn_plugin, size, 0)
     FIELD(tn_plugin, abi_major, 4)
     FIELD(tn_plugin, abi_minor, 8)
@@ -246,12 +289,11 @@ static const row rows[] = {
     FIELD(tn_plugin, event_record, 200)
     FIELD(tn_plugin, event_query, 208)
     FIELD(tn_plugin, queue_wait, 216)
-    FIELD(tn_plugin, shutdown, 224)
-    FIELD(tn_plugin, extension, 232)
-    FIELD(tn_plugin, host_alloc, 240)
-    FIELD(tn_plugin, host_free, 248)
-    FIELD(tn_plugin, event_open_timed, 256)
-    FIELD(tn_plugin, event_elapsed, 264)
+    FIELD(tn_plugin, extension, 224)
+    FIELD(tn_plugin, host_alloc, 232)
+    FIELD(tn_plugin, host_free, 240)
+    FIELD(tn_plugin, event_open_timed, 248)
+    FIELD(tn_plugin, event_elapsed, 256)
     SIZE(tn_conv_args, 624)
     FIELD(tn_conv_args, size, 0)
     FIELD(tn_conv_args, kind, 4)
@@ -371,7 +413,6 @@ static const struct {
 #define CODE(name, want) {#name, name, want},
     /* clang-format off */
     CODE(TN_ABI_MAJOR, 1)
-    CODE(TN_PLUGIN_SIZE_1_0, 240)
     CODE(TN_MAX_NDIM, 12)
     CODE(TN_F32, 1) CODE(TN_F64, 2) CODE(TN_F16, 3) CODE(TN_BF16, 4)
     CODE(TN_F8E4M3, 5) CODE(TN_F8E5M2, 6) CODE(TN_I64, 7) CODE(TN_I32, 8)

@@ -19,7 +19,7 @@
 #define OPTIONAL_MAP(X)                                                        \
     X(buffer_map)                                                              \
     X(buffer_wrap) X(event_open) X(event_close) X(event_record) X(event_query) \
-        X(queue_wait) X(shutdown) X(extension) X(host_alloc) X(host_free) \
+        X(queue_wait) X(extension) X(host_alloc) X(host_free) \
         X(event_open_timed) X(event_elapsed)
 
 static const char *(*chosen_option)(const char *key);
