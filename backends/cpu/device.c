@@ -50,6 +50,7 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
                                   "cpu: device %u of 1 asked for", i);
     char name[64];
     tn_device_info full = {
+        .size = sizeof full,
         .kind = TN_KIND_CPU,
         .caps = TN_CAP_HOST_VISIBLE | TN_CAP_BIT_EXACT,
         .align = TN_CPU_ALIGN,
@@ -73,8 +74,7 @@ tn_status tn__cpu_device_info(uint32_t i, tn_device_info *info)
     if (!routines)
         snprintf(full.note, sizeof full.note,
                  "the instruction set asked for is not there");
-    full.size = info->size < sizeof full ? info->size : sizeof full;
-    memcpy(info, &full, full.size);
+    tn_struct_copy(info, &full);
     return TN_OK;
 }
 

@@ -322,7 +322,9 @@ static void join_batches(tn_matmul_args *m)
 
 tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
-    tn_matmul_args joined = *args, *m = &joined;
+    tn_matmul_args joined, *m = &joined;
+    joined.size = sizeof joined;
+    tn_struct_copy(&joined, args);
     product p; /* the rest is set up */
     p.m = m;
     p.routines = queue->routines;

@@ -409,7 +409,8 @@ bool tn__cpu_launch_row_taps(tn_built *built, const tn_launch *launch,
         weight->offset += t * weight->stride[outer];
     }
     operand[2 * count + 1] = launch->operand[taps->out];
-    tn_launch written = *launch;
+    tn_launch written = {.size = sizeof written};
+    tn_struct_copy(&written, launch);
     written.row_ndim = 0;
     written.operand = operand;
     tn_built *program;

@@ -108,13 +108,8 @@ tn_status tn__cpu_fault_take(tn_fault *fault)
     if (!state || state->fault.code == TN_OK)
         return TN_OK;
     tn_status code = state->fault.code;
-    if (fault) {
-        uint32_t size = fault->size;
-        if (size > sizeof *fault)
-            size = sizeof *fault;
-        memcpy(fault, &state->fault, size);
-        fault->size = size;
-    }
+    if (fault)
+        tn_struct_copy(fault, &state->fault);
     state->fault.code = TN_OK;
     return code;
 }

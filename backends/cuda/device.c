@@ -122,8 +122,8 @@ tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
     const char *why = tn__cuda_product_note();
     if (why && !full.note[0])
         snprintf(full.note, sizeof full.note, "%s", why);
-    full.size = info->size < sizeof full ? info->size : sizeof full;
-    memcpy(info, &full, full.size);
+    full.size = sizeof full;
+    tn_struct_copy(info, &full);
     return TN_OK;
 }
 

@@ -38,10 +38,11 @@ static tn_status fail_late(tn_queue *queue, tn_cu_result error,
                            tn_fault *fault)
 {
     tn_status status = status_of(error);
+    const tn_fault own = {.size = sizeof own,
+                          .code = status,
+                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
     if (fault)
-        *fault = (tn_fault){.size = fault->size,
-                            .code = status,
-                            .tag = queue->unsynced == 1 ? queue->last_tag : 0};
+        tn_struct_copy(fault, &own);
     return tn__cuda_host->fail(
         status, "%s: cuStreamSynchronize: %s%s%s",
         queue->device->listed->info.name, tn__cuda_error_name(error),

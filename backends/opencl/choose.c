@@ -66,12 +66,15 @@ static tn_status work(tn_queue *queue, void *context, uint8_t way)
 }
 
 /* UNKNOWN where CLBlast cannot have the product, or something failed. */
-static uint8_t measure(tn_queue *queue, tn_matmul_args mm, tn_status *status)
+static uint8_t measure(tn_queue *queue, const tn_matmul_args *mm,
+                       tn_status *status)
 {
     double least[3] = {0};
+    void *context = (void *)(uintptr_t)mm; /* `work` only reads it */
     for (int round = -1; round < ROUNDS; round++) /* the first compiles */
         for (uint8_t way = CLBLAST; way >= OWN; way--) {
-            double time = tn__opencl_time(queue, work, &mm, way, status);
+            double time = tn__opencl_time(queue, work, context, way,
+                                          status);
             if (*status) {
                 *status = *status == LACKS ? TN_OK : *status;
                 return UNKNOWN;
@@ -81,7 +84,7 @@ static uint8_t measure(tn_queue *queue, tn_matmul_args mm, tn_status *status)
         }
     tn__opencl_host->log(3, "opencl: measured products like %lld x %lld x "
                             "%lld: own kernel %.3f ms, CLBlast %.3f ms",
-                         (long long)mm.m, (long long)mm.n, (long long)mm.k,
+                         (long long)mm->m, (long long)mm->n, (long long)mm->k,
                          1e3 * least[OWN], 1e3 * least[CLBLAST]);
     return least[OWN] <= least[CLBLAST] ? OWN : CLBLAST;
 }
@@ -94,7 +97,7 @@ static uint8_t learn(tn_queue *queue, const tn_matmul_args *mm, unsigned class,
     snprintf(what, sizeof what, "products 1, class %u", class);
     uint8_t choice = tn__opencl_choice_kept(queue->device, what, CLBLAST);
     if (choice == UNKNOWN && mm->beta == 0) {
-        choice = measure(queue, *mm, status);
+        choice = measure(queue, mm, status);
         if (choice != UNKNOWN)
             tn__opencl_choice_keep(queue->device, what, choice);
     }

@@ -248,8 +248,8 @@ tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
     if (!l)
         return TN_ERR_ARGUMENT;
     tn_device_info full = l->info;
-    full.size = info->size < sizeof full ? info->size : sizeof full;
-    memcpy(info, &full, full.size);
+    full.size = sizeof full;
+    tn_struct_copy(info, &full);
     return TN_OK;
 }
 

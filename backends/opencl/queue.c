@@ -46,10 +46,11 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
 static tn_status fail_late(tn_queue *queue, cl_int error, tn_fault *fault)
 {
     const tn_plugin_device *device = queue->device;
+    const tn_fault own = {.size = sizeof own,
+                          .code = TN_ERR_DEVICE_LOST,
+                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
     if (fault)
-        *fault = (tn_fault){.size = fault->size,
-                            .code = TN_ERR_DEVICE_LOST,
-                            .tag = queue->unsynced == 1 ? queue->last_tag : 0};
+        tn_struct_copy(fault, &own);
     return tn__opencl_host->fail(
         TN_ERR_DEVICE_LOST,
         "%s: clFinish: %s; the device is lost to this process%s",

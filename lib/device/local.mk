@@ -16,7 +16,9 @@ EXTRA_DIST += lib/device/README.md
 check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_spec tests/device/test_allocator \
 	tests/device/test_launch tests/device/test_manifest \
-	tests/device/test_cache tests/device/test_mark
+	tests/device/test_cache tests/device/test_mark tests/device/test_skew
+tests_device_test_skew_SOURCES = tests/device/test_skew.c \
+	tests/plugins/folder.h
 tests_device_test_mark_SOURCES = tests/device/test_mark.c
 tests_device_test_cache_SOURCES = tests/device/test_cache.c
 tests_device_test_abi_SOURCES = tests/device/test_abi.c

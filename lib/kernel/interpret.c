@@ -447,6 +447,17 @@ static void run_fini(run *r)
     tn__free(r->row_at);
 }
 
+void tn__fault_fill(tn_fault *to, const tn_fault *from)
+{
+    uint32_t size = to->size;
+    if (size > sizeof *to)
+        size = sizeof *to;
+    if (size > sizeof to->size)
+        memcpy((char *)to + sizeof to->size,
+               (const char *)from + sizeof from->size,
+               size - sizeof to->size);
+}
+
 tn_status tn__interpret(const tn_program *program, const tn_launch *launch,
                         void *const *memory, tn_fault *fault)
 {
@@ -459,7 +470,7 @@ tn_status tn__interpret(const tn_program *program, const tn_launch *launch,
         tn__fpu_restore(before);
         status = r.fault.code;
         if (status != TN_OK && fault)
-            *fault = r.fault;
+            tn__fault_fill(fault, &r.fault);
     }
     run_fini(&r);
     return status;

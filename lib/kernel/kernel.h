@@ -149,10 +149,14 @@ const tn__kernel *tn__kernel_once_a_row(const tn__kernel *kernel);
 /* ---- execution and printing -------------------------------------------- */
 
 /* Runs a program over host memory, one scalar at a time: what every device is
- * compared with. Counts its calls (tn__interpret_count). */
+ * compared with. Counts its calls (tn__interpret_count). *fault is filled up to
+ * its size. */
 tn_status tn__interpret(const tn_program *program, const tn_launch *launch,
                         void *const *memory, tn_fault *fault);
 int64_t tn__interpret_count(void);
+/* Copies what fits into a plugin's fault. Its tail is not cleared, as
+ * tn_struct_copy would: a plugin may have left the size unset. */
+void tn__fault_fill(tn_fault *to, const tn_fault *from);
 
 /* One scalar instruction on register values: the definition of the table in
  * plugin.h, in C. F32 values live in .f as float-valued doubles. Used by the

@@ -23,7 +23,9 @@ struct tn_built {
 };
 
 /* The first index fault since the last sync. Calls of a synchronous device come
- * from several threads at once; the one that failed asks for the details. */
+ * from several threads at once; the one that failed asks for the details. It
+ * is a struct of ours, whole: those of the core may be shorter or longer, and
+ * tn_struct_copy fills them. */
 static _Thread_local tn_fault first_fault;
 
 static tn_status made(const void *object)
@@ -42,16 +44,18 @@ static tn_status device_count(uint32_t *count)
 static tn_status device_info(uint32_t i, tn_device_info *info)
 {
     (void)i;
-    /* Of the fields of a later version we know nothing: they stay 0. */
-    memset(&info->kind, 0, info->size - sizeof info->size);
-    info->kind = TN_KIND_SIMULATED;
-    info->caps = TN_CAP_HOST_VISIBLE | TN_CAP_BIT_EXACT;
-    info->align = 64;
-    info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
-                           1u << TN_I64 | 1u << TN_BOOL;
-    info->storage_types = (1u << TN_DTYPE_END) - 2; /* all of them */
-    strcpy(info->name, "scalar interpreter");
-    strcpy(info->uid, "reference");
+    const tn_device_info own = {
+        .size = sizeof own,
+        .kind = TN_KIND_SIMULATED,
+        .caps = TN_CAP_HOST_VISIBLE | TN_CAP_BIT_EXACT,
+        .align = 64,
+        .register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
+                          1u << TN_I64 | 1u << TN_BOOL,
+        .storage_types = (1u << TN_DTYPE_END) - 2, /* all of them */
+        .name = "scalar interpreter",
+        .uid = "reference",
+    };
+    tn_struct_copy(info, &own);
     return TN_OK;
 }
 
@@ -132,7 +136,7 @@ static tn_status queue_sync(tn_queue *queue, tn_fault *fault)
     (void)queue;
     tn_status status = first_fault.code;
     if (status != TN_OK && fault)
-        *fault = first_fault;
+        tn_struct_copy(fault, &first_fault);
     first_fault.code = TN_OK;
     return status;
 }
@@ -175,7 +179,7 @@ static tn_status launch(tn_queue *queue, tn_built *built,
     for (uint32_t k = 0; k < count; k++)
         if (launch->operand[k].buffer)
             memory[k] = launch->operand[k].buffer->data;
-    tn_fault fault;
+    tn_fault fault = {.size = sizeof fault};
     tn_status status =
         reference_host->interpret(built->program, launch, memory, &fault);
     free(memory);
@@ -208,7 +212,7 @@ static tn_status matmul(tn_queue *queue, const tn_matmul_args *matmul)
 static tn_status scatter(tn_queue *queue, const tn_scatter_args *scatter)
 {
     (void)queue;
-    tn_fault fault;
+    tn_fault fault = {.size = sizeof fault};
     fenv_t before = default_fpu();
     return ended(with_fpu(&before, reference_scatter(scatter, &fault)), &fault);
 }

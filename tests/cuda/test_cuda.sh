@@ -77,6 +77,8 @@ succeeds "so have those in which groups share rows" \
 note <"$scratch/output"
 succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
+succeeds "cores of other minor versions get the same" tests/device/test_skew
+note <"$scratch/output"
 succeeds "sorts of short lines and long ones are right" tests/device/test_sorts
 note <"$scratch/output"
 succeeds "scans of lines of many chunks are right" tests/device/test_scan

@@ -26,8 +26,8 @@ static const struct {
      "device_open: badslot: required function scatter is missing (ask its "
      "maker for a whole one)"},
     {"short",
-     "its table has 168 bytes, version 1.0 has 240; remedy: " REBUILD,
-     "device_open: short: its table has 168 bytes, version 1.0 has 240 "
+     "its table has 168 bytes, version 1.0 has 232; remedy: " REBUILD,
+     "device_open: short: its table has 168 bytes, version 1.0 has 232 "
      "(" REBUILD ")"},
     {"nosymbol",
      "has no symbol tenon_plugin_v1: it is no plugin of Tenon, or one of "

@@ -39,6 +39,8 @@ for device in opencl:0 opencl:1; do
 done
 succeeds "matmul, scatter, scan and sort are right" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_primitives
+succeeds "cores of other minor versions get the same" \
+    env TENON_TEST_PLUGIN=opencl tests/device/test_skew
 TENON_TEST_FLOAT32=1
 export TENON_TEST_FLOAT32
 succeeds "sorts of short lines and long ones, as on a CPU" \

@@ -124,7 +124,7 @@ static tn_status fake_sync(tn_queue *queue, tn_fault *fault)
     tn_status code = queue->fault.code;
     if (!code)
         return TN_OK;
-    *fault = queue->fault;
+    tn_struct_copy(fault, &queue->fault);
     memset(&queue->fault, 0, sizeof queue->fault);
     return code == TN_ERR_INDEX ? code
                                 : host->fail(code, "the fake gave up");

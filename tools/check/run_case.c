@@ -61,6 +61,7 @@ static void run_oracle(const random_case *c, outcome *o)
     for (uint32_t k = 0; k < c->program.operand_count; k++)
         if (o->memory[k])
             memory[k] = o->memory[k] + GUARD;
+    o->fault = (tn_fault){.size = sizeof o->fault};
     o->status = tn__interpret(&c->program, &c->launch, memory, &o->fault);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/device/space.h"
+#include "kernel/kernel.h"
 
 static bool merges(const tn__device_space *s, const tn_launch *launch,
                    uint32_t operands, uint32_t d)
@@ -100,14 +101,17 @@ tn_status tn__fault_read(const void *buffer, uint32_t fault_room,
             (record[1] == lowest[1] && record[4] < lowest[4]))
             memcpy(lowest, record, sizeof record);
     }
-    if (fault) {
-        fault->code = TN_ERR_INDEX;
-        fault->tag = (uint64_t)lowest[0];
-        fault->position = lowest[1];
-        fault->index = lowest[2];
-        fault->extent = lowest[3];
-        fault->operand = (uint32_t)(lowest[4] & 0xffffffff) / 4;
-        fault->dim = (uint32_t)(lowest[4] & 3);
-    }
+    const tn_fault found = {
+        .size = sizeof found,
+        .code = TN_ERR_INDEX,
+        .tag = (uint64_t)lowest[0],
+        .operand = (uint32_t)(lowest[4] & 0xffffffff) / 4,
+        .dim = (uint32_t)(lowest[4] & 3),
+        .index = lowest[2],
+        .extent = lowest[3],
+        .position = lowest[1],
+    };
+    if (fault)
+        tn__fault_fill(fault, &found);
     return TN_ERR_INDEX;
 }
