@@ -7,12 +7,20 @@
 
 #include <string.h>
 
-/* The extensions that the core knows: the name, and its place in tn_device. */
+/* The extensions that the core knows: the name, its place in tn_device, and
+ * the bytes that its table has at least. */
+#define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
+#define LEAST_pool TN_POOL_EXTENSION_SIZE_1_0
+#define LEAST_graph_replay TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0
+#define LEAST_attention TN_ATTENTION_EXTENSION_SIZE_1_0
+#define LEAST_product TN_PRODUCT_EXTENSION_SIZE_1_0
+#define LEAST_lapack TN_LAPACK_EXTENSION_SIZE_1_0
 static const struct {
     const char *name;
     size_t table;
+    uint32_t least;
 } known[] = {
-#define KNOWN_ROW(id, text) {text, offsetof(tn_device, id)},
+#define KNOWN_ROW(id, text) {text, offsetof(tn_device, id), LEAST_##id},
     TN_EXTENSION_MAP(KNOWN_ROW)
 #undef KNOWN_ROW
 };
@@ -50,7 +58,30 @@ static tn_status check_names(const char *function, const char *names)
     return TN_OK;
 }
 
-static void look_up(tn_device *device, const char *mask)
+/* A table has a size, a word, and functions. */
+static tn_status check_table(const char *name, const void *table,
+                             uint32_t least)
+{
+    uint32_t size;
+    memcpy(&size, table, sizeof size);
+    if (size < least)
+        return tn__fail(TN_ERR_PLUGIN,
+                        "its extension %s has a table of %u bytes, version "
+                        "1.0 has %u",
+                        name, size, least);
+    for (uint32_t at = 2 * sizeof size; at < least; at += sizeof(void *)) {
+        void (*function)(void);
+        memcpy(&function, (const char *)table + at, sizeof function);
+        if (!function)
+            return tn__fail(TN_ERR_PLUGIN,
+                            "its extension %s lacks a function that version "
+                            "1.0 has",
+                            name);
+    }
+    return TN_OK;
+}
+
+static tn_status look_up(tn_device *device, const char *mask)
 {
     bool all = mask && strcmp(mask, "all") == 0;
     for (int i = 0; i < KNOWN; i++) {
@@ -58,10 +89,15 @@ static void look_up(tn_device *device, const char *mask)
         if (device->plugin->extension && !all &&
             !is_named(mask, known[i].name))
             table = device->plugin->extension(known[i].name, 1);
+        tn_status status =
+            table ? check_table(known[i].name, table, known[i].least) : TN_OK;
+        if (status)
+            return status;
         atomic_store((_Atomic(const void *) *)((char *)device +
                                                known[i].table),
                      table);
     }
+    return TN_OK;
 }
 
 tn_status tn__extensions_open(tn_device *device)
@@ -70,9 +106,7 @@ tn_status tn__extensions_open(tn_device *device)
     tn_status status =
         mask && strcmp(mask, "all") != 0 ? check_names("TENON_MASK", mask)
                                          : TN_OK;
-    if (!status)
-        look_up(device, mask);
-    return status;
+    return status ? status : look_up(device, mask);
 }
 
 bool tn_device_has_extension(const tn_device *device, const char *name)
@@ -99,9 +133,7 @@ tn_status tn_device_mask(tn_device *device, const char *names)
     tn_status status =
         names && strcmp(names, "all") != 0 ? check_names("device_mask", names)
                                            : TN_OK;
-    if (!status)
-        look_up(device, names);
-    return status;
+    return status ? status : look_up(device, names);
 }
 
 tn_status tn__extension_declined(tn_device *device, const char *what,

@@ -58,6 +58,46 @@ static bool needs_met(tn__plugin *plugin)
     return true;
 }
 
+/* Optional slots of which a plugin fills all or none. */
+typedef struct slot {
+    const char *name; /* NULL: no more in this set */
+    size_t at;
+} slot;
+#define SLOT(name) {#name, offsetof(tn_plugin, name)}
+static const slot sets[][6] = {
+    {SLOT(event_open), SLOT(event_close), SLOT(event_record),
+     SLOT(event_query), SLOT(queue_wait)},
+    {SLOT(host_alloc), SLOT(host_free)},
+    {SLOT(event_open_timed), SLOT(event_elapsed)},
+};
+
+static bool is_filled(const tn_plugin *table, size_t at)
+{
+    void (*function)(void);
+    memcpy(&function, (const char *)table + at, sizeof function);
+    return function != NULL;
+}
+
+static bool sets_whole(tn__plugin *plugin)
+{
+    const tn_plugin *table = &plugin->table;
+    const char *has = NULL, *lacks = NULL;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets && !(has && lacks); i++) {
+        has = lacks = NULL;
+        for (const slot *s = sets[i]; s->name; s++)
+            *(is_filled(table, s->at) ? &has : &lacks) = s->name;
+    }
+    if (table->event_open_timed && !table->event_open) {
+        has = "event_open_timed";
+        lacks = "event_open";
+    }
+    return !(has && lacks)
+               ? true
+               : refuse(plugin, "ask its maker for a whole one",
+                        "has the function %s without %s, which goes with it",
+                        has, lacks);
+}
+
 static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
 {
     if (!TN_HAS(tn_plugin, table, abi_major) ||
@@ -80,6 +120,8 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
                       "required function " #slot " is missing");
     REQUIRED_MAP(CHECK)
 #undef CHECK
+    if (!sets_whole(plugin))
+        return false;
     const char *name = plugin->table.name;
     if (!name || !*name || strlen(name) >= sizeof plugin->name)
         return refuse(plugin, "ask its maker for a whole one",

@@ -1,5 +1,6 @@
 /* Bad plugins, each refused with its own reason, in the report and when asked
  * for by name. */
+#include "device/device.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -25,6 +26,11 @@ static const struct {
      "for a whole one",
      "device_open: badslot: required function scatter is missing (ask its "
      "maker for a whole one)"},
+    {"halfset",
+     "has the function event_query without queue_wait, which goes with it; "
+     "remedy: ask its maker for a whole one",
+     "device_open: halfset: has the function event_query without queue_wait, "
+     "which goes with it (ask its maker for a whole one)"},
     {"short",
      "its table has 168 bytes, version 1.0 has 232; remedy: " REBUILD,
      "device_open: short: its table has 168 bytes, version 1.0 has 232 "
@@ -84,6 +90,7 @@ static void test_report(void)
                         "bit-exact: no; computes nothing)"),
        "a good one's devices are listed");
     is_line(report, "longer", "1 device, by name alone");
+    is_line(report, "exact", "1 device, by name alone");
     ok(strstr(report, "tn_text.so: cannot be opened: ") &&
            strstr(report, "invalid ELF header"),
        "a text file is refused");
@@ -97,7 +104,7 @@ static void test_report(void)
              "give its path as the device",
              folder_root, folder_root);
     ok(has_line(report, line), "the second of two of one name is told");
-    is_int(tn_device_count(NULL), 2, "the good ones have two devices");
+    is_int(tn_device_count(NULL), 3, "the good ones have three devices");
     is_int(tn_device_count("badmajor"), 0, "a bad one has none");
     is_int(tn_device_count("nosuch"), 0, "nor has what does not exist");
     ok(!tn_error(), "and none of this records an error");
@@ -123,6 +130,23 @@ static void test_opening(void)
     tn_device *device = tn_device_open("longer");
     is_str(tn_device_name(device), "longer:0",
            "a plugin of a later minor version is used");
+    setenv("TENON_EXACT_CUT", "8", 1);
+    ok(!tn_device_open("exact"), "a table of an extension may be too short");
+    is_str(tn_error(), "device_open: exact: its extension conv has a table of "
+                       "8 bytes, version 1.0 has 16", "which is told");
+    tn_error_clear();
+    unsetenv("TENON_EXACT_CUT");
+    tn_device *exact = tn_device_open("exact");
+    is_str(tn_device_name(exact), "exact:0",
+           "a table of exactly version 1.0 is used, and not read beyond");
+    ok(tn_device_has_extension(exact, "conv") &&
+           tn_device_has_extension(exact, "lapack") &&
+           !tn_device_has_extension(exact, "pool"),
+       "so are those of its extensions");
+    const tn_lapack_args args = {.size = sizeof args};
+    bool by_rows;
+    ok(tn__device_lapack_fits(exact, &args, "lu", &by_rows),
+       "and what they do not have yet is not asked for");
     tn_device *fake = tn_device_open("fake");
     is_str(tn_device_name(fake), "fake:0", "a good one is used");
     ok(!tn_error(), "without an error");
@@ -140,6 +164,7 @@ int main(void)
                          "libtenon-nosuch.so.9\nremedy=install the moon\n");
     folder_add("all", "fake", "fake", NULL);
     folder_add("all", "longer", "longer", NULL);
+    folder_add("all", "exact", "exact", NULL);
     folder_add("all", "fake", "line", "name=line\ncolour\n");
     folder_write("all", "tn_text.so",
                  "This is a text and no shared object, long enough for the "
