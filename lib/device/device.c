@@ -101,6 +101,8 @@ static tn_device *device_open(tn__plugin *plugin, uint32_t index,
                  info.align);
         return NULL;
     }
+    if (!tn__dtypes_check(&info, reason, room))
+        return NULL;
     tn_device *device = tn__calloc(1, sizeof *device);
     if (!device) {
         snprintf(reason, room, "memory ran out");
@@ -114,6 +116,7 @@ static tn_device *device_open(tn__plugin *plugin, uint32_t index,
     device->host_visible =
         (info.caps & TN_CAP_HOST_VISIBLE) && plugin->table.buffer_map;
     device->align = info.align ? info.align : 1;
+    device->storage_types = info.storage_types;
     snprintf(device->name, sizeof device->name, "%s:%" PRIu32, plugin->name,
              index);
     pthread_mutex_init(&device->queue_lock, NULL);

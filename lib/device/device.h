@@ -21,6 +21,7 @@ struct tn_device {
                                   queue_lock is not taken */
     bool host_visible;
     uint32_t align;
+    uint32_t storage_types;    /* of info: looked at for every new tensor */
     uint32_t index;            /* of the device within its plugin */
     int id;                    /* small, dense, over all open devices */
     tn_device_info info;
@@ -38,6 +39,13 @@ struct tn_device {
 
 /* Most devices that can be open at once; tn_device.id is below it. */
 #define TN__MAX_DEVICES 64
+
+/* ---- dtypes ------------------------------------------------------------ */
+
+/* Records and returns TN_ERR_UNSUPPORTED: the device does not store the dtype.
+ * Named is the operator that runs; `what`: where none does. */
+tn_status tn__device_refuse_storage(const tn_device *device, tn_dtype dtype,
+                                    const char *what);
 
 /* ---- memory ----------------------------------------------------------- */
 

@@ -136,6 +136,8 @@ tn_built *tn__device_built(tn_device *device, const tn_program *program)
         atomic_load_explicit(&work->built, memory_order_acquire), program);
     if (TN__LIKELY(built != NULL))
         return built;
+    if (tn__device_check_program(device, program))
+        return NULL;
     pthread_mutex_lock(&work->build_lock);
     built = built_find(atomic_load(&work->built), program);
     built_table *table = built ? NULL : built_room(work);

@@ -4,6 +4,7 @@ libtenon_la_SOURCES += \
 	lib/device/allocator.h \
 	lib/device/manifest.c lib/device/search.c lib/device/loader.c \
 	lib/device/host.c lib/device/spec.c lib/device/device.c \
+	lib/device/dtypes.c \
 	lib/device/probe.c lib/device/report.c \
 	lib/device/allocator.c lib/device/slab.c lib/device/large.c lib/device/holders.c \
 	lib/device/small.c \
@@ -16,7 +17,10 @@ EXTRA_DIST += lib/device/README.md
 check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_spec tests/device/test_allocator \
 	tests/device/test_launch tests/device/test_manifest \
-	tests/device/test_cache tests/device/test_mark tests/device/test_skew
+	tests/device/test_cache tests/device/test_mark tests/device/test_skew \
+	tests/device/test_dtypes
+tests_device_test_dtypes_SOURCES = tests/device/test_dtypes.c \
+	tests/plugins/folder.h
 tests_device_test_skew_SOURCES = tests/device/test_skew.c \
 	tests/plugins/folder.h
 tests_device_test_mark_SOURCES = tests/device/test_mark.c

@@ -132,6 +132,14 @@ struct tn__work *tn__work_make(void);
  * waits. */
 void tn__work_drain(tn_device *device);
 
+/* dtypes.c: keeps the dtypes that are known here; false with the reason where
+ * what is stored and what is computed in do not fit together. */
+bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);
+/* TN_ERR_UNSUPPORTED, recorded, of a program with a dtype that the device does
+ * not store or compute in. */
+tn_status tn__device_check_program(const tn_device *device,
+                                   const tn_program *program);
+
 /* Fills a new device's extensions, but for those TENON_MASK names. */
 tn_status tn__extensions_open(tn_device *device);
 /* Puts an extension's refusal into the log; TN_ERR_UNSUPPORTED. */

@@ -165,6 +165,20 @@ static tn__storage *storage_again(tn_device *device, uint64_t bytes)
     return NULL;
 }
 
+/* Can the device not store that? One bit of a word that is near: every new
+ * tensor asks. */
+static inline bool is_refused(const tn_device *device, tn_dtype dtype)
+{
+    return TN__UNLIKELY(!(device->storage_types & 1u << dtype));
+}
+
+static __attribute__((cold, noinline)) tn_tensor *
+refuse(const tn_device *device, tn_dtype dtype, const char *what)
+{
+    tn__device_refuse_storage(device, dtype, what);
+    return NULL;
+}
+
 /* A tensor of its own, uninitialised memory, shape still to be filled. */
 static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
                                uint64_t bytes)
@@ -235,6 +249,8 @@ tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
     uint64_t bytes;
     if (!check_shape(dtype, ndim, shape, what, &bytes))
         return NULL;
+    if (is_refused(device, dtype))
+        return refuse(device, dtype, what);
     tn_tensor *x = tensor_fresh(device, dtype, ndim, bytes);
     if (!x)
         return NULL;
@@ -249,6 +265,8 @@ tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
 
 tn_tensor *tn__tensor_new_like(const tn_tensor *like, tn_dtype dtype)
 {
+    if (is_refused(like->storage->device, dtype))
+        return refuse(like->storage->device, dtype, "tensor");
     tn_tensor *x = tensor_fresh(like->storage->device, dtype, like->ndim,
                                 (uint64_t)like->numel * tn_dtype_bytes(dtype));
     if (!x)
@@ -319,6 +337,8 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
         return NULL;
     if (!data && bytes)
         return tn__fail_null(TN_ERR_ARGUMENT, "tensor_wrap: data is NULL");
+    if (is_refused(device, dtype))
+        return refuse(device, dtype, "tensor_wrap");
     if (!device->plugin->buffer_wrap)
         return tn__fail_null(TN_ERR_DEVICE,
                              "tensor_wrap: %s cannot use memory of the "

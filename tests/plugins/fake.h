@@ -3,7 +3,8 @@
  *
  * Options (TENON_FAKE_<KEY>, or after the device's name): `devices` how many
  * there are, `async` failures are told late, `hidden` memory is not mapped,
- * `memory` bytes there are in all, `kind` of its devices, a number.
+ * `memory` bytes there are in all, `kind` of its devices, a number, `storage`
+ * and `registers` the dtypes that it has, a bit for each.
  *
  * A launch does what its first parameter says: 0 nothing, 1 an index fault,
  * 2 a failure with words, 3 one without. A program of 99 instructions cannot
@@ -55,6 +56,11 @@ static tn_status fake_info(uint32_t i, tn_device_info *info)
     info->caps = (number("async", 0) ? TN_CAP_ASYNC : 0) |
                  (number("hidden", 0) ? 0 : TN_CAP_HOST_VISIBLE);
     info->align = (uint32_t)number("align", 64);
+    info->register_types = (uint32_t)number(
+        "registers", 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
+                         1u << TN_I64 | 1u << TN_BOOL);
+    info->storage_types =
+        (uint32_t)number("storage", (1u << TN_DTYPE_END) - 2);
     info->memory_total = number("memory", 0);
     info->memory_free = fake_device.room;
     strcpy(info->name, "a device that computes nothing");
