@@ -164,9 +164,10 @@ typedef struct tn_loader tn_loader;
  *   drop_uneven      all have as many by leaving out the last ones; else by
  *                    having the first ones again
  *   device           batches are copied to this device (tn_to of each field).
- *                    With workers, and a device that can (CUDA, OpenCL), they
- *                    are copied while it works on the batch before, from
- *                    page-locked memory; a field that is kept stays as it is.
+ *                    With workers, and a device that works by itself and has
+ *                    events (CUDA, OpenCL), they are copied while it works on
+ *                    the batch before, from page-locked memory where it has
+ *                    such; a field that is kept stays as it is.
  *                    NULL: they stay where they are made */
 #define TN_LOADER_NEW_OPTIONS_LIST(X)                                         \
     X(int64_t, batch_size, 1)                                                 \

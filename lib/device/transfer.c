@@ -13,9 +13,8 @@ struct tn__transfer {
 tn__transfer *tn__transfer_open(tn_device *device)
 {
     const tn_plugin *plugin = device->plugin;
-    if (device->synchronous || !plugin->event_open || !plugin->event_record ||
-        !plugin->queue_wait || !plugin->host_alloc || !plugin->host_free)
-        return NULL;
+    if (device->synchronous || !plugin->event_open)
+        return NULL; /* with one function of events all are there */
     tn__transfer *transfer = tn__calloc(1, sizeof *transfer);
     tn__error before;
     tn__error_take(&before);
@@ -66,6 +65,8 @@ void *tn__transfer_memory(tn__transfer *transfer, uint64_t bytes)
 {
     void *memory = NULL;
     tn_device *device = transfer->device;
+    if (!device->plugin->host_alloc)
+        return tn__alloc((size_t)bytes);
     tn_status status =
         device->plugin->host_alloc(device->handle, bytes, &memory);
     return told(transfer, status) ? NULL : memory;
@@ -74,8 +75,10 @@ void *tn__transfer_memory(tn__transfer *transfer, uint64_t bytes)
 void tn__transfer_memory_free(tn__transfer *transfer, void *memory)
 {
     tn_device *device = transfer->device;
-    if (memory)
+    if (memory && device->plugin->host_free)
         device->plugin->host_free(device->handle, memory);
+    else
+        tn__free(memory);
 }
 
 tn_event *tn__transfer_event(tn__transfer *transfer)

@@ -1,5 +1,6 @@
 /* transfer.h: copies from the host beside the device's other work: a queue of
- * their own, from memory that the device's copy engine reads itself. */
+ * their own, from memory that the device's copy engine reads itself, where the
+ * device has such memory, else from ordinary memory. */
 #ifndef TN_LIB_DEVICE_TRANSFER_H
 #define TN_LIB_DEVICE_TRANSFER_H
 
@@ -7,8 +8,8 @@
 
 typedef struct tn__transfer tn__transfer;
 
-/* NULL: the device cannot (it is synchronous, has no events, no memory of that
- * kind); nothing is recorded then. */
+/* NULL: the device cannot (it is synchronous or has no events); nothing is
+ * recorded then. */
 tn__transfer *tn__transfer_open(tn_device *device);
 /* Waits for its copies. NULL is welcome. */
 void tn__transfer_close(tn__transfer *transfer);

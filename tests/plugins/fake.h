@@ -3,7 +3,7 @@
  *
  * Options (TENON_FAKE_<KEY>, or after the device's name): `devices` how many
  * there are, `async` failures are told late, `hidden` memory is not mapped,
- * `memory` bytes there are in all, `kind` of its devices, a number, `storage`
+ * `events` it has some, `memory` bytes there are in all, `kind` of its devices, a number, `storage`
  * and `registers` the dtypes that it has, a bit for each.
  *
  * A launch does what its first parameter says: 0 nothing, 1 an index fault,
@@ -30,6 +30,9 @@ struct tn_queue {
     tn_fault fault;
 };
 struct tn_built {
+    int nothing;
+};
+struct tn_event {
     int nothing;
 };
 
@@ -226,6 +229,34 @@ static tn_status fake_map(tn_plugin_device *device, tn_buffer *buffer,
     return TN_OK;
 }
 
+/* ---- events: all work is done when it was given --------------------------- */
+
+static tn_status fake_event_open(tn_plugin_device *device, tn_event **event)
+{
+    (void)device;
+    *event = calloc(1, sizeof **event);
+    return *event ? TN_OK : host->fail(TN_ERR_MEMORY, "malloc has no more");
+}
+
+static void fake_event_close(tn_event *event)
+{
+    free(event);
+}
+
+static tn_status fake_event_use(tn_queue *queue, tn_event *event)
+{
+    (void)queue;
+    (void)event;
+    return TN_OK;
+}
+
+static tn_status fake_event_query(tn_event *event, uint32_t *done)
+{
+    (void)event;
+    *done = 1;
+    return TN_OK;
+}
+
 /* The whole table, to be handed out or spoiled. */
 static tn_plugin *fake_table(const tn_host *h, const char *name)
 {
@@ -254,6 +285,12 @@ static tn_plugin *fake_table(const tn_host *h, const char *name)
         .buffer_map = fake_map,
     };
     host = h;
+    if (TN_HAS(tn_host, h, option) && number("events", 0)) {
+        table.event_open = fake_event_open;
+        table.event_close = fake_event_close;
+        table.event_record = table.queue_wait = fake_event_use;
+        table.event_query = fake_event_query;
+    }
     table.name = name;
     return &table;
 }
