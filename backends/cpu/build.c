@@ -7,7 +7,7 @@
 
 void tn__cpu_number_store(void *at, unsigned type, tn_number number)
 {
-    float f32 = type == CPU_F32 ? (float)number.f : 0;
+    float f32 = type == CPU_F32 ? tn__cpu_single(number.f) : 0;
     int32_t i32 = (int32_t)(uint32_t)number.i;
     uint8_t boolean = number.i != 0;
     memset(at, 0, 8);

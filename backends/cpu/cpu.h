@@ -72,6 +72,8 @@ void tn__cpu_give_back(void *memory);
  * kept); restore gives back the thread's own. */
 unsigned tn__cpu_fpu_set(void);
 void tn__cpu_fpu_restore(unsigned state);
+/* x rounded to float in that state. */
+float tn__cpu_single(double x);
 
 static inline char *tn__cpu_at(const tn_buffer *buffer, int64_t offset,
                                size_t bytes)

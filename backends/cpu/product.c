@@ -386,8 +386,8 @@ static void open_job(job *g, const tn_cpu_product *p)
     g->turn = p->routines->turn[g->bytes];
     g->whole = 2 * g->tiles->lanes;
     if (p->type == CPU_F32) {
-        g->p.alpha = (float)p->alpha;
-        g->p.beta = (float)p->beta;
+        g->p.alpha = tn__cpu_single(p->alpha);
+        g->p.beta = tn__cpu_single(p->beta);
     }
     plain_strides(&g->p.a, p->m, p->k);
     plain_strides(&g->p.b, p->k, p->n);

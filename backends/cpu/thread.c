@@ -165,3 +165,12 @@ void tn__cpu_fpu_restore(unsigned state)
 }
 
 #endif
+
+float tn__cpu_single(double x)
+{
+    volatile double from = x; /* volatile: converted between the two calls */
+    unsigned fpu = tn__cpu_fpu_set();
+    volatile float single = (float)from;
+    tn__cpu_fpu_restore(fpu);
+    return single;
+}

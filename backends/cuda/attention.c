@@ -288,7 +288,7 @@ static tn_status run(tn_queue *queue, const tn_dnn_plan *plan,
                      const tn_attention_args *a)
 {
     const bool back = a->kind == TN_ATTENTION_BACKWARD;
-    float scale = (float)a->scale, hidden = -INFINITY, one = 1;
+    float scale = tn__cuda_single(a->scale), hidden = -INFINITY, one = 1;
     const tn_strided *const side[LSE + 1] = {
         [Q] = &a->q, [K] = &a->k, [V] = &a->v, [MASK] = &a->mask,
         [OUT] = &a->out, [LSE] = &a->lse, [G] = &a->g, [DQ] = &a->dq,

@@ -2,6 +2,7 @@
 #ifndef TN_CUDA_CUDA_H
 #define TN_CUDA_CUDA_H
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,6 +13,19 @@
 
 /* The core's table, given to tenon_plugin_v1. */
 extern const tn_host *tn__cuda_host;
+
+/* x rounded to the nearest float, whatever the caller's mode is; volatile keeps
+ * the conversion between the two changes of it. */
+static inline float tn__cuda_single(double x)
+{
+    fenv_t before;
+    volatile double from = x;
+    fegetenv(&before);
+    fesetenv(FE_DFL_ENV);
+    volatile float single = (float)from;
+    fesetenv(&before);
+    return single;
+}
 
 /* Records of a queue's fault buffer: 2.5 MiB. */
 #define TN_CUDA_FAULTS 65536

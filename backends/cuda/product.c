@@ -429,7 +429,8 @@ static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
                          const tn_matmul_args *mm, const product *p,
                          const choice *c)
 {
-    const float alpha32 = (float)mm->alpha, beta32 = (float)mm->beta;
+    const float alpha32 = tn__cuda_single(mm->alpha),
+                beta32 = tn__cuda_single(mm->beta);
     const bool wide = p->shape.dtype[C] == TN_F64;
     const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
     const void *beta = wide ? (const void *)&mm->beta : &beta32;

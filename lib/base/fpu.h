@@ -46,4 +46,15 @@ static inline tn__fpu_state tn__fpu_set(void)
     return before;
 }
 
+/* x rounded to float in the promised state, whatever the caller has set.
+ * volatile keeps the conversion between the two changes. */
+static inline float tn__fpu_single(double x)
+{
+    volatile double from = x;
+    tn__fpu_state before = tn__fpu_set();
+    volatile float single = (float)from;
+    tn__fpu_restore(before);
+    return single;
+}
+
 #endif

@@ -79,6 +79,8 @@ succeeds "primitives are right" tests/device/test_primitives
 note <"$scratch/output"
 succeeds "cores of other minor versions get the same" tests/device/test_skew
 note <"$scratch/output"
+succeeds "a caller's rounding mode changes nothing" tests/device/test_rounding
+note <"$scratch/output"
 succeeds "sorts of short lines and long ones are right" tests/device/test_sorts
 note <"$scratch/output"
 succeeds "scans of lines of many chunks are right" tests/device/test_scan

@@ -41,6 +41,8 @@ succeeds "matmul, scatter, scan and sort are right" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_primitives
 succeeds "cores of other minor versions get the same" \
     env TENON_TEST_PLUGIN=opencl tests/device/test_skew
+succeeds "a caller's rounding mode changes nothing" \
+    env TENON_TEST_PLUGIN=opencl tests/device/test_rounding
 TENON_TEST_FLOAT32=1
 export TENON_TEST_FLOAT32
 succeeds "sorts of short lines and long ones, as on a CPU" \

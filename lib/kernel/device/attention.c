@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fpu.h"
 #include "kernel/device/print.h"
 #include "kernel/device/space.h"
 #include "kernel/hash.h"
@@ -109,7 +110,7 @@ static unsigned mask_kind(const tn_attention_args *a)
 
 static uint64_t float_word(double x)
 {
-    float single = (float)x;
+    float single = tn__fpu_single(x);
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     return bits;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fpu.h"
 #include "kernel/device/class.h"
 #include "kernel/device/space.h"
 #include "kernel/hash.h"
@@ -287,9 +288,10 @@ static void split_launch(tn_plan *plan, const tn_program *program,
 static uint64_t param_word(tn_dtype dtype, tn_number param)
 {
     uint64_t word = 0;
-    float single = (float)param.f;
+    float single;
     switch (dtype) {
     case TN_F32:
+        single = tn__fpu_single(param.f);
         memcpy(&word, &single, sizeof single);
         return word & 0xffffffff;
     case TN_F64:

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fpu.h"
 #include "base/memory.h"
 #include "kernel/device/class.h"
 #include "kernel/device/print.h"
@@ -644,8 +645,12 @@ static tn_status print_program(const tn_target *target,
 tn_status tn__print(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source)
 {
-    return program ? print_program(target, program, plan, source)
-                   : tn__print_primitive(target, plan, source);
+    /* Constants are rounded here, and what is printed is kept for others. */
+    tn__fpu_state before = tn__fpu_set();
+    tn_status status = program ? print_program(target, program, plan, source)
+                               : tn__print_primitive(target, plan, source);
+    tn__fpu_restore(before);
+    return status;
 }
 
 void tn__print_free(tn_source *source)

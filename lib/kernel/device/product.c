@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fpu.h"
 #include "kernel/device/primitive.h"
 
 enum { B_UNIT = 1, PACKED = 2 }; /* flags, beside TN__LARGE */
@@ -10,7 +11,7 @@ enum { B_UNIT = 1, PACKED = 2 }; /* flags, beside TN__LARGE */
 /* alpha and beta as the type that is computed in holds them. */
 static int64_t scalar_word(tn_dtype dtype, double x)
 {
-    float single = (float)x;
+    float single;
     int64_t word = 0;
     switch (dtype) {
     case TN_F64:
@@ -25,6 +26,7 @@ static int64_t scalar_word(tn_dtype dtype, double x)
     case TN_U8:
         return (int64_t)x;
     default:
+        single = tn__fpu_single(x);
         memcpy(&word, &single, sizeof single);
         return word & 0xffffffff;
     }
