@@ -20,7 +20,8 @@ check_PROGRAMS += tests/device/test_abi tests/device/test_plugins \
 	tests/device/test_cache tests/device/test_mark tests/device/test_skew \
 	tests/device/test_dtypes tests/device/test_transfer \
 	tests/device/test_rounding
-tests_device_test_rounding_SOURCES = tests/device/test_rounding.c
+tests_device_test_rounding_SOURCES = tests/device/test_rounding.c \
+	tests/plugins/folder.h
 tests_device_test_transfer_SOURCES = tests/device/test_transfer.c \
 	tests/plugins/folder.h
 tests_device_test_dtypes_SOURCES = tests/device/test_dtypes.c \

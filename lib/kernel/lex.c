@@ -1,5 +1,6 @@
 /* lex.c: text into tokens. Any bytes are survived; what is no token is an
  * error with its line and column. */
+#include "base/fpu.h"
 #include "kernel/lex.h"
 
 #include <errno.h>
@@ -63,12 +64,17 @@ static void make_c_locale(void)
     c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* strtod() reads "0,5" where the program's locale says so. */
+/* strtod() reads "0,5" where the program's locale says so, and rounds as the
+ * calling thread does. */
 static double read_double(const char *digits)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_c_locale);
-    return c_locale ? strtod_l(digits, NULL, c_locale) : strtod(digits, NULL);
+    tn__fpu_state before = tn__fpu_set();
+    double x = c_locale ? strtod_l(digits, NULL, c_locale)
+                        : strtod(digits, NULL);
+    tn__fpu_restore(before);
+    return x;
 }
 
 static void bad(tn__lexer *lexer, tn__token *token, const char *format,

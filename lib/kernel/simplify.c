@@ -2,6 +2,7 @@
  *
  * The bar is the bits (all NaNs being equal): x + 0 is not x, for -0 + 0 is
  * +0; x + -0 is, and so is x - 0. x * 0 is not 0 for infinities. */
+#include "base/fpu.h"
 #include "kernel/ssa.h"
 
 static bool is_float(tn_dtype dtype)
@@ -61,8 +62,10 @@ static bool fold(const tn__ssa *ssa, tn_kernel_ins *ins)
             return false;
         value[i].i = at(ssa, operand[i])->imm.i;
     }
+    tn__fpu_state before = tn__fpu_set(); /* as the program would compute it */
     tn_number result = tn__kernel_eval(ins, value[0], value[1], value[2],
                                        at(ssa, ins->a)->dtype);
+    tn__fpu_restore(before);
     *ins = (tn_kernel_ins){.op = TN_K_CONST,
                            .dtype = ins->dtype,
                            .a = TN_NONE,

@@ -5,6 +5,7 @@
 #include <fenv.h>
 #include <tenon/tenon.h>
 
+#include "plugins/folder.h"
 #include "tap.h"
 
 enum { MOST = 64 };
@@ -78,13 +79,45 @@ static void test_device(const char *name)
     }
 }
 
+/* What is made of an operator's text when it is first used. */
+static const char *first_name;
+static int first_mode;
+
+static void first_use(void)
+{
+    tn_set_log(NULL, NULL);
+    tn_device_set(tn_device_open(first_name));
+    fesetround(first_mode);
+    tn_tensor *x = tn_sub_scalar(tn_mul_scalar(tn_arange(0.0, 64.0, 1.0), 0.1),
+                                 3.0);
+    tn_tensor *y[] = {x, tn_gelu(x), tn_sin(x), tn_exp(x), tn_silu(x),
+                      tn_erf(x), tn_log_softmax(x, 0), tn_std(x)};
+    for (size_t i = 0; i < sizeof y / sizeof *y; i++)
+        printf("%a ", tn_item(tn_sum(y[i])));
+    printf("%s", tn_error() ? tn_error() : "");
+}
+
+static void test_first_use(const char *name)
+{
+    char want[1024];
+    first_name = name;
+    first_mode = FE_TONEAREST;
+    snprintf(want, sizeof want, "%s", in_child(first_use));
+    first_mode = FE_UPWARD;
+    is_str(in_child(first_use), want,
+           "%s: operators first used in another mode are the same", name);
+}
+
 int main(void)
 {
     const char *name = getenv("TENON_TEST_PLUGIN");
     plan_later();
     if (name) {
+        test_first_use(name);
         test_device(name);
     } else {
+        test_first_use("reference");
+        test_first_use("cpu");
         test_device("reference");
         test_device("cpu");
     }
