@@ -1,6 +1,6 @@
 /* Its tables are those of version 1.0 exactly, and nothing may be read behind
- * them: they end where a page ends. The option `cut` makes one of its
- * extension's table shorter than that. */
+ * them: they end where a page ends. The option `cut` makes those of its
+ * extensions shorter by so many bytes. */
 #include "fake.h"
 
 #include <sys/mman.h>
@@ -19,12 +19,18 @@ static void *at_end(const void *table, uint32_t size)
     return at;
 }
 
-static tn_status no_conv(tn_queue *queue, const tn_conv_args *args)
-{
-    (void)queue;
-    (void)args;
-    return host->fail(TN_ERR_UNSUPPORTED, "not today");
-}
+#define NO_RUN(name)                                                           \
+    static tn_status no_##name(tn_queue *queue, const tn_##name##_args *args)  \
+    {                                                                          \
+        (void)queue;                                                           \
+        (void)args;                                                            \
+        return host->fail(TN_ERR_UNSUPPORTED, "not today");                    \
+    }
+NO_RUN(conv)
+NO_RUN(pool)
+NO_RUN(attention)
+NO_RUN(product)
+NO_RUN(lapack)
 
 static tn_status fits(tn_plugin_device *device)
 {
@@ -32,22 +38,64 @@ static tn_status fits(tn_plugin_device *device)
     return TN_OK;
 }
 
-static tn_status no_lapack(tn_queue *queue, const tn_lapack_args *args)
+static tn_status attention_fits(tn_plugin_device *device,
+                                const tn_attention_args *args)
+{
+    (void)device;
+    return no_attention(NULL, args);
+}
+
+static tn_status no_begin(tn_queue *queue)
 {
     (void)queue;
-    (void)args;
     return host->fail(TN_ERR_UNSUPPORTED, "not today");
+}
+
+static tn_status no_end(tn_queue *queue, tn_recorded **recorded)
+{
+    (void)recorded;
+    return no_begin(queue);
+}
+
+static tn_status no_run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
+{
+    (void)recorded;
+    (void)tag;
+    return no_begin(queue);
+}
+
+static void release(tn_plugin_device *device, tn_recorded *recorded)
+{
+    (void)device;
+    (void)recorded;
 }
 
 static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension conv = {.run = no_conv};
+    static const tn_pool_extension pool = {.run = no_pool};
+    static const tn_product_extension product = {.run = no_product};
+    static const tn_attention_extension attention = {.fits = attention_fits,
+                                                     .run = no_attention};
     static const tn_lapack_extension lapack = {.fits = fits, .run = no_lapack};
+    static const tn_graph_replay_extension graph_replay = {
+        .begin = no_begin, .end = no_end, .run = no_run, .release = release};
+    static const struct {
+        const char *name;
+        const void *table;
+        uint32_t size;
+    } tables[] = {
+        {"conv", &conv, TN_CONV_EXTENSION_SIZE_1_0},
+        {"pool", &pool, TN_POOL_EXTENSION_SIZE_1_0},
+        {"product", &product, TN_PRODUCT_EXTENSION_SIZE_1_0},
+        {"attention", &attention, TN_ATTENTION_EXTENSION_SIZE_1_0},
+        {"lapack", &lapack, TN_LAPACK_EXTENSION_SIZE_1_0},
+        {"graph-replay", &graph_replay, TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0},
+    };
     const uint32_t cut = (uint32_t)number("cut", 0);
-    if (version == 1 && strcmp(name, "conv") == 0)
-        return at_end(&conv, TN_CONV_EXTENSION_SIZE_1_0 - cut);
-    if (version == 1 && strcmp(name, "lapack") == 0)
-        return at_end(&lapack, TN_LAPACK_EXTENSION_SIZE_1_0);
+    for (size_t i = 0; version == 1 && i < sizeof tables / sizeof *tables; i++)
+        if (strcmp(name, tables[i].name) == 0)
+            return at_end(tables[i].table, tables[i].size - cut);
     return NULL;
 }
 
