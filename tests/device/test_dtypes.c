@@ -1,6 +1,6 @@
-/* What a device says of dtypes is believed: it gets no tensor of another one, no
- * program that computes in another one, and is not opened where its words do
- * not fit together. */
+/* What a device says of dtypes is believed: it gets no tensor of another one,
+ * no program that computes in another one, and is not opened where its words
+ * do not fit together. */
 #include <tenon/tenon.h>
 
 #include "device/device.h"

@@ -1,6 +1,6 @@
-/* The bits do not depend on the rounding mode of the thread that gives the work:
- * a parameter that float32 cannot hold is rounded to nearest, and so is all
- * that is computed. TENON_TEST_PLUGIN names a plugin; unset: cpu and
+/* The bits do not depend on the rounding mode of the thread that gives the
+ * work: a parameter that float32 cannot hold is rounded to nearest, and so is
+ * all that is computed. TENON_TEST_PLUGIN names a plugin; unset: cpu and
  * reference. */
 #include <fenv.h>
 #include <tenon/tenon.h>

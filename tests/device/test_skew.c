@@ -214,7 +214,8 @@ static void compute(tn_device *device)
     tell_fault("load fault", tn_index_select(flat, 0, beyond));
     tell_fault("store fault",
                tn_scatter_add(flat, 0, beyond, tn_ones(tn_dims(3))));
-    tn__block *a = tn__block_alloc(device, 64), *b = tn__block_alloc(device, 64);
+    tn__block *a = tn__block_alloc(device, 64);
+    tn__block *b = tn__block_alloc(device, 64);
     char in[64], out[64] = "";
     memset(in, 'x', sizeof in);
     if (tn__device_copy_in(device, a, 0, in, sizeof in) ||
@@ -358,8 +359,8 @@ static void test_plugin(const char *name)
                "%s: computes, and fills what it is given up to its size", name);
             continue;
         }
-        if (!ok(strcmp(got, want) == 0 && strstr(got, "copy: xxx"), "%s: as before for %s", name,
-                cores[core]))
+        if (!ok(strcmp(got, want) == 0 && strstr(got, "copy: xxx"),
+                "%s: as before for %s", name, cores[core]))
             note("got %.2000s", got);
         static const char *const must[] = {"launch", "build", "fault",
                                            "matmul", "scatter", "scan",
