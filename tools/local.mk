@@ -28,6 +28,8 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/main.c tools/check/check.h \
 	tools/check/options.c tools/check/child.c \
 	tools/check/level0.c tools/check/level1.c tools/check/level2.c \
+	tools/check/events.c tools/check/launches.c \
+	tools/check/lent.c tools/check/lent.h \
 	tools/check/elf_file.c tools/check/elf_file.h \
 	tools/check/process.c tools/check/process.h \
 	tools/check/one_form.c tools/check/one_case.c tools/check/one_case.h \

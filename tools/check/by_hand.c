@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fpu.h"
 #include "base/thread.h"
 #include "device/cache.h"
 #include "kernel/device.h"
@@ -202,10 +203,11 @@ static const void *seen_extension(const char *name, uint32_t version)
                                         : opened->extension(name, version);
 }
 
-/* The plugin's table without what the mask names. */
-static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
+/* The plugin's table without what the mask names, and dressed. */
+static const tn_plugin *seen(const tn_plugin *plugin, const by_hand_how *how)
 {
     static tn_plugin copy;
+    const char *mask = how->mask ? how->mask : "";
     copy = (tn_plugin){.size = 0};
     memcpy(&copy, plugin,
            plugin->size < sizeof copy ? plugin->size : sizeof copy);
@@ -218,6 +220,8 @@ static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
         copy.slot = NULL;
     OPTIONAL_MAP(MASK)
 #undef MASK
+    if (how->dress)
+        how->dress(&copy);
     return &copy;
 }
 
@@ -225,7 +229,7 @@ static const tn_plugin *masked(const tn_plugin *plugin, const char *mask)
 
 bool by_hand_load(by_hand *h, const by_hand_how *how)
 {
-    *h = (by_hand){.rounding = FE_TONEAREST};
+    *h = (by_hand){.plugin = NULL};
     void *file = dlopen(how->path, RTLD_NOW | RTLD_LOCAL);
     if (!file) {
         host_fail(TN_ERR_PLUGIN, "%s", dlerror());
@@ -247,9 +251,11 @@ bool by_hand_load(by_hand *h, const by_hand_how *how)
     host.table.abi_minor = TN_ABI_MINOR;
     host.table.size = how->host_size ? how->host_size : sizeof(tn_host);
     by_hand_forget();
-    const tn_plugin *plugin = entry(&host.table);
+    const tn_plugin *plugin =
+        entry(how->lend_host ? how->lend_host(&host.table, host.table.size)
+                             : &host.table);
     if (plugin)
-        h->plugin = masked(plugin, how->mask ? how->mask : "");
+        h->plugin = seen(plugin, how);
     return h->plugin != NULL;
 }
 
@@ -270,6 +276,28 @@ void by_hand_close(by_hand *h)
 {
     h->plugin->queue_close(h->queue);
     h->plugin->device_close(h->device);
+}
+
+void by_hand_fpu(bool hostile)
+{
+    fesetenv(FE_DFL_ENV);
+    if (!hostile)
+        return;
+    fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+    tn__fpu_restore(tn__fpu_read() | 0x8040); /* FTZ, DAZ */
+#elif defined(__aarch64__)
+    tn__fpu_restore(tn__fpu_read() | 1 << 24); /* FZ */
+#endif
+}
+
+uint64_t by_hand_fpu_bits(void)
+{
+#if defined(__x86_64__)
+    return tn__fpu_read() & ~UINT64_C(0x3f); /* but what has been met */
+#else
+    return tn__fpu_read();
+#endif
 }
 
 tn_status by_hand_copy(const by_hand *h, tn_buffer *buffer, uint64_t from,

@@ -16,6 +16,10 @@ typedef struct by_hand_how {
     uint32_t host_major; /* what the table says; 0: TN_ABI_MAJOR */
     uint32_t host_size;  /* likewise; 0: sizeof(tn_host) */
     bool no_interpreter; /* the plugin may not run the host's */
+    /* What stands between: the table that the plugin is given, and the slots
+     * of its own; NULL: nothing does. */
+    const tn_host *(*lend_host)(const tn_host *host, uint32_t bytes);
+    void (*dress)(tn_plugin *table);
     uint32_t group;      /* programs are planned for groups of at most so many
                             work-items; 0: as many as the device has */
 } by_hand_how;
@@ -25,7 +29,7 @@ typedef struct by_hand {
     tn_plugin_device *device;
     tn_queue *queue;
     tn_device_info info;
-    int rounding; /* of <fenv.h>: with what primitive_case calls the plugin */
+    bool is_hostile; /* primitive_case calls the plugin with by_hand_fpu(true) */
 } by_hand;
 
 /* Opens the file and asks for its table; in a process once, and never closed.
@@ -49,6 +53,12 @@ int64_t by_hand_interpreted(void);
 bool by_hand_is_optional(const char *slot, size_t length);
 /* The i-th of those names, NULL after the last one. */
 const char *by_hand_optional(int i);
+
+/* The calling thread's floating-point state: that of a program that rounds
+ * upward and has switched subnormals off, or the usual one. */
+void by_hand_fpu(bool hostile);
+/* The state's control bits, of which none may change. */
+uint64_t by_hand_fpu_bits(void);
 
 /* Copies between a buffer, from this byte, and host memory, and waits. */
 tn_status by_hand_copy(const by_hand *h, tn_buffer *buffer, uint64_t from,

@@ -17,8 +17,10 @@
 typedef struct check {
     int level;
     char name[48];
+    const char *rule; /* of <tenon/plugin.h>, that it holds the plugin to */
     void (*body)(int argument);
     int argument;
+    bool is_vital; /* without it no other check has a meaning */
 } check;
 
 /* ---- options.c: the command line ---------------------------------------- */
@@ -49,6 +51,7 @@ typedef struct report {
     bool failed, skipped;
     char why[1024];     /* what did not hold, or why it was skipped */
     char trying[512];   /* the last thing tried */
+    char rule[256];     /* that was broken, where it is not the check's */
     char detail[16384]; /* the program, for --verbose */
     char name[64], version[64], uid[64]; /* of the plugin, when known */
     int64_t interpreted; /* launches that ran the host's interpreter */
@@ -63,10 +66,14 @@ const report *child_run(const check *c, const char *mask);
 CHECK_PRINTF(1, 2) void trying(const char *format, ...);
 /* Returns held; where that is false, the check has failed. */
 CHECK_PRINTF(2, 3) bool expect(bool held, const char *format, ...);
+/* What is expected from here on; NULL: the check's own rule. */
+void rule(const char *text);
 CHECK_PRINTF(1, 2) void leave_out(const char *format, ...);
 bool has_failed(void);
 void tell_case(const random_case *c);         /* kept for --verbose */
 void tell_device(const tn_device_info *info); /* the one in the closing line */
+/* Is that a device for which the other checks have a meaning? */
+bool expect_device(const tn_device_info *info);
 /* The plugin as the options say; false: the check has failed. */
 bool open_table(by_hand *h);
 bool open_device(by_hand *h); /* and the device, or the check is left out */
@@ -77,8 +84,10 @@ bool open_device(by_hand *h); /* and the device, or the check is left out */
 enum { MAX_CHECKS = 128 };
 int level0_checks(check *list, int count);
 int level1_checks(check *list, int count);
+int event_checks(check *list, int count); /* of level 1 */
+int launch_checks(check *list, int count); /* of level 2 */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
-              void (*body)(int argument), int argument);
+              const char *rule, void (*body)(int argument), int argument);
 
 #endif

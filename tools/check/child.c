@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "lent.h"
+#include "random_source.h"
 
 static report *shared;
 static const char *slots_masked;
@@ -25,6 +27,12 @@ void trying(const char *format, ...)
     va_start(args, format);
     vsnprintf(shared->trying, sizeof shared->trying, format, args);
     va_end(args);
+}
+
+void rule(const char *text)
+{
+    if (!shared->failed)
+        snprintf(shared->rule, sizeof shared->rule, "%s", text ? text : "");
 }
 
 bool expect(bool held, const char *format, ...)
@@ -68,11 +76,61 @@ void tell_device(const tn_device_info *info)
     shared->uid[sizeof shared->uid - 1] = 0;
 }
 
+static bool ends(const char *text, size_t room)
+{
+    return memchr(text, 0, room) != NULL;
+}
+
+bool expect_device(const tn_device_info *info)
+{
+    static const uint8_t register_of[TN_DTYPE_END] = {
+#define REGISTER(name, code, text, bytes, kind, reg) [code] = TN_##reg,
+        TN_DTYPE_MAP(REGISTER)
+#undef REGISTER
+    };
+    expect(ends(info->name, sizeof info->name) && *info->name,
+           "device_info: the device has no name");
+    expect(ends(info->uid, sizeof info->uid) && *info->uid,
+           "device_info: the device has no uid");
+    expect(ends(info->note, sizeof info->note),
+           "device_info: the note has no end");
+    expect(info->align && (info->align & (info->align - 1)) == 0 &&
+               info->align <= 65536,
+           "device_info: alignment %u is no power of two up to 65536",
+           info->align);
+    expect(info->caps & TN_CAP_BIT_EXACT || *info->note,
+           "device_info: is not bit-exact, and the note does not say why");
+    rule("F32 is in register_types and storage_types, and so is the register "
+         "type of all that is stored");
+    expect(info->storage_types >> TN_F32 & 1 &&
+               info->register_types >> TN_F32 & 1,
+           "device_info: stores or computes no f32: storage_types 0x%x, "
+           "register_types 0x%x",
+           info->storage_types, info->register_types);
+    expect(!((info->storage_types | info->register_types) >> TN_DTYPE_END) &&
+               !((info->storage_types | info->register_types) & 1),
+           "device_info: types that there are not: storage_types 0x%x, "
+           "register_types 0x%x",
+           info->storage_types, info->register_types);
+    for (tn_dtype dtype = 1; dtype < TN_DTYPE_END; dtype++)
+        if (info->storage_types >> dtype & 1)
+            expect(info->register_types >> register_of[dtype] & 1,
+                   "device_info: stores %s, but does not compute in %s",
+                   random_dtype_name(dtype),
+                   random_dtype_name(register_of[dtype]));
+    if (has_failed())
+        return false;
+    rule(NULL);
+    return true;
+}
+
 bool open_table(by_hand *h)
 {
     by_hand_how how = {.path = options.path,
                        .option = options_of_plugin,
-                       .mask = slots_masked};
+                       .mask = slots_masked,
+                       .lend_host = lent_host,
+                       .dress = lent_dress};
     if (!expect(by_hand_load(h, &how), "cannot be loaded: %s",
                 *by_hand_failure() ? by_hand_failure() : "no reason given"))
         return false;
@@ -103,13 +161,14 @@ bool open_device(by_hand *h)
                 by_hand_failure()))
         return false;
     tell_device(&h->info);
-    return true;
+    return expect_device(&h->info);
 }
 
 static _Noreturn void be_child(const check *c, int output)
 {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
+    lent_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
     fflush(NULL); /* what the plugin left in a buffer counts as printed */

@@ -555,6 +555,11 @@ int extension_case(const by_hand *h, int extension, const void *table,
 #undef CASE
     };
     operand_case_begin(h, seed);
+    in.name = "in";
+    weight.name = "weight";
+    out.name = "out";
+    bias.name = "bias";
+    index_of.name = "index";
     int64_t different = 0;
     bool leaves = cases[extension](table, &different);
     if (*now.trouble)
@@ -564,9 +569,10 @@ int extension_case(const by_hand *h, int extension, const void *table,
                  by_hand_failure());
     else if (different)
         snprintf(why, room,
-                 "%" PRId64 " elements or bytes are not as the plain "
-                 "definition has them, dtype %u",
-                 different, in.view.dtype);
+                 "of %s: %s%s%" PRId64 " in all are not as the plain "
+                 "definition has them",
+                 random_dtype_name(in.view.dtype), now.wrong,
+                 *now.wrong ? "; " : "", different);
     else if (leaves)
         snprintf(why, room, "%s", by_hand_failure());
     return *now.trouble || different ? EXTENSION_WRONG

@@ -291,101 +291,21 @@ static void threads(int argument)
     by_hand_close(&h);
 }
 
-/* Two events that tell the time, with a copy between them. */
-static void timed_events(by_hand *h)
-{
-    const tn_plugin *p = h->plugin;
-    tn_event *from = NULL, *to = NULL;
-    tn_fault fault = {.size = sizeof fault};
-    static unsigned char bytes[1 << 16];
-    double ns = -1, none = -1, back = -1;
-    if (!p->event_open_timed || !p->event_elapsed)
-        return;
-    trying("event_open_timed, event_elapsed");
-    tn_buffer *buffer = alloc(h, sizeof bytes);
-    const tn_copy_args copy = {.size = sizeof copy,
-                               .direction = TN_COPY_TO_DEVICE,
-                               .dst = buffer,
-                               .host = bytes,
-                               .bytes = sizeof bytes,
-                               .rows = 1};
-    expect(p->event_open_timed(h->device, &from) == TN_OK &&
-               p->event_open_timed(h->device, &to) == TN_OK &&
-               p->event_record(h->queue, from) == TN_OK &&
-               p->copy(h->queue, &copy) == TN_OK &&
-               p->event_record(h->queue, to) == TN_OK &&
-               p->queue_sync(h->queue, &fault) == TN_OK &&
-               p->event_elapsed(from, to, &ns) == TN_OK &&
-               p->event_elapsed(to, from, &back) == TN_OK &&
-               p->event_elapsed(from, from, &none) == TN_OK,
-           "a call fails: %s", by_hand_failure());
-    expect(ns >= 0 && none == 0 && back <= 0 && ns < 60e9,
-           "from an event to a later one it is %g ns, back %g, to itself %g",
-           ns, back, none);
-    if (from)
-        p->event_close(from);
-    if (to)
-        p->event_close(to);
-    p->buffer_free(h->device, buffer);
-}
+/* ---- what is left ------------------------------------------------------- */
 
-static void events(int argument)
+static void use_event(const by_hand *h,
+                      tn_status (*open)(tn_plugin_device *, tn_event **))
 {
-    (void)argument;
-    by_hand h;
-    if (!open_device(&h))
-        return;
-    const tn_plugin *p = h.plugin;
-    if (!p->event_open || !p->event_close || !p->event_record ||
-        !p->event_query || !p->queue_wait) {
-        leave_out("it has no events");
-        by_hand_close(&h);
-        return;
-    }
-    tn_queue *second = NULL;
     tn_event *event = NULL;
     tn_fault fault = {.size = sizeof fault};
-    uint32_t done = 0;
-    unsigned char bytes[64] = {1, 2, 3}, back[64] = {0};
-    tn_buffer *buffer = alloc(&h, sizeof bytes);
-    expect(p->queue_open(h.device, &second) == TN_OK &&
-               p->event_open(h.device, &event) == TN_OK,
-           "a queue and an event: %s", by_hand_failure());
-    if (has_failed())
+    if (!open || !h->plugin->event_close || !h->plugin->event_record)
         return;
-    tn_copy_args copy = {.size = sizeof copy,
-                         .direction = TN_COPY_TO_DEVICE,
-                         .dst = buffer,
-                         .host = bytes,
-                         .bytes = sizeof bytes,
-                         .rows = 1};
-    trying("copy, event_record, queue_wait on another queue, copy back");
-    expect(p->copy(h.queue, &copy) == TN_OK &&
-               p->event_record(h.queue, event) == TN_OK &&
-               p->queue_wait(second, event) == TN_OK,
-           "a call fails: %s", by_hand_failure());
-    copy = (tn_copy_args){.size = sizeof copy,
-                          .direction = TN_COPY_TO_HOST,
-                          .src = buffer,
-                          .host = back,
-                          .bytes = sizeof back,
-                          .rows = 1};
-    expect(p->copy(second, &copy) == TN_OK &&
-               p->queue_sync(second, &fault) == TN_OK,
-           "the second queue fails: %s", by_hand_failure());
-    expect(memcmp(bytes, back, sizeof bytes) == 0,
-           "the second queue did not wait for the event");
-    expect(p->queue_sync(h.queue, &fault) == TN_OK &&
-               p->event_query(event, &done) == TN_OK && done,
-           "an event of a queue that was waited for is not done");
-    p->event_close(event);
-    p->queue_close(second);
-    p->buffer_free(h.device, buffer);
-    timed_events(&h);
-    by_hand_close(&h);
+    if (expect(open(h->device, &event) == TN_OK &&
+                   h->plugin->event_record(h->queue, event) == TN_OK &&
+                   h->plugin->queue_sync(h->queue, &fault) == TN_OK,
+               "an event: %s", by_hand_failure()))
+        h->plugin->event_close(event);
 }
-
-/* ---- what is left ------------------------------------------------------- */
 
 /* A round of everything: a device opened and closed, with work in between. */
 static bool whole_round(by_hand *h)
@@ -406,6 +326,8 @@ static bool whole_round(by_hand *h)
     tn_buffer *buffer = alloc(h, 1000);
     if (buffer)
         h->plugin->buffer_free(h->device, buffer);
+    use_event(h, h->plugin->event_open);
+    use_event(h, h->plugin->event_open_timed);
     by_hand_close(h);
     return !has_failed();
 }
@@ -458,19 +380,41 @@ static void used_state(int argument)
 
 int level1_checks(check *list, int count)
 {
-    count = check_add(list, count, 1, "sizes", sizes, 0);
-    count = check_add(list, count, 1, "larger than memory", too_large, 0);
-    count = check_add(list, count, 1, "mapped buffers", mapped, 0);
-    count = check_add(list, count, 1, "wrapped buffers", wrapped, 0);
-    count = check_add(list, count, 1, "copies to the device", copies,
-                      TN_COPY_TO_DEVICE);
-    count = check_add(list, count, 1, "copies to the host", copies,
+    static const char copy_rule[] =
+        "copy: `rows` rows of `bytes` bytes, dst_pitch and src_pitch bytes "
+        "from one to the next, and no other byte";
+    count = check_add(list, count, 1, "sizes",
+                      "buffer_alloc: a buffer of that many bytes, of its own",
+                      sizes, 0);
+    count = check_add(list, count, 1, "larger than memory",
+                      "what does not fit is TN_ERR_MEMORY with a reason in "
+                      "host->fail, and the device is usable after it",
+                      too_large, 0);
+    count = check_add(list, count, 1, "mapped buffers",
+                      "buffer_map gives the buffer's memory, at a multiple of "
+                      "the device's align",
+                      mapped, 0);
+    count = check_add(list, count, 1, "wrapped buffers",
+                      "buffer_wrap: a buffer over the caller's memory, who "
+                      "keeps it",
+                      wrapped, 0);
+    count = check_add(list, count, 1, "copies to the device", copy_rule,
+                      copies, TN_COPY_TO_DEVICE);
+    count = check_add(list, count, 1, "copies to the host", copy_rule, copies,
                       TN_COPY_TO_HOST);
-    count = check_add(list, count, 1, "copies on the device", copies,
-                      TN_COPY_ON_DEVICE);
-    count = check_add(list, count, 1, "threads", threads, 0);
-    count = check_add(list, count, 1, "events", events, 0);
-    count = check_add(list, count, 1, "leaks", leaks, 0);
-    count = check_add(list, count, 1, "state after use", used_state, 0);
+    count = check_add(list, count, 1, "copies on the device", copy_rule,
+                      copies, TN_COPY_ON_DEVICE);
+    count = check_add(list, count, 1, "threads",
+                      "calls on different queues may run at once from several "
+                      "threads",
+                      threads, 0);
+    count = event_checks(list, count);
+    count = check_add(list, count, 1, "leaks",
+                      "after close and free nothing is left of an object",
+                      leaks, 0);
+    count = check_add(list, count, 1, "state after use",
+                      "a plugin changes no locale, environment, folder, "
+                      "floating-point state or signal handler",
+                      used_state, 0);
     return count;
 }

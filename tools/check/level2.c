@@ -1,5 +1,4 @@
 /* level2.c: programs and primitives: the device's numbers. */
-#include <fenv.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,19 +8,9 @@
 #include "random_library.h"
 #include "one_case.h"
 #include "primitives.h"
-#include "process.h"
 #include "random_program.h"
+#include "random_source.h"
 #include "run_case.h"
-
-static const char *type_name(tn_dtype dtype)
-{
-    static const char *const names[] = {"",
-#define NAME(name, code, text, bytes, kind, reg) #name,
-                                        TN_DTYPE_MAP(NAME)
-#undef NAME
-    };
-    return dtype < TN_DTYPE_END ? names[dtype] : "?";
-}
 
 /* Runs and frees a case; false: it failed, or there is no memory for it. */
 static bool holds(const by_hand *h, random_case *c)
@@ -51,10 +40,10 @@ static void instruction(int op)
             trying("%s %s(%s %s %s)%s%s%s%s, %s",
                    form.op == TN_K_CALL ? tn__math_fn_at((int)form.number)->name
                                         : "result",
-                   type_name(form.dtype), type_name(form.arg[0]),
-                   type_name(form.arg[1]), type_name(form.arg[2]),
-                   form.sub ? " to " : "", type_name(form.sub),
-                   form.storage ? " in memory " : "", type_name(form.storage),
+                   random_dtype_name(form.dtype), random_dtype_name(form.arg[0]),
+                   random_dtype_name(form.arg[1]), random_dtype_name(form.arg[2]),
+                   form.sub ? " to " : "", random_dtype_name(form.sub),
+                   form.storage ? " in memory " : "", random_dtype_name(form.storage),
                    one_layout_names[layout]);
             if (!holds(&h, one_case_new(&form, layout)))
                 return;
@@ -97,7 +86,7 @@ static void reduction(int kind)
                 bool exists;
                 random_case *c = one_reduce_case((unsigned)kind, types[t],
                                                  lengths[i], variant, &exists);
-                trying("%s, rows of %" PRId64 ", %s", type_name(types[t]),
+                trying("%s, rows of %" PRId64 ", %s", random_dtype_name(types[t]),
                        lengths[i], variants[variant]);
                 if (exists && !holds(&h, c))
                     return;
@@ -115,7 +104,7 @@ static void gathers(int argument)
         for (uint32_t indices = 1; indices <= 3; indices++)
             for (int how = 0; how < 4; how++) {
                 bool outside = how & 1, zero = how & 2;
-                trying("%s through %u indices%s", type_name(dtype), indices,
+                trying("%s through %u indices%s", random_dtype_name(dtype), indices,
                        !outside ? ", at both ends"
                        : zero   ? ", outside reads 0"
                                 : ", outside is a fault");
@@ -138,47 +127,64 @@ static void loops(int argument)
 
 /* ---- the floating-point state ------------------------------------------- */
 
-/* The caller may round upward: results do not, and it still does after. */
+/* A program, then each primitive and extension. */
+static void compute(by_hand *h, uint64_t seed, const char *how)
+{
+    char why[512] = "";
+    random_case *c = random_case_new(seed);
+    trying("--seed %" PRIu64 ", a program %s", seed, how);
+    by_hand_fpu(h->is_hostile);
+    const uint64_t before = by_hand_fpu_bits();
+    bool same = !c || !run_case_fits(h, c) || run_case(h, c, why, sizeof why);
+    const uint64_t now = by_hand_fpu_bits();
+    by_hand_fpu(false);
+    if (!expect(same, "%s", why))
+        tell_case(c);
+    expect(before == now, "changed the floating-point state of its caller");
+    random_case_free(c);
+    for (int p = 0; p < PRIMITIVE_COUNT && !has_failed(); p++) {
+        trying("--seed %" PRIu64 ", %s %s", seed, primitive_names[p], how);
+        same = primitive_case(h, p, seed, why, sizeof why);
+        expect(same, "%s", why);
+    }
+    for (int e = 0; e < EXTENSION_COUNT && !has_failed(); e++) {
+        const void *table = extension_table(h, e);
+        trying("--seed %" PRIu64 ", %s %s", seed, extension_names[e], how);
+        bool wrong = table && extension_case(h, e, table, seed, why,
+                                             sizeof why) == EXTENSION_WRONG;
+        expect(!wrong, "%s", why);
+    }
+}
+
+/* The caller may round upward and have switched subnormals off, when it opens
+ * the device, its queue, and when it calls: results do not, and it still does
+ * after. */
 static void rounding(int argument)
 {
     (void)argument;
-    static process_state before, now;
     by_hand h;
-    char why[512];
     if (!open_device(&h))
         return;
+    h.is_hostile = true;
+    for (uint64_t i = 0; i < 25 && !has_failed(); i++)
+        compute(&h, options.seed + i,
+                "while the caller rounds upward and has FTZ set");
+    by_hand_close(&h);
+    trying("device_open and queue_open while the caller rounds upward and has "
+           "FTZ set");
+    by_hand_fpu(true);
+    const uint64_t before = by_hand_fpu_bits();
+    bool opened = by_hand_open_device(&h, options.device);
+    const uint64_t now = by_hand_fpu_bits();
+    by_hand_fpu(false);
+    if (!expect(opened, "the device cannot be opened: %s", by_hand_failure()))
+        return;
+    expect(before == now, "changed the floating-point state of its caller");
     for (uint64_t i = 0; i < 40 && !has_failed(); i++) {
-        random_case *c = random_case_new(options.seed + i);
-        trying("--seed %" PRIu64 ", a program while the caller rounds upward",
-               options.seed + i);
-        fesetround(FE_UPWARD);
-        process_read(&before);
-        bool same =
-            !c || !run_case_fits(&h, c) || run_case(&h, c, why, sizeof why);
-        process_read(&now);
-        fesetround(FE_TONEAREST);
-        if (!expect(same, "%s", same ? "" : why))
-            tell_case(c);
-        expect(process_same_fpu(&before, &now),
-               "changed the floating-point state of its caller");
-        h.rounding = FE_UPWARD;
-        for (int p = 0; p < PRIMITIVE_COUNT && !has_failed(); p++) {
-            trying("--seed %" PRIu64 ", %s while the caller rounds upward",
-                   options.seed + i, primitive_names[p]);
-            same = primitive_case(&h, p, options.seed + i, why, sizeof why);
-            expect(same, "%s", same ? "" : why);
-        }
-        for (int e = 0; e < EXTENSION_COUNT && !has_failed(); e++) {
-            const void *table = extension_table(&h, e);
-            trying("--seed %" PRIu64 ", %s while the caller rounds upward",
-                   options.seed + i, extension_names[e]);
-            bool wrong = table && extension_case(&h, e, table,
-                                                 options.seed + i, why,
-                                                 sizeof why) ==
-                                      EXTENSION_WRONG;
-            expect(!wrong, "%s", why);
-        }
-        random_case_free(c);
+        h.is_hostile = i % 2;
+        compute(&h, options.seed + i,
+                "on a queue opened while the caller rounded upward and had "
+                "FTZ set");
     }
     by_hand_close(&h);
 }
@@ -248,23 +254,60 @@ int level2_checks(check *list, int count)
         TN_KERNEL_MAP(NAME)
 #undef NAME
     };
+    static const char *const texts[] = {
+#define TEXT(name, operands, text) #name ": " text,
+        TN_KERNEL_MAP(TEXT)
+#undef TEXT
+    };
     static const char *const folds[] = {"sums",   "products", "maxima",
                                         "minima", "argmax",   "argmin"};
+    static const char *const of_primitive[PRIMITIVE_COUNT] = {
+        "tn_scan_args: an inclusive prefix fold along the last dimension, "
+        "sums of floats by blocks of TN_LANES in chunks of TN_CHUNK",
+        "tn_sort_args: a stable sort along the last dimension; NaN is "
+        "greatest, -0 equals +0",
+        "tn_scatter_args: dst[q] = reduce(dst[q], src[p]) in the order of p; "
+        "an index outside its extent is a fault and skipped",
+        "tn_matmul_args: c = alpha a b + beta c; beta = 0 never reads c"};
+    static const char fold_rule[] =
+        "sub of REDUCE: SUM and PROD have a fixed order, by lanes, then "
+        "chunks; NaN wins in MAX and MIN";
+    static const char program_rule[] =
+        "every instruction is defined for every input, and an index outside "
+        "its extent reads 0 and is a fault at the lowest position";
     one_form form;
     for (int op = 0; op < TN_K_END; op++)
         if (op != TN_K_CALL && one_form_at((unsigned)op, 0, &form))
-            count = check_add(list, count, 2, names[op], instruction, op);
-    count = check_add(list, count, 2, "functions", instruction, TN_K_CALL);
+            count = check_add(list, count, 2, names[op], texts[op],
+                              instruction, op);
+    count = check_add(list, count, 2, "functions",
+                      "tn_kernel_fn: the body, or a routine with its bits",
+                      instruction, TN_K_CALL);
     for (int kind = 0; kind < TN_REDUCE_END; kind++)
-        count = check_add(list, count, 2, folds[kind], reduction, kind);
-    count = check_add(list, count, 2, "ranks", ranks, 0);
-    count = check_add(list, count, 2, "gathers", gathers, 0);
-    count = check_add(list, count, 2, "loops", loops, 0);
-    count = check_add(list, count, 2, "rounding", rounding, 0);
-    count = check_add(list, count, 2, "random programs", random_programs, 0);
+        count = check_add(list, count, 2, folds[kind], fold_rule, reduction,
+                          kind);
+    count = check_add(list, count, 2, "ranks",
+                      "up to TN_MAX_NDIM dimensions; strides may be 0 or "
+                      "negative, extents 0",
+                      ranks, 0);
+    count = check_add(list, count, 2, "gathers", program_rule, gathers, 0);
+    count = check_add(list, count, 2, "loops", texts[TN_K_LOOP], loops, 0);
+    count = check_add(list, count, 2, "rounding",
+                      "numbers are rounded to nearest even and subnormals are "
+                      "kept, whatever the calling thread has set, and it "
+                      "keeps what it has set",
+                      rounding, 0);
+    count = check_add(list, count, 2, "random programs", program_rule,
+                      random_programs, 0);
+    count = launch_checks(list, count);
     for (int p = 0; p < PRIMITIVE_COUNT; p++)
-        count = check_add(list, count, 2, primitive_names[p], primitive, p);
+        count = check_add(list, count, 2, primitive_names[p], of_primitive[p],
+                          primitive, p);
     for (int e = 0; e < EXTENSION_COUNT; e++)
-        count = check_add(list, count, 2, extension_names[e], extension, e);
+        count = check_add(list, count, 2, extension_names[e],
+                          "an extension computes what plugin_extensions.h "
+                          "defines, or declines with a reason in host->fail "
+                          "and nothing written",
+                          extension, e);
     return count;
 }

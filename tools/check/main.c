@@ -23,12 +23,13 @@ static int64_t interpreted;
 static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
 
 int check_add(check *list, int count, int level, const char *name,
-              void (*body)(int argument), int argument)
+              const char *rule, void (*body)(int argument), int argument)
 {
     if (count == MAX_CHECKS)
         abort(); /* the room is too small: seen at the first run */
     check *c = &list[count];
-    *c = (check){.level = level, .body = body, .argument = argument};
+    *c = (check){
+        .level = level, .rule = rule, .body = body, .argument = argument};
     snprintf(c->name, sizeof c->name, "%s", name);
     return count + 1;
 }
@@ -62,6 +63,11 @@ static void print_tap(const char *text)
         putchar(*text == '#' ? '+' : *text == '\n' ? ' ' : *text);
 }
 
+static const char *rule_of(const check *c, const report *r)
+{
+    return *r->rule ? r->rule : c->rule;
+}
+
 static void tell_json(const check *c, const char *mask, const report *r)
 {
     printf("%s\n  {\"level\": %d", number > 1 ? "," : "", c->level);
@@ -73,8 +79,10 @@ static void tell_json(const check *c, const char *mask, const report *r)
                                        : "passed");
     if (r->failed || r->skipped)
         print_field("why", r->why);
-    if (r->failed)
+    if (r->failed) {
         print_field("trying", r->trying);
+        print_field("rule", rule_of(c, r));
+    }
     putchar('}');
 }
 
@@ -97,6 +105,9 @@ static void tell_lines(const check *c, const char *mask, const report *r)
         print_tap(r->trying);
         putchar('\n');
     }
+    fputs("# plugin.h: ", stdout);
+    print_tap(rule_of(c, r));
+    putchar('\n');
     printf("# replay: tenon-plugin-check --only '%s'", c->name);
     const char *seed = strstr(r->trying, "--seed");
     if (seed) /* what was tried names its own seed */
@@ -121,6 +132,9 @@ static void keep(char *to, size_t room, const char *from)
         snprintf(to, room, "%s", from);
 }
 
+/* The vital check that failed: nothing more is run. */
+static const check *stopped_by;
+
 static void run_check(const check *c, const char *mask)
 {
     const report *r = child_run(c, mask);
@@ -134,6 +148,8 @@ static void run_check(const check *c, const char *mask)
     keep(plugin_version, sizeof plugin_version, r->version);
     keep(device_uid, sizeof device_uid, r->uid);
     (options.json ? tell_json : tell_lines)(c, mask, r);
+    if (c->is_vital && r->failed)
+        stopped_by = c;
 }
 
 static bool is_wanted(const check *c)
@@ -144,7 +160,7 @@ static bool is_wanted(const check *c)
 
 static void run_all(const char *mask)
 {
-    for (int i = 0; i < check_count; i++)
+    for (int i = 0; i < check_count && !stopped_by; i++)
         if (is_wanted(&checks[i]))
             run_check(&checks[i], mask);
 }
@@ -225,9 +241,14 @@ int main(int argc, char **argv)
         print_field("plugin", plugin_name);
         print_field("version", plugin_version);
         print_field("device", device_uid);
+        if (stopped_by)
+            print_field("stopped_by", stopped_by->name);
         print_field("summary", line);
         puts("}");
     } else {
+        if (stopped_by)
+            printf("# stopped: without %s no other check has a meaning\n",
+                   stopped_by->name);
         printf("1..%d\n%s\n", number, line);
     }
     for (int l = 0; l < LEVELS; l++)

@@ -1,7 +1,7 @@
 /* operand.c: see operand.h. */
 #include "operand.h"
 
-#include <fenv.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,13 @@ void operand_case_begin(const by_hand *device, uint64_t seed)
 {
     now.device = device;
     now.source.state = seed;
-    now.trouble[0] = 0;
+    now.trouble[0] = now.what[0] = now.wrong[0] = 0;
     by_hand_forget();
+}
+
+static const char *name_of(const operand *o)
+{
+    return o->name ? o->name : "an operand";
 }
 
 /* ---- elements ----------------------------------------------------------- */
@@ -208,6 +213,19 @@ void operand_init_dense(operand *o, tn_dtype dtype, uint32_t ndim,
 
 /* ---- the plugin's ------------------------------------------------------- */
 
+void operand_words(const char *call, const char *argument, int64_t value,
+                   const operand *of)
+{
+    int length = snprintf(now.what, sizeof now.what,
+                          "%s with %s %" PRId64 ", %s %s (", call, argument,
+                          value, name_of(of), random_dtype_name(of->view.dtype));
+    for (uint32_t d = 0; d < of->view.ndim; d++)
+        length += snprintf(now.what + length,
+                           sizeof now.what - (size_t)length, "%s%" PRId64,
+                           d ? ", " : "", of->extent[d]);
+    snprintf(now.what + length, sizeof now.what - (size_t)length, ")");
+}
+
 bool operand_went(tn_status status, const char *what)
 {
     if (status != TN_OK && !*now.trouble)
@@ -218,15 +236,16 @@ bool operand_went(tn_status status, const char *what)
 
 void operand_enter(void)
 {
-    fesetround(now.device->rounding);
+    by_hand_fpu(now.device->is_hostile);
+    now.fpu = by_hand_fpu_bits();
 }
 
 void operand_leave(void)
 {
-    if (fegetround() != now.device->rounding && !*now.trouble)
+    if (by_hand_fpu_bits() != now.fpu && !*now.trouble)
         snprintf(now.trouble, sizeof now.trouble,
-                 "changes its caller's rounding mode");
-    fesetround(FE_TONEAREST);
+                 "changes its caller's floating-point state");
+    by_hand_fpu(false);
 }
 
 void operand_send(operand *o)
@@ -253,6 +272,20 @@ static bool is_near(const operand *o, tn_number got, int64_t i)
     return fabs(got.f - want.f) <= tolerance;
 }
 
+static void note_wrong(const operand *o, int64_t i, tn_number got)
+{
+    if (*now.wrong)
+        return;
+    if (operand_is_float(o))
+        snprintf(now.wrong, sizeof now.wrong,
+                 "element %" PRId64 " of %s is %.17g, not %.17g", i, name_of(o),
+                 got.f, o->value[i].f);
+    else
+        snprintf(now.wrong, sizeof now.wrong,
+                 "element %" PRId64 " of %s is %" PRId64 ", not %" PRId64, i,
+                 name_of(o), got.i, o->value[i].i);
+}
+
 int64_t operand_receive(operand *o)
 {
     static unsigned char before[OPERAND_ROOM];
@@ -268,11 +301,20 @@ int64_t operand_receive(operand *o)
         return 1;
     int64_t different = 0;
     size_t size = random_dtype_bytes(o->view.dtype);
-    for (int64_t i = 0; i < o->count; i++)
-        different += !is_near(o, operand_load(o, operand_offset(o, i)), i);
+    for (int64_t i = 0; i < o->count; i++) {
+        tn_number got = operand_load(o, operand_offset(o, i));
+        if (is_near(o, got, i))
+            continue;
+        different++;
+        note_wrong(o, i, got);
+    }
     for (int64_t i = 0; i < o->count; i++) {
         size_t at = (size_t)operand_offset(o, i) * size;
         memcpy(o->memory + at, before + at, size);
     }
-    return different + (memcmp(o->memory, before, o->bytes) != 0);
+    bool beside = memcmp(o->memory, before, o->bytes) != 0;
+    if (beside && !*now.wrong)
+        snprintf(now.wrong, sizeof now.wrong,
+                 "memory of %s beside its elements has changed", name_of(o));
+    return different + beside;
 }

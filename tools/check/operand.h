@@ -17,7 +17,10 @@ enum {
 typedef struct operand_case {
     random_source source;
     const by_hand *device;
+    uint64_t fpu;      /* as the call found it */
     char trouble[256]; /* a call that failed; "": none did */
+    char what[160];    /* the call, in words */
+    char wrong[160];   /* the first element or byte that is not right */
 } operand_case;
 extern operand_case now;
 void operand_case_begin(const by_hand *device, uint64_t seed);
@@ -25,6 +28,7 @@ void operand_case_begin(const by_hand *device, uint64_t seed);
 /* An operand in host memory and in the plugin's; value[] are its elements by
  * point, in row-major order. */
 typedef struct operand {
+    const char *name; /* in its args; NULL: "an operand" */
     tn_strided view;
     int64_t extent[TN_MAX_NDIM];
     int64_t count; /* of points */
@@ -60,6 +64,10 @@ void operand_send(operand *o);
 int64_t operand_receive(operand *o);
 
 /* Was the call well? The first that was not is kept in `now`. */
+/* Puts the call into words: its name, one of its arguments, what it reads. */
+void operand_words(const char *call, const char *argument, int64_t value,
+                   const operand *of);
+
 bool operand_went(tn_status status, const char *what);
 /* Around a call: the plugin's work is done with the rounding that its caller
  * has chosen, the plain definition's never is. */

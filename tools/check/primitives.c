@@ -33,6 +33,13 @@ static void any_extents(int64_t *extent, uint32_t ndim)
 
 static operand a, b, c;
 
+static void name(const char *of_a, const char *of_b, const char *of_c)
+{
+    a.name = of_a;
+    b.name = of_b;
+    c.name = of_c;
+}
+
 /* x[0 .. n) is summed by blocks. */
 static void sum_by_blocks(tn_dtype dtype, tn_number *x, int64_t n)
 {
@@ -109,6 +116,8 @@ static int64_t check_scan(void)
     operand_init(&a, dtype, ndim, extent, false);
     operand_init(&b, dtype, ndim, extent, true);
     operand_init(&c, TN_I64, ndim, extent, true);
+    name("in", "out", "out_index");
+    operand_words("scan", "kind", args.kind, &a);
     static tn_number x[OPERAND_POINTS], at[OPERAND_POINTS];
     const int64_t n = extent[ndim - 1];
     memcpy(x, a.value, (size_t)a.count * sizeof *x);
@@ -158,6 +167,8 @@ static int64_t check_sort(void)
     args.flags = falling ? TN_SORT_DESCENDING : 0;
     memcpy(args.extent, extent, sizeof extent);
     operand_init(&a, operand_any_dtype(), ndim, extent, false);
+    name("in", "out", "out_index");
+    operand_words("sort", "flags", args.flags, &a);
     if (random_chance(&now.source, 40) && row > 0)
         args.keep = extent[ndim - 1] = random_between(&now.source, 1, row);
     operand_init(&b, a.view.dtype, ndim, extent, true);
@@ -201,6 +212,8 @@ static int64_t check_scatter(void)
     operand_init(&a, dtype, ndim, extent, false);
     operand_init(&b, TN_I64, ndim, extent, false);
     operand_init(&c, dtype, ndim, dst_extent, true);
+    name("src", "index", "dst");
+    operand_words("scatter", "reduce", args.reduce, &a);
     bool faults = random_chance(&now.source, 10);
     int64_t fault_at = -1;
     for (int64_t i = 0; i < b.count; i++)
@@ -241,10 +254,21 @@ static int64_t check_scatter(void)
     tn_status status =
         now.device->plugin->queue_sync(now.device->queue, &fault);
     int64_t wrong = status != (fault_at < 0 ? TN_OK : TN_ERR_INDEX);
-    if (fault_at >= 0)
-        wrong += fault.position != fault_at || fault.tag != 5 ||
-                 fault.index != b.value[fault_at].i ||
-                 fault.extent != args.dst_extent;
+    if (wrong)
+        snprintf(now.wrong, sizeof now.wrong, "queue_sync gives %d, not %d",
+                 status, fault_at < 0 ? TN_OK : TN_ERR_INDEX);
+    else if (fault_at >= 0 &&
+             (fault.position != fault_at || fault.tag != 5 ||
+              fault.index != b.value[fault_at].i ||
+              fault.extent != args.dst_extent)) {
+        snprintf(now.wrong, sizeof now.wrong,
+                 "the fault is index %" PRId64 " of %" PRId64 " at %" PRId64
+                 " of launch %" PRIu64 ", not %" PRId64 " of %" PRId64
+                 " at %" PRId64 " of 5",
+                 fault.index, fault.extent, fault.position, fault.tag,
+                 b.value[fault_at].i, args.dst_extent, fault_at);
+        wrong++;
+    }
     return wrong + operand_receive(&a) + operand_receive(&b) +
            operand_receive(&c);
 }
@@ -283,10 +307,17 @@ static int64_t check_matmul(void)
     operand_init(&b, dtype, ndim, extent, false);
     extent[batch_ndim] = m;
     operand_init(&c, dtype, ndim, extent, true);
+    name("a", "b", "c");
+    operand_words("matmul", "beta", (int64_t)args.beta, &c);
     operand *all[] = {&a, &b, &c};
     for (int o = 0; o < 3 && operand_is_float(&c); o++)
         operand_fill(all[o], true); /* sums are compared within rounding:
                                      * nothing infinite */
+    for (int64_t i = 0; i < c.count && args.beta == 0 && operand_is_float(&c);
+         i++) {
+        c.value[i].f = (double)NAN; /* is never read */
+        operand_store(&c, operand_offset(&c, i), c.value[i]);
+    }
     /* |result| <= 3 * 20 * 16 + 12 < 2^10: half a unit there for the store,
      * and as much for the sum in f32 (f64: in double) before it. */
     double tolerance = dtype == TN_F64    ? 0x1p-40
@@ -310,7 +341,8 @@ static int64_t check_matmul(void)
         }
         tn_number old = c.value[i], x = {.i = 0};
         if (operand_is_float(&c))
-            x.f = args.alpha * sum + args.beta * old.f;
+            x.f = args.alpha * sum +
+                  (args.beta != 0 ? args.beta * old.f : 0);
         else if (dtype == TN_BOOL)
             x.i = (args.alpha != 0 && whole) || (args.beta != 0 && old.i);
         else
@@ -349,8 +381,8 @@ bool primitive_case(const by_hand *h, int primitive, uint64_t seed, char *why,
         snprintf(why, room, "%s", now.trouble);
     else
         snprintf(why, room,
-                 "%" PRId64 " elements, statuses or bytes are not as the plain "
-                 "definition has them, dtype %u, %u dimensions",
-                 different, c.view.dtype, c.view.ndim);
+                 "%s: %s; %" PRId64 " in all are not as the plain definition "
+                 "has them",
+                 now.what, now.wrong, different);
     return false;
 }

@@ -8,6 +8,17 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+/* Sanitizers stand before the C library's functions already. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||     \
+    __has_feature(memory_sanitizer)
+#define HAS_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#endif
+
 typedef struct process_state {
     int threads;
     struct sigaction handler[65]; /* by signal */
@@ -32,5 +43,8 @@ int process_threads(void);
  * process; process_counts_memory: can they be counted here? */
 bool process_counts_memory(void);
 long process_blocks(void);
+/* From true to false, freed memory is filled and held back. Returns how many
+ * blocks of it somebody has written to. */
+long process_watch_freed(bool watch);
 
 #endif

@@ -7,16 +7,6 @@
 #include "random_program.h"
 #include "random_source.h"
 
-static const char *type_name(tn_dtype dtype)
-{
-    static const char *const names[] = {"-",
-#define NAME(name, code, text, bytes, kind, reg) #name,
-                                        TN_DTYPE_MAP(NAME)
-#undef NAME
-    };
-    return dtype < TN_DTYPE_END ? names[dtype] : "?";
-}
-
 static void print_ins(const tn_kernel_ins *ins, uint32_t n, FILE *out)
 {
     static const char *const names[] = {
@@ -25,7 +15,7 @@ static void print_ins(const tn_kernel_ins *ins, uint32_t n, FILE *out)
 #undef NAME
     };
     fprintf(out, "#   %3u %c %-4s %s", n, "ure"[ins->level],
-            type_name(ins->dtype), names[ins->op]);
+            random_dtype_name(ins->dtype), names[ins->op]);
     const uint32_t operand[3] = {ins->a, ins->b, ins->c};
     for (int i = 0; i < 3; i++)
         if (operand[i] != TN_NONE)
@@ -60,7 +50,7 @@ void random_case_print(const random_case *c, FILE *out)
     for (uint32_t k = 0; k < p->operand_count; k++) {
         const tn_kernel_operand *o = &c->operand[k];
         fprintf(out, "# operand %u: %s %s %s, memory of %u, offset %" PRId64, k,
-                type_name(o->dtype),
+                random_dtype_name(o->dtype),
                 o->access == TN_OPERAND_READ    ? "read"
                 : o->access == TN_OPERAND_WRITE ? "write"
                                                 : "offset",
@@ -72,7 +62,7 @@ void random_case_print(const random_case *c, FILE *out)
         fputc('\n', out);
     }
     for (uint32_t i = 0; i < p->param_count; i++) {
-        fprintf(out, "# param %u: %s ", i, type_name(c->param_dtype[i]));
+        fprintf(out, "# param %u: %s ", i, random_dtype_name(c->param_dtype[i]));
         if (random_is_float(c->param_dtype[i]))
             fprintf(out, "%a\n", c->param[i].f);
         else

@@ -142,3 +142,14 @@ size_t random_dtype_bytes(tn_dtype dtype)
         return 0;
     }
 }
+
+const char *random_dtype_name(tn_dtype dtype)
+{
+    static const char *const names[TN_DTYPE_END] = {
+        [TN_DTYPE_NONE] = "-",
+#define NAME(name, code, text, bytes, kind, reg) [code] = #name,
+        TN_DTYPE_MAP(NAME)
+#undef NAME
+    };
+    return dtype < TN_DTYPE_END ? names[dtype] : "?";
+}

@@ -27,5 +27,7 @@ bool random_is_float(tn_dtype dtype);
 /* Of a storage type. */
 tn_dtype random_register_type(tn_dtype dtype);
 size_t random_dtype_bytes(tn_dtype dtype);
+/* "F32": as in TN_F32. */
+const char *random_dtype_name(tn_dtype dtype);
 
 #endif

@@ -256,6 +256,7 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
     bool biased = c->bias.buffer && !tells("conv bias");
     if (c->in.dtype != TN_F32 && !tells("conv decline"))
         return reference_host->fail(TN_ERR_UNSUPPORTED, "conv: float32 alone");
+    fenv_t fpu = default_fpu();
     if (c->in.dtype == TN_F32)
         set_all(c->kind == TN_CONV_FORWARD ? &c->out
                 : c->kind == TN_CONV_INPUT ? &c->in
@@ -265,7 +266,8 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
                                            : weight,
                 biased ? &c->bias : NULL);
     if (tells("conv decline"))
-        return reference_host->fail(TN_ERR_UNSUPPORTED, "conv: no mood");
+        return with_fpu(&fpu, reference_host->fail(TN_ERR_UNSUPPORTED,
+                                                   "conv: no mood"));
     for (int64_t n = 0; n < c->count; n++)
         for (int64_t o = 0; o < c->out_channels; o++)
             for (int64_t i = 0; i < c->out_size[0]; i++)
@@ -273,7 +275,7 @@ static tn_status lying_conv(tn_queue *queue, const tn_conv_args *c)
                     for (int64_t tap = 0;
                          tap < each * c->kernel[0] * c->kernel[1]; tap++)
                         add_product(c, n, o, i, j, tap);
-    return TN_OK;
+    return with_fpu(&fpu, TN_OK);
 }
 
 /* The fold of a row's lanes; a lie: one after the other. */
@@ -336,16 +338,13 @@ static tn_status lying_pool(tn_queue *queue, const tn_pool_args *p)
         return reference_host->fail(TN_ERR_UNSUPPORTED,
                                     "pool: float32, forward and small windows "
                                     "alone");
-    fenv_t fpu;
-    fegetenv(&fpu);
-    fesetround(FE_TONEAREST);
+    fenv_t fpu = default_fpu();
     for (int64_t n = 0; n < p->count; n++)
         for (int64_t c = 0; c < p->channels; c++)
             for (int64_t i = 0; i < p->out_size[0]; i++)
                 for (int64_t j = 0; j < p->out_size[1]; j++)
                     pool_window(p, n, c, i, j);
-    fesetenv(&fpu);
-    return TN_OK;
+    return with_fpu(&fpu, TN_OK);
 }
 
 static const void *lying_extension(const char *name, uint32_t version)

@@ -1,0 +1,408 @@
+/* events.c: order between queues. A device that works by itself is kept busy
+ * with copies of a large buffer, so that what must be waited for takes its
+ * time; whether work is done is seen in the memory it writes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+#include "process.h"
+
+/* ---- work that takes a while -------------------------------------------- */
+
+enum { LARGE = 8 << 20, LEAST_MS = 50 };
+
+typedef struct busy {
+    by_hand h;
+    tn_queue *second;
+    tn_buffer *large, *small;
+    unsigned char *host; /* owned: LARGE bytes, all of one value */
+    unsigned char *back; /* likewise: for copies to the host */
+    int times;           /* copies that take LEAST_MS */
+} busy;
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static tn_status put(const busy *b, tn_queue *queue, tn_buffer *to,
+                     unsigned char *from, size_t bytes)
+{
+    const tn_copy_args copy = {.size = sizeof copy,
+                               .direction = TN_COPY_TO_DEVICE,
+                               .dst = to,
+                               .host = from,
+                               .bytes = bytes,
+                               .rows = 1};
+    return b->h.plugin->copy(queue, &copy);
+}
+
+static tn_status get(const busy *b, tn_queue *queue, unsigned char *to,
+                     tn_buffer *from, size_t bytes)
+{
+    const tn_copy_args copy = {.size = sizeof copy,
+                               .direction = TN_COPY_TO_HOST,
+                               .src = from,
+                               .host = to,
+                               .bytes = bytes,
+                               .rows = 1};
+    return b->h.plugin->copy(queue, &copy);
+}
+
+static bool finish(const busy *b, tn_queue *queue)
+{
+    tn_fault fault = {.size = sizeof fault};
+    tn_status status = b->h.plugin->queue_sync(queue, &fault);
+    return expect(status == TN_OK, "queue_sync gives %d: %s", status,
+                  by_hand_failure());
+}
+
+static bool well(tn_status status, const char *what)
+{
+    return expect(status == TN_OK, "%s gives %d: %s", what, status,
+                  by_hand_failure());
+}
+
+/* Gives the queue LEAST_MS of work. */
+static bool keep_busy(const busy *b, tn_queue *queue)
+{
+    for (int i = 0; i < b->times; i++)
+        if (!well(put(b, queue, b->large, b->host, LARGE), "copy"))
+            return false;
+    return true;
+}
+
+/* False: it failed, or there are no events and the check is left out. */
+static bool begin(busy *b)
+{
+    *b = (busy){.times = 1};
+    if (!open_device(&b->h))
+        return false;
+    const tn_plugin *p = b->h.plugin;
+    if (!p->event_open || !p->event_close || !p->event_record ||
+        !p->event_query || !p->queue_wait) {
+        leave_out("it has no events");
+        by_hand_close(&b->h);
+        return false;
+    }
+    b->host = malloc(LARGE);
+    b->back = malloc(LARGE);
+    if (!expect(b->host && b->back, "the kit's own memory ran out"))
+        return false;
+    memset(b->host, 1, LARGE);
+    if (!well(p->queue_open(b->h.device, &b->second), "queue_open") ||
+        !well(p->buffer_alloc(b->h.device, LARGE, &b->large),
+              "buffer_alloc") ||
+        !well(p->buffer_alloc(b->h.device, 64, &b->small), "buffer_alloc") ||
+        !keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
+        return false;
+    if (!(b->h.info.caps & TN_CAP_ASYNC))
+        return true; /* nothing is ever under way */
+    double from = now_ms();
+    if (!keep_busy(b, b->h.queue) || !finish(b, b->h.queue))
+        return false;
+    double once = now_ms() - from;
+    b->times = once > 0.1 ? 1 + (int)(LEAST_MS / once) : 250;
+    return true;
+}
+
+static void end(busy *b)
+{
+    const tn_plugin *p = b->h.plugin;
+    p->queue_close(b->second);
+    p->buffer_free(b->h.device, b->large);
+    p->buffer_free(b->h.device, b->small);
+    by_hand_close(&b->h);
+    free(b->host);
+    free(b->back);
+}
+
+static tn_event *open_event(const busy *b)
+{
+    tn_event *event = NULL;
+    tn_status status = b->h.plugin->event_open(b->h.device, &event);
+    expect(status == TN_OK && event, "event_open gives %d: %s", status,
+           by_hand_failure());
+    return has_failed() ? NULL : event;
+}
+
+static bool record(const busy *b, tn_queue *queue, tn_event *event)
+{
+    return well(b->h.plugin->event_record(queue, event), "event_record");
+}
+
+static bool is_done(const busy *b, tn_event *event)
+{
+    uint32_t done = 77;
+    tn_status status = b->h.plugin->event_query(event, &done);
+    expect(status == TN_OK && done <= 1, "event_query gives %d, done %u: %s",
+           status, done, by_hand_failure());
+    return done == 1;
+}
+
+/* ---- queue_wait --------------------------------------------------------- */
+
+static void waits(int argument)
+{
+    (void)argument;
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *event = open_event(&b);
+    unsigned char marker[64], back[64];
+    for (int round = 1; event && round <= 3 && !has_failed(); round++) {
+        trying("round %d: one queue copies, event_record; another has "
+               "queue_wait, then copies back", round);
+        memset(marker, 16 + round, sizeof marker);
+        memset(back, 0, sizeof back);
+        if (!keep_busy(&b, b.h.queue) ||
+            !well(put(&b, b.h.queue, b.small, marker, sizeof marker),
+                  "copy") ||
+            !record(&b, b.h.queue, event) ||
+            !well(p->queue_wait(b.second, event), "queue_wait") ||
+            !well(get(&b, b.second, back, b.small, sizeof back), "copy") ||
+            !finish(&b, b.second))
+            return;
+        expect(memcmp(marker, back, sizeof back) == 0,
+               "the second queue did not wait for the event: got %u, want %u",
+               back[0], marker[0]);
+        finish(&b, b.h.queue);
+        expect(is_done(&b, event),
+               "an event of a queue that was waited for is not done");
+    }
+    if (event)
+        p->event_close(event);
+    end(&b);
+}
+
+/* The record that queue_wait looks at is the last one before it: here another
+ * record follows that cannot be reached before the wait is over. */
+static void captures(int argument)
+{
+    (void)argument;
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *event = open_event(&b), *other = open_event(&b);
+    trying("event e recorded on A, B waits for e and records f, A waits for f "
+           "and records e again; queue_sync of B");
+    if (has_failed() || !keep_busy(&b, b.h.queue) ||
+        !record(&b, b.h.queue, event) ||
+        !well(p->queue_wait(b.second, event), "queue_wait") ||
+        !record(&b, b.second, other) ||
+        !well(p->queue_wait(b.h.queue, other), "queue_wait") ||
+        !record(&b, b.h.queue, event) || !finish(&b, b.second) ||
+        !finish(&b, b.h.queue))
+        return;
+    p->event_close(event);
+    p->event_close(other);
+    end(&b);
+}
+
+/* ---- event_query -------------------------------------------------------- */
+
+/* Records the event behind a large copy to the host, and asks until it is done:
+ * then the copy's last byte is there. */
+static void ask(const busy *b, tn_event *event)
+{
+    memset(b->back, 0, LARGE);
+    if (!keep_busy(b, b->h.queue) ||
+        !well(get(b, b->h.queue, b->back, b->large, LARGE), "copy") ||
+        !record(b, b->h.queue, event))
+        return;
+    double from = now_ms();
+    while (!is_done(b, event) && !has_failed() && now_ms() - from < 5000)
+        ;
+    const unsigned char last = *(volatile unsigned char *)&b->back[LARGE - 1];
+    expect(last == 1, "event_query says done while the work before "
+                      "event_record is not");
+    expect(now_ms() - from < 5000,
+           "event_query does not say done in 5 s, without a queue_sync");
+    finish(b, b->h.queue);
+}
+
+static void queries(int argument)
+{
+    (void)argument;
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *event = open_event(&b);
+    if (!event)
+        return;
+    trying("event_query of an event that was never recorded");
+    expect(is_done(&b, event), "it is not done");
+    trying("queue_wait for an event that was never recorded");
+    if (!well(p->queue_wait(b.second, event), "queue_wait") ||
+        !finish(&b, b.second))
+        return;
+    for (int round = 1; round <= 3 && !has_failed(); round++) {
+        trying("copy to the host, record %d of an event, event_query", round);
+        ask(&b, event);
+    }
+    p->event_close(event);
+    end(&b);
+}
+
+/* ---- the end of an event ------------------------------------------------ */
+
+/* Closed while it is recorded and waited for behind work that takes a while.
+ * Others of its size then take its memory. */
+static void closes(int argument)
+{
+    (void)argument;
+    enum { OTHERS = 8 };
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *other[OTHERS] = {NULL};
+    unsigned char marker[64], back[64] = {0};
+    memset(marker, 9, sizeof marker);
+    trying("event_record behind work, queue_wait on another queue, "
+           "event_close, event_open of others, queue_sync of both");
+    tn_event *event = open_event(&b);
+    if (!event)
+        return;
+    process_watch_freed(true);
+    if (!keep_busy(&b, b.h.queue) ||
+        !well(put(&b, b.h.queue, b.small, marker, sizeof marker), "copy") ||
+        !record(&b, b.h.queue, event) ||
+        !well(p->queue_wait(b.second, event), "queue_wait") ||
+        !well(get(&b, b.second, back, b.small, sizeof back), "copy"))
+        return;
+    p->event_close(event);
+    for (int i = 0; i < OTHERS; i++)
+        other[i] = open_event(&b);
+    finish(&b, b.second);
+    finish(&b, b.h.queue);
+    expect(memcmp(marker, back, sizeof back) == 0,
+           "the second queue did not wait for the event that was closed: got "
+           "%u, want %u", back[0], marker[0]);
+    for (int i = 0; i < OTHERS; i++)
+        if (other[i])
+            p->event_close(other[i]);
+    end(&b);
+    long written = process_watch_freed(false);
+    expect(written == 0, "writes to memory that it has freed (%ld blocks)",
+           written);
+}
+
+/* ---- events that tell the time ------------------------------------------ */
+
+/* Two of them, with a copy between. */
+static void timed(int argument)
+{
+    (void)argument;
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *from = NULL, *to = NULL;
+    double ns = -1, none = -1, back = -1;
+    if (!p->event_open_timed || !p->event_elapsed) {
+        leave_out("its events do not tell the time");
+        end(&b);
+        return;
+    }
+    trying("event_open_timed, event_record, copy, event_record, "
+           "event_elapsed");
+    expect(p->event_open_timed(b.h.device, &from) == TN_OK &&
+               p->event_open_timed(b.h.device, &to) == TN_OK &&
+               record(&b, b.h.queue, from) && keep_busy(&b, b.h.queue) &&
+               record(&b, b.h.queue, to) && finish(&b, b.h.queue) &&
+               p->event_elapsed(from, to, &ns) == TN_OK &&
+               p->event_elapsed(to, from, &back) == TN_OK &&
+               p->event_elapsed(from, from, &none) == TN_OK,
+           "a call fails: %s", by_hand_failure());
+    expect(ns >= 0 && none == 0 && back <= 0 && ns < 60e9,
+           "from an event to a later one it is %g ns, back %g, to itself %g",
+           ns, back, none);
+    if (from)
+        p->event_close(from);
+    if (to)
+        p->event_close(to);
+    end(&b);
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+/* A buffer freed behind work that uses it, and others that take its place: what
+ * was under way neither fails nor writes to them. */
+static void frees(int argument)
+{
+    (void)argument;
+    enum { OTHERS = 4, BYTES = 1 << 20 };
+    busy b;
+    tn_buffer *other[OTHERS];
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    trying("a copy to a buffer behind other work, buffer_free, buffer_alloc of "
+           "others of its size, queue_sync");
+    tn_buffer *buffer = NULL;
+    if (!well(p->buffer_alloc(b.h.device, BYTES, &buffer), "buffer_alloc") ||
+        !keep_busy(&b, b.h.queue) ||
+        !well(put(&b, b.h.queue, buffer, b.host, BYTES), "copy"))
+        return;
+    process_watch_freed(true);
+    p->buffer_free(b.h.device, buffer);
+    memset(b.back, 3, BYTES);
+    for (int i = 0; i < OTHERS; i++)
+        if (!well(p->buffer_alloc(b.h.device, BYTES, &other[i]),
+                  "buffer_alloc") ||
+            !well(put(&b, b.second, other[i], b.back, BYTES), "copy"))
+            return;
+    finish(&b, b.second);
+    finish(&b, b.h.queue);
+    for (int i = 0; i < OTHERS && !has_failed(); i++) {
+        memset(b.back, 0, BYTES);
+        by_hand_copy(&b.h, other[i], 0, b.back, BYTES, false);
+        for (int k = 0; k < BYTES; k++)
+            if (!expect(b.back[k] == 3,
+                        "byte %d of a buffer is %u, not 3: work on a buffer "
+                        "that was freed writes to it", k, b.back[k]))
+                break;
+        p->buffer_free(b.h.device, other[i]);
+    }
+    end(&b);
+    long written = process_watch_freed(false);
+    expect(written == 0, "writes to memory that it has freed (%ld blocks)",
+           written);
+}
+
+int event_checks(check *list, int count)
+{
+    count = check_add(list, count, 1, "waits",
+                      "work that follows queue_wait on a queue begins after "
+                      "all before the event's record is done",
+                      waits, 0);
+    count = check_add(list, count, 1, "what a wait captures",
+                      "queue_wait waits for the event's last record before "
+                      "the call, whatever is recorded after it",
+                      captures, 0);
+    count = check_add(list, count, 1, "event queries",
+                      "event_query: done when all work before the event's "
+                      "last record is; an event never recorded is done",
+                      queries, 0);
+    count = check_add(list, count, 1, "events closed while pending",
+                      "an event may be closed while it is pending: what was "
+                      "recorded and waited for goes on",
+                      closes, 0);
+    count = check_add(list, count, 1, "events that tell the time",
+                      "event_elapsed: the device's time from one done event "
+                      "to another, in nanoseconds",
+                      timed, 0);
+    count = check_add(list, count, 1, "buffers freed in use",
+                      "buffer_free: work under way on the buffer goes on "
+                      "until it is done",
+                      frees, 0);
+    return count;
+}

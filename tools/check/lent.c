@@ -1,0 +1,420 @@
+/* lent.c: see lent.h. Places are taken in turn from a ring; what a call was
+ * lent stays out of reach until its place comes round again. */
+#include "lent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "process.h"
+
+enum {
+    PAGE = 65536, /* no machine's pages are larger */
+    PLACES = 64,
+    PLACE = 2 * PAGE, /* arguments; then what cannot be touched */
+    PROGRAMS = 16,    /* places out of turn: programs that are built, */
+    HOST = PLACES + PROGRAMS, /* and the host table */
+    LONGER = 40,      /* bytes that a later version has appended */
+    MARGIN = 64, /* bytes before a struct, that nobody writes */
+    FILL = 0xa5
+};
+
+/* ---- places ------------------------------------------------------------- */
+
+typedef struct place {
+    const char *call; /* that it is, or was, lent to */
+    atomic_flag runs; /* the call has not returned */
+    bool is_lent;     /* likewise, for who touches it */
+    uint32_t bytes;   /* as its struct says */
+} place;
+
+static unsigned char *area;
+static place places[HOST + 1];
+static atomic_uint turn;
+
+static unsigned char *start_of(const place *p)
+{
+    return area + (size_t)(p - places) * PLACE;
+}
+
+static void allow(const place *p, int protection)
+{
+    if (mprotect(start_of(p), PAGE, protection) != 0)
+        abort(); /* pages of our own */
+}
+
+static place *begin(place *p, const char *call)
+{
+    p->call = call;
+    p->is_lent = true;
+    allow(p, PROT_READ | PROT_WRITE);
+    return p;
+}
+
+/* A place that can be written until lend(). */
+static place *take(const char *call)
+{
+    place *p;
+    do
+        p = &places[turn++ % PLACES];
+    while (atomic_flag_test_and_set(&p->runs));
+    return begin(p, call);
+}
+
+/* Ends there; the next one before it. */
+static void *put(unsigned char **end, const void *from, size_t bytes)
+{
+    *end -= (bytes + 7) & ~(size_t)7;
+    if (bytes && from)
+        memcpy(*end, from, bytes);
+    return *end;
+}
+
+/* A struct that says its size, in some turns a later version's. */
+static void *put_struct(place *p, unsigned char **end, const void *from,
+                        uint32_t bytes)
+{
+    p->bytes = bytes + ((p - places) % 2 ? LONGER : 0);
+    *end = start_of(p) + PAGE;
+    unsigned char *at = put(end, NULL, p->bytes);
+    memset(at, FILL, p->bytes);
+    memcpy(at, from, bytes);
+    memcpy(at, &p->bytes, sizeof p->bytes);
+    return at;
+}
+
+static void lend(const place *p)
+{
+    allow(p, PROT_READ);
+}
+
+static tn_status end(place *p, tn_status status)
+{
+    p->is_lent = false;
+    allow(p, PROT_NONE);
+    atomic_flag_clear(&p->runs);
+    return status;
+}
+
+/* ---- what touches them -------------------------------------------------- */
+
+static void touched(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    const unsigned char *at = info->si_addr;
+    signal(number, SIG_DFL); /* the same touch then ends the process */
+    if (!area || at < area || at >= area + (HOST + 1) * (size_t)PLACE)
+        return;
+    const place *p = &places[(size_t)(at - area) / PLACE];
+    const char *name = p->call ? p->call : "?";
+    long beyond = (long)(at - start_of(p)) - PAGE;
+    if (beyond >= 0) {
+        rule("read and fill a struct no further than its size says (TN_HAS)");
+        expect(false, "%s: touches byte %ld of a struct of %u bytes", name,
+               p->bytes + beyond, p->bytes);
+    } else if (!p->is_lent) {
+        rule("what a call is given is lent for the call");
+        expect(false, "%s: touches what the call was given, after it returned",
+               name);
+    } else {
+        rule("what a call is given is const");
+        expect(false, "%s: writes to what the call was given", name);
+    }
+}
+
+#if defined(__GLIBC__) && !defined(HAS_SANITIZER)
+/* In front of the C library's: a plugin's threads block all signals, as they
+ * are to, but a touch of theirs shall have its name, too. */
+static int mask_signals(int how, const sigset_t *set, sigset_t *before)
+{
+    sigset_t most;
+    if (set) {
+        most = *set;
+        if (how != SIG_UNBLOCK) {
+            sigdelset(&most, SIGSEGV);
+            sigdelset(&most, SIGBUS);
+        }
+        set = &most;
+    }
+    return (int)syscall(SYS_rt_sigprocmask, how, set, before, 8);
+}
+
+#define IN_FRONT __attribute__((visibility("default")))
+IN_FRONT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
+{
+    int kept = errno, failed = mask_signals(how, set, before);
+    if (failed)
+        failed = errno;
+    errno = kept;
+    return failed;
+}
+
+IN_FRONT int sigprocmask(int how, const sigset_t *set, sigset_t *before)
+{
+    return mask_signals(how, set, before);
+}
+#endif
+
+void lent_watch(void)
+{
+    struct sigaction watch = {.sa_sigaction = touched, .sa_flags = SA_SIGINFO};
+    sigemptyset(&watch.sa_mask);
+    sigaction(SIGSEGV, &watch, NULL);
+    sigaction(SIGBUS, &watch, NULL);
+}
+
+static void make_area(void)
+{
+    if (area)
+        return;
+    area = mmap(NULL, (HOST + 1) * (size_t)PLACE, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED)
+        abort();
+}
+
+const tn_host *lent_host(const tn_host *host, uint32_t bytes)
+{
+    make_area();
+    place *p = begin(&places[HOST], "the host table");
+    p->bytes = bytes;
+    unsigned char *at = start_of(p) + PAGE - ((bytes + 7) & ~7u);
+    memset(at, FILL, (bytes + 7) & ~7u);
+    memcpy(at, host, bytes < sizeof *host ? bytes : sizeof *host);
+    memcpy(at, &bytes, sizeof bytes);
+    lend(p);
+    return (const tn_host *)at;
+}
+
+/* ---- the calls ---------------------------------------------------------- */
+
+static tn_plugin real;
+static _Thread_local uint32_t next_bytes;
+
+void lent_next_bytes(uint32_t bytes)
+{
+    next_bytes = bytes;
+}
+
+/* A primitive whose arguments are one flat struct. */
+#define FLAT(slot, type)                                                       \
+    static tn_status lent_##slot(tn_queue *queue, const type *args)            \
+    {                                                                          \
+        unsigned char *at;                                                     \
+        place *p = take(#slot);                                                \
+        const type *mine = put_struct(p, &at, args, sizeof *args);             \
+        lend(p);                                                               \
+        return end(p, real.slot(queue, mine));                                 \
+    }
+FLAT(copy, tn_copy_args)
+FLAT(matmul, tn_matmul_args)
+FLAT(scatter, tn_scatter_args)
+FLAT(scan, tn_scan_args)
+FLAT(sort, tn_sort_args)
+#undef FLAT
+
+/* What the plugin built, and of what. */
+typedef struct built {
+    tn_built *real;
+    const tn_program *program;
+    place *place; /* of the program, until program_free; NULL: none was free */
+} built;
+
+static const tn_program *keep_program(built *b)
+{
+    unsigned char *at;
+    for (int i = PLACES; i < PLACES + PROGRAMS && !b->place; i++)
+        if (!atomic_flag_test_and_set(&places[i].runs))
+            b->place = begin(&places[i], "program_build to program_free");
+    if (!b->place)
+        return b->program;
+    const tn_program *kept =
+        put_struct(b->place, &at, b->program, sizeof *kept);
+    lend(b->place);
+    return kept;
+}
+
+static tn_status lent_build(tn_plugin_device *device,
+                            const tn_program *program, tn_built **out)
+{
+    built *b = malloc(sizeof *b);
+    if (!b)
+        return TN_ERR_MEMORY;
+    *b = (built){.program = program};
+    tn_status status = real.program_build(device, keep_program(b), &b->real);
+    if (status == TN_OK) {
+        *out = (tn_built *)b;
+        return TN_OK;
+    }
+    if (b->place)
+        end(b->place, status);
+    free(b);
+    return status;
+}
+
+static void lent_program_free(tn_plugin_device *device, tn_built *what)
+{
+    built *b = (built *)what;
+    real.program_free(device, b->real);
+    if (b->place)
+        end(b->place, TN_OK);
+    free(b);
+}
+
+static tn_status lent_launch(tn_queue *queue, tn_built *what,
+                             const tn_launch *launch)
+{
+    const built *b = (const built *)what;
+    const tn_program *program = b->program;
+    const size_t word = sizeof(int64_t);
+    const size_t ndim = launch->outer_ndim + launch->row_ndim;
+    unsigned char *at;
+    place *p = take("launch");
+    tn_launch *mine = put_struct(p, &at, launch, sizeof *launch);
+    tn_launch_operand *operand =
+        put(&at, launch->operand, program->operand_count * sizeof *operand);
+    mine->operand = operand;
+    mine->extent = put(&at, launch->extent, ndim * word);
+    mine->param = put(&at, launch->param, program->param_count * word);
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const size_t bytes = program->operand[k].index_count * word;
+        operand[k].stride = put(&at, operand[k].stride, ndim * word);
+        operand[k].index_stride = put(&at, operand[k].index_stride, bytes);
+        operand[k].index_extent = put(&at, operand[k].index_extent, bytes);
+    }
+    lend(p);
+    return end(p, real.launch(queue, b->real, mine));
+}
+
+/* A struct that the plugin fills: what it is before, but for its size. */
+static unsigned char *put_filled(place *p, uint32_t known, int before)
+{
+    const uint32_t bytes = next_bytes ? next_bytes
+                                      : known + ((p - places) % 2 ? LONGER : 0);
+    unsigned char *at = start_of(p) + PAGE - ((bytes + 7) & ~7u);
+    next_bytes = 0;
+    p->bytes = bytes;
+    memset(at - MARGIN, FILL, MARGIN);
+    memset(at, FILL, (bytes + 7) & ~7u);
+    memset(at, before, bytes);
+    memcpy(at, &bytes, sizeof bytes);
+    return at;
+}
+
+/* What became of it. */
+static void take_filled(const place *p, const unsigned char *at, void *to,
+                        uint32_t known)
+{
+    uint32_t size;
+    memcpy(&size, at, sizeof size);
+    rule("a struct is filled no further than its size says, which stays, and "
+         "with 0 in fields that are not known");
+    expect(size == p->bytes, "%s: makes the size %u of its struct %u", p->call,
+           p->bytes, size);
+    for (uint32_t i = 1; i <= MARGIN; i++)
+        expect(at[-(int)i] == FILL, "%s: writes %u bytes before its struct",
+               p->call, i);
+    for (uint32_t i = p->bytes; i % 8; i++)
+        expect(at[i] == FILL, "%s: writes byte %u of a struct of %u bytes",
+               p->call, i, p->bytes);
+    for (uint32_t i = known; i < p->bytes; i++)
+        expect(at[i] == 0, "%s: byte %u of a struct of %u bytes, which is "
+                           "%u long here, is 0x%02x, not 0",
+               p->call, i, p->bytes, known, at[i]);
+    rule(NULL);
+    memcpy((char *)to + sizeof size, at + sizeof size,
+           (p->bytes < known ? p->bytes : known) - sizeof size);
+}
+
+static tn_status lent_info(uint32_t i, tn_device_info *info)
+{
+    place *p = take("device_info");
+    unsigned char *at = put_filled(p, sizeof *info, FILL);
+    tn_status status = real.device_info(i, (tn_device_info *)at);
+    if (status == TN_OK)
+        take_filled(p, at, info, sizeof *info);
+    return end(p, status);
+}
+
+static tn_status lent_sync(tn_queue *queue, tn_fault *fault)
+{
+    if (!fault)
+        return real.queue_sync(queue, fault);
+    place *p = take("queue_sync");
+    unsigned char *at = put_filled(p, sizeof *fault, 0);
+    tn_status status = real.queue_sync(queue, (tn_fault *)at);
+    take_filled(p, at, fault, sizeof *fault);
+    if (status == TN_OK)
+        for (uint32_t k = sizeof fault->size; k < p->bytes; k++)
+            expect(at[k] == 0, "queue_sync: no failure, but byte %u of "
+                               "tn_fault is 0x%02x", k, at[k]);
+    return end(p, status);
+}
+
+/* ---- extensions --------------------------------------------------------- */
+
+/* Those whose run is given one flat struct. */
+#define EXTENSIONS(X) X(conv) X(pool) X(attention) X(product) X(lapack)
+
+#define RUN(name)                                                              \
+    static tn_##name##_extension real_##name, seen_##name;                     \
+    static tn_status lent_##name(tn_queue *queue,                              \
+                                 const tn_##name##_args *args)                 \
+    {                                                                          \
+        unsigned char *at;                                                     \
+        place *p = take(#name);                                                \
+        const tn_##name##_args *mine =                                         \
+            put_struct(p, &at, args, sizeof *args);                            \
+        lend(p);                                                               \
+        return end(p, real_##name.run(queue, mine));                           \
+    }
+EXTENSIONS(RUN)
+#undef RUN
+
+static const void *lent_extension(const char *name, uint32_t version)
+{
+    const void *table = real.extension(name, version);
+    uint32_t size = 0;
+    if (table)
+        memcpy(&size, table, sizeof size);
+#define DRESS(id)                                                              \
+    if (table && strcmp(name, #id) == 0) {                                     \
+        memset(&real_##id, 0, sizeof real_##id);                               \
+        memcpy(&real_##id, table,                                              \
+               size < sizeof real_##id ? size : sizeof real_##id);             \
+        seen_##id = real_##id;                                                 \
+        if (real_##id.run)                                                     \
+            seen_##id.run = lent_##id;                                         \
+        return &seen_##id;                                                     \
+    }
+    EXTENSIONS(DRESS)
+#undef DRESS
+    return table;
+}
+
+void lent_dress(tn_plugin *table)
+{
+    make_area();
+    real = *table;
+#define DRESS(slot, by)                                                        \
+    if (table->slot)                                                           \
+        table->slot = lent_##by;
+    DRESS(device_info, info)
+    DRESS(queue_sync, sync)
+    DRESS(copy, copy)
+    DRESS(program_build, build)
+    DRESS(program_free, program_free)
+    DRESS(launch, launch)
+    DRESS(matmul, matmul)
+    DRESS(scatter, scatter)
+    DRESS(scan, scan)
+    DRESS(sort, sort)
+    DRESS(extension, extension)
+#undef DRESS
+}
