@@ -54,4 +54,10 @@ tn_lying_la_SOURCES = tests/plugins/lying/lying.c \
 tn_lying_la_LDFLAGS = $(tn_test_plugin_flags)
 tn_lying_la_LIBADD = -lm -lpthread
 EXTRA_DIST += tests/plugins/lying/README.md
-dist_check_SCRIPTS += tests/tools/test_plugin_check.sh
+
+# A device that works later, and faults for it, built by the test itself.
+EXTRA_DIST += tests/plugins/threaded/README.md \
+	tests/plugins/threaded/threaded.c tests/plugins/threaded/lies.txt \
+	tests/plugins/threaded/lie.awk
+dist_check_SCRIPTS += tests/tools/test_plugin_check.sh \
+	tests/tools/test_lies.sh

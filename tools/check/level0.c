@@ -197,7 +197,8 @@ static void devices(int argument)
         }
     }
     trying("device_count again");
-    expect(h.plugin->device_count(&again) == TN_OK && again == count,
+    tn_status status = h.plugin->device_count(&again);
+    expect(status == TN_OK && again == count,
            "device_count gives %u, then %u", count, again);
     if (count == 0 || has_failed() || options.device >= count)
         return;
@@ -205,7 +206,8 @@ static void devices(int argument)
     if (expect(by_hand_open_device(&h, options.device),
                "device %u cannot be opened: %s", options.device,
                by_hand_failure())) {
-        expect(h.plugin->device_count(&again) == TN_OK && again == count,
+        status = h.plugin->device_count(&again);
+        expect(status == TN_OK && again == count,
                "device_count gives %u, with a device open %u", count, again);
         by_hand_close(&h);
     }

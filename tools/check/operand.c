@@ -173,8 +173,9 @@ static void init(operand *o, tn_dtype dtype, uint32_t ndim,
 /* What lies between low and high, elements from the first one, and a margin. */
 static void init_memory(operand *o, int64_t low, int64_t high, bool tame)
 {
-    o->view.offset = 3 - low;
-    o->bytes = (size_t)(high - low + 7) * random_dtype_bytes(o->view.dtype);
+    o->view.offset = OPERAND_BEFORE - low;
+    o->bytes = (size_t)(OPERAND_BEFORE + high - low + 1 + OPERAND_BEHIND) *
+               random_dtype_bytes(o->view.dtype);
     memset(o->memory, 0x11, o->bytes);
     operand_fill(o, tame);
 }

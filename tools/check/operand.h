@@ -8,9 +8,12 @@
 #include "random_source.h"
 
 enum {
-    OPERAND_POINTS = 4096,                      /* most of them */
-    OPERAND_ROOM = (2 * OPERAND_POINTS + 8) * 8 /* bytes of memory: every other
-                                          * element, and a margin */
+    OPERAND_POINTS = 4096, /* most of them */
+    OPERAND_BEFORE = 3,    /* elements of margin, that nobody writes */
+    OPERAND_BEHIND = 64,   /* more than a line that is too long */
+    /* bytes of memory: every other element, and the margins */
+    OPERAND_ROOM =
+        (2 * OPERAND_POINTS + OPERAND_BEFORE + OPERAND_BEHIND + 1) * 8
 };
 
 /* The case that a process is at: one at a time. */

@@ -173,7 +173,7 @@ IN_FRONT int posix_memalign(void **out, size_t align, size_t bytes)
 
 /* ---- freed memory, held back while it is watched ------------------------- */
 
-enum { HELD = 512, HELD_BYTES = 1 << 20, FREED = 0xdd };
+enum { HELD = 512, HELD_BYTES = 2 << 20, FREED = 0xdd };
 static atomic_bool watches;
 static atomic_flag held_lock = ATOMIC_FLAG_INIT;
 static void *held[HELD];

@@ -1,0 +1,99 @@
+# Each fault of tests/plugins/threaded/lies.txt, put into a device that is right
+# without it, is found by tenon-plugin-check: by the check and with the words
+# that stand there.
+. "$top_srcdir/tests/tap.sh"
+
+kit=$top_builddir/tools/tenon-plugin-check
+here=$top_srcdir/tests/plugins/threaded
+[ -x "$kit" ] || bail_out "$kit was not built"
+if nm -D "$kit" | grep -qE '__(asan|tsan)_init'; then
+    skip "tenon-plugin-check finds lies" "sanitizers print, and watch memory"
+    done_testing
+fi
+
+# The tree as the sources see it, and what is built of it.
+mkdir -p "$scratch/plugins/reference" "$scratch/tests/plugins/threaded" \
+    "$scratch/right" "$scratch/wrong"
+cp "$top_srcdir"/plugins/reference/*.[ch] "$scratch/plugins/reference"
+rm "$scratch/plugins/reference/reference.c"
+cp "$here/threaded.c" "$scratch/tests/plugins/threaded"
+
+# compile OBJECT SOURCE
+compile() {
+    # shellcheck disable=SC2086 # CC may hold options
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -fPIC -pthread -ffp-contract=off \
+        -fvisibility=default -I"$top_srcdir/include" \
+        -I"$top_builddir/include" -I"$scratch/plugins/reference" $warnings \
+        -c "$2" -o "$1"
+}
+# link PLUGIN OBJECT...
+link() {
+    so=$1
+    shift
+    printf '{ global: tenon_plugin_v1; local: *; };\n' >"$scratch/exports"
+    ${CC:-cc} -shared -pthread "-Wl,--version-script=$scratch/exports" "$@" \
+        -lm -o "$so"
+}
+
+warnings="-Wall -Wextra -Werror"
+for source in "$scratch"/plugins/reference/*.c \
+    "$scratch/tests/plugins/threaded/threaded.c"; do
+    succeeds "$(basename "$source") compiles without a warning" \
+        compile "$scratch/right/$(basename "$source" .c).o" "$source" ||
+        done_testing
+done
+link "$scratch/tn_threaded.so" "$scratch"/right/*.o || bail_out "does not link"
+"$kit" --programs 100 "$scratch/tn_threaded.so" >"$scratch/out" 2>&1
+is_str "$? $(tail -n 1 "$scratch/out" | grep -c ' L2 (L0 ')" "0 1" \
+    "without a lie it passes every check"
+grep -v '^ok ' "$scratch/out" | note
+
+# finds LIE CHECK WORDS
+warnings=-w
+finds() {
+    rm -f "$scratch"/wrong/*
+    cp "$scratch"/right/*.o "$scratch/wrong"
+    for source in "$scratch"/plugins/reference/*.c \
+        "$scratch/tests/plugins/threaded/threaded.c"; do
+        file=$(basename "$source")
+        awk -v lie="$1" -v file="$file" -f "$here/lie.awk" "$here/lies.txt" \
+            "$source" >"$scratch/lie" 2>"$scratch/out"
+        case $? in
+        0)
+            mv "$scratch/lie" "$(dirname "$source")/lie_$file"
+            compile "$scratch/wrong/${file%.c}.o" \
+                "$(dirname "$source")/lie_$file" >"$scratch/out" 2>&1
+            bad=$?
+            rm "$(dirname "$source")/lie_$file"
+            ;;
+        3) continue ;;
+        *) bad=1 ;;
+        esac
+        [ $bad = 0 ] || break
+    done
+    if [ $bad != 0 ] ||
+        ! link "$scratch/wrong/tn_threaded.so" "$scratch"/wrong/*.o \
+            >>"$scratch/out" 2>&1; then
+        fail "$1: its lines are there, and compile"
+        note <"$scratch/out"
+        return
+    fi
+    "$kit" --only "$2" --programs 60 --timeout 3 \
+        "$scratch/wrong/tn_threaded.so" >"$scratch/out" 2>&1
+    if [ $? = 1 ] && grep -qE "^not ok 1 - L[012] $2: .*($3)" "$scratch/out"
+    then
+        pass "$1: $2 finds it"
+    else
+        fail "$1: $2 finds it, saying $3"
+        note <"$scratch/out"
+    fi
+}
+while read -r word rest; do
+    case $word in
+    lie) lie=$rest ;;
+    check) check=$rest ;;
+    says) finds "$lie" "$check" "$rest" </dev/null ;;
+    esac
+done <"$here/lies.txt"
+
+done_testing
