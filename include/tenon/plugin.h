@@ -468,7 +468,7 @@ typedef struct tn_copy_args {
  * Programs and primitives as source
  *
  * A plugin whose device compiles source (OpenCL C 1.2 and later, CUDA C
- * through NVRTC) writes no kernel: the core makes the text of one and, launch
+ * through NVRTC, plain C11) writes no kernel: the core makes the text of one and, launch
  * for launch, says which text that is, how many work-items run it and what
  * its arguments hold. All five primitives go the same way:
  *
@@ -498,6 +498,15 @@ typedef struct tn_copy_args {
  *   4. the argument words: one struct by value of argument_bytes, or, with
  *      TN_PLAN_WORDS_IN_BUFFER, a global pointer to them.
  *
+ * In plain C (TN_TARGET_C) source.kernel names a tn_kernel_c, the one function
+ * of the text that is not static. It takes these pointers as an array, and
+ * plan.argument as it is; it runs the groups of a range, and several threads
+ * may run ranges of one launch at once. Any C compiler builds it that takes C11
+ * with <math.h> and <stdatomic.h>: the shortest road to a device with numbers
+ * of its own. `cc -std=c11 -O2 -ffp-contract=off -fno-strict-aliasing`, with
+ * -fPIC -shared and -lm, then dlopen and dlsym, give the reference's bits.
+ * tests/plugins/compiled.c is such a device.
+ *
  * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and begins as zeros.
  * A launch whose index faults writes it only if no earlier launch on that
  * queue has; so after a sync its first 4 bytes tell whether any failed, and
@@ -520,8 +529,12 @@ enum {
                                 * with -cl-fp32-correctly-rounded-divide-sqrt
                                 * where the device knows that. Without it they
                                 * are computed in double or in integers */
-    TN_TARGET_MMA = 8          /* CUDA C for compute capability 8.0 and later:
+    TN_TARGET_MMA = 8,         /* CUDA C for compute capability 8.0 and later:
                                 * mma.sync multiplies half types */
+    TN_TARGET_PLAIN = 16,
+    TN_TARGET_C = TN_TARGET_PLAIN | TN_TARGET_F64 | TN_TARGET_CHUNKED |
+                  TN_TARGET_EXACT_DIVIDE /* plain C11, all four together; a
+                                * group is one work-item */
 };
 
 /* What texts and launches are made for. A device's flags never change. */
@@ -559,6 +572,12 @@ typedef struct tn_plan {
     uint32_t argument_bytes, reserved;
     uint64_t argument[TN_PLAN_WORDS];
 } tn_plan;
+
+/* A kernel in plain C: runs groups first .. end - 1 of `count`, which is
+ * plan.group_count. pointer[]: buffers, scratch memory and fault buffer, those
+ * that there are; word: plan.argument. */
+typedef void tn_kernel_c(void *const *pointer, const uint64_t *word,
+                         uint64_t first, uint64_t end, uint64_t count);
 
 typedef struct tn_source {
     uint32_t size, reserved;

@@ -90,6 +90,8 @@ tests_device_test_random_programs_SOURCES = \
 	tests/device/test_random_programs.c tests/device/by_name.h \
 	$(check_program_sources)
 
+dist_check_SCRIPTS += tests/device/test_plain_c.sh
+
 check_PROGRAMS += tests/device/test_scan
 tests_device_test_scan_SOURCES = \
 	tests/device/test_scan.c tests/device/by_name.h \

@@ -71,6 +71,31 @@ static void small_weights_fill_the_device(void)
        (int)plan.group_count, (int)plan.scratch_bytes);
 }
 
+/* Plain C is for one work-item at a time, with double precision. */
+static void plain_c_has_its_flags(void)
+{
+    const tn_strided view = {.dtype = TN_F32};
+    const tn_matmul_args mm = {.size = sizeof mm, .m = 1, .n = 1, .k = 1,
+                               .a = view, .b = view, .c = view, .alpha = 1};
+    tn_target target = printed_target(TN_TARGET_C);
+    tn_plan plan = {.size = sizeof plan};
+    tn_source source = {.size = sizeof source};
+    ok(tn__plan_matmul(&target, &mm, &plan) == TN_OK && plan.group_size == 1 &&
+           tn__print(&target, NULL, &plan, &source) == TN_OK,
+       "a product is printed in plain C");
+    ok(source.text && strstr(source.text, "#define TK_PLAIN 1\n") &&
+           strstr(source.text, "void tn_groups(void *const *pointer,") &&
+           strcmp(source.kernel, "tn_groups") == 0,
+       "with one function for a range of groups");
+    tn__print_free(&source);
+    target.flags = TN_TARGET_PLAIN | TN_TARGET_F64;
+    is_int(tn__plan_matmul(&target, &mm, &plan), TN_ERR_ARGUMENT,
+           "some of its flags alone are refused");
+    is_str(tn_error(), "plain C has the flags TN_TARGET_C (0x17) whole, not "
+                       "0x11", "by name");
+    tn_error_clear();
+}
+
 static const tn_program *program_of(const char *text)
 {
     static const tn_dtype dtypes[] = {TN_F32};
@@ -296,6 +321,7 @@ int main(void)
     ok(tn__math_fn_count() > 0, "functions of the language take part");
     print_all();
     small_weights_fill_the_device();
+    plain_c_has_its_flags();
     few_long_rows_are_shared();
     sorts_fill_the_device();
     teams_fit_rows();

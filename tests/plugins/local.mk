@@ -55,6 +55,12 @@ tn_lying_la_LDFLAGS = $(tn_test_plugin_flags)
 tn_lying_la_LIBADD = -lm -lpthread
 EXTRA_DIST += tests/plugins/lying/README.md
 
+# Kernels in plain C, by the C compiler.
+check_LTLIBRARIES += tn_compiled.la
+tn_compiled_la_SOURCES = tests/plugins/compiled.c
+tn_compiled_la_LDFLAGS = $(tn_test_plugin_flags)
+tn_compiled_la_LIBADD = -lm -lpthread
+
 # A device that works later, and faults for it, built by the test itself.
 EXTRA_DIST += tests/plugins/threaded/README.md \
 	tests/plugins/threaded/threaded.c tests/plugins/threaded/lies.txt \

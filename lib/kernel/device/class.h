@@ -45,6 +45,9 @@ typedef struct tn__device_words {
 bool tn__device_words_init(tn__device_words *words, const tn_program *program,
                            const tn__device_class *class);
 
+/* Are these flags that go together? */
+tn_status tn__device_check_target(const tn_target *target);
+
 /* Does a LOAD of the program raise index faults? */
 bool tn__device_may_fault(const tn_program *program);
 

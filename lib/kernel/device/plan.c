@@ -339,9 +339,22 @@ static void fill_words(uint64_t *word, const tn__device_words *at,
 
 /* ---- the plan -------------------------------------------------------------- */
 
+tn_status tn__device_check_target(const tn_target *target)
+{
+    if (!(target->flags & TN_TARGET_PLAIN) ||
+        target->flags == TN_TARGET_C)
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "plain C has the flags TN_TARGET_C (0x%x) whole, not 0x%x",
+                    TN_TARGET_C, target->flags);
+}
+
 static tn_status check_program(const tn_target *target,
                                const tn_program *program)
 {
+    tn_status status = tn__device_check_target(target);
+    if (status != TN_OK)
+        return status;
     if (!(target->flags & TN_TARGET_F64) && uses_double(program))
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "the device has no double precision (f64)");

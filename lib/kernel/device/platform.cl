@@ -1,10 +1,12 @@
-/* platform.cl: what OpenCL C 1.2 (and later) and CUDA C (NVRTC) call
- * differently. All other device text is common to both: no templates, no
+/* platform.cl: what OpenCL C 1.2 (and later), CUDA C (NVRTC) and C11 call
+ * differently. All other device text is common to them: no templates, no
  * switch or goto, no array initialisers, no program-scope variables, local
  * arrays at a kernel's top level only, TK_G on each pointer to a buffer and
  * TK_S on each to local memory.
  *
  * Before it stand, where they hold:
+ *   TK_PLAIN         it is C11: a group is one work-item, whose number is a
+ *                    parameter of the kernel
  *   TK_F64           double precision is used
  *   TK_EXACT_DIVIDE  / and sqrt of floats are correctly rounded
  *   TK_WIDE          indices need 64 bits */
@@ -79,6 +81,82 @@ TK_ROUNDING(rint, f64, 0x1p52)
     atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
 #define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
 #define tk_count_one(p) atomic_inc((volatile TK_S tk_u32 *)(p))
+
+#elif defined(TK_PLAIN)
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TK_KERNEL static void
+#ifdef __GNUC__
+#define TK_FN static inline __attribute__((unused))
+#else
+#define TK_FN static inline
+#endif
+#define TK_G
+#define TK_S
+#define TK_SHARED(type, name, count) type name[count]
+#define TK_BARRIER() ((void)0)
+#define TK_LOCAL 0
+#define TK_GROUP_SIZE 1
+#define TK_GROUP ((tk_idx)group)
+#define TK_GROUPS ((tk_idx)groups)
+
+typedef int8_t tk_i8;
+typedef uint8_t tk_u8;
+typedef int16_t tk_i16;
+typedef uint16_t tk_u16;
+typedef int32_t tk_i32;
+typedef uint32_t tk_u32;
+typedef int64_t tk_i64;
+typedef uint64_t tk_u64;
+typedef float tk_f32;
+typedef double tk_f64;
+typedef _Bool tk_bool;
+
+#define TK_REINTERPRET(T, I)                                                  \
+    TK_FN tk_##I tk_bits_##T(tk_##T x)                                        \
+    {                                                                         \
+        union { tk_##T x; tk_##I i; } u;                                      \
+        u.x = x;                                                              \
+        return u.i;                                                           \
+    }                                                                         \
+    TK_FN tk_##T tk_of_bits_##T(tk_i64 i)                                     \
+    {                                                                         \
+        union { tk_##T x; tk_##I i; } u;                                      \
+        u.i = (tk_##I)i;                                                      \
+        return u.x;                                                           \
+    }
+TK_REINTERPRET(f32, i32)
+TK_REINTERPRET(f64, i64)
+#define tk_fma_f32(x, y, z) fmaf((x), (y), (z))
+#define tk_add_f32(x, y) ((x) + (y))
+#define tk_sub_f32(x, y) ((x) - (y))
+#define tk_mul_f32(x, y) ((x) * (y))
+#define tk_floor_f32(x) floorf(x)
+#define tk_ceil_f32(x) ceilf(x)
+#define tk_trunc_f32(x) truncf(x)
+#define tk_rint_f32(x) rintf(x)
+#define tk_device_divide(x, y) ((x) / (y))
+#define tk_device_sqrt(x) sqrtf(x)
+#define tk_fma_f64(x, y, z) fma((x), (y), (z))
+#define tk_add_f64(x, y) ((x) + (y))
+#define tk_sub_f64(x, y) ((x) - (y))
+#define tk_mul_f64(x, y) ((x) * (y))
+#define tk_div_f64(x, y) ((x) / (y))
+#define tk_sqrt_f64(x) sqrt(x)
+#define tk_floor_f64(x) floor(x)
+#define tk_ceil_f64(x) ceil(x)
+#define tk_trunc_f64(x) trunc(x)
+#define tk_rint_f64(x) rint(x)
+
+TK_FN tk_u32 tk_swap_if(tk_u32 *p, tk_u32 old, tk_u32 value)
+{
+    atomic_compare_exchange_strong((_Atomic tk_u32 *)p, &old, value);
+    return old;
+}
+#define tk_take_one(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
 
 #else /* CUDA C */
 

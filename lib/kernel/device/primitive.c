@@ -92,6 +92,9 @@ tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
     tn_plan *plan = j->plan;
     int64_t units = j->target->units ? j->target->units : 1;
     uint64_t *word = plan->argument;
+    tn_status status = tn__device_check_target(j->target);
+    if (status != TN_OK)
+        return status;
     if (j->v.dtype == TN_F64 && !(j->target->flags & TN_TARGET_F64))
         return tn__fail(TN_ERR_UNSUPPORTED,
                         "the device has no double precision (f64)");
@@ -205,12 +208,12 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     tn__device_head(&text, target, v.is_wide, v.in_buffer,
                     plan->argument_bytes / 8);
     tn__text_add(&text,
-                 "#define TK_WORDS %s words\n#define TK_NDIM %u\n"
+                 "#define TK_WORDS %s\n#define TK_NDIM %u\n"
                  "#define TK_OPERANDS 3\n"
                  "#define TK_STORED tk_s_%s\n#define TK_VALUE tk_%s\n"
                  "#define TK_FROM(s) tk_from_%s(s)\n"
                  "#define TK_TO(x) tk_to_%s(x)\n",
-                 v.in_buffer ? "TK_G const tk_i64 *" : "tk_words", v.ndim,
+                 tn__device_parameters(target, v.in_buffer), v.ndim,
                  stored, type, stored, stored);
     const bool chunked = target->flags & TN_TARGET_CHUNKED;
     if (chunked)
@@ -234,8 +237,9 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                  v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
                  tn__device_part(body),
                  behind ? tn__device_part(behind) : "");
+    source->kernel = tn__device_entry(&text, target, plan, v.in_buffer,
+                                      name[v.primitive]);
     source->text_bytes = text.length;
     source->text = tn__text_finish(&text);
-    source->kernel = name[v.primitive];
     return source->text ? TN_OK : TN_ERR_MEMORY;
 }

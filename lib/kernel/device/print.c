@@ -490,7 +490,7 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
 
 /* ---- the text ------------------------------------------------------------------ */
 
-static void print_arguments(tn__device_printer *p)
+static void print_arguments(tn__device_printer *p, const tn_target *target)
 {
     const tn_program *program = p->program;
     tn__text_add(&p->body, "TK_KERNEL tn_program(");
@@ -505,8 +505,8 @@ static void print_arguments(tn__device_printer *p)
         tn__text_add(&p->body, "TK_G tk_i64 *scratch, ");
     if (p->faults)
         tn__text_add(&p->body, "TK_G tk_u32 *faults, ");
-    tn__text_add(&p->body, p->class.in_buffer ? "TK_G const tk_i64 *words)\n"
-                                              : "tk_words words)\n");
+    tn__text_add(&p->body, "%s)\n",
+                 tn__device_parameters(target, p->class.in_buffer));
 }
 
 static void print_unused_operands(tn__device_printer *p)
@@ -522,9 +522,42 @@ static void print_unused_operands(tn__device_printer *p)
             tn__device_line(p, "(void)p%u;", k);
 }
 
+const char *tn__device_parameters(const tn_target *target, bool in_buffer)
+{
+    if (target->flags & TN_TARGET_PLAIN)
+        return in_buffer
+                   ? "const tk_i64 *words, tk_i64 group, tk_i64 groups"
+                   : "tk_words words, tk_i64 group, tk_i64 groups";
+    return in_buffer ? "TK_G const tk_i64 *words" : "tk_words words";
+}
+
+const char *tn__device_entry(tn__text *text, const tn_target *target,
+                             const tn_plan *plan, bool in_buffer,
+                             const char *kernel)
+{
+    const uint32_t pointers = plan->buffer_count +
+                              !!(plan->flags & TN_PLAN_SCRATCH) +
+                              !!(plan->flags & TN_PLAN_FAULTS);
+    if (!(target->flags & TN_TARGET_PLAIN))
+        return kernel;
+    tn__text_add(text,
+                 "void tn_groups(void *const *pointer, const tk_u64 *word,\n"
+                 "    tk_u64 first, tk_u64 end, tk_u64 count)\n"
+                 "{\n"
+                 "    for (tk_u64 i = first; i < end; i++)\n"
+                 "        %s(", kernel);
+    for (uint32_t k = 0; k < pointers; k++)
+        tn__text_add(text, "pointer[%u], ", k);
+    tn__text_add(text, "%s, (tk_i64)i, (tk_i64)count);\n}\n",
+                 in_buffer ? "(const tk_i64 *)word" : "*(const tk_words *)word");
+    return "tn_groups";
+}
+
 void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words)
 {
+    if (target->flags & TN_TARGET_PLAIN)
+        tn__text_add(text, "#define TK_PLAIN 1\n");
     if (target->flags & TN_TARGET_F64)
         tn__text_add(text, "#define TK_F64 1\n");
     if (target->flags & TN_TARGET_EXACT_DIVIDE)
@@ -580,7 +613,7 @@ static bool mark_program(tn__device_printer *p, bool *marks)
     return !p->class.split || mark_step(p, stands, marks);
 }
 
-static bool print_kernel(tn__device_printer *p)
+static bool print_kernel(tn__device_printer *p, const tn_target *target)
 {
     const tn_program *program = p->program;
     for (uint32_t f = 0; f < program->fn_count; f++)
@@ -594,7 +627,7 @@ static bool print_kernel(tn__device_printer *p)
         tn__free(marks);
         return false;
     }
-    print_arguments(p);
+    print_arguments(p, target);
     tn__text_add(&p->body, "{\n");
     p->depth = 1;
     print_unused_operands(p);
@@ -632,13 +665,14 @@ static tn_status print_program(const tn_target *target,
         tn__text_add(&p.body, "%s", tn__device_part("fault.cl"));
     if (p.class.is_rows)
         tn__text_add(&p.body, "%s", tn__device_part("rows.cl"));
-    if (!print_kernel(&p)) {
+    if (!print_kernel(&p, target)) {
         tn__text_release(&p.body);
         return TN_ERR_MEMORY;
     }
+    source->kernel = tn__device_entry(&p.body, target, plan,
+                                      p.class.in_buffer, "tn_program");
     source->text_bytes = p.body.length;
     source->text = tn__text_finish(&p.body);
-    source->kernel = "tn_program";
     return source->text ? TN_OK : TN_ERR_MEMORY;
 }
 

@@ -32,6 +32,15 @@ const char *tn__device_dtype(unsigned dtype);
 void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words);
 
+/* The last parameters of a kernel, its words; in plain C the group's number
+ * follows. */
+const char *tn__device_parameters(const tn_target *target, bool in_buffer);
+/* In plain C: the function that runs a range of groups of this kernel. Returns
+ * the name of what is called. */
+const char *tn__device_entry(tn__text *text, const tn_target *target,
+                             const tn_plan *plan, bool in_buffer,
+                             const char *kernel);
+
 /* primitive.c: tn__print where there is no program. */
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
