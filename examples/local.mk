@@ -33,6 +33,12 @@ examples_mnist_LDADD = libtenon.la
 
 dist_check_SCRIPTS += tests/test_examples.sh
 
-# A plugin built outside this tree: tests/test_install.sh does.
-EXTRA_DIST += examples/README.md examples/plugin/README.md examples/plugin/new.sh \
-	examples/plugin/configure.ac examples/plugin/Makefile.am
+# A plugin built outside this tree: tests/test_install.sh does. The template is
+# installed with what starts one.
+EXTRA_DIST += examples/README.md
+templatedir = $(pkgdatadir)/plugin
+dist_template_DATA = examples/plugin/README.md examples/plugin/plugin.mk
+dist_template_SCRIPTS = examples/plugin/new.sh
+referencedir = $(templatedir)/reference
+dist_reference_DATA = $(tn_reference_la_SOURCES) \
+	plugins/reference/tn_reference.conf plugins/reference/README.md

@@ -66,38 +66,38 @@ succeeds "the README's program builds as C11 without a warning" \
     $(package --cflags --libs tenon) &&
     succeeds "the README's program runs" in_nowhere "$scratch/readme"
 
-# shellcheck disable=SC2046,SC2086
-succeeds "the reference plugin builds with tenon-plugin.pc alone" \
-    ${CC:-cc} -std=c11 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden \
-    -O1 -shared -fPIC $(package --cflags tenon-plugin) \
-    "$top_srcdir"/plugins/reference/*.c -lm -o "$scratch/tn_reference.so"
-
-# A plugin of somebody's own: a project beside Tenon's, with its own configure,
-# that knows the installed tree alone.
-if command -v autoreconf >/dev/null && command -v libtoolize >/dev/null; then
-    # start COMMAND...: in the new project's folder
-    start() {
-        (cd "$scratch/abacus" &&
-            PATH=$moved/bin:$PATH LD_LIBRARY_PATH=$libdir \
-                PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} \
-                PKG_CONFIG="${PKG_CONFIG:-pkg-config} --define-variable=prefix=$moved" \
-                "$@")
-    }
-    succeeds "examples/plugin/new.sh starts a plugin" \
-        sh "$top_srcdir/examples/plugin/new.sh" abacus "$scratch/abacus" &&
-        succeeds "it has a configure of its own" start autoreconf -i &&
-        succeeds "which finds the installed tree" \
-            start ./configure -q ${CC+"CC=$CC"} CFLAGS=-O1 &&
-        succeeds "it builds" start "${MAKE:-make}" &&
-        succeeds "and passes tenon-plugin-check" \
-            start "${MAKE:-make}" check
-    is_str "$(sed -n 's/.*: abacus .* \(L2\) (.*/\1/p' "$scratch/output")" L2 \
-        "at level 2"
-    succeeds "it is installed" start "${MAKE:-make}" install
-    is_str "$(TENON_DEVICE=abacus in_nowhere "$moved/bin/tenon" devices |
-        grep -c '^abacus')" 1 "and Tenon lists it"
-else
-    skip "a plugin builds outside the tree" "no autoreconf or libtoolize"
-fi
+# A plugin of somebody's own: a folder beside Tenon's, started, built and checked
+# by what is installed, and no more.
+template=$(package --variable=template tenon-plugin)
+doc=$(find "$moved" -name plugin-check.md)
+is_str "${doc:+found}" found "the kit's manual is installed"
+# start COMMAND...: in the new project's folder
+start() {
+    (cd "$scratch/abacus" &&
+        PKG_CONFIG_PATH=$pc:${PKG_CONFIG_PATH-} CC=${CC:-cc} \
+            PKG_CONFIG="${PKG_CONFIG:-pkg-config} --define-variable=prefix=$moved" \
+            "$@")
+}
+succeeds "the installed new.sh starts a plugin" \
+    sh "$template/new.sh" abacus "$scratch/abacus" &&
+    succeeds "it builds with tenon-plugin.pc alone, without a warning" \
+        start "${MAKE:-make}" -e CFLAGS="-O1 -Wall -Wextra -Werror" &&
+    succeeds "and passes tenon-plugin-check" start "${MAKE:-make}" -e check
+is_str "$(sed -n 's/.*: abacus .* \(L2\) (.*/\1/p' "$scratch/output")" L2 \
+    "at level 2"
+succeeds "it is installed" start "${MAKE:-make}" -e install
+is_str "$(TENON_DEVICE=abacus in_nowhere "$moved/bin/tenon" devices |
+    grep -c '^abacus')" 1 "and Tenon lists it"
+succeeds "new.sh works in Tenon's tree, too" \
+    sh "$top_srcdir/examples/plugin/new.sh" abacus2 "$scratch/abacus2"
+is_empty "$(for file in "$scratch"/abacus/*.[ch] "$scratch/abacus/Makefile"; do
+    other=$scratch/abacus2/$(basename "$file" | sed s/abacus/abacus2/)
+    sed -e s/abacus/abacus2/g -e s/ABACUS/ABACUS2/g "$file" |
+        cmp - "$other" 2>&1
+done)" "with the same result"
+sh "$template/new.sh" Abacus "$scratch/abacus3" 2>"$scratch/output"
+is_str "$? $(cat "$scratch/output")" \
+    "2 new.sh: a plugin's name is of a-z, 0-9 and _, not 'Abacus'" \
+    "another name is refused"
 
 done_testing

@@ -3,9 +3,10 @@
 #
 #   new.sh NAME FOLDER
 #
-# FOLDER gets the reference plugin under your name, with a configure.ac and a
-# Makefile.am. It computes everything from the start, slowly; replace one
-# primitive after the other, and let tenon-plugin-check watch.
+# FOLDER gets the reference plugin under your name, with a Makefile that needs
+# pkg-config and tenon-plugin.pc alone. It computes everything from the start,
+# slowly; replace one primitive after the other, and let tenon-plugin-check
+# watch. Installed, new.sh lies in `pkg-config --variable=template tenon-plugin`.
 set -eu
 if [ $# != 2 ]; then
     echo "usage: new.sh NAME FOLDER" >&2
@@ -22,17 +23,19 @@ if [ -e "$folder" ]; then
     exit 1
 fi
 here=$(cd "$(dirname "$0")" && pwd)
-template=$here/../../plugins/reference
+template=$here/reference # as installed; else in Tenon's tree
+[ -d "$template" ] || template=$here/../../plugins/reference
 
 upper=$(printf %s "$name" | tr a-z A-Z)
-mkdir -p "$folder/m4"
+mkdir -p "$folder"
 # renamed FILE: the file in the new folder, under the new name
 renamed() {
     to=$(basename "$1" | sed "s/reference/$name/")
     sed -e "s/reference/$name/g" -e "s/REFERENCE/$upper/g" "$1" >"$folder/$to"
 }
-for file in "$template"/*.c "$template"/*.h "$template"/tn_reference.conf \
-    "$here/configure.ac" "$here/Makefile.am"; do
+for file in "$template"/*.c "$template"/*.h "$template"/tn_reference.conf; do
     renamed "$file"
 done
-echo "$folder: autoreconf -i && ./configure && make && make check"
+renamed "$here/plugin.mk"
+mv "$folder/plugin.mk" "$folder/Makefile"
+echo "cd $folder && make && make check"

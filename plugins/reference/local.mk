@@ -10,4 +10,3 @@ tn_reference_la_SOURCES = \
 tn_reference_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_reference_la_LIBADD = -lm
 dist_tenonplugin_DATA += plugins/reference/tn_reference.conf
-EXTRA_DIST += plugins/reference/README.md
