@@ -82,6 +82,28 @@ finds abort matmul "ended by signal 6"
 finds exit matmul "ended the program with status 0"
 finds sleep loops "no end after 1 s" --only loops --timeout 1
 
+# Without devices nothing has a meaning; types have names, rules are told.
+TENON_LYING_LIE=types
+export TENON_LYING_LIE
+check $lying
+is_str "$status $(grep -cE '^(not )?ok ' "$scratch/out") $(grep '^# stopped' \
+    "$scratch/out")" "1 8 # stopped: without devices no other check has a meaning" \
+    "types: the kit stops after devices"
+check --json $lying
+is_str "$(sed -n 's/^ *"\(stopped_by.*\)", "summ.*/\1/p
+    s/.*"device": "[^"]*", "\(stopped_by": "[a-z]*\)".*/\1/p' "$scratch/out")" \
+    'stopped_by": "devices' "and --json says so"
+unset TENON_LYING_LIE
+TENON_LYING_LIE=sort
+export TENON_LYING_LIE
+check --only sort $lying
+is_str "$(sed -n 's/^# plugin.h: //p' "$scratch/out")" "tn_sort_args: a stable \
+sort along the last dimension; NaN is greatest, -0 equals +0" \
+    "a failure tells the rule"
+is_str "$(grep -cE '^not ok 1 - L2 sort: sort with flags [01], in [FBI][0-9A-Z]+ \(.*: element [0-9]+ of' \
+    "$scratch/out")" 1 "the call, the type by its name, and the element"
+unset TENON_LYING_LIE
+
 # A failure says how to see it again.
 TENON_LYING_LIE=position
 export TENON_LYING_LIE

@@ -151,6 +151,14 @@ static tn_status lying_count(uint32_t *count)
     return device_count(count);
 }
 
+static tn_status lying_info(uint32_t i, tn_device_info *info)
+{
+    tn_status status = device_info(i, info);
+    if (tells("types"))
+        info->storage_types = 0;
+    return status;
+}
+
 static tn_status lying_alloc(tn_plugin_device *device, uint64_t bytes,
                              tn_buffer **out)
 {
@@ -373,6 +381,7 @@ __attribute__((visibility("default"))) const tn_plugin *tenon_plugin_v1(
     lying = *honest;
     lying.name = "lying";
     lying.device_count = lying_count;
+    lying.device_info = lying_info;
     lying.device_open = lying_open;
     lying.buffer_alloc = lying_alloc;
     lying.buffer_free = lying_free;
