@@ -55,7 +55,7 @@ FNR == 1 {
     names[++count] = name
     if (count == 1) {
         print "/* Made by build-aux/embed.awk: change the texts. */"
-        print "#include \"" header "\""
+        print "#include <" header ">"
     }
     print "\nstatic const char text_" count "[] = {"
 }

@@ -4,31 +4,59 @@
 
 # ---- includes ----------------------------------------------------------------
 
-# Every include of our own as "FILE<tab>ROOM/HEADER" or "FILE<tab>tenon/HEADER".
-# "x.h" means a file of the includer's own folder.
+# Every include of our own as "FILE<tab>ROOM/HEADER" or "FILE<tab>tenon/HEADER",
+# in whichever form it is written. "x.h" means a file of the includer's folder.
+# Sources that are made lie in the build folder.
 cd "$top_srcdir" || exit 99
-find include lib backends plugins tools examples bench -type f \
-    \( -name '*.[ch]' -o -name '*.def' -o -name '*.inc' \) |
-sort |
-xargs awk '
-    /^[ \t]*#[ \t]*include[ \t]*<tenon\// {
-        sub(/^[^<]*</, ""); sub(/>.*/, "")
-        print FILENAME "\t" $0
+sources() {
+    find include lib backends plugins tools examples bench -type f \
+        \( -name '*.[ch]' -o -name '*.cc' -o -name '*.def' -o -name '*.inc' \) |
+        sort
+}
+rooms=$(cd lib && ls -d -- */ | tr -d '/' | tr '\n' ' ')
+cat >"$scratch/includes.awk" <<'AWK'
+    BEGIN {
+        n = split(rooms " tenon backends plugins tools", name, " ")
+        for (i = 1; i <= n; i++) ours[name[i]] = 1
     }
-    /^[ \t]*#[ \t]*include[ \t]*"/ {
-        sub(/^[^"]*"/, ""); sub(/".*/, "")
-        folder = FILENAME
-        sub(/\/[^\/]*$/, "", folder)
-        sub(/^lib\//, "", folder)
-        print FILENAME "\t" (/\// ? $0 : folder "/" $0)
-    }' >"$scratch/includes"
+    /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+        quoted = $0 ~ /^[^<]*"/
+        sub(/^[^<"]*[<"]/, ""); sub(/[>"].*/, "")
+        split($0, target, "/")
+        if (/\// && (quoted || target[1] in ours)) {
+            print FILENAME "\t" $0 "\t" quoted
+        } else if (quoted) {
+            folder = FILENAME
+            sub(/\/[^\/]*$/, "", folder)
+            sub(/^lib\//, "", folder)
+            print FILENAME "\t" folder "/" $0 "\t" quoted
+        }
+    }
+AWK
+sources | xargs awk -v rooms="$rooms" -f "$scratch/includes.awk" \
+    >"$scratch/includes"
+made=$(cd "$top_builddir" && pwd)
+if [ "$made" != "$(pwd)" ]; then
+    (cd "$made" && sources | xargs awk -v rooms="$rooms" \
+        -f "$scratch/includes.awk") >>"$scratch/includes"
+fi
+
+# All that stand in lib, counted in a plainer way: none may be overlooked.
+is_str "$(grep -c '^lib/' "$scratch/includes")" \
+    "$({ sources; [ "$made" = "$(pwd)" ] || (cd "$made" &&
+        sources | sed "s|^lib/|$made/&|"); } | grep -E "^lib/|^$made/lib/" |
+        xargs cat | grep -E '^[[:blank:]]*#[[:blank:]]*include' |
+        grep -cE "\"|<(tenon|$(echo $rooms | tr ' ' '|'))/")" \
+    "every include of our own in lib is seen"
+is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
+    "$scratch/includes")" "lib includes its own as <room/header.h>"
 
 # The rank of every room, and the room of every public header. A room may
 # include what ranks lower, and itself; nn and optim ignore each other, and
 # train is for what needs both. Of
 # graph to dist, which share a storey, each may use those to its left (data
 # reads files through io). kernel needs base and the plugin ABI alone.
-awk -F '\t' '
+cat >"$scratch/rooms.awk" <<'AWK'
     BEGIN {
         n = split("base device tensor kernel ops autograd graph trace io " \
                   "data dist", order, " ")
@@ -58,6 +86,23 @@ awk -F '\t' '
         rank["train"] = 21
         rank["all"] = 99
     }
+    # What is wrong with a need of room `from` for a thing of room `to`; public:
+    # it stands in a public header. "": nothing.
+    function wrong(from, to, public) {
+        if (!(from in rank)) return from " is no room"
+        if (!(to in rank)) return to " is no room"
+        if (from == to) return ""
+        if (rank[from] >= 20 && from != "all") {
+            if (!public) return from " uses public headers alone"
+            if (to == "all") return ""
+        }
+        if (from == "kernel" && to != "base" && to != "abi")
+            return "kernel needs base and the plugin ABI alone"
+        return rank[to] >= rank[from] ? "the arrow points up" : ""
+    }
+AWK
+awk -F '\t' -f "$scratch/rooms.awk" -f - "$scratch/includes" \
+    >"$scratch/upward" <<'AWK'
     function complain(why) { print $1 ": includes " $2 ": " why }
     {
         split($1, file, "/"); split($2, target, "/")
@@ -70,18 +115,11 @@ awk -F '\t' '
     }
     file[1] == "lib" || file[1] == "include" {
         from = file[1] == "lib" ? file[2] : room_of[file[3]]
-        if (!(from in rank)) complain(from " is no room")
-        else if (!(to in rank)) complain(to " is no room")
-        else if (from == to) next
-        else if (rank[from] >= 20 && from != "all" && !public)
-            complain(from " uses public headers alone")
-        else if (rank[from] >= 20 && from != "all" && to == "abi" &&
-                 target[2] ~ /^plugin/)
+        why = wrong(from, to, public)
+        if (why) complain(why)
+        else if (from != to && rank[from] >= 20 && from != "all" &&
+                 to == "abi" && target[2] ~ /^plugin/)
             complain(from " knows no plugin")
-        else if (rank[from] >= 20 && to == "all") next
-        else if (from == "kernel" && to != "base" && to != "abi")
-            complain("kernel needs base and the plugin ABI alone")
-        else if (rank[to] >= rank[from]) complain("the arrow points up")
         next
     }
     file[1] == "backends" || file[1] == "plugins" {
@@ -102,7 +140,8 @@ awk -F '\t' '
                   $2 == "device/cache.h")) next
         else if (!public && target[1] != file[1])
             complain("programs use public headers alone")
-    }' "$scratch/includes" >"$scratch/upward"
+    }
+AWK
 
 # about PATTERN NAME
 about() { is_empty "$(grep -E "^($1)" "$scratch/upward")" "$2"; }
@@ -117,7 +156,44 @@ about 'tools/|examples/|bench/' "programs use public headers alone"
 
 # ---- symbols -----------------------------------------------------------------
 
+# A room's objects need symbols of rooms below alone, whatever was included: a
+# declaration may stand anywhere. The objects are those of sources that are
+# there, since a build folder keeps those of sources that have gone.
 cd "$top_builddir" || exit 99
+for room in $rooms; do
+    found=0
+    for source in $(cd "$top_srcdir" && find "lib/$room" -name '*.c') \
+        $(find "lib/$room" -name '*.c'); do
+        object=${source%/*}/.libs/${source##*/}
+        object=${object%.c}.o
+        [ -f "$object" ] || object=${source%.c}.o
+        [ -f "$object" ] || continue
+        found=$((found + 1))
+        echo "$object"
+    done
+    [ "$found" -gt 0 ] || echo "$room" >>"$scratch/rooms-without"
+done | sort -u >"$scratch/objects"
+is_empty "$(cat "$scratch/rooms-without" 2>/dev/null)" \
+    "every room of lib has objects"
+xargs nm -A -g <"$scratch/objects" 2>/dev/null >"$scratch/needs"
+awk -f "$scratch/rooms.awk" -f - "$scratch/needs" "$scratch/needs" \
+    >"$scratch/upward" <<'AWK'
+    { split($1, file, "/"); object = $1; sub(/:[^:]*$/, "", object) }
+    FNR == NR {
+        if ($(NF - 1) ~ /^[A-TV-Z]$/) # parameters.h: see above
+            home[$NF] = $NF ~ /^tn_parameters_/ ? "parameters" : file[2]
+        next
+    }
+    $(NF - 1) ~ /^[Uw]$/ && $NF in home {
+        seen++
+        why = wrong(file[2], home[$NF], $NF ~ /^tn_[a-z]/)
+        if (why) print object ": needs " $NF " of " home[$NF] ": " why
+    }
+    END { if (seen < 1000) print "only " seen + 0 " needs between objects" }
+AWK
+is_empty "$(cat "$scratch/upward")" \
+    "the rooms need symbols of rooms below them alone"
+
 for built in .libs/libtenon.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
     [ -f "$built" ] || bail_out "$built was not built"
 done

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 static TN__HOT_TLS bool is_on;
 

@@ -11,7 +11,7 @@
 
 #include <base/timeline.h>
 
-#include "walk.h"
+#include <autograd/walk.h>
 
 /* What one call of tn_backward or tn_grad is about. */
 struct job {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 static const double eps = 1e-6, atol = 1e-5, rtol = 1e-3;
 

@@ -8,7 +8,7 @@
 #include <ops/table.h>
 #include <tenon/ops.h>
 
-#include "walk.h"
+#include <autograd/walk.h>
 
 static tn_tensor *row(int id, const tn_value *value, int count)
 {

@@ -1,5 +1,5 @@
 /* held.c: values that gradients need, kept until they are asked for. */
-#include "node.h"
+#include <autograd/node.h>
 
 bool tn__held_set(tn__held *held, tn_tensor *x, uint32_t version)
 {

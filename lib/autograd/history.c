@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 /* A tensor's place in its storage. */
 struct place {

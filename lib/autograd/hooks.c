@@ -7,7 +7,7 @@
 #include <tenon/hook.h>
 #include <tenon/ops.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 enum { GRAD, RETAIN, ACCUMULATED };
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "walk.h"
+#include <autograd/walk.h>
 
 static tn__pool pools[] = {
     {"node 256", 256, 0},   {"node 384", 384, 0},   {"node 512", 512, 0},

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 #define BUCKETS 1024 /* rows times dtype combinations of a large program */
 static _Atomic(tn__plan *) bucket[BUCKETS];

@@ -14,7 +14,7 @@
 #include <tenon/random.h>
 #include <tenon/recompute.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 struct input {
     tn__held held;

@@ -4,7 +4,7 @@
 #include <ops/register.h>
 #include <string.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 static const tn__node *node_of(const tn_op_context *context)
 {
@@ -20,15 +20,10 @@ static int port_of(const tn__plan *plan, int i)
     return -1;
 }
 
-tn_value tn_op_context_value(const tn_op_context *context, int i)
+/* The context asks it for what the node keeps of the call. */
+static tn_value value_of(const void *kept, int i)
 {
-    if (!context || i < 0 || i >= context->op->arg_count)
-        return tn__value_none();
-    if (context->call)
-        return context->call->value[i];
-    const tn__node *node = node_of(context);
-    if (!node)
-        return tn__value_none();
+    const tn__node *node = kept;
     tn_value value = node->value[i];
     if (value.kind == TN_VALUE_TENSOR)
         value.of.tensor = NULL;
@@ -142,6 +137,7 @@ tn_status tn__registered_save(tn__node *node, const tn__call *call)
         tn__unref(context->save[i]);
     context->save_count = 0;
     context->node = node;
+    context->node_value = value_of;
     node->context = tn__ref(context);
     return TN_OK;
 }

@@ -2,7 +2,7 @@
  * kernels applied over the space that the call ran over. */
 #include <tenon/ops.h>
 
-#include "node.h"
+#include <autograd/node.h>
 
 tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
 {

@@ -6,7 +6,7 @@
  * queue holds only the front of the walk: one node for a chain of a million. */
 #include <string.h>
 
-#include "walk.h"
+#include <autograd/walk.h>
 
 /* Slots for calls of one output, which nearly all have. */
 static tn__pool slot_pool = {"slot", sizeof(tn__slot) + sizeof(tn_tensor *),

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_AUTOGRAD_WALK_H
 #define TN_LIB_AUTOGRAD_WALK_H
 
-#include "node.h"
+#include <autograd/node.h>
 
 /* A node that waits for its turn, with its cotangents. */
 typedef struct tn__slot {

@@ -3,8 +3,8 @@
  * Both lie in thread-local memory, so that recording "out of memory" allocates
  * nothing. The words and the path are kept apart: code that words a failure
  * anew must not tell the path twice. */
-#include "base/error.h"
-#include "base/platform.h"
+#include <base/error.h>
+#include <base/platform.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_BASE_ERROR_H
 #define TN_LIB_BASE_ERROR_H
 
-#include "base/here.h"
+#include <base/here.h>
 
 #include <stdarg.h>
 #include <tenon/base.h>

@@ -3,8 +3,8 @@
  * A path is made once, with its text, and never goes: what remembers one, a
  * tensor or an error, may outlive the model. There are as many as a program
  * has names of modules in different places. */
-#include "base/here.h"
-#include "base/state.h"
+#include <base/here.h>
+#include <base/state.h>
 
 #include <pthread.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef TN_LIB_BASE_HERE_H
 #define TN_LIB_BASE_HERE_H
 
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <tenon/error.h>
 

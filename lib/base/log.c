@@ -1,6 +1,6 @@
 /* log.c: lines for whoever wants to know why the library did what it did. */
-#include "base/error.h"
-#include "base/platform.h"
+#include <base/error.h>
+#include <base/platform.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

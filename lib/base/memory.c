@@ -2,10 +2,10 @@
  *
  * Pooled objects (pool.c) count as allocations too: a test that makes every
  * n-th of them fail must not depend on what the free lists hold. */
-#include "base/memory.h"
-#include "base/error.h"
-#include "base/platform.h"
-#include "base/state.h"
+#include <base/memory.h>
+#include <base/error.h>
+#include <base/platform.h>
+#include <base/state.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

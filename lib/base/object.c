@@ -4,8 +4,8 @@
  * chain of a million nodes must not need a million stack frames. So only the
  * outermost death runs at once; those it causes wait in a list of the thread.
  */
-#include "base/object.h"
-#include "base/platform.h"
+#include <base/object.h>
+#include <base/platform.h>
 
 static TN__HOT_TLS tn__object *waiting;
 static TN__HOT_TLS bool destroying;

@@ -1,5 +1,5 @@
 /* platform.c: the questions whose answer depends on the system. */
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
  * A block is a malloc of its own, so lists hold no slabs together and a
  * thread that ends returns all it holds. Where one thread makes what another
  * frees, the second one's list would grow without bound: it is capped. */
-#include "base/memory.h"
-#include "base/error.h"
-#include "base/platform.h"
-#include "base/state.h"
+#include <base/memory.h>
+#include <base/error.h>
+#include <base/platform.h>
+#include <base/state.h>
 
 #include <pthread.h>
 #include <stdlib.h>

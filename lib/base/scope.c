@@ -9,10 +9,10 @@
  * without touching memory that is gone. The number is odd, as no object's
  * address is.
  */
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/object.h"
-#include "base/state.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/object.h>
+#include <base/state.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* state.c: the birth and the end of a thread's state. */
-#include "base/state.h"
-#include "base/error.h"
-#include "base/memory.h"
+#include <base/state.h>
+#include <base/error.h>
+#include <base/memory.h>
 
 #include <pthread.h>
 #include <stdlib.h>

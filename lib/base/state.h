@@ -3,8 +3,8 @@
 #ifndef TN_LIB_BASE_STATE_H
 #define TN_LIB_BASE_STATE_H
 
-#include "base/object.h"
-#include "base/platform.h"
+#include <base/object.h>
+#include <base/platform.h>
 
 /* Sorts of small objects; a later one is served by malloc. */
 #define TN__MAX_POOLS 64

@@ -1,7 +1,7 @@
 /* text.c: a text that grows. Failures are remembered, so that a text is put
  * together without a look at each step, and told once, at its end. */
-#include "base/error.h"
-#include "base/memory.h"
+#include <base/error.h>
+#include <base/memory.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,11 +15,11 @@
  * helps with others' when its own is done: what a job wrote is often what the
  * next one reads, and lies in the caches of who wrote it.
  */
-#include "base/thread.h"
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/platform.h"
-#include "base/timeline.h"
+#include <base/thread.h>
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/platform.h>
+#include <base/timeline.h>
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,11 +2,11 @@
  * a line. Events are made by the threads and put into one buffer under a lock;
  * the closing bracket alone comes at the end, so that what a crash leaves can
  * still be read. */
-#include "base/timeline.h"
+#include <base/timeline.h>
 
-#include "base/error.h"
-#include "base/here.h"
-#include "base/memory.h"
+#include <base/error.h>
+#include <base/here.h>
+#include <base/memory.h>
 
 #include <errno.h>
 #include <fcntl.h>

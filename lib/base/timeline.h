@@ -9,7 +9,7 @@
 #ifndef TN_LIB_BASE_TIMELINE_H
 #define TN_LIB_BASE_TIMELINE_H
 
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <stdatomic.h>
 #include <stdint.h>

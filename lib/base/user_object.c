@@ -2,9 +2,9 @@
  *
  * The class of the user's stands in front of the object, where the library's
  * own destroy finds it. */
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/object.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/object.h>
 
 #include <stddef.h>
 

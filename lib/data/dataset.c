@@ -1,6 +1,6 @@
 /* dataset.c: samples, by rows of tensors, by a callback, or by file. */
-#include "dataset.h"
-#include "order.h"
+#include <data/dataset.h>
+#include <data/order.h>
 
 #include <base/error.h>
 #include <base/memory.h>

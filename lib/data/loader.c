@@ -1,9 +1,9 @@
 /* loader.c: which samples make a batch, in which order; where in an epoch a
  * loader stands; the scope around each batch. */
-#include "dataset.h"
-#include "order.h"
-#include "upload.h"
-#include "workers.h"
+#include <data/dataset.h>
+#include <data/order.h>
+#include <data/upload.h>
+#include <data/workers.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -1,5 +1,5 @@
 /* order.c: orders of samples that depend on a seed and nothing else. */
-#include "order.h"
+#include <data/order.h>
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  *
  * The vocabulary is sorted, so that it depends on which characters occur and on
  * nothing else: a model trained on one copy of a text fits another. */
-#include "dataset.h"
+#include <data/dataset.h>
 
 #include <base/error.h>
 #include <base/memory.h>

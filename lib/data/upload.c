@@ -8,7 +8,7 @@
  * which the copies of the place's next batch wait for. A place comes again two
  * batches after its last one was taken at the earliest: so it is released by
  * then. Tensors that somebody still holds are left to them. */
-#include "upload.h"
+#include <data/upload.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -7,7 +7,7 @@
  *
  * What a worker makes belongs to a scope of its thread; it keeps the fields,
  * closes the scope, and the caller's scope adopts them. */
-#include "workers.h"
+#include <data/workers.h>
 
 #include <base/error.h>
 #include <base/memory.h>

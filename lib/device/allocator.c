@@ -2,10 +2,10 @@
  *
  * Work of a device is in order on one queue, so a block that was freed may be
  * handed out at once: whoever used it comes first on that queue. */
-#include "device/allocator.h"
+#include <device/allocator.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 #include <ctype.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #ifndef TN_LIB_DEVICE_ALLOCATOR_H
 #define TN_LIB_DEVICE_ALLOCATOR_H
 
-#include "device/registry.h"
+#include <device/registry.h>
 
 #define TN__SMALL_MAX 1024u
 #define TN__SMALL_UNIT 64u

@@ -10,12 +10,12 @@
  * entry; it holds its key and a sum over all of it, so that what a full disk
  * or a failing one leaves is seen, removed, and made again. What is read here
  * is run: the folder must belong to the user and be writable by nobody else. */
-#include "device/cache.h"
+#include <device/cache.h>
 
-#include "base/error.h"
-#include "base/hash.h"
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/memory.h>
+#include <base/platform.h>
 #include <tenon/device.h>
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* device.c: open devices, the thread's current one, and waiting for them. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* extension.c: what a plugin may do beside the primitives, and the mask that
  * hides it: with an extension masked, the same work goes through primitives,
  * for comparison and for tests. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <string.h>
 

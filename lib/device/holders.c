@@ -1,6 +1,6 @@
 /* holders.c: who holds the memory, for the error that says that there is none:
  * blocks in use above 1 KiB by the operator and the module that asked. */
-#include "device/allocator.h"
+#include <device/allocator.h>
 
 #include <stdio.h>
 #include <string.h>

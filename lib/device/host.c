@@ -3,12 +3,12 @@
  * A host call has no argument that says which plugin makes it, and options
  * belong to one plugin; so each plugin gets an `option` of its own, one of a
  * row of small functions. */
-#include "device/cache.h"
-#include "device/registry.h"
+#include <device/cache.h>
+#include <device/registry.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
-#include "base/thread.h"
+#include <base/memory.h>
+#include <base/platform.h>
+#include <base/thread.h>
 
 #include <ctype.h>
 #include <stdio.h>

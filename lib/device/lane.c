@@ -2,12 +2,12 @@
  * recorded just before: that event's time is now, and those of the others are as
  * long before it as the device says. So the clocks of host and device meet
  * anew each time. */
-#include "device/lane.h"
+#include <device/lane.h>
 
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/timeline.h"
-#include "device/registry.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/timeline.h>
+#include <device/registry.h>
 
 /* Pieces that wait to be written, and the microseconds that one may: events
  * tell milliseconds in float32, which has 0.01 us of 0.1 s. */

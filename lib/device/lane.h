@@ -7,7 +7,7 @@
 #ifndef TN_LIB_DEVICE_LANE_H
 #define TN_LIB_DEVICE_LANE_H
 
-#include "device/device.h"
+#include <device/device.h>
 
 typedef struct tn__lane tn__lane;
 

@@ -5,10 +5,10 @@
  * that hold something makes the search short. Within the first bin the best
  * block is looked for, in any later one every block is large enough and the
  * first is nearly the best. */
-#include "device/allocator.h"
+#include <device/allocator.h>
 
-#include "base/here.h"
-#include "base/memory.h"
+#include <base/here.h>
+#include <base/memory.h>
 
 #include <assert.h>
 

@@ -3,15 +3,15 @@
  * A synchronous device is called as it is: no lock, no tag. For the others
  * the queue's lock makes the order, and a tag brings an operator's name back
  * from a failure that is told later. */
-#include "device/lane.h"
-#include "device/record.h"
-#include "device/registry.h"
+#include <device/lane.h>
+#include <device/record.h>
+#include <device/registry.h>
 
-#include "base/guard.h"
-#include "base/memory.h"
-#include "base/platform.h"
-#include "base/timeline.h"
-#include "device/tally.h"
+#include <base/guard.h>
+#include <base/memory.h>
+#include <base/platform.h>
+#include <base/timeline.h>
+#include <device/tally.h>
 
 #include <inttypes.h>
 #include <stdio.h>

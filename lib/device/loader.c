@@ -3,7 +3,7 @@
  * Whatever is wrong is told in one sentence, with the remedy, and costs no
  * more than this plugin. A file once opened is never closed: threads and
  * handlers of the libraries behind it would be left hanging. */
-#include "device/registry.h"
+#include <device/registry.h>
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *     needs=libcuda.so.1
  *     remedy=install the NVIDIA driver
  */
-#include "device/registry.h"
+#include <device/registry.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* mark.c: marks in a device's work, and the time between two. A device that works
  * by itself and has timing events is not waited for; of the others the host's
  * clock is the device's once their work is done. */
-#include "device/record.h"
+#include <device/record.h>
 
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/object.h"
-#include "base/timeline.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/object.h>
+#include <base/timeline.h>
 
 struct tn_mark {
     tn__object object;

@@ -3,9 +3,9 @@
  * A plugin brings its vendor's libraries with it, and some of those abort or
  * print when they find a machine they do not know (two LLVMs in one process:
  * pocl#474). Who only lists devices should see that as a line of the list. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <errno.h>
 #include <fcntl.h>

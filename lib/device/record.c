@@ -3,10 +3,10 @@
  * faults and figures are theirs; where the plugin records work itself
  * ("graph-replay"), all pieces between two that take random numbers are one
  * call of it. */
-#include "device/record.h"
+#include <device/record.h>
 
-#include "base/memory.h"
-#include "device/registry.h"
+#include <base/memory.h>
+#include <device/registry.h>
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef TN_LIB_DEVICE_RECORD_H
 #define TN_LIB_DEVICE_RECORD_H
 
-#include "base/platform.h"
-#include "device/device.h"
+#include <base/platform.h>
+#include <device/device.h>
 
 typedef struct tn__piece tn__piece;
 typedef struct tn__segment tn__segment;

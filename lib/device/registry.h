@@ -10,8 +10,8 @@
 #ifndef TN_LIB_DEVICE_REGISTRY_H
 #define TN_LIB_DEVICE_REGISTRY_H
 
-#include "base/error.h"
-#include "device/device.h"
+#include <base/error.h>
+#include <device/device.h>
 
 #include <limits.h>
 

@@ -1,8 +1,8 @@
 /* report.c: what was found, what became of it, and what would help. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
  * itself (a moved installation, a build tree), the folder that configure was
  * told. Never the current folder. Only names are read here: nothing is opened
  * but manifests. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
  * Asking a device for memory costs from microseconds (a CPU) to a wait for all
  * its work (CUDA): so it is asked for megabytes, seldom, and what it gave is
  * kept until somebody else needs it. */
-#include "device/allocator.h"
+#include <device/allocator.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 /* The plugin's allocation; its words are left out, for the caller has the
  * figures. Records no error. */

@@ -4,10 +4,10 @@
  * for small ones, so these take no lock: each thread has lists for each
  * device, filled from and emptied to the common ones many at a time. A block
  * goes to the list of the thread that frees it. */
-#include "device/allocator.h"
+#include <device/allocator.h>
 
-#include "base/memory.h"
-#include "base/platform.h"
+#include <base/memory.h>
+#include <base/platform.h>
 
 #include <assert.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * had. `auto` takes what a manifest offers (priority above 0): GPUs and
  * accelerators first, then CPUs; a device of another kind than its plugin's
  * manifest says (an OpenCL device that is a CPU) is there by name alone. */
-#include "device/registry.h"
+#include <device/registry.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
  * multiply-add, of all but matrix products, convolutions and attention: of these
  * a way may need fewer than the next. They are the least there can be: a loop that
  * ends when its elements are done has no round but the question. */
-#include "device/tally.h"
+#include <device/tally.h>
 
-#include "base/timeline.h"
+#include <base/timeline.h>
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef TN_LIB_DEVICE_TALLY_H
 #define TN_LIB_DEVICE_TALLY_H
 
-#include "device/device.h"
+#include <device/device.h>
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);

@@ -1,8 +1,8 @@
 /* transfer.c: see transfer.h. */
-#include "device/transfer.h"
+#include <device/transfer.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include <base/error.h>
+#include <base/memory.h>
 
 struct tn__transfer {
     tn_device *device;

@@ -4,7 +4,7 @@
 #ifndef TN_LIB_DEVICE_TRANSFER_H
 #define TN_LIB_DEVICE_TRANSFER_H
 
-#include "device/device.h"
+#include <device/device.h>
 
 typedef struct tn__transfer tn__transfer;
 

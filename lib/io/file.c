@@ -1,5 +1,5 @@
 /* file.c: whole files: mapped to be read, replaced to be written. */
-#include "file.h"
+#include <io/file.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -1,5 +1,5 @@
 /* gzip.c: the whole of a file in memory, gzipped or not (zlib reads both). */
-#include "file.h"
+#include <io/file.h>
 
 #include <base/error.h>
 #include <base/memory.h>

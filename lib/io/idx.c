@@ -4,7 +4,7 @@
  *
  * The sizes that a header claims are believed only once the file has been read
  * and found to be that long: a short file with a tall header costs nothing. */
-#include "idx.h"
+#include <io/idx.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -1,6 +1,6 @@
 /* safetensors.c: files of named tensors: mapped when read, replaced when
  * written. The header's checks are in safetensors_header.c. */
-#include "safetensors.h"
+#include <io/safetensors.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -3,7 +3,7 @@
  * A file from anywhere is read with these checks alone between it and memory:
  * every size is computed with overflow looked at, every byte of the data
  * belongs to exactly one tensor. */
-#include "safetensors.h"
+#include <io/safetensors.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -1,9 +1,9 @@
 /* arena.c: a list of blocks, filled from the front. */
-#include "kernel/arena.h"
+#include <kernel/arena.h>
 
 #include <string.h>
 
-#include "base/memory.h"
+#include <base/memory.h>
 
 #define ALIGN sizeof(max_align_t)
 #define BLOCK_BYTES 4000

@@ -1,7 +1,7 @@
 /* builtin.c: the names that the language itself knows. */
 #include <string.h>
 
-#include "kernel/def.h"
+#include <kernel/def.h>
 
 enum tn__builtin tn__builtin_find(const char *name, int *arg_count)
 {

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
-#include "kernel/ssa.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <kernel/ssa.h>
 
 typedef struct composition {
     const tn__kernel *consumer, *producer;

@@ -1,11 +1,11 @@
 /* def.c: whole definitions, and their kernels by dtypes. */
-#include "kernel/parse.h"
+#include <kernel/parse.h>
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/ssa.h"
+#include <base/memory.h>
+#include <kernel/ssa.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__def *all_definitions;

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernel/arena.h"
-#include "kernel/kernel.h"
-#include "kernel/lex.h"
+#include <kernel/arena.h>
+#include <kernel/kernel.h>
+#include <kernel/lex.h>
 
 enum tn__node_kind {
     TN__NODE_INTEGER, /* integer */

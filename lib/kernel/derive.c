@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/memory.h"
-#include "kernel/ssa.h"
-#include "kernel/type.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <kernel/ssa.h>
+#include <kernel/type.h>
 
 struct tn__kernel_gradient_entry {
     const tn__kernel *kernel; /* NULL: zero */

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/halves.h"
-#include "kernel/kernel.h"
-#include "kernel/philox.h"
+#include <kernel/halves.h>
+#include <kernel/kernel.h>
+#include <kernel/philox.h>
 
 static tn_number number_f(double f)
 {

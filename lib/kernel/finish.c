@@ -6,9 +6,9 @@
  * became equal by moving. */
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/hash.h"
-#include "kernel/ssa.h"
+#include <base/memory.h>
+#include <kernel/hash.h>
+#include <kernel/ssa.h>
 
 typedef struct cleaner {
     const tn__ssa *from;

@@ -1,8 +1,8 @@
 /* fold.c: see fold.h. */
 #include <math.h>
 
-#include "kernel/fold.h"
-#include "kernel/kernel.h"
+#include <kernel/fold.h>
+#include <kernel/kernel.h>
 
 static tn_number combine(unsigned kind, tn_dtype dtype, tn_number a,
                          tn_number b)

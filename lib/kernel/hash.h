@@ -2,7 +2,7 @@
 #ifndef TN_LIB_KERNEL_HASH_H
 #define TN_LIB_KERNEL_HASH_H
 
-#include "base/hash.h"
+#include <base/hash.h>
 
 #include <tenon/plugin.h>
 

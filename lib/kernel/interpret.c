@@ -11,11 +11,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/fpu.h"
-#include "base/memory.h"
-#include "kernel/fold.h"
-#include "kernel/halves.h"
-#include "kernel/kernel.h"
+#include <base/fpu.h>
+#include <base/memory.h>
+#include <kernel/fold.h>
+#include <kernel/halves.h>
+#include <kernel/kernel.h>
 
 static _Atomic int64_t interpret_count;
 

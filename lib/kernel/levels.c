@@ -2,7 +2,7 @@
  * alone: a gradient written by hand has to know it before anything is typed. */
 #include <string.h>
 
-#include "kernel/def.h"
+#include <kernel/def.h>
 
 static uint8_t highest(const uint8_t *level, int count)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include <base/error.h>
 
 /* A token's kind is one of these, or the characters of a sign: '+' or
  * TN__PAIR('<', '<'). */

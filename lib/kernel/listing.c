@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
-#include "kernel/kernel.h"
+#include <base/error.h>
+#include <kernel/kernel.h>
 
 static const char *short_name(tn_dtype dtype)
 {

@@ -11,9 +11,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/hash.h"
-#include "kernel/ssa.h"
+#include <base/memory.h>
+#include <kernel/hash.h>
+#include <kernel/ssa.h>
 
 typedef struct layout {
     const tn__kernel *kernel;

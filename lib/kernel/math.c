@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/hash.h"
-#include "kernel/mathtext.h"
-#include "kernel/ssa.h"
+#include <base/memory.h>
+#include <kernel/hash.h>
+#include <kernel/mathtext.h>
+#include <kernel/ssa.h>
 
 #define MAX_FUNCTIONS 512
 

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/ssa.h"
+#include <base/memory.h>
+#include <kernel/ssa.h>
 
 /* Is a float NaN for no argument but NaN? false where that is not seen. */
 static bool nan_of_argument(const tn_kernel_fn *fn, uint32_t value);

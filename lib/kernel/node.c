@@ -1,7 +1,7 @@
 /* node.c: the trees that texts become. */
 #include <string.h>
 
-#include "kernel/parse.h"
+#include <kernel/parse.h>
 
 tn__node *tn__node_new(tn__parser *parser, enum tn__node_kind kind,
                        const tn__token *at, tn__node *const *kid,

@@ -2,7 +2,7 @@
  *
  * Names are resolved here, so that a wrong one is told with its place before
  * anything is typed. Nesting is bounded: every later walk may recurse. */
-#include "kernel/parse.h"
+#include <kernel/parse.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_PARSE_H
 #define TN_LIB_KERNEL_PARSE_H
 
-#include "kernel/def.h"
+#include <kernel/def.h>
 
 typedef struct tn__binding {
     const char *name;

@@ -6,13 +6,13 @@
  * of huge arguments), so such a function is printed twice: NAME_main is the
  * straight line in which no loop makes a round, and says whether one would
  * have; NAME has the loops and is run again for those elements alone. */
-#include "kernel/print_c.h"
+#include <kernel/print_c.h>
 
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/error.h"
-#include "base/memory.h"
+#include <base/error.h>
+#include <base/memory.h>
 
 typedef struct printer {
     const tn_kernel_fn *fn;

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_PRINT_C_H
 #define TN_LIB_KERNEL_PRINT_C_H
 
-#include "kernel/kernel.h"
+#include <kernel/kernel.h>
 
 /* C11 text that defines, for fn "exp_f32",
  *

@@ -4,12 +4,12 @@
  * lib/kernel/math have their `d` lines.
  *
  * Choices are made by where(), never by multiplying with 0: 0 * inf is NaN. */
-#include "kernel/parse.h"
-#include "kernel/type.h"
+#include <kernel/parse.h>
+#include <kernel/type.h>
 
 #include <string.h>
 
-#include "base/memory.h"
+#include <base/memory.h>
 
 typedef struct rule {
     uint8_t op, kind; /* kind: of a REDUCE */

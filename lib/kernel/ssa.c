@@ -1,10 +1,10 @@
 /* ssa.c: appending typed instructions, equal ones once. */
-#include "kernel/ssa.h"
+#include <kernel/ssa.h>
 
 #include <string.h>
 
-#include "base/memory.h"
-#include "kernel/hash.h"
+#include <base/memory.h>
+#include <kernel/hash.h>
 
 void tn__ssa_init(tn__ssa *ssa)
 {

@@ -14,8 +14,8 @@
 
 #include <stdatomic.h>
 
-#include "kernel/def.h"
-#include "kernel/kernel.h"
+#include <kernel/def.h>
+#include <kernel/kernel.h>
 
 #define TN__SSA_BUCKETS 256
 /* A gradient may look at all of these while it is made. */

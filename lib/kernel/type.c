@@ -1,10 +1,10 @@
 /* type.c: a definition, for given dtypes, as SSA. */
-#include "kernel/type.h"
+#include <kernel/type.h>
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include <base/memory.h>
 
 #define MAX_INLINED 16
 

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_TYPE_H
 #define TN_LIB_KERNEL_TYPE_H
 
-#include "kernel/ssa.h"
+#include <kernel/ssa.h>
 
 /* A typed value. Weak ones come from numbers in the text and from parameters
  * without a type: dtype is then I64, or F64 for a float constant (which keeps

@@ -1,8 +1,8 @@
 /* words.c: the types of operators and built-in words. */
 #include <assert.h>
 
-#include "base/guard.h"
-#include "kernel/type.h"
+#include <base/guard.h>
+#include <kernel/type.h>
 
 static const char *name_of(const tn__value *value)
 {

@@ -1,5 +1,5 @@
 /* activation.c: layers of one operator: activations, flatten, dropout. */
-#include "tree.h"
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <tenon/nn.h>

@@ -1,6 +1,6 @@
 /* attention.c: several heads of attention, each over its share of features. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* conv_other.c: convolution over sequences and volumes, and transposed ones. */
-#include "init.h"
+#include <nn/init.h>
 
 #include <inttypes.h>
 #include <tenon/nn.h>

@@ -1,6 +1,6 @@
 /* embedding.c: tables of vectors, and a product of two inputs. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #include <tenon/ops.h>
 #include <tenon/recompute.h>
 
-#include "tree.h"
+#include <nn/tree.h>
 
 enum kind { BEFORE, AFTER, GRADIENT_BEFORE, GRADIENT };
 

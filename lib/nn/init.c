@@ -1,5 +1,5 @@
 /* init.c: initial values of parameters, as PyTorch's reset_parameters. */
-#include "init.h"
+#include <nn/init.h>
 
 #include <inttypes.h>
 #include <math.h>

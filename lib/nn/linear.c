@@ -1,6 +1,6 @@
 /* linear.c: y = x weight^T + bias. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <tenon/nn.h>

@@ -1,5 +1,5 @@
 /* module.c: modules: making, registering, running, walking. */
-#include "tree.h"
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* norm.c: normalisation layers. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <string.h>

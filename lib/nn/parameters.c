@@ -1,5 +1,5 @@
 /* parameters.c: a model's parameters as a list, and what is done to all. */
-#include "tree.h"
+#include <nn/tree.h>
 
 #include <string.h>
 #include <tenon/autograd.h>

@@ -1,6 +1,6 @@
 /* pool.c: mean pooling, and pixels out of channels. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* recurrent.c: RNN, GRU and LSTM over sequences, and their cells. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <string.h>

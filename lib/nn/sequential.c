@@ -4,7 +4,7 @@
  * needs it: fifty layers without gradients hold two at a time. A linear layer
  * and an activation behind it are one operator, where no hook stands between and
  * the device gains by it. */
-#include "tree.h"
+#include <nn/tree.h>
 
 #include <stdio.h>
 #include <tenon/nn.h>

@@ -1,5 +1,5 @@
 /* state.c: a model's parameters and buffers in a safetensors file. */
-#include "tree.h"
+#include <nn/tree.h>
 
 #include <string.h>
 #include <tenon/autograd.h>

@@ -1,6 +1,6 @@
 /* transformer.c: encoder and decoder layers, stacks of them, and both. */
-#include "init.h"
-#include "tree.h"
+#include <nn/init.h>
+#include <nn/tree.h>
 
 #include <inttypes.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #define NAME(x) x##_f32
 #define ABS(x) fabsf(x)
 #define LEAST FLT_MIN
-#include "eliminate.inc"
+#include <ops/eliminate.inc>
 #undef real
 #undef whole
 #undef NAME
@@ -26,7 +26,7 @@
 #define NAME(x) x##_f64
 #define ABS(x) fabs(x)
 #define LEAST DBL_MIN
-#include "eliminate.inc"
+#include <ops/eliminate.inc>
 
 typedef struct work {
     const tn__lapack *lapack;

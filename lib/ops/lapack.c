@@ -25,7 +25,7 @@ static bool find_all(void *library)
 #define LAPACK(name, arguments)                                               \
     found = found && find(library, "d" #name "_", &lapack.name[0]) &&         \
             find(library, "s" #name "_", &lapack.name[1]);
-#include "lapack.def"
+#include <ops/lapack.def>
 #undef LAPACK
     return found;
 }

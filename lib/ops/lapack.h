@@ -12,7 +12,7 @@
 /* Each routine for float64 and for float32. */
 typedef struct tn__lapack {
 #define LAPACK(name, arguments) void(*name[2]) arguments;
-#include "lapack.def"
+#include <ops/lapack.def>
 #undef LAPACK
 } tn__lapack;
 

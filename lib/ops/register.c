@@ -57,6 +57,16 @@ void *tn_op_context_data(tn_op_context *context)
     return context ? context + 1 : NULL;
 }
 
+tn_value tn_op_context_value(const tn_op_context *context, int i)
+{
+    if (!context || i < 0 || i >= context->op->arg_count)
+        return tn__value_none();
+    if (context->call)
+        return context->call->value[i];
+    return context->node ? context->node_value(context->node, i)
+                         : tn__value_none();
+}
+
 tn_tensor *tn_op_context_tensor(const tn_op_context *context, int i)
 {
     tn_value value = tn_op_context_value(context, i);

@@ -11,6 +11,8 @@ struct tn_op_context {
     const tn_op *op;
     const tn__call *call;  /* while forward runs */
     const void *node;      /* autograd's, which holds this; NULL: none yet */
+    tn_value (*node_value)(const void *node, int i); /* its argument i, without
+                                                        tensors */
     tn_tensor **save;      /* counted each, until a node takes them */
     int save_count;
     size_t save_room;

@@ -1,5 +1,5 @@
 /* adadelta.c: Adadelta (arXiv:1212.5701), as torch.optim.Adadelta. */
-#include "optim.h"
+#include <optim/optim.h>
 
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)

@@ -1,5 +1,5 @@
 /* adagrad.c: Adagrad, as torch.optim.Adagrad. */
-#include "optim.h"
+#include <optim/optim.h>
 
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)

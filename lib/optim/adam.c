@@ -1,6 +1,6 @@
 /* adam.c: Adam (arXiv:1412.6980) and AdamW (arXiv:1711.05101), in the order of
  * operations of torch.optim. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* adamax.c: Adam by the largest gradient (arXiv:1412.6980, section 7.1), as
  * torch.optim.Adamax. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 

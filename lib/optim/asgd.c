@@ -1,7 +1,7 @@
 /* asgd.c: averaged stochastic gradient descent (Polyak and Juditsky, 1992), as
  * torch.optim.ASGD. The mean is state "ax", in the file that tn_optim_save
  * writes. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* cycle.c: schedules that go up and down, the momentum the other way. */
-#include "schedule.h"
+#include <optim/schedule.h>
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  *
  * All parameters are one long vector. What is known of the curvature are the
  * last pairs of a step s and the change y of the gradient along it. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 #include <tenon/autograd.h>

@@ -1,7 +1,7 @@
 /* muon.c: Muon (K. Jordan, "Muon: An optimizer for hidden layers in neural
  * networks", 2024), as torch.optim.Muon: a step of momentum whose matrix is
  * brought near to an orthogonal one. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 #include <tenon/ops.h>

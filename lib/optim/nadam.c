@@ -1,6 +1,6 @@
 /* nadam.c: Adam with Nesterov momentum (T. Dozat, "Incorporating Nesterov
  * Momentum into Adam", 2016), as torch.optim.NAdam. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 

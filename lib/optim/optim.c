@@ -1,6 +1,6 @@
 /* optim.c: groups of parameters, their state, one step: the same for every
  * rule. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* radam.c: rectified Adam (arXiv:1908.03265), as torch.optim.RAdam. While the
  * second moment rests on too few gradients (rho at most 5) a step goes along
  * the first alone. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 

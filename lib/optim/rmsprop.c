@@ -1,6 +1,6 @@
 /* rmsprop.c: RMSprop, as torch.optim.RMSprop. With momentum or centered or
  * both its state has one, two or three tensors: four kernels of one text. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #define NUMBERS "lr, decay, sign, alpha, share, eps"
 #define SQUARES TN__OPTIM_DIRECTION "let v1 = alpha * v + share * d * d; "

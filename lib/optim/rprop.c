@@ -1,7 +1,7 @@
 /* rprop.c: resilient backpropagation (Riedmiller and Braun, 1993), as
  * torch.optim.Rprop: a step size for each element, which grows while the sign
  * of its gradient stays and shrinks where it turns. */
-#include "optim.h"
+#include <optim/optim.h>
 
 static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
                        double *number)

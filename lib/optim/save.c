@@ -1,7 +1,7 @@
 /* save.c: an optimizer's state in a safetensors file. Tensors carry the names
  * of their parameters; steps and rates are JSON in the metadata, where 17
  * digits bring every double back as it was. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <jansson.h>
 #include <limits.h>

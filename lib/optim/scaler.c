@@ -4,7 +4,7 @@
  * A round is what lies between two updates; it has a number that no other round
  * of any scaler has. An optimizer remembers in which round it was unscaled and
  * in which it stepped, so a scaler keeps no list of optimizers. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* schedule.c: making and stepping schedules, and those without momentum. The
  * recurrences are PyTorch's, so that chained schedules give its values. */
-#include "schedule.h"
+#include <optim/schedule.h>
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TN_LIB_OPTIM_SCHEDULE_H
 #define TN_LIB_OPTIM_SCHEDULE_H
 
-#include "optim.h"
+#include <optim/optim.h>
 #include <tenon/schedule.h>
 
 /* A schedule is a function from the rates of a group and the number of steps

@@ -1,5 +1,5 @@
 /* sgd.c: stochastic gradient descent, as torch.optim.SGD. */
-#include "optim.h"
+#include <optim/optim.h>
 
 static void plain_numbers(const tn__optim_group *group,
                           tn__optim_progress *next, double *number)

@@ -1,6 +1,6 @@
 /* refuse.c: tensors in errors: what is told of one, and the refusals of code that
  * is built on Tenon. */
-#include "tensor/tensor.h"
+#include <tensor/tensor.h>
 
 #include <base/error.h>
 #include <string.h>

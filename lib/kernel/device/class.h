@@ -2,7 +2,7 @@
 #ifndef TN_LIB_KERNEL_DEVICE_CLASS_H
 #define TN_LIB_KERNEL_DEVICE_CLASS_H
 
-#include "kernel/device.h"
+#include <kernel/device.h>
 
 /* The class of a launch: all that a text depends on besides the program and
  * the target. Packed into tn_plan.variant. */

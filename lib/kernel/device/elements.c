@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/device/print.h"
+#include <kernel/device/print.h>
 
 /* ---- places ----------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/device/primitive.h"
-#include "kernel/hash.h"
+#include <kernel/device/primitive.h>
+#include <kernel/hash.h>
 
 static uint64_t pack(const tn__variant *v)
 {

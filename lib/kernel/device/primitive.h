@@ -2,11 +2,11 @@
 #ifndef TN_LIB_KERNEL_DEVICE_PRIMITIVE_H
 #define TN_LIB_KERNEL_DEVICE_PRIMITIVE_H
 
-#include "base/error.h"
-#include "kernel/device/print.h"
-#include "kernel/device/space.h"
-#include "kernel/ssa.h"
-#include "kernel/type.h"
+#include <base/error.h>
+#include <kernel/device/print.h>
+#include <kernel/device/space.h>
+#include <kernel/ssa.h>
+#include <kernel/type.h>
 
 enum { TN__MATMUL, TN__SCATTER, TN__SCAN, TN__SORT, TN__CONV };
 

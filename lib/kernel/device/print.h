@@ -2,8 +2,8 @@
 #ifndef TN_LIB_KERNEL_DEVICE_PRINT_H
 #define TN_LIB_KERNEL_DEVICE_PRINT_H
 
-#include "base/error.h"
-#include "kernel/device/class.h"
+#include <base/error.h>
+#include <kernel/device/class.h>
 
 typedef struct tn__device_printer {
     const tn_program *program;

@@ -7,7 +7,7 @@
  * order of a fold depends on the row alone. */
 #include <stdio.h>
 
-#include "kernel/device/print.h"
+#include <kernel/device/print.h>
 
 /* ---- reductions ----------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * line, floating sums in the order of chunks (scan_sum.cl), all else as it
  * comes (scan.cl). For integers a single pass with look-back would do; with
  * three they share a text with floats. */
-#include "kernel/device/primitive.h"
+#include <kernel/device/primitive.h>
 
 /* Flags: above WITH_INDEX the team's step, TK_STEP, or 0. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3 };

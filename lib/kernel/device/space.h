@@ -3,7 +3,7 @@
 #ifndef TN_LIB_KERNEL_DEVICE_SPACE_H
 #define TN_LIB_KERNEL_DEVICE_SPACE_H
 
-#include "kernel/device.h"
+#include <kernel/device.h>
 
 /* Some dimensions of a launch, neighbours merged where all operands allow it;
  * at least one. */

@@ -17,8 +17,8 @@
  * an input element for element or not at all, and one of elements never that of
  * one of rows. Programs that may fault are not split: of what is read again
  * each fault would be told again. */
-#include "kernel/device/class.h"
-#include "kernel/device/space.h"
+#include <kernel/device/class.h>
+#include <kernel/device/space.h>
 
 /* Shorter rows are done before another launch begins: a group takes some 10 us
  * for a span, computed of the latency of its loads, not measured. */
