@@ -7,6 +7,7 @@
 #include <base/platform.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Read by every operator that may leave an argument out. */
@@ -19,6 +20,7 @@ static _Thread_local struct {
     tn_error_details details;            /* the same */
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
+    char who[64], argument[sizeof((tn__error_mark *)0)->name]; /* the same */
 } error;
 
 /* ---- words ------------------------------------------------------------------ */
@@ -61,17 +63,136 @@ static void one_line(char *text)
             *text = ' ';
 }
 
-tn_status tn__fail_va(tn_status code, const char *format, va_list args)
+/* What stands for {, {!, : within them, and } while a text is printed. */
+enum { OPEN = 1, CLOSE, SHOWN, FAULT };
+
+/* The format with its braces as these; returns their number. 0 where there are
+ * none, or where it does not fit, which no format of ours is too long for. */
+static int mark_format(char *out, size_t room, const char *format)
+{
+    int count = 0;
+    bool inside = false;
+    size_t n = 0;
+    for (const char *c = format; *c; c++) {
+        if (n + 1 >= room)
+            return 0;
+        if (*c == '{') {
+            out[n++] = OPEN;
+            inside = true;
+            count++;
+        } else if (*c == '}') {
+            out[n++] = CLOSE;
+            inside = false;
+        } else if (inside && *c == '!') {
+            out[n++] = FAULT;
+        } else {
+            out[n++] = inside && *c == ':' ? (char)SHOWN : *c;
+        }
+    }
+    out[n] = 0;
+    return count;
+}
+
+/* Reads the mark that begins at text, behind its OPEN: shows it at *to. Returns
+ * what follows it. */
+static const char *read_mark(const char *text, char **to, const char *words,
+                             tn__error_mark *mark)
+{
+    size_t n = 0;
+    *mark = (tn__error_mark){.index = -1, .at = (short)(*to - words)};
+    if (*text == FAULT) {
+        mark->is_at_fault = true;
+        text++;
+    }
+    const char *name = text;
+    while (*text && *text != CLOSE && *text != SHOWN)
+        text++;
+    const char *end = text;
+    for (; name + n < end && name[n] != '[' && n + 1 < sizeof mark->name; n++)
+        mark->name[n] = name[n];
+    if (name + n < end && name[n] == '[')
+        mark->index = (int)strtol(name + n + 1, NULL, 10);
+    if (*text == SHOWN)
+        for (name = ++text; *text && *text != CLOSE; text++)
+            ;
+    mark->length = (short)(text - name);
+    memmove(*to, name, (size_t)mark->length);
+    *to += mark->length;
+    return *text ? text + 1 : text;
+}
+
+/* Words in which marks stand become words and marks. expected: how many stood in
+ * the format: where there are more, a text that was printed has such bytes, and
+ * none is taken for a mark. */
+static void take_marks(char *words, tn__error_facts *facts, int expected)
+{
+    int found = 0;
+    for (const char *c = words; *c; c++)
+        found += *c == OPEN;
+    char *to = words;
+    facts->mark_count = 0;
+    for (const char *c = words; *c;) {
+        tn__error_mark mark;
+        if (*c == OPEN && found <= expected) {
+            c = read_mark(c + 1, &to, words, &mark);
+            if (facts->mark_count < TN__ERROR_MARKS)
+                facts->mark[facts->mark_count++] = mark;
+        } else if (*c >= OPEN && *c <= FAULT) {
+            c++;
+        } else {
+            *to++ = *c++;
+        }
+    }
+    *to = 0;
+}
+
+/* The bytes of the name with which a text of this format begins. */
+static int who_speaks(const char *format, va_list args)
+{
+    int n = 0;
+    if (strncmp(format, "%s: ", 4) == 0) {
+        const char *name = va_arg(args, const char *);
+        return name ? (int)strlen(name) : 0;
+    }
+    while (format[n] == '_' || (format[n] >= '0' && format[n] <= '9') ||
+           (format[n] >= 'a' && format[n] <= 'z') ||
+           (format[n] >= 'A' && format[n] <= 'Z'))
+        n++;
+    return format[n] == ':' && format[n + 1] == ' ' ? n : 0;
+}
+
+/* Prints into words and finds who speaks; with_marks: and of which arguments. */
+static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
+                        bool with_marks, const char *format, va_list args)
+{
+    char own[640];
+    int expected = with_marks && strchr(format, '{')
+                       ? mark_format(own, sizeof own, format) : 0;
+    va_list again;
+    va_copy(again, args);
+    facts->who = who_speaks(format, again);
+    va_end(again);
+    int length = vsnprintf(words, TN__ERROR_BYTES, expected ? own : format,
+                           args);
+    if (length < 0)
+        words[0] = 0;
+    else if (length >= TN__ERROR_BYTES)
+        memcpy(words + TN__ERROR_BYTES - 4, "...", 4);
+    one_line(words);
+    take_marks(words, facts, expected);
+    if (facts->who >= (int)strlen(words))
+        facts->who = 0;
+}
+
+static tn_status fail(tn_status code, bool with_marks, const char *format,
+                      va_list args)
 {
     if (pending)
         return code;
-    int length = vsnprintf(error.words, sizeof error.words, format, args);
-    if (length < 0)
-        snprintf(error.words, sizeof error.words, "%s", tn_status_name(code));
-    else if ((size_t)length >= sizeof error.words)
-        memcpy(error.words + sizeof error.words - 4, "...", 4);
-    one_line(error.words);
     memset(&error.facts, 0, sizeof error.facts);
+    write_words(error.words, &error.facts, with_marks, format, args);
+    if (!*error.words)
+        snprintf(error.words, sizeof error.words, "%s", tn_status_name(code));
     error.facts.doing = tn__here.doing;
     error.facts.path = tn__here.path;
     error.facts.odd = -1;
@@ -79,12 +200,33 @@ tn_status tn__fail_va(tn_status code, const char *format, va_list args)
     return code;
 }
 
+tn_status tn__fail_va(tn_status code, const char *format, va_list args)
+{
+    return fail(code, false, format, args);
+}
+
 tn_status tn__fail(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tn__fail_va(code, format, args);
+    fail(code, true, format, args);
     va_end(args);
+    return code;
+}
+
+tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
+{
+    char own[TN__ERROR_BYTES], *at = error.words;
+    if (pending)
+        return code;
+    int expected = mark_format(own, sizeof own, text);
+    tn__fail(code, "%s: ", who);
+    at += strlen(at);
+    snprintf(at, (size_t)(error.words + sizeof error.words - at), "%s",
+             expected ? own : text);
+    one_line(at);
+    error.facts.who = (int)strlen(who);
+    take_marks(error.words, &error.facts, expected);
     return code;
 }
 
@@ -92,7 +234,7 @@ void *tn__fail_null(tn_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tn__fail_va(code, format, args);
+    fail(code, true, format, args);
     va_end(args);
     return NULL;
 }
@@ -114,7 +256,7 @@ tn_status tn__fail_outside(tn__error_index index, const char *format, ...)
     bool first = !pending;
     va_list args;
     va_start(args, format);
-    tn__fail_va(TN_ERR_INDEX, format, args);
+    fail(TN_ERR_INDEX, true, format, args);
     va_end(args);
     if (first)
         error.facts.index = index;
@@ -135,8 +277,27 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
 bool tn__error_speaks_of(const char *name)
 {
     size_t length = strlen(name);
-    return pending && strncmp(error.words, name, length) == 0 &&
-           error.words[length] == ':';
+    return pending && length && (size_t)error.facts.who == length &&
+           memcmp(error.words, name, length) == 0;
+}
+
+/* Puts text in the place of `length` bytes at `at`; marks behind go along. */
+static void replace(int at, int length, const char *text)
+{
+    int more = (int)strlen(text), whole = (int)strlen(error.words);
+    int kept = whole - at - length;
+    if (at + more > (int)sizeof error.words - 4)
+        return;
+    if (at + more + kept > (int)sizeof error.words - 1) {
+        kept = (int)sizeof error.words - 1 - at - more;
+        memcpy(error.words + at + length + kept - 3, "...", 3);
+    }
+    memmove(error.words + at + more, error.words + at + length, (size_t)kept);
+    memcpy(error.words + at, text, (size_t)more);
+    error.words[at + more + kept] = 0;
+    for (int m = 0; m < error.facts.mark_count; m++)
+        if (error.facts.mark[m].at >= at + length)
+            error.facts.mark[m].at += (short)(more - length);
 }
 
 void tn__error_put_before(const char *format, ...)
@@ -148,15 +309,42 @@ void tn__error_put_before(const char *format, ...)
     va_start(args, format);
     vsnprintf(front, sizeof front - 2, format, args);
     va_end(args);
-    strcat(front, ": ");
     one_line(front);
-    size_t more = strlen(front), length = strlen(error.words) + 1;
-    if (length + more > sizeof error.words) {
-        length = sizeof error.words - more;
-        memcpy(error.words + length - 4, "...", 4);
-    }
-    memmove(error.words + more, error.words, length);
-    memcpy(error.words, front, more);
+    const char *end = strstr(front, ": "); /* "recompute: when ..." */
+    error.facts.who = (int)(end ? (size_t)(end - front) : strlen(front));
+    strcat(front, ": ");
+    replace(0, 0, front);
+}
+
+void tn__error_say_as(const char *name)
+{
+    if (!pending || !error.facts.who)
+        return;
+    replace(0, error.facts.who, name);
+    error.facts.who = (int)strlen(name);
+}
+
+const tn__error_mark *tn__error_blamed(void)
+{
+    const tn__error_facts *facts = &error.facts;
+    for (int m = 0; pending && m < facts->mark_count; m++)
+        if (facts->mark[m].is_at_fault)
+            return &facts->mark[m];
+    return pending && facts->mark_count ? &facts->mark[0] : NULL;
+}
+
+void tn__error_rename(int m, const char *argument, int index)
+{
+    tn__error_mark *mark = &error.facts.mark[m];
+    char shown[sizeof mark->name + 16];
+    snprintf(mark->name, sizeof mark->name, "%s", argument);
+    mark->index = index;
+    if (!mark->length)
+        return;
+    snprintf(shown, sizeof shown, index >= 0 ? "%s[%d]" : "%s", mark->name,
+             index);
+    replace(mark->at, mark->length, shown);
+    mark->length = (short)strlen(shown);
 }
 
 void tn__error_reword(const char *format, ...)
@@ -166,13 +354,8 @@ void tn__error_reword(const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    int length = vsnprintf(words, sizeof words, format, args);
+    write_words(words, &error.facts, true, format, args);
     va_end(args);
-    if (length < 0)
-        return;
-    if ((size_t)length >= sizeof words)
-        memcpy(words + sizeof words - 4, "...", 4);
-    one_line(words);
     memcpy(error.words, words, sizeof words);
 }
 
@@ -227,13 +410,21 @@ const tn_error_details *tn_error_info(void)
     if (!pending)
         return NULL;
     const tn__error_facts *facts = &error.facts;
+    const tn__error_mark *blamed = tn__error_blamed();
+    bool own = !facts->op && blamed; /* of a call that is no operator */
+    if (own) {
+        snprintf(error.who, sizeof error.who, "%.*s", facts->who,
+                 error.words);
+        snprintf(error.argument, sizeof error.argument, "%s", blamed->name);
+    }
     error.details = (tn_error_details){.size = sizeof error.details,
                                        .code = pending,
                                        .message = tn_error(),
                                        .path = tn_path_text(facts->path),
                                        .called = facts->called,
-                                       .op = facts->op,
-                                       .argument = facts->argument,
+                                       .op = own ? error.who : facts->op,
+                                       .argument = own ? error.argument
+                                                       : facts->argument,
                                        .tensor_count = facts->tensor_count,
                                        .tensor = error.list,
                                        .odd = facts->odd,

@@ -10,10 +10,27 @@
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Records code and text unless an error is pending; returns code. */
+/* Records code and text unless an error is pending; returns code.
+ *
+ * A refusal reads "who: what". Who is a name that opens the format, literally
+ * or as "%s: ". Braces in the format mark each argument of who that the text
+ * speaks of; they are not shown:
+ *
+ *     {input} %s                  an argument under its name
+ *     {%s} {tensors[%d]}          the same from a table; one of a list
+ *     {dims:dim} {input:}         shown as "dim"; not shown at all
+ *     {!other}                    at fault, though another stands before it
+ *
+ * The one with !, or else the first, is what tn_error_info tells as argument.
+ * Marks are read in the format alone, never in what it prints; what they name
+ * is kept beside the words. A format has no other braces. */
 tn_status tn__fail(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
+/* "who: text" with marks in a text that was made piece by piece, of words and
+ * names that are the library's own. */
+tn_status tn__fail_marked(tn_status code, const char *who, const char *text);
+/* For formats of others: braces are braces. */
 tn_status tn__fail_va(tn_status code, const char *format, va_list args);
-/* The same for makers: returns NULL. */
+/* The same as tn__fail for makers: returns NULL. */
 void *tn__fail_null(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
 
 /* An index that lies outside [low, bound). */
@@ -42,9 +59,22 @@ bool tn__error_pending(void);
 
 /* ---- what is known of an error besides its words --------------------------- */
 
-/* Filled by the path of operator calls when the error passes it on its way out:
- * no place that fails needs to know of it. */
+/* An argument of which the words speak, in the place that failed. */
+typedef struct tn__error_mark {
+    char name[40];
+    int index;   /* in an argument that is a list; else -1 */
+    bool is_at_fault; /* said so by {!name} */
+    short at, length; /* where the words show it */
+} tn__error_mark;
+enum { TN__ERROR_MARKS = 8 }; /* more than any text names; the rest are words */
+
+/* who and marks come from the place that failed; the path of operator calls
+ * fills in the rest when the error passes it on its way out: the call's tensors,
+ * and which of its arguments the one at fault is. */
 typedef struct tn__error_facts {
+    int who; /* bytes of the words' name in front; 0: none */
+    int mark_count;
+    tn__error_mark mark[TN__ERROR_MARKS];
     const tn__doing *doing; /* what was going on; once that is noted, what was
                                around it */
     const tn_path *path;
@@ -70,12 +100,19 @@ typedef struct tn__error_facts {
 /* The pending error's, if it arose in `doing` or within it and has not been
  * seen further out; else NULL. Cannot fail. */
 tn__error_facts *tn__error_within(const tn__doing *doing);
-/* Does the pending message begin with "name:"? */
+/* Is the pending message "name: what"? */
 bool tn__error_speaks_of(const char *name);
+/* Makes it one of name. Nothing where it is nobody's. */
+void tn__error_say_as(const char *name);
+/* The argument at fault, in the names of the place that failed; NULL: none was
+ * marked. */
+const tn__error_mark *tn__error_blamed(void);
+/* Shows mark m as this argument, and makes it that. */
+void tn__error_rename(int m, const char *argument, int index);
 /* Puts "words: " in front of the pending message, behind the path. */
 void tn__error_put_before(const char *format, ...) TN__PRINTF(1, 2);
-/* Other words for the pending error, of which all else stays. The arguments may
- * lie in the words that are there. */
+/* Other words for the pending error, with marks as in tn__fail; all else stays.
+ * The arguments may lie in the words that are there. */
 void tn__error_reword(const char *format, ...) TN__PRINTF(1, 2);
 /* The pending message without the path. */
 const char *tn__error_words(void);

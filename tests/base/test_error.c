@@ -125,12 +125,75 @@ static void test_log(void)
     is_int(lines, 1, "NULL brings the silent default back");
 }
 
+/* The pending error reads so and blames this argument; clears it. */
+static void blames(const char *message, const char *op, const char *argument)
+{
+    const tn_error_details *e = tn_error_info();
+    is_str(tn_error(), message, "%s", message);
+    is_str(e->op ? e->op : "", op, "%s: of %s", message, op);
+    is_str(e->argument ? e->argument : "", argument, "%s: %s", message,
+           *argument ? argument : "no argument");
+    tn_error_clear();
+}
+
+static void test_marks(void)
+{
+    tn__fail(TN_ERR_SHAPE, "mul: {input} (%d,) x {other} (%d,)", 2, 3);
+    blames("mul: input (2,) x other (3,)", "mul", "input");
+    tn__fail(TN_ERR_DEVICE, "%s: {input} is here, {!other} there", "mul");
+    blames("mul: input is here, other there", "mul", "other");
+    tn__fail(TN_ERR_ARGUMENT, "flip: {dims:dim} %d is given twice", 1);
+    blames("flip: dim 1 is given twice", "flip", "dims");
+    tn__fail(TN_ERR_SHAPE, "%s: {%s:}no element", "amax", "input");
+    blames("amax: no element", "amax", "input");
+    tn__fail(TN_ERR_ARGUMENT, "nothing: in particular");
+    blames("nothing: in particular", "", "");
+    tn__fail_marked(TN_ERR_SHAPE, "add", "{input} (100%s), {!other} (3,)");
+    blames("add: input (100%s), other (3,)", "add", "other");
+
+    tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} differs from {tensors[0]}", 12);
+    is_int(tn__error_blamed()->index, 12, "one of a list");
+    blames("cat: tensors[12] differs from tensors[0]", "cat", "tensors");
+
+    tn__fail(TN_ERR_FORMAT, "einsum: {equation} \"%s\"", "{a},{!b}:");
+    blames("einsum: equation \"{a},{!b}:\"", "einsum", "equation");
+    tn__fail(TN_ERR_FORMAT, "einsum: {equation} \"%s\"", "\001forged\002");
+    blames("einsum: equation \"forged\"", "", "");
+    tn_error_set(TN_ERR_FORMAT, "mine: {input} of %d", 3);
+    blames("mine: {input} of 3", "", "");
+
+    tn__fail(TN_ERR_SHAPE, "row: {tensors[%d]} x {n} x {tensors[1]}", 0);
+    tn__error_rename(0, "input", -1);
+    tn__error_rename(2, "others", 10);
+    tn__error_say_as("operator");
+    is_str(tn__error_words(), "operator: input x n x others[10]",
+           "arguments and operator are renamed");
+    ok(tn__error_speaks_of("operator") && !tn__error_speaks_of("op"),
+       "it is one of that operator");
+    tn__error_put_before("%s", "outer");
+    is_str(tn_error(), "outer: operator: input x n x others[10]",
+           "what is put before it");
+    tn__error_rename(1, "number", -1);
+    blames("outer: operator: input x number x others[10]", "outer", "input");
+
+    char many[TN__ERROR_BYTES * 2];
+    memset(many, 'x', sizeof many - 1);
+    many[sizeof many - 1] = 0;
+    tn__fail(TN_ERR_ARGUMENT, "pad: {mode} \"%s\" is none of {input}'s", many);
+    is_int((int64_t)strlen(tn_error()), TN__ERROR_BYTES - 3, "a long value");
+    is_str(tn_error_info()->argument, "mode", "leaves the mark before it");
+    tn__error_rename(0, "another_mode", -1);
+    is_int((int64_t)strlen(tn_error()), TN__ERROR_BYTES - 1, "still in room");
+    tn_error_clear();
+}
+
 int main(void)
 {
     unsetenv("TENON_LOG");
     plan_later();
     test_first_wins();
     test_long();
+    test_marks();
     test_set_aside();
     test_names();
     test_text();
