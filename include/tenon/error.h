@@ -74,9 +74,11 @@ typedef struct tn_error_details {
                                given; NULL where neither was running */
     const char *op;         /* that of which argument and tensor tell: called;
                                in a backward that which failed, which may be
-                               one that was run again (tn_recompute) */
-    const char *argument;   /* op's argument that is at fault, the first that
-                               the message names; NULL: none by itself */
+                               one that was run again (tn_recompute). Of a call
+                               that is no operator its name, "set_grad" */
+    const char *argument;   /* op's argument that is at fault, as the code that
+                               failed gave it (of several that clash, the first
+                               that the message names); NULL: none by itself */
     int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */
     const tn_error_tensor *const *tensor; /* in its own struct */
     int32_t odd;            /* which of them is `argument`; -1: none */

@@ -113,14 +113,8 @@ static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
     return NULL;
 }
 
-static void add_source(tn__text *text, const tn__call *call,
-                       const tn_tensor *source, int argument, int index,
-                       int64_t at)
+static void add_source(tn__text *text, const tn_tensor *source, int64_t at)
 {
-    tn__text_add(text, "%s", call->op->arg[argument].name);
-    if (index >= 0)
-        tn__text_add(text, "[%d]", index);
-    tn__text_add(text, " ");
     add_place(text, source, at);
     const char *in = tn_path_text(source->made_in);
     if (source->made_by)
@@ -140,17 +134,23 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
         if (is_nan_number(&call->value[i]))
             return TN_OK;
     tn__text text = {0};
+    char which[16] = "";
     tn_tensor *source = find_source(call, &argument, &index, &source_at);
     if (source) {
-        add_source(&text, call, source, argument, index, source_at);
+        add_source(&text, source, source_at);
+        if (index >= 0)
+            snprintf(which, sizeof which, "[%d]", index);
+        tn__fail(TN_ERR_NAN, "%s: {%s%s} %s", call->op->name,
+                 call->op->arg[argument].name, which,
+                 text.data ? text.data : "is NaN");
     } else {
         tn__text_add(&text, count > 1 ? "result %d " : "the result ", o);
         add_place(&text, out[o], at);
         if (!call->into)
             tn__text_add(&text, ", and no argument is");
+        tn__fail(TN_ERR_NAN, "%s: %s", call->op->name,
+                 text.data ? text.data : "the result is NaN");
     }
-    tn__fail(TN_ERR_NAN, "%s: %s", call->op->name,
-             text.data ? text.data : "the result is NaN");
     tn__text_release(&text);
     return TN_ERR_NAN;
 }
@@ -183,12 +183,14 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
     if (o < node->out_count) {
         tn__text_add(&text, "the gradient that came in ");
         add_place(&text, g[o], given_at);
+        tn__fail(TN_ERR_NAN, "%s", text.data ? text.data : "the gradient is "
+                                                           "NaN");
     } else {
-        tn__text_add(&text, "the gradient of %s ", port_name(node, p));
         add_place(&text, out[p], at);
-        tn__text_add(&text, ", and that which came in is not");
+        tn__fail(TN_ERR_NAN, "the gradient of {%s} %s, and that which came in "
+                 "is not", port_name(node, p),
+                 text.data ? text.data : "is NaN");
     }
-    tn__fail(TN_ERR_NAN, "%s", text.data ? text.data : "the gradient is NaN");
     tn__text_release(&text);
     return TN_ERR_NAN;
 }

@@ -163,8 +163,13 @@ static void tell(const tn__node *node)
         tn__error_put_before("backward of %s", name);
     if (facts)
         facts->called = name;
-    if (facts && !facts->op)
-        facts->op = name;
+    if (!facts || facts->op)
+        return;
+    facts->op = name;
+    const tn__error_mark *mark = tn__error_blamed();
+    for (int i = 0; mark && node->op && i < node->op->arg_count; i++)
+        if (strcmp(node->op->arg[i].name, mark->name) == 0)
+            facts->argument = node->op->arg[i].name;
 }
 
 #define FEW_PORTS 8
@@ -382,10 +387,10 @@ static tn_status clash(const char *name, const tn_tensor *gradient,
                        const tn_tensor *root)
 {
     tn__text text = {0};
-    tn__text_add(&text, "%s: gradient is ", name);
+    tn__text_add(&text, "{gradient} is ");
     tn__text_add(&text, "%s ", tn_dtype_name(gradient->dtype));
     tn__text_add_shape(&text, gradient->ndim, gradient->shape);
-    tn__text_add(&text, " on %s, root %s ", gradient->storage->device->name,
+    tn__text_add(&text, " on %s, {root} %s ", gradient->storage->device->name,
                  tn_dtype_name(root->dtype));
     tn__text_add_shape(&text, root->ndim, root->shape);
     tn__text_add(&text, " on %s: they must be alike",
@@ -396,7 +401,7 @@ static tn_status clash(const char *name, const tn_tensor *gradient,
                      : gradient->dtype != root->dtype ? TN_ERR_DTYPE
                                                       : TN_ERR_SHAPE;
     if (message)
-        tn__fail(code, "%s", message);
+        tn__fail_marked(code, name, message);
     tn__free(message);
     return tn_error_code();
 }
@@ -408,12 +413,12 @@ static tn_status check_root(const char *name, tn_tensor *root,
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (!root)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: root is NULL", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {root} is NULL", name);
     if (tn__tensor_refresh(root) < 0)
         return tn_error_code();
     if (!root->requires_grad)
         return tn__fail(TN_ERR_STATE,
-                        "%s: root does not require a gradient: none of the "
+                        "%s: {root} does not require a gradient: none of the "
                         "tensors it was made from does, or it was made while "
                         "recording was off",
                         name);
@@ -429,7 +434,7 @@ static tn_status check_root(const char *name, tn_tensor *root,
         char *shape = tn__text_finish(&text);
         if (shape)
             tn__fail(TN_ERR_SHAPE,
-                     "%s: root has shape %s and no gradient is given: reduce "
+                     "%s: {root} has shape %s and no gradient is given: reduce "
                      "it to one element (tn_sum, tn_mean), or pass .gradient",
                      name, shape);
         tn__free(shape);
@@ -543,14 +548,15 @@ static tn_status check_inputs(tn_tensor *const *input, int count)
 {
     for (int i = 0; i < count; i++) {
         if (!input[i])
-            return tn__fail(TN_ERR_ARGUMENT, "grad: input %d is NULL", i);
+            return tn__fail(TN_ERR_ARGUMENT, "grad: {inputs:input} %d is NULL",
+                            i);
         if (tn__tensor_refresh(input[i]) < 0)
             return tn_error_code();
         if (!input[i]->requires_grad)
             return tn__fail(TN_ERR_STATE,
-                            "grad: input %d does not require a gradient: mark "
-                            "it with tn_requires_grad() before it is used",
-                            i);
+                            "grad: {inputs:input} %d does not require a "
+                            "gradient: mark it with tn_requires_grad() before "
+                            "it is used", i);
     }
     return TN_OK;
 }
@@ -563,9 +569,9 @@ static tn_status hand_out_all(struct job *job, tn_tensor **out,
     for (int i = 0; i < job->input_count && status >= 0; i++)
         if (!job->result[i] && !allow_unused)
             status = tn__fail(TN_ERR_STATE,
-                              "grad: input %d was not used to make root: pass "
-                              ".allow_unused = true to get NULL for it",
-                              i);
+                              "grad: {inputs:input} %d was not used to make "
+                              "{root}: pass .allow_unused = true to get NULL "
+                              "for it", i);
     for (int i = 0; i < job->input_count; i++) {
         tn_tensor *result = job->result[i];
         if (!result)
@@ -595,11 +601,12 @@ tn_status tn_grad_with(tn_tensor *root, tn_tensor *const *inputs, int count,
     if (status < 0)
         return status;
     if (!inputs || !out)
-        return tn__fail(TN_ERR_ARGUMENT, "grad: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "grad: {%s} is NULL",
                         inputs ? "out" : "inputs");
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "grad: %d inputs: at least one is needed", count);
+                        "grad: {count:}%d inputs: at least one is needed",
+                        count);
     if (check_inputs(inputs, count) < 0)
         return tn_error_code();
     struct job job = {.retain = o.retain_graph || o.create_graph,

@@ -95,9 +95,9 @@ static tn_status compare(const struct check *check, int input, int64_t element,
         double n = (up[j] - down[j]) / (2 * eps);
         if (!(fabs(a - n) <= atol + rtol * fabs(n)))
             return tn__fail(TN_ERR_INTERNAL,
-                            "%s: input %d, element %lld: output element %lld "
-                            "has derivative %.9g, but differences give %.9g",
-                            check->name, input, (long long)element,
+                            "%s: {inputs:input} %d, element %lld: output "
+                            "element %lld has derivative %.9g, but differences "
+                            "give %.9g", check->name, input, (long long)element,
                             (long long)j, a, n);
     }
     return TN_OK;
@@ -157,14 +157,14 @@ static tn_status check_inputs(struct check *check, tn_tensor **wanted,
     for (int i = 0; i < check->count; i++) {
         tn_tensor *x = check->input[i];
         if (!x)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: input %d is NULL",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {inputs:input} %d is NULL",
                             check->name, i);
         if (!x->requires_grad)
             continue;
         if (x->dtype != TN_F64 || !tn_tensor_is_leaf(x))
             return tn__fail(TN_ERR_ARGUMENT,
-                            "%s: input %d must be a float64 leaf, not a "
-                            "%s%s: differences need its precision",
+                            "%s: {inputs:input} %d must be a float64 leaf, not "
+                            "a %s%s: differences need its precision",
                             check->name, i, tn_dtype_name(x->dtype),
                             tn_tensor_is_leaf(x) ? "" : " made by an operator");
         wanted[(*wanted_count)++] = x;
@@ -172,7 +172,7 @@ static tn_status check_inputs(struct check *check, tn_tensor **wanted,
     }
     if (!*wanted_count)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: none of the %d inputs requires a gradient",
+                        "%s: none of the %d {inputs} requires a gradient",
                         check->name, check->count);
     return TN_OK;
 }
@@ -191,11 +191,11 @@ static tn_status check_output(struct check *check, bool may_be_constant)
         status = y ? TN_OK : tn_error_code();
     }
     if (y && y->dtype != TN_F64)
-        status = tn__fail(TN_ERR_DTYPE, "%s: fn gives %s, not float64",
+        status = tn__fail(TN_ERR_DTYPE, "%s: {fn} gives %s, not float64",
                           check->name, tn_dtype_name(y->dtype));
     else if (y && !y->requires_grad && !may_be_constant)
         status = tn__fail(TN_ERR_STATE,
-                          "%s: the output of fn does not require a gradient",
+                          "%s: the output of {fn} does not require a gradient",
                           check->name);
     if (status >= 0) {
         check->out_numel = y->numel;
@@ -213,7 +213,7 @@ static tn_status run_check(struct check *check, bool may_be_constant)
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (check->count < 0 || (check->count && !check->input) || !check->fn)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: fn or inputs is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {fn} or {inputs} is NULL",
                         check->name);
     tn_scope *scope = tn_scope_open();
     if (!scope)
@@ -313,7 +313,7 @@ tn_status tn_gradgradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
         return TN_ERR_STATE;
     if (count < 1 || !inputs || !fn)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "gradgradcheck: fn or inputs is NULL");
+                        "gradgradcheck: {fn} or {inputs} is NULL");
     tn_tensor **all = tn__calloc((size_t)count + 1, sizeof *all);
     tn_scope *scope = all ? tn_scope_open() : NULL;
     struct second second = {fn, context, 0};

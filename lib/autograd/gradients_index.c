@@ -40,9 +40,9 @@ TN__GRADIENT(scatter)
     tn_status status = TN_OK;
     bool adds = reduce->kind != TN_VALUE_NONE;
     if (adds && reduce->of.string[0] != 'a')
-        return tn__fail(TN_ERR_UNSUPPORTED, "scatter: no gradient with reduce "
-                        "\"%s\"; gather, multiply and scatter the products",
-                        reduce->of.string);
+        return tn__fail(TN_ERR_UNSUPPORTED, "scatter: no gradient with "
+                        "{reduce} \"%s\"; gather, multiply and scatter the "
+                        "products", reduce->of.string);
     if (tn__node_wants(node, 0) && adds)
         status = give(&out[0], g[0]);
     else if (tn__node_wants(node, 0))

@@ -236,12 +236,12 @@ TN__GRADIENT(linalg_qr)
     int64_t m = tn__node_size(node, 0, tn__node_ndim(node, 0) - 2);
     int64_t n = tn__node_size(node, 0, tn__node_ndim(node, 0) - 1);
     if (mode[0] == 'r' && mode[1] == '\0')
-        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with mode "
-                        "\"r\", which has no Q; use \"reduced\"");
+        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with "
+                        "{mode} \"r\", which has no Q; use \"reduced\"");
     if (mode[0] == 'c' && m > n)
-        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with mode "
-                        "\"complete\" for more rows than columns: what is added "
-                        "to Q is any basis; use \"reduced\"");
+        return tn__fail(TN_ERR_UNSUPPORTED, "linalg_qr: no gradient with "
+                        "{mode} \"complete\" for more rows than columns: what "
+                        "is added to Q is any basis; use \"reduced\"");
     if (!q || !r)
         return tn_error_code();
     tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;

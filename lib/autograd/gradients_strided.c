@@ -143,9 +143,9 @@ static bool repeats(const struct place *place)
 static tn_status refuse_repeats(const tn__node *node)
 {
     return tn__fail(TN_ERR_UNSUPPORTED,
-                    "%s: the gradient needs an input of which no two elements "
-                    "lie in one place: use tn_contiguous() on it first",
-                    tn__node_name(node));
+                    "%s: the gradient needs an {input} of which no two "
+                    "elements lie in one place: use tn_contiguous() on it "
+                    "first", tn__node_name(node));
 }
 
 /* g laid out as the place was. */

@@ -114,7 +114,7 @@ static tn__grad_meta *data_of(tn_tensor *x, const char *name)
         return NULL;
     if (!x->requires_grad)
         return tn__fail_null(TN_ERR_STATE,
-                             "%s: x does not require a gradient: mark it, or "
+                             "%s: {x} does not require a gradient: mark it, or "
                              "what it is made of, with tn_requires_grad()",
                              name);
     return x->grad;
@@ -126,7 +126,7 @@ static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
                                   void *context)
 {
     if (!x || !hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: %s is NULL",
+        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: {%s} is NULL",
                              x ? "hook" : "x");
     tn__grad_meta *data = data_of(x, "register_hook");
     struct hook *own = data ? hook_new(GRAD, data->index, context) : NULL;
@@ -162,12 +162,12 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
 {
     static const char name[] = "register_post_accumulate_grad_hook";
     if (!x || !hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "%s: %s is NULL", name,
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {%s} is NULL", name,
                              x ? "hook" : "x");
     tn__grad_meta *data = data_of(x, name);
     if (data && data->node->op)
         return tn__fail_null(TN_ERR_STATE,
-                             "%s: x was made by %s: only leaves gather "
+                             "%s: {x} was made by %s: only leaves gather "
                              "gradients; use tn_tensor_register_hook",
                              name, tn__node_name(data->node));
     struct hook *own = data ? hook_new(ACCUMULATED, 0, context) : NULL;
@@ -192,7 +192,7 @@ void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
 tn_status tn_tensor_retain_grad(tn_tensor *x)
 {
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "retain_grad: x is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "retain_grad: {x} is NULL");
     tn__grad_meta *data = data_of(x, "retain_grad");
     if (!data)
         return tn_error_code();

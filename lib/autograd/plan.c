@@ -274,7 +274,7 @@ tn_status tn__plan_port_fail(const tn__plan *plan, int p)
     for (int k = 0; k < plan->kernel->input_count; k++)
         if (plan->input_port[k] == p)
             derive(plan, k, used, &zero);
-    return tn__fail(TN_ERR_UNSUPPORTED, "%s: no derivative by %s",
+    return tn__fail(TN_ERR_UNSUPPORTED, "%s: no derivative by {%s}",
                     plan->op->name, plan->op->arg[plan->port_arg[p]].name);
 }
 

@@ -292,8 +292,8 @@ static tn_status call(tn_recompute_fn fn, void *context,
             status = tn__error_pending()
                          ? tn_error_code()
                          : tn__fail(TN_ERR_ARGUMENT,
-                                    "recompute: the function left output %d "
-                                    "NULL", o);
+                                    "recompute: {fn:the function} left output "
+                                    "%d NULL", o);
     if (status < 0 && !tn__error_pending())
         tn__fail(status, "recompute: the function failed");
     if (status >= 0)
@@ -309,15 +309,15 @@ static tn_status check(tn_recompute_fn fn, tn_tensor *const *inputs, int count,
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (!fn || (count && !inputs) || !outputs)
-        return tn__fail(TN_ERR_ARGUMENT, "recompute: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "recompute: {%s} is NULL",
                         !fn ? "fn" : outputs ? "inputs" : "outputs");
     if (count < 0 || out_count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "recompute: %d inputs and %d outputs: there must be "
-                        "an output", count, out_count);
+                        "recompute: {count:}%d inputs and %d outputs: there "
+                        "must be an output", count, out_count);
     for (int i = 0; i < count; i++)
         if (!inputs[i])
-            return tn__fail(TN_ERR_ARGUMENT, "recompute: inputs[%d] is NULL",
+            return tn__fail(TN_ERR_ARGUMENT, "recompute: {inputs[%d]} is NULL",
                             i);
     return TN_OK;
 }

@@ -99,26 +99,26 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
         return tn_error_code();
     if (x->requires_grad && is_leaf(x))
         return tn__fail(TN_ERR_STATE,
-                        "%s: %s is a leaf that requires a gradient: change it "
-                        "under TN_NO_GRAD, or a tn_clone() of it",
+                        "%s: {%s} is a leaf that requires a gradient: change "
+                        "it under TN_NO_GRAD, or a tn_clone() of it",
                         op->name, name);
     if (x->requires_grad && !op->differentiable)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "%s: %s requires a gradient, which does not flow "
+                        "%s: {%s} requires a gradient, which does not flow "
                         "through %s: change a tn_detach() of it",
                         op->name, name, op->name);
     if (!requires_grad || !tn__tensor_is_shared(x))
         return TN_OK;
     if (x->storage->has_leaf || tn__tensor_views_leaf(x))
         return tn__fail(TN_ERR_STATE,
-                        "%s: %s shares its memory with a leaf that requires a "
-                        "gradient: change it under TN_NO_GRAD, or a "
+                        "%s: {%s} shares its memory with a leaf that requires "
+                        "a gradient: change it under TN_NO_GRAD, or a "
                         "tn_clone() of it",
                         op->name, name);
     if (x->apart)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "%s: %s shares its memory with a tensor from which it "
-                        "was detached, or of which it was made a view while "
+                        "%s: {%s} shares its memory with a tensor from which "
+                        "it was detached, or of which it was made a view while "
                         "nothing was recorded: change a tn_clone() of it",
                         op->name, name);
     return TN_OK;
@@ -206,7 +206,7 @@ static tn__node *leaf_of(tn_tensor *x)
 tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
 {
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "requires_grad: x is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "requires_grad: {x} is NULL");
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (tn__tensor_refresh(x) < 0)
@@ -214,12 +214,12 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
     if (!is_leaf(x))
         return on ? TN_OK
                   : tn__fail(TN_ERR_STATE,
-                             "requires_grad: x was made by %s, so its inputs "
+                             "requires_grad: {x} was made by %s, so its inputs "
                              "decide: use tn_detach(x) for one without",
                              tn__node_name(x->grad->node));
     if (on && !tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "requires_grad: x is %s: only floating tensors have "
+                        "requires_grad: {x} is %s: only floating tensors have "
                         "gradients",
                         tn_dtype_name(x->dtype));
     if (on && !leaf_of(x))
@@ -232,11 +232,11 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
 tn_tensor *tn_requires_grad(tn_tensor *x)
 {
     if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "requires_grad: x is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "requires_grad: {x} is NULL");
     if (!is_leaf(x) && !tn__error_pending())
         return tn__fail_null(TN_ERR_STATE,
-                             "requires_grad: x was made by %s and is no leaf: "
-                             "mark its inputs, or tn_detach(x)",
+                             "requires_grad: {x} was made by %s and is no "
+                             "leaf: mark its inputs, or tn_detach(x)",
                              tn__node_name(x->grad->node));
     return tn_tensor_set_requires_grad(x, true) < 0 ? NULL : x;
 }
@@ -263,22 +263,22 @@ static tn_status check_grad(const tn_tensor *x, const tn_tensor *grad)
 {
     if (!tn__shape_equal(x->ndim, x->shape, grad->ndim, grad->shape)) {
         tn__text text = {0};
-        tn__text_add(&text, "set_grad: grad has shape ");
+        tn__text_add(&text, "{grad} has shape ");
         tn__text_add_shape(&text, grad->ndim, grad->shape);
-        tn__text_add(&text, ", x ");
+        tn__text_add(&text, ", {x} ");
         tn__text_add_shape(&text, x->ndim, x->shape);
         char *message = tn__text_finish(&text);
         if (message)
-            tn__fail(TN_ERR_SHAPE, "%s", message);
+            tn__fail_marked(TN_ERR_SHAPE, "set_grad", message);
         tn__free(message);
         return tn_error_code();
     }
     if (grad->dtype != x->dtype)
-        return tn__fail(TN_ERR_DTYPE, "set_grad: grad is %s, x %s",
+        return tn__fail(TN_ERR_DTYPE, "set_grad: {grad} is %s, {x} %s",
                         tn_dtype_name(grad->dtype), tn_dtype_name(x->dtype));
     if (grad->storage->device != x->storage->device)
         return tn__fail(TN_ERR_DEVICE,
-                        "set_grad: grad is on %s, x on %s: move it with "
+                        "set_grad: {grad} is on %s, {x} on %s: move it with "
                         "tn_to()",
                         grad->storage->device->name, x->storage->device->name);
     return TN_OK;
@@ -287,13 +287,13 @@ static tn_status check_grad(const tn_tensor *x, const tn_tensor *grad)
 tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad)
 {
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "set_grad: x is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "set_grad: {x} is NULL");
     if (tn__error_pending())
         return TN_ERR_STATE;
     bool retains = tn_tensor_retains_grad(x);
     if (!is_leaf(x) && !retains)
         return tn__fail(TN_ERR_STATE,
-                        "set_grad: x was made by %s: only leaves keep a "
+                        "set_grad: {x} was made by %s: only leaves keep a "
                         "gradient, and what tn_tensor_retain_grad() marks",
                         tn__node_name(x->grad->node));
     if (!grad && !x->grad)

@@ -23,12 +23,12 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (!x || !data)
-        return tn__fail(TN_ERR_ARGUMENT, "set_data: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "set_data: {%s} is NULL",
                         x ? "data" : "x");
     if (!tn_tensor_is_leaf(x))
         return tn__fail(TN_ERR_STATE,
-                        "set_data: x was made by an operator; only leaves can "
-                        "take other data");
+                        "set_data: {x} was made by an operator; only leaves "
+                        "can take other data");
     tn_tensor *view = tn__tensor_alias(data);
     if (!view)
         return TN_ERR_MEMORY;

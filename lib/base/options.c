@@ -6,10 +6,10 @@
  * whatever stands there. Reading costs some nanoseconds a character, so what
  * a text gives is remembered. The memory compares text and type: an address
  * may be another text's once a library has been unloaded. */
-#include "base/error.h"
-#include "base/memory.h"
-#include "base/options.h"
-#include "base/state.h"
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/options.h>
+#include <base/state.h>
 
 #include <ctype.h>
 #include <stdatomic.h>

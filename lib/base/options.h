@@ -3,7 +3,7 @@
 #ifndef TN_LIB_BASE_OPTIONS_H
 #define TN_LIB_BASE_OPTIONS_H
 
-#include "base/platform.h"
+#include <base/platform.h>
 
 #include <tenon/options.h>
 

@@ -1,10 +1,10 @@
 /* dtypes.c: what a device stores and computes in. Looked at when a device is
  * opened, when memory for a tensor is made and when a program is built for it,
  * never when work is given. */
-#include "device/registry.h"
+#include <device/registry.h>
 
-#include "base/error.h"
-#include "base/here.h"
+#include <base/error.h>
+#include <base/here.h>
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* lex.c: text into tokens. Any bytes are survived; what is no token is an
  * error with its line and column. */
-#include "base/fpu.h"
-#include "kernel/lex.h"
+#include <base/fpu.h>
+#include <kernel/lex.h>
 
 #include <errno.h>
 #include <locale.h>

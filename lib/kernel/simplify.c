@@ -2,8 +2,8 @@
  *
  * The bar is the bits (all NaNs being equal): x + 0 is not x, for -0 + 0 is
  * +0; x + -0 is, and so is x - 0. x * 0 is not 0 for infinities. */
-#include "base/fpu.h"
-#include "kernel/ssa.h"
+#include <base/fpu.h>
+#include <kernel/ssa.h>
 
 static bool is_float(tn_dtype dtype)
 {

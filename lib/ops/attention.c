@@ -11,8 +11,8 @@ static tn_status check_sizes(const tn__call *call, const tn_tensor *q,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (q->ndim < 2 || k->ndim < 2 ||
         q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: query %s and key %s do not end in "
-                        "(length, features) with as many features",
+        return tn__fail(TN_ERR_SHAPE, "%s: {query} %s and {key} %s do not end "
+                        "in (length, features) with as many features",
                         call->op->name, tn__shape_text(a, q->ndim, q->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return TN_OK;
@@ -28,8 +28,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     for (int d = 0; d < scores.ndim; d++)
         scores.dim[d] = q->shape[d];
     if (!tn__shape_broadcast(&scores, k->ndim - 2, k->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: key %s has not the batch of query "
-                        "%s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {key} %s has not the batch of "
+                        "{query} %s", call->op->name,
                         tn__shape_text(b, k->ndim, k->shape),
                         tn__shape_text(a, q->ndim, q->shape));
     scores.dim[scores.ndim++] = q->shape[q->ndim - 2];
@@ -37,15 +37,15 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
     if (!mask)
         return TN_OK;
     if (mask->dtype != TN_BOOL && !tn_dtype_is_floating(mask->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: attn_mask is %s; bool says where to "
-                        "look, a floating one is added: convert it with "
+        return tn__fail(TN_ERR_DTYPE, "%s: {attn_mask} is %s; bool says where "
+                        "to look, a floating one is added: convert it with "
                         "tn_to_dtype", call->op->name,
                         tn_dtype_name(mask->dtype));
     both = scores;
     if (!tn__shape_broadcast(&both, mask->ndim, mask->shape) ||
         !tn__shape_equal(both.ndim, both.dim, scores.ndim, scores.dim))
-        return tn__fail(TN_ERR_SHAPE, "%s: attn_mask %s does not broadcast to "
-                        "(..., queries, keys), %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {attn_mask} %s does not broadcast "
+                        "to (..., queries, keys), %s", call->op->name,
                         tn__shape_text(a, mask->ndim, mask->shape),
                         tn__shape_text(b, scores.ndim, scores.dim));
     return TN_OK;
@@ -130,7 +130,7 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t heads = at >= 0 ? x->shape[at] : 0;
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of query %s are no "
+        tn__fail(TN_ERR_SHAPE, "%s: the heads (dim -3) of {query} %s are no "
                  "multiple of those of %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
@@ -156,8 +156,8 @@ static tn_status check_values(const tn__call *call, const tn_tensor *k,
         batch.dim[d] = k->shape[d];
     if (v->ndim < 2 || v->shape[v->ndim - 2] != k->shape[k->ndim - 2] ||
         !tn__shape_broadcast(&batch, v->ndim - 2, v->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: value %s has not one row for each "
-                        "row of key %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {value} %s has not one row for each "
+                        "row of {key} %s", call->op->name,
                         tn__shape_text(a, v->ndim, v->shape),
                         tn__shape_text(b, k->ndim, k->shape));
     return tn__check_same_dtype(call->op->name, k, "key", v, "value");
@@ -282,7 +282,7 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
         return status;
     if (causal_too && mask)
         return tn__fail(TN_ERR_ARGUMENT, "scaled_dot_product_attention: "
-                        "attn_mask and is_causal: one of them is wanted");
+                        "{attn_mask} and {is_causal}: one of them is wanted");
     double p = tn__call_float(call, dropout_p);
     const tn__attention way = {
         .mask = mask, .dropout = p, .is_causal = causal_too,

@@ -33,8 +33,8 @@ tn_status tn__run_bag_max(tn__call *call)
     tn_tensor *end = tn__call_tensor(call, TN__ARG_BAG_MAX_ENDS);
     if (x->ndim != 2 || row->ndim != 1 || row->shape[0] != x->shape[0] ||
         start->ndim != 1 || end->ndim != 1 || start->shape[0] != end->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "bag_max: input is (N, D), rows (N), "
-                        "starts and ends (B)");
+        return tn__fail(TN_ERR_SHAPE, "bag_max: {input} is (N, D), {rows} (N), "
+                        "{starts} and {ends} (B)");
     const tn_dtype dtype[] = {x->dtype, row->dtype, start->dtype, end->dtype};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
@@ -154,7 +154,7 @@ static bool find_mode(const char *name, enum mode *mode)
     for (int i = SUM; i <= MAX; i++)
         if (strcmp(name, names[i]) == 0)
             return *mode = (enum mode)i, true;
-    return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: mode \"%s\" is neither "
+    return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {mode} \"%s\" is neither "
                     "\"sum\" nor \"mean\" nor \"max\"", name), false;
 }
 
@@ -165,19 +165,19 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
     char text[TN__SHAPE_TEXT];
     b->count = offsets->numel - last;
     if (offsets->ndim != 1 || b->count < 1)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: offsets %s is no list "
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {offsets} %s is no list "
                         "with the start of each bag%s",
                         tn__shape_text(text, offsets->ndim, offsets->shape),
                         last ? " and the end of the last" : ""), false;
     if (tn_dtype_is_floating(offsets->dtype) || offsets->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "embedding_bag: offsets is %s; convert "
+        return tn__fail(TN_ERR_DTYPE, "embedding_bag: {offsets} is %s; convert "
                         "it to int64 with tn_to_dtype",
                         tn_dtype_name(offsets->dtype)), false;
     tn_tensor *places = tn_arange(0, b->index->numel + 1, 1, .dtype = TN_I64,
                                   .device = offsets->storage->device);
     b->starts = tn_gather(places, 0, offsets);
     if (!b->starts)
-        return tn__tell_indices(call, "embedding_bag: offsets", offsets, 0,
+        return tn__tell_indices(call, "embedding_bag", "offsets", offsets, 0,
                                 b->index->numel + 1), false;
     if (last)
         b->starts = tn_narrow(b->starts, 0, 0, b->count);
@@ -190,11 +190,11 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     tn_tensor *offsets = tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS);
     char text[TN__SHAPE_TEXT];
     if (weight->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: weight %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {weight} %s is no matrix",
                         tn__shape_text(text, weight->ndim, weight->shape)),
                false;
     if (input->ndim != 1 + !offsets)
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: input %s is not %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {input} %s is not %s",
                         tn__shape_text(text, input->ndim, input->shape),
                         offsets ? "a list, as offsets need it"
                                 : "(bags, length); a list needs offsets"),
@@ -212,7 +212,7 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     if (at < -rows || at >= rows)
         return tn__fail_outside(
                    (tn__error_index){true, at, -rows, rows, 0, {0}},
-                   "embedding_bag: padding_idx %lld is outside [%lld, %lld)",
+                   "embedding_bag: {padding_idx} %lld is outside [%lld, %lld)",
                    (long long)at, (long long)-rows, (long long)rows), false;
     b->padding = at < 0 ? at + rows : at;
     b->ignored = tn_eq_scalar(b->index, b->padding);
@@ -257,17 +257,17 @@ static tn_status check_options(const tn__call *call, enum mode mode,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ) &&
         mode == MAX)
-        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: scale_grad_by_freq "
-                        "with mode \"max\"; \"sum\" and \"mean\" take it");
+        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {scale_grad_by_freq} "
+                        "with {mode} \"max\"; \"sum\" and \"mean\" take it");
     if (!scale)
         return TN_OK;
     if (mode != SUM)
-        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: per_sample_weights "
-                        "with another mode than \"sum\"");
+        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {per_sample_weights} "
+                        "with another {mode} than \"sum\"");
     if (!tn__shape_equal(input->ndim, input->shape, scale->ndim,
                          scale->shape))
-        return tn__fail(TN_ERR_SHAPE, "embedding_bag: per_sample_weights %s "
-                        "has not the shape of input %s",
+        return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} %s "
+                        "has not the shape of {input} %s",
                         tn__shape_text(a, scale->ndim, scale->shape),
                         tn__shape_text(b, input->ndim, input->shape));
     return tn__check_same_dtype("embedding_bag", scale, "per_sample_weights",
@@ -295,7 +295,7 @@ tn_status tn__run_embedding_bag(tn__call *call)
     tn_tensor *out = folded(&b, x, mode);
     if (!out && x && b.starts) /* the first bag starts at 0 */
         return tn__tell_indices(
-            call, "embedding_bag: offsets",
+            call, "embedding_bag", "offsets",
             tn_narrow(tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_OFFSETS), 0,
                       0, 1), 0, 1);
     return tn__give(call,

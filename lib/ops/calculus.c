@@ -37,12 +37,12 @@ tn_status tn__run_diff(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_DIFF_INPUT);
     int64_t n = tn__call_int(call, TN__ARG_DIFF_N);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "diff: input has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "diff: {input} has no dimension");
     int dim = tn__call_dim(call, TN__ARG_DIFF_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "diff: n is %lld", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld", (long long)n);
     if (n == 0)
         return tn__give(call, tn_clone(x));
     if (tn__call_has(call, TN__ARG_DIFF_PREPEND))
@@ -77,8 +77,8 @@ static tn_tensor *areas(const tn__call *call, int dim)
     }
     int own = dim - (y->ndim - (x ? x->ndim : 0));
     if (x && (own < 0 || x->shape[own] != y->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: x %s has not one place along dim %d for "
-                 "each of y %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {x} %s has not one place along {dim} %d "
+                 "for each of {y} %s", call->op->name,
                  tn__shape_text(a, x->ndim, x->shape), dim,
                  tn__shape_text(b, y->ndim, y->shape));
         return NULL;
@@ -92,11 +92,11 @@ static int integral_dim(const tn__call *call)
 {
     const tn_tensor *y = tn__call_tensor(call, TN__ARG_TRAPEZOID_Y);
     if (y->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: y has no dimension",
+        return tn__fail(TN_ERR_SHAPE, "%s: {y} has no dimension",
                         call->op->name);
     int dim = tn__call_dim(call, TN__ARG_TRAPEZOID_DIM, y->ndim);
     if (dim >= 0 && y->shape[dim] == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: y has no elements along dim %d",
+        return tn__fail(TN_ERR_SHAPE, "%s: {y} has no elements along {dim} %d",
                         call->op->name, dim);
     return dim;
 }
@@ -216,8 +216,8 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     int64_t order = tn__call_int(call, EDGE_ORDER);
     char text[TN__SHAPE_TEXT];
     if (x->shape[dim] <= order) {
-        tn__fail(TN_ERR_SHAPE, "%s: dim %d of size %lld; edge_order %lld wants "
-                 "%lld elements", name, dim, (long long)x->shape[dim],
+        tn__fail(TN_ERR_SHAPE, "%s: {dim} %d of size %lld; {edge_order} %lld "
+                 "wants %lld elements", name, dim, (long long)x->shape[dim],
                  (long long)order, (long long)order + 1);
         return NULL;
     }
@@ -230,8 +230,8 @@ static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
     else if (spacing->kind != TN_VALUE_NONE)
         step = tn__call_float(call, SPACING);
     if (places && (places->ndim != 1 || places->shape[0] != x->shape[dim])) {
-        tn__fail(TN_ERR_SHAPE, "%s: spacing[%d] %s is no list of the %lld "
-                 "places along dim %d", name, k,
+        tn__fail(TN_ERR_SHAPE, "%s: {spacing[%d]} %s is no list of the %lld "
+                 "places along {dim} %d", name, k,
                  tn__shape_text(text, places->ndim, places->shape),
                  (long long)x->shape[dim], dim);
         return NULL;
@@ -249,13 +249,14 @@ static tn_status give_slopes(tn__call *call)
     if (!x)
         return tn_error_code();
     if (order != 1 && order != 2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: edge_order %lld is neither 1 nor "
-                        "2", call->op->name, (long long)order);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {edge_order} %lld is neither 1 "
+                        "nor 2", call->op->name, (long long)order);
     int count = given->kind == TN_VALUE_NONE ? x->ndim : given->of.dims->count;
     bool several = spacing->kind == TN_VALUE_TENSORS ||
                    spacing->kind == TN_VALUE_FLOATS;
     if (several && spacing->count != count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d spacings for %d dimensions",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d {spacing:spacings} for %d "
+                        "dimensions",
                         call->op->name, (int)spacing->count, count);
     for (int k = 0; k < count; k++) {
         int64_t asked = given->kind == TN_VALUE_NONE ? k
@@ -295,8 +296,8 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
     if (!w || (w->ndim == 1 && w->shape[0] == count &&
                tn_dtype_is_floating(w->dtype) != whole))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "cov: %s %s of %s is no list of a %s number "
-                    "for each of %lld observations",
+    return tn__fail(TN_ERR_SHAPE, "cov: {%s} %s of %s is no list of a %s "
+                    "number for each of %lld observations",
                     whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
                     tn_dtype_name(w->dtype), whole ? "whole" : "floating",
@@ -328,7 +329,7 @@ tn_status tn__run_cov(tn__call *call)
     tn_tensor *x = floating(tn__call_tensor(call, TN__ARG_COV_INPUT));
     char text[TN__SHAPE_TEXT];
     if (x && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "cov: input %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "cov: {input} %s is no matrix",
                         tn__shape_text(text, x->ndim, x->shape));
     if (x && x->ndim < 2)
         x = tn_reshape(x, tn_dims(1, -1));
@@ -417,7 +418,7 @@ tn_status tn__run_logcumsumexp(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "logcumsumexp: input is %s; convert it "
+        return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
                         "to a floating dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     /* Beside a sum of 1e4 float32 has three digits behind the point, and each
@@ -442,10 +443,10 @@ tn_status tn__run_renorm(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "renorm: input has %d dimensions; at "
+        return tn__fail(TN_ERR_SHAPE, "renorm: {input} has %d dimensions; at "
                         "least 2 are wanted", x->ndim);
     if (!(p > 0) || !(most >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "renorm: %s %g is %s",
+        return tn__fail(TN_ERR_ARGUMENT, "renorm: {%s} %g is %s",
                         p > 0 ? "maxnorm" : "p", p > 0 ? most : p,
                         p > 0 ? "negative" : "not positive");
     tn_dims_list others = {0, {0}};

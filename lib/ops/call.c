@@ -108,17 +108,17 @@ static tn_status check_given(const tn_op *op, const tn_value *values,
                                   v->kind == TN_VALUE_STRING ||
                                   v->kind == TN_VALUE_DEVICE;
         if (v->kind < TN_VALUE_NONE || v->kind > TN_VALUE_DEVICE)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s: %d is no kind of value",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of value",
                             op->name, op->arg[i].name, (int)v->kind);
         if (v->kind == TN_VALUE_NUMBER &&
             (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s: %d is no kind of number",
-                            op->name, op->arg[i].name, (int)v->count);
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of "
+                            "number", op->name, op->arg[i].name, (int)v->count);
         if (list && v->count < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s has a count of %d",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d",
                             op->name, op->arg[i].name, (int)v->count);
         if (pointed && !v->of.dims)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", op->name,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                             op->arg[i].name);
     }
     return TN_OK;
@@ -136,28 +136,28 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
         /* What failed to be made must not be taken for what was left out. */
         if (arg->optional)
             return tn__error_pending() ? tn__fail_left_out(op, i) : TN_OK;
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s is missing", op->name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is missing", op->name,
                         arg->name);
     }
     if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", op->name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                         arg->name);
     if (!convert(v, arg->kinds, dims))
         return tn__fail_kind(op, i, v);
     if (v->kind == TN_VALUE_DIMS &&
         (v->of.dims->count < 0 || v->of.dims->count > TN_MAX_NDIM))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s has %d sizes; at most %d",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d sizes; at most %d",
                         op->name, arg->name, v->of.dims->count, TN_MAX_NDIM);
     if (v->kind == TN_VALUE_DTYPE && !tn_dtype_bytes((tn_dtype)v->of.i))
-        return tn__fail(TN_ERR_DTYPE, "%s: %s: %lld is no dtype", op->name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s}: %lld is no dtype", op->name,
                         arg->name, (long long)v->of.i);
     if (v->kind == TN_VALUE_TENSORS && v->count > 0 && !v->of.tensors)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", op->name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                         arg->name);
     if (v->kind == TN_VALUE_TENSORS)
         for (int k = 0; k < v->count; k++)
             if (!v->of.tensors[k])
-                return tn__fail(TN_ERR_ARGUMENT, "%s: %s[%d] is NULL",
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s[%d]} is NULL",
                                 op->name, arg->name, k);
     return TN_OK;
 }
@@ -346,7 +346,7 @@ static __attribute__((noinline, cold)) tn_status
 refuse(const tn__call *call, const tn_value *value, int count,
        tn_status status)
 {
-    tn__blame(call, value, count);
+    tn__call_failed(call, value, count);
     return status;
 }
 

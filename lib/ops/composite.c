@@ -19,7 +19,7 @@ tn_status tn__run_clamp(tn__call *call)
     bool high = tn__call_has(call, TN__ARG_CLAMP_MAX);
     if (!low && !high)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "clamp: neither min nor max is given");
+                        "clamp: neither {min} nor {max} is given");
     tn_value x[] = {value[TN__ARG_CLAMP_INPUT], value[TN__ARG_CLAMP_MIN]};
     tn_tensor *out = x[0].of.tensor;
     if (low)
@@ -38,7 +38,7 @@ tn_status tn__run_dropout(tn__call *call)
     double p = tn__call_float(call, TN__ARG_DROPOUT_P);
     if (!(p >= 0 && p <= 1))
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dropout: p %g is outside [0, 1]", p);
+                        "dropout: {p} %g is outside [0, 1]", p);
     if (!tn__call_int(call, TN__ARG_DROPOUT_TRAINING) || p == 0)
         return tn__give(call, alias(x));
     if (p == 1) /* 1 / (1 - p) is infinite */
@@ -53,7 +53,7 @@ tn_status tn__run_stack(tn__call *call)
     int count = call->value[TN__ARG_STACK_TENSORS].count;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "stack: no tensors");
+        return tn__fail(TN_ERR_ARGUMENT, "stack: no {tensors}");
     int dim = tn__call_dim(call, TN__ARG_STACK_DIM, x[0]->ndim + 1);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -63,8 +63,8 @@ tn_status tn__run_stack(tn__call *call)
     tn_status status = TN_OK;
     for (int k = 0; k < count && status >= 0; k++) {
         if (!tn__shape_equal(x[0]->ndim, x[0]->shape, x[k]->ndim, x[k]->shape))
-            status = tn__fail(TN_ERR_SHAPE, "stack: tensors[%d] %s has not "
-                              "the shape of tensors[0] %s", k,
+            status = tn__fail(TN_ERR_SHAPE, "stack: {tensors[%d]} %s has not "
+                              "the shape of {tensors[0]} %s", k,
                               tn__shape_text(b, x[k]->ndim, x[k]->shape),
                               tn__shape_text(a, x[0]->ndim, x[0]->shape));
         else if (!(part[k] = tn_unsqueeze(x[k], dim)))
@@ -90,8 +90,8 @@ tn_status tn__run_index_add(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_add: source %s has not one slice "
-                        "along dim %d for each of index %s",
+        return tn__fail(TN_ERR_SHAPE, "index_add: {source} %s has not one "
+                        "slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
@@ -125,7 +125,7 @@ static tn_status check_list(const char *name, const tn_tensor *index)
     char text[TN__SHAPE_TEXT];
     if (index->ndim <= 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: index %s is no list", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s is no list", name,
                     tn__shape_text(text, index->ndim, index->shape));
 }
 
@@ -143,8 +143,8 @@ tn_status tn__run_index_copy(tn__call *call)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (all && x->ndim && !tn__shape_equal(all->ndim, all->shape, source->ndim,
                                            source->shape))
-        return tn__fail(TN_ERR_SHAPE, "index_copy: source has shape %s, the "
-                        "slices that index names %s",
+        return tn__fail(TN_ERR_SHAPE, "index_copy: {source} has shape %s, the "
+                        "slices that {index} names %s",
                         tn__shape_text(a, source->ndim, source->shape),
                         tn__shape_text(b, all->ndim, all->shape));
     if (x->ndim == 0)
@@ -190,8 +190,8 @@ tn_status tn__run_take_along_dim(tn__call *call)
         other.dim[d] = d == dim || n != 1 ? n : m;
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "take_along_dim: indices %s do not "
-                        "broadcast with input %s outside dim %d",
+        return tn__fail(TN_ERR_SHAPE, "take_along_dim: {indices} %s do not "
+                        "broadcast with {input} %s outside {dim} %d",
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape), dim);
     int64_t size = x->ndim ? x->shape[dim] : 1;
@@ -207,18 +207,19 @@ tn_status tn__run_one_hot(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_ONE_HOT_INPUT);
     int64_t classes = tn__call_int(call, TN__ARG_ONE_HOT_NUM_CLASSES);
     if (x->dtype != TN_I64 && x->dtype != TN_I32)
-        return tn__fail(TN_ERR_DTYPE, "one_hot: input is %s; convert it to "
+        return tn__fail(TN_ERR_DTYPE, "one_hot: {input} is %s; convert it to "
                         "int64 with tn_to_dtype", tn_dtype_name(x->dtype));
     if (x->ndim == TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "one_hot: %d dimensions; at most %d",
                         x->ndim + 1, TN_MAX_NDIM);
     if (x->numel == 0 && classes <= 0)
-        return tn__fail(TN_ERR_ARGUMENT, "one_hot: num_classes cannot be told "
-                        "from an empty tensor");
+        return tn__fail(TN_ERR_ARGUMENT, "one_hot: {num_classes} cannot be "
+                        "told from an empty tensor");
     if (x->numel) {
         if (classes < 0)
             classes = tn__size_add(tn_item_int(tn_max(x)), 1);
-        tn_status status = tn__check_indices("one_hot: input", x, 0, classes);
+        tn_status status = tn__check_indices("one_hot", "input", -1, x, 0,
+                                             classes);
         if (status < 0)
             return status;
     }

@@ -24,12 +24,12 @@ static tn_status padding_by_name(const tn__call *call, tn__window *w,
     const char *name = call->value[TN__ARG_CONV2D_PADDING].of.string;
     bool same = strcmp(name, "same") == 0;
     if (!same && strcmp(name, "valid") != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "conv2d: padding \"%s\" is neither "
+        return tn__fail(TN_ERR_ARGUMENT, "conv2d: {padding} \"%s\" is neither "
                         "\"same\" nor \"valid\"", name);
     for (int a = 0; a < 2; a++) {
         if (same && w->stride[a] != 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv2d: padding \"same\" with "
-                            "stride %lld; it needs stride 1",
+            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {padding} \"same\" with "
+                            "{stride} %lld; it needs {stride} 1",
                             (long long)w->stride[a]);
         int64_t total = same ? w->dilation[a] * (w->kernel[a] - 1) : 0;
         w->pad[a] = total / 2;
@@ -52,8 +52,8 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         w->in[a] = c->x.tensor->shape[c->x.tensor->ndim - 2 + a];
         w->kernel[a] = c->weight->shape[2 + a];
         if (w->stride[a] < 1 || w->dilation[a] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv2d: stride %lld, dilation "
-                            "%lld; both are at least 1",
+            return tn__fail(TN_ERR_ARGUMENT, "conv2d: {stride} %lld, "
+                            "{dilation} %lld; both are at least 1",
                             (long long)w->stride[a],
                             (long long)w->dilation[a]);
     }
@@ -63,7 +63,7 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         status = tn__window_pair(call, TN__ARG_CONV2D_PADDING, w->pad);
         memcpy(beyond, w->pad, sizeof beyond);
         if (status >= 0 && (w->pad[0] < 0 || w->pad[1] < 0))
-            status = tn__fail(TN_ERR_ARGUMENT, "conv2d: padding (%lld, %lld) "
+            status = tn__fail(TN_ERR_ARGUMENT, "conv2d: {padding} (%lld, %lld) "
                               "is negative", (long long)w->pad[0],
                               (long long)w->pad[1]);
     }
@@ -74,7 +74,7 @@ static tn_status take_geometry(const tn__call *call, conv *c)
         int64_t reach = w->dilation[a] * (w->kernel[a] - 1) + 1;
         if (padded < reach)
             return tn__fail(TN_ERR_SHAPE, "conv2d: the kernel reaches over "
-                            "%lld, the padded input has %lld",
+                            "%lld, the padded {input} has %lld",
                             (long long)reach, (long long)padded);
         w->out[a] = (padded - reach) / w->stride[a] + 1;
     }
@@ -92,15 +92,15 @@ static tn_status take_conv(const tn__call *call, conv *c)
     if (status < 0)
         return status;
     if (c->weight->ndim != 4)
-        return tn__fail(TN_ERR_SHAPE, "conv2d: weight %s is no (O, C / groups, "
-                        "kH, kW)", tn__shape_text(a, c->weight->ndim,
+        return tn__fail(TN_ERR_SHAPE, "conv2d: {weight} %s is no (O, C / "
+                        "{groups}, kH, kW)", tn__shape_text(a, c->weight->ndim,
                                                   c->weight->shape));
     c->out_channels = c->weight->shape[0];
     if (c->groups < 1 || c->x.channels % c->groups ||
         c->out_channels % c->groups ||
         c->weight->shape[1] != c->x.channels / c->groups)
-        return tn__fail(TN_ERR_SHAPE, "conv2d: input %s has %lld channels, "
-                        "weight %s with groups %lld takes %lld",
+        return tn__fail(TN_ERR_SHAPE, "conv2d: {input} %s has %lld channels, "
+                        "{weight} %s with {groups} %lld takes %lld",
                         tn__shape_text(a, x->ndim, x->shape),
                         (long long)c->x.channels,
                         tn__shape_text(b, 4, c->weight->shape),
@@ -109,7 +109,7 @@ static tn_status take_conv(const tn__call *call, conv *c)
     status = tn__check_same_dtype("conv2d", x, "input", c->weight, "weight");
     if (status >= 0 && c->bias) {
         if (c->bias->ndim != 1 || c->bias->shape[0] != c->out_channels)
-            return tn__fail(TN_ERR_SHAPE, "conv2d: bias %s is no (%lld,)",
+            return tn__fail(TN_ERR_SHAPE, "conv2d: {bias} %s is no (%lld,)",
                             tn__shape_text(a, c->bias->ndim, c->bias->shape),
                             (long long)c->out_channels);
         status = tn__check_same_dtype("conv2d", x, "input", c->bias, "bias");
@@ -323,8 +323,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     const tn_tensor *a = tn__call_tensor(call, 0), *b = tn__call_tensor(call, 1);
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
     if (a->ndim != 4 || b->ndim != 4 || !fits(p))
-        return tn__fail(TN_ERR_SHAPE, "%s: %s %s and %s %s do not fit in %lld "
-                        "groups", call->op->name, call->op->arg[0].name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s and {%s} %s do not fit in "
+                        "%lld {groups}", call->op->name, call->op->arg[0].name,
                         tn__shape_text(first, a->ndim, a->shape),
                         call->op->arg[1].name,
                         tn__shape_text(second, b->ndim, b->shape),
@@ -332,8 +332,8 @@ static tn_status check_part(const tn__call *call, const part *p,
     for (int i = 0; i < 2; i++)
         if (size[i] < 0 || p->w.stride[i] < 1 || p->w.dilation[i] < 1 ||
             p->w.pad[i] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: size %lld, stride %lld, "
-                            "dilation %lld or padding %lld is too small",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %lld, {stride} %lld, "
+                            "{dilation} %lld or {padding} %lld is too small",
                             call->op->name, (long long)size[i],
                             (long long)p->w.stride[i],
                             (long long)p->w.dilation[i],
@@ -351,7 +351,7 @@ static tn_status check_reach(const tn__call *call, const tn__window *w)
                          tn__size_mul(w->kernel[a] - 1, w->dilation[a])) + 1;
         if (w->out[a] > 0 && w->kernel[a] > 0 && reach > room)
             return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld with "
-                            "stride %lld and dilation %lld do not fit into "
+                            "{stride} %lld and {dilation} %lld do not fit into "
                             "%lld padded by %lld", call->op->name,
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a],
@@ -505,8 +505,8 @@ static tn_status run_part(tn__call *call, part *p, uint32_t kind)
 {
     const tn_tensor *a = tn__call_tensor(call, 0);
     tn_status status = tn__check_same_dtype(
-        tn__op_outer(call->op->name), a, kind == TN_CONV_INPUT ? "out" : "input",
-        tn__call_tensor(call, 1), kind == TN_CONV_WEIGHT ? "out" : "weight");
+        tn__op_outer(call->op->name), a, kind == TN_CONV_INPUT ? "g" : "input",
+        tn__call_tensor(call, 1), kind == TN_CONV_WEIGHT ? "g" : "weight");
     if (status >= 0)
         status = take_part(call, p);
     if (status < 0)

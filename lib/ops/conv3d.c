@@ -13,13 +13,13 @@ static tn_status take_list(const tn__call *call, int arg, int64_t least,
     const tn_dims_list *given = call->value[arg].of.dims;
     char text[TN__SHAPE_TEXT];
     if (given->count != 1 && given->count != AXES)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s %s is neither one number nor "
-                        "three", call->op->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
+                        "nor three", call->op->name, call->op->arg[arg].name,
                         tn__shape_text(text, given->count, given->dim));
     for (int a = 0; a < AXES; a++) {
         list[a] = given->dim[given->count > 1 ? a : 0];
         if (list[a] < least || list[a] > INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is outside [%lld, "
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is outside [%lld, "
                             "2^31)", call->op->name, call->op->arg[arg].name,
                             (long long)list[a], (long long)least);
     }
@@ -32,8 +32,8 @@ static tn_status check_volumes(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if ((x->ndim == 4 || x->ndim == 5) && w->ndim == 5)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s is neither (N, C, D, H, W) nor "
-                    "(C, D, H, W), or weight %s has not 5 dimensions",
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, D, H, W) "
+                    "nor (C, D, H, W), or {weight} %s has not 5 dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, w->ndim, w->shape));
 }
@@ -71,13 +71,13 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
     }
     bool same = strcmp(rule, "same") == 0;
     if (!same && strcmp(rule, "valid") != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "conv3d: padding \"%s\" is neither "
+        return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"%s\" is neither "
                         "\"same\" nor \"valid\"", rule);
     for (int a = 0; a < AXES; a++) {
         int64_t all = same ? v->dilation[a] * (w->shape[2 + a] - 1) : 0;
         if (same && v->stride[a] != 1)
-            return tn__fail(TN_ERR_ARGUMENT, "conv3d: padding \"same\" goes "
-                            "with stride 1, not %lld",
+            return tn__fail(TN_ERR_ARGUMENT, "conv3d: {padding} \"same\" goes "
+                            "with {stride} 1, not %lld",
                             (long long)v->stride[a]);
         v->low[a] = all / 2;
         v->high[a] = all - all / 2;
@@ -134,10 +134,11 @@ tn_status tn__run_conv3d(tn__call *call)
     if (size < 1 ||
         v.dilation[DEPTH] * (size - 1) + 1 > batch->shape[2] ||
         batch->shape[1] != tn__size_mul(w->shape[1], groups))
-        return tn__fail(TN_ERR_SHAPE, "conv3d: input %s, weight %s, groups "
-                        "%lld: the kernel's depth with its dilation must fit "
-                        "into the padded input, and C must be groups times "
-                        "the weight's", tn__shape_text(a, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "conv3d: {input} %s, {weight} %s, "
+                        "{groups} %lld: the kernel's depth with its {dilation} "
+                        "must fit into the padded {input}, and C must be "
+                        "{groups} times the {weight}'s", tn__shape_text(a,
+                        x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)groups);
     int64_t places = (batch->shape[2] - v.dilation[DEPTH] * (size - 1) - 1) /
@@ -176,8 +177,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (t->groups < 1 || x->shape[1] != w->shape[0] ||
         x->shape[1] % t->groups)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and weight %s, (C, "
-                        "O / groups, kernel), do not fit with %lld groups",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {weight} %s, (C, "
+                        "O / {groups}, kernel), do not fit with %lld {groups}",
                         call->op->name, tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)t->groups);
@@ -185,8 +186,8 @@ static tn_status check_transposed(const tn__call *call, const tn_tensor *x,
         int64_t size = (x->shape[2 + k] - 1) * t->stride[k] - 2 * t->pad[k] +
                        t->dilation[k] * (w->shape[2 + k] - 1) + t->more[k] + 1;
         if (t->more[k] >= t->stride[k] && t->more[k] >= t->dilation[k])
-            return tn__fail(TN_ERR_ARGUMENT, "%s: output_padding %lld is not "
-                            "below stride %lld or dilation %lld",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {output_padding} %lld is not "
+                            "below {stride} %lld or {dilation} %lld",
                             call->op->name, (long long)t->more[k],
                             (long long)t->stride[k],
                             (long long)t->dilation[k]);
@@ -242,7 +243,7 @@ tn_status tn__run_conv_transpose3d(tn__call *call)
         return tn_error_code();
     const int64_t *s = batch->shape;
     if (bias && (bias->ndim != 1 || bias->shape[0] != w->shape[1] * t.groups))
-        return tn__fail(TN_ERR_SHAPE, "conv_transpose3d: bias %s; (%lld) is "
+        return tn__fail(TN_ERR_SHAPE, "conv_transpose3d: {bias} %s; (%lld) is "
                         "wanted", tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)(w->shape[1] * t.groups));
     const tn_dims_list stride = tn_dims(t.stride[HEIGHT], t.stride[WIDTH]);

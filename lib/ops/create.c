@@ -178,8 +178,8 @@ tn_status tn__run_arange(tn__call *call)
     for (int i = start; i <= step; i++)
         whole = whole && call->value[i].count != TN_SCALAR_FLOAT;
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from %g to %g", s, a,
-                        b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from %g to %g", s,
+                        a, b);
     /* Whole numbers beyond 2^53 are not told apart as double. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
     bool exact = whole && !__builtin_sub_overflow(tn__call_int(call, end),
@@ -190,13 +190,14 @@ tn_status tn__run_arange(tn__call *call)
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
     if (ratio < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "arange: step %g leads from %g away from %g", s, a, b);
+                        "arange: {step} %g leads from %g away from %g", s, a,
+                        b);
     double count = exact && by != -1 /* whose quotient may not fit */
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
-        return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from start %g to end "
-                        "%g: %g numbers are too many", s, a, b, count);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
+                        "{end} %g: %g numbers are too many", s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
         a = trunc(a); /* as PyTorch does, having counted */
         s = trunc(s);
@@ -226,7 +227,7 @@ tn_status tn__run_eye(tn__call *call)
     if (tn__call_has(call, TN__ARG_EYE_M))
         m = tn__call_int(call, TN__ARG_EYE_M);
     if (n < 0 || m < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "eye: n %lld, m %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "eye: {n} %lld, {m} %lld",
                         (long long)n, (long long)m);
     tn_dims_list size = tn_dims(n, m);
     tn_value value[] = {tn__value_dims(&size), call->value[TN__ARG_EYE_DTYPE],
@@ -248,7 +249,7 @@ tn_status tn__run_randint(tn__call *call)
     int64_t high = tn__call_int(call, TN__ARG_RANDINT_HIGH), range;
     if (__builtin_sub_overflow(high, low, &range) || range <= 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "randint: nothing lies in [%lld, %lld)",
+                        "randint: {low:}nothing lies in [%lld, %lld)",
                         (long long)low, (long long)high);
     tn_value value[] = {call->value[TN__ARG_RANDINT_SIZE],
                         tn__value_int(low), tn__value_int(range),
@@ -272,7 +273,7 @@ static tn_status give_even(tn__call *call, double start, double end,
     int64_t count = tn__call_int(call, steps);
     tn_value as = dtype_or(call, base ? dtype + 1 : dtype, TN_F32);
     if (count < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: steps is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld",
                         tn__op_outer(call->op->name), (long long)count);
     if (!tn_dtype_is_floating((tn_dtype)as.of.i)) {
         start = trunc(start);
@@ -315,7 +316,7 @@ static tn_status read_number(const tn__call *call, int i, double *number)
         return TN_OK;
     }
     if (x->numel != 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: %s %s is not one number",
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is not one number",
                         tn__op_outer(call->op->name), call->op->arg[i].name,
                         tn__shape_text(text, x->ndim, x->shape));
     return tn_tensor_to_array(tn_to_dtype(tn_detach(x), TN_F64), number,
@@ -349,7 +350,7 @@ tn_status tn__run_randperm(tn__call *call)
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);
     tn_dims_list size = {1, {n}};
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "randperm: n is %lld", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld", (long long)n);
     tn_value value[] = {tn__value_dims(&size), tn__value_int(0),
                         tn__value_int(INT64_C(1) << 62),
                         tn__value_dtype(TN_I64),

@@ -68,7 +68,7 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
         fits = lengths[i]->ndim == 1 && lengths[i]->dtype == TN_I64 &&
                lengths[i]->shape[0] == x->shape[1];
     return fits ? TN_OK
-                : tn__fail(TN_ERR_SHAPE, "ctc_loss: log_probs is (T, N, C), "
+                : tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} is (T, N, C), "
                            "labels (N, 2 S + 5), lengths (N)");
 }
 
@@ -107,8 +107,8 @@ tn_status tn__run_ctc_labels(tn__call *call)
         (target->ndim == 2 && target->shape[0] != length->shape[0]) ||
         start->dtype != TN_I64 || length->dtype != TN_I64 || most < 0 ||
         most > INT32_MAX)
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: targets is (N, S) or a list, "
-                        "starts and lengths (N)");
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {targets} is (N, S) or a "
+                        "list, starts and lengths (N)");
     const tn_dtype dtype[] = {target->dtype, TN_I64, TN_I64, 0};
     const tn__kernel *kernel = tn__formula_kernel(&formula, dtype);
     if (!kernel)
@@ -428,13 +428,13 @@ static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
     char text[TN__SHAPE_TEXT];
     const char *name = call->op->arg[arg].name;
     if (!is_whole(x)) {
-        tn__fail(TN_ERR_DTYPE, "ctc_loss: %s is %s; convert it to int64 with "
+        tn__fail(TN_ERR_DTYPE, "ctc_loss: {%s} is %s; convert it to int64 with "
                  "tn_to_dtype", name, tn_dtype_name(x->dtype));
         return NULL;
     }
     if (x->ndim > 1 || x->numel != batch) {
-        tn__fail(TN_ERR_SHAPE, "ctc_loss: %s %s is not one number for each of "
-                 "%lld sequences", name,
+        tn__fail(TN_ERR_SHAPE, "ctc_loss: {%s} %s is not one number for each "
+                 "of %lld sequences", name,
                  tn__shape_text(text, x->ndim, x->shape), (long long)batch);
         return NULL;
     }
@@ -447,28 +447,28 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     int64_t blank = tn__call_int(call, TN__ARG_CTC_LOSS_BLANK);
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "ctc_loss: log_probs is %s; it takes "
+        return tn__fail(TN_ERR_DTYPE, "ctc_loss: {log_probs} is %s; it takes "
                         "floating tensors: convert it with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     if (x->ndim != 2 && x->ndim != 3)
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: log_probs %s is neither (T, "
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} %s is neither (T, "
                         "N, C) nor (T, C)",
                         tn__shape_text(a, x->ndim, x->shape));
     if (!is_whole(target))
-        return tn__fail(TN_ERR_DTYPE, "ctc_loss: targets is %s; convert it to "
-                        "int64 with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "ctc_loss: {targets} is %s; convert it "
+                        "to int64 with tn_to_dtype",
                         tn_dtype_name(target->dtype));
     if (target->ndim != 1 &&
         !(target->ndim == 2 && x->ndim == 3 &&
           target->shape[0] == x->shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "ctc_loss: targets %s is neither (N, S) "
-                        "nor a list, for log_probs %s",
+        return tn__fail(TN_ERR_SHAPE, "ctc_loss: {targets} %s is neither (N, "
+                        "S) nor a list, for {log_probs} %s",
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape));
     int64_t classes = x->shape[x->ndim - 1];
     if (blank < 0 || blank >= classes)
-        return tn__fail(TN_ERR_ARGUMENT, "ctc_loss: blank %lld is outside [0, "
-                        "%lld)", (long long)blank, (long long)classes);
+        return tn__fail(TN_ERR_ARGUMENT, "ctc_loss: {blank} %lld is outside "
+                        "[0, %lld)", (long long)blank, (long long)classes);
     return TN_OK;
 }
 
@@ -490,8 +490,8 @@ static tn_tensor *labels_of(tn_tensor *target, tn_tensor *length,
         if (least == INT64_MIN)
             return NULL; /* with the error */
         if (least < 0 || total > target->numel) {
-            tn__fail(TN_ERR_SHAPE, "ctc_loss: target_lengths, from %lld to "
-                     "%lld, add up to %lld; targets has %lld elements",
+            tn__fail(TN_ERR_SHAPE, "ctc_loss: {target_lengths}, from %lld to "
+                     "%lld, add up to %lld; {targets} has %lld elements",
                      (long long)least, (long long)most, (long long)total,
                      (long long)target->numel);
             return NULL;
@@ -570,12 +570,12 @@ tn_status tn__run_ctc_loss(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
     if (target->ndim == 2)
-        tn__tell_indices(call, "ctc_loss: target_lengths",
+        tn__tell_indices(call, "ctc_loss", "target_lengths",
                          tn__call_tensor(call,
                                          TN__ARG_CTC_LOSS_TARGET_LENGTHS),
                          0, target->shape[1] + 1);
     return tn__tell_indices(
-        call, "ctc_loss: input_lengths",
+        call, "ctc_loss", "input_lengths",
         tn__call_tensor(call, TN__ARG_CTC_LOSS_INPUT_LENGTHS), 0,
         x->shape[0] + 1);
 }

@@ -17,14 +17,14 @@ static tn_status find_line(const tn__call *call, int first, int ndim,
 {
     int64_t offset = tn__call_int(call, first);
     if (ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has %d dimensions; a diagonal "
-                        "has 2", call->op->name, ndim);
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; a "
+                        "{diagonal} has 2", call->op->name, ndim);
     l->dim1 = tn__call_dim(call, first + 1, ndim);
     l->dim2 = l->dim1 < 0 ? -1 : tn__call_dim(call, first + 2, ndim);
     if (l->dim2 < 0)
         return TN_ERR_ARGUMENT;
     if (l->dim1 == l->dim2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: dim1 and dim2 are both %d",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim1} and {dim2} are both %d",
                         call->op->name, l->dim1);
     int64_t rows = shape[l->dim1], columns = shape[l->dim2];
     if (offset >= 0)
@@ -91,8 +91,8 @@ tn_status tn__run_diagonal_backward(tn__call *call)
     view_line(out, &l, &view);
     if (!tn__shape_equal(x->ndim, x->shape, view.ndim, view.shape)) {
         char text[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: input %s is no such "
-                        "diagonal of %s",
+        return tn__fail(TN_ERR_SHAPE, "diagonal_backward: {input} %s is no "
+                        "such diagonal of %s",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn__shape_text(whole, size->count, size->dim));
     }
@@ -129,8 +129,8 @@ tn_status tn__run_diag_embed(tn__call *call)
     int64_t offset = tn__call_int(call, TN__ARG_DIAG_EMBED_OFFSET);
     int ndim = x->ndim + 1;
     if (x->ndim < 1 || ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "diag_embed: input has %d dimensions; 1 "
-                        "to %d are wanted", x->ndim, TN_MAX_NDIM - 1);
+        return tn__fail(TN_ERR_SHAPE, "diag_embed: {input} has %d dimensions; "
+                        "1 to %d are wanted", x->ndim, TN_MAX_NDIM - 1);
     int dim1 = tn__call_dim(call, TN__ARG_DIAG_EMBED_DIM1, ndim);
     int dim2 = dim1 < 0 ? -1 : tn__call_dim(call, TN__ARG_DIAG_EMBED_DIM2,
                                             ndim);
@@ -152,7 +152,7 @@ tn_status tn__run_diag(tn__call *call)
         return tn__give(call, tn_diag_embed(x, .offset = offset));
     if (x->ndim == 2)
         return tn__give(call, tn_clone(diagonal(x, offset)));
-    return tn__fail(TN_ERR_SHAPE, "diag: input has %d dimensions; 1 or 2 are "
+    return tn__fail(TN_ERR_SHAPE, "diag: {input} has %d dimensions; 1 or 2 are "
                     "wanted", x->ndim);
 }
 
@@ -168,7 +168,7 @@ tn_status tn__run_trace(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
     if (x->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "trace: input has %d dimensions; a "
+        return tn__fail(TN_ERR_SHAPE, "trace: {input} has %d dimensions; a "
                         "matrix has 2", x->ndim);
     return tn__give(call, tn_sum(diagonal(x, 0)));
 }
@@ -217,8 +217,8 @@ static tn_status triangle_indices(tn__call *call, bool lower)
     int64_t columns = tn__call_int(call, TN__ARG_TRIL_INDICES_COL);
     int64_t offset = tn__call_int(call, TN__ARG_TRIL_INDICES_OFFSET);
     if (rows < 0 || columns < 0 || rows > most || columns > most)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: row %lld, col %lld: from 0 to "
-                        "2^31 are allowed", call->op->name, (long long)rows,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {row} %lld, {col} %lld: from 0 "
+                        "to 2^31 are allowed", call->op->name, (long long)rows,
                         (long long)columns);
     offset = offset > most ? most : offset < -most ? -most : offset;
     int64_t count =
@@ -288,8 +288,8 @@ static tn_status check_part(const tn__call *call, const tn_tensor *part,
         return tn_error_code();
     if (tn__shape_equal(part->ndim, part->shape, src->ndim, src->shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: src %s has not the shape %s of what it "
-                    "takes the place of", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {src} %s has not the shape %s of what "
+                    "it takes the place of", call->op->name,
                     tn__shape_text(a, src->ndim, src->shape),
                     tn__shape_text(b, part->ndim, part->shape));
 }

@@ -114,8 +114,8 @@ static tn_status eigh(tn__call *call, bool vectors)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LINALG_EIGH_A);
     const char *uplo = call->value[TN__ARG_LINALG_EIGH_UPLO].of.string;
     if (strlen(uplo) != 1 || !strchr("LlUu", uplo[0]))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: UPLO \"%s\" is neither \"L\" nor "
-                        "\"U\"", call->op->name, uplo);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {UPLO} \"%s\" is neither \"L\" "
+                        "nor \"U\"", call->op->name, uplo);
     bool upper = strchr("Uu", uplo[0]) != NULL; /* of A^T the lower one */
     tn__job j;
     tn__staged z = {0};

@@ -25,8 +25,8 @@ static tn_status fail_sizes(int label, int64_t a, int64_t b)
     if (label < 52)
         snprintf(name, sizeof name, "%c",
                  label < 26 ? 'A' + label : 'a' + label - 26);
-    return tn__fail(TN_ERR_SHAPE, "einsum: index %s of the equation has size "
-                    "%lld in one of the operands, %lld in another", name,
+    return tn__fail(TN_ERR_SHAPE, "einsum: index %s of the {equation} has size "
+                    "%lld in one of the {operands}, %lld in another", name,
                     (long long)a, (long long)b);
 }
 
@@ -40,7 +40,7 @@ static int place_of(const term *t, int label)
 
 static tn_status fail_text(const char *equation, const char *why)
 {
-    return tn__fail(TN_ERR_ARGUMENT, "einsum: equation \"%s\": %s", equation,
+    return tn__fail(TN_ERR_ARGUMENT, "einsum: {equation} \"%s\": %s", equation,
                     why);
 }
 
@@ -254,7 +254,7 @@ static tn_status read_operands(equation *e, tn_tensor *const *x,
         if (n < 0)
             return n;
         if (n != x[k]->ndim)
-            return tn__fail(TN_ERR_SHAPE, "einsum: operands[%d] has %d "
+            return tn__fail(TN_ERR_SHAPE, "einsum: {operands[%d]} has %d "
                             "dimensions, its part of \"%s\" %d", k,
                             x[k]->ndim, e->text, n);
         for (int d = 0; d < n; d++) {
@@ -340,7 +340,7 @@ tn_status tn__run_einsum(tn__call *call)
                   .count = operands->count};
     const char *at = e.text;
     if (e.count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "einsum: no operands");
+        return tn__fail(TN_ERR_ARGUMENT, "einsum: no {operands}");
     e.term = tn__alloc((size_t)e.count * sizeof *e.term);
     if (!e.term)
         return TN_ERR_MEMORY;
@@ -420,8 +420,8 @@ tn_status tn__run_tensordot(tn__call *call)
         right.dim[k] = r;
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "tensordot: dims %s of input %s and "
-                        "other %s do not fit",
+        return tn__fail(TN_ERR_SHAPE, "tensordot: {dims} %s of {input} %s and "
+                        "{other} %s do not fit",
                         tn__shape_text(s, given->count, given->dim),
                         tn__shape_text(t, a->ndim, a->shape),
                         tn__shape_text(u, b->ndim, b->shape));
@@ -469,7 +469,7 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     int n = list->count;
     char text[TN__SHAPE_TEXT];
     if (n < 2)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_multi_dot: %d tensors; at "
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_multi_dot: %d {tensors}; at "
                         "least 2 are wanted", n);
     tn_tensor **x = tn__alloc((size_t)n * sizeof *x);
     double *cost = tn__alloc((size_t)n * (size_t)n * sizeof *cost);
@@ -486,8 +486,8 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
             status = tn_error_code();
         else if (x[k]->ndim != 2 ||
                  (k && x[k]->shape[0] != x[k - 1]->shape[1]))
-            status = tn__fail(TN_ERR_SHAPE, "linalg_multi_dot: tensors[%d] %s "
-                              "is no matrix that fits those before it", k,
+            status = tn__fail(TN_ERR_SHAPE, "linalg_multi_dot: {tensors[%d]} "
+                              "%s is no matrix that fits those before it", k,
                               tn__shape_text(text, x[k]->ndim, x[k]->shape));
     }
     if (status >= 0) {
@@ -517,8 +517,8 @@ tn_status tn__run_linalg_vander(tn__call *call)
                     ? tn__call_int(call, TN__ARG_LINALG_VANDER_N)
                     : list->shape[list->ndim - 1];
     if (n < 2 || list->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: N %lld; at least 2 is "
-                        "wanted", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_vander: {N} %lld; at least 2 "
+                        "is wanted", (long long)n);
     tn_dims_list size = {list->ndim + 1, {0}};
     for (int d = 0; d < list->ndim; d++)
         size.dim[d] = list->shape[d];

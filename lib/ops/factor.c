@@ -79,9 +79,9 @@ tn_status tn__run_lu_order(tn__call *call)
     int64_t rows = tn__call_int(call, TN__ARG_LU_ORDER_ROWS);
     const char *name = tn__op_outer("lu_order");
     if (x->ndim < 1 || x->dtype != TN_I32 || rows < x->shape[x->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: pivots of %s with %d dimensions for "
-                        "%lld rows: int32 (..., k) with k up to the rows is "
-                        "wanted", name, tn_dtype_name(x->dtype), x->ndim,
+        return tn__fail(TN_ERR_SHAPE, "%s: {pivots} of %s with %d dimensions "
+                        "for %lld rows: int32 (..., k) with k up to the rows "
+                        "is wanted", name, tn_dtype_name(x->dtype), x->ndim,
                         (long long)rows);
     int64_t width = x->shape[x->ndim - 1], batch = 1, shape[TN_MAX_NDIM];
     for (int d = 0; d < x->ndim - 1; d++)
@@ -103,7 +103,7 @@ tn_status tn__run_lu_order(tn__call *call)
                 status = tn__fail_outside(
                     tn__error_index_in(other + 1, 1, rows + 1, k * width + i,
                                        x->ndim, x->shape),
-                    "%s: pivot %lld is outside [1, %lld]", name,
+                    "%s: {pivots:pivot} %lld is outside [1, %lld]", name,
                     (long long)other + 1, (long long)rows);
                 break;
             }
@@ -142,7 +142,7 @@ static tn_status stage_sides(tn__job *j, const tn__call *call, int arg,
         return status;
     if (j->b.batch != j->a.batch || j->b.element != j->a.element ||
         (left != j->b.turned ? j->b.rows : j->b.columns) != j->a.rows)
-        return tn__fail(TN_ERR_SHAPE, "%s: %s %s of %s does not fit matrices "
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s of %s does not fit matrices "
                         "of %d x %d of %s", j->name, call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype), j->a.rows, j->a.columns,
@@ -287,8 +287,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
         status = tn__job_ints(&j.pivots, j.a.batch * n);
     if (status >= 0 &&
         (pivots->dtype != TN_I32 || pivots->numel != j.a.batch * n))
-        status = tn__fail(TN_ERR_SHAPE, "%s: pivots are no int32 list for "
-                          "each of the matrices of LD", j.name);
+        status = tn__fail(TN_ERR_SHAPE, "%s: {pivots} are no int32 list for "
+                          "each of the matrices of {LD}", j.name);
     if (status >= 0 && pivots->numel)
         status = tn_tensor_to_array(pivots, j.pivots,
                                     (size_t)pivots->numel * sizeof(int));
@@ -297,7 +297,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
             status = tn__fail_outside(
                 tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
                                    pivots->shape),
-                "%s: pivot %d is none for %d rows", j.name, j.pivots[k], n);
+                "%s: {pivots:pivot} %d is none for %d rows", j.name,
+                j.pivots[k], n);
     for (int64_t k = 0; k < j.a.batch && status >= 0 && n && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,
@@ -330,7 +331,7 @@ tn_status tn__run_linalg_qr(tn__call *call)
     const char *mode = call->value[TN__ARG_LINALG_QR_MODE].of.string;
     bool reduced = strcmp(mode, "reduced") == 0, none = strcmp(mode, "r") == 0;
     if (!reduced && !none && strcmp(mode, "complete") != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_qr: mode \"%s\" is none of "
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_qr: {mode} \"%s\" is none of "
                         "reduced, complete, r", mode);
     tn__job j;
     tn_status status = tn__job_begin(call, &j, TN__ARG_LINALG_QR_A, TN__STAGE);

@@ -156,7 +156,7 @@ tn_status tn__run_nonzero_static(tn__call *call)
     int64_t size = tn__call_int(call, TN__ARG_NONZERO_STATIC_SIZE);
     int64_t fill = tn__call_int(call, TN__ARG_NONZERO_STATIC_FILL_VALUE);
     if (size < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: size is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: {size} is %lld",
                         (long long)size);
     ranks r;
     if (!rank_rows(&r, is_nonzero(x)))
@@ -177,7 +177,7 @@ tn_status tn__run_unravel_index(tn__call *call)
     const tn_dims_list *shape =
         call->value[TN__ARG_UNRAVEL_INDEX_SHAPE].of.dims;
     if (tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "unravel_index: indices is %s; convert "
+        return tn__fail(TN_ERR_DTYPE, "unravel_index: {indices} is %s; convert "
                         "it to int64 with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     char text[TN__SHAPE_TEXT];
@@ -185,17 +185,17 @@ tn_status tn__run_unravel_index(tn__call *call)
     bool overflows = false;
     for (int d = 0; d < shape->count; d++) {
         if (shape->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape has %lld",
+            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} has %lld",
                             (long long)shape->dim[d]);
         if (__builtin_mul_overflow(numel, shape->dim[d], &numel))
             overflows = true;
     }
     if (overflows)
-        return tn__fail(TN_ERR_ARGUMENT, "unravel_index: shape %s has more "
+        return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} %s has more "
                         "than 2^63 elements",
                         tn__shape_text(text, shape->count, shape->dim));
     tn_status status =
-        tn__check_indices("unravel_index: indices", x, -numel, numel);
+        tn__check_indices("unravel_index", "indices", -1, x, -numel, numel);
     if (status < 0)
         return status;
     x = tn_to_dtype(x, TN_I64);
@@ -214,7 +214,7 @@ static tn_status check_mask(const char *name, const tn_tensor *mask)
 {
     if (mask->dtype == TN_BOOL)
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: mask is %s; convert it to bool with "
+    return tn__fail(TN_ERR_DTYPE, "%s: {mask} is %s; convert it to bool with "
                     "tn_to_dtype", name, tn_dtype_name(mask->dtype));
 }
 
@@ -256,8 +256,8 @@ tn_status tn__run_masked_scatter(tn__call *call)
     if (wanted < 0)
         return tn_error_code();
     if (wanted > source->numel)
-        return tn__fail(TN_ERR_SHAPE, "masked_scatter: mask is true for %lld "
-                        "elements, source has %lld", (long long)wanted,
+        return tn__fail(TN_ERR_SHAPE, "masked_scatter: {mask} is true for %lld "
+                        "elements, {source} has %lld", (long long)wanted,
                         (long long)source->numel);
     if (wanted == 0)
         return tn__give(call, tn_clone(both[0]));
@@ -520,18 +520,18 @@ tn_status tn__run_combinations(tn__call *call)
     bool again = tn__call_int(call, TN__ARG_COMBINATIONS_WITH_REPLACEMENT);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "combinations: input %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "combinations: {input} %s is no list",
                         tn__shape_text(text, x->ndim, x->shape));
     if (r < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "combinations: r is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld",
                         (long long)r);
     if (r == 0)
         return tn__give(call, tn_narrow(x, 0, 0, 0));
     int64_t n = x->shape[0], ways, bytes;
     ways = again && n ? binomial(n + r - 1, r) : again ? 0 : binomial(n, r);
     if (ways < 0 || __builtin_mul_overflow(ways, 8 * r, &bytes))
-        return tn__fail(TN_ERR_ARGUMENT, "combinations: %lld of %lld elements "
-                        "are too many", (long long)r, (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "combinations: {r:}%lld of %lld "
+                        "elements are too many", (long long)r, (long long)n);
     int64_t *number = tn__alloc(bytes ? (size_t)bytes : 1);
     if (!number)
         return TN_ERR_MEMORY;

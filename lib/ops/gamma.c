@@ -8,7 +8,7 @@ tn_status tn__run_polygamma(tn__call *call)
     int64_t n = tn__call_int(call, TN__ARG_POLYGAMMA_N);
     tn_tensor *x = tn__call_tensor(call, TN__ARG_POLYGAMMA_INPUT);
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "polygamma: n is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "polygamma: {n} is %lld",
                         (long long)n);
     if (n == 0)
         return tn__give(call, tn_digamma(x));
@@ -28,8 +28,8 @@ tn_status tn__run_mvlgamma(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_MVLGAMMA_INPUT);
     int64_t p = tn__call_int(call, TN__ARG_MVLGAMMA_P);
     if (p < 1 || p > 1 << 16) /* as many terms are added up */
-        return tn__fail(TN_ERR_ARGUMENT, "mvlgamma: p %lld is outside [1, %d]",
-                        (long long)p, 1 << 16);
+        return tn__fail(TN_ERR_ARGUMENT, "mvlgamma: {p} %lld is outside [1, "
+                        "%d]", (long long)p, 1 << 16);
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
     if (tn_dtype_bytes(dtype) == 2)
         x = tn_to_dtype(x, TN_F32);

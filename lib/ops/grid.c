@@ -146,7 +146,7 @@ static tn_status check(const tn__call *call, sampling *s)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype", name,
                         tn_dtype_name(x->dtype));
     bool only_2d = call->op->id == TN__OP_ID_GRID_SAMPLER_2D;
@@ -158,8 +158,8 @@ static tn_status check(const tn__call *call, sampling *s)
     for (int k = 0; k < s->axes && fits; k++)
         fits = x->shape[2 + k] > 0;
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and grid %s; %s are wanted, "
-                        "sizes of input above 0", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {grid} %s; %s are "
+                        "wanted, sizes of {input} above 0", name,
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, grid->ndim, grid->shape),
                         only_2d   ? "(N, C, H, W) and (N, h, w, 2)"
@@ -177,8 +177,9 @@ static int find(const tn__call *call, int arg, const char *const *names)
     for (int k = 0; k < 3; k++)
         if (strcmp(text, names[k]) == 0)
             return k;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s \"%s\" is none of \"%s\", \"%s\" "
-                    "and \"%s\"", call->op->name, call->op->arg[arg].name,
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} \"%s\" is none of \"%s\", "
+                    "\"%s\" and \"%s\"", call->op->name,
+                    call->op->arg[arg].name,
                     text, names[0], names[1], names[2]);
 }
 
@@ -204,8 +205,8 @@ tn_status tn__run_grid_sampler(tn__call *call)
     int64_t padding = tn__call_int(call, TN__ARG_GRID_SAMPLER_PADDING_MODE);
     if (mode < BILINEAR || mode > BICUBIC || padding < ZEROS ||
         padding > REFLECTION)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: interpolation_mode %lld, "
-                        "padding_mode %lld: 0 to 2 are wanted",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {interpolation_mode} %lld, "
+                        "{padding_mode} %lld: 0 to 2 are wanted",
                         call->op->name, (long long)mode, (long long)padding);
     sampling s = {
         .mode = (int)mode,
@@ -251,8 +252,8 @@ tn_status tn__run_affine_grid(tn__call *call)
         fits = size->dim[d] > 0;
     if (!fits || !tn_dtype_is_floating(theta->dtype))
         return tn__fail(fits ? TN_ERR_DTYPE : TN_ERR_SHAPE, "affine_grid: "
-                        "theta %s of %s for size %s; floating (N, 2, 3) for "
-                        "(N, C, H, W), (N, 3, 4) for (N, C, D, H, W)",
+                        "{theta} %s of %s for {size} %s; floating (N, 2, 3) "
+                        "for (N, C, H, W), (N, 3, 4) for (N, C, D, H, W)",
                         tn__shape_text(a, theta->ndim, theta->shape),
                         tn_dtype_name(theta->dtype),
                         tn__shape_text(b, size->count, size->dim));
@@ -282,8 +283,8 @@ static tn_status check_taps(const char *name, const tn_tensor *x,
         factor->shape[1] == (across < 0 ? index->shape[1] : across) &&
         factor->shape[2] == index->shape[2])
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s of %s, index %s of %s and "
-                    "factors %s of %s do not fit", tn__op_outer(name),
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s of %s, {index} %s of %s and "
+                    "{factor:factors} %s of %s do not fit", tn__op_outer(name),
                     tn__shape_text(a, x->ndim, x->shape),
                     tn_dtype_name(x->dtype),
                     tn__shape_text(b, index->ndim, index->shape),

@@ -9,7 +9,7 @@ static tn_status along(const tn__call *call, int arg, int64_t first,
 {
     const tn_dims_list *given = call->value[arg].of.dims;
     if (given->count != 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s has %d numbers; one is "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; one is "
                         "wanted", call->op->name, call->op->arg[arg].name,
                         given->count);
     *list = tn_dims(first, given->dim[0]);
@@ -23,8 +23,8 @@ static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if ((x->ndim == 2 || x->ndim == 3) && weight->ndim == 3)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s is neither (N, C, L) nor "
-                    "(C, L), or weight %s has not 3 dimensions",
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor "
+                    "(C, L), or {weight} %s has not 3 dimensions",
                     call->op->name, tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, weight->ndim, weight->shape));
 }
@@ -37,8 +37,8 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x,
     if (groups >= 1 && channels % groups == 0 &&
         weight->shape[1] == channels / groups)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s has %lld channels, weight %s "
-                    "with groups %lld takes %lld", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has %lld channels, {weight} "
+                    "%s with {groups} %lld takes %lld", call->op->name,
                     tn__shape_text(a, x->ndim, x->shape), (long long)channels,
                     tn__shape_text(b, weight->ndim, weight->shape),
                     (long long)groups,
@@ -128,27 +128,29 @@ static tn_status check_transposed(const tn__call *call, const transposed *t)
     const char *name = call->op->name;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     const tn_tensor *x = t->x, *w = t->weight;
+    if (tn__check_same_dtype(name, x, "input", w, "weight") < 0)
+        return TN_ERR_DTYPE;
     if (x->ndim != 4 || w->ndim != 4 || t->groups < 1 ||
         x->shape[1] != w->shape[0] || x->shape[1] % t->groups)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and weight %s, (C, "
-                        "O / groups, kernel), do not fit with %lld groups",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {weight} %s, (C, "
+                        "O / {groups}, kernel), do not fit with %lld {groups}",
                         name, tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape),
                         (long long)t->groups);
     if (t->bias && (t->bias->ndim != 1 ||
                     t->bias->shape[0] != w->shape[1] * t->groups))
-        return tn__fail(TN_ERR_SHAPE, "%s: bias %s; (%lld) is wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s; (%lld) is wanted", name,
                         tn__shape_text(a, t->bias->ndim, t->bias->shape),
                         (long long)(w->shape[1] * t->groups));
     for (int i = 0; i < 2; i++) {
         if (t->stride[i] < 1 || t->dilation[i] < 1 || t->pad[i] < 0 ||
             t->more[i] < 0 ||
             (t->more[i] >= t->stride[i] && t->more[i] >= t->dilation[i]))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: stride %lld, padding %lld, "
-                            "output_padding %lld, dilation %lld: positive "
-                            "numbers are wanted, and an output_padding below "
-                            "stride or dilation", name,
-                            (long long)t->stride[i], (long long)t->pad[i],
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {stride} %lld, {padding} "
+                            "%lld, {output_padding} %lld, {dilation} %lld: "
+                            "positive numbers are wanted, and an "
+                            "{output_padding} below {stride} or {dilation}",
+                            name, (long long)t->stride[i], (long long)t->pad[i],
                             (long long)t->more[i],
                             (long long)t->dilation[i]);
     }
@@ -219,8 +221,8 @@ tn_status tn__run_pixel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > 1 << 20 ||
         x->shape[lead] % (r * r))
-        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: input %s is no (..., C "
-                        "r r, H, W) for an upscale_factor r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is no (..., C "
+                        "r r, H, W) for an {upscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -249,8 +251,8 @@ tn_status tn__run_pixel_unshuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > INT32_MAX ||
         x->shape[lead + 1] % r || x->shape[lead + 2] % r)
-        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: input %s is no (..., "
-                        "C, H r, W r) for a downscale_factor r of %lld",
+        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is no (..., "
+                        "C, H r, W r) for a {downscale_factor} r of %lld",
                         tn__shape_text(text, x->ndim, x->shape), (long long)r);
     tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
     for (int d = 0; d < lead; d++) {
@@ -278,8 +280,8 @@ tn_status tn__run_channel_shuffle(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 3 || x->ndim == TN_MAX_NDIM || groups < 1 ||
         x->shape[1] % groups)
-        return tn__fail(TN_ERR_SHAPE, "channel_shuffle: %lld groups of the "
-                        "channels of input %s, (N, C, ...)",
+        return tn__fail(TN_ERR_SHAPE, "channel_shuffle: %lld {groups} of the "
+                        "channels of {input} %s, (N, C, ...)",
                         (long long)groups,
                         tn__shape_text(text, x->ndim, x->shape));
     tn_dims_list split = {x->ndim + 1, {0}}, out = {x->ndim, {0}};
@@ -302,8 +304,8 @@ tn_status tn__run_bilinear(tn__call *call)
                 tn__shape_equal(a->ndim - 1, a->shape, b->ndim - 1, b->shape);
     if (!fits || a->shape[a->ndim - 1] != w->shape[1] ||
         b->shape[b->ndim - 1] != w->shape[2])
-        return tn__fail(TN_ERR_SHAPE, "bilinear: input1 %s, input2 %s and "
-                        "weight %s do not fit: (..., I), (..., J) and (O, I, "
+        return tn__fail(TN_ERR_SHAPE, "bilinear: {input1} %s, {input2} %s and "
+                        "{weight} %s do not fit: (..., I), (..., J) and (O, I, "
                         "J) are wanted", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape),
                         tn__shape_text(u, w->ndim, w->shape));

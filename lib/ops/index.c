@@ -17,7 +17,7 @@ static tn_status check_index(const char *name, const char *argument,
 {
     if (!tn_dtype_is_floating(index->dtype) && index->dtype != TN_BOOL)
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; convert it to int64 with "
+    return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to int64 with "
                     "tn_to_dtype", name, argument,
                     tn_dtype_name(index->dtype));
 }
@@ -69,7 +69,7 @@ static tn_status check_within(const char *name, const tn_tensor *index,
         fits = d == dim || index->shape[d] <= other->shape[d];
     if (fits || index->numel == 0)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: index %s reaches beyond %s %s in a "
+    return tn__fail(TN_ERR_SHAPE, "%s: {index} %s reaches beyond {%s} %s in a "
                     "dimension other than %d", name,
                     tn__shape_text(a, index->ndim, index->shape), other_name,
                     tn__shape_text(b, other->ndim, other->shape), dim);
@@ -125,11 +125,11 @@ tn_status tn__run_index_select(tn__call *call)
     if (status < 0)
         return status;
     if (index->ndim > 1)
-        return tn__fail(TN_ERR_SHAPE, "index_select: index %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s is no list",
                         tn__shape_text(text, index->ndim, index->shape));
     if (!x->ndim && index->numel != 1)
-        return tn__fail(TN_ERR_SHAPE, "index_select: index %s into an input "
-                        "without dimensions: one number is wanted",
+        return tn__fail(TN_ERR_SHAPE, "index_select: {index} %s into an "
+                        "{input} without dimensions: one number is wanted",
                         tn__shape_text(text, index->ndim, index->shape));
     tn__shape shape = shape_of(x);
     if (x->ndim)
@@ -165,7 +165,7 @@ tn_status tn__run_embedding(tn__call *call)
     if (status < 0)
         return status;
     if (w->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "embedding: weight %s is no matrix",
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s is no matrix",
                         tn__shape_text(text, w->ndim, w->shape));
     if (index->ndim == TN_MAX_NDIM)
         return tn__fail(TN_ERR_SHAPE, "embedding: %d dimensions; at most %d",
@@ -175,7 +175,7 @@ tn_status tn__run_embedding(tn__call *call)
         if (at < -w->shape[0] || at >= w->shape[0])
             return tn__fail_outside(
                 (tn__error_index){true, at, -w->shape[0], w->shape[0], 0, {0}},
-                "embedding: padding_idx %lld is outside [%lld, %lld)",
+                "embedding: {padding_idx} %lld is outside [%lld, %lld)",
                 (long long)at, (long long)-w->shape[0],
                 (long long)w->shape[0]);
     }
@@ -222,8 +222,8 @@ tn_status tn__run_embedding_renorm(tn__call *call)
     tn_tensor *w = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_WEIGHT);
     char text[TN__SHAPE_TEXT];
     if (w->ndim != 2 || !tn_dtype_is_floating(w->dtype))
-        return tn__fail(TN_ERR_SHAPE, "embedding: weight %s of %s is no matrix "
-                        "of a floating dtype",
+        return tn__fail(TN_ERR_SHAPE, "embedding: {weight} %s of %s is no "
+                        "matrix of a floating dtype",
                         tn__shape_text(text, w->ndim, w->shape),
                         tn_dtype_name(w->dtype));
     tn_scope *scope = tn_scope_open();
@@ -253,8 +253,9 @@ tn_status tn__run_pick(tn__call *call)
     if (status < 0)
         return status;
     if (last < 0 || !tn__shape_equal(last, x->shape, index->ndim, index->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: target %s names no class of each "
-                        "row of input %s (classes last)", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {index:%s} %s names no class of "
+                        "each row of {input} %s (classes last)", name,
+                        strcmp(name, "pick") == 0 ? "index" : "target",
                         tn__shape_text(a, index->ndim, index->shape),
                         tn__shape_text(b, x->ndim, x->shape));
     const tn__kernel *kernel = indexed(&pick, x, index);
@@ -407,7 +408,7 @@ tn_status tn__run_scatter(tn__call *call)
         return run_scatter(call, TN_SCATTER_ADD);
     if (strcmp(reduce, "multiply") == 0)
         return run_scatter(call, TN_SCATTER_MUL);
-    return tn__fail(TN_ERR_ARGUMENT, "scatter: reduce \"%s\" is neither "
+    return tn__fail(TN_ERR_ARGUMENT, "scatter: {reduce} \"%s\" is neither "
                     "\"add\" nor \"multiply\"", reduce);
 }
 
@@ -428,7 +429,7 @@ tn_status tn__run_scatter_fold(tn__call *call)
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
         if (strcmp(reduce, folds[i].name) == 0)
             return run_scatter(call, folds[i].reduce);
-    return tn__fail(TN_ERR_ARGUMENT, "scatter_fold: reduce \"%s\"", reduce);
+    return tn__fail(TN_ERR_ARGUMENT, "scatter_fold: {reduce} \"%s\"", reduce);
 }
 
 /* ---- parts of matrices ---------------------------------------------------------- */
@@ -438,7 +439,7 @@ static tn_status run_triangle(tn__call *call, tn__formula *formula)
     tn_tensor *x = tn__call_tensor(call, 0);
     const char *name = call->op->name;
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has %d dimensions, a matrix "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions, a matrix "
                         "has 2", name, x->ndim);
     const tn_dtype dtype[] = {x->dtype, 0, 0};
     const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
@@ -486,8 +487,8 @@ tn_status tn__run_one_hot_draw(tn__call *call)
     if (!kernel)
         return tn_error_code();
     if (x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "one_hot_draw: input has %d dimensions; "
-                        "fewer are wanted", x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "one_hot_draw: {input} has %d "
+                        "dimensions; fewer are wanted", x->ndim);
     tn__shape shape = shape_of(x);
     shape.dim[shape.ndim++] =
         tn__call_int(call, TN__ARG_ONE_HOT_DRAW_NUM_CLASSES);
@@ -534,8 +535,8 @@ static tn_status fail_cat(tn_tensor *const *x, int at, int k, int dim)
 {
     char first[TN__SHAPE_TEXT], other[TN__SHAPE_TEXT];
     const tn_tensor *a = x[at], *b = x[k];
-    return tn__fail(TN_ERR_SHAPE, "cat: tensors[%d] %s differs from "
-                    "tensors[%d] %s outside dim %d", k,
+    return tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} %s differs from "
+                    "{tensors[%d]} %s outside {dim} %d", k,
                     tn__shape_text(other, b->ndim, b->shape), at,
                     tn__shape_text(first, a->ndim, a->shape), dim);
 }
@@ -545,18 +546,18 @@ tn_status tn__run_cat(tn__call *call)
     tn_tensor *const *x = call->value[TN__ARG_CAT_TENSORS].of.tensors;
     int count = call->value[TN__ARG_CAT_TENSORS].count;
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "cat: no tensors");
+        return tn__fail(TN_ERR_ARGUMENT, "cat: no {tensors}");
     int first = 0; /* the first that is no void list */
     tn_dtype dtype = x[0]->dtype;
     for (int k = 0; k < count; k++) {
         if (is_void(x[first]))
             first = k;
         if (x[k]->ndim == 0)
-            return tn__fail(TN_ERR_SHAPE, "cat: tensors[%d] has no dimension; "
-                            "use tn_stack", k);
+            return tn__fail(TN_ERR_SHAPE, "cat: {tensors[%d]} has no "
+                            "dimension; use tn_stack", k);
         tn_dtype both = tn_dtype_promote(dtype, x[k]->dtype);
         if (!both)
-            return tn__fail(TN_ERR_DTYPE, "cat: tensors[%d] is %s, which has "
+            return tn__fail(TN_ERR_DTYPE, "cat: {tensors[%d]} is %s, which has "
                             "no common dtype with %s of those before it; "
                             "convert it with tn_to_dtype", k,
                             tn_dtype_name(x[k]->dtype), tn_dtype_name(dtype));
@@ -622,8 +623,8 @@ tn_status tn__run_slice_backward(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!is_slice(x, size, dim, start, step)) {
         char part[TN__SHAPE_TEXT], whole[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "slice_backward: input %s is no slice, "
-                        "from %lld by %lld, of dim %d of %s",
+        return tn__fail(TN_ERR_SHAPE, "slice_backward: {input} %s is no slice, "
+                        "from %lld by %lld, of {dim} %d of %s",
                         tn__shape_text(part, x->ndim, x->shape),
                         (long long)start, (long long)step, dim,
                         tn__shape_text(whole, size->count, size->dim));

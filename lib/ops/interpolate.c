@@ -194,14 +194,14 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     while (k < count && strcmp(modes[k].name, text) != 0)
         k++;
     if (k == count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: mode \"%s\" is none of nearest, "
-                        "nearest-exact, linear, bilinear, trilinear, bicubic, "
-                        "area", name, text);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {mode} \"%s\" is none of "
+                        "nearest, nearest-exact, linear, bilinear, trilinear, "
+                        "bicubic, area", name, text);
     s->mode = modes[k].mode;
     int ndim = modes[k].ndim;
     if (ndim ? x->ndim != ndim : x->ndim < 3 || x->ndim > 5)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s for mode \"%s\": (N, C, "
-                        "...) with %s dimensions is wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s for {mode} \"%s\": (N, "
+                        "C, ...) with %s dimensions is wanted", name,
                         tn__shape_text(shape, x->ndim, x->shape), text,
                         ndim == 3   ? "3"
                         : ndim == 4 ? "4"
@@ -210,17 +210,17 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     bool images = modes[k].mode == NEAREST || modes[k].mode == NEAREST_EXACT ||
                   modes[k].ndim == 4;
     if (!tn_dtype_is_floating(x->dtype) && !(x->dtype == TN_U8 && images))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors%s: convert it with tn_to_dtype", name,
                         tn_dtype_name(x->dtype),
                         images ? " and uint8" : "");
     if (s->align_corners && s->mode != LINEAR && s->mode != CUBIC)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: align_corners goes with modes "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {align_corners} goes with modes "
                         "linear, bilinear, trilinear and bicubic, not with "
                         "\"%s\"", name, text);
     if (s->antialias && (x->ndim != 4 || (s->mode != LINEAR &&
                                           s->mode != CUBIC)))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: antialias goes with modes "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {antialias} goes with modes "
                         "bilinear and bicubic, not with \"%s\"", name, text);
     return TN_OK;
 }
@@ -244,11 +244,11 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     size->count = x->ndim - 2;
     if ((given != NULL) == scaled)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: either size or scale_factor is "
-                        "wanted", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: either {size} or {scale_factor} "
+                        "is wanted", name);
     if (given && given->count != 1 && given->count != size->count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: size %s for input %s, of which "
-                        "%d dimensions are stretched", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %s for {input} %s, of "
+                        "which %d dimensions are stretched", name,
                         tn__shape_text(a, given->count, given->dim),
                         tn__shape_text(b, x->ndim, x->shape), size->count);
     for (int d = 0; d < size->count; d++) {
@@ -257,8 +257,9 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                        : made >= 0 && made < 0x1p40 ? (int64_t)made
                                                     : 0;
         if (size->dim[d] < 1 || x->shape[2 + d] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: a dimension of size %lld "
-                            "cannot become one of size %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s:}%lld elements along a "
+                            "dimension cannot become %lld", name,
+                            given ? "size" : "scale_factor",
                             (long long)x->shape[2 + d],
                             (long long)size->dim[d]);
     }
@@ -300,8 +301,9 @@ tn_status tn__run_interpolate(tn__call *call)
                  .factor = tn__call_int(call, recompute) ? 0 : factor};
     tn_dims_list sizes;
     if (tn__call_int(call, recompute) && !tn__call_has(call, scale_factor))
-        return tn__fail(TN_ERR_ARGUMENT, "interpolate: recompute_scale_factor "
-                        "goes with scale_factor, not with size");
+        return tn__fail(TN_ERR_ARGUMENT, "interpolate: "
+                        "{recompute_scale_factor} goes with {scale_factor}, "
+                        "not with {size}");
     tn_status status = find_mode(call, x, call->value[mode].of.string, &s);
     if (status >= 0)
         status = find_sizes(call, x, size, scale_factor, &sizes);

@@ -11,8 +11,8 @@ static tn_status fail_sizes(const char *name, const tn_tensor *x,
                             const tn_tensor *w)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: the last sizes differ: input %s x "
-                    "weight %s", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: the last sizes differ: {input} %s x "
+                    "{weight} %s", name,
                     tn__shape_text(first, x->ndim, x->shape),
                     tn__shape_text(second, w->ndim, w->shape));
 }
@@ -26,8 +26,8 @@ static tn_status check(const char *name, const tn_tensor *x,
         return fail_sizes(name, x, w);
     int64_t biases = b && b->ndim ? b->shape[b->ndim - 1] : 1;
     if (w->ndim == 2 && biases != 1 && biases != w->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: bias %s has not one number for each "
-                        "row of weight %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s has not one number for "
+                        "each row of {weight} %s", name,
                         tn__shape_text(first, b->ndim, b->shape),
                         tn__shape_text(second, w->ndim, w->shape));
     return TN_OK;
@@ -258,9 +258,9 @@ static tn_status refuse(const tn__call *call, const tn_tensor *g,
                         const char *other, const tn_tensor *x)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: g %s %s and %s %s %s have not the shapes "
-                    "or dtypes that linear has: call linear", call->op->name,
-                    tn_dtype_name(g->dtype),
+    return tn__fail(TN_ERR_SHAPE, "%s: {g} %s %s and {%s} %s %s have not the "
+                    "shapes or dtypes that linear has: call linear",
+                    call->op->name, tn_dtype_name(g->dtype),
                     tn__shape_text(first, g->ndim, g->shape), other,
                     tn_dtype_name(x->dtype),
                     tn__shape_text(second, x->ndim, x->shape));
@@ -410,7 +410,7 @@ tn_status tn__run_linear_activation(tn__call *call)
         if (strcmp(name, known[i].name) == 0)
             return tn__give(call, linear(x, w, b, known[i].words));
     return status ? status
-                  : tn__fail(TN_ERR_ARGUMENT, "linear_activation: activation "
+                  : tn__fail(TN_ERR_ARGUMENT, "linear_activation: {activation} "
                              "\"%s\" is none of \"relu\", \"gelu\" and "
                              "\"gelu_tanh\"", name);
 }

@@ -64,8 +64,9 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *w,
         (!bias || (bias->ndim == 2 && bias->shape[0] == w->shape[0] &&
                    bias->shape[1] == w->shape[1] && bias->dtype == w->dtype)))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "linear_nll: input is (N, D), weight (K, C, "
-                    "D), bias (K, C) of one dtype, target (K, N) of int64");
+    return tn__fail(TN_ERR_SHAPE, "linear_nll: {input} is (N, D), {weight} (K, "
+                    "C, D), {bias} (K, C) of one dtype, {target} (K, N) of "
+                    "int64");
 }
 
 tn_status tn__run_linear_nll(tn__call *call)
@@ -121,7 +122,7 @@ static tn_status check(const tn__call *call, parts *p)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     const tn_tensor *x = p->x, *w = p->w;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype", NAME,
                         tn_dtype_name(x->dtype));
     if (tn__check_same_dtype(NAME, x, "input", w, "linear_weight") < 0 ||
@@ -133,27 +134,27 @@ static tn_status check(const tn__call *call, parts *p)
     if (x->ndim < 1 || x->ndim > 2 || w->ndim < 2 ||
         (w->ndim > 2 && x->ndim == 1) ||
         x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and linear_weight %s are "
-                        "not (N, D) or (D) and (C, ..., D)", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {linear_weight} %s "
+                        "are not (N, D) or (D) and (C, ..., D)", NAME,
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, w->ndim, w->shape));
     if (w->shape[0] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: linear_weight %s has no classes",
+        return tn__fail(TN_ERR_SHAPE, "%s: {linear_weight} %s has no classes",
                         NAME, tn__shape_text(a, w->ndim, w->shape));
     if (p->bias && !tn__shape_equal(p->bias->ndim, p->bias->shape,
                                     w->ndim - 1, w->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: linear_bias %s does not fit "
-                        "linear_weight %s", NAME,
+        return tn__fail(TN_ERR_SHAPE, "%s: {linear_bias} %s does not fit "
+                        "{linear_weight} %s", NAME,
                         tn__shape_text(a, p->bias->ndim, p->bias->shape),
                         tn__shape_text(b, w->ndim, w->shape));
     if (p->weight &&
         (p->weight->ndim != 1 || p->weight->shape[0] != w->shape[0]))
-        return tn__fail(TN_ERR_SHAPE, "%s: weight %s has not one number for "
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
                         "each of the %lld classes", NAME,
                         tn__shape_text(a, p->weight->ndim, p->weight->shape),
                         (long long)w->shape[0]);
     if (!(p->smoothing >= 0 && p->smoothing <= 1))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: label_smoothing %g is outside "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {label_smoothing} %g is outside "
                         "[0, 1]", NAME, p->smoothing);
     return tn__find_reduction(call, TN__ARG_LINEAR_CROSS_ENTROPY_REDUCTION,
                               &p->reduction)
@@ -280,12 +281,12 @@ tn_status tn__run_linear_cross_entropy(tn__call *call)
         return tn__give(call, soft_loss(call, &p));
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(t->ndim, t->shape, p.each.count, p.each.dim))
-        return tn__fail(TN_ERR_SHAPE, "%s: target %s does not fit: classes "
+        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit: classes "
                         "%s, or their probabilities, are wanted", NAME,
                         tn__shape_text(a, t->ndim, t->shape),
                         tn__shape_text(b, p.each.count, p.each.dim));
     if (tn_dtype_is_floating(t->dtype) || t->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "%s: target is %s; convert classes to "
+        return tn__fail(TN_ERR_DTYPE, "%s: {target} is %s; convert classes to "
                         "int64 with tn_to_dtype", NAME,
                         tn_dtype_name(t->dtype));
     return tn__give(call, hard_loss(&p));

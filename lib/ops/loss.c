@@ -15,7 +15,7 @@ bool tn__find_reduction(const tn__call *call, int arg,
     else if (strcmp(name, "none") == 0)
         *reduction = TN__REDUCE_NONE;
     else
-        return tn__fail(TN_ERR_ARGUMENT, "%s: reduction \"%s\" is neither "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {reduction} \"%s\" is neither "
                         "\"mean\" nor \"sum\" nor \"none\"",
                         call->op->name, name), false;
     return true;
@@ -96,15 +96,15 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     const char *name = call->op->name;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT], c[TN__SHAPE_TEXT];
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has no dimension of classes",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimension of classes",
                         name);
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype", name,
                         tn_dtype_name(x->dtype));
     int at = class_dim(x);
     if (weight && (weight->ndim != 1 || weight->shape[0] != x->shape[at]))
-        return tn__fail(TN_ERR_SHAPE, "%s: weight %s has not one number for "
+        return tn__fail(TN_ERR_SHAPE, "%s: {weight} %s has not one number for "
                         "each of the %lld classes", name,
                         tn__shape_text(a, weight->ndim, weight->shape),
                         (long long)x->shape[at]);
@@ -113,8 +113,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
         if (d != at)
             want.dim[want.ndim++] = x->shape[d];
     if (!tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: target %s does not fit input %s: "
-                        "one class for each row, %s, is wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {target} %s does not fit {input} "
+                        "%s: one class for each row, %s, is wanted", name,
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape),
                         tn__shape_text(c, want.ndim, want.dim));
@@ -189,7 +189,7 @@ tn_status tn__run_class_nll(tn__call *call)
     if (status < 0)
         return status;
     if (target->dtype != TN_I64)
-        return tn__fail(TN_ERR_DTYPE, "%s: target is %s; convert it to int64 "
+        return tn__fail(TN_ERR_DTYPE, "%s: {target} is %s; convert it to int64 "
                         "with tn_to_dtype", name,
                         tn_dtype_name(target->dtype));
     int at = class_dim(x);
@@ -337,7 +337,7 @@ tn_status tn__run_cross_entropy(tn__call *call)
     if (!tn__find_reduction(call, TN__ARG_CROSS_ENTROPY_REDUCTION, &reduction))
         return TN_ERR_ARGUMENT;
     if (!(smoothing >= 0 && smoothing <= 1))
-        return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: label_smoothing %g "
+        return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {label_smoothing} %g "
                         "is outside [0, 1]", smoothing);
     bool soft = tn_dtype_is_floating(target->dtype) &&
                 tn__shape_equal(x->ndim, x->shape, target->ndim,

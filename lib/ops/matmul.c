@@ -53,7 +53,7 @@ static tn_status fail_shapes(const char *name, const tn_tensor *a,
                              const char *why)
 {
     char first[TN__SHAPE_TEXT], second[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: %s: input %s x %s %s", name, why,
+    return tn__fail(TN_ERR_SHAPE, "%s: %s: {input} %s x {%s} %s", name, why,
                     tn__shape_text(first, a->ndim, a->shape), b_name,
                     tn__shape_text(second, b->ndim, b->shape));
 }
@@ -88,8 +88,8 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_broadcast(&shape, addend->ndim, addend->shape) ||
         !tn__shape_equal(shape.ndim, shape.dim, out->ndim, out->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: %s does not broadcast to the "
-                        "product's shape %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {addend:}%s does not broadcast to "
+                        "the product's shape %s", name,
                         tn__shape_text(a, addend->ndim, addend->shape),
                         tn__shape_text(b, out->ndim, out->shape));
     return tn__copy_under(out, addend, name);
@@ -189,8 +189,8 @@ tn_status tn__run_matmul_into(tn__call *call)
         return status;
     char text[2][TN__SHAPE_TEXT];
     if (!tn__shape_equal(shape.ndim, shape.dim, sum->ndim, sum->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: sum %s has not the product's shape "
-                        "%s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {sum} %s has not the product's "
+                        "shape %s", name,
                         tn__shape_text(text[0], sum->ndim, sum->shape),
                         tn__shape_text(text[1], shape.ndim, shape.dim));
     status = matmul_into(

@@ -19,8 +19,9 @@ static tn_status find_name(const tn__call *call, int arg, norm *n)
               : strcmp(name, "nuc") == 0 ? NUCLEAR
                                          : BY_NUMBER;
     if (n->kind == BY_NUMBER)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: norm \"%s\" is neither \"fro\" "
-                        "nor \"nuc\"", call->op->name, name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s:norm} \"%s\" is neither "
+                        "\"fro\" nor \"nuc\"", call->op->name,
+                        call->op->arg[arg].name, name);
     return TN_OK;
 }
 
@@ -44,8 +45,8 @@ static tn_status find_dims(const tn__call *call, const tn_tensor *x,
         dims[k] = x->ndim ? tn__shape_dim(x->ndim, list.dim[k]) : -1;
     if (list.count == 2 && dims[0] >= 0 && dims[1] >= 0 && dims[0] != dims[1])
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: dim %s are no two dimensions of "
-                    "input %s", call->op->name,
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %s are no two dimensions of "
+                    "{input} %s", call->op->name,
                     tn__shape_text(a, list.count, list.dim),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -158,8 +159,8 @@ tn_status tn__run_linalg_norm(tn__call *call)
     bool matrices =
         ordered && (dims ? n.dim.of.dims->count == 2 : x->ndim == 2);
     if (ordered && !dims && x->ndim > 2)
-        return tn__fail(TN_ERR_SHAPE, "linalg_norm: an ord for %d dimensions "
-                        "without dim: give one or two of them", x->ndim);
+        return tn__fail(TN_ERR_SHAPE, "linalg_norm: an {ord} for %d dimensions "
+                        "without {dim}: give one or two of them", x->ndim);
     return tn__give(call, matrices
                               ? matrix_norm(call, x, &n)
                               : vector_norm(x, n.order, n.dim, n.keepdim,
@@ -215,8 +216,8 @@ static tn_status condition(tn__call *call, norm n)
                                      matrix_norm(call, x, &least)));
     }
     if (x->ndim < 2 || x->shape[x->ndim - 1] != x->shape[x->ndim - 2])
-        return tn__fail(TN_ERR_SHAPE, "linalg_cond: A %s: square matrices are "
-                        "wanted by this norm",
+        return tn__fail(TN_ERR_SHAPE, "linalg_cond: {A} %s: square matrices "
+                        "are wanted by this norm",
                         tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *inverse = tn_linalg_inv(x);
     return tn__give(call, inverse ? tn_mul(matrix_norm(call, x, &n),

@@ -19,19 +19,23 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
                        int ndim)
 {
     int count = ndim ? ndim : 1;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is outside [%d, %d]", name,
-                    argument, (long long)dim, -count, count - 1);
+    const char *shown = strchr(argument, ':');
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%.*s:%s} %lld is outside [%d, %d]",
+                    name, shown ? (int)(shown - argument) : 40, argument,
+                    shown ? shown + 1 : argument, (long long)dim, -count,
+                    count - 1);
 }
 
 /* One tensor of a message: "other (2, 3) is on cpu". */
 static void add_place(tn__text *text, const char *name, int number,
-                      const tn_tensor *x)
+                      bool is_at_fault, const tn_tensor *x)
 {
     char shape[TN__SHAPE_TEXT];
-    tn__text_add(text, "%s%s", text->length ? ", " : "", name);
+    tn__text_add(text, "%s{%s%s", text->length ? ", " : "",
+                 is_at_fault ? "!" : "", name);
     if (number >= 0)
         tn__text_add(text, "[%d]", number);
-    tn__text_add(text, " %s is on %s",
+    tn__text_add(text, "} %s is on %s",
                  tn__shape_text(shape, x->ndim, x->shape),
                  x->storage->device->name);
 }
@@ -70,8 +74,9 @@ tn_status tn__fail_devices(const tn_op *op, const tn_value *value)
                 list ? value[i].of.tensors[k] : value[i].of.tensor;
             if (!tn__tensor_is_live(x))
                 continue;
-            add_place(&places, op->arg[i].name, list ? k : -1, x);
-            if (x->storage->device == home || mend[0])
+            bool first = x->storage->device != home && !mend[0];
+            add_place(&places, op->arg[i].name, list ? k : -1, first, x);
+            if (!first)
                 continue;
             char number[16] = "";
             if (list)
@@ -80,23 +85,24 @@ tn_status tn__fail_devices(const tn_op *op, const tn_value *value)
                      op->arg[i].name, number, home->name);
         }
     }
-    tn__fail(TN_ERR_DEVICE, "%s: %s; move one with %s", op->name,
-             places.data ? places.data : "tensors are on two devices", mend);
+    tn__text_add(&places, "; move one with %s", mend);
+    tn__fail_marked(TN_ERR_DEVICE, op->name,
+                    places.data ? places.data : "tensors are on two devices");
     tn__text_release(&places);
     return TN_ERR_DEVICE;
 }
 
 tn_status tn__fail_numbers(const tn_op *op)
 {
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s is a number and no other argument "
-                    "is a tensor; make one a tensor with tn_full", op->name,
-                    op->arg[0].name);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is a number and no other "
+                    "argument is a tensor; make one a tensor with tn_full",
+                    op->name, op->arg[0].name);
 }
 
 tn_status tn__fail_dead(const tn_op *op, int i)
 {
     return tn__fail(TN_ERR_STATE,
-                    "%s: %s is no tensor, or none any more: its scope was "
+                    "%s: {%s} is no tensor, or none any more: its scope was "
                     "closed or it was dropped; tn_keep() what is to outlive "
                     "its scope", op->name, op->arg[i].name);
 }
@@ -116,7 +122,7 @@ tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v)
         if (op->arg[i].kinds >> k & 1)
             tn__text_add(&wanted, "%s%s", wanted.length ? " or " : "",
                          kind_name(k));
-    tn__fail(TN_ERR_ARGUMENT, "%s: %s takes %s, not %s", op->name,
+    tn__fail(TN_ERR_ARGUMENT, "%s: {%s} takes %s, not %s", op->name,
              op->arg[i].name, wanted.data ? wanted.data : "nothing",
              kind_name(v->kind));
     tn__text_release(&wanted);
@@ -137,12 +143,11 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     for (int i = 0; i < op->arg_count; i++)
         if (op->role[i] == TN__ROLE_OPERAND &&
             value[i].kind == TN_VALUE_TENSOR)
-            tn__text_add(&given, "%s%s is %s", given.length ? ", " : "",
+            tn__text_add(&given, "%s{%s} is %s", given.length ? ", " : "",
                          op->arg[i].name,
                          tn_dtype_name(value[i].of.tensor->dtype));
-    tn__fail(TN_ERR_DTYPE, "%s: %s%s; convert with tn_to_dtype",
-             name, given.data ? given.data : "",
-             why ? why : "");
+    tn__text_add(&given, "%s; convert with tn_to_dtype", why ? why : "");
+    tn__fail_marked(TN_ERR_DTYPE, name, given.data ? given.data : "");
     tn__text_release(&given);
     return TN_ERR_DTYPE;
 }
@@ -151,8 +156,8 @@ tn_status tn__fail_left_out(const tn_op *op, int i)
 {
     char pending[400];
     snprintf(pending, sizeof pending, "%s", tn_error());
-    return tn__fail(TN_ERR_STATE, "%s: %s left out while an error is pending: "
-                    "%s", op->name, op->arg[i].name, pending);
+    return tn__fail(TN_ERR_STATE, "%s: {%s} left out while an error is "
+                    "pending: %s", op->name, op->arg[i].name, pending);
 }
 
 tn_status tn__fail_broadcast(const char *name, int count,
@@ -161,13 +166,15 @@ tn_status tn__fail_broadcast(const char *name, int count,
 {
     tn__text text = {0};
     char shape[TN__SHAPE_TEXT];
+    tn__text_add(&text, "shapes do not broadcast: ");
+    const size_t front = text.length;
     for (int i = 0; i < count; i++)
         if (tensor[i])
-            tn__text_add(&text, "%s%s %s", text.length ? ", " : "", names[i],
+            tn__text_add(&text, "%s{%s} %s", text.length > front ? ", " : "",
+                         names[i],
                          tn__shape_text(shape, tensor[i]->ndim,
                                         tensor[i]->shape));
-    tn__fail(TN_ERR_SHAPE, "%s: shapes do not broadcast: %s", name,
-             text.data ? text.data : "");
+    tn__fail_marked(TN_ERR_SHAPE, name, text.data ? text.data : "");
     tn__text_release(&text);
     return TN_ERR_SHAPE;
 }
@@ -192,18 +199,22 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(0, 0, 0, fault->position, ndim,
                                             extent);
-    const char *input = fault->operand < (uint32_t)kernel->input_count
-                            ? kernel->input[fault->operand].name
-                            : "an element";
     bool zero = fault->index == TN__GUARD_ZERO;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s%s is %s at position %s%s",
+    if (fault->operand >= (uint32_t)kernel->input_count)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %san element is %s at position "
+                        "%s%s", name, zero ? "division by zero: " : "",
+                        zero ? "0" : "outside [0, 1]",
+                        tn__shape_text(text, ndim, at.position), told);
+    const char *input = kernel->input[fault->operand].name;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s{%s} is %s at position %s%s",
                     name, zero ? "division by zero: " : "",
                     input, zero ? "0" : "outside [0, 1]",
                     tn__shape_text(text, ndim, at.position), told);
 }
 
-tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
-                           int64_t low, int64_t bound)
+tn_status tn__tell_indices(const tn__call *call, const char *name,
+                           const char *argument, tn_tensor *x, int64_t low,
+                           int64_t bound)
 {
     tn__error before;
     if (tn_error_code() != TN_ERR_INDEX || !tn__error_within(&call->doing))
@@ -211,17 +222,18 @@ tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
     tn__error_take(&before);
     tn_scope *scope = tn_scope_open();
     tn_status status =
-        x && scope ? tn__check_indices(what, x, low, bound) : TN_OK;
+        x && scope ? tn__check_indices(name, argument, -1, x, low, bound)
+                   : TN_OK;
     tn_scope_close(scope);
     if (status != TN_ERR_INDEX)
         tn__error_put(&before);
     return TN_ERR_INDEX;
 }
 
-tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
-                            int64_t bound)
+tn_status tn__check_indices(const char *name, const char *argument, int number,
+                            tn_tensor *x, int64_t low, int64_t bound)
 {
-    char text[TN__SHAPE_TEXT];
+    char text[TN__SHAPE_TEXT], which[16] = "";
     if (x->numel == 0)
         return TN_OK;
     tn_tensor *greatest = NULL;
@@ -235,8 +247,11 @@ tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
     tn__error_index at =
         tn__error_index_in(most >= bound ? most : least, low, bound, place,
                            x->ndim, x->shape);
+    if (number >= 0)
+        snprintf(which, sizeof which, "[%d]", number);
     return tn__fail_outside(
-        at, "%s %lld at position %s is outside [%lld, %lld)", what,
-        (long long)at.value, tn__shape_text(text, x->ndim, at.position),
+        at, "%s: {%s%s} %lld at position %s is outside [%lld, %lld)", name,
+        argument, which, (long long)at.value,
+        tn__shape_text(text, x->ndim, at.position),
         (long long)low, (long long)bound);
 }

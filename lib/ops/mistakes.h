@@ -1,5 +1,5 @@
 /* mistakes.h: the wording of what callers get wrong. Each returns its status
- * with the message recorded. */
+ * with the message recorded, the arguments in it marked (tn__fail). */
 #ifndef TN_LIB_OPS_MISTAKES_H
 #define TN_LIB_OPS_MISTAKES_H
 
@@ -11,7 +11,8 @@
 const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
                            const int64_t *shape);
 
-/* "softmax: dim 3 is outside [-2, 1]". */
+/* "softmax: dim 3 is outside [-2, 1]"; argument: "dim", or "dims:dim" for one
+ * of dims. */
 tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
                        int ndim);
 /* Tensors on two devices: each with its shape and device, and the tn_to. */
@@ -41,19 +42,21 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const int64_t *extent, const char *told);
 
 /* Are all elements of x, integers, in [low, bound)? Else the index error:
- * "what 7 at position (0, 1) is outside [0, 3)". Reads back. */
-tn_status tn__check_indices(const char *what, tn_tensor *x, int64_t low,
-                            int64_t bound);
+ * "take: index 7 at position (0, 1) is outside [0, 3)"; number: which of a list
+ * the argument is, or -1. Reads back. */
+tn_status tn__check_indices(const char *name, const char *argument, int number,
+                            tn_tensor *x, int64_t low, int64_t bound);
 
 /* An index error that arose within the call, of the indices that the caller gave:
  * tn__check_indices, whose words take the place of the pending ones where it
  * finds one. For rows that make others of them. Returns the pending code. */
-tn_status tn__tell_indices(const tn__call *call, const char *what, tn_tensor *x,
-                           int64_t low, int64_t bound);
+tn_status tn__tell_indices(const tn__call *call, const char *name,
+                           const char *argument, tn_tensor *x, int64_t low,
+                           int64_t bound);
 
 /* An error leaves this call (of count values, as far as they are known): fills
  * in what is known of it besides its words. Nothing where it came from outside
  * of the call. */
-void tn__blame(const tn__call *call, const tn_value *value, int count);
+void tn__call_failed(const tn__call *call, const tn_value *value, int count);
 
 #endif

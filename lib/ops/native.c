@@ -7,7 +7,7 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
 {
     if (a->dtype == b->dtype)
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: dtypes differ: %s is %s, %s is %s; "
+    return tn__fail(TN_ERR_DTYPE, "%s: dtypes differ: {%s} is %s, {%s} is %s; "
                     "convert one with tn_to_dtype", name, a_name,
                     tn_dtype_name(a->dtype), b_name, tn_dtype_name(b->dtype));
 }

@@ -98,7 +98,7 @@ static tn_status per_channel(const tn__call *call, int arg, int64_t channels,
     if (!x)
         return TN_OK;
     if (x->ndim != 1 || x->shape[0] != channels)
-        return tn__fail(TN_ERR_SHAPE, "%s: %s %s has not one number for each "
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not one number for each "
                         "of the %lld channels", call->op->name,
                         call->op->arg[arg].name,
                         tn__shape_text(text, x->ndim, x->shape),
@@ -117,11 +117,11 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
 {
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s has no dimension of "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has no dimension of "
                         "channels: (N, C, ...) is wanted", call->op->name,
                         tn__shape_text(text, x->ndim, x->shape));
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     return TN_OK;
@@ -180,8 +180,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     tn_tensor *mean, *var, *weight, *bias;
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: running_mean and running_var "
-                        "are wanted where input's own are not used",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} and {running_var} "
+                        "are wanted where {input}'s own are not used",
                         call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
@@ -217,8 +217,8 @@ tn_status tn__run_batch_norm(tn__call *call)
     const int64_t count = x->numel / channels;
     char text[TN__SHAPE_TEXT];
     if (count == 1)
-        return tn__fail(TN_ERR_SHAPE, "batch_norm: input %s has one element a "
-                        "channel while training: no variance",
+        return tn__fail(TN_ERR_SHAPE, "batch_norm: {input} %s has one element "
+                        "a channel while training: no variance",
                         tn__shape_text(text, x->ndim, x->shape));
     if (per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||
         per_channel(call, BIAS, channels, 1, 1, x->ndim, &bias) < 0 ||
@@ -260,8 +260,8 @@ tn_status tn__run_instance_norm(tn__call *call)
     }
     char text[TN__SHAPE_TEXT];
     if (dims.count == 0 || count == 1)
-        return tn__fail(TN_ERR_SHAPE, "instance_norm: input %s has one element "
-                        "a channel: no variance",
+        return tn__fail(TN_ERR_SHAPE, "instance_norm: {input} %s has one "
+                        "element a channel: no variance",
                         tn__shape_text(text, x->ndim, x->shape));
     tn_tensor *y = normalize(x, dims, tn__call_float(call, EPS), weight, bias,
                              stats);
@@ -294,8 +294,8 @@ static tn_status last_dims(const tn__call *call, const tn_tensor *x, int arg,
     }
     dims->count = want->count;
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s does not end in "
-                        "normalized_shape %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s does not end in "
+                        "{normalized_shape} %s", call->op->name,
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, want->count, want->dim));
     return TN_OK;
@@ -308,7 +308,7 @@ static tn_status check_affine(const tn__call *call, int arg, int shape_arg)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, want->count, want->dim))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s has not the shape %s that is "
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has not the shape %s that is "
                     "normalized", call->op->name, call->op->arg[arg].name,
                     tn__shape_text(a, x->ndim, x->shape),
                     tn__shape_text(b, want->count, want->dim));
@@ -375,7 +375,7 @@ tn_status tn__run_group_norm(tn__call *call)
         return status;
     const int64_t channels = x->shape[1];
     if (groups < 1 || channels % groups)
-        return tn__fail(TN_ERR_ARGUMENT, "group_norm: the channels of input "
+        return tn__fail(TN_ERR_ARGUMENT, "group_norm: the channels of {input} "
                         "%s do not divide into %lld groups",
                         tn__shape_text(text, x->ndim, x->shape),
                         (long long)groups);
@@ -410,9 +410,9 @@ tn_status tn__run_local_response_norm(tn__call *call)
     int64_t size = tn__call_int(call, TN__ARG_LOCAL_RESPONSE_NORM_SIZE);
     char text[TN__SHAPE_TEXT];
     if (x->ndim < 3 || size < 1)
-        return tn__fail(TN_ERR_SHAPE, "local_response_norm: size %lld for "
-                        "input %s: (N, C, ...) with at least 3 dimensions and "
-                        "a positive size are wanted", (long long)size,
+        return tn__fail(TN_ERR_SHAPE, "local_response_norm: {size} %lld for "
+                        "{input} %s: (N, C, ...) with at least 3 dimensions "
+                        "and a positive size are wanted", (long long)size,
                         tn__shape_text(text, x->ndim, x->shape));
     tn_dtype dtype = tn_dtype_is_floating(x->dtype) ? x->dtype : TN_F32;
     tn_tensor *wide = tn_dtype_bytes(dtype) < 4 || dtype != x->dtype

@@ -114,7 +114,7 @@ tn_status tn_op_call_into(const tn_op *op, const tn_value *values, int count,
     if (!out)
         return tn__fail(TN_ERR_ARGUMENT, "%s: out is NULL", op->name);
     if (op->inplace)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: writes into %s; call it with "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: writes into {%s}; call it with "
                         "tn_op_call", op->name, op->arg[0].name);
     return tn__op_run_into(op, values, count, out, out_count);
 }

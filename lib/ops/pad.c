@@ -24,9 +24,9 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
     const char *name = tn__op_outer(call->op->name);
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (pad->count % 2 || pad->count > 2 * x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: pad %s for input %s: two numbers "
-                        "for each of its last dimensions are wanted", name,
-                        tn__shape_text(a, pad->count, pad->dim),
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} %s for {input} %s: two "
+                        "numbers for each of its last dimensions are wanted",
+                        name, tn__shape_text(a, pad->count, pad->dim),
                         tn__shape_text(b, x->ndim, x->shape));
     shape->ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++) {
@@ -35,8 +35,8 @@ static tn_status check_pad(const tn__call *call, const tn_tensor *x,
             !__builtin_add_overflow(x->shape[d], low, &shape->dim[d]) &&
             !__builtin_add_overflow(shape->dim[d], high, &shape->dim[d]);
         if (!told || shape->dim[d] < 0)
-            return tn__fail(TN_ERR_SHAPE, "%s: pad %s leaves less than nothing "
-                            "of dimension %d of input %s", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s leaves less than "
+                            "nothing of dimension %d of {input} %s", name,
                             tn__shape_text(a, pad->count, pad->dim), d,
                             tn__shape_text(b, x->ndim, x->shape));
     }
@@ -181,7 +181,7 @@ static int find_mode(const char *text)
     while (mode < MODES && strcmp(mode_names[mode], text) != 0)
         mode++;
     if (mode == MODES)
-        tn__fail(TN_ERR_ARGUMENT, "pad: mode \"%s\" is none of "
+        tn__fail(TN_ERR_ARGUMENT, "pad: {mode} \"%s\" is none of "
                  "constant, reflect, replicate, circular", text);
     return mode;
 }
@@ -292,8 +292,8 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
         bool lacks = n < 1 || (mode == CIRCULAR && left < 1);
         if ((low || high) &&
             (low > least || high > least || (lacks && shape->dim[d] > 0)))
-            status = tn__fail(TN_ERR_SHAPE, "pad: (%lld, %lld) of mode %s is "
-                              "more than dimension %d of size %lld has",
+            status = tn__fail(TN_ERR_SHAPE, "pad: {pad:}(%lld, %lld) of {mode} "
+                              "%s is more than dimension %d of size %lld has",
                               (long long)low, (long long)high,
                               mode_names[mode], d, (long long)n);
     }
@@ -371,7 +371,7 @@ tn_status tn__run_pad_edges(tn__call *call)
     if (status < 0)
         return status;
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, shape.ndim,
-                                    shape.dim, "pad");
+                                    shape.dim, call->op->name);
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;

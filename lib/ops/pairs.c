@@ -69,16 +69,16 @@ tn_status tn__run_cdist(tn__call *call)
     if (a->ndim < 2 || b->ndim < 2 ||
         a->shape[a->ndim - 1] != b->shape[b->ndim - 1])
         return tn__fail(TN_ERR_SHAPE,
-                        "cdist: x1 %s and x2 %s are not rows of one length: "
-                        "(..., P, M) and (..., R, M)",
+                        "cdist: {x1} %s and {x2} %s are not rows of one "
+                        "length: (..., P, M) and (..., R, M)",
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (!(p >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "cdist: p %g is below 0", p);
+        return tn__fail(TN_ERR_ARGUMENT, "cdist: {p} %g is below 0", p);
     if (strncmp(mode, "use_mm_for_euclid_dist", 22) != 0 &&
         strcmp(mode, "donot_use_mm_for_euclid_dist") != 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "cdist: compute_mode \"%s\" is neither \"use_mm_for_"
+                        "cdist: {compute_mode} \"%s\" is neither \"use_mm_for_"
                         "euclid_dist_if_necessary\" nor \"use_mm_for_euclid_"
                         "dist\" nor \"donot_use_mm_for_euclid_dist\"",
                         mode);
@@ -102,10 +102,10 @@ tn_status tn__run_pdist(tn__call *call)
     double p = tn__call_float(call, TN__ARG_PDIST_P);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 2)
-        return tn__fail(TN_ERR_SHAPE, "pdist: input %s is no matrix (N, M)",
+        return tn__fail(TN_ERR_SHAPE, "pdist: {input} %s is no matrix (N, M)",
                         tn__shape_text(text, x->ndim, x->shape));
     if (!(p >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "pdist: p %g is below 0", p);
+        return tn__fail(TN_ERR_ARGUMENT, "pdist: {p} %g is below 0", p);
     int64_t n = x->shape[0];
     tn_tensor *at =
         tn_triu_indices(n, n, 1, .device = x->storage->device);
@@ -124,17 +124,17 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
     tn_dims_list along = tn_dims(dim);
     int ndim = a->ndim;
     if (ndim != b->ndim)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and other %s have not as "
-                        "many dimensions", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {other} %s have not "
+                        "as many dimensions", name,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (dim < -ndim || dim >= ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: dim %lld is not in [%d, %d)",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %lld is not in [%d, %d)",
                         name, (long long)dim, -ndim, ndim);
     int64_t d = dim < 0 ? dim + ndim : dim;
     if (a->shape[d] != 3 || b->shape[d] != 3)
-        return tn__fail(TN_ERR_SHAPE, "%s: dim %lld of input %s and other %s "
-                        "is not 3", name, (long long)dim,
+        return tn__fail(TN_ERR_SHAPE, "%s: {dim} %lld of {input} %s and "
+                        "{other} %s is not 3", name, (long long)dim,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     /* c[i] = a[i + 1] b[i + 2] - a[i + 2] b[i + 1] */
@@ -162,7 +162,7 @@ tn_status tn__run_cross(tn__call *call)
         if (a->shape[d] == 3)
             return give_cross(call, a, b, d);
     char text[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "cross: no dimension of input %s is 3",
+    return tn__fail(TN_ERR_SHAPE, "cross: no dimension of {input} %s is 3",
                     tn__shape_text(text, a->ndim, a->shape));
 }
 
@@ -172,8 +172,8 @@ static tn_status fail_classes(tn__call *call, const tn_tensor *x,
                               const tn_tensor *target, const char *wanted)
 {
     char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s and target %s do not fit: %s",
-                    call->op->name, tn__shape_text(s, x->ndim, x->shape),
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {target} %s do not fit: "
+                    "%s", call->op->name, tn__shape_text(s, x->ndim, x->shape),
                     tn__shape_text(t, target->ndim, target->shape), wanted);
 }
 
@@ -213,14 +213,14 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (p != 1 && p != 2)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multi_margin_loss: p %lld is neither 1 nor 2",
+                        "multi_margin_loss: {p} %lld is neither 1 nor 2",
                         (long long)p);
     if (x->ndim > 2 || target->ndim > 1 || target->numel != count || !classes)
         return fail_classes(call, x, target, "(N, C) and (N)");
     if (weight && (weight->ndim > 1 || weight->numel != classes))
         return tn__fail(TN_ERR_SHAPE,
-                        "multi_margin_loss: weight has %lld elements, not one "
-                        "for each of %lld classes",
+                        "multi_margin_loss: {weight} has %lld elements, not "
+                        "one for each of %lld classes",
                         (long long)weight->numel, (long long)classes);
     const tn_value value[] = {
         tn__value_tensor(tn_reshape(x, tn_dims(count, classes))),

@@ -22,19 +22,19 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
     if (status < 0)
         return status;
     if (dilation >= 0 && x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "%s: input is bool; convert it with "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is bool; convert it with "
                         "tn_to_dtype", name);
     for (int a = 0; a < 2; a++) {
         if (!strides)
             w->stride[a] = w->kernel[a];
         if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride "
-                            "%lld, dilation %lld; all are at least 1", name,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
+                            "%lld, {dilation} %lld; all are at least 1", name,
                             (long long)w->kernel[a], (long long)w->stride[a],
                             (long long)w->dilation[a]);
         if (w->pad[a] < 0 || w->pad[a] > w->kernel[a] / 2)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: padding %lld is not between "
-                            "0 and half of kernel_size %lld", name,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} %lld is not "
+                            "between 0 and half of {kernel_size} %lld", name,
                             (long long)w->pad[a], (long long)w->kernel[a]);
         w->in[a] = x->shape[x->ndim - 2 + a];
         int64_t room = w->in[a] + 2 * w->pad[a] -
@@ -48,8 +48,8 @@ static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
         if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
             w->out[a]--;
         if (w->out[a] < 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: kernel_size reaches over %lld, the "
-                            "padded input has %lld", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} reaches over "
+                            "%lld, the padded {input} has %lld", name,
                             (long long)(w->dilation[a] * (w->kernel[a] - 1) + 1),
                             (long long)(w->in[a] + 2 * w->pad[a]));
         /* Taps that lie outside in each window change nothing, and with

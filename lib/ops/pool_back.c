@@ -10,8 +10,8 @@ static tn_status check_images(const tn__call *call, const tn_tensor *g,
 {
     char text[TN__SHAPE_TEXT];
     if (!tn_dtype_is_floating(g->dtype) || (g->ndim != 3 && g->ndim != 4))
-        return tn__fail(TN_ERR_SHAPE, "%s: g %s of %s is neither (N, C, H, W) "
-                        "nor (C, H, W) of a floating dtype", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {g} %s of %s is neither (N, C, H, "
+                        "W) nor (C, H, W) of a floating dtype", call->op->name,
                         tn__shape_text(text, g->ndim, g->shape),
                         tn_dtype_name(g->dtype));
     if (size[0] < 1 || size[1] < 1)
@@ -95,8 +95,8 @@ tn_status tn__run_max_pool2d_back(tn__call *call)
     if (status >= 0 &&
         (indices->dtype != TN_I64 ||
          !tn__shape_equal(g->ndim, g->shape, indices->ndim, indices->shape)))
-        return tn__fail(TN_ERR_SHAPE, "%s: indices are not int64 of g's shape",
-                        call->op->name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {indices} are not int64 of {g}'s "
+                        "shape", call->op->name);
     tn_tensor *made =
         status < 0 ? NULL : new_images(g, w.in, "max_pool2d");
     if (!made)
@@ -139,8 +139,8 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
         if (w->kernel[a] < 1 || w->stride[a] < 1 || w->pad[a] < 0 ||
             w->pad[a] > w->kernel[a] / 2 ||
             w->out[a] > (w->in[a] + w->pad[a] - 1) / w->stride[a] + 1)
-            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld, stride "
-                            "%lld, padding %lld, over %lld", call->op->name,
+            return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of %lld, {stride} "
+                            "%lld, {padding} %lld, over %lld", call->op->name,
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);

@@ -14,8 +14,8 @@ typedef struct fraction {
 static tn_status fail_list(const char *name, const char *arg, int found,
                            int wanted)
 {
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s has %d numbers; %d are wanted, or "
-                    "one for all", name, arg, found, wanted);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; %d are wanted, "
+                    "or one for all", name, arg, found, wanted);
 }
 
 /* The sizes of the output: given, or parts of the input's. */
@@ -26,8 +26,8 @@ static tn_status find_out(const tn__call *call, int size, fraction *f)
     bool by_ratio = ratio->kind == TN_VALUE_FLOATS;
     bool by_size = given->kind == TN_VALUE_DIMS && given->of.dims->count > 0;
     if (by_size == by_ratio)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: either output_size or "
-                        "output_ratio is wanted", name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: either {output_size} or "
+                        "{output_ratio} is wanted", name);
     int count = by_size ? given->of.dims->count : ratio->count;
     if (count != 1 && count != f->count)
         return fail_list(name, by_size ? "output_size" : "output_ratio", count,
@@ -40,7 +40,7 @@ static tn_status find_out(const tn__call *call, int size, fraction *f)
         }
         double part = ratio->of.floats[at];
         if (!(part > 0 && part < 1))
-            return tn__fail(TN_ERR_ARGUMENT, "%s: output_ratio %g is outside "
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {output_ratio} %g is outside "
                             "(0, 1)", name, part);
         f->out[a] = (int64_t)((double)f->in[a] * part);
     }
@@ -53,8 +53,8 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
     const tn_dims_list *window = call->value[1].of.dims;
     char text[TN__SHAPE_TEXT];
     if (x->ndim != f->count + 1 && x->ndim != f->count + 2)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s is neither (N, C, ...) nor "
-                        "(C, ...) with %d dimensions that are pooled", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, ...) "
+                        "nor (C, ...) with %d dimensions that are pooled", name,
                         tn__shape_text(text, x->ndim, x->shape), f->count);
     if (window->count != 1 && window->count != f->count)
         return fail_list(name, "kernel_size", window->count, f->count);
@@ -92,7 +92,7 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
     if (given->ndim != 3 || given->shape[2] != f->count ||
         given->shape[0] * given->shape[1] != f->planes ||
         !tn_dtype_is_floating(given->dtype)) {
-        tn__fail(TN_ERR_SHAPE, "%s: random_samples %s of %s: %d floating "
+        tn__fail(TN_ERR_SHAPE, "%s: {random_samples} %s of %s: %d floating "
                  "numbers for each of %lld planes, as (N, C, %d), are wanted",
                  call->op->name,
                  tn__shape_text(text, given->ndim, given->shape),

@@ -24,14 +24,14 @@ static tn_status take_list(const tn__call *call, int arg, int axes,
     char text[TN__SHAPE_TEXT];
     bool empty = !tn__call_has(call, arg) || given->count == 0;
     if (!empty && given->count != 1 && given->count != axes)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s %s is neither one number nor "
-                        "%d", call->op->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
+                        "nor %d", call->op->name, call->op->arg[arg].name,
                         tn__shape_text(text, given->count, given->dim), axes);
     for (int a = 0; a < axes; a++) {
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
         if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is beyond 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             call->op->name, call->op->arg[arg].name,
                             (long long)list[a]);
     }
@@ -44,8 +44,8 @@ static tn_status check_input(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim == axes + 1 || x->ndim == axes + 2)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: input %s has neither %d dimensions nor, "
-                    "with a batch, %d", call->op->name,
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has neither %d dimensions "
+                    "nor, with a batch, %d", call->op->name,
                     tn__shape_text(text, x->ndim, x->shape), axes + 1,
                     axes + 2);
 }
@@ -55,12 +55,12 @@ static tn_status count_windows(const char *name, windows *w, int a, bool up)
 {
     int64_t span = w->dilation[a] * (w->kernel[a] - 1) + 1;
     if (w->kernel[a] < 1 || w->stride[a] < 1 || w->dilation[a] < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride %lld, "
-                        "dilation %lld; all are at least 1", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
+                        "%lld, {dilation} %lld; all are at least 1", name,
                         (long long)w->kernel[a], (long long)w->stride[a],
                         (long long)w->dilation[a]);
     if (w->pad[a] < 0 || w->pad[a] > span / 2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: padding %lld is not between 0 "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {padding} %lld is not between 0 "
                         "and half of a window over %lld", name,
                         (long long)w->pad[a], (long long)span);
     int64_t room = w->in[a] + 2 * w->pad[a] - span;
@@ -71,8 +71,8 @@ static tn_status count_windows(const char *name, windows *w, int a, bool up)
     if (up && (w->out[a] - 1) * w->stride[a] >= w->in[a] + w->pad[a])
         w->out[a]--;
     if (w->out[a] < 1 || w->in[a] < 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: kernel_size reaches over %lld, the "
-                        "padded input has %lld", name, (long long)span,
+        return tn__fail(TN_ERR_SHAPE, "%s: {kernel_size} reaches over %lld, "
+                        "the padded {input} has %lld", name, (long long)span,
                         (long long)(w->in[a] + 2 * w->pad[a]));
     return TN_OK;
 }
@@ -442,7 +442,7 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     if (make_regular(&w) && suits_images(x, &w))
@@ -566,11 +566,12 @@ tn_status tn__run_lp_pool(tn__call *call)
     double norm = tn__call_float(call, TN__ARG_LP_POOL2D_NORM_TYPE), count = 1;
     int64_t kernel[MOST];
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; it takes floating "
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
                         "tensors: convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     if (norm == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: norm_type is 0", call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {norm_type} is 0",
+                        call->op->name);
     if (check_input(call, x, axes) < 0 ||
         take_list(call, TN__ARG_LP_POOL2D_KERNEL_SIZE, axes, NULL, kernel) < 0)
         return tn_error_code();
@@ -618,9 +619,9 @@ static tn_status unpooled_axis(const char *name, windows *w, int k,
     int64_t kernel = w->kernel[k], stride = w->stride[k], pad = w->pad[k];
     int64_t size;
     if (kernel < 1 || stride < 1 || pad < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, stride %lld, "
-                        "padding %lld; the first two are at least 1, padding "
-                        "at least 0", name, (long long)kernel,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, {stride} "
+                        "%lld, {padding} %lld; the first two are at least 1, "
+                        "{padding} at least 0", name, (long long)kernel,
                         (long long)stride, (long long)pad);
     if (__builtin_mul_overflow(w->in[k] - 1, stride, &size) ||
         size > (int64_t)1 << 62)
@@ -628,9 +629,10 @@ static tn_status unpooled_axis(const char *name, windows *w, int k,
                         (long long)w->in[k], (long long)stride);
     size += kernel - 2 * pad;
     if (given && (*given <= size - stride || *given >= size + stride))
-        return tn__fail(TN_ERR_SHAPE, "%s: output_size %lld; what is pooled to "
-                        "%lld by kernel_size %lld, stride %lld and padding "
-                        "%lld had from %lld to %lld", name, (long long)*given,
+        return tn__fail(TN_ERR_SHAPE, "%s: {output_size} %lld; what is pooled "
+                        "to %lld by {kernel_size} %lld, {stride} %lld and "
+                        "{padding} %lld had from %lld to %lld", name,
+                        (long long)*given,
                         (long long)w->in[k], (long long)kernel,
                         (long long)stride, (long long)pad,
                         (long long)(size - stride + 1),
@@ -664,7 +666,7 @@ static tn_status unpooled_size(const tn__call *call, const tn_tensor *x,
                                     ? call->value[output_size].of.dims
                                     : NULL;
     if (given && given->count != axes && given->count != x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: output_size %s for input %s",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {output_size} %s for {input} %s",
                         call->op->name,
                         tn__shape_text(a, given->count, given->dim),
                         tn__shape_text(b, x->ndim, x->shape));
@@ -690,7 +692,7 @@ tn_status tn__run_max_unpool(tn__call *call)
     if (status < 0)
         return status;
     if (!tn__shape_equal(x->ndim, x->shape, index->ndim, index->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s and indices %s differ: "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {indices} %s differ: "
                         "one shape is wanted",
                         call->op->name, tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, index->ndim, index->shape));

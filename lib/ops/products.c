@@ -7,7 +7,7 @@ static tn_status check_ndim(const tn__call *call, int arg, int ndim)
     const tn_tensor *x = tn__call_tensor(call, arg);
     if (x->ndim == ndim)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s has %d dimensions, %d %s wanted",
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has %d dimensions, %d %s wanted",
                     call->op->name, call->op->arg[arg].name, x->ndim, ndim,
                     ndim == 1 ? "is" : "are");
 }
@@ -45,8 +45,8 @@ tn_status tn__run_inner(tn__call *call)
     int64_t length = a->shape[a->ndim - 1];
     if (b->shape[b->ndim - 1] != length ||
         a->ndim + b->ndim - 2 > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "inner: input %s and other %s differ in "
-                        "the last dimension",
+        return tn__fail(TN_ERR_SHAPE, "inner: {input} %s and {other} %s differ "
+                        "in the last dimension",
                         tn__shape_text(left, a->ndim, a->shape),
                         tn__shape_text(right, b->ndim, b->shape));
     tn_dims_list shape = {0, {0}};
@@ -151,8 +151,8 @@ static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_broadcast(&shape, x->ndim, x->shape) ||
         !tn__shape_equal(shape.ndim, shape.dim, product->ndim, product->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s does not broadcast to the "
-                        "product's shape %s", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s does not broadcast to "
+                        "the product's shape %s", call->op->name,
                         tn__shape_text(a, x->ndim, x->shape),
                         tn__shape_text(b, product->ndim, product->shape));
     product = scaled(product, alpha);
@@ -163,8 +163,26 @@ static tn_status give_sum(tn__call *call, tn_tensor *product, double alpha)
     return tn__give(call, product);
 }
 
+/* Of what the product is given in a wider dtype nobody knows the names. */
+static tn_status check_inner(const tn__call *call)
+{
+    const tn_tensor *a = tn__call_tensor(call, LEFT);
+    const tn_tensor *b = tn__call_tensor(call, RIGHT);
+    char left[TN__SHAPE_TEXT], right[TN__SHAPE_TEXT];
+    if (!a->ndim || !b->ndim ||
+        a->shape[a->ndim - 1] == b->shape[b->ndim > 1 ? b->ndim - 2 : 0])
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: inner sizes differ: {%s} %s x {%s} %s",
+                    call->op->name, call->op->arg[LEFT].name,
+                    tn__shape_text(left, a->ndim, a->shape),
+                    call->op->arg[RIGHT].name,
+                    tn__shape_text(right, b->ndim, b->shape));
+}
+
 tn_status tn__run_addmm(tn__call *call)
 {
+    if (check_inner(call) < 0)
+        return TN_ERR_SHAPE;
     return give_sum(call,
                     tn_matmul(operand(call, LEFT), operand(call, RIGHT)),
                     tn__call_float(call, ALPHA));
@@ -184,6 +202,8 @@ tn_status tn__run_addr(tn__call *call)
 
 tn_status tn__run_addbmm(tn__call *call)
 {
+    if (check_inner(call) < 0)
+        return TN_ERR_SHAPE;
     tn_tensor *product = tn_matmul(operand(call, LEFT), operand(call, RIGHT));
     return give_sum(call, product ? tn_sum(product, .dim = 0,
                                            .dtype = product->dtype)

@@ -33,8 +33,8 @@ tn_status tn__run_put(tn__call *call)
     tn_tensor *index = tn__call_tensor(call, TN__ARG_PUT_INDEX);
     tn_tensor *source = tn__call_tensor(call, TN__ARG_PUT_SOURCE);
     if (index->numel != source->numel)
-        return tn__fail(TN_ERR_SHAPE, "put: %lld indices for %lld elements of "
-                        "source", (long long)index->numel,
+        return tn__fail(TN_ERR_SHAPE, "put: {index} has %lld elements, "
+                        "{source} %lld", (long long)index->numel,
                         (long long)source->numel);
     tn__call_indices(call, TN__ARG_PUT_INDEX, -x->numel, x->numel);
     tn_tensor *at = as_list(tn__from_front(index, x->numel));
@@ -64,18 +64,18 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
-    char what[64], a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (index->dtype == TN_BOOL) {
         if (tn__shape_equal(index->ndim, index->shape, index->ndim,
                             x->shape + dim))
             return TN_OK;
-        return tn__fail(TN_ERR_SHAPE, "%s: indices[%d] %s, a mask, is not of "
-                        "the size of dimensions %d on of input %s", name, k,
+        return tn__fail(TN_ERR_SHAPE, "%s: {indices[%d]} %s, a mask, is not of "
+                        "the size of dimensions %d on of {input} %s", name, k,
                         tn__shape_text(a, index->ndim, index->shape), dim,
                         tn__shape_text(b, x->ndim, x->shape));
     }
-    snprintf(what, sizeof what, "%s: indices[%d]", name, k);
-    return tn__check_indices(what, index, -x->shape[dim], x->shape[dim]);
+    return tn__check_indices(name, "indices", k, index, -x->shape[dim],
+                             x->shape[dim]);
 }
 
 /* How many dimensions of x the indices stand for. */
@@ -96,15 +96,15 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
     int used = 0;
     for (int k = 0; k < count && used >= 0; k++) {
         if (tn_dtype_is_floating(index[k]->dtype)) {
-            tn__fail(TN_ERR_DTYPE, "%s: indices[%d] is %s; convert it to "
+            tn__fail(TN_ERR_DTYPE, "%s: {indices[%d]} is %s; convert it to "
                      "int64 with tn_to_dtype", name, k,
                      tn_dtype_name(index[k]->dtype));
             return NULL;
         }
         int taken = index[k]->dtype == TN_BOOL ? index[k]->ndim : 1;
         if (used + taken > x->ndim) {
-            tn__fail(TN_ERR_ARGUMENT, "%s: indices for %d dimensions, input "
-                     "has %d", name, dims_taken(index, count), x->ndim);
+            tn__fail(TN_ERR_ARGUMENT, "%s: {indices} for %d dimensions, "
+                     "{input} has %d", name, dims_taken(index, count), x->ndim);
             return NULL;
         }
         if (check_within(name, index[k], k, x, used) < 0)
@@ -114,7 +114,7 @@ static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
     if (used < 0)
         return NULL;
     if (count < 1) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: no indices", name);
+        tn__fail(TN_ERR_ARGUMENT, "%s: no {indices}", name);
         return NULL;
     }
     if (tn_broadcast_tensors(list, used, list, TN_MAX_NDIM) != used)
@@ -172,7 +172,7 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     int count = 0;
     if (dims && dims->count != indices->count)
-        return tn__fail(TN_ERR_ARGUMENT, "index: %d dims for %d indices",
+        return tn__fail(TN_ERR_ARGUMENT, "index: %d {dims} for %d {indices}",
                         dims->count, indices->count);
     for (int k = 0; k < indices->count; k++) {
         const tn_tensor *index = indices->of.tensors[k];
@@ -181,10 +181,10 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
         at += at < 0 ? x->ndim : 0;
         if (span < 1 || at < 0 || at >= x->ndim || at + span > x->ndim ||
             (count && at <= taken[count - 1]))
-            return tn__fail(TN_ERR_ARGUMENT, "index: indices[%d], %s of %s, on "
-                            "dim %lld of an input with %d; each stands behind "
-                            "the one before it, a bool one on as many as it "
-                            "has", k,
+            return tn__fail(TN_ERR_ARGUMENT, "index: {indices[%d]}, %s of %s, "
+                            "on dim %lld of an {input} with %d; each stands "
+                            "behind the one before it, a bool one on as many "
+                            "as it has", k,
                             tn__shape_text(text, index->ndim, index->shape),
                             tn_dtype_name(index->dtype), (long long)at,
                             x->ndim);
@@ -252,12 +252,13 @@ tn_status tn__run_index_fill(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || tn_dtype_is_floating(index->dtype) ||
         index->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: index %s of %s is no list of "
-                        "whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {index} %s of %s is no list "
+                        "of whole numbers",
                         tn__shape_text(text, index->ndim, index->shape),
                         tn_dtype_name(index->dtype));
     if (value && value->ndim > 0)
-        return tn__fail(TN_ERR_SHAPE, "index_fill: value %s is not one number",
+        return tn__fail(TN_ERR_SHAPE, "index_fill: {value} %s is not one "
+                        "number",
                         tn__shape_text(text, value->ndim, value->shape));
     tn_tensor *list = x->ndim ? x : as_list(x);
     if (!list)
@@ -320,7 +321,7 @@ static tn_tensor *folded(const char *name, tn_tensor *x, int dim,
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         known = known || strcmp(reduce, names[i]) == 0;
     if (!known) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: reduce \"%s\" is none of \"sum\", "
+        tn__fail(TN_ERR_ARGUMENT, "%s: {reduce} \"%s\" is none of \"sum\", "
                  "\"prod\", \"mean\", \"amax\" and \"amin\"", name, reduce);
         return NULL;
     }
@@ -366,8 +367,8 @@ tn_status tn__run_index_reduce(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (index->ndim > 1 || source->ndim != x->ndim ||
         (x->ndim && source->shape[dim] != index->numel))
-        return tn__fail(TN_ERR_SHAPE, "index_reduce: source %s has not one "
-                        "slice along dim %d for each of index %s",
+        return tn__fail(TN_ERR_SHAPE, "index_reduce: {source} %s has not one "
+                        "slice along {dim} %d for each of {index} %s",
                         tn__shape_text(a, source->ndim, source->shape), dim,
                         tn__shape_text(b, index->ndim, index->shape));
     index = x->ndim ? for_elements(index, source, dim)

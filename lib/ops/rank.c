@@ -25,7 +25,7 @@ static tn_status give_at(tn__call *call, tn_tensor *x, int dim,
 
 static tn_status fail_empty(const char *name, int dim)
 {
-    return tn__fail(TN_ERR_SHAPE, "%s: input has no elements along dim %d",
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} has no elements along {dim} %d",
                     name, dim);
 }
 
@@ -54,8 +54,8 @@ tn_status tn__run_kthvalue(tn__call *call)
     if (!x)
         return tn_error_code();
     if (k < 1 || k > x->shape[dim])
-        return tn__fail(TN_ERR_ARGUMENT, "kthvalue: k %lld is outside [1, "
-                        "%lld], the size of dim %d", (long long)k,
+        return tn__fail(TN_ERR_ARGUMENT, "kthvalue: {k} %lld is outside [1, "
+                        "%lld], the size of {dim} %d", (long long)k,
                         (long long)x->shape[dim], dim);
     return give_at(call, x, dim, index_of_rank(x, k - 1, dim),
                    tn__call_int(call, TN__ARG_KTHVALUE_KEEPDIM));
@@ -193,7 +193,7 @@ static int interpolation_of(const tn__call *call)
     for (int i = 0; i <= MIDPOINT; i++)
         if (strcmp(name, names[i]) == 0)
             return i;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: interpolation \"%s\" is none of "
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {interpolation} \"%s\" is none of "
                     "\"linear\", \"lower\", \"higher\", \"nearest\" and "
                     "\"midpoint\"", call->op->name, name);
 }
@@ -205,15 +205,15 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
     const char *name = call->op->name;
     char text[TN__SHAPE_TEXT];
     if (q && q->ndim > 1) {
-        tn__fail(TN_ERR_SHAPE, "%s: q %s is neither a number nor a list", name,
-                 tn__shape_text(text, q->ndim, q->shape));
+        tn__fail(TN_ERR_SHAPE, "%s: {q} %s is neither a number nor a list",
+                 name, tn__shape_text(text, q->ndim, q->shape));
         return NULL;
     }
     if (q)
         return tn__check_same_dtype(name, x, "input", q, "q") < 0 ? NULL : q;
     double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
     if (!(part >= 0 && part <= 1)) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: q %g is outside [0, 1]", name, part);
+        tn__fail(TN_ERR_ARGUMENT, "%s: {q} %g is outside [0, 1]", name, part);
         return NULL;
     }
     return tn_full((tn_dims_list){0}, part, .dtype = x->dtype,
@@ -299,8 +299,8 @@ static tn_status give_quantile(tn__call *call, bool ignore_nan)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_QUANTILE_INPUT);
     if (x->dtype != TN_F32 && x->dtype != TN_F64)
-        return tn__fail(TN_ERR_DTYPE, "%s: input is %s; convert it to float32 "
-                        "or float64 with tn_to_dtype", call->op->name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; convert it to "
+                        "float32 or float64 with tn_to_dtype", call->op->name,
                         tn_dtype_name(x->dtype));
     int how = interpolation_of(call);
     tn_tensor *q = how < 0 ? NULL : parts_of(call, x);

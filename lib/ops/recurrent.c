@@ -18,7 +18,7 @@ tn_status tn__run_apart(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (!x->ndim || size < 1 || (x->shape[dim] - 1) / size >= TN__OP_MAX_OUTPUTS)
-        return tn__fail(TN_ERR_ARGUMENT, "apart: size %lld does not cut a "
+        return tn__fail(TN_ERR_ARGUMENT, "apart: {size} %lld does not cut a "
                         "dimension of size %lld into %d parts or fewer",
                         (long long)size,
                         (long long)(x->ndim ? x->shape[dim] : 0),
@@ -59,8 +59,8 @@ tn_status tn__run_lstm_gates(tn__call *call)
                 gates->shape[last] == 4 * cell->shape[last] &&
                 tn__shape_equal(last, gates->shape, last, cell->shape);
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "lstm_gates: gates %s are not four of "
-                        "cell %s",
+        return tn__fail(TN_ERR_SHAPE, "lstm_gates: {gates} %s are not four of "
+                        "{cell} %s",
                         tn__shape_text(a, gates->ndim, gates->shape),
                         tn__shape_text(b, cell->ndim, cell->shape));
     tn_tensor *part[4], *out[2];
@@ -188,7 +188,7 @@ static tn_status want(const tn__call *call, int arg, const tn_tensor *x,
     char have[TN__SHAPE_TEXT], need[TN__SHAPE_TEXT];
     if (!x || tn__shape_equal(x->ndim, x->shape, ndim, shape))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s has shape %s; %s is wanted",
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; %s is wanted",
                     call->op->name, call->op->arg[arg].name,
                     tn__shape_text(have, x->ndim, x->shape),
                     tn__shape_text(need, ndim, shape));
@@ -201,13 +201,13 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
     char text[TN__SHAPE_TEXT];
     int gates = gates_of(a->kind);
     if (a->x->ndim != lead + 1)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has shape %s; %s is wanted",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has shape %s; %s is wanted",
                         call->op->name,
                         tn__shape_text(text, a->x->ndim, a->x->shape),
                         lead == 1 ? "(batch, in)" : "(time, batch, in)");
     if (a->w_ih->ndim != 2 || a->w_ih->shape[0] % gates)
-        return tn__fail(TN_ERR_SHAPE, "%s: w_ih has shape %s; (%d hidden, in) "
-                        "is wanted", call->op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {w_ih} has shape %s; (%d hidden, "
+                        "in) is wanted", call->op->name,
                         tn__shape_text(text, a->w_ih->ndim, a->w_ih->shape),
                         gates);
     int64_t wide = a->w_ih->shape[0], hidden = wide / gates;
@@ -462,7 +462,7 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
     if (status < 0)
         return status;
     if (a.x->shape[0] == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has no time steps",
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has no time steps",
                         call->op->name);
     if (kind == LSTM && !a.w_hr && !tn__here.autocast && is_uniform(&a))
         return run_whole(call, &a, tn__call_int(call, reverse_arg));

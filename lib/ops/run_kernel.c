@@ -221,10 +221,11 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
         for (int i = 0; i < v->of.dims->count; i++) {
             int dim = tn__shape_dim(ndim, v->of.dims->dim[i]);
             if (dim < 0)
-                return tn__fail_dim(op->name, "dim", v->of.dims->dim[i], ndim);
+                return tn__fail_dim(op->name, op->arg[op->rows].name,
+                                    v->of.dims->dim[i], ndim);
             if (*mask >> dim & 1)
-                return tn__fail(TN_ERR_ARGUMENT, "%s: dim %d is given twice",
-                                op->name, dim);
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s:dim} %d is given "
+                                "twice", op->name, op->arg[op->rows].name, dim);
             *mask |= 1u << dim;
         }
     } else if (op->rows < 0 && op->cache->def) {
@@ -256,7 +257,7 @@ static tn_status broadcast(const tn__call *call, const operands *of,
         int indices = indices_of(entry->kernel, k);
         if (TN__UNLIKELY(x->ndim < indices)) {
             char text[TN__SHAPE_TEXT];
-            return tn__fail(TN_ERR_SHAPE, "%s: %s %s is read by %d indices: "
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is read by %d indices: "
                             "it needs as many dimensions", call->op->name,
                             call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), indices);
@@ -306,9 +307,9 @@ static tn_status check_row_inputs(const tn__call *call,
             char text[TN__SHAPE_TEXT];
             if (x->shape[d] == 1 || !(mask >> (ndim - x->ndim + d) & 1))
                 continue;
-            return tn__fail(TN_ERR_SHAPE, "%s: %s %s has several values for a "
-                            "row, along dim %d: one is wanted", call->op->name,
-                            call->op->arg[arg].name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has several values for "
+                            "a row, along {dim} %d: one is wanted",
+                            call->op->name, call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), d);
         }
     }
@@ -338,8 +339,9 @@ static tn_status run_space(tn__call *call, const operands *of,
     tn__space space;
     tn__space_begin(&space, shape, mask, kernel->has_row);
     if (op->nonempty && tn__space_row_numel(&space) == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: no element to choose from along a "
-                        "dimension of size 0", op->name);
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s:}no element to choose from "
+                        "along a dimension of size 0", op->name,
+                        op->arg[0].name);
     for (int k = 0; k < kernel->input_count; k++) {
         int arg = entry->input_arg[k];
         if (arg >= 0 && kernel->input[k].guarded)
@@ -464,7 +466,7 @@ static tn_status check_dtypes(const tn__call *call)
     const tn_tensor *mask = op->mask ? tn__call_tensor(call, op->mask - 1)
                                      : NULL;
     if (mask && mask->dtype != TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; convert it to bool with "
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to bool with "
                         "tn_to_dtype", op->name, op->arg[op->mask - 1].name,
                         tn_dtype_name(mask->dtype));
     if (!op->floating)
@@ -474,7 +476,7 @@ static tn_status check_dtypes(const tn__call *call)
         if (x && call->op->role[i] == TN__ROLE_OPERAND &&
             !tn_dtype_is_floating(x->dtype))
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: %s is %s; it takes floating tensors: "
+                            "%s: {%s} is %s; it takes floating tensors: "
                             "convert it with tn_to_dtype", call->op->name,
                             call->op->arg[i].name, tn_dtype_name(x->dtype));
     }

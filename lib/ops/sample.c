@@ -18,12 +18,12 @@ static tn_status check_weights(tn_tensor *w, int64_t wanted)
         return tn_error_code();
     if (wrong)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: input has weights below 0, infinite or "
+                        "multinomial: {input} has weights below 0, infinite or "
                         "NaN");
     if (fewest < wanted)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: a row of input has %lld weights above 0; "
-                        "%lld are to be drawn%s",
+                        "multinomial: a row of {input} has %lld weights above "
+                        "0; %lld are to be drawn%s",
                         (long long)fewest, (long long)wanted,
                         wanted > 1 ? " without replacement" : "");
     return TN_OK;
@@ -43,11 +43,11 @@ tn_status tn__run_multinomial(tn__call *call)
     char shape[TN__SHAPE_TEXT];
     if (w->ndim < 1 || w->ndim > 2 || !w->shape[w->ndim - 1])
         return tn__fail(TN_ERR_SHAPE,
-                        "multinomial: input %s is not (C) or (N, C)",
+                        "multinomial: {input} %s is not (C) or (N, C)",
                         tn__shape_text(shape, w->ndim, w->shape));
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: num_samples %lld is not above 0",
+                        "multinomial: {num_samples} %lld is not above 0",
                         (long long)count);
     if (w->ndim == 1 || w->shape[0]) {
         tn_status status = check_weights(w, replacement ? 1 : count);

@@ -16,13 +16,13 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
     for (int i = 0; i < 2; i++)
         if (!tn_dtype_is_floating(each[i]->dtype) ||
             tn_dtype_bytes(each[i]->dtype) != 1)
-            return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; float8 is wanted: for "
-                            "other dtypes there is tn_mm", name,
+            return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; float8 is wanted: "
+                            "for other dtypes there is tn_mm", name,
                             i ? "mat2" : "input",
                             tn_dtype_name(each[i]->dtype));
     if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s x mat2 %s: two matrices "
-                        "whose inner sizes agree are wanted", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s x {mat2} %s: two "
+                        "matrices whose inner sizes agree are wanted", name,
                         tn__shape_text(first, a->ndim, a->shape),
                         tn__shape_text(second, b->ndim, b->shape));
     return TN_OK;
@@ -34,14 +34,14 @@ static tn_status check_scale(const char *which, const tn_tensor *scale,
 {
     char text[TN__SHAPE_TEXT];
     if (scale->dtype != TN_F32)
-        return tn__fail(TN_ERR_DTYPE, "%s: %s is %s; convert it to float32 with "
-                        "tn_to_dtype", name, which,
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to float32 "
+                        "with tn_to_dtype", name, which,
                         tn_dtype_name(scale->dtype));
     if (scale->numel == 1 || (scale->ndim == 2 && scale->shape[0] == rows &&
                               scale->shape[1] == columns))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s is neither one number nor (%lld, "
-                    "%lld)", name, which,
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is neither one number nor "
+                    "(%lld, %lld)", name, which,
                     tn__shape_text(text, scale->ndim, scale->shape),
                     (long long)rows, (long long)columns);
 }
@@ -117,15 +117,15 @@ tn_status tn__run_scaled_mm(tn__call *call)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: out_dtype is %s; a floating one is "
-                        "wanted", name, tn_dtype_name(dtype));
+        return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; a floating one "
+                        "is wanted", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
-        return tn__fail(TN_ERR_SHAPE, "%s: bias %s is no (%lld,)", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s is no (%lld,)", name,
                         tn__shape_text(text, bias->ndim, bias->shape),
                         (long long)shape[1]);
     if (bias && (!tn_dtype_is_floating(bias->dtype) || bias->dtype == TN_F64))
-        return tn__fail(TN_ERR_DTYPE, "%s: bias is %s; convert it to float32 or "
-                        "out_dtype with tn_to_dtype", name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {bias} is %s; convert it to float32 "
+                        "or {out_dtype} with tn_to_dtype", name,
                         tn_dtype_name(bias->dtype));
     tn_tensor *out =
         tn__tensor_new(x[0]->storage->device, dtype, 2, shape, name);

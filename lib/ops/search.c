@@ -33,8 +33,8 @@ tn_status tn__run_search_rows(tn__call *call)
         (last < 0 || v->ndim != s->ndim ||
          !tn__shape_equal(last, s->shape, last, v->shape))) {
         char rows[TN__SHAPE_TEXT], given[TN__SHAPE_TEXT];
-        return tn__fail(TN_ERR_SHAPE, "%s: sorted_sequence %s has no row for "
-                        "each of input %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {sorted_sequence} %s has no row for "
+                        "each of {input} %s", name,
                         tn__shape_text(rows, s->ndim, s->shape),
                         tn__shape_text(given, v->ndim, v->shape));
     }
@@ -106,8 +106,8 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: sorted_sequence %s is no list "
-                    "and has not one row for each of input %s",
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is no "
+                    "list and has not one row for each of {input} %s",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -123,11 +123,11 @@ tn_status tn__run_searchsorted(tn__call *call)
     if (tn__call_has(call, TN__ARG_SEARCHSORTED_SIDE)) {
         const char *side = call->value[TN__ARG_SEARCHSORTED_SIDE].of.string;
         if (strcmp(side, "right") != 0 && strcmp(side, "left") != 0)
-            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: side \"%s\" is "
+            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"%s\" is "
                             "neither \"left\" nor \"right\"", side);
         if (right && side[0] == 'l')
-            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: side \"left\" with "
-                            "right given");
+            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"left\" "
+                            "with {right} given");
         right = side[0] == 'r';
     }
     tn_status status = check_rows(rows, x);
@@ -146,7 +146,7 @@ tn_status tn__run_bucketize(tn__call *call)
     tn_tensor *x = tensor_of(call, TN__ARG_BUCKETIZE_INPUT, rows);
     char text[TN__SHAPE_TEXT];
     if (rows->ndim != 1)
-        return tn__fail(TN_ERR_SHAPE, "bucketize: boundaries %s is no list",
+        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is no list",
                         tn__shape_text(text, rows->ndim, rows->shape));
     return give_places(call, rows, x,
                        tn__call_int(call, TN__ARG_BUCKETIZE_RIGHT),
@@ -160,8 +160,8 @@ tn_status tn__run_isin(tn__call *call)
     if (!like)
         like = tn__call_tensor(call, tests);
     if (!like)
-        return tn__fail(TN_ERR_ARGUMENT, "isin: elements and test_elements are "
-                        "both numbers; one has to be a tensor");
+        return tn__fail(TN_ERR_ARGUMENT, "isin: {elements} and {test_elements} "
+                        "are both numbers; one has to be a tensor");
     tn_tensor *x = tensor_of(call, elements, like);
     tn_tensor *list = tensor_of(call, tests, like);
     if (!x || !list)
@@ -205,23 +205,23 @@ tn_status tn__run_bincount(tn__call *call)
     int64_t least = tn__call_int(call, TN__ARG_BINCOUNT_MINLENGTH);
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 1 || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_SHAPE, "bincount: input %s of %s is no list of "
-                        "whole numbers",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is no list "
+                        "of whole numbers",
                         tn__shape_text(text, x->ndim, x->shape),
                         tn_dtype_name(x->dtype));
     if (weight && (weight->ndim != 1 || weight->numel != x->numel))
-        return tn__fail(TN_ERR_SHAPE, "bincount: weights %s is no list of one "
-                        "for each of %lld elements",
+        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is no list of "
+                        "one for each of %lld elements",
                         tn__shape_text(text, weight->ndim, weight->shape),
                         (long long)x->numel);
     if (least < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "bincount: minlength is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {minlength} is %lld",
                         (long long)least);
     tn_tensor *greatest = NULL;
     int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
     int64_t size = x->numel ? tn_item_int(greatest) + 1 : 0;
     if (low < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "bincount: input has %lld; only "
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has %lld; only "
                         "numbers from 0 on are counted", (long long)low);
     tn_dtype dtype = !weight                    ? TN_I64
                      : weight->dtype == TN_F32 ? TN_F32
@@ -239,8 +239,8 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
     *high = tn_item(tn_max(x));
     if (isfinite(*low) && isfinite(*high))
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: input reaches from %g to %g; give a "
-                    "range", tn__op_outer("histogram"), *low, *high);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} reaches from %g to %g; give "
+                    "a {range}", tn__op_outer("histogram"), *low, *high);
 }
 
 /* How many (or what weight) are in each bin; what is in none has place bins. */
@@ -290,7 +290,7 @@ static tn_status check_floating(const char *name, const tn_tensor *x)
 {
     if (tn_dtype_is_floating(x->dtype))
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: input is %s; convert it to a floating "
+    return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; convert it to a floating "
                     "dtype with tn_to_dtype", name, tn_dtype_name(x->dtype));
 }
 
@@ -311,11 +311,11 @@ tn_status tn__run_histc(tn__call *call)
     if (status < 0)
         return status;
     if (bins < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "histc: bins is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld",
                         (long long)bins);
     if (!(low <= high))
-        return tn__fail(TN_ERR_ARGUMENT, "histc: min %g is above max %g", low,
-                        high);
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {min} %g is above {max} %g",
+                        low, high);
     if (low == high && (status = range_of(x, &low, &high)) < 0)
         return status;
     if (low == high) {
@@ -347,8 +347,8 @@ static tn_status check_weight(const tn_tensor *x, const tn_tensor *weight)
     if (status < 0 || !weight ||
         tn__shape_equal(x->ndim, x->shape, weight->ndim, weight->shape))
         return status;
-    return tn__fail(TN_ERR_SHAPE, "histogram: weight has shape %s, input %s",
-                    tn__shape_text(a, weight->ndim, weight->shape),
+    return tn__fail(TN_ERR_SHAPE, "histogram: {weight} has shape %s, {input} "
+                    "%s", tn__shape_text(a, weight->ndim, weight->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
 
@@ -363,20 +363,20 @@ tn_status tn__run_histogram(tn__call *call)
     if (status < 0)
         return status;
     if (bins < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "histogram: bins is %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld",
                         (long long)bins);
     if (range->kind == TN_VALUE_NONE) {
         high = 1; /* what is said of no elements */
         status = range_of(x, &low, &high);
     } else if (range->count != 2) {
-        status = tn__fail(TN_ERR_ARGUMENT, "histogram: range has %d numbers, "
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers, "
                           "not 2", (int)range->count);
     } else {
         low = range->of.floats[0];
         high = range->of.floats[1];
     }
     if (status >= 0 && !(low <= high))
-        status = tn__fail(TN_ERR_ARGUMENT, "histogram: range from %g to %g",
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} from %g to %g",
                           low, high);
     if (status < 0)
         return status;
@@ -400,7 +400,8 @@ tn_status tn__run_histogram_at(tn__call *call)
     if (status < 0)
         return status;
     if (edges->ndim != 1 || edges->numel < 2)
-        return tn__fail(TN_ERR_SHAPE, "histogram: bins %s is no list of edges",
+        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is no list of "
+                        "edges",
                         tn__shape_text(text, edges->ndim, edges->shape));
     return give_histogram(call, x, tn_clone(edges), weight,
                           tn__call_int(call, TN__ARG_HISTOGRAM_AT_DENSITY));

@@ -27,7 +27,8 @@ static tn_status check_divisor(const tn__call *call)
     if (y->kind == TN_VALUE_TENSOR || y->count == TN_SCALAR_FLOAT ||
         y->of.i != 0 || tn_dtype_is_floating(x->dtype) || x->numel == 0)
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero: other is 0", call->op->name);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: division by zero: {other} is 0",
+                    call->op->name);
 }
 
 tn_status tn__select_divisor(tn__call *call)
@@ -59,7 +60,7 @@ tn_status tn__select_div(tn__call *call)
         return run_row(call, inplace ? TN__OP_ID_FLOOR_DIVIDE_
                                      : TN__OP_ID_FLOOR_DIVIDE);
     return tn__fail(TN_ERR_ARGUMENT,
-                    "div: rounding_mode \"%s\" is neither \"trunc\" nor "
+                    "div: {rounding_mode} \"%s\" is neither \"trunc\" nor "
                     "\"floor\"", mode);
 }
 
@@ -69,8 +70,8 @@ tn_status tn__select_nextafter(tn__call *call)
     tn_tensor *y = tn__call_tensor(call, TN__ARG_NEXTAFTER_OTHER);
     bool inplace = call->op->inplace;
     if (x->dtype != y->dtype)
-        return tn__fail(TN_ERR_DTYPE, "nextafter: input is %s, other is %s; "
-                        "convert one with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "nextafter: {input} is %s, {other} is "
+                        "%s; convert one with tn_to_dtype",
                         tn_dtype_name(x->dtype), tn_dtype_name(y->dtype));
     if (x->dtype == TN_BF16)
         return run_row(call, inplace ? TN__OP_ID_NEXTAFTER_BF16_
@@ -89,7 +90,7 @@ tn_status tn__select_gelu(tn__call *call)
     if (strcmp(mode, "tanh") == 0)
         return run_row(call, TN__OP_ID_GELU_TANH);
     return tn__fail(TN_ERR_ARGUMENT,
-                    "gelu: approximate \"%s\" is neither \"none\" nor "
+                    "gelu: {approximate} \"%s\" is neither \"none\" nor "
                     "\"tanh\"", mode);
 }
 
@@ -108,7 +109,7 @@ tn_status tn__select_pow(tn__call *call)
         return tn__run_kernel(call);
     if (exponent->kind == TN_VALUE_NUMBER && exponent->of.i < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "pow: whole numbers to the power %lld; convert input "
+                        "pow: whole numbers to the power %lld; convert {input} "
                         "to a floating dtype with tn_to_dtype",
                         (long long)exponent->of.i);
     return run_row(call, TN__OP_ID_POW_INT);
@@ -122,8 +123,9 @@ tn_status tn__select_mean(tn__call *call)
                          : x->dtype;
     if (!tn_dtype_is_floating(dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "mean: of %s; give a floating .dtype or convert input "
-                        "with tn_to_dtype", tn_dtype_name(dtype));
+                        "mean: {input:}of %s; give a floating .dtype or "
+                        "convert {input} with tn_to_dtype",
+                        tn_dtype_name(dtype));
     return tn__run_kernel(call);
 }
 

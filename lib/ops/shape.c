@@ -56,8 +56,8 @@ tn_status tn__run_unflatten(tn__call *call)
     tn_dims_list shape = {0, {0}};
     if (x->ndim == 0 || sizes->count == 0 ||
         x->ndim - 1 + sizes->count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "unflatten: %d sizes for dim %d of %d; "
-                        "at most %d dimensions", sizes->count, dim, x->ndim,
+        return tn__fail(TN_ERR_SHAPE, "unflatten: %d {sizes} for {dim} %d of "
+                        "%d; at most %d dimensions", sizes->count, dim, x->ndim,
                         TN_MAX_NDIM);
     for (int d = 0; d < dim; d++)
         shape.dim[shape.count++] = x->shape[d];
@@ -75,8 +75,8 @@ tn_status tn__run_unflatten(tn__call *call)
         known *= shape.dim[unknown];
     }
     if (known != x->shape[dim])
-        return tn__fail(TN_ERR_SHAPE, "unflatten: sizes %s do not make up dim "
-                        "%d of size %lld",
+        return tn__fail(TN_ERR_SHAPE, "unflatten: {sizes} %s do not make up "
+                        "{dim} %d of size %lld",
                         tn__shape_text(text, sizes->count, sizes->dim), dim,
                         (long long)x->shape[dim]);
     return tn__give(call, tn_reshape(x, shape));
@@ -97,9 +97,9 @@ tn_status tn__run_sum_to_size(tn__call *call)
     }
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "sum_to_size: %s does not broadcast to "
-                        "%s", tn__shape_text(a, size->count, size->dim),
-                        tn__shape_text(b, x->ndim, x->shape));
+        return tn__fail(TN_ERR_SHAPE, "sum_to_size: {size:}%s does not "
+                        "broadcast to %s", tn__shape_text(a, size->count,
+                        size->dim), tn__shape_text(b, x->ndim, x->shape));
     if (over.count || !size->count) /* a 0-d one of whole numbers is int64 */
         x = tn_sum(x, .dims = over, .keepdim = true);
     return tn__give(call, tn_reshape(x, *size));
@@ -115,17 +115,19 @@ tn_status tn__run_movedim(tn__call *call)
     tn_dims_list order = {x->ndim, {0}};
     uint32_t moved = 0, taken = 0;
     if (from->count != to->count)
-        return tn__fail(TN_ERR_ARGUMENT, "movedim: %d dimensions of source, "
-                        "%d of destination", from->count, to->count);
+        return tn__fail(TN_ERR_ARGUMENT, "movedim: %d dimensions of {source}, "
+                        "%d of {destination}", from->count, to->count);
     for (int k = 0; k < from->count; k++) {
         int a = tn__shape_dim(x->ndim, from->dim[k]);
         int b = tn__shape_dim(x->ndim, to->dim[k]);
         if (a < 0 || b < 0)
             return tn__fail_dim("movedim",
-                                a < 0 ? "source dim" : "destination dim",
+                                a < 0 ? "source:source dim"
+                                      : "destination:destination dim",
                                 a < 0 ? from->dim[k] : to->dim[k], x->ndim);
         if (moved >> a & 1 || taken >> b & 1)
-            return tn__fail(TN_ERR_ARGUMENT, "movedim: dim %d is given twice",
+            return tn__fail(TN_ERR_ARGUMENT, "movedim: {%s:dim} %d is given "
+                            "twice", moved >> a & 1 ? "source" : "destination",
                             moved >> a & 1 ? a : b);
         moved |= 1u << a;
         taken |= 1u << b;
@@ -146,7 +148,7 @@ tn_status tn__run_adjoint(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
     if (x->ndim < 2)
-        return tn__fail(TN_ERR_SHAPE, "adjoint: input has %d dimensions; a "
+        return tn__fail(TN_ERR_SHAPE, "adjoint: {input} has %d dimensions; a "
                         "matrix has 2", x->ndim);
     return tn__give(call, tn_transpose(x, -1, -2));
 }
@@ -168,7 +170,7 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     tn_dims_list size = size_of(x), wide = {x->ndim + 1, {0}};
     int at = each ? dim + 1 : dim;
     if (x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "repeat: input has %d dimensions; fewer are "
+        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; fewer are "
                  "wanted", x->ndim);
         return NULL;
     }
@@ -186,7 +188,7 @@ static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
     int spare = TN_MAX_NDIM - x->ndim, next = x->ndim;
     if (spare == 0) {
-        tn__fail(TN_ERR_SHAPE, "repeat: input has %d dimensions; fewer are "
+        tn__fail(TN_ERR_SHAPE, "repeat: {input} has %d dimensions; fewer are "
                  "wanted", x->ndim);
         return NULL;
     }
@@ -214,13 +216,13 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
     tn_dims_list size = {times->count, {0}};
     int lead = times->count - x->ndim;
     if (lead < 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: %s has %d numbers for a tensor "
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has %d numbers for a tensor "
                         "of %d dimensions", call->op->name,
                         call->op->arg[1].name, times->count, x->ndim);
     for (int d = 0; d < times->count; d++) {
         size.dim[d] = d < lead ? 1 : x->shape[d - lead];
         if (times->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: negative among %s %s",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: negative among {%s} %s",
                             call->op->name, call->op->arg[1].name,
                             tn__shape_text(text, times->count, times->dim));
     }
@@ -276,7 +278,7 @@ tn_status tn__run_repeat_interleave(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (times < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: repeats %lld",
+        return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} %lld",
                         (long long)times);
     return tn__give(call, repeated(x, dim, times, true));
 }
@@ -288,13 +290,13 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
     int64_t total = 0, at = 0;
     for (int64_t k = 0; k < count; k++) {
         if (times[k] < 0) {
-            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: repeats[%lld] is "
+            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats}[%lld] is "
                      "%lld", (long long)k, (long long)times[k]);
             return NULL;
         }
         if (__builtin_add_overflow(total, times[k], &total) ||
             total > INT32_MAX) {
-            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: repeats add up to "
+            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} add up to "
                      "more than 2^31");
             return NULL;
         }
@@ -325,7 +327,7 @@ tn_status tn__run_repeat_interleave_by(tn__call *call)
     int64_t count = x->shape[dim];
     char text[TN__SHAPE_TEXT];
     if (by->ndim > 1 || (by->numel != 1 && by->numel != count))
-        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: repeats %s has not "
+        return tn__fail(TN_ERR_SHAPE, "repeat_interleave: {repeats} %s has not "
                         "one number for each of the %lld slices",
                         tn__shape_text(text, by->ndim, by->shape),
                         (long long)count);
@@ -354,9 +356,10 @@ tn_status tn__run_flip(tn__call *call)
     for (int k = 0; k < dims->count; k++) {
         int d = tn__shape_dim(x->ndim, dims->dim[k]);
         if (d < 0)
-            return tn__fail_dim("flip", "dim", dims->dim[k], x->ndim);
+            return tn__fail_dim("flip", "dims:dim", dims->dim[k], x->ndim);
         if (seen >> d & 1)
-            return tn__fail(TN_ERR_ARGUMENT, "flip: dim %d is given twice", d);
+            return tn__fail(TN_ERR_ARGUMENT, "flip: {dims:dim} %d is given "
+                            "twice", d);
         seen |= 1u << d;
         if (x->ndim == 0 || x->shape[d] == 0)
             continue;
@@ -376,7 +379,7 @@ static tn_status flip_along(tn__call *call, int dim)
 {
     tn_tensor *x = tn__call_tensor(call, 0);
     if (x->ndim <= dim)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has %d dimensions; at least "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; at least "
                         "%d are wanted", call->op->name, x->ndim, dim + 1);
     return tn__give(call, tn_flip(x, tn_dims(dim)));
 }
@@ -395,7 +398,7 @@ static tn_tensor *rolled(tn_tensor *x, int64_t shift, int64_t given)
 {
     int dim = tn__shape_dim(x->ndim, given);
     if (dim < 0) {
-        tn__fail_dim("roll", "dim", given, x->ndim);
+        tn__fail_dim("roll", "dims:dim", given, x->ndim);
         return NULL;
     }
     int64_t size = x->ndim ? x->shape[dim] : 1;
@@ -420,7 +423,7 @@ tn_status tn__run_roll(tn__call *call)
         if (out)
             out = tn_reshape(rolled(out, shifts->dim[0], 0), size_of(x));
     } else if (dims->count != shifts->count) {
-        return tn__fail(TN_ERR_ARGUMENT, "roll: %d shifts for %d dims",
+        return tn__fail(TN_ERR_ARGUMENT, "roll: %d {shifts} for %d {dims}",
                         shifts->count, dims->count);
     }
     for (int k = 0; k < dims->count && out; k++)
@@ -436,7 +439,7 @@ tn_status tn__run_rot90(tn__call *call)
         dims = *call->value[TN__ARG_ROT90_DIMS].of.dims;
     int64_t turns = tn__call_int(call, TN__ARG_ROT90_K) % 4;
     if (dims.count != 2 || x->ndim < 2)
-        return tn__fail(TN_ERR_ARGUMENT, "rot90: %d dims of a tensor of %d; "
+        return tn__fail(TN_ERR_ARGUMENT, "rot90: %d {dims} of a tensor of %d; "
                         "two are wanted", dims.count, x->ndim);
     int64_t a = dims.dim[0], b = dims.dim[1];
     switch ((turns + 4) % 4) {
@@ -461,13 +464,13 @@ tn_status tn__run_block_diag(tn__call *call)
     tn_dtype dtype = count ? x[0]->dtype : TN_F32;
     for (int k = 0; k < count; k++) {
         if (x[k]->ndim > 2)
-            return tn__fail(TN_ERR_SHAPE, "block_diag: tensors[%d] has %d "
+            return tn__fail(TN_ERR_SHAPE, "block_diag: {tensors[%d]} has %d "
                             "dimensions; at most 2", k, x[k]->ndim);
         width += x[k]->ndim ? x[k]->shape[x[k]->ndim - 1] : 1;
         dtype = tn_dtype_promote(dtype, x[k]->dtype);
     }
     if (count < 1 || !dtype)
-        return tn__fail(TN_ERR_ARGUMENT, "block_diag: %s",
+        return tn__fail(TN_ERR_ARGUMENT, "block_diag: {tensors:}%s",
                         count ? "no common dtype" : "no tensors");
     tn_tensor **band = tn__alloc((size_t)count * sizeof *band);
     if (!band)

@@ -21,7 +21,7 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2 && (!square || last(x, 1) == last(x, 2)))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s: %smatrices in the last two "
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: %smatrices in the last two "
                     "dimensions are wanted", call->op->name,
                     call->op->arg[0].name,
                     tn__shape_text(text, x->ndim, x->shape),
@@ -95,9 +95,9 @@ tn_status tn__run_linalg_householder_product(tn__call *call)
     if (a->ndim < 2 || tau->ndim != a->ndim - 1 ||
         last(a, 2) < last(a, 1) || last(tau, 1) > last(a, 1) ||
         !tn__shape_equal(a->ndim - 2, a->shape, tau->ndim - 1, tau->shape))
-        return tn__fail(TN_ERR_SHAPE, "linalg_householder_product: A %s, tau "
-                        "%s: (..., m, n) with m >= n and (..., k) with k <= n "
-                        "are wanted", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_householder_product: {A} %s, "
+                        "{tau} %s: (..., m, n) with m >= n and (..., k) with k "
+                        "<= n are wanted", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, tau->ndim, tau->shape));
     int64_t m = last(a, 2), n = last(a, 1), k = last(tau, 1);
     tn_dims_list size = {a->ndim, {0}};
@@ -267,7 +267,7 @@ tn_status tn__run_linalg_polar(tn__call *call)
     tn_tensor *out[3], *u = NULL, *h = NULL;
     char text[TN__SHAPE_TEXT];
     if (a->ndim < 2 || last(a, 2) < last(a, 1))
-        return tn__fail(TN_ERR_SHAPE, "linalg_polar: A %s: matrices with at "
+        return tn__fail(TN_ERR_SHAPE, "linalg_polar: {A} %s: matrices with at "
                         "least as many rows as columns are wanted",
                         tn__shape_text(text, a->ndim, a->shape));
     tn_scope *scope = tn_scope_open();
@@ -481,7 +481,7 @@ tn_status tn__run_linalg_matrix_exp(tn__call *call)
     if (check_matrices(call, a, true) < 0)
         return tn_error_code();
     if (!tn_dtype_is_floating(a->dtype))
-        return tn__fail(TN_ERR_DTYPE, "linalg_matrix_exp: A is %s; it takes "
+        return tn__fail(TN_ERR_DTYPE, "linalg_matrix_exp: {A} is %s; it takes "
                         "floating tensors: convert it with tn_to_dtype",
                         tn_dtype_name(a->dtype));
     return in_scope(call, matrix_exp);

@@ -19,7 +19,7 @@ static int dim_of(const tn__call *call, int i, const tn_tensor *x)
 {
     if (x->ndim > 0)
         return tn__call_dim(call, i, x->ndim);
-    tn__fail(TN_ERR_SHAPE, "%s: input has no dimension", call->op->name);
+    tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimension", call->op->name);
     return -1;
 }
 
@@ -47,7 +47,7 @@ tn_status tn__run_split(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (size < 0 || (size == 0 && x->shape[dim] > 0))
-        return tn__fail(TN_ERR_ARGUMENT, "split: split_size %lld for a "
+        return tn__fail(TN_ERR_ARGUMENT, "split: {split_size} %lld for a "
                         "dimension of size %lld", (long long)size,
                         (long long)x->shape[dim]);
     return split_evenly(call, x, dim, size ? size : 1);
@@ -61,7 +61,7 @@ tn_status tn__run_chunk(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (chunks < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "chunk: %lld chunks",
+        return tn__fail(TN_ERR_ARGUMENT, "chunk: %lld {chunks}",
                         (long long)chunks);
     int64_t size = x->shape[dim] / chunks + (x->shape[dim] % chunks != 0);
     return split_evenly(call, x, dim, size ? size : 1);
@@ -80,8 +80,8 @@ tn_status tn__run_split_with_sizes(tn__call *call)
     for (int k = 0; k < sizes->count && left >= 0; k++)
         left = sizes->dim[k] < 0 ? -1 : left - sizes->dim[k];
     if (left != 0)
-        return tn__fail(TN_ERR_SHAPE, "split_with_sizes: split_sizes %s do not "
-                        "add up to the size of dim %d, %lld",
+        return tn__fail(TN_ERR_SHAPE, "split_with_sizes: {split_sizes} %s do "
+                        "not add up to the size of {dim} %d, %lld",
                         tn__shape_text(text, sizes->count, sizes->dim), dim,
                         (long long)x->shape[dim]);
     int64_t at = 0;
@@ -111,7 +111,7 @@ static tn_status split_sections(tn__call *call, tn_tensor *x, int dim,
                                 int64_t sections)
 {
     if (sections < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %lld sections", call->op->name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %lld {sections}", call->op->name,
                         (long long)sections);
     int64_t each = x->shape[dim] / sections, more = x->shape[dim] % sections;
     int64_t at = 0;
@@ -170,9 +170,9 @@ tn_status tn__run_tensor_split_by(tn__call *call)
     if (dim < 0)
         return tn_error_code();
     if (by->dtype != TN_I64 || by->ndim > 1 || by->numel >= TN__OP_MAX_OUTPUTS)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_split: indices are an int64 "
-                        "number or a list of fewer than %d",
-                        TN__OP_MAX_OUTPUTS);
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_split: "
+                        "{indices_or_sections:indices} are an int64 number or "
+                        "a list of fewer than %d", TN__OP_MAX_OUTPUTS);
     int64_t index[TN__OP_MAX_OUTPUTS];
     if (tn_tensor_to_array(by, index, (size_t)by->numel * sizeof *index) < 0)
         return tn_error_code();
@@ -186,12 +186,12 @@ static tn_status split_along(tn__call *call, int dim, int least)
     tn_tensor *x = tn__call_tensor(call, 0);
     const tn_value *by = &call->value[1];
     if (x->ndim < least)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has %d dimensions; at least "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; at least "
                         "%d are wanted", call->op->name, x->ndim, least);
     if (by->kind == TN_VALUE_DIMS)
         return split_at(call, x, dim, by->of.dims->dim, by->of.dims->count);
     if (by->of.i < 1 || x->shape[dim] % by->of.i != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: dim %d of size %lld does not "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %d of size %lld does not "
                         "divide into %lld", call->op->name, dim,
                         (long long)x->shape[dim], (long long)by->of.i);
     return split_sections(call, x, dim, by->of.i);
@@ -222,7 +222,7 @@ tn_status tn__run_broadcast_tensors(tn__call *call)
     tn__shape shape = {.ndim = 0};
     for (int k = 0; k < count; k++)
         if (!tn__shape_broadcast(&shape, x[k]->ndim, x[k]->shape))
-            return tn__fail(TN_ERR_SHAPE, "broadcast_tensors: tensors[%d] %s "
+            return tn__fail(TN_ERR_SHAPE, "broadcast_tensors: {tensors[%d]} %s "
                             "does not broadcast with %s", k,
                             tn__shape_text(a, x[k]->ndim, x[k]->shape),
                             tn__shape_text(b, shape.ndim, shape.dim));
@@ -242,15 +242,15 @@ tn_status tn__run_meshgrid(tn__call *call)
     const char *indexing = call->value[TN__ARG_MESHGRID_INDEXING].of.string;
     bool xy = strcmp(indexing, "xy") == 0;
     if (!xy && strcmp(indexing, "ij") != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: indexing \"%s\" is neither "
-                        "\"ij\" nor \"xy\"", indexing);
+        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: {indexing} \"%s\" is "
+                        "neither \"ij\" nor \"xy\"", indexing);
     if (count < 1 || count > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: %d tensors; 1 to %d are "
+        return tn__fail(TN_ERR_ARGUMENT, "meshgrid: %d {tensors}; 1 to %d are "
                         "wanted", count, TN_MAX_NDIM);
     tn_dims_list size = {count, {0}};
     for (int k = 0; k < count; k++) {
         if (x[k]->ndim > 1)
-            return tn__fail(TN_ERR_SHAPE, "meshgrid: tensors[%d] has %d "
+            return tn__fail(TN_ERR_SHAPE, "meshgrid: {tensors[%d]} has %d "
                             "dimensions; lists are wanted", k, x[k]->ndim);
         size.dim[k] = x[k]->numel;
     }
@@ -316,7 +316,7 @@ static tn_status join(tn__call *call, int ndim, int dim, bool columns)
     tn_tensor *const *x = call->value[0].of.tensors;
     int count = call->value[0].count;
     if (count < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: no tensors", call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: no {tensors}", call->op->name);
     tn_tensor **part = tn__alloc((size_t)count * sizeof *part);
     if (!part)
         return TN_ERR_MEMORY;

@@ -29,12 +29,12 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     const tn_dims_list *step = call->value[first + 1].of.dims;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (size->count != step->count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: size %s, stride %s", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %s, {stride} %s", name,
                         tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     for (int d = 0; d < size->count; d++)
         if (size->dim[d] < 0)
-            return tn__fail(TN_ERR_SHAPE, "%s: size %s is negative", name,
+            return tn__fail(TN_ERR_SHAPE, "%s: {size} %s is negative", name,
                             tn__shape_text(a, size->count, size->dim));
     int64_t offset = tn__call_has(call, first + 2)
                          ? tn__call_int(call, first + 2)
@@ -50,14 +50,15 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     }
     if (!empty && !told)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: size %s and stride %s reach beyond 2^63 elements",
+                        "%s: {size} %s and {stride} %s reach beyond 2^63 "
+                        "elements",
                         name, tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     if (!empty && (low < 0 || high >= room))
         return tn__fail_outside(
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: elements %lld to %lld lie outside a storage of %lld", name,
-            (long long)low, (long long)high, (long long)room);
+            "%s: {size:}elements %lld to %lld lie outside a storage of %lld",
+            name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};
     for (int d = 0; d < size->count; d++)
@@ -116,13 +117,13 @@ tn_status tn__run_as_strided_scatter(tn__call *call)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(src->ndim, src->shape, v.size->count, v.size->dim))
         return tn__fail(TN_ERR_SHAPE,
-                        "as_strided_scatter: src has shape %s, size is %s",
+                        "as_strided_scatter: {src} has shape %s, {size} is %s",
                         tn__shape_text(a, src->ndim, src->shape),
                         tn__shape_text(b, v.size->count, v.size->dim));
     if (tn__shape_repeats(v.size->count, v.size->dim, v.stride.dim))
         return tn__fail(TN_ERR_ARGUMENT,
-                        "as_strided_scatter: with size %s and stride %s "
-                        "several elements of src fall into one place",
+                        "as_strided_scatter: with {size} %s and {stride} %s "
+                        "several elements of {src} fall into one place",
                         tn__shape_text(a, v.size->count, v.size->dim),
                         tn__shape_text(b, v.stride.count, v.stride.dim));
     status = tn__check_same_dtype("as_strided_scatter", x, "input", src,

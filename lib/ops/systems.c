@@ -23,7 +23,7 @@ static tn_status check_matrices(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s has no matrices in its last two "
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has no matrices in its last two "
                     "dimensions", call->op->name, call->op->arg[arg].name,
                     tn__shape_text(text, x->ndim, x->shape));
 }
@@ -271,8 +271,8 @@ tn_status tn__run_lu_unpack(tn__call *call)
         !tn__shape_equal(lu->ndim - 2, lu->shape, pivots->ndim - 1,
                          pivots->shape) ||
         last(pivots, 1) != (m < n ? m : n))
-        return tn__fail(TN_ERR_SHAPE, "lu_unpack: LU_pivots %s do not fit "
-                        "LU_data %s",
+        return tn__fail(TN_ERR_SHAPE, "lu_unpack: {LU_pivots} %s do not fit "
+                        "{LU_data} %s",
                         tn__shape_text(a, pivots->ndim, pivots->shape),
                         tn__shape_text(b, lu->ndim, lu->shape));
     return unpack(call, lu, pivots,
@@ -329,7 +329,7 @@ static tn_status check_square(const tn__call *call, const tn_tensor *x,
     char text[TN__SHAPE_TEXT];
     if (x->ndim >= 2 && last(x, 1) == last(x, 2))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "%s: %s %s: square matrices are wanted",
+    return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s: square matrices are wanted",
                     call->op->name, call->op->arg[arg].name,
                     tn__shape_text(text, x->ndim, x->shape));
 }
@@ -537,13 +537,13 @@ tn_status tn__run_linalg_lstsq(tn__call *call)
         if (strcmp(drivers[k].name, name) == 0)
             driver = &drivers[k];
     if (!driver)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_lstsq: driver \"%s\" is none "
-                        "of gelsy, gels, gelsd, gelss", name);
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_lstsq: {driver} \"%s\" is "
+                        "none of gelsy, gels, gelsd, gelss", name);
     bool vectors = b->ndim == 1 || b->ndim == a->ndim - 1;
     int rows_at = vectors ? 1 : 2;
     if (a->ndim < 2 || b->ndim < rows_at || last(b, rows_at) != last(a, 2))
-        return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: A %s and B %s differ in "
-                        "their rows", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_lstsq: {A} %s and {B} %s differ "
+                        "in their rows", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (vectors && !(b = tn_unsqueeze(b, -1)))
         return tn_error_code();
@@ -583,12 +583,12 @@ tn_status tn__run_linalg_tensorinv(tn__call *call)
     int64_t ind = tn__call_int(call, TN__ARG_LINALG_TENSORINV_IND), m, n;
     char text[TN__SHAPE_TEXT];
     if (ind < 1 || ind > x->ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "linalg_tensorinv: ind %lld is "
+        return tn__fail(TN_ERR_ARGUMENT, "linalg_tensorinv: {ind} %lld is "
                         "outside [1, %d]", (long long)ind, x->ndim);
     tn_dims_list front = sizes_from(x, 0, (int)ind, &m);
     tn_dims_list behind = sizes_from(x, (int)ind, x->ndim, &n);
     if (m != n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorinv: A %s has %lld "
+        return tn__fail(TN_ERR_SHAPE, "linalg_tensorinv: {A} %s has %lld "
                         "elements in its first %lld dimensions, %lld in the "
                         "others", tn__shape_text(text, x->ndim, x->shape),
                         (long long)m, (long long)ind, (long long)n);
@@ -610,8 +610,18 @@ tn_status tn__run_linalg_tensorsolve(tn__call *call)
         const tn_dims_list *dims =
             call->value[TN__ARG_LINALG_TENSORSOLVE_DIMS].of.dims;
         tn_dims_list to = {dims->count, {0}};
-        for (int d = 0; d < dims->count; d++)
+        uint32_t moved = 0;
+        for (int d = 0; d < dims->count; d++) {
+            int dim = tn__shape_dim(ndim, dims->dim[d]);
+            if (dim < 0)
+                return tn__fail_dim("linalg_tensorsolve", "dims:dim",
+                                    dims->dim[d], ndim);
+            if (moved >> dim & 1)
+                return tn__fail(TN_ERR_ARGUMENT, "linalg_tensorsolve: "
+                                "{dims:dim} %d is given twice", dim);
+            moved |= 1u << dim;
             to.dim[d] = ndim - dims->count + d;
+        }
         a = tn_movedim(a, *dims, to);
         if (!a)
             return tn_error_code();
@@ -619,8 +629,8 @@ tn_status tn__run_linalg_tensorsolve(tn__call *call)
     tn_dims_list shape =
         sizes_from(a, b->ndim < ndim ? b->ndim : ndim, ndim, &n);
     if (n != b->numel || a->numel != n * n)
-        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: A %s is no square "
-                        "map for B %s", tn__shape_text(s, a->ndim, a->shape),
+        return tn__fail(TN_ERR_SHAPE, "linalg_tensorsolve: {A} %s is no square "
+                        "map for {B} %s", tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     tn_tensor *x = tn_linalg_solve(tn_reshape(a, tn_dims(n, n)),
                                    tn_reshape(b, tn_dims(n)));

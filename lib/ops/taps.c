@@ -132,7 +132,7 @@ static tn_status check_tables(const char *name, const tn_tensor *x,
                                      weight->shape) ||
                     weight->dtype != x->dtype || !weight->contiguous)))
         return tn__fail(TN_ERR_SHAPE, "%s: tables %s of %s and %s of %s: two "
-                        "contiguous matrices, of int64 and of input's dtype, "
+                        "contiguous matrices, of int64 and of {input}'s dtype, "
                         "are wanted", name,
                         tn__shape_text(a, index->ndim, index->shape),
                         tn_dtype_name(index->dtype),
@@ -140,7 +140,7 @@ static tn_status check_tables(const char *name, const tn_tensor *x,
                                : "none",
                         weight ? tn_dtype_name(weight->dtype) : "none");
     if (x->ndim < 1 || x->ndim == TN_MAX_NDIM)
-        return tn__fail(TN_ERR_SHAPE, "%s: input has %d dimensions; 1 to %d "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} has %d dimensions; 1 to %d "
                         "are wanted", name, x->ndim, TN_MAX_NDIM - 1);
     return TN_OK;
 }

@@ -9,7 +9,7 @@ tn_status tn__run_to(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_TO_INPUT);
     tn_device *device = call->value[TN__ARG_TO_DEVICE].of.device;
     if (!device)
-        return tn__fail(TN_ERR_ARGUMENT, "to: device is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "to: {device} is NULL");
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;

@@ -8,7 +8,7 @@ static tn_status check_windows(const char *name, const tn_tensor *x, int dim,
     if (size < 0 || step < 1 || dilation < 1 ||
         __builtin_mul_overflow(dilation, size > 0 ? size - 1 : 0, &span) ||
         span >= (x->ndim ? x->shape[dim] : 1) + (size == 0))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: size %lld, step %lld for a "
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {size} %lld, {step} %lld for a "
                         "dimension of size %lld", name, (long long)size,
                         (long long)step,
                         (long long)(x->ndim ? x->shape[dim] : 1));
@@ -198,8 +198,8 @@ tn_status tn__run_windows_backward(tn__call *call)
         .step = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_STEP),
         .dilation = tn__call_int(call, TN__ARG_WINDOWS_BACKWARD_DILATION)};
     if (g->ndim < 2 || length < 0 || g->shape[g->ndim - 1] > INT32_MAX)
-        return tn__fail(TN_ERR_SHAPE, "%s: windows with %d dimensions, length "
-                        "%lld", s.name, g->ndim, (long long)length);
+        return tn__fail(TN_ERR_SHAPE, "%s: windows with %d dimensions, "
+                        "{length} %lld", s.name, g->ndim, (long long)length);
     int ndim = g->ndim - 1;
     s.dim = tn__call_dim(call, TN__ARG_WINDOWS_BACKWARD_DIMENSION, ndim);
     if (s.dim < 0)
@@ -220,7 +220,7 @@ tn_status tn__run_windows_backward(tn__call *call)
     int64_t fit = (length - covered) / s.step + 1;
     if (g->shape[s.dim] > fit)
         return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
-                        "length %lld", s.name, (long long)g->shape[s.dim],
+                        "{length} %lld", s.name, (long long)g->shape[s.dim],
                         (long long)fit, (long long)length);
     return sum_windows(&s);
 }
@@ -248,9 +248,10 @@ static tn_status take_lists(const tn__call *call, int first,
         int64_t pad = list[PADDING].dim[a], step = list[STRIDE].dim[a];
         int64_t room = size[a] + 2 * pad - d * (k - 1) - 1;
         if (k < 1 || d < 1 || pad < 0 || step < 1 || room < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: kernel_size %lld, dilation "
-                            "%lld, padding %lld, stride %lld for a dimension "
-                            "of size %lld", call->op->name, (long long)k,
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {kernel_size} %lld, "
+                            "{dilation} %lld, {padding} %lld, {stride} %lld "
+                            "for a dimension of size %lld", call->op->name,
+                            (long long)k,
                             (long long)d, (long long)pad, (long long)step,
                             (long long)size[a]);
         out->dim[a] = room / step + 1;
@@ -296,8 +297,8 @@ tn_status tn__run_fold(tn__call *call)
     int64_t places = tn__size_mul(out.dim[0], out.dim[1]);
     if ((!batched && x->ndim != 2) || x->shape[x->ndim - 1] != places ||
         x->shape[x->ndim - 2] % window)
-        return tn__fail(TN_ERR_SHAPE, "fold: input %s; (N, C * %lld, %lld) is "
-                        "wanted", tn__shape_text(text, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "fold: {input} %s; (N, C * %lld, %lld) "
+                        "is wanted", tn__shape_text(text, x->ndim, x->shape),
                         (long long)window, (long long)places);
     const tn_value value[] = {
         tn__value_tensor(batched ? x : tn_unsqueeze(x, 0)),

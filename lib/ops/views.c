@@ -75,7 +75,7 @@ static tn_status resolve(const char *name, const tn_tensor *x,
         return TN_OK;
 fail:
     return tn__fail(TN_ERR_SHAPE, "%s: %s with %lld elements does not fit "
-                    "shape %s", name,
+                    "{shape} %s", name,
                     tn__shape_text(have, x->ndim, x->shape),
                     (long long)x->numel,
                     tn__shape_text(want, given->count, given->dim));
@@ -129,8 +129,8 @@ tn_status tn__run_view(tn__call *call)
     if (!view_strides(x, &shape, stride)) {
         char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
         return tn__fail(TN_ERR_SHAPE,
-                        "view: the memory of %s cannot be seen as %s; use "
-                        "tn_reshape, which copies",
+                        "view: {input:}the memory of %s cannot be seen as %s; "
+                        "use tn_reshape, which copies",
                         tn__shape_text(have, x->ndim, x->shape),
                         tn__shape_text(want, shape.ndim, shape.dim));
     }
@@ -182,8 +182,8 @@ tn_status tn__run_flatten(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (first > last)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "flatten: start_dim %d lies behind end_dim %d", first,
-                        last);
+                        "flatten: {start_dim} %d lies behind {end_dim} %d",
+                        first, last);
     tn_dims_list shape = {0, {0}};
     for (int d = 0; d < x->ndim; d++) {
         if (d > first && d <= last)
@@ -220,7 +220,7 @@ tn_status tn__run_t(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_T_INPUT);
     if (x->ndim > 2)
         return tn__fail(TN_ERR_SHAPE,
-                        "t: input has %d dimensions, at most 2 are wanted; "
+                        "t: {input} has %d dimensions, at most 2 are wanted; "
                         "use tn_transpose", x->ndim);
     return give(call, x->ndim < 2 ? tn__op_run1(
                                         &tn__op_table[TN__OP_ID_ALIAS],
@@ -235,19 +235,19 @@ tn_status tn__run_permute(tn__call *call)
     char text[TN__SHAPE_TEXT];
     if (dims->count != x->ndim)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "permute: dims %s for an input of %d dimensions; each "
-                        "of them is wanted once",
+                        "permute: {dims} %s for an {input} of %d dimensions; "
+                        "each of them is wanted once",
                         tn__shape_text(text, dims->count, dims->dim), x->ndim);
     frame f = frame_of(x);
     uint32_t seen = 0;
     for (int d = 0; d < x->ndim; d++) {
         int from = tn__shape_dim(x->ndim, dims->dim[d]);
         if (from < 0)
-            return tn__fail_dim("permute", "dim", dims->dim[d], x->ndim);
+            return tn__fail_dim("permute", "dims:dim", dims->dim[d], x->ndim);
         if (seen >> from & 1)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "permute: dims %s have %d twice; each of input's "
-                            "%d dimensions is wanted once",
+                            "permute: {dims} %s have %d twice; each of "
+                            "{input}'s %d dimensions is wanted once",
                             tn__shape_text(text, dims->count, dims->dim), from,
                             x->ndim);
         seen |= 1u << from;
@@ -316,8 +316,8 @@ tn_status tn__run_expand(tn__call *call)
         fits = f.shape[d] >= 0 && (own == 1 || own == f.shape[d]);
     }
     if (!fits)
-        return tn__fail(TN_ERR_SHAPE, "expand: input %s does not expand to size %s",
-                        tn__shape_text(have, x->ndim, x->shape),
+        return tn__fail(TN_ERR_SHAPE, "expand: {input} %s does not expand to "
+                        "{size} %s", tn__shape_text(have, x->ndim, x->shape),
                         tn__shape_text(want, size->count, size->dim));
     return give_view(call, x, &f);
 }
@@ -328,7 +328,7 @@ tn_status tn__run_select(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SELECT_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "select: input has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "select: {input} has no dimension");
     int dim = tn__call_dim(call, TN__ARG_SELECT_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -337,7 +337,7 @@ tn_status tn__run_select(tn__call *call)
     if (index < 0 || index >= size)
         return tn__fail_outside(
             (tn__error_index){true, given, -size, size, 0, {0}},
-            "select: index %lld is outside [%lld, %lld) of dim %d",
+            "select: {index} %lld is outside [%lld, %lld) of {dim} %d",
             (long long)given, (long long)-size, (long long)size, dim);
     frame f = frame_of(x);
     f.offset += index * x->stride[dim];
@@ -349,7 +349,7 @@ tn_status tn__run_narrow(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_NARROW_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "narrow: input has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "narrow: {input} has no dimension");
     int dim = tn__call_dim(call, TN__ARG_NARROW_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
@@ -360,14 +360,14 @@ tn_status tn__run_narrow(tn__call *call)
     if (from < 0 || from > size)
         return tn__fail_outside(
             (tn__error_index){true, start, -size, size + 1, 0, {0}},
-            "narrow: start %lld is outside [%lld, %lld], a dimension of size "
+            "narrow: {start} %lld is outside [%lld, %lld], a dimension of size "
             "%lld", (long long)start, (long long)-size, (long long)size,
             (long long)size);
     if (length < 0 || length > size - from)
         return tn__fail_outside(
             (tn__error_index){true, length, 0, size - from + 1, 0, {0}},
-            "narrow: length %lld is outside [0, %lld], behind start %lld of a "
-            "dimension of size %lld", (long long)length,
+            "narrow: {length} %lld is outside [0, %lld], behind {start} %lld "
+            "of a dimension of size %lld", (long long)length,
             (long long)(size - from), (long long)start, (long long)size);
     frame f = frame_of(x);
     f.offset += from * x->stride[dim];
@@ -397,13 +397,13 @@ tn_status tn__run_slice(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SLICE_INPUT);
     if (x->ndim == 0)
-        return tn__fail(TN_ERR_SHAPE, "slice: input has no dimension");
+        return tn__fail(TN_ERR_SHAPE, "slice: {input} has no dimension");
     int dim = tn__call_dim(call, TN__ARG_SLICE_DIM, x->ndim);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     int64_t step = tn__call_int(call, TN__ARG_SLICE_STEP);
     if (step < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "slice: step %lld is below 1",
+        return tn__fail(TN_ERR_ARGUMENT, "slice: {step} %lld is below 1",
                         (long long)step);
     int64_t size = x->shape[dim];
     int64_t start = within(tn__call_int(call, TN__ARG_SLICE_START), size);

@@ -28,12 +28,12 @@ tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])
     const tn_dims_list *dims = call->value[arg].of.dims;
     char text[TN__SHAPE_TEXT];
     if (dims->count < 1 || dims->count > 2)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %s %s is neither one number nor "
-                        "two", call->op->name, call->op->arg[arg].name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %s is neither one number "
+                        "nor two", call->op->name, call->op->arg[arg].name,
                         tn__shape_text(text, dims->count, dims->dim));
     for (int i = 0; i < dims->count; i++) /* so that sums of products fit */
         if (dims->dim[i] > INT32_MAX || dims->dim[i] < -INT32_MAX)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: %s %lld is beyond 2^31",
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             tn__op_outer(call->op->name), call->op->arg[arg].name,
                             (long long)dims->dim[i]);
     pair[0] = dims->dim[0];
@@ -45,7 +45,7 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
 {
     char text[TN__SHAPE_TEXT];
     if (x->ndim != 3 && x->ndim != 4)
-        return tn__fail(TN_ERR_SHAPE, "%s: input %s is neither (N, C, H, W) "
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, H, W) "
                         "nor (C, H, W)", name,
                         tn__shape_text(text, x->ndim, x->shape));
     int at = x->ndim - 3;

@@ -201,7 +201,7 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
     if (!data && x->numel) {
         tn__unref(x);
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "tensor_from_array: data is NULL");
+                             "tensor_from_array: {data} is NULL");
     }
     if (x->numel &&
         tn__device_copy_in(device, x->storage->block, 0, data,
@@ -219,13 +219,13 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
     size_t need = (size_t)x->numel * tn_dtype_bytes(x->dtype);
     if (bytes != need) {
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: the array has %zu bytes, the tensor %zu (%lld of %s)",
-                 what, bytes, need, (long long)x->numel,
+                 "%s: {%s:the array} has %zu bytes, the tensor %zu (%lld of "
+                 "%s)", what, name, bytes, need, (long long)x->numel,
                  tn_dtype_name(x->dtype));
         return false;
     }
     if (!array && need) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", what, name);
+        tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", what, name);
         return false;
     }
     return true;
@@ -234,7 +234,7 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
 tn_status tn_tensor_to_array(tn_tensor *x, void *out, size_t bytes)
 {
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: x is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: {x} is NULL");
     if (!check_bytes(x, out, bytes, "tensor_to_array", "out"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
@@ -258,7 +258,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_set_array: x is NULL");
+        return tn__fail(TN_ERR_ARGUMENT, "tensor_set_array: {x} is NULL");
     if (!check_bytes(x, data, bytes, "tensor_set_array", "data"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
@@ -300,11 +300,11 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
 static tn_status read_item(tn_tensor *x, void *element, const char *what)
 {
     if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: x is NULL", what);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {x} is NULL", what);
     if (x->numel != 1)
         return tn__fail(TN_ERR_SHAPE,
-                        "%s: a tensor with %lld elements is no single number",
-                        what, (long long)x->numel);
+                        "%s: {x:}a tensor with %lld elements is no single "
+                        "number", what, (long long)x->numel);
     size_t bytes = tn_dtype_bytes(x->dtype);
     return tn__device_copy_out(x->storage->device, element, x->storage->block,
                                (uint64_t)x->offset * bytes, bytes);
@@ -329,12 +329,12 @@ int64_t tn_item_int(tn_tensor *x)
 void *tn_tensor_data(tn_tensor *x)
 {
     if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_data: x is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_data: {x} is NULL");
     tn_device *device = x->storage->device;
     if (!device->host_visible)
         return tn__fail_null(TN_ERR_DEVICE,
-                             "tensor_data: the CPU cannot use memory of %s; "
-                             "copy it with tn_tensor_to_array",
+                             "tensor_data: {x:}the CPU cannot use memory of "
+                             "%s; copy it with tn_tensor_to_array",
                              device->name);
     if (tn__record_refuse_host(device, "tensor_data") ||
         tn_synchronize(device) < 0)

@@ -280,7 +280,7 @@ static char *text_of(tn_tensor *x)
 char *tn_tensor_text(tn_tensor *x)
 {
     if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_text: x is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_text: {x} is NULL");
     char *own = text_of(x), *out = own ? strdup(own) : NULL;
     if (own && !out)
         tn__fail(TN_ERR_MEMORY, "tensor_text: memory ran out");
@@ -291,21 +291,21 @@ char *tn_tensor_text(tn_tensor *x)
 tn_status tn_fprint(FILE *file, tn_tensor *x)
 {
     if (!x || !file)
-        return tn__fail(TN_ERR_ARGUMENT, "fprint: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "fprint: {%s} is NULL",
                         x ? "file" : "x");
     char *text = text_of(x);
     if (!text)
         return tn_error_code();
     bool written = fprintf(file, "%s\n", text) >= 0;
     tn__free(text);
-    return written ? TN_OK : tn__fail(TN_ERR_IO, "fprint: the file cannot be "
+    return written ? TN_OK : tn__fail(TN_ERR_IO, "fprint: the {file} cannot be "
                                       "written");
 }
 
 void tn_print(tn_tensor *x)
 {
     if (!x)
-        tn__fail(TN_ERR_ARGUMENT, "print: x is NULL");
+        tn__fail(TN_ERR_ARGUMENT, "print: {x} is NULL");
     else
         tn_fprint(stdout, x);
 }

@@ -206,19 +206,19 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
 {
     uint64_t element = tn_dtype_bytes(dtype);
     if (element == 0) {
-        tn__fail(TN_ERR_DTYPE, "%s: %d is no dtype", what, (int)dtype);
+        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is no dtype", what, (int)dtype);
         return false;
     }
     if (ndim < 0 || ndim > TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: %d dimensions; at most %d", what, ndim,
-                 TN_MAX_NDIM);
+        tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size:}%d dimensions; at most %d",
+                 what, ndim, TN_MAX_NDIM);
         return false;
     }
     bool empty = false;
     for (int d = 0; d < ndim; d++) {
         if (shape[d] < 0) {
-            tn__fail(TN_ERR_SHAPE, "%s: size %lld of dimension %d is negative",
-                     what, (long long)shape[d], d);
+            tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size} %lld of dimension %d is "
+                     "negative", what, (long long)shape[d], d);
             return false;
         }
         empty = empty || shape[d] == 0;
@@ -232,7 +232,7 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
             total > (uint64_t)1 << 62) {
             tn__text text = {0};
             tn__text_add_shape(&text, ndim, shape);
-            tn__fail(TN_ERR_SHAPE, "%s: shape %s has %s", what,
+            tn__fail(TN_ERR_SHAPE, "%s: {shape}{size:} %s has %s", what,
                      text.data ? text.data : "",
                      empty ? "strides beyond 2^62" : "more than 2^62 bytes");
             tn__text_release(&text);
@@ -336,7 +336,7 @@ tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype, tn_dims_list shape,
         !check_shape(dtype, shape.count, shape.dim, "tensor_wrap", &bytes))
         return NULL;
     if (!data && bytes)
-        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_wrap: data is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_wrap: {data} is NULL");
     if (is_refused(device, dtype))
         return refuse(device, dtype, "tensor_wrap");
     if (!device->plugin->buffer_wrap)

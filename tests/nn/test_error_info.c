@@ -187,6 +187,48 @@ static tn_status product(tn_op_context *call, tn_tensor **out)
     return out[0] ? TN_OK : TN_ERR_SHAPE;
 }
 
+static tn_status refusing(tn_op_context *call, tn_tensor **out)
+{
+    (void)out;
+    tn_tensor *scale = tn_op_context_tensor(call, 1);
+    return tn_error_refuse(TN_ERR_SHAPE, "scaled_by",
+                           &(tn_given){"scale", scale}, 1, "scale is {empty}");
+}
+
+/* An operator of the program's own says itself which argument it refuses. */
+static void test_own_refusal(void)
+{
+    const tn_op *op = tn_op_register(&(tn_op_rule){
+        .size = sizeof(tn_op_rule), .signature = "scaled_by(data, scale)",
+        .forward = refusing});
+    tn_tensor *x = tn_ones(tn_dims(2)), *out;
+    const tn_value value[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
+                              {TN_VALUE_TENSOR, 0, {.tensor = x}}};
+    ok(op && tn_op_call(op, value, 2, &out, 1) < 0, "an own operator refuses");
+    is_str(tn_error(), "scaled_by: scale is {empty}", "in its words");
+    at_fault(TN_ERR_SHAPE, "scaled_by", "scale", 0, 1, "", "scaled_by");
+}
+
+/* Calls that are no operators. */
+static void test_other_calls(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(2));
+    ok(!tn_tensor_from_array(NULL, TN_F32, tn_dims(2)), "no data");
+    is_str(tn_error_info()->op, "tensor_from_array", "whose call it was");
+    is_str(tn_error_info()->argument, "data", "and its argument");
+    tn_error_clear();
+    ok(!tn_tensor_from_array(&x, TN_F32, tn_dims(-2)), "a negative size");
+    is_str(tn_error_info()->argument, "shape", "is one of shape");
+    tn_error_clear();
+    ok(tn_backward(x) < 0, "no graph");
+    is_str(tn_error_info()->op, "backward", "whose call it was");
+    is_str(tn_error_info()->argument, "root", "and its argument");
+    tn_error_clear();
+    ok(!tn_zeros(tn_dims(2, -1)), "an operator that makes");
+    is_str(tn_error_info()->argument, "size", "calls it size");
+    tn_error_clear();
+}
+
 static void test_argument_of_outer(void)
 {
     const int64_t numbers[] = {0, 1, 9, 1};
@@ -391,6 +433,8 @@ int main(void)
     test_devices();
     test_composite();
     test_argument_of_outer();
+    test_own_refusal();
+    test_other_calls();
     test_module();
     test_refusals();
     test_makers();

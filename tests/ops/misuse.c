@@ -3,6 +3,7 @@
 #include "work.h"
 
 #include <base/error.h>
+#include <ctype.h>
 #include <math.h>
 #include <ops/ops.h>
 #include <signal.h>
@@ -308,6 +309,8 @@ static void wrong(const char *what)
         return;
     tell_call();
     printf("# %s", what);
+    if (tn_error_info() && tn_error_info()->argument)
+        printf(" (%s)", tn_error_info()->argument);
     if (tn_error())
         printf(": %s: %s", tn_status_name(tn_error_code()), tn_error());
     putchar('\n');
@@ -367,6 +370,43 @@ static bool tells(const tn_op *op, const char *message)
            tn_error_code() == TN_ERR_MEMORY;
 }
 
+/* Does the text have this word? "dim" counts as "dims", of which it is one. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
+        if (!(at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_')) &&
+            !isalnum((unsigned char)at[length]) && at[length] != '_')
+            return true;
+    return strcmp(word, "dims") == 0 && has_word(text, "dim");
+}
+
+/* Is the argument that the error carries one of the operator's, and among those
+ * of which the message speaks? Where it speaks of any, one must be carried. Not
+ * held against it: a list of all arguments, and words about what an operator
+ * inside was given, where that is none of the call's own. */
+static bool carries_argument(const tn_op *op, const char *message)
+{
+    const tn_error_details *e = tn_error_info();
+    const char *text = message + strlen(op->name);
+    const tn__error_facts *facts = tn__error_within(NULL);
+    bool names = false, is_named = false, is_own = !e->argument;
+    for (int i = 0; i < op->arg_count; i++) {
+        bool named = has_word(text, op->arg[i].name);
+        bool this = e->argument && strcmp(e->argument, op->arg[i].name) == 0;
+        names |= named;
+        is_own |= this;
+        is_named |= this && named;
+    }
+    if (!is_own || (e->odd >= 0 && strcmp(e->tensor[e->odd]->argument,
+                                          e->argument) != 0))
+        return false;
+    if (e->code == TN_ERR_MEMORY || strstr(text, " arguments given; it takes ") ||
+        strstr(text, ": values is NULL, count "))
+        return true;
+    return is_named == names || !facts || facts->foreign;
+}
+
 /* A call goes over what fits in its memory eight times at most, as work.h
  * counts: conv3d's longest three times (5.6e7 in all; those of all others are
  * below 1e7). Seconds would hang on what else the machine does. */
@@ -393,6 +433,8 @@ int misuse_call(const tn_op *op, const tn_value *value, int count)
             wrong("refused without this code");
         else if (is_fault(made) || !tells(op, tn_error()))
             wrong("refused");
+        else if (!carries_argument(op, tn_error()))
+            wrong("refused without the argument of its message as data");
     } else {
         misuse_counts.done++;
         if (tn_error())

@@ -8,7 +8,8 @@
  *
  * - a refusal is a negative status with a message that begins with the
  *   operator's name and names an argument or a value; its code is none of those
- *   that stand for faults of the library;
+ *   that stand for faults of the library; where it names an argument of the
+ *   operator, tn_error_info carries one that it names, and never another;
  * - a result is a tensor whose elements lie in its memory, and no error is
  *   pending;
  * - the device did no more work (work.h) than going over its memory eight

@@ -88,7 +88,7 @@ int main(void)
             "interpolate: mode \"best\" is none of nearest, nearest-exact, "
             "linear, bilinear, trilinear, bicubic, area");
     refused(tn_interpolate(seq, TN_SCALAR, .scale_factor = 0.1), TN_ERR_SHAPE,
-            "interpolate: a dimension of size 6 cannot become one of size 0");
+            "interpolate: 6 elements along a dimension cannot become 0");
     refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,
             "conv3d: input (1, 2, 4, 4), weight (2, 2, 2, 2, 2), groups 1: "
             "the kernel's depth with its dilation must fit into the padded "

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/fpu.h"
-#include "kernel/device/print.h"
-#include "kernel/device/space.h"
-#include "kernel/hash.h"
+#include <base/error.h>
+#include <base/fpu.h>
+#include <kernel/device/print.h>
+#include <kernel/device/space.h>
+#include <kernel/hash.h>
 
 enum { FORWARD, BACK_QUERY, BACK_KEY };
 enum { MASK_NONE, MASK_BOOL, MASK_SAME, MASK_F32 };

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/fpu.h"
-#include "kernel/device/class.h"
-#include "kernel/device/space.h"
-#include "kernel/hash.h"
+#include <base/error.h>
+#include <base/fpu.h>
+#include <kernel/device/class.h>
+#include <kernel/device/space.h>
+#include <kernel/hash.h>
 
 /* ---- classes ------------------------------------------------------------- */
 

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/fpu.h"
-#include "base/memory.h"
-#include "kernel/device/class.h"
-#include "kernel/device/print.h"
-#include "kernel/kernel.h"
+#include <base/error.h>
+#include <base/fpu.h>
+#include <base/memory.h>
+#include <kernel/device/class.h>
+#include <kernel/device/print.h>
+#include <kernel/kernel.h>
 
 /* ---- names ---------------------------------------------------------------- */
 

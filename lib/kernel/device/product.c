@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fpu.h"
-#include "kernel/device/primitive.h"
+#include <base/fpu.h>
+#include <kernel/device/primitive.h>
 
 enum { B_UNIT = 1, PACKED = 2 }; /* flags, beside TN__LARGE */
 

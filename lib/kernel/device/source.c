@@ -2,10 +2,10 @@
  * the sizes of what a plugin gives; and the texts by name. */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/platform.h"
-#include "kernel/device/class.h"
-#include "kernel/device/text.h"
+#include <base/error.h>
+#include <base/platform.h>
+#include <kernel/device/class.h>
+#include <kernel/device/text.h>
 
 const char *tn__device_part(const char *name)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/device/space.h"
-#include "kernel/kernel.h"
+#include <kernel/device/space.h>
+#include <kernel/kernel.h>
 
 static bool merges(const tn__device_space *s, const tn_launch *launch,
                    uint32_t operands, uint32_t d)

@@ -1,5 +1,6 @@
-/* blame.c: what an error tells besides its words: filled in from the call when
- * the error leaves it, so that no place that fails needs to do it.
+/* details.c: what an error tells besides its words (tn_error_info), filled in
+ * from the call when the error leaves it. The place that failed has marked the
+ * arguments (tn__fail); here they meet the call's values.
  *
  * An error that arose in an operator of which the called one is made is told
  * of that one, at each step outwards: its tensors are looked for among the
@@ -11,52 +12,8 @@
 #include <ops/ops.h>
 #include <ops/register.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tenon/ops.h>
-
-/* ---- which argument --------------------------------------------------------- */
-
-static bool is_word(char c)
-{
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z');
-}
-
-static int argument_called(const tn_op *op, const char *name, size_t length)
-{
-    for (int i = 0; i < op->arg_count; i++)
-        if (strncmp(op->arg[i].name, name, length) == 0 &&
-            !op->arg[i].name[length])
-            return i;
-    return -1;
-}
-
-/* The first argument that the words name, and its number in brackets, if any:
- * "input is int64", "tensors[1] (3,)". A dim is one of dims. -1 if none is
- * named. */
-static int named_argument(const tn_op *op, const char *words, int *index)
-{
-    int dims = -1;
-    *index = -1;
-    if (strncmp(words, op->name, strlen(op->name)) == 0)
-        words += strlen(op->name);
-    while (*words) {
-        size_t length = 0;
-        while (is_word(words[length]))
-            length++;
-        int i = length ? argument_called(op, words, length) : -1;
-        if (i >= 0) {
-            if (words[length] == '[')
-                *index = (int)strtol(words + length + 1, NULL, 10);
-            return i;
-        }
-        if (length == 3 && memcmp(words, "dim", 3) == 0)
-            dims = argument_called(op, "dims", 4);
-        words += length ? length : 1;
-    }
-    return dims;
-}
 
 /* ---- the tensors ------------------------------------------------------------ */
 
@@ -72,9 +29,9 @@ static tn_tensor *const *tensors_of(const tn_value *v, int *count)
 }
 
 /* As many as there is room for, in order; of a list that is longer the one
- * that the words name takes the last place. */
+ * that is at fault takes the last place. */
 static void add_tensors(tn__error_facts *facts, const tn_op *op,
-                        const tn_value *value, int count, int named, int index)
+                        const tn_value *value, int count, int fault, int index)
 {
     facts->tensor_count = 0;
     for (int i = 0; i < count && i < op->arg_count; i++) {
@@ -83,7 +40,7 @@ static void add_tensors(tn__error_facts *facts, const tn_op *op,
         for (int k = 0; k < many; k++) {
             if (!tn__tensor_is_live(list[k]))
                 continue;
-            if (facts->tensor_count == TN_ERROR_TENSORS && i == named &&
+            if (facts->tensor_count == TN_ERROR_TENSORS && i == fault &&
                 k == index)
                 facts->tensor_count--;
             if (facts->tensor_count < TN_ERROR_TENSORS)
@@ -95,45 +52,44 @@ static void add_tensors(tn__error_facts *facts, const tn_op *op,
     }
 }
 
-/* On several devices, the first that is not where the others are to be is odd,
- * as in tn__fail_devices: the words name them all. */
-static int odd_device(const tn__error_facts *facts)
+static int argument_called(const tn_op *op, const char *name)
 {
-    int home = 0;
-    while (home < facts->tensor_count && !facts->tensor[home].requires_grad)
-        home++;
-    home = home < facts->tensor_count ? home : 0;
-    for (int t = 0; t < facts->tensor_count; t++)
-        if (strcmp(facts->tensor[t].device, facts->tensor[home].device) != 0)
-            return t;
+    for (int i = 0; i < op->arg_count; i++)
+        if (strcmp(op->arg[i].name, name) == 0)
+            return i;
     return -1;
 }
 
-/* The call's tensors, and the argument that the words name. */
+/* The argument of op that the place that failed marked: the one at fault, or,
+ * where that place serves several operators of which op has fewer arguments,
+ * the first that it has. -1: none. */
+static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
+                             int *index)
+{
+    const tn__error_mark *mark = tn__error_blamed();
+    int at = mark ? argument_called(op, mark->name) : -1;
+    for (int m = 0; m < facts->mark_count && at < 0; m++) {
+        mark = &facts->mark[m];
+        at = argument_called(op, mark->name);
+    }
+    *index = at >= 0 ? mark->index : -1;
+    return at;
+}
+
+/* The call's tensors, and the argument at fault. */
 static void describe(tn__error_facts *facts, const tn_op *op,
                      const tn_value *value, int count)
 {
-    int index, named = named_argument(op, tn__error_words(), &index);
+    int index, fault = argument_at_fault(facts, op, &index);
     facts->op = op->name;
     facts->is_row = op->inner;
-    facts->argument = named >= 0 ? op->arg[named].name : NULL;
+    facts->argument = fault >= 0 ? op->arg[fault].name : NULL;
     facts->odd = -1;
-    add_tensors(facts, op, value, count, named, index);
-    for (int t = facts->tensor_count; named >= 0 && t-- > 0;)
+    add_tensors(facts, op, value, count, fault, index);
+    for (int t = facts->tensor_count; fault >= 0 && t-- > 0;)
         if (facts->tensor[t].argument == facts->argument &&
             (index < 0 || facts->tensor[t].index == index))
             facts->odd = t;
-    tn_status code = tn_error_code();
-    if (named < 0 && facts->tensor_count == 1 &&
-        (code == TN_ERR_SHAPE || code == TN_ERR_DTYPE)) { /* what else */
-        facts->odd = 0;
-        facts->argument = facts->tensor[0].argument;
-    }
-    int elsewhere = code == TN_ERR_DEVICE ? odd_device(facts) : -1;
-    if (elsewhere >= 0) {
-        facts->odd = elsewhere;
-        facts->argument = facts->tensor[elsewhere].argument;
-    }
 }
 
 const char *tn__op_outer(const char *name)
@@ -195,66 +151,40 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
     return at;
 }
 
-/* The words without the name that they begin with. */
-static const char *behind_name(const char *words, const char *name)
+/* The tensor that mark m of the words is; -1: none. */
+static int marked_tensor(const tn__error_facts *facts, int m)
 {
-    size_t length = strlen(name);
-    return strncmp(words, name, length) == 0 && words[length] == ':'
-               ? words + length + 2
-               : words;
-}
-
-/* Which of the tensors the word names: "input", or "tensors" of "tensors[1]";
- * -1: none. length becomes that of all that names it. */
-static int tensor_called(const tn__error_facts *facts, const char *word,
-                         size_t *length)
-{
-    char *end = NULL;
-    long index = -1;
-    if (word[*length] == '[')
-        index = strtol(word + *length + 1, &end, 10);
-    for (int t = 0; t < facts->tensor_count; t++) {
-        const struct tn__error_tensor *x = &facts->tensor[t];
-        if (strncmp(x->argument, word, *length) != 0 ||
-            x->argument[*length] || (index >= 0 && index != x->index))
-            continue;
-        if (index >= 0 && *end == ']')
-            *length = (size_t)(end - word) + 1;
-        return t;
-    }
+    const tn__error_mark *mark = &facts->mark[m];
+    for (int t = 0; t < facts->tensor_count; t++)
+        if (strcmp(facts->tensor[t].argument, mark->name) == 0 &&
+            (mark->index < 0 || mark->index == facts->tensor[t].index))
+            return t;
     return -1;
 }
 
-/* The words about `from` in the names of `to`. False where one that they name
- * is no argument there, or where they name none and not all are. */
-static bool translate(tn__text *out, const char *words,
-                      const tn__error_facts *from, const tn__error_facts *to)
+/* Gives what the words about `from` mark the names of `to`, of which *facts
+ * are. False, and all stays, where one is no argument there, or where none is
+ * marked and not all tensors are. */
+static bool translate(const tn__error_facts *from, const tn__error_facts *to)
 {
     bool all = true, named = false, whole;
+    int at[TN__ERROR_MARKS];
     for (int t = 0; t < from->tensor_count; t++) {
         find_tensor(to, &from->tensor[t], &whole);
         all = all && whole;
     }
-    while (*words) {
-        size_t length = 0;
-        while (is_word(words[length]))
-            length++;
-        int t = length ? tensor_called(from, words, &length) : -1;
-        length = length ? length : 1;
-        if (t < 0) {
-            tn__text_add_bytes(out, words, length);
-        } else {
-            int at = find_tensor(to, &from->tensor[t], &whole);
-            if (!whole)
-                return false;
-            named = true;
-            tn__text_add(out, "%s", to->tensor[at].argument);
-            if (to->tensor[at].index >= 0)
-                tn__text_add(out, "[%d]", to->tensor[at].index);
-        }
-        words += length;
+    for (int m = 0; m < from->mark_count; m++) {
+        int t = marked_tensor(from, m);
+        at[m] = t < 0 ? -1 : find_tensor(to, &from->tensor[t], &whole);
+        if (t >= 0 && !whole)
+            return false;
+        named = named || t >= 0;
     }
-    return (named || all) && out->data;
+    for (int m = 0; m < from->mark_count; m++)
+        if (at[m] >= 0)
+            tn__error_rename(m, to->tensor[at[m]].argument,
+                             to->tensor[at[m]].index);
+    return named || all;
 }
 
 /* An operator inside of this one has told the error: its words and tensors
@@ -264,24 +194,23 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
                   const tn_value *value, int count)
 {
     tn__error_facts inner = *facts;
-    const char *words = tn__error_words();
+    if (tn__op_rule(op) && strcmp(inner.op, name) == 0)
+        return true; /* by tn_error_refuse in its own forward */
     const char *outermost = tn__op_outer(name);
     bool outer_words = !inner.foreign && tn__error_speaks_of(outermost);
-    const char *body = behind_name(words, outer_words ? outermost : inner.op);
-    tn__text text = {0};
+    bool speaks = outer_words || tn__error_speaks_of(inner.op);
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
     /* The body of a program's own operator is the program's: it knows what
      * that called. */
-    bool own = !inner.foreign && !tn__op_rule(op) && body != words &&
-               translate(&text, body, &inner, facts);
+    bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
+               translate(&inner, facts);
     if (own)
-        tn__error_reword("%s: %s", outer_words ? outermost : name, text.data);
-    else if (inner.is_row && body != words && !outer_words)
-        tn__error_reword("%s: %s", name, body); /* nobody knows its name */
+        tn__error_say_as(outer_words ? outermost : name);
+    else if (inner.is_row && speaks && !outer_words)
+        tn__error_say_as(name); /* nobody knows its name */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
-    tn__text_release(&text);
     facts->argument = NULL;
     facts->odd = -1;
     if (own || outer_words)
@@ -340,14 +269,14 @@ static void tell_index(tn__error_facts *facts, const char *name,
     facts->foreign = false;
     if (value[i - 1].kind == TN_VALUE_TENSORS)
         snprintf(which, sizeof which, "[%d]", k - 1);
-    tn__error_reword("%s: %s%s %lld at position %s is outside [%lld, %lld)",
+    tn__error_reword("%s: {%s%s} %lld at position %s is outside [%lld, %lld)",
                      name, op->arg[i - 1].name, which, (long long)at.value,
                      tn__shape_text(text, at.ndim, at.position),
                      (long long)at.low, (long long)at.bound);
     describe(facts, op, value, count);
 }
 
-void tn__blame(const tn__call *call, const tn_value *value, int count)
+void tn__call_failed(const tn__call *call, const tn_value *value, int count)
 {
     const tn_op *op = call->op;
     tn__error_facts *facts = tn__error_within(&call->doing);
@@ -355,13 +284,10 @@ void tn__blame(const tn__call *call, const tn_value *value, int count)
         return;
     /* Not op's: another row may have taken the place of the one called. */
     const char *name = call->doing.name;
-    if (call->told >= 0) {
-        char what[120];
-        snprintf(what, sizeof what, "%s: %s", op->name,
-                 op->arg[call->told].name);
-        tn__tell_indices(call, what, value[call->told].of.tensor,
-                         call->told_low, call->told_bound);
-    }
+    if (call->told >= 0)
+        tn__tell_indices(call, op->name, op->arg[call->told].name,
+                         value[call->told].of.tensor, call->told_low,
+                         call->told_bound);
     bool first = !facts->op, whole = first;
     if (first)
         describe(facts, op, value, count);
