@@ -39,7 +39,7 @@ TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
 /* The gradient accumulated in a leaf, or in what tn_tensor_retain_grad
  * (hook.h) marked: lent, good while x lives and until the next backward or
  * zeroing; NULL where there is none. */
-TN_API tn_tensor *tn_tensor_grad(tn_tensor *x);
+TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
 /* Sets (or with NULL forgets) it; kept by x. Shape, dtype, device of x. */
 TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
 

@@ -109,7 +109,7 @@ TN_API tn_tensor *tn_text_ids(const tn_text *text);
 TN_API tn_tensor *tn_text_encode(const tn_text *text, const char *string);
 /* The string that ids (any shape, whole numbers, row-major) stand for, in
  * malloc'ed memory (yours to free). NULL: TN_ERR_INDEX, TN_ERR_DTYPE. */
-TN_API char *tn_text_decode(const tn_text *text, tn_tensor *ids);
+TN_API char *tn_text_decode(const tn_text *text, const tn_tensor *ids);
 
 /* Every stretch of `length` ids, and the one that begins an id later: sample i
  * is x = ids[i .. i + length), y = ids[i + 1 .. i + length + 1), both int64.

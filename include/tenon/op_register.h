@@ -85,7 +85,8 @@ TN_API void *tn_op_context_data(tn_op_context *call);
 TN_API tn_status tn_op_context_save(tn_op_context *call, tn_tensor *x);
 /* In backward: what was saved as number i, lent. NULL, with the error recorded
  * (TN_ERR_STATE), if it was changed since or the graph was freed. */
-TN_API tn_tensor *tn_op_context_saved(tn_op_context *call, int i);
+TN_API tn_tensor *tn_op_context_saved(const tn_op_context *call,
+                                          int i);
 
 #ifdef __cplusplus
 }

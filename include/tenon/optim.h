@@ -68,7 +68,7 @@ TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
  * "0.conv1.weight.exp_avg" (group, parameter, PyTorch's name), and the rest
  * (steps, learning rates) as JSON in the metadata under "optimizer". Atomic.
  * Refused while an error is pending. TN_ERR_UNSUPPORTED for LBFGS. */
-TN_API tn_status tn_optim_save(tn_optim *optim, const char *path);
+TN_API tn_status tn_optim_save(const tn_optim *optim, const char *path);
 /* Reads it into an optimizer made in the same way: rule, groups and parameters
  * must be those of the file (TN_ERR_ARGUMENT, TN_ERR_SHAPE), else nothing is
  * changed. Restores lr, weight decay and momentum of each group; the other
@@ -80,7 +80,8 @@ TN_API tn_status tn_optim_load(tn_optim *optim, const char *path);
  * in malloc'ed memory, yours to free. NULL as tn_optim_save fails. */
 typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
                                      void *context);
-TN_API char *tn_optim_state(tn_optim *optim, tn_optim_state_visit visit,
+TN_API char *tn_optim_state(const tn_optim *optim,
+                            tn_optim_state_visit visit,
                             void *context);
 /* tn_optim_load from an open file or a part of one. */
 struct tn_safetensors;
@@ -92,11 +93,11 @@ TN_API tn_status tn_optim_load_part(tn_optim *optim,
 /* Scales all gradients so that their common 2-norm is at most max_norm. Returns
  * the norm as it was (NAN, with a message, on failure). Source:
  * torch.nn.utils.clip_grad_norm_. */
-TN_API double tn_clip_grad_norm(tn_parameter_list *parameters,
+TN_API double tn_clip_grad_norm(const tn_parameter_list *parameters,
                                 double max_norm);
 /* Brings each value of the gradients into [-value, value]. Source:
  * torch.nn.utils.clip_grad_value_. */
-TN_API tn_status tn_clip_grad_value(tn_parameter_list *parameters,
+TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
                                     double value);
 
 /* ---- the rules -----------------------------------------------------------

@@ -38,7 +38,8 @@ TN_API tn_tensor *tn_tensor_wrap(void *data, tn_dtype dtype,
 
 /* Copies x, row-major, into out, which has room for `bytes`; TN_ERR_ARGUMENT
  * if that is not numel * element size. Waits for the device. */
-TN_API tn_status tn_tensor_to_array(tn_tensor *x, void *out, size_t bytes);
+TN_API tn_status tn_tensor_to_array(const tn_tensor *x, void *out,
+                                    size_t bytes);
 
 /* Copies numel elements, row-major, from data into x (in place). */
 TN_API tn_status tn_tensor_set_array(tn_tensor *x, const void *data,
@@ -46,8 +47,8 @@ TN_API tn_status tn_tensor_set_array(tn_tensor *x, const void *data,
 
 /* The only element of x, converted; NAN (INT64_MIN) and an error if there is
  * not exactly one. Waits for the device. */
-TN_API double tn_item(tn_tensor *x);
-TN_API int64_t tn_item_int(tn_tensor *x);
+TN_API double tn_item(const tn_tensor *x);
+TN_API int64_t tn_item_int(const tn_tensor *x);
 
 /* The address of element 0 where the CPU can use the device's memory, after
  * waiting for the device; else NULL (TN_ERR_DEVICE). Lent: good while x
@@ -77,17 +78,17 @@ TN_API tn_tensor *tn_to(tn_tensor *input, tn_device *device);
 /* ---- printing -------------------------------------------------------- */
 
 /* Writes x as PyTorch prints it, and a newline, to stdout. */
-TN_API void tn_print(tn_tensor *x);
-TN_API tn_status tn_fprint(FILE *file, tn_tensor *x);
+TN_API void tn_print(const tn_tensor *x);
+TN_API tn_status tn_fprint(FILE *file, const tn_tensor *x);
 /* The same text in malloc'ed memory (yours to free); NULL on failure. */
-TN_API char *tn_tensor_text(tn_tensor *x);
+TN_API char *tn_tensor_text(const tn_tensor *x);
 
 /* ---- for code that is built on Tenon: layers, data sets ----------------- */
 
-/* A tensor that such code was given, and as which argument. */
+/* A tensor that such code was given, and as which argument. Closed. */
 typedef struct tn_given {
     const char *argument;
-    tn_tensor *tensor;      /* NULL: no tensor, or none was given */
+    const tn_tensor *tensor; /* NULL: no tensor, or none was given */
 } tn_given;
 
 /* tn_error_set for what `name` was given: the message begins with "name: ",

@@ -251,7 +251,7 @@ bool tn_tensor_is_leaf(const tn_tensor *x)
     return x && is_leaf(x) && (x->requires_grad || !tn__tensor_tracks(x));
 }
 
-tn_tensor *tn_tensor_grad(tn_tensor *x)
+tn_tensor *tn_tensor_grad(const tn_tensor *x)
 {
     if (!x || !x->grad)
         return NULL;

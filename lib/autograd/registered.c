@@ -40,7 +40,7 @@ bool tn_op_context_needs_grad(const tn_op_context *context, int i)
     return p >= 0 && tn__node_wants(node, p);
 }
 
-tn_tensor *tn_op_context_saved(tn_op_context *context, int i)
+tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
 {
     if (!context)
         return NULL;

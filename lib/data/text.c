@@ -294,7 +294,7 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
     return string;
 }
 
-char *tn_text_decode(const tn_text *text, tn_tensor *ids)
+char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
 {
     if (!text || !ids)
         return tn__fail_null(TN_ERR_ARGUMENT, "text_decode: %s is NULL",
@@ -311,7 +311,10 @@ char *tn_text_decode(const tn_text *text, tn_tensor *ids)
         return NULL;
     tn_scope *scope = tn_scope_open();
     char *string = NULL;
-    if (tn_tensor_to_array(tn_to_dtype(ids, TN_I64), id,
+    /* An operator's input is no const, since its call may be recorded: that of
+     * whole numbers is not. */
+    tn_tensor *given = (tn_tensor *)(uintptr_t)ids;
+    if (tn_tensor_to_array(tn_to_dtype(given, TN_I64), id,
                            (size_t)count * sizeof *id) == TN_OK)
         string = decode(text, id, count);
     tn_scope_close(scope);

@@ -53,7 +53,7 @@ static tn_status clamp(tn_tensor *g, double value)
                : tn_error_code();
 }
 
-static tn_status each_grad(tn_parameter_list *parameters,
+static tn_status each_grad(const tn_parameter_list *parameters,
                            tn_status (*change)(tn_tensor *g, double number),
                            double number)
 {
@@ -86,7 +86,7 @@ static tn_status check_limit(const char *call,
     return TN_OK;
 }
 
-double tn_clip_grad_norm(tn_parameter_list *parameters, double max_norm)
+double tn_clip_grad_norm(const tn_parameter_list *parameters, double max_norm)
 {
     if (check_limit("clip_grad_norm", parameters, "max_norm", max_norm) < 0)
         return NAN;
@@ -105,7 +105,7 @@ double tn_clip_grad_norm(tn_parameter_list *parameters, double max_norm)
     return norm;
 }
 
-tn_status tn_clip_grad_value(tn_parameter_list *parameters, double value)
+tn_status tn_clip_grad_value(const tn_parameter_list *parameters, double value)
 {
     tn_status status =
         check_limit("clip_grad_value", parameters, "value", value);

@@ -151,7 +151,7 @@ static tn_status check_call(const char *call, const tn_optim *optim,
     return TN_OK;
 }
 
-tn_status tn_optim_save(tn_optim *optim, const char *path)
+tn_status tn_optim_save(const tn_optim *optim, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;
@@ -363,7 +363,7 @@ tn_status tn_optim_load(tn_optim *optim, const char *path)
 
 /* ---- as part of a file that holds more ---------------------------------- */
 
-char *tn_optim_state(tn_optim *optim, tn_optim_state_visit visit,
+char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
                      void *context)
 {
     if (check_call("optim_state", optim, "") < 0)

@@ -231,7 +231,7 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
     return true;
 }
 
-tn_status tn_tensor_to_array(tn_tensor *x, void *out, size_t bytes)
+tn_status tn_tensor_to_array(const tn_tensor *x, void *out, size_t bytes)
 {
     if (!x)
         return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: {x} is NULL");
@@ -297,7 +297,7 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
 /* ---- numbers --------------------------------------------------------------- */
 
 /* The bytes of the only element of x. */
-static tn_status read_item(tn_tensor *x, void *element, const char *what)
+static tn_status read_item(const tn_tensor *x, void *element, const char *what)
 {
     if (!x)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {x} is NULL", what);
@@ -310,7 +310,7 @@ static tn_status read_item(tn_tensor *x, void *element, const char *what)
                                (uint64_t)x->offset * bytes, bytes);
 }
 
-double tn_item(tn_tensor *x)
+double tn_item(const tn_tensor *x)
 {
     char element[8];
     if (read_item(x, element, "item") < 0)
@@ -318,7 +318,7 @@ double tn_item(tn_tensor *x)
     return tn__element_double(x->dtype, element);
 }
 
-int64_t tn_item_int(tn_tensor *x)
+int64_t tn_item_int(const tn_tensor *x)
 {
     char element[8];
     if (read_item(x, element, "item_int") < 0)

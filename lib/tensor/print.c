@@ -18,7 +18,7 @@
 #define NUMBER_TEXT 400 /* %.4f of the largest double has 314 characters */
 
 typedef struct printer {
-    tn_tensor *x;
+    const tn_tensor *x;
     tn__host_view view;
     tn__text text;
     bool summarize, floating;
@@ -243,7 +243,8 @@ static void add_suffixes(printer *p)
     }
     char made_by[TN__GRAD_FN_BYTES] = "";
     if (tn__tensor_tracks(x) && tn__tensor_hook.grad_fn)
-        tn__tensor_hook.grad_fn(p->x, made_by);
+        /* it brings a history that is behind up to date: nothing to see */
+        tn__tensor_hook.grad_fn((tn_tensor *)(uintptr_t)x, made_by);
     if (*made_by) {
         snprintf(suffix, sizeof suffix, "grad_fn=<%s>", made_by);
         add_suffix(p, suffix);
@@ -253,7 +254,7 @@ static void add_suffixes(printer *p)
 }
 
 /* The text in library memory, for tn__free. */
-static char *text_of(tn_tensor *x)
+static char *text_of(const tn_tensor *x)
 {
     printer p = {.x = x, .summarize = x->numel > THRESHOLD,
                  .floating = tn_dtype_is_floating(x->dtype)};
@@ -277,7 +278,7 @@ static char *text_of(tn_tensor *x)
 
 /* ---- the public three ---------------------------------------------------------------- */
 
-char *tn_tensor_text(tn_tensor *x)
+char *tn_tensor_text(const tn_tensor *x)
 {
     if (!x)
         return tn__fail_null(TN_ERR_ARGUMENT, "tensor_text: {x} is NULL");
@@ -288,7 +289,7 @@ char *tn_tensor_text(tn_tensor *x)
     return out;
 }
 
-tn_status tn_fprint(FILE *file, tn_tensor *x)
+tn_status tn_fprint(FILE *file, const tn_tensor *x)
 {
     if (!x || !file)
         return tn__fail(TN_ERR_ARGUMENT, "fprint: {%s} is NULL",
@@ -302,7 +303,7 @@ tn_status tn_fprint(FILE *file, tn_tensor *x)
                                       "written");
 }
 
-void tn_print(tn_tensor *x)
+void tn_print(const tn_tensor *x)
 {
     if (!x)
         tn__fail(TN_ERR_ARGUMENT, "print: {x} is NULL");
