@@ -91,6 +91,20 @@ AC_DEFUN([TN_PACKED_RELOCATIONS], [
   AC_SUBST([TN_PACK_LDFLAGS])
 ])
 
+dnl Symbols with a version tell a program at its start that the library is too
+dnl old, where the linker has them.
+AC_DEFUN([TN_SYMBOL_VERSIONS], [
+  AC_CACHE_CHECK([for symbol versions], [tn_cv_versions], [
+    tn_ldflags=$LDFLAGS
+    echo 'TN { global: tn_*; local: *; };' >conftest.map
+    LDFLAGS="$LDFLAGS -shared -fPIC -Wl,--version-script,conftest.map"
+    AC_LINK_IFELSE([AC_LANG_SOURCE([int tn_x(void); int tn_x(void) { return 0; }])],
+      [tn_cv_versions=yes], [tn_cv_versions=no])
+    rm -f conftest.map
+    LDFLAGS=$tn_ldflags])
+  AM_CONDITIONAL([HAVE_SYMBOL_VERSIONS], [test $tn_cv_versions = yes])
+])
+
 dnl CC_FOR_BUILD compiles programs that the build itself runs.
 AC_DEFUN([TN_PROG_CC_FOR_BUILD], [
   AC_ARG_VAR([CC_FOR_BUILD], [compiler for programs that the build runs])

@@ -200,7 +200,8 @@ done
 
 # exports FILE: the names it exports, without what sanitizers add
 exports() {
-    nm -D --defined-only "$1" | awk '$2 ~ /[A-Z]/ { print $3 }' |
+    nm -D --defined-only "$1" |
+        awk '$2 ~ /[B-Z]/ { sub(/@.*/, "", $3); print $3 }' |
         grep -vE '^__|^_(init|fini)$' | sort -u
 }
 
@@ -218,6 +219,13 @@ grep '^tn_' | sort -u >"$scratch/declared"
 exports .libs/libtenon.so >"$scratch/exported"
 is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
     "libtenon exports tn_ names alone"
+if nm -D .libs/libtenon.so | grep -q ' A TENON_0$'; then
+    is_empty "$(nm -D --defined-only .libs/libtenon.so |
+        awk '$2 ~ /[B-Z]/ && $3 !~ /@@?TENON_/')" \
+        "each of them has a version"
+else
+    skip "each of them has a version" "the linker has no symbol versions"
+fi
 is_empty "$(comm -23 "$scratch/exported" "$scratch/declared")" \
     "what libtenon exports stands in a public header"
 is_empty "$(comm -13 "$scratch/exported" "$scratch/declared")" \

@@ -143,8 +143,18 @@ TN_API tn_status tn_set_num_threads(int count);
 TN_API void tn_set_log(void (*log)(int level, const char *line, void *context),
                        void *context);
 
-/* "0.1.0". Cannot fail. */
+/* The version of these headers: to ask at compile time for what came later,
+ * #if TN_VERSION_NUMBER >= 200. A program runs with libraries of the same
+ * TN_VERSION_MAJOR (of the same MINOR while that is 0) that are as new. */
+#define TN_VERSION_MAJOR 0
+#define TN_VERSION_MINOR 1
+#define TN_VERSION_PATCH 0
+#define TN_VERSION_NUMBER                                                     \
+    (TN_VERSION_MAJOR * 10000 + TN_VERSION_MINOR * 100 + TN_VERSION_PATCH)
+
+/* Those of the library that runs: "0.1.0", and 100. Cannot fail. */
 TN_API const char *tn_version(void);
+TN_API int tn_version_number(void);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,11 @@ const char *tn_version(void)
     return TENON_VERSION;
 }
 
+int tn_version_number(void)
+{
+    return TN_VERSION_NUMBER;
+}
+
 static const struct {
     const char *name, *alias;
     size_t bytes;

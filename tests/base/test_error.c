@@ -69,7 +69,11 @@ static void test_names(void)
     is_str(tn_status_name(TN_ERR_DEVICE_LOST), "ERR_DEVICE_LOST",
            "the name of a code");
     is_str(tn_status_name(-99), "unknown", "the name of none");
-    is_str(tn_version(), "0.1.0", "the version");
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", TN_VERSION_MAJOR,
+             TN_VERSION_MINOR, TN_VERSION_PATCH);
+    is_str(tn_version(), version, "the version is that of the headers");
+    is_int(tn_version_number(), TN_VERSION_NUMBER, "and so is its number");
 }
 
 static void test_text(void)
