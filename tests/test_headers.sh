@@ -27,6 +27,23 @@ alone() {
     done
 }
 
+# Public structs carry their size, or their comment says that they are closed.
+# (plugin.h: tests/device/test_abi.c knows each of its own.)
+cd "$top_srcdir/include" || exit 99
+is_empty "$(awk '
+    FNR == 1 { closed = 0 }
+    /(Closed|is closed)[.;:]/ { closed = 1 }
+    /^(typedef )?struct tn_[a-z_0-9]+ \{/ {
+        name = $0; sub(/ \{.*/, "", name); sub(/.* /, "", name)
+        inside = name; sized = 0
+    }
+    inside && /^    (size_t|uint32_t|uint16_t) size[;,]/ { sized = 1 }
+    inside && /^}/ {
+        if (!sized && !closed) print FILENAME ": " inside
+        inside = ""; closed = 0
+    }' $(ls tenon/*.h | grep -v plugin))" \
+    "public structs carry their size or are closed"
+
 alone c -std=c11 -Wstrict-prototypes gcc clang
 alone cpp -std=c++17 "" g++ clang++
 done_testing

@@ -59,7 +59,11 @@ TN_API int64_t tn_scope_count(void);
 /* ---- objects of your own ---------------------------------------------- */
 
 /* A struct that begins with a tn_object can be owned by scopes, kept and
- * dropped like a tensor. <tenon/nn.h>'s modules are made this way. */
+ * dropped like a tensor. <tenon/nn.h>'s modules are made this way.
+ *
+ * Public structs begin with their size, so that a later library and an earlier
+ * program agree on what both know. Those without one, of which "closed" is
+ * said, never change. tn_object is closed. */
 typedef struct tn_object {
     void *reserved[4]; /* the library's */
 } tn_object;
@@ -87,7 +91,7 @@ typedef void (*tn_release_fn)(void *context);
 /* ---- sizes ----------------------------------------------------------- */
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
- * count 0 means "not given" where a list is optional. */
+ * count 0 means "not given" where a list is optional. Closed. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM];

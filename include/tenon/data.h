@@ -199,7 +199,7 @@ TN_API int64_t tn_loader_count(const tn_loader *loader);
 
 /* Where a loader stands: the batch that it gives next, and the numbers that say
  * whether it means the same to another loader. sample_count is of its own
- * samples in an epoch; loaders of other ranks stand at the same batch. */
+ * samples in an epoch; loaders of other ranks stand at the same batch. Closed. */
 typedef struct tn_loader_state {
     uint64_t seed, epoch;
     int64_t batch;
@@ -215,6 +215,7 @@ TN_API tn_loader_state tn_loader_state_get(const tn_loader *loader);
 TN_API tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state);
 
 typedef struct tn_batch {
+    size_t size;                       /* of this struct: tn_batch_none */
     tn_tensor *x, *y;                  /* fields 0 and 1 */
     tn_tensor *field[TN_MAX_FIELDS];
     int field_count;
@@ -248,6 +249,7 @@ TN_API void tn_batch_end(tn_batch *batch);
 static inline tn_batch tn_batch_none(void)
 {
     tn_batch none;
+    none.size = sizeof none;
     none.x = none.y = NULL;
     none.field_count = 0;
     none.index = -1;
@@ -269,7 +271,8 @@ extern "C" {
 /* ---- progress ----------------------------------------------------------- */
 
 /* How far a long job is: a bar that is redrawn on a terminal, else a line each
- * time a stage ends. It writes to the file it is given, nothing else does. */
+ * time a stage ends. It writes to the file it is given, nothing else does.
+ * Closed; what it holds is the library's. */
 typedef struct tn_progress {
     FILE *file;
     int64_t total, done;

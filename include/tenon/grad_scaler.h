@@ -66,7 +66,8 @@ TN_API tn_status tn_grad_scaler_update(tn_grad_scaler *scaler);
 /* The scale; 1 where it is disabled, 0 for NULL. Cannot fail. */
 TN_API double tn_grad_scaler_factor(const tn_grad_scaler *scaler);
 
-/* What is saved of it (PyTorch's state_dict); <tenon/checkpoint.h> does. */
+/* What is saved of it (PyTorch's state_dict); <tenon/checkpoint.h> does.
+ * Closed. */
 typedef struct tn_grad_scaler_state {
     double scale, growth_factor, backoff_factor;
     int64_t growth_interval;

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-/* A hook that was registered, on a tensor or on a module. */
+/* A hook that was registered, on a tensor or on a module. Closed. */
 typedef struct tn_hook {
     tn_object object;
     bool removed; /* the library's: use tn_hook_remove */

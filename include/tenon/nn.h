@@ -56,6 +56,7 @@ typedef struct tn_module_class {
     void (*release)(tn_module *self);
 } tn_module_class;
 
+/* Closed: a module's own fields stand behind it. */
 struct tn_module {
     tn_object object;
     const tn_module_class *type;
@@ -151,7 +152,8 @@ TN_API void *tn_module_set_recompute(void *module, bool on);
  *     out = tn_bilinear(in[0], in[1], net->weight, NULL);
  *     tn_module_end(net, &call, &out, 1);
  *     return out;
- */
+ *
+ * Closed; what it holds is the library's. */
 typedef struct tn_module_call {
     tn_scope *scope;
     const tn_path *path;      /* of the thread, before */

@@ -23,7 +23,7 @@ extern "C" {
 
 /* ---- numbers ------------------------------------------------------------
  * A number next to a tensor keeps its kind: an integer tensor plus 2 stays
- * integer, plus 2.5 becomes float32. Macros turn C numbers into this. */
+ * integer, plus 2.5 becomes float32. Macros turn C numbers into this. Closed. */
 
 enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
 typedef struct tn_scalar {
@@ -86,7 +86,8 @@ template <typename Int> inline tn_scalar tn_num(Int i)
 extern "C" {
 #endif
 
-/* ---- the value of one argument ------------------------------------------ */
+/* ---- the value of one argument --------------------------------------------
+ * Closed. */
 
 /* Kinds of arguments. A NONE stands for one that is left out. */
 enum {
@@ -128,6 +129,7 @@ typedef struct tn_op_arg {
     uint32_t kinds;        /* bits 1 << TN_VALUE_...: what it may be */
     bool optional;         /* may be NONE */
     bool keyword;          /* an option (after ';') */
+    uint16_t size;         /* of this struct */
     const char *fallback;  /* its default as text, NULL where it has none */
 } tn_op_arg;
 

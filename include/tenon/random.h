@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Where a generator stands: the next random operator is number `call` of the
- * stream `seed`. */
+ * stream `seed`. Closed. */
 typedef struct tn_rng_state {
     uint64_t seed, call;
 } tn_rng_state;

@@ -503,6 +503,11 @@ bool tn_batch_next(tn_batch *batch, tn_loader *loader)
 {
     if (!batch || !loader)
         return false;
+    if (batch->size < offsetof(tn_batch, scope) + sizeof batch->scope) {
+        tn__fail(TN_ERR_ARGUMENT, "batch_next: {batch}'s size is %zu: begin "
+                 "with tn_batch_none()", batch->size);
+        return false;
+    }
     close_scope(batch);
     bool more = !tn__error_pending();
     if (more && !batch->loader)

@@ -99,7 +99,8 @@ static user_op *user_make(const char *text)
             continue;
         own->role[count] = TN__ROLE_OPERAND;
         own->arg[count++] =
-            (tn_op_arg){name, 1u << TN_VALUE_TENSOR, false, false, NULL};
+            (tn_op_arg){name, 1u << TN_VALUE_TENSOR, false, false,
+                        sizeof(tn_op_arg), NULL};
     }
     own->op.tensor_count = count;
     if (!count) {
@@ -111,7 +112,7 @@ static user_op *user_make(const char *text)
         own->role[count] = TN__ROLE_PARAM;
         own->arg[count++] = (tn_op_arg){tn__def_param_name(def, i),
                                         1u << TN_VALUE_FLOAT, false, false,
-                                        NULL};
+                                        sizeof(tn_op_arg), NULL};
     }
     own->cache.def = def;
     own->op.name = tn__def_name(def);
@@ -187,7 +188,8 @@ static const tn_op *apply_op_of(const tn__kernel *kernel, const char *what)
         a->kernel = kernel;
         for (int k = 0; k < kernel->input_count; k++)
             a->arg[k] = (tn_op_arg){kernel->input[k].name,
-                                    1u << TN_VALUE_TENSOR, true, false, NULL};
+                                    1u << TN_VALUE_TENSOR, true, false,
+                                    sizeof(tn_op_arg), NULL};
         a->op = (tn_op){.id = -1, .sort = TN__OP_KERNEL,
                         .differentiable = true, .name = what, .torch = "",
                         .arg_count = kernel->input_count, .arg = a->arg,

@@ -738,7 +738,7 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         for (i = 1; i <= arg_count; i++) {
             c_args = c_args "    {" quote(arg_name[i]) ", " kind_bits(i) ", " \
                 (optional[i] ? "true" : "false") ", " \
-                (i > positional ? "true" : "false") ", " \
+                (i > positional ? "true" : "false") ", sizeof(tn_op_arg), " \
                 (has_fallback[i] ? quote(fallback[i]) : "NULL") "},\n"
             c_fall = c_fall "    " fallback_value(i) ",\n"
         }

@@ -167,6 +167,7 @@ static tn_status read_argument(reader *r, tn__signature *s, bool keyword)
         return complain(r, "there are more than 24 arguments");
     int i = s->arg_count;
     tn_op_arg *arg = &s->arg[i];
+    arg->size = sizeof *arg;
     arg->name = name(r);
     if (!arg->name)
         return complain(r, "the name of an argument is wanted");
