@@ -5,12 +5,15 @@ EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \
-	tests/golden/samples.tar.xz
+	tests/golden/samples.tar.xz \
+	tests/abi/README.md tests/abi/update.sh tests/abi/public.suppr \
+	tests/abi/libtenon.abi tests/abi/plugin.abi
 
 dist_check_SCRIPTS += \
 	tests/test_layers.sh \
 	tests/test_headers.sh \
 	tests/options/test_options.sh \
+	tests/test_abi.sh \
 	tests/test_install.sh \
 	tests/test_quickstart.sh
 

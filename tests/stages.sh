@@ -108,6 +108,8 @@ each_test() {
 
 stage_check() {
     make_check build
+    # how the ABI differs from the baseline: reported, not gated
+    grep -E '^# ' build/tests/test_abi.log | sed 's/^# /   /'
 }
 
 # A tarball builds elsewhere, out of its tree, from read-only sources, and
@@ -255,6 +257,7 @@ want_for_stages() {
     want clang program clang
     want libclang-rt-dev clang_sanitizes
     want strace program strace
+    want abigail-tools program abidiff
     want valgrind program valgrind
     want libmpfr-dev header mpfr.h
     want opencl-c-headers header CL/cl.h
