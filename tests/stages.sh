@@ -4,10 +4,12 @@
 
 # Under TSan, with more threads than this machine may have.
 tsan_tests="tests/base/test_thread tests/base/test_scope
-    tests/device/test_random_programs tests/training/test_threads"
+    tests/device/test_random_programs tests/training/test_shared
+    tests/training/test_threads"
 # valgrind sees what sanitizers do not: values never written, in libraries too.
 valgrind_tests="tests/base/test_memory tests/base/test_scope
-    tests/device/test_random_programs tests/training/test_threads"
+    tests/device/test_random_programs tests/training/test_shared
+    tests/training/test_threads"
 # Cross built and run by qemu: the portable path against the interpreter. (Not
 # test_thread: qemu-user 7.2 fails an assertion of its own where a process with
 # threads forks.)

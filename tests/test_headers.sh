@@ -44,6 +44,14 @@ is_empty "$(awk '
     }' $(ls tenon/*.h | grep -v plugin))" \
     "public structs carry their size or are closed"
 
+# Each says in its opening comment what threads may share.
+is_empty "$(for header in $headers; do
+    file=$top_srcdir/include/$header
+    [ -f "$file" ] || file=$top_builddir/include/$header
+    case $header in *plugin*) continue ;; esac
+    sed '/\*\//q' "$file" | grep -q '^ \* Threads: ' || echo "$header"
+done)" "public headers say what threads may share"
+
 alone c -std=c11 -Wstrict-prototypes gcc clang
 alone cpp -std=c++17 "" g++ clang++
 done_testing

@@ -30,6 +30,8 @@
  * gradient has no room.
  *
  * Source: torch.autocast.
+ *
+ * Threads: The mode is the calling thread's; a new thread begins without it.
  */
 #ifndef TENON_AUTOCAST_H
 #define TENON_AUTOCAST_H

@@ -19,6 +19,12 @@
  * with what was detached from it or seen while nothing was recorded
  * (TN_ERR_UNSUPPORTED). A value that a gradient saved and that has changed
  * since is noticed by the walk.
+ *
+ * Threads: Recording, anomaly mode and the walk belong to the calling thread.
+ * Several threads may record from the same tensors and walk back from roots of
+ * their own at once: what they add to the gradient of one leaf is added up, in
+ * no fixed order. While one walks, no other may change the same leaves or take
+ * their gradients away; one graph is walked by one thread at a time.
  */
 #ifndef TENON_AUTOGRAD_H
 #define TENON_AUTOGRAD_H

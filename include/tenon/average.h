@@ -15,6 +15,8 @@
  * start: stochastic weight averaging (arXiv:1803.05407). <tenon/checkpoint.h>
  * saves it with the rest of a run. Source: torch.optim.swa_utils.AveragedModel
  * with get_ema_multi_avg_fn and get_swa_multi_avg_fn.
+ *
+ * Threads: An average, with its model, belongs to one thread at a time.
  */
 #ifndef TENON_AVERAGE_H
 #define TENON_AVERAGE_H

@@ -11,6 +11,12 @@
  *
  * What a call makes belongs to the innermost open scope of its thread and
  * goes when that closes. A root scope always exists.
+ *
+ * Threads: Scopes belong to the thread that opened them, and so does what they
+ * own. Another thread may use an object that is kept (tn_keep) or that its
+ * owner's scope outlives; tn_keep, tn_drop and tn_scope_adopt may be called by
+ * any thread. The number of threads, the log and the version are the
+ * process's, and any thread may ask for or set them.
  */
 #ifndef TENON_BASE_H
 #define TENON_BASE_H

@@ -17,6 +17,9 @@
  * The file is a safetensors file: weights under "module.", the optimizer's
  * tensors under "optim.", averages under "average.", numbers as texts in the
  * metadata.
+ *
+ * Threads: All that a checkpoint names belongs to the calling thread
+ * meanwhile; others may go on with what it does not name.
  */
 #ifndef TENON_CHECKPOINT_H
 #define TENON_CHECKPOINT_H

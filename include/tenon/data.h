@@ -7,6 +7,11 @@
  *         TN_EACH_BATCH(batch, loader) {
  *             ... batch.x, batch.y ...
  *         }
+ *
+ * Threads: A data set is shared: any thread may take batches of it, and
+ * workers do, so that functions of your own must bear several calls at once. A
+ * loader, its batches and a bar of progress belong to one thread at a time,
+ * the one that runs the loop. A text does not change and is shared.
  */
 #ifndef TENON_DATA_H
 #define TENON_DATA_H

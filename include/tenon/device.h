@@ -8,6 +8,12 @@
  * name, or a `;` list in order of preference. A device asked for by name that
  * cannot be had is an error that says why; nothing falls back in silence.
  * A tn_device lives as long as the process; you never drop it.
+ *
+ * Threads: A device is shared by all threads: any may give it work, wait for
+ * it, ask for its memory. Work of one thread runs in the order in which it was
+ * given; where a thread needs what another one gives, the program orders the
+ * calls. The current device is each thread's own; masks, limits, the cache
+ * folder and host operators are the process's.
  */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H

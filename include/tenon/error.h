@@ -11,6 +11,11 @@
  *     if (e && e->code == TN_ERR_SHAPE && e->odd >= 0)
  *         printf("%s of %s was made by %s in %s\n", e->argument, e->op,
  *                e->tensor[e->odd]->made_by, e->tensor[e->odd]->made_in);
+ *
+ * Threads: Every thread has its own pending error and path; what a call here
+ * lends belongs to the calling thread. A path itself is shared by all and
+ * lives for ever. An error in a thread that the library started (a loader's
+ * worker) is reported to the thread that waits for its result.
  */
 #ifndef TENON_ERROR_H
 #define TENON_ERROR_H

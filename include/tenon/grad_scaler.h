@@ -17,6 +17,8 @@
  *
  * bfloat16 has float32's range and needs none: made with .disabled = true, the
  * same program trains in it. Source: torch.amp.GradScaler.
+ *
+ * Threads: A scaler, with its optimizers, belongs to one thread at a time.
  */
 #ifndef TENON_GRAD_SCALER_H
 #define TENON_GRAD_SCALER_H

@@ -29,6 +29,10 @@
  * values), none copied in, and tn_optim_step is outside of it. What tries is an
  * error. Shapes are those of the recording. Numbers given to operators are those
  * of the recording, too; autocast regions and no_grad begin and end inside.
+ *
+ * Threads: A graph holds the work of the thread that records it; what others
+ * give to the device meanwhile is no part of it. A graph is updated and
+ * replayed by one thread at a time.
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H

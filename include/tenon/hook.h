@@ -18,6 +18,9 @@
  * one thread walks, no other may register hooks on that graph.
  *
  * Hooks around a module's forward and backward are in nn.h.
+ *
+ * Threads: Registering and removing belong to the thread that uses the graph
+ * or the module; tn_hook_remove may be called by any.
  */
 #ifndef TENON_HOOK_H
 #define TENON_HOOK_H

@@ -6,6 +6,9 @@
  *
  *     tn_safetensors *file = tn_safetensors_open("model.safetensors");
  *     tn_tensor *w = tn_safetensors_tensor(file, "fc1.weight");
+ *
+ * Threads: A file that was opened does not change, and any thread may read
+ * tensors from it. The other calls share nothing but the file system.
  */
 #ifndef TENON_IO_H
 #define TENON_IO_H

@@ -26,6 +26,12 @@
  *
  * Layers, their parameters' names and their initial values are PyTorch's; the
  * numbers come from Tenon's generator (tn_manual_seed).
+ *
+ * Threads: Several threads may run one model at once as long as nobody changes
+ * it: no step of an optimizer, no tn_module_load or _to, and no layer in
+ * training mode that keeps statistics (batch norm). Building, walking and
+ * registering belong to one thread at a time. Each thread has its own path and
+ * its own random numbers for dropout.
  */
 #ifndef TENON_NN_H
 #define TENON_NN_H

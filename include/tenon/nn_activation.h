@@ -1,7 +1,9 @@
 /* <tenon/nn_activation.h>: activations as layers, for use in sequences; the
  * operators of the same names are in <tenon/ops.h>. Part of <tenon/nn.h>.
  *
- * Each makes a module owned by the open scope. Source: torch.nn. */
+ * Each makes a module owned by the open scope. Source: torch.nn.
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ACTIVATION_H
 #define TENON_NN_ACTIVATION_H
 

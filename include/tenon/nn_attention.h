@@ -7,7 +7,9 @@
  *
  * Parameters have PyTorch's names and initial values. Sequences are (time, batch,
  * features), or (batch, time, features) with batch_first, or one alone: (time,
- * features). Source: torch.nn. */
+ * features). Source: torch.nn.
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_ATTENTION_H
 #define TENON_NN_ATTENTION_H
 

@@ -2,7 +2,9 @@
  * of <tenon/nn.h>.
  *
  * Each makes a module owned by the open scope; shapes are in the operator of the
- * same name in <tenon/ops.h>. Source: torch.nn. */
+ * same name in <tenon/ops.h>. Source: torch.nn.
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_CONV_H
 #define TENON_NN_CONV_H
 

@@ -2,7 +2,9 @@
  *
  * Each makes a module owned by the open scope. Parameters, where affine (or
  * elementwise_affine): weight (ones) and bias (zeros), on the current device.
- * eps: 0 or more. Source: torch.nn. */
+ * eps: 0 or more. Source: torch.nn.
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_NORM_H
 #define TENON_NN_NORM_H
 

@@ -8,7 +8,9 @@
  * Parameters have PyTorch's names: weight_ih_l0 (gates hidden, in), weight_hh_l0
  * (gates hidden, hidden), bias_ih_l0, bias_hh_l0, weight_hr_l0 (projection), for
  * layers l0, l1, ..., with the suffix _reverse for the way back; they start
- * uniform within 1 over the root of hidden_size. Source: torch.nn. */
+ * uniform within 1 over the root of hidden_size. Source: torch.nn.
+ *
+ * Threads: As for all layers: <tenon/nn.h>. */
 #ifndef TENON_NN_RECURRENT_H
 #define TENON_NN_RECURRENT_H
 

@@ -10,6 +10,10 @@
  *                                (double[]){1.5});
  *
  * docs/kernel-language.md is the language.
+ *
+ * Threads: Any thread may find, define and call operators, several at once;
+ * one that is defined is there for all threads, for good. Tensors are shared
+ * as <tenon/tensor.h> says.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H

@@ -25,6 +25,10 @@
  *     tn_tensor *y = tn_call("cube", x);
  *
  * The gradient is made of operators, so it has a gradient itself.
+ *
+ * Threads: Any thread may register. forward and backward run in the thread
+ * that calls the operator or walks its graph, perhaps in several at once; a
+ * context belongs to the call that it is given to.
  */
 #ifndef TENON_OP_REGISTER_H
 #define TENON_OP_REGISTER_H

@@ -10,6 +10,10 @@
  * Rules, names and defaults are PyTorch's. A step is one kernel for each
  * parameter, run in place; parameters without a gradient are passed over.
  * <tenon/schedule.h> changes the learning rate as training goes on.
+ *
+ * Threads: An optimizer, and the parameters and gradients that it changes,
+ * belong to one thread at a time. Optimizers of different parameters are
+ * independent.
  */
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H

@@ -1,5 +1,8 @@
 /* <tenon/parameters.h>: the tensors that training changes, as a list with
  * names. A model gives one (tn_parameters), optimizers take it.
+ *
+ * Threads: A list does not change once it is made, so any thread may read it;
+ * its tensors are shared as <tenon/tensor.h> says.
  */
 #ifndef TENON_PARAMETERS_H
 #define TENON_PARAMETERS_H

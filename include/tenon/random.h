@@ -7,6 +7,9 @@
  *
  *     tn_manual_seed(42);
  *     tn_tensor *w = tn_randn(tn_dims(3, 3));
+ *
+ * Threads: The generator is the calling thread's; any thread may carry on the
+ * state of another.
  */
 #ifndef TENON_RANDOM_H
 #define TENON_RANDOM_H

@@ -17,6 +17,9 @@
  *     tn_backward(tn_sum(y));                    // runs block again
  *
  * tn_module_set_recompute (nn.h) does that for a module.
+ *
+ * Threads: The function runs in the calling thread, and again in the thread
+ * that walks back; its context is the program's to protect.
  */
 #ifndef TENON_RECOMPUTE_H
 #define TENON_RECOMPUTE_H

@@ -11,6 +11,8 @@
  * schedule sets the first learning rate; each tn_schedule_step the next, in
  * every group of the optimizer. Several schedules on one optimizer multiply,
  * where PyTorch's do. A schedule keeps its optimizer.
+ *
+ * Threads: A schedule, with its optimizer, belongs to one thread at a time.
  */
 #ifndef TENON_SCHEDULE_H
 #define TENON_SCHEDULE_H

@@ -4,7 +4,12 @@
  * operators), options.h, random.h, op.h and op_register.h (by name, and your own),
  * autograd.h, hook.h, recompute.h, autocast.h, nn.h, optim.h, schedule.h,
  * grad_scaler.h, average.h, graph.h, data.h, io.h, checkpoint.h,
- * trace.h. */
+ * trace.h.
+ *
+ * Threads: Each header says what threads may share. In short: errors, scopes,
+ * modes and random numbers are a thread's own; devices, operators and what
+ * nobody changes are shared; what is changed belongs to one thread at a time.
+ */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 

@@ -7,6 +7,11 @@
  *     float data[] = {1, 2, 3, 4, 5, 6};
  *     tn_tensor *x = tn_tensor_from_array(data, TN_F32, tn_dims(2, 3));
  *     tn_print(tn_sum(x));                       // tensor(21.)
+ *
+ * Threads: Several threads may read one tensor at once, as operators' inputs
+ * too. While a thread changes it (in place, tn_tensor_set_array,
+ * tn_tensor_set_maker), no other may use it or a tensor on the same memory.
+ * What a call returns belongs to the scope of the calling thread.
  */
 #ifndef TENON_TENSOR_H
 #define TENON_TENSOR_H

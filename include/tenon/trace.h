@@ -34,6 +34,9 @@
  * product of 1024 x 1024 in float32, whichever is longer. Both are measured when
  * a thread starts its first trace of the device. What lies in a cache is faster than that: of_limit is above
  * 1 there. Source: torch.profiler, NVTX.
+ *
+ * Threads: A trace is the process's: any thread may start and stop it, and the
+ * work of all threads is in it. Ranges belong to the thread that pushed them.
  */
 #ifndef TENON_TRACE_H
 #define TENON_TRACE_H

@@ -1,5 +1,7 @@
 /* <tenon/types.h>: the words that both sides of the plugin ABI share: status
- * codes, dtypes, and nothing else. Part of the ABI: append only. */
+ * codes, dtypes, and nothing else. Part of the ABI: append only.
+ *
+ * Threads: Constants and macros alone, which belong to no thread. */
 #ifndef TENON_TYPES_H
 #define TENON_TYPES_H
 

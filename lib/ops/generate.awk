@@ -898,7 +898,11 @@ END {
         " * Each gives a new tensor, owned by the open scope, or NULL with the error\n" \
         " * recorded; given NULL it returns NULL. Options come after the arguments, by\n" \
         " * name: tn_sum(x, .dim = 0, .keepdim = true). Functions whose name\n" \
-        " * ends in _scalar take a C number, those in _ write into their input. */\n" \
+        " * ends in _scalar take a C number, those in _ write into their input.\n" \
+        " *\n" \
+        " * Threads: Any thread may call any of them, several at once, on tensors shared\n" \
+        " * as <tenon/tensor.h> says. Modes (recording, autocast), the current device and\n" \
+        " * random numbers are the calling thread's. */\n" \
         "#ifndef TENON_OPS_H\n#define TENON_OPS_H\n\n#include <tenon/op.h>\n\n" \
         "#ifdef __cplusplus\nextern \"C\" {\n#endif" > header
     print header_text > header
