@@ -59,6 +59,24 @@ TN_API void tn_drop(void *object);
  * object; NULL (TN_ERR_STATE) if it is not kept. NULL is welcome. */
 TN_API void *tn_scope_adopt(void *object);
 
+/* Every call recognises an object that is gone (TN_ERR_STATE) or of another kind
+ * (TN_ERR_ARGUMENT): "item: x is gone: its scope was closed ...". An object is
+ * recognised until its memory is used again, which happens oldest first, after
+ * 64 others of its kind have died in the same thread. To find every use, and
+ * who made the object and which scope took it, switch this on before objects
+ * are made:
+ *
+ *     TENON_DEBUG=scopes ./train
+ *     item: x is gone: made by mul_scalar in encoder.fc, scope 12 (opened at
+ *     train+0x14f3) took it when it was closed; tn_keep() ...
+ *
+ * (addr2line -e train 0x14f3 names the line.) Then the memory of dead objects
+ * is not used again until 262144 of them are held, some 100 MB; from there on
+ * the oldest are forgotten, as the log says once. Tensors' elements are freed
+ * as always. names: "scopes", or NULL for nothing; what is set here wins over
+ * TENON_DEBUG. TN_ERR_ARGUMENT for another name. */
+TN_API tn_status tn_debug_set(const char *names);
+
 /* How many objects the calling thread's open scopes own. Cannot fail. */
 TN_API int64_t tn_scope_count(void);
 
@@ -87,12 +105,19 @@ typedef struct tn_object_class {
  * tn_object). */
 TN_API void *tn_object_new(const tn_object_class *type, size_t extra);
 
-/* Was object, of whatever kind, made of this class by tn_object_new? False for
- * NULL. Cannot fail. */
+/* Is object, of whatever kind, one that lives and was made of this class by
+ * tn_object_new? False for NULL. Cannot fail. */
 TN_API bool tn_object_is(const void *object, const tn_object_class *type);
 
 /* Called once with a caller's context when the library needs it no longer. */
 typedef void (*tn_release_fn)(void *context);
+
+/* The same for an argument of a function of yours: where it is not, the error
+ * says "call: argument is NULL", "is gone: ..." or "is a tensor, not a module",
+ * with the class's name. call and argument begin no sentence: "optim_step",
+ * "optim". For tensors: tn_tensor_check. */
+TN_API bool tn_object_check(const void *object, const tn_object_class *type,
+                            const char *call, const char *argument);
 
 /* ---- sizes ----------------------------------------------------------- */
 

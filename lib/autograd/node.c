@@ -64,7 +64,8 @@ static void node_destroy(tn__object *object)
     give_block(node);
 }
 
-static const tn__class node_class = {"gradient node", node_destroy};
+static const tn__class node_class = {.name = "gradient node",
+                                     .destroy = node_destroy};
 
 /* A zeroed head, and `bytes` in all. */
 static tn__node *node_new(size_t bytes)

@@ -68,10 +68,11 @@ static void rerun_destroy(tn__object *object)
     pthread_mutex_destroy(&rerun->lock);
     if (rerun->release)
         rerun->release(rerun->context);
-    tn__free(rerun);
+    tn__object_free(rerun, sizeof *rerun);
 }
 
-static const tn__class rerun_class = {"recomputed call", rerun_destroy};
+static const tn__class rerun_class = {.name = "recomputed call",
+                                      .destroy = rerun_destroy};
 
 static tn__rerun *rerun_new(tn_tensor *const *inputs, int count)
 {

@@ -107,6 +107,11 @@ void tn__free(void *pointer)
     free(pointer);
 }
 
+void tn__memory_uncount(void)
+{
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+}
+
 bool tn__grow(void *items_pointer, size_t *room, size_t count,
               size_t item_bytes)
 {

@@ -30,6 +30,10 @@ typedef struct tn__pool {
 } tn__pool;
 void *tn__pool_take(tn__pool *pool); /* not zeroed; NULL as tn__alloc */
 void tn__pool_give(tn__pool *pool, void *block); /* NULL is welcome */
+/* The same for what begins with a tn__object: dead ones wait in a queue, as
+ * object.h says. */
+void *tn__pool_take_object(tn__pool *pool);
+void tn__pool_give_object(tn__pool *pool, void *object);
 
 /* For tests: the n-th allocation from now fails (1: the next; 0: none), in
  * all threads; those after it succeed again. Environment twin:

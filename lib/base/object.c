@@ -16,25 +16,25 @@ void tn__object_init(tn__object *object, const tn__class *type)
     atomic_store_explicit(&object->references, 1, memory_order_relaxed);
     atomic_store_explicit(&object->kept, 0, memory_order_relaxed);
     atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
-    object->place.slot = 0;
-    object->place.mark = TN__OBJECT_MARK;
+    object->slot = 0;
+    object->mark = TN__OBJECT_MARK;
 }
 
 static void destroy(tn__object *object)
 {
+    object->mark = TN__OBJECT_DEAD;
     if (destroying) {
-        object->place.next_dead = waiting;
+        object->next_dead = waiting;
         waiting = object;
         return;
     }
     destroying = true;
     for (;;) {
-        object->place.mark = 0;
         object->type->destroy(object);
         object = waiting;
         if (!object)
             break;
-        waiting = object->place.next_dead;
+        waiting = object->next_dead;
     }
     destroying = false;
 }

@@ -14,35 +14,101 @@ typedef struct tn__object tn__object;
 
 typedef struct tn__class {
     const char *name; /* "tensor": for messages */
-    /* Frees the object's memory; its count has reached 0. Must not recurse
-     * without bound: see tn__unref. */
+    /* Frees the object's memory with tn__object_free or
+     * tn__pool_give_object; its count has reached 0. Must not recurse without
+     * bound: see tn__unref. */
     void (*destroy)(tn__object *object);
+    /* The rest may be left out. */
+    /* Of a class that stands for many: what this object is. */
+    const char *(*name_of)(const tn__object *object);
+    /* What made it and in which module, where the object knows. */
+    void (*origin)(const tn__object *object, const char **out_made_by,
+                   const tn_path **out_made_in);
+    size_t front; /* bytes of the object's block that stand before it */
 } tn__class;
 
 struct tn__object {
-    const tn__class *type;
-    _Atomic int32_t references;
-    _Atomic int32_t kept;    /* of references: those from tn_keep */
-    /* The thread whose scope owns it, or NULL; changed by that thread alone. */
-    _Atomic(struct tn__state *) owner;
+    const tn__class *type; /* tn__gone once its memory awaits reuse */
     union {
         struct {
-            uint32_t slot; /* where in its thread's list of objects */
-            uint32_t mark; /* TN__OBJECT_MARK while it lives */
+            _Atomic int32_t references;
+            _Atomic int32_t kept; /* of references: those from tn_keep */
         };
+        const tn__class *was; /* of what is gone */
+    };
+    union {
+        /* The thread whose scope owns it, or NULL; changed by that thread
+         * alone. */
+        _Atomic(struct tn__state *) owner;
         tn__object *next_dead; /* once nobody holds it */
-    } place;
+    };
+    uint32_t slot; /* where in its thread's list of objects */
+    uint32_t mark; /* TN__OBJECT_MARK while it lives, TN__OBJECT_DEAD after */
 };
 
-/* What else a caller may hand to keep and drop (a device, an operator) does not
- * have it there, nor has an object's memory after its end. */
+/* What else a caller may hand to keep and drop (a device, an operator) has
+ * neither there. */
 #define TN__OBJECT_MARK 0x6e6f6e74u
+#define TN__OBJECT_DEAD 0x64616564u
+
+/* ---- what is gone or of another kind --------------------------------------
+ *
+ * The memory of a dead object keeps its header, so that a use of it is told
+ * from one of a live object: it waits in a queue of the thread in which it died
+ * and is used again or freed once TN__DEAD_LEAST others of its kind have died
+ * there after it. A thread that ends leaves its queues to the process. Under
+ * TENON_DEBUG=scopes nothing is used again (fate.c). */
+enum { TN__DEAD_LEAST = 64 };
+extern const tn__class tn__gone;
+
+/* Is it a live object of this class? False for NULL. Inline: one comparison on
+ * the path of every call. */
+static inline bool tn__object_is(const void *object, const tn__class *type)
+{
+    return object &&
+           ((uintptr_t)object & (_Alignof(tn__object) - 1)) == 0 &&
+           ((const tn__object *)object)->type == type;
+}
+/* Records why it is none: "optim_step: optim is NULL", "is gone: ...", "is a
+ * tensor, not an optimizer". wanted: the name of the class. Returns false. */
+bool tn__object_refuse(const void *object, const char *wanted,
+                       const char *call, const char *argument);
+/* For arguments: a live object of this class, or false and an error. */
+static inline bool tn__object_check(const void *object, const tn__class *type,
+                                    const char *call, const char *argument)
+{
+    return __builtin_expect(tn__object_is(object, type), 1) ||
+           tn__object_refuse(object, type->name, call, argument);
+}
+/* For attributes: the same, but nothing is recorded for NULL. */
+static inline bool tn__object_has(const void *object, const tn__class *type,
+                                  const char *call, const char *argument)
+{
+    return __builtin_expect(tn__object_is(object, type), 1) ||
+           (object && tn__object_refuse(object, type->name, call, argument));
+}
+
+/* The end of a destroy whose object tn__alloc or tn__calloc gave, in a block of
+ * so many bytes. */
+void tn__object_free(void *object, size_t bytes);
+
+/* TENON_DEBUG=scopes: what is known of each object that is gone. */
+extern _Atomic bool tn__fates_told;
+static inline bool tn__fates_are_told(void)
+{
+    return __builtin_expect(
+        atomic_load_explicit(&tn__fates_told, memory_order_relaxed), 0);
+}
 
 /* A new object starts with one reference, owned by nobody. */
 void tn__object_init(tn__object *object, const tn__class *type);
 /* Gives the caller's reference to the innermost scope of this thread. Returns
  * object; on failure drops it, records TN_ERR_MEMORY and returns NULL. */
 void *tn__scope_own(void *object);
+
+/* tn_scope_open for a function that opens one for its caller, at that address:
+ * told under TENON_DEBUG=scopes. */
+tn_scope *tn__scope_open_at(const void *opener);
 
 /* tn_scope_result for several results, NULLs among them welcome. False, with
  * nothing done, if scope is NULL or not open in this thread. */

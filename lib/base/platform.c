@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
@@ -23,6 +24,32 @@ const char *tn__env(const char *name)
         getuid() == geteuid() && getgid() == getegid() ? getenv(name) : NULL;
 #endif
     return value && *value ? value : NULL;
+}
+
+void tn__memory_discard(void *address, size_t bytes)
+{
+#if defined(__linux__) && !defined(TN__ASAN)
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)address + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)address + bytes) / page * page;
+    if (end > first)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+#else
+    (void)address, (void)bytes;
+#endif
+}
+
+void tn__code_place(const void *address, char *text, size_t room)
+{
+    Dl_info info;
+    text[0] = '\0';
+    if (!address || !dladdr(address, &info) || !info.dli_fname)
+        return;
+    const char *slash = strrchr(info.dli_fname, '/');
+    /* What a call returns to comes after it. */
+    snprintf(text, room, "%s+0x%zx", slash ? slash + 1 : info.dli_fname,
+             (size_t)((const char *)address - (const char *)info.dli_fbase) -
+                 1);
 }
 
 tn__vectors tn__processor_vectors(void)

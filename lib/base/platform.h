@@ -22,7 +22,8 @@
 #define TN__TSAN 1
 #endif
 
-/* Tools that watch memory must see every object: no free lists then. */
+/* Tools that watch memory must see every block: no free lists then. Dead
+ * objects, whose headers stay to be recognised, are hidden but for these. */
 #if defined(TN__ASAN) && !defined(TN_PLAIN_ALLOC)
 #define TN_PLAIN_ALLOC 1
 #endif
@@ -34,6 +35,18 @@
 #else
 #define TN__POISON(address, bytes) ((void)(address), (void)(bytes))
 #define TN__UNPOISON(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
+/* The same, also of valgrind, for where some nanoseconds do not count. */
+#if !defined(TN__ASAN) && defined(__has_include)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#define TN__HIDE(address, bytes)                                              \
+    ((void)VALGRIND_MAKE_MEM_NOACCESS(address, bytes))
+#endif
+#endif
+#ifndef TN__HIDE
+#define TN__HIDE(address, bytes) TN__POISON(address, bytes)
 #endif
 
 /* For the few bytes that every operator reads. The general model costs a call
@@ -61,6 +74,14 @@ static inline void tn__cpu_relax(void)
 /* The value of an environment variable; NULL where it is unset, empty, or the
  * program runs with privileges that its user lacks. */
 const char *tn__env(const char *name);
+
+/* The system may take the whole pages in these bytes of malloc's, which are
+ * zero then or as they were. */
+void tn__memory_discard(void *address, size_t bytes);
+
+/* "train+0x1234": the program or library in which an address of code lies, and
+ * where in it, as addr2line takes it. "" if that cannot be told. */
+void tn__code_place(const void *address, char *text, size_t room);
 
 /* Processors that this process may use: affinity, then the cgroup's quota.
  * At least 1. */

@@ -29,16 +29,13 @@ static bool is_scope_handle(const void *pointer)
     return (uintptr_t)pointer & 1;
 }
 
-/* TN_ERR_ARGUMENT recorded if what is given is no object. */
-static bool is_object(const tn__object *object, const char *what)
+/* What is given to be kept or dropped; an error recorded if it is no object. */
+static bool is_object(const tn__object *object, const char *what,
+                      const char *argument)
 {
     bool aligned = (uintptr_t)object % _Alignof(tn__object) == 0;
-    if (TN__LIKELY(aligned && object->place.mark == TN__OBJECT_MARK))
-        return true;
-    tn__fail(TN_ERR_ARGUMENT,
-             "%s: what is given is no object: it is gone already, or of a kind "
-             "that is not counted, as devices and operators are", what);
-    return false;
+    return TN__LIKELY(aligned && object->mark == TN__OBJECT_MARK) ||
+           tn__object_refuse(object, NULL, what, argument);
 }
 
 static uint64_t handle_make(tn__state *state)
@@ -52,7 +49,7 @@ static uint64_t handle_make(tn__state *state)
 }
 
 /* Appends a frame. The root scope is frame 0, made when first needed. */
-static bool frame_push(tn__state *state, uint64_t handle)
+static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
 {
     if (TN__UNLIKELY(state->frame_count == state->frame_room)) {
         size_t room = state->frame_room ? state->frame_room * 2 : 16;
@@ -68,18 +65,21 @@ static bool frame_push(tn__state *state, uint64_t handle)
         state->frame_room = room;
     }
     state->frame[state->frame_count++] =
-        (tn__frame){.handle = handle, .first = state->item_count};
+        (tn__frame){.handle = handle,
+                    .first = state->item_count,
+                    .opener = opener,
+                    .path = tn__here.path};
     return true;
 }
 
 static bool root_made(tn__state *state)
 {
-    return TN__LIKELY(state->frame_count) || frame_push(state, 0);
+    return TN__LIKELY(state->frame_count) || frame_push(state, 0, NULL);
 }
 
 static void item_push(tn__state *state, tn__object *object)
 {
-    object->place.slot = (uint32_t)state->item_count;
+    object->slot = (uint32_t)state->item_count;
     atomic_store_explicit(&object->owner, state, memory_order_relaxed);
     state->item[state->item_count++] = object;
 }
@@ -129,6 +129,8 @@ void *tn__scope_own(void *pointer)
         return NULL;
     }
     item_push(state, object);
+    if (tn__fates_are_told())
+        tn__fate_begin(object);
     if (TN__UNLIKELY(state->item_count -
                          state->frame[state->frame_count - 1].hole_count >
                      ROOT_TOLD))
@@ -154,7 +156,7 @@ static void frame_compact(tn__state *state)
         tn__object *object = state->item[from];
         if (!object)
             continue;
-        object->place.slot = (uint32_t)to;
+        object->slot = (uint32_t)to;
         state->item[to++] = object;
     }
     state->item_count = to;
@@ -167,7 +169,7 @@ static void frame_compact(tn__state *state)
  * object on and drops the one before stays small. */
 static void item_remove(tn__state *state, tn__object *object)
 {
-    size_t slot = object->place.slot;
+    size_t slot = object->slot;
     assert(slot < state->item_count && state->item[slot] == object);
     tn__frame *frame = frame_of(state, slot);
     atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
@@ -195,8 +197,13 @@ static void frames_pop(tn__state *state, size_t floor)
         if (!object)
             continue;
         atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
+        if (tn__fates_are_told())
+            tn__fate_taker(TN__TAKEN_BY_SCOPE,
+                           frame_of(state, state->item_count));
         tn__unref(object);
     }
+    if (tn__fates_are_told())
+        tn__fate_taker(TN__TAKEN_BY_HOLDER, NULL);
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&
         state->frame[floor - 1].hole_count * 2 >
@@ -210,15 +217,20 @@ void tn__scope_release_all(tn__state *state)
         frames_pop(state, 0);
 }
 
-tn_scope *tn_scope_open(void)
+tn_scope *tn__scope_open_at(const void *opener)
 {
     tn__state *state = tn__state_get();
     if (!state || !root_made(state))
         return NULL;
     uint64_t handle = handle_make(state);
-    if (!frame_push(state, handle))
+    if (!frame_push(state, handle, opener))
         return NULL;
     return (tn_scope *)(uintptr_t)handle;
+}
+
+tn_scope *tn_scope_open(void)
+{
+    return tn__scope_open_at(__builtin_return_address(0));
 }
 
 /* The frame of a handle; NULL, and TN_ERR_STATE recorded, if none is open in
@@ -266,15 +278,15 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
         if (!object || atomic_load_explicit(&object->owner,
                                             memory_order_relaxed) != state)
             continue;
-        size_t slot = object->place.slot;
+        size_t slot = object->slot;
         if (slot < first + moved)
             continue; /* of a scope around, or moved already */
         tn__object *other = state->item[first + moved];
         state->item[slot] = other;
         if (other)
-            other->place.slot = (uint32_t)slot;
+            other->slot = (uint32_t)slot;
         state->item[first + moved] = object;
-        object->place.slot = (uint32_t)(first + moved);
+        object->slot = (uint32_t)(first + moved);
         moved++;
     }
     frame->first += moved;
@@ -284,6 +296,10 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
 
 void *tn_scope_result(tn_scope *scope, void *result)
 {
+    if (result && !is_object(result, "scope_result", "result")) {
+        tn_scope_close(scope);
+        return NULL;
+    }
     return tn__scope_hand_on(scope, &result, 1) ? result : NULL;
 }
 
@@ -295,7 +311,7 @@ void *tn_keep(void *pointer)
     if (is_scope_handle(object))
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "keep: this is a scope; keep the objects in it");
-    if (!is_object(object, "keep"))
+    if (!is_object(object, "keep", "object"))
         return NULL;
     tn__ref(object);
     atomic_fetch_add_explicit(&object->kept, 1, memory_order_relaxed);
@@ -314,6 +330,15 @@ static bool kept_take(tn__object *object)
     return false;
 }
 
+static void drop(tn__object *object)
+{
+    if (tn__fates_are_told())
+        tn__fate_taker(TN__TAKEN_BY_DROP, NULL);
+    tn__unref(object);
+    if (tn__fates_are_told())
+        tn__fate_taker(TN__TAKEN_BY_HOLDER, NULL);
+}
+
 void tn_drop(void *pointer)
 {
     tn__object *object = pointer;
@@ -324,17 +349,17 @@ void tn_drop(void *pointer)
                  "drop: this is a scope; close it with tn_scope_close()");
         return;
     }
-    if (!is_object(object, "drop"))
+    if (!is_object(object, "drop", "object"))
         return;
     if (kept_take(object)) {
-        tn__unref(object);
+        drop(object);
         return;
     }
     tn__state *state = tn__state_here;
     if (state && atomic_load_explicit(&object->owner,
                                       memory_order_relaxed) == state) {
         item_remove(state, object);
-        tn__unref(object);
+        drop(object);
         return;
     }
     tn__fail(TN_ERR_STATE,
@@ -348,7 +373,7 @@ void *tn_scope_adopt(void *pointer)
     tn__object *object = pointer;
     if (!object)
         return NULL;
-    if (!is_scope_handle(object) && !is_object(object, "scope_adopt"))
+    if (!is_scope_handle(object) && !is_object(object, "scope_adopt", "object"))
         return NULL;
     if (is_scope_handle(object) || !kept_take(object))
         return tn__fail_null(TN_ERR_STATE,

@@ -25,6 +25,7 @@ static void state_free(void *pointer)
     tn__state_here = state;
     tn__scope_release_all(state);
     tn__pool_release_all(state);
+    tn__dead_release_all(state);
     tn__state_here = NULL;
     tn__state_pool_count(state->taken, state->given);
     pthread_mutex_lock(&all_lock);
@@ -63,6 +64,7 @@ tn__state *tn__state_make(void)
     all = state;
     pthread_mutex_unlock(&all_lock);
     tn__state_here = state;
+    tn__debug_read();
     return state;
 }
 

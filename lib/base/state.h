@@ -3,6 +3,7 @@
 #ifndef TN_LIB_BASE_STATE_H
 #define TN_LIB_BASE_STATE_H
 
+#include <base/memory.h>
 #include <base/object.h>
 #include <base/platform.h>
 
@@ -14,15 +15,33 @@ typedef struct tn__free_list {
     int64_t count;
 } tn__free_list;
 
+/* Dead objects, the oldest first. */
+typedef struct tn__dead_queue {
+    tn__object *head, *tail;
+    int64_t count;
+} tn__dead_queue;
+
+/* Those of one kind whose memory malloc gave: a tn__class, of objects of the
+ * user's making their tn_object_class. */
+typedef struct tn__grave {
+    const void *kind;
+    tn__dead_queue dead;
+} tn__grave;
+
 /* One open scope: the items from `first` to where the next one begins. */
 typedef struct tn__frame {
     uint64_t handle; /* what the user holds; 0: the root scope */
     size_t first;
     size_t hole_count; /* items that left early */
+    const void *opener; /* the address of the call that opened it, and the */
+    const tn_path *path;/*   module in which: for messages */
 } tn__frame;
 
 typedef struct tn__state {
     tn__free_list pool[TN__MAX_POOLS];
+    tn__dead_queue dead[TN__MAX_POOLS]; /* of pools of objects */
+    tn__grave *grave; /* owned */
+    size_t grave_count, grave_room;
     /* Written by its thread alone, read by the statistics. */
     _Atomic int64_t taken, given;
 
@@ -57,8 +76,58 @@ void tn__state_pool_count(int64_t taken, int64_t given);
 extern _Atomic int64_t tn__memory_countdown;
 void *tn__memory_take(size_t bytes, bool zeroed);
 
-/* scope.c, pool.c: what a thread leaves behind. */
+/* A block that malloc will free later counts as live no more. */
+void tn__memory_uncount(void);
+
+/* scope.c, pool.c, dead.c: what a thread leaves behind. */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
+void tn__dead_release_all(tn__state *state);
+
+/* fate.c: reads TENON_DEBUG, once. */
+void tn__debug_read(void);
+
+/* fate.c: what became of an object, for messages about a use after its end.
+ * Called where tn__fates_are_told. */
+typedef enum tn__taker {
+    TN__TAKEN_BY_HOLDER, /* the last object that held it went */
+    TN__TAKEN_BY_SCOPE,
+    TN__TAKEN_BY_DROP
+} tn__taker;
+/* An object got an owner: what it was made by is what is being done now. */
+void tn__fate_begin(const tn__object *object);
+/* The objects that this thread unrefs until the next call go by this. */
+void tn__fate_taker(tn__taker how, const tn__frame *frame);
+/* Takes over the memory of a dead object, to be freed when there are too many
+ * of these. */
+void tn__fate_bury(tn__object *object);
+/* The story of a dead object; "" where none is known. */
+void tn__fate_tell(const tn__object *object, char *text, size_t room);
+/* dead.c: the block of a dead object goes back to malloc. */
+void tn__dead_free(tn__object *object);
+/* Keeps a dead object that no queue of this thread may hold. */
+void tn__dead_bury(tn__object *object);
+
+static inline int64_t tn__dead_push(tn__dead_queue *queue, tn__object *object)
+{
+    object->next_dead = NULL;
+    if (queue->count)
+        queue->tail->next_dead = object;
+    else
+        queue->head = object;
+    queue->tail = object;
+    return ++queue->count;
+}
+
+/* NULL where it is empty. */
+static inline tn__object *tn__dead_pop(tn__dead_queue *queue)
+{
+    tn__object *object = queue->count ? queue->head : NULL;
+    if (object) {
+        queue->head = object->next_dead;
+        queue->count--;
+    }
+    return object;
+}
 
 #endif

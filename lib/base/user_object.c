@@ -7,25 +7,40 @@
 #include <base/object.h>
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct user_block {
-    const tn_object_class *type;
+    const tn_object_class *type; /* first: dead.c reads it as the kind */
+    size_t bytes;                /* of the whole block */
     _Alignas(max_align_t) unsigned char object[];
 } user_block;
 
 _Static_assert(sizeof(tn_object) == sizeof(tn__object),
                "what base.h reserves is what an object takes");
 
-static void destroy(tn__object *object)
+static user_block *block_of(const tn__object *object)
 {
-    user_block *block = (user_block *)((char *)object -
-                                       offsetof(user_block, object));
-    if (block->type->release)
-        block->type->release(object);
-    tn__free(block);
+    return (user_block *)((char *)(uintptr_t)object -
+                          offsetof(user_block, object));
 }
 
-static const tn__class user_class = {"object", destroy};
+static void destroy(tn__object *object)
+{
+    user_block *block = block_of(object);
+    if (block->type->release)
+        block->type->release(object);
+    tn__object_free(object, block->bytes);
+}
+
+static const char *name_of(const tn__object *object)
+{
+    return block_of(object)->type->name;
+}
+
+static const tn__class user_class = {.name = "object",
+                                     .destroy = destroy,
+                                     .name_of = name_of,
+                                     .front = offsetof(user_block, object)};
 
 void *tn_object_new(const tn_object_class *type, size_t extra)
 {
@@ -42,16 +57,19 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     if (!block)
         return NULL;
     block->type = type;
+    block->bytes = bytes;
     tn__object_init((tn__object *)block->object, &user_class);
     return tn__scope_own(block->object);
 }
 
 bool tn_object_is(const void *object, const tn_object_class *type)
 {
-    if (!object || ((const tn__object *)object)->type != &user_class)
-        return false;
-    const user_block *block =
-        (const user_block *)((const char *)object -
-                             offsetof(user_block, object));
-    return block->type == type;
+    return tn__object_is(object, &user_class) && block_of(object)->type == type;
+}
+
+bool tn_object_check(const void *object, const tn_object_class *type,
+                     const char *call, const char *argument)
+{
+    return tn_object_is(object, type) ||
+           tn__object_refuse(object, type ? type->name : NULL, call, argument);
 }

@@ -13,10 +13,11 @@ static void destroy(tn__object *object)
 {
     tn_dataset *set = (tn_dataset *)object;
     set->kind->release(set);
-    tn__free(set);
+    tn__object_free(set, sizeof *set);
 }
 
-static const tn__class dataset_class = {"dataset", destroy};
+static const tn__class dataset_class = {.name = "dataset",
+                                        .destroy = destroy};
 
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
 {

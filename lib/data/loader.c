@@ -51,10 +51,11 @@ static void destroy(tn__object *object)
     tn__free(loader->tree);
     tn__free(loader->given);
     tn__free(loader->order);
-    tn__free(loader);
+    tn__object_free(loader, sizeof *loader);
 }
 
-static const tn__class loader_class = {"loader", destroy};
+static const tn__class loader_class = {.name = "loader",
+                                       .destroy = destroy};
 
 /* ---- making ------------------------------------------------------------- */
 

@@ -25,10 +25,11 @@ static void destroy(tn__object *object)
     tn_text *text = (tn_text *)object;
     tn__free(text->id);
     tn__free(text->unit);
-    tn__free(text);
+    tn__object_free(text, sizeof *text);
 }
 
-static const tn__class text_class = {"text", destroy};
+static const tn__class text_class = {.name = "text",
+                                     .destroy = destroy};
 
 /* ---- UTF-8 -------------------------------------------------------------- */
 

@@ -20,10 +20,11 @@ static void destroy(tn__object *object)
     tn_mark *mark = (tn_mark *)object;
     if (mark->event)
         mark->device->plugin->event_close(mark->event);
-    tn__free(mark);
+    tn__object_free(mark, sizeof *mark);
 }
 
-static const tn__class mark_class = {"mark", destroy};
+static const tn__class mark_class = {.name = "mark",
+                                     .destroy = destroy};
 
 /* Words for a failure of the plugin. */
 static tn_status told(const char *what, const tn_device *device,

@@ -17,10 +17,11 @@ static void destroy(tn__object *object)
 {
     tn_graph *graph = (tn_graph *)object;
     tn__record_free(graph->record);
-    tn__free(graph);
+    tn__object_free(graph, sizeof *graph);
 }
 
-static const tn__class graph_class = {"graph", destroy};
+static const tn__class graph_class = {.name = "graph",
+                                      .destroy = destroy};
 
 /* what: the function that was called. */
 static tn_status run_step(const char *what, tn_graph_fn step, void *context)

@@ -32,10 +32,11 @@ static void destroy(tn__object *object)
     tn__file_unmap(file->map, file->map_bytes);
     tn__unref(file->whole);
     tn__free(file->path);
-    tn__free(file);
+    tn__object_free(file, sizeof *file);
 }
 
-static const tn__class safetensors_class = {"safetensors file", destroy};
+static const tn__class safetensors_class = {.name = "safetensors file",
+                                            .destroy = destroy};
 
 static tn_status read_header(tn_safetensors *file)
 {

@@ -34,11 +34,11 @@ static void context_destroy(tn__object *object)
     for (int i = 0; i < context->save_count; i++)
         tn__unref(context->save[i]);
     tn__free(context->save);
-    tn__free(context);
+    tn__object_free(context, sizeof *context + rule->bytes);
 }
 
-static const tn__class context_class = {"operator's context",
-                                        context_destroy};
+static const tn__class context_class = {.name = "operator's context",
+                                        .destroy = context_destroy};
 
 static tn_op_context *context_new(const tn__call *call)
 {

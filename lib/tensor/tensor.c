@@ -100,16 +100,26 @@ static void tensor_destroy(tn__object *object)
     if (x->grad)
         tn__tensor_hook.release_grad(x->grad);
     storage_unref(x->storage);
-    tn__pool_give(&tensor_pool, x);
+    tn__pool_give_object(&tensor_pool, x);
 }
 
-const tn__class tn__tensor_class = {"tensor", tensor_destroy};
+static void tensor_origin(const tn__object *object, const char **out_made_by,
+                          const tn_path **out_made_in)
+{
+    const tn_tensor *x = (const tn_tensor *)object;
+    *out_made_by = x->made_by;
+    *out_made_in = x->made_in;
+}
+
+const tn__class tn__tensor_class = {.name = "tensor",
+                                    .destroy = tensor_destroy,
+                                    .origin = tensor_origin};
 
 /* Without shape, strides, numel and contiguous: the caller's to fill. Takes
  * the reference to storage. */
 static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 {
-    tn_tensor *x = tn__pool_take(&tensor_pool);
+    tn_tensor *x = tn__pool_take_object(&tensor_pool);
     if (!x)
         return NULL;
     tn__object_init(&x->object, &tn__tensor_class);

@@ -56,12 +56,22 @@ struct tn_tensor {
     int64_t stride[TN_MAX_NDIM];
 };
 
-/* Is x a tensor? False too for most that are gone: their memory lies in a free
- * list, which begins where the class was. */
+/* Is x a tensor, and not gone? */
 extern const tn__class tn__tensor_class;
 static inline bool tn__tensor_is_live(const tn_tensor *x)
 {
-    return x && x->object.type == &tn__tensor_class;
+    return tn__object_is(x, &tn__tensor_class);
+}
+/* Of an argument: else the error is recorded. Of an attribute's: NULL is no
+ * error. */
+static inline bool tn__tensor_check(const tn_tensor *x, const char *call,
+                                    const char *argument)
+{
+    return tn__object_check(x, &tn__tensor_class, call, argument);
+}
+static inline bool tn__tensor_has(const tn_tensor *x, const char *call)
+{
+    return tn__object_has(x, &tn__tensor_class, call, "x");
 }
 
 /* What this thread records keeps x's memory. */

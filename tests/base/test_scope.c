@@ -18,15 +18,16 @@ static void thing_destroy(tn__object *object)
 {
     thing *t = (thing *)object;
     tn__unref(t->next);
-    tn__pool_give(&pool, t);
+    tn__pool_give_object(&pool, t);
     living--;
 }
-static const tn__class thing_class = {"thing", thing_destroy};
+static const tn__class thing_class = {.name = "thing",
+                                      .destroy = thing_destroy};
 
 /* A new thing, owned by the innermost scope; holds next. */
 static thing *make(thing *next)
 {
-    thing *t = tn__pool_take(&pool);
+    thing *t = tn__pool_take_object(&pool);
     if (!t)
         return NULL;
     tn__object_init(&t->object, &thing_class);
@@ -149,8 +150,8 @@ static void test_mistakes(void)
     is_error(TN_ERR_ARGUMENT, "keep: this is a scope; keep the objects in it",
              "keeping a scope");
 #define NO_OBJECT                                                             \
-    ": what is given is no object: it is gone already, or of a kind that is " \
-    "not counted, as devices and operators are"
+    ": object is no object that scopes own: it is a device, an operator or "   \
+    "memory of the program's"
     static struct { void *part[8]; } other;
     ok(!tn_keep(&other), "what is no object cannot be kept");
     is_error(TN_ERR_ARGUMENT, "keep" NO_OBJECT, "keeping what is no object");

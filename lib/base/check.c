@@ -1,0 +1,75 @@
+/* check.c: what callers hear of an argument that is no live object of the kind
+ * that is wanted. */
+#include <base/error.h>
+#include <base/state.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* "a tensor", "an optimizer". */
+static const char *article(const char *kind)
+{
+    return strchr("aeiou", kind[0]) ? "an" : "a";
+}
+
+static const char *kind_of(const tn__object *object, const tn__class *type)
+{
+    const char *name = type->name_of ? type->name_of(object) : type->name;
+    return name && *name ? name : "object";
+}
+
+static void refuse_gone(const tn__object *object, const char *call,
+                        const char *argument)
+{
+    char story[512];
+    tn__fate_tell(object, story, sizeof story);
+    if (*story)
+        tn__fail(TN_ERR_STATE,
+                 "%s: %s is gone: %s; tn_keep() what is to outlive its scope",
+                 call, argument, story);
+    else
+        tn__fail(TN_ERR_STATE,
+                 "%s: %s is gone: its scope was closed or it was dropped; "
+                 "tn_keep() what is to outlive its scope "
+                 "(TENON_DEBUG=scopes tells which scope took it)",
+                 call, argument);
+}
+
+bool tn__object_refuse(const void *pointer, const char *wanted,
+                       const char *call, const char *argument)
+{
+    const tn__object *object = pointer;
+    const char *kind = NULL;
+    bool gone = false;
+    call = call ? call : "object_check";
+    argument = argument ? argument : "object";
+    if (!object) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", call, argument);
+        return false;
+    }
+    if ((uintptr_t)object % 2 != 0)
+        kind = "scope"; /* what the user holds of one is an odd number */
+    else if ((uintptr_t)object % _Alignof(tn__object) == 0) {
+        gone = object->mark == TN__OBJECT_DEAD;
+        if (gone && object->type == &tn__gone)
+            kind = kind_of(object, object->was);
+        else if (gone) /* it is being destroyed */
+            kind = wanted ? wanted : "object";
+        else if (object->mark == TN__OBJECT_MARK)
+            kind = kind_of(object, object->type);
+    }
+    if (gone && (!wanted || strcmp(kind, wanted) == 0))
+        refuse_gone(object, call, argument);
+    else if (kind)
+        tn__fail(TN_ERR_ARGUMENT, "%s: %s is %s %s%s, not %s %s", call,
+                 argument, article(kind), kind, gone ? " that is gone" : "",
+                 article(wanted ? wanted : "object"),
+                 wanted ? wanted : "object");
+    else
+        tn__fail(TN_ERR_ARGUMENT,
+                 "%s: %s is no %s%s: it is a device, an operator or memory of "
+                 "the program's", call, argument, wanted ? wanted : "object",
+                 wanted ? ", nor another object that scopes own"
+                        : " that scopes own");
+    return false;
+}

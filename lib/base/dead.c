@@ -1,0 +1,118 @@
+/* dead.c: the memory of objects that are gone.
+ *
+ * Whoever holds on to an object whose scope was closed points to memory that
+ * may hold another one already. So that memory rests: its header says what it
+ * was until the oldest of its kind has seen TN__DEAD_LEAST others die. Pools
+ * have queues of their own (pool.c); here are those of what malloc gave, and of
+ * threads that have ended.
+ */
+#include <base/memory.h>
+#include <base/platform.h>
+#include <base/state.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects kept of threads that ended, or had no queue. */
+#define ORPHANS_MAX 4096
+/* Of a large block, what is not the header goes back to the system at once. */
+#define LARGE_BYTES 65536
+
+const tn__class tn__gone = {.name = "nothing"};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static tn__dead_queue orphans;
+
+static void after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+static void fork_prepare(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+void tn__dead_free(tn__object *object)
+{
+    free((char *)object - object->was->front);
+}
+
+void tn__dead_bury(tn__object *object)
+{
+    if (tn__fates_are_told()) {
+        tn__fate_bury(object);
+        return;
+    }
+    pthread_once(&fork_once, fork_prepare);
+    pthread_mutex_lock(&lock);
+    tn__object *oldest = NULL;
+    if (tn__dead_push(&orphans, object) > ORPHANS_MAX)
+        oldest = tn__dead_pop(&orphans);
+    pthread_mutex_unlock(&lock);
+    if (oldest)
+        tn__dead_free(oldest);
+}
+
+/* The queue of a kind; NULL where memory runs out. Kinds are few. */
+static tn__dead_queue *queue_of(tn__state *state, const void *kind)
+{
+    for (size_t i = 0; i < state->grave_count; i++)
+        if (state->grave[i].kind == kind)
+            return &state->grave[i].dead;
+    if (state->grave_count == state->grave_room) {
+        /* Not tn__alloc: what a test makes fail is not to depend on it. */
+        size_t room = state->grave_room ? state->grave_room * 2 : 16;
+        tn__grave *grave = realloc(state->grave, room * sizeof *grave);
+        if (!grave)
+            return NULL;
+        state->grave = grave;
+        state->grave_room = room;
+    }
+    tn__grave *new = &state->grave[state->grave_count++];
+    *new = (tn__grave){.kind = kind};
+    return &new->dead;
+}
+
+void tn__object_free(void *pointer, size_t bytes)
+{
+    tn__object *object = pointer;
+    tn__state *state = tn__state_here;
+    const void *kind = object->type;
+    /* A user's class stands at the start of the block: user_object.c. */
+    if (object->type->front)
+        memcpy(&kind, (char *)object - object->type->front, sizeof kind);
+    object->was = object->type;
+    object->type = &tn__gone;
+    tn__memory_uncount();
+    size_t body = bytes - object->was->front - sizeof *object;
+    if (body > LARGE_BYTES)
+        tn__memory_discard(object + 1, body);
+    tn__dead_queue *queue = state && !tn__fates_are_told()
+                                ? queue_of(state, kind)
+                                : NULL;
+    if (!queue)
+        tn__dead_bury(object);
+    TN__HIDE(object + 1, body);
+    if (queue && tn__dead_push(queue, object) > TN__DEAD_LEAST)
+        tn__dead_free(tn__dead_pop(queue));
+}
+
+static void leave(tn__dead_queue *queue)
+{
+    for (tn__object *object; (object = tn__dead_pop(queue));)
+        tn__dead_bury(object);
+}
+
+void tn__dead_release_all(tn__state *state)
+{
+    for (int i = 0; i < TN__MAX_POOLS; i++)
+        leave(&state->dead[i]);
+    for (size_t i = 0; i < state->grave_count; i++)
+        leave(&state->grave[i].dead);
+    free(state->grave);
+    state->grave = NULL;
+    state->grave_count = state->grave_room = 0;
+}

@@ -1,0 +1,212 @@
+/* fate.c: TENON_DEBUG=scopes: what became of every object that is gone.
+ *
+ * A program that uses an object after its scope was closed needs to hear which
+ * object it was and which scope took it. So here the memory of a dead object is
+ * never used again, and a record tells its story. The records, by address, lie
+ * in a table; all of it is slow and large, and off unless it is asked for.
+ */
+#include <base/error.h>
+#include <base/here.h>
+#include <base/platform.h>
+#include <base/state.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Dead objects that are held: tensors and their records take some 100 MB. */
+#define FATES_MAX 262144
+#define BUCKETS 65536
+
+typedef struct fate {
+    struct fate *next; /* of the same bucket */
+    const tn__object *object;
+    const char *made_by; /* NULL: not known */
+    const tn_path *made_in;
+    tn__taker how;
+    uint64_t scope; /* its handle; 0: the root scope */
+    const void *opener;
+    const tn_path *opened_in;
+} fate;
+
+_Atomic bool tn__fates_told;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fate **bucket;
+static tn__dead_queue buried;
+static bool limit_told;
+
+static _Thread_local struct {
+    tn__taker how;
+    tn__frame frame;
+} taker;
+
+/* ---- the switch ----------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool chosen; /* by tn_debug_set */
+
+static void after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+static tn_status choose(const char *names)
+{
+    bool scopes = names && strcmp(names, "scopes") == 0;
+    if (names && *names && !scopes)
+        return TN_ERR_ARGUMENT;
+    if (scopes) {
+        pthread_mutex_lock(&lock);
+        if (!bucket)
+            bucket = calloc(BUCKETS, sizeof *bucket);
+        pthread_mutex_unlock(&lock);
+        if (!bucket)
+            return TN_ERR_MEMORY;
+    }
+    atomic_store(&tn__fates_told, scopes);
+    return TN_OK;
+}
+
+static void read_once(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+    const char *names = tn__env("TENON_DEBUG");
+    if (chosen || !names)
+        return;
+    if (choose(names) == TN_ERR_ARGUMENT)
+        tn__log(1, "TENON_DEBUG=%s: not known, and nothing is done; there is "
+                "\"scopes\"", names);
+}
+
+void tn__debug_read(void)
+{
+    pthread_once(&once, read_once);
+}
+
+tn_status tn_debug_set(const char *names)
+{
+    chosen = true;
+    tn__debug_read();
+    tn_status status = choose(names);
+    if (status == TN_ERR_ARGUMENT)
+        tn__fail(status, "debug_set: \"%s\" is not known; there is "
+                 "\"scopes\", and NULL for nothing", names);
+    else if (status < 0)
+        tn__fail(status, "debug_set: out of memory for the table of objects");
+    return status;
+}
+
+/* ---- records ---------------------------------------------------------------- */
+
+static fate **slot_of(const tn__object *object)
+{
+    uint64_t h = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u;
+    fate **at = &bucket[h >> 48 & (BUCKETS - 1)];
+    while (*at && (*at)->object != object)
+        at = &(*at)->next;
+    return at;
+}
+
+/* The object's record, made if there is none. NULL: out of memory. */
+static fate *record_of(const tn__object *object)
+{
+    fate **at = slot_of(object);
+    if (!*at && (*at = calloc(1, sizeof **at)))
+        (*at)->object = object;
+    return *at;
+}
+
+void tn__fate_begin(const tn__object *object)
+{
+    pthread_mutex_lock(&lock);
+    fate *record = object->type->origin ? NULL : record_of(object);
+    if (record) { /* of an object that was there before, perhaps */
+        record->made_by = tn__here_called();
+        record->made_in = tn__here.path;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tn__fate_taker(tn__taker how, const tn__frame *frame)
+{
+    taker.how = how;
+    taker.frame = frame ? *frame : (tn__frame){0};
+}
+
+void tn__fate_bury(tn__object *object)
+{
+    tn__object *oldest = NULL;
+    pthread_mutex_lock(&lock);
+    fate *record = record_of(object);
+    if (record) {
+        record->how = taker.how;
+        record->scope = taker.frame.handle;
+        record->opener = taker.frame.opener;
+        record->opened_in = taker.frame.path;
+        if (object->was->origin)
+            object->was->origin(object, &record->made_by, &record->made_in);
+    }
+    if (tn__dead_push(&buried, object) > FATES_MAX) {
+        oldest = tn__dead_pop(&buried);
+        fate **at = slot_of(oldest), *gone = *at;
+        if (gone)
+            *at = gone->next;
+        free(gone);
+    }
+    bool tell = oldest && !limit_told;
+    limit_told |= tell;
+    pthread_mutex_unlock(&lock);
+    if (tell)
+        tn__log(1, "TENON_DEBUG=scopes: %d objects that are gone are held; "
+                "from here on the oldest of them are forgotten, and their use "
+                "may go unnoticed", FATES_MAX);
+    if (oldest)
+        tn__dead_free(oldest);
+}
+
+/* ---- the story -------------------------------------------------------------- */
+
+static void tell_scope(const fate *record, tn__text *text)
+{
+    char place[256];
+    const char *path = tn_path_text(record->opened_in);
+    tn__code_place(record->opener, place, sizeof place);
+    if (!record->scope) {
+        tn__text_add(text, "its thread's root scope took it when the thread "
+                     "ended");
+        return;
+    }
+    tn__text_add(text, "scope %llu", (unsigned long long)record->scope / 2);
+    if (*place || *path)
+        tn__text_add(text, " (opened%s%s%s%s)", *place ? " at " : "", place,
+                     *path ? " in " : "", path);
+    tn__text_add(text, " took it when it was closed");
+}
+
+void tn__fate_tell(const tn__object *object, char *room, size_t bytes)
+{
+    tn__text text = {0};
+    room[0] = '\0';
+    pthread_mutex_lock(&lock);
+    const fate *record = bucket ? *slot_of(object) : NULL;
+    if (record) {
+        const char *path = tn_path_text(record->made_in);
+        if (record->made_by || *path)
+            tn__text_add(&text, "made%s%s%s%s, ",
+                         record->made_by ? " by " : "",
+                         record->made_by ? record->made_by : "",
+                         *path ? " in " : "", path);
+        if (record->how == TN__TAKEN_BY_SCOPE)
+            tell_scope(record, &text);
+        else
+            tn__text_add(&text, "%s", record->how == TN__TAKEN_BY_DROP
+                                          ? "it was dropped with tn_drop()"
+                                          : "it went with the last object that "
+                                            "held it");
+    }
+    pthread_mutex_unlock(&lock);
+    snprintf(room, bytes, "%s", text.data ? text.data : "");
+    tn__text_release(&text);
+}
