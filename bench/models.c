@@ -56,13 +56,13 @@ static tn_module *block_new(int64_t in, int64_t out, int64_t stride)
     if (!block)
         return NULL;
     block->body = tn_module_add(
-        block, "body",
+        &block->base, "body",
         tn_nn_sequential(conv(in, out, 3, stride), tn_nn_batch_norm2d(out),
                          tn_nn_relu(), conv(out, out, 3, 1),
                          tn_nn_batch_norm2d(out)));
     if (in != out)
         block->shortcut =
-            tn_module_add(block, "shortcut",
+            tn_module_add(&block->base, "shortcut",
                           tn_nn_sequential(conv(in, out, 1, stride),
                                            tn_nn_batch_norm2d(out)));
     return &block->base;
@@ -109,15 +109,17 @@ tn_module *bench_gpt(int64_t vocabulary)
     if (!gpt)
         return NULL;
     gpt->token =
-        tn_module_add(gpt, "token", tn_nn_embedding(vocabulary, WIDTH));
-    gpt->place = tn_module_add(gpt, "place", tn_nn_embedding(CONTEXT, WIDTH));
+        tn_module_add(&gpt->base, "token", tn_nn_embedding(vocabulary, WIDTH));
+    gpt->place =
+        tn_module_add(&gpt->base, "place", tn_nn_embedding(CONTEXT, WIDTH));
     gpt->blocks = tn_module_add(
-        gpt, "blocks",
+        &gpt->base, "blocks",
         tn_nn_transformer_encoder(
             WIDTH, HEADS, LAYERS, .dim_feedforward = 4 * WIDTH,
             .activation = "gelu", .dropout = false, .batch_first = true,
             .norm_first = true, .final_norm = true));
-    gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));
+    gpt->head =
+        tn_module_add(&gpt->base, "head", tn_nn_linear(WIDTH, vocabulary));
     return gpt->head ? &gpt->base : NULL;
 }
 
@@ -157,12 +159,15 @@ static tn_module *gpt2_block_new(int64_t heads)
     if (!block)
         return NULL;
     block->heads = heads;
-    block->norm1 = tn_module_add(block, "norm1", tn_nn_layer_norm(tn_dims(width)));
-    block->qkv = tn_module_add(block, "qkv", tn_nn_linear(width, 3 * width));
-    block->out = tn_module_add(block, "out", tn_nn_linear(width, width));
-    block->norm2 = tn_module_add(block, "norm2", tn_nn_layer_norm(tn_dims(width)));
+    block->norm1 =
+        tn_module_add(&block->base, "norm1", tn_nn_layer_norm(tn_dims(width)));
+    block->qkv =
+        tn_module_add(&block->base, "qkv", tn_nn_linear(width, 3 * width));
+    block->out = tn_module_add(&block->base, "out", tn_nn_linear(width, width));
+    block->norm2 =
+        tn_module_add(&block->base, "norm2", tn_nn_layer_norm(tn_dims(width)));
     block->mlp = tn_module_add(
-        block, "mlp",
+        &block->base, "mlp",
         tn_nn_sequential(tn_nn_linear(width, 4 * width), tn_nn_gelu_tanh(),
                          tn_nn_linear(4 * width, width)));
     return block->mlp ? &block->base : NULL;
@@ -201,18 +206,19 @@ tn_module *bench_gpt2(int64_t layers, int64_t length)
     layers = layers < MOST ? layers : MOST;
     for (int64_t i = 0; i < layers; i++)
         block[i] = gpt2_block_new(layers);
-    gpt->token = tn_module_add(gpt, "token",
+    gpt->token = tn_module_add(&gpt->base, "token",
                                tn_nn_embedding(BENCH_GPT2_WORDS, width));
-    gpt->place = tn_module_add(gpt, "place", tn_nn_embedding(length, width));
-    gpt->blocks = tn_module_add(gpt, "blocks",
+    gpt->place =
+        tn_module_add(&gpt->base, "place", tn_nn_embedding(length, width));
+    gpt->blocks = tn_module_add(&gpt->base, "blocks",
                                 tn_nn_sequential_with(block, (int)layers));
     gpt->norm =
-        tn_module_add(gpt, "norm", tn_nn_layer_norm(tn_dims(width)));
-    gpt->words = tn_module_parameter(gpt, "token.weight");
+        tn_module_add(&gpt->base, "norm", tn_nn_layer_norm(tn_dims(width)));
+    gpt->words = tn_module_parameter(&gpt->base, "token.weight");
     /* As it begins: beside unit embeddings the blocks would count for little. */
     TN_NO_GRAD {
         tn_mul_scalar_(gpt->words, 0.02);
-        tn_mul_scalar_(tn_module_parameter(gpt, "place.weight"), 0.02);
+        tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);
     }
     return gpt->norm ? &gpt->base : NULL;
 }

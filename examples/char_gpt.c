@@ -40,20 +40,22 @@ static tn_module *gpt_new(int vocabulary)
     if (!gpt)
         return NULL;
     gpt->token =
-        tn_module_add(gpt, "token", tn_nn_embedding(vocabulary, WIDTH));
-    gpt->place = tn_module_add(gpt, "place", tn_nn_embedding(CONTEXT, WIDTH));
+        tn_module_add(&gpt->base, "token", tn_nn_embedding(vocabulary, WIDTH));
+    gpt->place =
+        tn_module_add(&gpt->base, "place", tn_nn_embedding(CONTEXT, WIDTH));
     gpt->blocks = tn_module_add(
-        gpt, "blocks",
+        &gpt->base, "blocks",
         tn_nn_transformer_encoder(WIDTH, HEADS, LAYERS,
                                   .dim_feedforward = 4 * WIDTH,
                                   .activation = "gelu", .dropout = false,
                                   .batch_first = true, .norm_first = true,
                                   .final_norm = true));
-    gpt->head = tn_module_add(gpt, "head", tn_nn_linear(WIDTH, vocabulary));
+    gpt->head =
+        tn_module_add(&gpt->base, "head", tn_nn_linear(WIDTH, vocabulary));
     /* Small embeddings: beside unit ones the blocks would count for little. */
     TN_NO_GRAD {
-        tn_mul_scalar_(tn_module_parameter(gpt, "token.weight"), 0.02);
-        tn_mul_scalar_(tn_module_parameter(gpt, "place.weight"), 0.02);
+        tn_mul_scalar_(tn_module_parameter(&gpt->base, "token.weight"), 0.02);
+        tn_mul_scalar_(tn_module_parameter(&gpt->base, "place.weight"), 0.02);
     }
     return gpt->head ? &gpt->base : NULL;
 }

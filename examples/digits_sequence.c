@@ -47,8 +47,8 @@ static tn_module *lstm_reader(void)
     if (!net)
         return NULL;
     net->body = tn_module_add(
-        net, "lstm", tn_nn_lstm(PIXELS, WIDTH, .batch_first = true));
-    net->head = tn_module_add(net, "head", tn_nn_linear(WIDTH, 10));
+        &net->base, "lstm", tn_nn_lstm(PIXELS, WIDTH, .batch_first = true));
+    net->head = tn_module_add(&net->base, "head", tn_nn_linear(WIDTH, 10));
     return net->head ? &net->base : NULL;
 }
 
@@ -57,14 +57,16 @@ static tn_module *transformer_reader(void)
     struct reader *net = tn_module_new(&transformer_class);
     if (!net)
         return NULL;
-    net->embed = tn_module_add(net, "embed", tn_nn_linear(PIXELS, WIDTH));
-    net->place = tn_module_add(net, "place", tn_nn_embedding(ROWS, WIDTH));
+    net->embed =
+        tn_module_add(&net->base, "embed", tn_nn_linear(PIXELS, WIDTH));
+    net->place =
+        tn_module_add(&net->base, "place", tn_nn_embedding(ROWS, WIDTH));
     net->body = tn_module_add(
-        net, "encoder",
+        &net->base, "encoder",
         tn_nn_transformer_encoder(WIDTH, 4, 2, .dim_feedforward = 2 * WIDTH,
                                   .dropout = 0.05, .batch_first = true,
                                   .norm_first = true, .final_norm = true));
-    net->head = tn_module_add(net, "head", tn_nn_linear(WIDTH, 10));
+    net->head = tn_module_add(&net->base, "head", tn_nn_linear(WIDTH, 10));
     return net->head ? &net->base : NULL;
 }
 

@@ -27,9 +27,10 @@ static tn_module *residual(tn_module *inner)
     struct residual *layer = tn_module_new(&residual_class);
     if (!layer)
         return NULL;
-    layer->inner = tn_module_add(layer, "inner", inner);
+    layer->inner = tn_module_add(&layer->base, "inner", inner);
     layer->scale =
-        tn_module_add_parameter(layer, "scale", tn_full(tn_dims(1), 0.1));
+        tn_module_add_parameter(&layer->base, "scale",
+                                tn_full(tn_dims(1), 0.1));
     return layer->inner && layer->scale ? &layer->base : NULL;
 }
 

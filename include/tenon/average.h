@@ -41,7 +41,7 @@ TN_OPTIONS_STRUCT(tn_average_new, TN_AVERAGE_NEW_OPTIONS_LIST);
 /* Averages of module's parameters, in their dtypes: at first copies of them.
  * Owned by the open scope; keeps the module's tensors, lives beside them on
  * their devices. NULL: for NULL; TN_ERR_ARGUMENT. */
-TN_API tn_average *tn_average_new_with(void *module,
+TN_API tn_average *tn_average_new_with(tn_module *module,
                                        const tn_average_new_options *options);
 
 /* Takes the weights as they are now into the average; the first update copies
@@ -71,7 +71,7 @@ TN_API const char *tn_average_name(const tn_average *average, int i);
 #define tn_average_new(...) TN_CALL_1(tn_average_new, __VA_ARGS__, )
 #else
 } /* extern "C" */
-TN_OVERLOAD_1(tn_average *, tn_average_new, void *)
+TN_OVERLOAD_1(tn_average *, tn_average_new, tn_module *)
 extern "C" {
 #endif
 

@@ -114,10 +114,14 @@ typedef void (*tn_release_fn)(void *context);
 
 /* The same for an argument of a function of yours: where it is not, the error
  * says "call: argument is NULL", "is gone: ..." or "is a tensor, not a module",
- * with the class's name. call and argument begin no sentence: "optim_step",
- * "optim". For tensors: tn_tensor_check. */
+ * with the class's name. call is "optim_step", argument "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
+/* The same by the name of a class that is not yours: "tensor", "module",
+ * "parameter list", "optimizer", "schedule", "dataset", "loader", "text",
+ * "hook", "safetensors file". */
+TN_API bool tn_object_check_kind(const void *object, const char *kind,
+                                 const char *call, const char *argument);
 
 /* ---- sizes ----------------------------------------------------------- */
 

@@ -39,7 +39,7 @@ extern "C" {
  * numbers are always part of it. */
 typedef struct tn_checkpoint {
     size_t size;           /* of this struct */
-    void *module;          /* parameters and buffers */
+    tn_module *module;     /* parameters and buffers */
     tn_optim *optim;       /* its state and learning rates */
     tn_loader *loader;     /* where it stands */
     tn_schedule *schedule; /* its steps */

@@ -16,8 +16,8 @@
  *         sizeof net_class, "Net", sizeof(struct net), net_forward};
  *
  *     struct net *net = tn_module_new(&net_class);
- *     net->conv = tn_module_add(net, "conv", tn_nn_conv2d(1, 16, 3));
- *     net->fc = tn_module_add(net, "fc", tn_nn_linear(16 * 36, 10));
+ *     net->conv = tn_module_add(&net->base, "conv", tn_nn_conv2d(1, 16, 3));
+ *     net->fc = tn_module_add(&net->base, "fc", tn_nn_linear(16 * 36, 10));
  *
  * or, where one layer follows another,
  *
@@ -76,20 +76,21 @@ TN_API void *tn_module_new(const tn_module_class *type);
 TN_API void *tn_module_new_with(const tn_module_class *type, size_t extra);
 
 /* Registers child under name ("fc1": no dots, not used before) and keeps it.
- * Returns child. NULL if any argument is (module may be any module struct). */
-TN_API void *tn_module_add(void *module, const char *name, void *child);
+ * Returns child, of whatever type you have it. NULL if any argument is. */
+TN_API void *tn_module_add(tn_module *module, const char *name,
+                           tn_module *child);
 /* Registers value as a parameter (it will require gradients) or as a buffer
  * and keeps it. Returns value. A parameter that is left out (NULL, as a bias)
  * needs no registration. */
-TN_API tn_tensor *tn_module_add_parameter(void *module, const char *name,
+TN_API tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
                                           tn_tensor *value);
-TN_API tn_tensor *tn_module_add_buffer(void *module, const char *name,
+TN_API tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                        tn_tensor *value);
 
 /* Runs the module. An error that arises within begins with the module's path:
  * "encoder.3.fc: linear: ...". NULL if module or input is; TN_ERR_ARGUMENT if
  * module is none. */
-TN_API tn_tensor *tn_forward(void *module, tn_tensor *input);
+TN_API tn_tensor *tn_forward(tn_module *module, tn_tensor *input);
 
 /* ---- hooks ---------------------------------------------------------------
  * Called around the forward and the backward of a module:
@@ -127,16 +128,16 @@ TN_API tn_tensor *tn_forward(void *module, tn_tensor *input);
  * register_full_backward_pre_hook, register_full_backward_hook. */
 typedef tn_tensor *(*tn_module_hook)(tn_module *module, tn_tensor *input,
                                      tn_tensor *output, void *context);
-TN_API tn_hook *tn_module_register_forward_pre_hook(void *module,
+TN_API tn_hook *tn_module_register_forward_pre_hook(tn_module *module,
                                                     tn_module_hook hook,
                                                     void *context);
-TN_API tn_hook *tn_module_register_forward_hook(void *module,
+TN_API tn_hook *tn_module_register_forward_hook(tn_module *module,
                                                 tn_module_hook hook,
                                                 void *context);
-TN_API tn_hook *tn_module_register_full_backward_pre_hook(void *module,
+TN_API tn_hook *tn_module_register_full_backward_pre_hook(tn_module *module,
                                                           tn_module_hook hook,
                                                           void *context);
-TN_API tn_hook *tn_module_register_full_backward_hook(void *module,
+TN_API tn_hook *tn_module_register_full_backward_hook(tn_module *module,
                                                       tn_module_hook hook,
                                                       void *context);
 
@@ -144,7 +145,7 @@ TN_API tn_hook *tn_module_register_full_backward_hook(void *module,
  * recorded, and runs again when one asks (recompute.h): gradients with the same
  * bits for less memory. Buffers that its forward changes (the running averages
  * of batch norm) change twice. Returns module. */
-TN_API void *tn_module_set_recompute(void *module, bool on);
+TN_API void *tn_module_set_recompute(tn_module *module, bool on);
 
 /* For modules with other inputs and outputs, whose own function runs them: what
  * lies between begin and end is run as by tn_forward, on the count tensors that
@@ -168,58 +169,58 @@ typedef struct tn_module_call {
     struct tn__nn_passage *passage; /* owned by scope; NULL: gradients pass
                                        unseen */
 } tn_module_call;
-TN_API tn_module_call tn_module_begin(void *module, tn_tensor **inputs,
+TN_API tn_module_call tn_module_begin(tn_module *module, tn_tensor **inputs,
                                       int count);
-TN_API bool tn_module_end(void *module, tn_module_call *call, tn_tensor **out,
-                          int count);
+TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
+                          tn_tensor **out, int count);
 
 /* What is registered under name, by a path ("conv.weight") from module; NULL
  * (TN_ERR_ARGUMENT) if nothing is. Lent. */
-TN_API tn_module *tn_module_child(void *module, const char *path);
-TN_API tn_tensor *tn_module_parameter(void *module, const char *path);
-TN_API tn_tensor *tn_module_buffer(void *module, const char *path);
+TN_API tn_module *tn_module_child(tn_module *module, const char *path);
+TN_API tn_tensor *tn_module_parameter(tn_module *module, const char *path);
+TN_API tn_tensor *tn_module_buffer(tn_module *module, const char *path);
 /* Calls visit for module and all below it, parents first; path is "" for
  * module itself. */
-TN_API void tn_module_walk(void *module,
+TN_API void tn_module_walk(tn_module *module,
                            void (*visit)(tn_module *module, const char *path,
                                          void *context),
                            void *context);
 
 /* Training mode on or off, for module and all below it (dropout, batch norm).
  * Returns module. */
-TN_API void *tn_module_train(void *module, bool on);
+TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
 /* Moves parameters and buffers to device, and forgets gradients. The tensors
  * stay the same objects, so pointers to them (a module's own, an optimizer's)
  * stay good. Returns module; NULL, with nothing moved, on failure. */
-TN_API void *tn_module_to(void *module, tn_device *device);
+TN_API void *tn_module_to(tn_module *module, tn_device *device);
 
 /* Forgets the gradients of all parameters. */
-TN_API void tn_module_zero_grad(void *module);
+TN_API void tn_module_zero_grad(tn_module *module);
 
 /* Elements in all parameters. */
-TN_API int64_t tn_module_parameter_count(void *module);
+TN_API int64_t tn_module_parameter_count(tn_module *module);
 
 /* Writes the tree as PyTorch prints it. */
-TN_API tn_status tn_module_print(FILE *file, void *module);
+TN_API tn_status tn_module_print(FILE *file, tn_module *module);
 
 /* The parameters of a module and all below it, each once, in the order of
  * registration: what optimizers take. Owned by the open scope; keeps the
  * tensors. NULL for NULL. */
-TN_API tn_parameter_list *tn_parameters(void *module);
+TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
 /* Its parameters and its buffers: what tn_module_save writes, in the same
  * order. As tn_parameters else. */
-TN_API tn_parameter_list *tn_module_state(void *module);
+TN_API tn_parameter_list *tn_module_state(tn_module *module);
 
 /* ---- weights in files -------------------------------------------------------- */
 
 /* Writes parameters and buffers to a safetensors file under their paths. */
-TN_API tn_status tn_module_save(void *module, const char *path);
+TN_API tn_status tn_module_save(tn_module *module, const char *path);
 /* Reads them back in place. Every name must be there, with its shape and dtype,
  * and no other: else nothing is changed, and the error tells the names. */
-TN_API tn_status tn_module_load(void *module, const char *path);
+TN_API tn_status tn_module_load(tn_module *module, const char *path);
 
 /* ---- layers --------------------------------------------------------------------
  * Each makes a module owned by the open scope, on the current device. Shapes

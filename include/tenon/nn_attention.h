@@ -57,7 +57,7 @@ typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
 /* From query (length L) to key and value (length S). out_weights: NULL, or takes
  * the weights (batch, L, S), means over the heads. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
-    void *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
+    tn_module *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks);
 
 /* All the layers below. final_norm: a norm after all layers of an encoder or a
@@ -127,16 +127,16 @@ TN_API tn_module *tn_nn_transformer_with(
  * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true). */
 typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
-    void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
+    tn_module *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
 /* A decoder (or layer) on tgt and the encoder's output; masks: of tgt and of
  * memory. (tn_forward of a decoder takes its input for memory too.) */
 TN_API tn_tensor *tn_nn_transformer_decoder_forward_with(
-    void *decoder, tn_tensor *tgt, tn_tensor *memory,
+    tn_module *decoder, tn_tensor *tgt, tn_tensor *memory,
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks);
 /* A transformer from src to tgt; tgt_masks as above, each may be NULL. */
 TN_API tn_tensor *tn_nn_transformer_forward_with(
-    void *transformer, tn_tensor *src, tn_tensor *tgt,
+    tn_module *transformer, tn_tensor *src, tn_tensor *tgt,
     const tn_nn_attention_masks *src_masks,
     const tn_nn_attention_masks *tgt_masks,
     const tn_nn_attention_masks *memory_masks);
@@ -160,13 +160,13 @@ TN_API tn_tensor *tn_nn_transformer_forward_with(
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_module *, tn_nn_multihead_attention, int64_t, int64_t)
-TN_OVERLOAD_5(tn_tensor *, tn_nn_multihead_attention_forward, void *,
+TN_OVERLOAD_5(tn_tensor *, tn_nn_multihead_attention_forward, tn_module *,
               tn_tensor *, tn_tensor *, tn_tensor *, tn_tensor **)
 TN_OVERLOAD_2(tn_module *, tn_nn_transformer_encoder_layer, int64_t, int64_t)
 TN_OVERLOAD_2(tn_module *, tn_nn_transformer_decoder_layer, int64_t, int64_t)
 TN_OVERLOAD_3(tn_module *, tn_nn_transformer_encoder, int64_t, int64_t, int)
 TN_OVERLOAD_3(tn_module *, tn_nn_transformer_decoder, int64_t, int64_t, int)
-TN_OVERLOAD_2(tn_tensor *, tn_nn_transformer_encoder_forward, void *,
+TN_OVERLOAD_2(tn_tensor *, tn_nn_transformer_encoder_forward, tn_module *,
               tn_tensor *)
 TN_OVERLOAD_4(tn_module *, tn_nn_transformer, int64_t, int64_t, int, int)
 extern "C" {

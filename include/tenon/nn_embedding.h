@@ -49,7 +49,7 @@ TN_OPTIONS_STRUCT(tn_nn_embedding_bag, TN_NN_EMBEDDING_BAG_OPTIONS_LIST);
 TN_API tn_module *tn_nn_embedding_bag_with(
     int64_t num_embeddings, int64_t embedding_dim,
     const tn_nn_embedding_bag_options *options);
-TN_API tn_tensor *tn_nn_embedding_bag_forward(void *embedding_bag,
+TN_API tn_tensor *tn_nn_embedding_bag_forward(tn_module *embedding_bag,
                                               tn_tensor *input,
                                               tn_tensor *offsets,
                                               tn_tensor *per_sample_weights);
@@ -58,7 +58,7 @@ TN_API tn_tensor *tn_nn_embedding_bag_forward(void *embedding_bag,
  * bias (out). tn_forward takes one input for both. */
 TN_API tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                                  int64_t out_features, bool bias);
-TN_API tn_tensor *tn_nn_bilinear_forward(void *bilinear, tn_tensor *input1,
+TN_API tn_tensor *tn_nn_bilinear_forward(tn_module *bilinear, tn_tensor *input1,
                                          tn_tensor *input2);
 
 #ifndef __cplusplus

@@ -58,9 +58,9 @@ TN_API tn_module *tn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
  *   returns  as input, with directions * hidden features
  *
  * rnn is an RNN or a GRU. On failure NULL, with out_h and out_c unchanged. */
-TN_API tn_tensor *tn_nn_rnn_forward(void *rnn, tn_tensor *input,
+TN_API tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input,
                                     tn_tensor *h0, tn_tensor **out_h);
-TN_API tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input,
+TN_API tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input,
                                      tn_tensor *h0, tn_tensor *c0,
                                      tn_tensor **out_h, tn_tensor **out_c);
 
@@ -87,9 +87,9 @@ TN_API tn_module *tn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
                                        const tn_nn_lstm_cell_options *options);
 /* h, c: (batch, hidden), NULL: zeros. Gives the new h, and c in *out_c. cell is
  * an RNNCell or a GRUCell in the first. */
-TN_API tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input,
+TN_API tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
                                          tn_tensor *h);
-TN_API tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
+TN_API tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
                                           tn_tensor *h, tn_tensor *c,
                                           tn_tensor **out_c);
 

@@ -412,8 +412,9 @@ static tn_status check_root(const char *name, tn_tensor *root,
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!root)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {root} is NULL", name);
+    if (!tn__tensor_check(root, name, "root") ||
+        (gradient && !tn__tensor_check(gradient, name, "gradient")))
+        return tn_error_code();
     if (tn__tensor_refresh(root) < 0)
         return tn_error_code();
     if (!root->requires_grad)
@@ -547,9 +548,10 @@ static tn_tensor *hand_out(tn_tensor *result)
 static tn_status check_inputs(tn_tensor *const *input, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!input[i])
-            return tn__fail(TN_ERR_ARGUMENT, "grad: {inputs:input} %d is NULL",
-                            i);
+        char argument[32];
+        snprintf(argument, sizeof argument, "inputs[%d]", i);
+        if (!tn__tensor_check(input[i], "grad", argument))
+            return tn_error_code();
         if (tn__tensor_refresh(input[i]) < 0)
             return tn_error_code();
         if (!input[i]->requires_grad)

@@ -156,9 +156,10 @@ static tn_status check_inputs(struct check *check, tn_tensor **wanted,
 {
     for (int i = 0; i < check->count; i++) {
         tn_tensor *x = check->input[i];
-        if (!x)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: {inputs:input} %d is NULL",
-                            check->name, i);
+        char argument[32];
+        snprintf(argument, sizeof argument, "inputs[%d]", i);
+        if (!tn__tensor_check(x, check->name, argument))
+            return tn_error_code();
         if (!x->requires_grad)
             continue;
         if (x->dtype != TN_F64 || !tn_tensor_is_leaf(x))
@@ -188,6 +189,8 @@ static tn_status check_output(struct check *check, bool may_be_constant)
     tn_tensor *y = NULL;
     if (status >= 0) {
         y = check->fn(check->input, check->count, check->context);
+        if (y && !tn__tensor_check(y, check->name, "fn's output"))
+            y = NULL;
         status = y ? TN_OK : tn_error_code();
     }
     if (y && y->dtype != TN_F64)
@@ -285,7 +288,7 @@ static tn_status check_second(struct second *second, tn_tensor *const *inputs,
                               tn_tensor **all, int count)
 {
     tn_tensor *y = second->fn(inputs, count, second->context);
-    if (!y)
+    if (!y || !tn__tensor_check(y, "gradgradcheck", "fn's output"))
         return tn_error_code();
     memcpy(all, inputs, (size_t)count * sizeof *all);
     all[count] = cotangent_like(y);
@@ -314,6 +317,12 @@ tn_status tn_gradgradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,
     if (count < 1 || !inputs || !fn)
         return tn__fail(TN_ERR_ARGUMENT,
                         "gradgradcheck: {fn} or {inputs} is NULL");
+    for (int i = 0; i < count; i++) {
+        char argument[32];
+        snprintf(argument, sizeof argument, "inputs[%d]", i);
+        if (!tn__tensor_check(inputs[i], "gradgradcheck", argument))
+            return tn_error_code();
+    }
     tn_tensor **all = tn__calloc((size_t)count + 1, sizeof *all);
     tn_scope *scope = all ? tn_scope_open() : NULL;
     struct second second = {fn, context, 0};

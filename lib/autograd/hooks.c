@@ -55,7 +55,7 @@ static bool is_removed(const struct hook *hook)
 
 void tn_hook_remove(tn_hook *hook)
 {
-    if (hook)
+    if (hook && tn_object_check_kind(hook, "hook", "hook_remove", "hook"))
         __atomic_store_n(&hook->removed, true, __ATOMIC_RELEASE);
 }
 
@@ -125,9 +125,10 @@ static tn__grad_meta *data_of(tn_tensor *x, const char *name)
 static struct hook *register_hook(tn_tensor *x, tn_grad_hook hook,
                                   void *context)
 {
-    if (!x || !hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: {%s} is NULL",
-                             x ? "hook" : "x");
+    if (!tn__tensor_check(x, "register_hook", "x"))
+        return NULL;
+    if (!hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "register_hook: {hook} is NULL");
     tn__grad_meta *data = data_of(x, "register_hook");
     struct hook *own = data ? hook_new(GRAD, data->index, context) : NULL;
     if (!own)
@@ -161,9 +162,10 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              void *context)
 {
     static const char name[] = "register_post_accumulate_grad_hook";
-    if (!x || !hook)
-        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {%s} is NULL", name,
-                             x ? "hook" : "x");
+    if (!tn__tensor_check(x, name, "x"))
+        return NULL;
+    if (!hook)
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {hook} is NULL", name);
     tn__grad_meta *data = data_of(x, name);
     if (data && data->node->op)
         return tn__fail_null(TN_ERR_STATE,
@@ -191,8 +193,8 @@ void tn__hooks_forget(tn__node *node, const tn__grad_meta *meta)
 
 tn_status tn_tensor_retain_grad(tn_tensor *x)
 {
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "retain_grad: {x} is NULL");
+    if (!tn__tensor_check(x, "retain_grad", "x"))
+        return tn_error_code();
     tn__grad_meta *data = data_of(x, "retain_grad");
     if (!data)
         return tn_error_code();
@@ -210,7 +212,8 @@ tn_status tn_tensor_retain_grad(tn_tensor *x)
 
 bool tn_tensor_retains_grad(const tn_tensor *x)
 {
-    return x && x->grad && x->grad->retained;
+    return tn__tensor_has(x, "tensor_retains_grad") && x->grad &&
+           x->grad->retained;
 }
 
 tn_tensor *tn__hook_retained(const tn_hook *hook)
@@ -277,6 +280,9 @@ static tn_status run_one(const tn__node *node, struct hook *hook,
         return TN_ERR_MEMORY;
     tn_tensor *result = hook->run(*g, hook->context);
     tn_status status = tn__error_pending() ? tn_error_code() : TN_OK;
+    if (status >= 0 && result &&
+        !tn__tensor_check(result, "register_hook", "what a hook returned"))
+        status = tn_error_code();
     if (status >= 0 && result)
         status = check_result(node, *g, result);
     if (status >= 0 && result && result != *g) {

@@ -295,6 +295,9 @@ static tn_status call(tn_recompute_fn fn, void *context,
                          : tn__fail(TN_ERR_ARGUMENT,
                                     "recompute: {fn:the function} left output "
                                     "%d NULL", o);
+    for (int o = 0; o < out_count && status >= 0; o++)
+        if (!tn__tensor_check(outputs[o], "recompute", "an output"))
+            status = tn_error_code();
     if (status < 0 && !tn__error_pending())
         tn__fail(status, "recompute: the function failed");
     if (status >= 0)
@@ -316,10 +319,12 @@ static tn_status check(tn_recompute_fn fn, tn_tensor *const *inputs, int count,
         return tn__fail(TN_ERR_ARGUMENT,
                         "recompute: {count:}%d inputs and %d outputs: there "
                         "must be an output", count, out_count);
-    for (int i = 0; i < count; i++)
-        if (!inputs[i])
-            return tn__fail(TN_ERR_ARGUMENT, "recompute: {inputs[%d]} is NULL",
-                            i);
+    for (int i = 0; i < count; i++) {
+        char argument[32];
+        snprintf(argument, sizeof argument, "inputs[%d]", i);
+        if (!tn__tensor_check(inputs[i], "recompute", argument))
+            return tn_error_code();
+    }
     return TN_OK;
 }
 

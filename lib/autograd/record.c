@@ -205,8 +205,8 @@ static tn__node *leaf_of(tn_tensor *x)
 
 tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
 {
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "requires_grad: {x} is NULL");
+    if (!tn__tensor_check(x, "requires_grad", "x"))
+        return tn_error_code();
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (tn__tensor_refresh(x) < 0)
@@ -231,8 +231,8 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
 
 tn_tensor *tn_requires_grad(tn_tensor *x)
 {
-    if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "requires_grad: {x} is NULL");
+    if (!tn__tensor_check(x, "requires_grad", "x"))
+        return NULL;
     if (!is_leaf(x) && !tn__error_pending())
         return tn__fail_null(TN_ERR_STATE,
                              "requires_grad: {x} was made by %s and is no "
@@ -243,17 +243,18 @@ tn_tensor *tn_requires_grad(tn_tensor *x)
 
 bool tn_tensor_requires_grad(const tn_tensor *x)
 {
-    return x && tn__tensor_tracks(x);
+    return tn__tensor_has(x, "tensor_requires_grad") && tn__tensor_tracks(x);
 }
 
 bool tn_tensor_is_leaf(const tn_tensor *x)
 {
-    return x && is_leaf(x) && (x->requires_grad || !tn__tensor_tracks(x));
+    return tn__tensor_has(x, "tensor_is_leaf") && is_leaf(x) &&
+           (x->requires_grad || !tn__tensor_tracks(x));
 }
 
 tn_tensor *tn_tensor_grad(const tn_tensor *x)
 {
-    if (!x || !x->grad)
+    if (!tn__tensor_has(x, "tensor_grad") || !x->grad)
         return NULL;
     return x->grad->retained ? tn__hook_retained(x->grad->retained)
                              : x->grad->node->grad;
@@ -286,8 +287,9 @@ static tn_status check_grad(const tn_tensor *x, const tn_tensor *grad)
 
 tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad)
 {
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "set_grad: {x} is NULL");
+    if (!tn__tensor_check(x, "set_grad", "x") ||
+        (grad && !tn__tensor_check(grad, "set_grad", "grad")))
+        return tn_error_code();
     if (tn__error_pending())
         return TN_ERR_STATE;
     bool retains = tn_tensor_retains_grad(x);

@@ -32,6 +32,8 @@ static tn_value value_of(const void *kept, int i)
 
 bool tn_op_context_needs_grad(const tn_op_context *context, int i)
 {
+    if (!tn__op_context_is(context, "op_context_needs_grad"))
+        return false;
     const tn_tensor *x = tn_op_context_tensor(context, i);
     if (x)
         return tn_grad_mode() && tn__tensor_tracks(x);
@@ -42,7 +44,7 @@ bool tn_op_context_needs_grad(const tn_op_context *context, int i)
 
 tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
 {
-    if (!context)
+    if (!tn__op_context_is(context, "op_context_saved"))
         return NULL;
     const tn__node *node = node_of(context);
     if (!node || i < 0 || i >= node->save_count)

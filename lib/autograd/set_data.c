@@ -22,9 +22,9 @@ tn_status tn_tensor_set_data(tn_tensor *x, tn_tensor *data)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!x || !data)
-        return tn__fail(TN_ERR_ARGUMENT, "set_data: {%s} is NULL",
-                        x ? "data" : "x");
+    if (!tn__tensor_check(x, "set_data", "x") ||
+        !tn__tensor_check(data, "set_data", "data"))
+        return tn_error_code();
     if (!tn_tensor_is_leaf(x))
         return tn__fail(TN_ERR_STATE,
                         "set_data: {x} was made by an operator; only leaves "

@@ -18,6 +18,19 @@ static const char *kind_of(const tn__object *object, const tn__class *type)
     return name && *name ? name : "object";
 }
 
+bool tn_object_check_kind(const void *object, const char *kind,
+                          const char *call, const char *argument)
+{
+    const tn__object *o = object;
+    if (o && kind && (uintptr_t)o % _Alignof(tn__object) == 0 &&
+        o->mark == TN__OBJECT_MARK) {
+        const char *name = kind_of(o, o->type);
+        if (name == kind || strcmp(name, kind) == 0)
+            return true;
+    }
+    return tn__object_refuse(object, kind, call, argument);
+}
+
 static void refuse_gone(const tn__object *object, const char *call,
                         const char *argument)
 {
@@ -25,11 +38,11 @@ static void refuse_gone(const tn__object *object, const char *call,
     tn__fate_tell(object, story, sizeof story);
     if (*story)
         tn__fail(TN_ERR_STATE,
-                 "%s: %s is gone: %s; tn_keep() what is to outlive its scope",
+                 "%s: {%s} is gone: %s; tn_keep() what is to outlive its scope",
                  call, argument, story);
     else
         tn__fail(TN_ERR_STATE,
-                 "%s: %s is gone: its scope was closed or it was dropped; "
+                 "%s: {%s} is gone: its scope was closed or it was dropped; "
                  "tn_keep() what is to outlive its scope "
                  "(TENON_DEBUG=scopes tells which scope took it)",
                  call, argument);
@@ -44,7 +57,7 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
     call = call ? call : "object_check";
     argument = argument ? argument : "object";
     if (!object) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: %s is NULL", call, argument);
+        tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", call, argument);
         return false;
     }
     if ((uintptr_t)object % 2 != 0)
@@ -61,13 +74,13 @@ bool tn__object_refuse(const void *pointer, const char *wanted,
     if (gone && (!wanted || strcmp(kind, wanted) == 0))
         refuse_gone(object, call, argument);
     else if (kind)
-        tn__fail(TN_ERR_ARGUMENT, "%s: %s is %s %s%s, not %s %s", call,
+        tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s %s%s, not %s %s", call,
                  argument, article(kind), kind, gone ? " that is gone" : "",
                  article(wanted ? wanted : "object"),
                  wanted ? wanted : "object");
     else
         tn__fail(TN_ERR_ARGUMENT,
-                 "%s: %s is no %s%s: it is a device, an operator or memory of "
+                 "%s: {%s} is no %s%s: it is a device, an operator or memory of "
                  "the program's", call, argument, wanted ? wanted : "object",
                  wanted ? ", nor another object that scopes own"
                         : " that scopes own");

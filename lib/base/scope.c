@@ -192,17 +192,18 @@ static void item_remove(tn__state *state, tn__object *object)
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
+    bool told = tn__fates_are_told();
     while (state->item_count > first) {
         tn__object *object = state->item[--state->item_count];
         if (!object)
             continue;
         atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
-        if (tn__fates_are_told())
+        if (TN__UNLIKELY(told))
             tn__fate_taker(TN__TAKEN_BY_SCOPE,
                            frame_of(state, state->item_count));
         tn__unref(object);
     }
-    if (tn__fates_are_told())
+    if (TN__UNLIKELY(told))
         tn__fate_taker(TN__TAKEN_BY_HOLDER, NULL);
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&

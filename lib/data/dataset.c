@@ -8,6 +8,7 @@
 #include <string.h>
 #include <tenon/io.h>
 #include <tenon/ops.h>
+#include <tensor/tensor.h>
 
 static void destroy(tn__object *object)
 {
@@ -18,6 +19,11 @@ static void destroy(tn__object *object)
 
 static const tn__class dataset_class = {.name = "dataset",
                                         .destroy = destroy};
+
+bool tn__dataset_check(const tn_dataset *set, const char *call)
+{
+    return tn__object_check(set, &dataset_class, call, "set");
+}
 
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
 {
@@ -79,8 +85,10 @@ static tn_status check_fields(tn_tensor *const *fields, int count)
                         "dataset: %d fields; 1 to %d are allowed", count,
                         TN_MAX_FIELDS);
     for (int f = 0; f < count; f++) {
-        if (!fields[f])
-            return tn__fail(TN_ERR_ARGUMENT, "dataset: field %d is NULL", f);
+        char name[16];
+        snprintf(name, sizeof name, "field %d", f);
+        if (!tn__tensor_check(fields[f], "dataset", name))
+            return tn_error_code();
         if (tn_tensor_ndim(fields[f]) == 0)
             return tn__fail(TN_ERR_SHAPE,
                             "dataset: field %d is 0-dimensional; samples are "
@@ -110,9 +118,9 @@ tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
 
 tn_dataset *tn_dataset_from_tensors(tn_tensor *x, tn_tensor *y)
 {
-    if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_tensors: x is NULL");
+    if (!tn__tensor_check(x, "dataset_from_tensors", "x") ||
+        (y && !tn__tensor_check(y, "dataset_from_tensors", "y")))
+        return NULL;
     if (!y && tn__error_pending())
         return NULL; /* y failed to load: not a set without labels */
     tn_tensor *fields[] = {x, y};
@@ -140,6 +148,13 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
                             "dataset: get(%lld) gave %d fields; 1 to %d are "
                             "allowed", (long long)index[i], got,
                             TN_MAX_FIELDS);
+        for (int f = 0; f < got; f++) {
+            char name[64];
+            snprintf(name, sizeof name, "field %d of get(%lld)", f,
+                     (long long)index[i]);
+            if (!tn__tensor_check(sample[f], "dataset", name))
+                return tn_error_code();
+        }
         if (i == 0)
             field_count = got;
         if (got != field_count)
@@ -238,8 +253,8 @@ static const tn__dataset_kind range_kind = {range_batch, range_release};
 
 tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
 {
-    if (!set)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_range: set is NULL");
+    if (!tn__dataset_check(set, "dataset_range"))
+        return NULL;
     if (begin < 0 || begin > end || end > set->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_range: [%lld, %lld) is not within the "
@@ -296,8 +311,8 @@ static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 
 tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
 {
-    if (!set)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_shuffle: set is NULL");
+    if (!tn__dataset_check(set, "dataset_shuffle"))
+        return NULL;
     tn_dataset *mixed = choice_new(set, set->count);
     if (!mixed)
         return NULL;
@@ -308,8 +323,8 @@ tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
 tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                               int64_t count)
 {
-    if (!set)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_subset: set is NULL");
+    if (!tn__dataset_check(set, "dataset_subset"))
+        return NULL;
     if (count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_subset: count is %lld; at least 0 is "
@@ -368,17 +383,19 @@ tn_dataset *tn_dataset_from_csv(const char *path,
 
 int64_t tn_dataset_count(const tn_dataset *set)
 {
-    return set ? set->count : 0;
+    return tn__object_has(set, &dataset_class, "dataset_count", "set")
+               ? set->count
+               : 0;
 }
 
 int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
                      tn_tensor **fields)
 {
-    if (!set || !index || !fields)
+    if (!tn__dataset_check(set, "dataset_batch"))
+        return tn_error_code();
+    if (!index || !fields)
         return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: %s is NULL",
-                        !set     ? "set"
-                        : !index ? "index"
-                                 : "fields");
+                        index ? "fields" : "index");
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
                         "dataset_batch: count is %lld; 1 or more is wanted",

@@ -44,6 +44,8 @@ struct tn_dataset {
 };
 
 /* A set of that kind with nothing in it, not owned by a scope yet. */
+/* An argument: else the error is recorded. */
+bool tn__dataset_check(const tn_dataset *set, const char *call);
 tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 #endif

@@ -254,8 +254,8 @@ TN_OPTIONS_TYPE(tn_loader_new, "loader_new", "set",
 tn_loader *tn_loader_new_with(tn_dataset *set,
                               const tn_loader_new_options *options)
 {
-    if (!set)
-        return tn__fail_null(TN_ERR_ARGUMENT, "loader: set is NULL");
+    if (!tn__dataset_check(set, "loader"))
+        return NULL;
     tn_loader_new_options all;
     if (tn_options_take(tn_loader_new_type(), &all, options) < 0)
         return NULL;
@@ -292,7 +292,7 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
 
 int64_t tn_loader_count(const tn_loader *loader)
 {
-    if (!loader)
+    if (!tn__object_has(loader, &loader_class, "loader_count", "loader"))
         return 0;
     int64_t full = loader->order_count / loader->batch_size;
     bool rest = loader->order_count % loader->batch_size != 0;
@@ -304,7 +304,7 @@ int64_t tn_loader_count(const tn_loader *loader)
 tn_loader_state tn_loader_state_get(const tn_loader *loader)
 {
     tn_loader_state none = {0};
-    if (!loader)
+    if (!tn__object_has(loader, &loader_class, "loader_state_get", "loader"))
         return none;
     return (tn_loader_state){.seed = loader->seed,
                              .epoch = loader->epoch,
@@ -317,8 +317,8 @@ tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!loader)
-        return tn__fail(TN_ERR_ARGUMENT, "loader_state_set: loader is NULL");
+    if (!tn__object_check(loader, &loader_class, "loader_state_set", "loader"))
+        return tn_error_code();
     if (loader->running)
         return tn__fail(TN_ERR_STATE,
                         "loader_state_set: a loop over the loader is running");
@@ -502,11 +502,16 @@ static bool fill(tn_batch *batch, tn_loader *loader)
 
 bool tn_batch_next(tn_batch *batch, tn_loader *loader)
 {
-    if (!batch || !loader)
+    if (!batch || (!batch->loader && !loader))
         return false;
     if (batch->size < offsetof(tn_batch, scope) + sizeof batch->scope) {
         tn__fail(TN_ERR_ARGUMENT, "batch_next: {batch}'s size is %zu: begin "
                  "with tn_batch_none()", batch->size);
+        return false;
+    }
+    if (loader && !tn__object_check(loader, &loader_class, "batch_next",
+                                    "loader")) {
+        tn_batch_end(batch);
         return false;
     }
     close_scope(batch);

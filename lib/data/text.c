@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/ops.h>
+#include <tensor/tensor.h>
 
 struct tn_text {
     tn__object object;
@@ -192,12 +193,16 @@ tn_text_from_string_with(const char *string,
 
 int64_t tn_text_count(const tn_text *text)
 {
-    return text ? text->count : 0;
+    return tn__object_has(text, &text_class, "text_count", "text")
+               ? text->count
+               : 0;
 }
 
 int tn_text_vocabulary(const tn_text *text)
 {
-    return text ? text->unit_count : 0;
+    return tn__object_has(text, &text_class, "text_vocabulary", "text")
+               ? text->unit_count
+               : 0;
 }
 
 /* int64 of the text's own ids [begin, begin + count). */
@@ -210,8 +215,8 @@ static void copy_ids(const tn_text *text, int64_t begin, int64_t count,
 
 tn_tensor *tn_text_ids(const tn_text *text)
 {
-    if (!text)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_ids: text is NULL");
+    if (!tn__object_check(text, &text_class, "text_ids", "text"))
+        return NULL;
     int64_t *id = tn__alloc((size_t)text->count * sizeof *id);
     if (!id)
         return NULL;
@@ -255,9 +260,10 @@ static int64_t encode(const tn_text *text, const unsigned char *data,
 
 tn_tensor *tn_text_encode(const tn_text *text, const char *string)
 {
-    if (!text || !string)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: %s is NULL",
-                             text ? "string" : "text");
+    if (!tn__object_check(text, &text_class, "text_encode", "text"))
+        return NULL;
+    if (!string)
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: string is NULL");
     size_t bytes = strlen(string);
     int64_t *id = tn__alloc(bytes * sizeof *id);
     if (!id)
@@ -297,9 +303,9 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
 
 char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
 {
-    if (!text || !ids)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_decode: %s is NULL",
-                             text ? "ids" : "text");
+    if (!tn__object_check(text, &text_class, "text_decode", "text") ||
+        !tn__tensor_check(ids, "text_decode", "ids"))
+        return NULL;
     tn_dtype dtype = tn_tensor_dtype(ids);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
         return tn__fail_null(TN_ERR_DTYPE,
@@ -355,9 +361,8 @@ static const tn__dataset_kind stretches_kind = {stretches_batch,
 
 tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
 {
-    if (!text)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_text: text is NULL");
+    if (!tn__object_check(text, &text_class, "dataset_from_text", "text"))
+        return NULL;
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_from_text: length is %lld; a text of "

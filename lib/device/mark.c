@@ -95,9 +95,11 @@ tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)
     double ns;
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!from || !to || !out_seconds)
-        return tn__fail(TN_ERR_ARGUMENT, "mark_elapsed: %s is NULL",
-                        !from ? "from" : !to ? "to" : "out_seconds");
+    if (!tn__object_check(from, &mark_class, "mark_elapsed", "from") ||
+        !tn__object_check(to, &mark_class, "mark_elapsed", "to"))
+        return tn_error_code();
+    if (!out_seconds)
+        return tn__fail(TN_ERR_ARGUMENT, "mark_elapsed: out_seconds is NULL");
     tn_device *device = from->device;
     if (device != to->device)
         return tn__fail(TN_ERR_DEVICE, "mark_elapsed: marks of %s and %s",

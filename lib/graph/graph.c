@@ -75,8 +75,8 @@ tn_status tn_graph_update(tn_graph *graph, tn_graph_fn step, void *context)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!graph)
-        return tn__fail(TN_ERR_ARGUMENT, "graph_update: graph is NULL");
+    if (!tn__object_check(graph, &graph_class, "graph_update", "graph"))
+        return tn_error_code();
     tn__record *record = record_step("graph_update", step, context);
     if (!record)
         return tn_error_code();
@@ -97,8 +97,8 @@ tn_status tn_graph_replay(tn_graph *graph)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!graph)
-        return tn__fail(TN_ERR_ARGUMENT, "graph_replay: graph is NULL");
+    if (!tn__object_check(graph, &graph_class, "graph_replay", "graph"))
+        return tn_error_code();
     if (tn__recording)
         return tn__fail(TN_ERR_STATE, "graph_replay: a graph is being "
                                       "recorded");
@@ -107,12 +107,16 @@ tn_status tn_graph_replay(tn_graph *graph)
 
 int64_t tn_graph_count(const tn_graph *graph)
 {
-    return graph ? graph->record->count : 0;
+    return tn__object_has(graph, &graph_class, "graph_count", "graph")
+               ? graph->record->count
+               : 0;
 }
 
 int64_t tn_graph_calls(const tn_graph *graph)
 {
-    return graph ? tn__record_calls(graph->record) : 0;
+    return tn__object_has(graph, &graph_class, "graph_calls", "graph")
+               ? tn__record_calls(graph->record)
+               : 0;
 }
 
 bool tn_graph_is_recording(void)

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tensor/tensor.h>
 
 /* The format's own bound on the header. */
 enum { MOST_HEADER_BYTES = 100 * 1000 * 1000 };
@@ -82,9 +83,12 @@ tn_safetensors *tn_safetensors_open(const char *path)
 
 tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
 {
-    if (!file || !prefix)
-        return tn__fail_null(TN_ERR_ARGUMENT, "safetensors_part: %s is NULL",
-                             file ? "prefix" : "file");
+    if (!tn__object_check(file, &safetensors_class, "safetensors_part",
+                          "file"))
+        return NULL;
+    if (!prefix)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "safetensors_part: prefix is NULL");
     tn_safetensors *part = tn__calloc(1, sizeof *part);
     if (!part)
         return NULL;
@@ -100,32 +104,40 @@ tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
     return tn__scope_own(part);
 }
 
+/* For attributes: NULL is no error. */
+static bool is_file(const tn_safetensors *file, const char *call)
+{
+    return tn__object_has(file, &safetensors_class, call, "file");
+}
+
 const char *tn_safetensors_path(const tn_safetensors *file)
 {
-    return file ? file->path : NULL;
+    return is_file(file, "safetensors_path") ? file->path : NULL;
 }
 
 int tn_safetensors_count(const tn_safetensors *file)
 {
-    return file ? (int)file->header.count : 0;
+    return is_file(file, "safetensors_count") ? (int)file->header.count : 0;
 }
 
 const char *tn_safetensors_name(const tn_safetensors *file, int i)
 {
-    if (!file || i < 0 || (size_t)i >= file->header.count)
+    if (!is_file(file, "safetensors_name") || i < 0 ||
+        (size_t)i >= file->header.count)
         return NULL;
     return file->header.entry[i].name;
 }
 
 bool tn_safetensors_has(const tn_safetensors *file, const char *name)
 {
-    return file && name && tn__safetensors_find(&file->header, name);
+    return is_file(file, "safetensors_has") && name &&
+           tn__safetensors_find(&file->header, name);
 }
 
 const char *tn_safetensors_metadata(const tn_safetensors *file,
                                     const char *key)
 {
-    if (!file || !key)
+    if (!is_file(file, "safetensors_metadata") || !key)
         return NULL;
     for (size_t i = 0; i < file->header.metadata_count; i++) {
         if (strcmp(file->header.metadata[2 * i], key) == 0)
@@ -148,9 +160,12 @@ static bool can_wrap(const tn_device *device, const void *data, tn_dtype dtype)
 
 tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
 {
-    if (!file || !name)
-        return tn__fail_null(TN_ERR_ARGUMENT, "safetensors_tensor: %s is NULL",
-                             file ? "name" : "file");
+    if (!tn__object_check(file, &safetensors_class, "safetensors_tensor",
+                          "file"))
+        return NULL;
+    if (!name)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "safetensors_tensor: name is NULL");
     const tn__safetensors_entry *entry =
         tn__safetensors_find(&file->header, name);
     if (!entry)
@@ -273,24 +288,29 @@ static tn_status check_arguments(const char *path, const char *const *names,
     const char *missing = !path                         ? "path"
                           : count && !names              ? "names"
                           : count && !tensors            ? "tensors"
-                          : metadata_count && !metadata ? "metadata"
                                                          : NULL;
     if (missing)
         return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: %s is NULL",
                         missing);
-    for (int i = 0; i < metadata_count; i++)
-        if (!metadata[i][0] || !metadata[i][1])
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: metadata[%d] is NULL", i);
     for (int i = 0; i < count; i++) {
-        if (!names[i] || !tensors[i])
+        char number[32];
+        snprintf(number, sizeof number, "tensors[%d]", i);
+        if (!names[i])
             return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: name or tensor %d is NULL", i);
+                            "safetensors_save: names[%d] is NULL", i);
+        if (!tn__tensor_check(tensors[i], "safetensors_save", number))
+            return tn_error_code();
         if (strcmp(names[i], "__metadata__") == 0)
             return tn__fail(TN_ERR_ARGUMENT,
                             "safetensors_save: the name \"__metadata__\" is "
                             "the format's own");
     }
+    if (metadata_count && !metadata)
+        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: metadata is NULL");
+    for (int i = 0; i < metadata_count; i++)
+        if (!metadata[i][0] || !metadata[i][1])
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "safetensors_save: metadata[%d] is NULL", i);
     return TN_OK;
 }
 

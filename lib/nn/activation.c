@@ -192,7 +192,7 @@ tn_module *tn_nn_prelu(int64_t num_parameters, double init)
     prelu *p = tn_module_new(&type);
     if (p)
         p->weight = tn_module_add_parameter(
-            p, "weight", tn_full(tn_dims(num_parameters), init));
+            &p->base, "weight", tn_full(tn_dims(num_parameters), init));
     return tn_scope_result(scope, p && p->weight ? &p->base : NULL);
 }
 

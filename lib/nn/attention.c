@@ -273,7 +273,7 @@ TN_OPTIONS_TYPE(tn_nn_multihead_attention_forward,
                 TN_NN_ATTENTION_MASKS_LIST)
 
 tn_tensor *tn_nn_multihead_attention_forward_with(
-    void *module, tn_tensor *query, tn_tensor *key, tn_tensor *value,
+    tn_module *module, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks)
 {
     tn_nn_attention_masks m;
@@ -282,13 +282,16 @@ tn_tensor *tn_nn_multihead_attention_forward_with(
         return NULL;
     const char *what = "nn_multihead_attention_forward";
     if (!tn__nn_is_kind(module, &attention_class, NULL, what) ||
-        !tn__nn_given(query, what, "query") ||
-        !tn__nn_given(key, what, "key") || !tn__nn_given(value, what, "value"))
+        !tn__nn_tensor(query, what, "query") ||
+        !tn__nn_tensor(key, what, "key") ||
+        !tn__nn_tensor(value, what, "value") ||
+        !tn__nn_masks(masks, what, "masks"))
         return NULL;
     tn_tensor *in[] = {query, key, value}, *out[2] = {NULL};
     tn_module_call at = tn_module_begin(module, in, 3);
     if (!tn_error()) /* a mask that failed is not taken for none */
-        out[0] = run(module, in, &m, out_weights ? &out[1] : NULL);
+        out[0] = run((const attention *)module, in, &m,
+                     out_weights ? &out[1] : NULL);
     if (!tn_module_end(module, &at, out, out_weights ? 2 : 1))
         return NULL;
     if (out_weights)
@@ -305,22 +308,22 @@ static bool add_weights(attention *a, bool bias)
     int64_t e = a->embed_dim;
     const int64_t in[] = {e, a->kdim, a->vdim};
     if (a->kdim == e && a->vdim == e) {
-        a->in_proj = tn_module_add_parameter(a, "in_proj_weight",
+        a->in_proj = tn_module_add_parameter(&a->base, "in_proj_weight",
                                              tn__nn_init_xavier(3 * e, e));
         if (!a->in_proj)
             return false;
     } else {
         for (int i = 0; i < 3; i++) {
             a->proj[i] = tn_module_add_parameter(
-                a, name[i], tn__nn_init_xavier(e, in[i]));
+                &a->base, name[i], tn__nn_init_xavier(e, in[i]));
             if (!a->proj[i])
                 return false;
         }
     }
     if (bias)
-        a->in_bias = tn_module_add_parameter(a, "in_proj_bias",
+        a->in_bias = tn_module_add_parameter(&a->base, "in_proj_bias",
                                              tn_zeros(tn_dims(3 * e)));
-    a->out_proj = tn_module_add(a, "out_proj",
+    a->out_proj = tn_module_add(&a->base, "out_proj",
                                 tn_nn_linear(e, e, .bias = bias));
     if (bias && a->out_proj)
         tn__nn_set(tn_module_parameter(a->out_proj, "bias"),

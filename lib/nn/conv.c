@@ -137,13 +137,14 @@ static bool make_parameters(conv2d *c, bool bias)
     int64_t inner = c->in_channels / c->groups;
     int64_t fan_in = inner * c->kernel[0] * c->kernel[1];
     c->weight = tn_module_add_parameter(
-        c, "weight",
+        &c->base, "weight",
         tn__nn_init_fan_in(
             tn_dims(c->out_channels, inner, c->kernel[0], c->kernel[1]),
             fan_in));
     if (bias)
         c->bias = tn_module_add_parameter(
-            c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
+            &c->base, "bias",
+            tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
     return c->weight && (c->bias || !bias);
 }
 

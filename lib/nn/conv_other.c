@@ -89,11 +89,12 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
     int64_t fan_in = shape.dim[1];
     for (int i = 0; i < c->kernel.count; i++)
         fan_in *= shape.dim[shape.count++] = c->kernel.dim[i];
-    c->weight = tn_module_add_parameter(c, "weight",
+    c->weight = tn_module_add_parameter(&c->base, "weight",
                                         tn__nn_init_fan_in(shape, fan_in));
     if (bias)
         c->bias = tn_module_add_parameter(
-            c, "bias", tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
+            &c->base, "bias",
+            tn__nn_init_fan_in(tn_dims(c->out_channels), fan_in));
     return c->weight && (c->bias || !bias);
 }
 

@@ -83,7 +83,7 @@ tn_module *tn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
     embedding *e = weight ? tn_module_new(&type) : NULL;
     if (e) {
         e->padding_idx = o.padding_idx;
-        e->weight = tn_module_add_parameter(e, "weight", weight);
+        e->weight = tn_module_add_parameter(&e->base, "weight", weight);
     }
     return tn_scope_result(scope, e && e->weight ? &e->base : NULL);
 }
@@ -133,15 +133,17 @@ static const tn_module_class bag_class = {
     sizeof bag_class, "EmbeddingBag", sizeof(embedding_bag), bag_forward,
     describe_bag, NULL};
 
-tn_tensor *tn_nn_embedding_bag_forward(void *module, tn_tensor *input,
+tn_tensor *tn_nn_embedding_bag_forward(tn_module *module, tn_tensor *input,
                                        tn_tensor *offsets,
                                        tn_tensor *per_sample_weights)
 {
     const char *what = "nn_embedding_bag_forward";
     if (!tn__nn_is_kind(module, &bag_class, NULL, what) ||
-        !tn__nn_given(input, what, "input"))
+        !tn__nn_tensor(input, what, "input") ||
+        !tn__nn_no_or_tensor(offsets, what, "offsets") ||
+        !tn__nn_no_or_tensor(per_sample_weights, what, "per_sample_weights"))
         return NULL;
-    embedding_bag *e = module;
+    embedding_bag *e = (embedding_bag *)module;
     /* Integers have no gradient that a hook could see; weights do. */
     tn_tensor *in[] = {input, per_sample_weights};
     tn_module_call at =
@@ -205,7 +207,7 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
         &o.padding_idx);
     embedding_bag *e = weight ? tn_module_new(&bag_class) : NULL;
     if (e) {
-        e->weight = tn_module_add_parameter(e, "weight", weight);
+        e->weight = tn_module_add_parameter(&e->base, "weight", weight);
         e->mode = mode;
         e->padding_idx = o.padding_idx;
         e->max_norm = o.max_norm;
@@ -233,15 +235,15 @@ static const tn_module_class bilinear_class = {
     sizeof bilinear_class, "Bilinear", sizeof(bilinear), bilinear_forward,
     NULL, NULL};
 
-tn_tensor *tn_nn_bilinear_forward(void *module, tn_tensor *input1,
+tn_tensor *tn_nn_bilinear_forward(tn_module *module, tn_tensor *input1,
                                   tn_tensor *input2)
 {
     const char *what = "nn_bilinear_forward";
     if (!tn__nn_is_kind(module, &bilinear_class, NULL, what) ||
-        !tn__nn_given(input1, what, "input1") ||
-        !tn__nn_given(input2, what, "input2"))
+        !tn__nn_tensor(input1, what, "input1") ||
+        !tn__nn_tensor(input2, what, "input2"))
         return NULL;
-    bilinear *b = module;
+    bilinear *b = (bilinear *)module;
     tn_tensor *in[] = {input1, input2};
     tn_module_call at = tn_module_begin(module, in, 2);
     tn_tensor *y = tn_bilinear(in[0], in[1], b->weight, b->bias);
@@ -264,13 +266,13 @@ tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
     bilinear *b = tn_module_new(&bilinear_class);
     if (b) {
         b->weight = tn_module_add_parameter(
-            b, "weight",
+            &b->base, "weight",
             tn__nn_init_fan_in(
                 tn_dims(out_features, in1_features, in2_features),
                 in1_features));
         if (bias)
             b->bias = tn_module_add_parameter(
-                b, "bias",
+                &b->base, "bias",
                 tn__nn_init_fan_in(tn_dims(out_features), in1_features));
     }
     bool made = b && b->weight && (b->bias || !bias);

@@ -40,12 +40,12 @@ static void hook_release(void *object)
 }
 
 static const tn_object_class hook_class = {
-    sizeof hook_class, "module hook", sizeof(struct tn__nn_hook),
+    sizeof hook_class, "hook", sizeof(struct tn__nn_hook),
     hook_release};
 
 /* Behind those that are there; the module keeps it. What was removed leaves the
  * list, but keeps its own place in it for a run that stands there. */
-static tn_hook *add(void *any, enum kind kind, tn_module_hook run,
+static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
                     void *context)
 {
     tn_module *module = tn__nn_module(any, kind_names[kind]);
@@ -75,26 +75,27 @@ static tn_hook *add(void *any, enum kind kind, tn_module_hook run,
     return &hook->base;
 }
 
-tn_hook *tn_module_register_forward_pre_hook(void *module, tn_module_hook hook,
+tn_hook *tn_module_register_forward_pre_hook(tn_module *module,
+                                             tn_module_hook hook,
                                              void *context)
 {
     return add(module, BEFORE, hook, context);
 }
 
-tn_hook *tn_module_register_forward_hook(void *module, tn_module_hook hook,
+tn_hook *tn_module_register_forward_hook(tn_module *module, tn_module_hook hook,
                                          void *context)
 {
     return add(module, AFTER, hook, context);
 }
 
-tn_hook *tn_module_register_full_backward_pre_hook(void *module,
+tn_hook *tn_module_register_full_backward_pre_hook(tn_module *module,
                                                    tn_module_hook hook,
                                                    void *context)
 {
     return add(module, GRADIENT_BEFORE, hook, context);
 }
 
-tn_hook *tn_module_register_full_backward_hook(void *module,
+tn_hook *tn_module_register_full_backward_hook(tn_module *module,
                                                tn_module_hook hook,
                                                void *context)
 {
@@ -112,6 +113,8 @@ static tn_tensor *run_hooks(tn_module *module, enum kind kind,
     while (hook) {
         if (hook->kind == kind && !is_removed(hook)) {
             tn_tensor *other = hook->run(module, input, output, hook->context);
+            if (other)
+                tn__nn_tensor(other, kind_names[kind], "what a hook returned");
             if (tn_error()) {
                 tn_drop(hook);
                 return NULL;
@@ -266,7 +269,7 @@ tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input)
                : module->type->forward(module, input);
 }
 
-void *tn_module_set_recompute(void *any, bool on)
+void *tn_module_set_recompute(tn_module *any, bool on)
 {
     tn_module *module = tn__nn_module(any, "module_set_recompute");
     if (module)

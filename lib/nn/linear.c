@@ -71,12 +71,12 @@ tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
         l->in_features = in_features;
         l->out_features = out_features;
         l->weight = tn_module_add_parameter(
-            l, "weight",
+            &l->base, "weight",
             tn__nn_init_fan_in(tn_dims(out_features, in_features),
                                in_features));
         if (o.bias)
             l->bias = tn_module_add_parameter(
-                l, "bias",
+                &l->base, "bias",
                 tn__nn_init_fan_in(tn_dims(out_features), in_features));
         if (l->weight && (l->bias || !o.bias))
             made = &l->base;

@@ -54,17 +54,12 @@ static void module_release(void *object)
 static const tn_object_class module_class = {
     sizeof module_class, "module", sizeof(tn_module), module_release};
 
-tn_module *tn__nn_module(void *any, const char *what)
+tn_module *tn__nn_module(tn_module *any, const char *what)
 {
-    if (tn_object_is(any, &module_class))
-        return any;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 any ? "%s: what is given is no module" : "%s: module is NULL",
-                 what);
-    return NULL;
+    return tn_object_check(any, &module_class, what, "module") ? any : NULL;
 }
 
-bool tn__nn_is_kind(void *any, const tn_module_class *a,
+bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
                     const tn_module_class *b, const char *what)
 {
     const tn_module *module = tn__nn_module(any, what);
@@ -80,6 +75,28 @@ bool tn__nn_given(const void *x, const char *what, const char *argument)
     if (!x)
         tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", what, argument);
     return x;
+}
+
+bool tn__nn_tensor(const tn_tensor *x, const char *what, const char *argument)
+{
+    return tn_object_check_kind(x, "tensor", what, argument);
+}
+
+bool tn__nn_no_or_tensor(const tn_tensor *x, const char *what,
+                         const char *argument)
+{
+    return !x || tn__nn_tensor(x, what, argument);
+}
+
+bool tn__nn_masks(const tn_nn_attention_masks *masks, const char *what,
+                  const char *argument)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s->attn_mask", argument);
+    if (masks && !tn__nn_no_or_tensor(masks->attn_mask, what, name))
+        return false;
+    snprintf(name, sizeof name, "%s->key_padding_mask", argument);
+    return !masks || tn__nn_no_or_tensor(masks->key_padding_mask, what, name);
 }
 
 const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x)
@@ -206,11 +223,10 @@ static bool is_within(const tn_module *module, const tn_module *child)
     return false;
 }
 
-void *tn_module_add(void *module, const char *name, void *child)
+void *tn_module_add(tn_module *module, const char *name, tn_module *child)
 {
     if (!tn__nn_module(module, "module_add") ||
-        !tn__nn_given(child, "module_add", "child") ||
-        !tn__nn_module(child, "module_add"))
+        !tn_object_check(child, &module_class, "module_add", "child"))
         return NULL;
     if (is_within(module, child)) {
         tn_error_set(TN_ERR_ARGUMENT,
@@ -225,11 +241,11 @@ void *tn_module_add(void *module, const char *name, void *child)
     return child;
 }
 
-tn_tensor *tn_module_add_parameter(void *module, const char *name,
+tn_tensor *tn_module_add_parameter(tn_module *module, const char *name,
                                    tn_tensor *value)
 {
     const char *what = "module_add_parameter";
-    if (!tn__nn_module(module, what) || !tn__nn_given(value, what, "value") ||
+    if (!tn__nn_module(module, what) || !tn__nn_tensor(value, what, "value") ||
         !tn_requires_grad(value))
         return NULL;
     tn_tensor_set_maker(value, ((tn_module *)module)->type->name);
@@ -238,11 +254,11 @@ tn_tensor *tn_module_add_parameter(void *module, const char *name,
                : NULL;
 }
 
-tn_tensor *tn_module_add_buffer(void *module, const char *name,
+tn_tensor *tn_module_add_buffer(tn_module *module, const char *name,
                                 tn_tensor *value)
 {
     if (!tn__nn_module(module, "module_add_buffer") ||
-        !tn__nn_given(value, "module_add_buffer", "value"))
+        !tn__nn_tensor(value, "module_add_buffer", "value"))
         return NULL;
     return add(module, name, TN__NN_BUFFER, value, "module_add_buffer")
                ? value
@@ -289,7 +305,7 @@ static const tn_path *path_here(const tn_module *module)
     return path;
 }
 
-tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
+tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
 {
     tn_module *module = tn__nn_module(any, "module_begin");
     tn_module_call call = {.running = running, .path = tn_path_current()};
@@ -305,6 +321,8 @@ tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
     if (call.scope)
         tn_trace_push(module->type->name);
     bool fine = call.scope && inputs[0];
+    for (int i = 0; i < count && fine; i++)
+        fine = tn__nn_no_or_tensor(inputs[i], "module_begin", "an input");
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
     for (int i = 0; i < count && !fine; i++)
@@ -313,7 +331,7 @@ tn_module_call tn_module_begin(void *any, tn_tensor **inputs, int count)
     return call;
 }
 
-bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
+bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
                    int count)
 {
     tn_module *module = tn__nn_module(any, "module_end");
@@ -324,7 +342,8 @@ bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
         out[0] = tn__nn_hooks_after(module, call, out[0]);
     bool fine = module;
     for (int i = 0; i < count; i++)
-        fine = fine && out[i];
+        fine = fine && out[i] &&
+               tn__nn_tensor(out[i], "module_end", "an output");
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
     if (call->scope)
@@ -337,16 +356,19 @@ bool tn_module_end(void *any, tn_module_call *call, tn_tensor **out,
     return fine;
 }
 
-tn_tensor *tn_forward(void *any, tn_tensor *input)
+tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
 {
     tn_module *module = tn__nn_module(any, "forward");
-    if (!module || !tn__nn_given(input, "forward", "input"))
+    if (!module || !tn__nn_tensor(input, "forward", "input"))
         return NULL;
     tn_module_call call = tn_module_begin(module, &input, 1);
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
         tn_error_set(TN_ERR_ARGUMENT, "%s: its forward gave no result",
                      module->type->name);
+    if (output &&
+        !tn__nn_tensor(output, module->type->name, "its forward's result"))
+        output = NULL;
     tn_module_end(module, &call, &output, 1);
     return output;
 }
@@ -375,21 +397,21 @@ static void *find_path(tn_module *module, const char *path,
     return NULL;
 }
 
-tn_module *tn_module_child(void *module, const char *path)
+tn_module *tn_module_child(tn_module *module, const char *path)
 {
     return tn__nn_module(module, "module_child")
                ? find_path(module, path, TN__NN_CHILD, "module_child")
                : NULL;
 }
 
-tn_tensor *tn_module_parameter(void *module, const char *path)
+tn_tensor *tn_module_parameter(tn_module *module, const char *path)
 {
     return tn__nn_module(module, "module_parameter")
                ? find_path(module, path, TN__NN_PARAMETER, "module_parameter")
                : NULL;
 }
 
-tn_tensor *tn_module_buffer(void *module, const char *path)
+tn_tensor *tn_module_buffer(tn_module *module, const char *path)
 {
     return tn__nn_module(module, "module_buffer")
                ? find_path(module, path, TN__NN_BUFFER, "module_buffer")
@@ -440,7 +462,7 @@ static tn_status walk_module(walk *w, tn_module *module, size_t length)
     return TN_OK;
 }
 
-void tn_module_walk(void *module,
+void tn_module_walk(tn_module *module,
                     void (*visit)(tn_module *module, const char *path,
                                   void *context),
                     void *context)
@@ -468,7 +490,7 @@ static void set_training(tn_module *module, const char *path, void *context)
     module->training = *(bool *)context;
 }
 
-void *tn_module_train(void *module, bool on)
+void *tn_module_train(tn_module *module, bool on)
 {
     if (!tn__nn_module(module, "module_train"))
         return NULL;
@@ -497,7 +519,7 @@ static void print(FILE *file, const tn_module *module, int indent)
     fprintf(file, "%*s)\n", children ? 2 * indent : 0, "");
 }
 
-tn_status tn_module_print(FILE *file, void *module)
+tn_status tn_module_print(FILE *file, tn_module *module)
 {
     if (!tn__nn_given(file, "module_print", "file") ||
         !tn__nn_module(module, "module_print"))

@@ -21,22 +21,23 @@ typedef struct norm {
 
 static bool add_weight(norm *n)
 {
-    n->weight = tn_module_add_parameter(n, "weight", tn_ones(n->shape));
+    n->weight = tn_module_add_parameter(&n->base, "weight", tn_ones(n->shape));
     return n->weight != NULL;
 }
 
 static bool add_bias(norm *n)
 {
-    n->bias = tn_module_add_parameter(n, "bias", tn_zeros(n->shape));
+    n->bias = tn_module_add_parameter(&n->base, "bias", tn_zeros(n->shape));
     return n->bias != NULL;
 }
 
 static bool add_running(norm *n)
 {
     n->running_mean =
-        tn_module_add_buffer(n, "running_mean", tn_zeros(n->shape));
-    n->running_var = tn_module_add_buffer(n, "running_var", tn_ones(n->shape));
-    n->tracked = tn_module_add_buffer(n, "num_batches_tracked",
+        tn_module_add_buffer(&n->base, "running_mean", tn_zeros(n->shape));
+    n->running_var =
+        tn_module_add_buffer(&n->base, "running_var", tn_ones(n->shape));
+    n->tracked = tn_module_add_buffer(&n->base, "num_batches_tracked",
                                       tn_zeros(TN_SCALAR, .dtype = TN_I64));
     return n->running_mean && n->running_var && n->tracked;
 }

@@ -59,7 +59,7 @@ static tn_status gather_one(tn_tensor *x, const char *path, void *context)
     return TN_OK;
 }
 
-static tn_parameter_list *list_of(void *module, unsigned kinds,
+static tn_parameter_list *list_of(tn_module *module, unsigned kinds,
                                   const char *what)
 {
     if (!tn__nn_module(module, what))
@@ -76,12 +76,12 @@ static tn_parameter_list *list_of(void *module, unsigned kinds,
     return g.list;
 }
 
-tn_parameter_list *tn_parameters(void *module)
+tn_parameter_list *tn_parameters(tn_module *module)
 {
     return list_of(module, 1u << TN__NN_PARAMETER, "parameters");
 }
 
-tn_parameter_list *tn_module_state(void *module)
+tn_parameter_list *tn_module_state(tn_module *module)
 {
     return list_of(module, 1u << TN__NN_PARAMETER | 1u << TN__NN_BUFFER,
                    "module_state");
@@ -95,11 +95,10 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     }
     enum { NAME_BYTES = 12 };
     for (int i = 0; i < count; i++) {
-        if (!tensors[i]) {
-            tn_error_set(TN_ERR_ARGUMENT, "parameters_from: tensors[%d] is "
-                         "NULL", i);
+        char argument[32];
+        snprintf(argument, sizeof argument, "tensors[%d]", i);
+        if (!tn__nn_tensor(tensors[i], "parameters_from", argument))
             return NULL;
-        }
         if (!tn_tensor_is_leaf(tensors[i]) ||
             !tn_tensor_requires_grad(tensors[i])) {
             tn_error_set(TN_ERR_STATE,
@@ -130,19 +129,29 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
     return list;
 }
 
+/* For attributes: NULL is no error. */
+static bool has_place(const tn_parameter_list *list, int i, const char *what)
+{
+    return list && tn_object_check(list, &list_class, what, "list") &&
+           i >= 0 && i < list->count;
+}
+
 int tn_parameters_count(const tn_parameter_list *list)
 {
-    return list ? list->count : 0;
+    return list && tn_object_check(list, &list_class, "parameters_count",
+                                   "list")
+               ? list->count
+               : 0;
 }
 
 tn_tensor *tn_parameters_at(const tn_parameter_list *list, int i)
 {
-    return list && i >= 0 && i < list->count ? list->item[i].tensor : NULL;
+    return has_place(list, i, "parameters_at") ? list->item[i].tensor : NULL;
 }
 
 const char *tn_parameters_name(const tn_parameter_list *list, int i)
 {
-    return list && i >= 0 && i < list->count ? list->item[i].name : NULL;
+    return has_place(list, i, "parameters_name") ? list->item[i].name : NULL;
 }
 
 /* ---- all of them at once --------------------------------------------------------- */
@@ -154,7 +163,7 @@ static tn_status forget_gradient(tn_tensor *x, const char *path,
     return tn_tensor_grad(x) ? tn_tensor_set_grad(x, NULL) : TN_OK;
 }
 
-void tn_module_zero_grad(void *module)
+void tn_module_zero_grad(tn_module *module)
 {
     if (tn__nn_module(module, "module_zero_grad"))
         tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, forget_gradient,
@@ -168,7 +177,7 @@ static tn_status add_numel(tn_tensor *x, const char *path, void *context)
     return TN_OK;
 }
 
-int64_t tn_module_parameter_count(void *module)
+int64_t tn_module_parameter_count(tn_module *module)
 {
     int64_t total = 0;
     if (tn__nn_module(module, "module_parameter_count"))
@@ -214,7 +223,7 @@ static tn_status place_one(tn_tensor *x, const char *path, void *context)
     return copy == x ? TN_OK : tn_tensor_set_data(x, copy);
 }
 
-void *tn_module_to(void *module, tn_device *device)
+void *tn_module_to(tn_module *module, tn_device *device)
 {
     if (!tn__nn_module(module, "module_to") ||
         !tn__nn_given(device, "module_to", "device"))

@@ -73,7 +73,7 @@ static bool add_direction(recurrent *r, direction *d, int64_t in,
         char full[48];
         snprintf(full, sizeof full, "%s%s", name[i], suffix);
         d->x[i] = tn_module_add_parameter(
-            r, full, tn__nn_init_fan_in(shape[i], r->hidden_size));
+            &r->base, full, tn__nn_init_fan_in(shape[i], r->hidden_size));
         if (!d->x[i])
             return false;
     }
@@ -297,10 +297,10 @@ static tn_tensor *forward(tn_module *self, tn_tensor *input)
 }
 
 /* With states, as a module's call: a scope, and its path in errors. */
-static tn_tensor *call(void *module, tn_tensor *x, tn_tensor *h0,
+static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
                        tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
 {
-    recurrent *r = module;
+    recurrent *r = (recurrent *)module;
     tn_tensor *out[3] = {NULL};
     int count = r->gates == 4 ? 3 : 2;
     tn_module_call at = tn_module_begin(module, &x, 1);
@@ -315,23 +315,26 @@ static tn_tensor *call(void *module, tn_tensor *x, tn_tensor *h0,
     return out[0];
 }
 
-tn_tensor *tn_nn_rnn_forward(void *rnn, tn_tensor *input, tn_tensor *h0,
+tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input, tn_tensor *h0,
                              tn_tensor **out_h)
 {
     if (!tn__nn_is_kind(rnn, &rnn_class, &gru_class,
                         "nn_rnn_forward") ||
-        !tn__nn_given(input, "nn_rnn_forward", "input"))
+        !tn__nn_tensor(input, "nn_rnn_forward", "input") ||
+        !tn__nn_no_or_tensor(h0, "nn_rnn_forward", "h0"))
         return NULL;
     return call(rnn, input, h0, NULL, out_h, NULL);
 }
 
-tn_tensor *tn_nn_lstm_forward(void *lstm, tn_tensor *input, tn_tensor *h0,
+tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
                               tn_tensor *c0, tn_tensor **out_h,
                               tn_tensor **out_c)
 {
     if (!tn__nn_is_kind(lstm, &lstm_class, NULL,
                         "nn_lstm_forward") ||
-        !tn__nn_given(input, "nn_lstm_forward", "input"))
+        !tn__nn_tensor(input, "nn_lstm_forward", "input") ||
+        !tn__nn_no_or_tensor(h0, "nn_lstm_forward", "h0") ||
+        !tn__nn_no_or_tensor(c0, "nn_lstm_forward", "c0"))
         return NULL;
     return call(lstm, input, h0, c0, out_h, out_c);
 }
@@ -415,30 +418,34 @@ static tn_tensor *cell_forward(tn_module *self, tn_tensor *input)
     return run_cell((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
 }
 
-tn_tensor *tn_nn_rnn_cell_forward(void *cell, tn_tensor *input, tn_tensor *h)
+tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
+                                  tn_tensor *h)
 {
     if (!tn__nn_is_kind(cell, &rnn_cell_class, &gru_cell_class,
                         "nn_rnn_cell_forward") ||
-        !tn__nn_given(input, "nn_rnn_cell_forward", "input"))
+        !tn__nn_tensor(input, "nn_rnn_cell_forward", "input") ||
+        !tn__nn_no_or_tensor(h, "nn_rnn_cell_forward", "h"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);
-    if (!input || !run_cell(cell, input, h, NULL, out))
+    if (!input || !run_cell((const recurrent *)cell, input, h, NULL, out))
         out[0] = NULL;
     return tn_module_end(cell, &at, out, 1) ? out[0] : NULL;
 }
 
-tn_tensor *tn_nn_lstm_cell_forward(void *cell, tn_tensor *input,
+tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
                                    tn_tensor *h, tn_tensor *c,
                                    tn_tensor **out_c)
 {
     if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL,
                         "nn_lstm_cell_forward") ||
-        !tn__nn_given(input, "nn_lstm_cell_forward", "input"))
+        !tn__nn_tensor(input, "nn_lstm_cell_forward", "input") ||
+        !tn__nn_no_or_tensor(h, "nn_lstm_cell_forward", "h") ||
+        !tn__nn_no_or_tensor(c, "nn_lstm_cell_forward", "c"))
         return NULL;
     tn_tensor *out[2] = {NULL};
     tn_module_call at = tn_module_begin(cell, &input, 1);
-    if (!input || !run_cell(cell, input, h, c, out))
+    if (!input || !run_cell((const recurrent *)cell, input, h, c, out))
         out[0] = NULL;
     if (!tn_module_end(cell, &at, out, 2))
         return NULL;

@@ -51,7 +51,10 @@ tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)
         return NULL;
     }
     for (int i = 0; i < count; i++) {
-        if (!modules[i])
+        char argument[32];
+        snprintf(argument, sizeof argument, "modules[%d]", i);
+        if (!tn_object_check_kind(modules[i], "module", "nn_sequential",
+                                  argument))
             return NULL;
     }
     static const tn_module_class type = {
@@ -64,7 +67,7 @@ tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)
         char name[12];
         snprintf(name, sizeof name, "%d", i);
         s->module[s->count++] = modules[i];
-        made = tn_module_add(s, name, modules[i]) != NULL;
+        made = tn_module_add(&s->base, name, modules[i]) != NULL;
     }
     return tn_scope_result(scope, made ? &s->base : NULL);
 }

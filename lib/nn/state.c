@@ -60,7 +60,7 @@ static state *state_of(tn_module *module)
     return s;
 }
 
-tn_status tn_module_save(void *module, const char *path)
+tn_status tn_module_save(tn_module *module, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;
@@ -138,7 +138,7 @@ static tn_status load_into(const state *s, tn_safetensors *file)
     return status;
 }
 
-tn_status tn_module_load(void *module, const char *path)
+tn_status tn_module_load(tn_module *module, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;

@@ -148,14 +148,14 @@ static tn_module *make_block(const tn_module_class *type, int64_t d_model,
             b->self_attn = attention;
         else
             b->cross = attention;
-        made = tn_module_add(b, i ? "multihead_attn" : "self_attn",
+        made = tn_module_add(&b->base, i ? "multihead_attn" : "self_attn",
                              attention) != NULL;
     }
     if (made) {
-        b->linear1 = tn_module_add(b, "linear1",
+        b->linear1 = tn_module_add(&b->base, "linear1",
                                    tn_nn_linear(d_model, o->dim_feedforward,
                                                 .bias = o->bias));
-        b->linear2 = tn_module_add(b, "linear2",
+        b->linear2 = tn_module_add(&b->base, "linear2",
                                    tn_nn_linear(o->dim_feedforward, d_model,
                                                 .bias = o->bias));
         b->dropout = o->dropout;
@@ -164,7 +164,7 @@ static tn_module *make_block(const tn_module_class *type, int64_t d_model,
         made = b->linear1 && b->linear2;
     }
     for (int i = 0; i < 2 + cross && made; i++) {
-        b->norm[i] = tn_module_add(b, name[i],
+        b->norm[i] = tn_module_add(&b->base, name[i],
                                    tn_nn_layer_norm(tn_dims(d_model),
                                                     .eps = o->layer_norm_eps,
                                                     .bias = o->bias));
@@ -270,7 +270,8 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
     }
     tn_scope *scope = tn_scope_open();
     stack *s = tn_module_new_with(type, (size_t)count * sizeof(tn_module *));
-    tn_module *list = tn_module_add(s, "layers", tn_module_new(&list_class));
+    tn_module *list =
+        tn_module_add(&s->base, "layers", tn_module_new(&list_class));
     bool made = list != NULL;
     for (int i = 0; i < count && made; i++) {
         char name[12];
@@ -282,7 +283,7 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
         s->count++;
     }
     if (made && o->final_norm) {
-        s->norm = tn_module_add(s, "norm",
+        s->norm = tn_module_add(&s->base, "norm",
                                 tn_nn_layer_norm(tn_dims(d_model),
                                                  .eps = o->layer_norm_eps,
                                                  .bias = o->bias));
@@ -359,10 +360,10 @@ tn_module *tn_nn_transformer_with(int64_t d_model, int64_t nhead,
     transformer *t = tn_module_new(&transformer_class);
     bool made = false;
     if (t) {
-        t->encoder = tn_module_add(t, "encoder",
+        t->encoder = tn_module_add(&t->base, "encoder",
                                    make_stack(&encoder_class, d_model, nhead,
                                               num_encoder_layers, false, &o));
-        t->decoder = tn_module_add(t, "decoder",
+        t->decoder = tn_module_add(&t->base, "decoder",
                                    make_stack(&decoder_class, d_model, nhead,
                                               num_decoder_layers, true, &o));
         made = t->encoder && t->decoder && start_matrices(&t->base);
@@ -382,20 +383,21 @@ MASKS(nn_transformer_decoder_forward, "decoder, tgt, memory")
 MASKS(nn_transformer_forward, "transformer, src, tgt")
 
 tn_tensor *tn_nn_transformer_encoder_forward_with(
-    void *encoder, tn_tensor *src, const tn_nn_attention_masks *masks)
+    tn_module *encoder, tn_tensor *src, const tn_nn_attention_masks *masks)
 {
     const tn_options_type *type = tn_nn_transformer_encoder_forward_type();
     tn_nn_attention_masks m;
     if (tn_options_take(type, &m, masks) < 0 ||
         !tn__nn_is_kind(encoder, &encoder_layer_class, &encoder_class,
                         type->name) ||
-        !tn__nn_given(src, type->name, "src"))
+        !tn__nn_tensor(src, type->name, "src") ||
+        !tn__nn_masks(masks, type->name, "masks"))
         return NULL;
     return call(encoder, src, src, &m, &no_masks);
 }
 
 tn_tensor *tn_nn_transformer_decoder_forward_with(
-    void *decoder, tn_tensor *tgt, tn_tensor *memory,
+    tn_module *decoder, tn_tensor *tgt, tn_tensor *memory,
     const tn_nn_attention_masks *masks,
     const tn_nn_attention_masks *memory_masks)
 {
@@ -405,14 +407,16 @@ tn_tensor *tn_nn_transformer_decoder_forward_with(
         tn_options_take(type, &of_memory, memory_masks) < 0 ||
         !tn__nn_is_kind(decoder, &decoder_layer_class, &decoder_class,
                         type->name) ||
-        !tn__nn_given(tgt, type->name, "tgt") ||
-        !tn__nn_given(memory, type->name, "memory"))
+        !tn__nn_tensor(tgt, type->name, "tgt") ||
+        !tn__nn_tensor(memory, type->name, "memory") ||
+        !tn__nn_masks(masks, type->name, "masks") ||
+        !tn__nn_masks(memory_masks, type->name, "memory_masks"))
         return NULL;
     return call(decoder, tgt, memory, &m, &of_memory);
 }
 
 tn_tensor *tn_nn_transformer_forward_with(
-    void *module, tn_tensor *src, tn_tensor *tgt,
+    tn_module *module, tn_tensor *src, tn_tensor *tgt,
     const tn_nn_attention_masks *src_masks,
     const tn_nn_attention_masks *tgt_masks,
     const tn_nn_attention_masks *memory_masks)
@@ -423,10 +427,13 @@ tn_tensor *tn_nn_transformer_forward_with(
         tn_options_take(type, &of_tgt, tgt_masks) < 0 ||
         tn_options_take(type, &of_memory, memory_masks) < 0 ||
         !tn__nn_is_kind(module, &transformer_class, NULL, type->name) ||
-        !tn__nn_given(src, type->name, "src") ||
-        !tn__nn_given(tgt, type->name, "tgt"))
+        !tn__nn_tensor(src, type->name, "src") ||
+        !tn__nn_tensor(tgt, type->name, "tgt") ||
+        !tn__nn_masks(src_masks, type->name, "src_masks") ||
+        !tn__nn_masks(tgt_masks, type->name, "tgt_masks") ||
+        !tn__nn_masks(memory_masks, type->name, "memory_masks"))
         return NULL;
-    transformer *t = module;
+    transformer *t = (transformer *)module;
     tn_tensor *in[] = {src, tgt};
     tn_module_call at = tn_module_begin(module, in, 2);
     tn_tensor *memory =

@@ -52,17 +52,25 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
 tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                               tn_tensor *output);
 
-/* any, if it is a module; else NULL, told in the name of `what`. */
-tn_module *tn__nn_module(void *any, const char *what);
+/* any, if it is a module; else NULL, and an error in the name of `what`. */
+tn_module *tn__nn_module(tn_module *any, const char *what);
 /* Is it a module of one of these classes (b may be NULL)? Else an error. */
-bool tn__nn_is_kind(void *any, const tn_module_class *a,
+bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
                     const tn_module_class *b, const char *what);
 /* Is x there? Else an error: "forward: input is NULL". */
 bool tn__nn_given(const void *x, const char *what, const char *argument);
+/* Is it a tensor? Else an error: "forward: input is gone: ...". */
+bool tn__nn_tensor(const tn_tensor *x, const char *what, const char *argument);
 
 /* "(2, 3)", for messages; "none" of NULL. Returns text. */
 enum { TN__NN_SHAPE_TEXT = 200 };
 const char *tn__nn_shape_text(char text[TN__NN_SHAPE_TEXT], const tn_tensor *x);
+
+/* The same, but NULL is no error; of the masks of attention. */
+bool tn__nn_no_or_tensor(const tn_tensor *x, const char *what,
+                         const char *argument);
+bool tn__nn_masks(const tn_nn_attention_masks *masks, const char *what,
+                  const char *argument);
 
 /* Longest path of a model: deeper or longer names are refused when they are
  * registered or walked. */

@@ -182,7 +182,8 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
         }
         for (int k = 0; k < count; k++) {
             if (TN__UNLIKELY(!tn__tensor_is_live(x[k])))
-                return tn__fail_dead(op, i);
+                return tn__fail_dead(
+                    op, i, value[i].kind == TN_VALUE_TENSORS ? k : -1, x[k]);
             tn_device *own = x[k]->storage->device;
             grad |= tn__tensor_tracks(x[k]);
             if (TN__UNLIKELY(device && own != device))
@@ -250,8 +251,8 @@ static tn_status check_write(const tn_op *op, tn_tensor *const *into,
     if (tn__error_pending())
         return TN_ERR_STATE;
     for (int i = 0; i < into_count; i++)
-        if (!into[i])
-            return tn__fail(TN_ERR_ARGUMENT, "%s: out is NULL", op->name);
+        if (!tn__tensor_check(into[i], op->name, "out"))
+            return tn_error_code();
     if (op->inplace)
         return native_depth == 0 && tn__hooks.check_inplace
                    ? tn__hooks.check_inplace(op, into[0], requires_grad)

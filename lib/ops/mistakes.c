@@ -99,12 +99,15 @@ tn_status tn__fail_numbers(const tn_op *op)
                     op->name, op->arg[0].name);
 }
 
-tn_status tn__fail_dead(const tn_op *op, int i)
+tn_status tn__fail_dead(const tn_op *op, int i, int k, const tn_tensor *x)
 {
-    return tn__fail(TN_ERR_STATE,
-                    "%s: {%s} is no tensor, or none any more: its scope was "
-                    "closed or it was dropped; tn_keep() what is to outlive "
-                    "its scope", op->name, op->arg[i].name);
+    char argument[80];
+    if (k < 0)
+        snprintf(argument, sizeof argument, "%s", op->arg[i].name);
+    else
+        snprintf(argument, sizeof argument, "%s[%d]", op->arg[i].name, k);
+    tn__object_refuse(x, tn__tensor_class.name, op->name, argument);
+    return tn_error_code();
 }
 
 static const char *kind_name(int kind)

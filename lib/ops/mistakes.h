@@ -17,8 +17,8 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
                        int ndim);
 /* Tensors on two devices: each with its shape and device, and the tn_to. */
 tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
-/* A tensor that is gone, or something else. */
-tn_status tn__fail_dead(const tn_op *op, int i);
+/* x, argument i (of a list its tensor k, else -1), is gone or no tensor. */
+tn_status tn__fail_dead(const tn_op *op, int i, int k, const tn_tensor *x);
 /* Numbers alone, where the result takes its shape from a tensor. */
 tn_status tn__fail_numbers(const tn_op *op);
 /* A value of a kind that the argument does not take. */

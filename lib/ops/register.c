@@ -52,14 +52,20 @@ static tn_op_context *context_new(const tn__call *call)
     return context;
 }
 
+bool tn__op_context_is(const tn_op_context *context, const char *call)
+{
+    return tn__object_has(context, &context_class, call, "call");
+}
+
 void *tn_op_context_data(tn_op_context *context)
 {
-    return context ? context + 1 : NULL;
+    return tn__op_context_is(context, "op_context_data") ? context + 1 : NULL;
 }
 
 tn_value tn_op_context_value(const tn_op_context *context, int i)
 {
-    if (!context || i < 0 || i >= context->op->arg_count)
+    if (!tn__op_context_is(context, "op_context_value") || i < 0 ||
+        i >= context->op->arg_count)
         return tn__value_none();
     if (context->call)
         return context->call->value[i];
@@ -69,14 +75,18 @@ tn_value tn_op_context_value(const tn_op_context *context, int i)
 
 tn_tensor *tn_op_context_tensor(const tn_op_context *context, int i)
 {
+    if (!tn__op_context_is(context, "op_context_tensor"))
+        return NULL;
     tn_value value = tn_op_context_value(context, i);
     return value.kind == TN_VALUE_TENSOR ? value.of.tensor : NULL;
 }
 
 tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
 {
-    if (!context)
-        return tn__fail(TN_ERR_ARGUMENT, "op_context_save: call is NULL");
+    if (!tn__object_check(context, &context_class, "op_context_save",
+                          "call") ||
+        (x && !tn__tensor_check(x, "op_context_save", "x")))
+        return tn_error_code();
     if (!context->call)
         return tn__fail(TN_ERR_STATE, "%s: values are saved in forward",
                         context->op->name);
@@ -97,6 +107,8 @@ static tn_status take_result(tn__call *call, int o, tn_tensor *x)
                    ? tn_error_code()
                    : tn__fail(TN_ERR_ARGUMENT, "%s: its forward left result %d "
                               "NULL", call->op->name, o);
+    if (!tn__tensor_check(x, call->op->name, "a result of its forward"))
+        return tn_error_code();
     bool given = false, shares = false;
     for (int i = 0; i < call->op->arg_count; i++) {
         const tn_tensor *y = tn__call_tensor(call, i);

@@ -18,6 +18,9 @@ struct tn_op_context {
     size_t save_room;
 };
 
+/* Is it a call that lives? NULL is none, but no error. */
+bool tn__op_context_is(const tn_op_context *context, const char *call);
+
 /* NULL for what was not registered. */
 const tn_op_rule *tn__op_rule(const tn_op *op);
 

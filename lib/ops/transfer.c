@@ -38,7 +38,7 @@ tn_status tn__run_to(tn__call *call)
 
 tn_tensor *tn_to(tn_tensor *x, tn_device *device)
 {
-    if (x && x->storage->device == device)
+    if (tn__tensor_is_live(x) && x->storage->device == device)
         return x;
     tn_value value[] = {tn__value_tensor(x), tn__value_device(device)};
     return tn__op_run1(&tn__op_table[TN__OP_ID_TO], value, 2);

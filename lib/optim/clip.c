@@ -1,4 +1,6 @@
 /* clip.c: gradients that are too large. */
+#include "optim.h"
+
 #include <math.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
@@ -77,8 +79,8 @@ static tn_status check_limit(const char *call,
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!parameters)
-        return tn_error_set(TN_ERR_ARGUMENT, "%s: parameters is NULL", call);
+    if (!tn__optim_is_list(parameters, call))
+        return tn_error_code();
     if (!(limit >= 0))
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: %s is %g; it must be at least 0", call, name,

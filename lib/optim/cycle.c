@@ -7,7 +7,7 @@ static const double pi = 3.14159265358979323846;
 
 static bool has_momentum(const tn__schedule_kind *kind, const tn_optim *optim)
 {
-    if (!optim || optim->rule->momentum)
+    if (!tn__optim_is(optim, kind->name) || optim->rule->momentum)
         return true;
     tn_error_set(TN_ERR_ARGUMENT,
                  "%s: the %s optimizer has no momentum to change: give it one "

@@ -40,6 +40,16 @@ static void optim_release(void *object)
 static const tn_object_class optim_class = {
     sizeof optim_class, "optimizer", sizeof(tn_optim), optim_release};
 
+bool tn__optim_is(const tn_optim *optim, const char *call)
+{
+    return tn_object_check(optim, &optim_class, call, "optim");
+}
+
+bool tn__optim_is_list(const tn_parameter_list *list, const char *call)
+{
+    return tn_object_check_kind(list, "parameter list", call, "parameters");
+}
+
 const tn_op *tn__optim_op(const char *text, const tn_op **op)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -144,10 +154,9 @@ static tn_status add_group(tn_optim *optim, tn_parameter_list *parameters,
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                         double lr, double momentum, double weight_decay)
 {
-    if (!parameters)
-        tn_error_set(TN_ERR_ARGUMENT, "%s: parameters is NULL", rule->name);
-    if (!parameters || (rule->text && (!tn__optim_op(rule->text, &rule->op) ||
-                                       define_straight(rule) < 0)))
+    if (!tn__optim_is_list(parameters, rule->name) ||
+        (rule->text && (!tn__optim_op(rule->text, &rule->op) ||
+                        define_straight(rule) < 0)))
         return NULL;
     tn_optim *optim = tn_object_new(&optim_class, 0);
     if (!optim)
@@ -173,9 +182,9 @@ tn_status tn_optim_add_group_with(tn_optim *optim,
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!optim || !parameters)
-        return tn_error_set(TN_ERR_ARGUMENT, "optim_add_group: %s is NULL",
-                            optim ? "parameters" : "optim");
+    if (!tn__optim_is(optim, "optim_add_group") ||
+        !tn__optim_is_list(parameters, "optim_add_group"))
+        return tn_error_code();
     tn_optim_add_group_options o;
     if (tn_options_take(tn_optim_add_group_type(), &o, options) < 0)
         return TN_ERR_ARGUMENT;
@@ -317,8 +326,8 @@ tn_status tn_optim_step(tn_optim *optim)
 {
     if (tn_error() || refuse_recording())
         return TN_ERR_STATE;
-    if (!optim)
-        return tn_error_set(TN_ERR_ARGUMENT, "optim_step: optim is NULL");
+    if (!tn__optim_is(optim, "optim_step"))
+        return tn_error_code();
     if (optim->rule->closure)
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: a step looks at the loss several times: "
@@ -344,9 +353,10 @@ double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
 {
     if (tn_error())
         return NAN;
-    if (!optim || !closure) {
-        tn_error_set(TN_ERR_ARGUMENT, "optim_step_closure: %s is NULL",
-                     optim ? "closure" : "optim");
+    if (!tn__optim_is(optim, "optim_step_closure"))
+        return NAN;
+    if (!closure) {
+        tn_error_set(TN_ERR_ARGUMENT, "optim_step_closure: closure is NULL");
         return NAN;
     }
     if (optim->rule->closure)
@@ -357,9 +367,9 @@ double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
 
 void tn_optim_zero_grad(tn_optim *optim)
 {
-    if (!optim)
-        tn_error_set(TN_ERR_ARGUMENT, "optim_zero_grad: optim is NULL");
-    for (tn__optim_group *g = optim ? optim->first : NULL; g; g = g->next) {
+    if (!tn__optim_is(optim, "optim_zero_grad"))
+        return;
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             tn_tensor *p = tn_parameters_at(g->parameters, i);
             if (tn_tensor_grad(p))
@@ -372,15 +382,16 @@ void tn_optim_zero_grad(tn_optim *optim)
 
 double tn_optim_lr(const tn_optim *optim)
 {
-    return optim ? optim->first->rates.lr : 0;
+    return optim && tn__optim_is(optim, "optim_lr") ? optim->first->rates.lr
+                                                    : 0;
 }
 
 tn_status tn_optim_set_lr(tn_optim *optim, double lr)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!optim)
-        return tn_error_set(TN_ERR_ARGUMENT, "optim_set_lr: optim is NULL");
+    if (!tn__optim_is(optim, "optim_set_lr"))
+        return tn_error_code();
     if (!tn__optim_check(optim->rule->name, "lr", lr, 1e300))
         return TN_ERR_ARGUMENT;
     for (tn__optim_group *g = optim->first; g; g = g->next)
@@ -391,8 +402,9 @@ tn_status tn_optim_set_lr(tn_optim *optim, double lr)
 int tn_optim_group_count(const tn_optim *optim)
 {
     int count = 0;
-    for (const tn__optim_group *g = optim ? optim->first : NULL; g;
-         g = g->next)
+    if (!optim || !tn__optim_is(optim, "optim_group_count"))
+        return 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
         count++;
     return count;
 }
@@ -400,10 +412,8 @@ int tn_optim_group_count(const tn_optim *optim)
 static tn__optim_group *group_at(const char *call, const tn_optim *optim,
                                  int group)
 {
-    if (!optim) {
-        tn_error_set(TN_ERR_ARGUMENT, "%s: optim is NULL", call);
+    if (!tn__optim_is(optim, call))
         return NULL;
-    }
     tn__optim_group *g = group < 0 ? NULL : optim->first;
     for (int i = 0; g && i < group; i++)
         g = g->next;

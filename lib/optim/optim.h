@@ -86,6 +86,11 @@ struct tn_optim {
     } options;
 };
 
+/* An argument that is an optimizer: else the error is recorded. */
+bool tn__optim_is(const tn_optim *optim, const char *call);
+/* A list of parameters, named "parameters". */
+bool tn__optim_is_list(const tn_parameter_list *list, const char *call);
+
 /* An optimizer by rule with parameters as its first group; the caller fills
  * options. */
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,

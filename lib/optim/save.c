@@ -141,9 +141,10 @@ static char *text_of(const tn_optim *optim)
 static tn_status check_call(const char *call, const tn_optim *optim,
                             const char *path)
 {
-    if (!optim || !path)
-        return tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", call,
-                            optim ? "path" : "optim");
+    if (!tn__optim_is(optim, call))
+        return tn_error_code();
+    if (!path)
+        return tn_error_set(TN_ERR_ARGUMENT, "%s: path is NULL", call);
     if (optim->rule->closure)
         return tn_error_set(TN_ERR_UNSUPPORTED,
                             "%s: the history of %s is not saved", call,
@@ -387,8 +388,9 @@ tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!part)
-        return tn_error_set(TN_ERR_ARGUMENT, "optim_load_part: part is NULL");
+    if (!tn_object_check_kind(part, "safetensors file", "optim_load_part",
+                              "part"))
+        return tn_error_code();
     tn_status status =
         check_call("optim_load_part", optim, tn_safetensors_path(part));
     if (status < 0)

@@ -81,19 +81,19 @@ static tn_status check_call(const char *call, const tn_grad_scaler *scaler)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    return scaler ? TN_OK
-                  : tn_error_set(TN_ERR_ARGUMENT, "%s: scaler is NULL", call);
+    return tn_object_check(scaler, &scaler_class, call, "scaler")
+               ? TN_OK
+               : tn_error_code();
 }
 
 /* ---- a round ------------------------------------------------------------ */
 
 tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
 {
-    if (!scaler || !loss) {
-        tn_error_set(TN_ERR_ARGUMENT, "grad_scaler_scale: %s is NULL",
-                     scaler ? "loss" : "scaler");
+    if (!tn_object_check(scaler, &scaler_class, "grad_scaler_scale",
+                         "scaler") ||
+        !tn_object_check_kind(loss, "tensor", "grad_scaler_scale", "loss"))
         return NULL;
-    }
     if (scaler->disabled)
         return loss;
     tn_scope *scope = tn_scope_open();
@@ -185,9 +185,8 @@ tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler, tn_optim *optim)
     tn_status status = check_call("grad_scaler_unscale", scaler);
     if (status < 0)
         return status;
-    if (!optim)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "grad_scaler_unscale: optim is NULL");
+    if (!tn__optim_is(optim, "grad_scaler_unscale"))
+        return tn_error_code();
     if (scaler->disabled)
         return TN_OK;
     if (optim->unscaled == scaler->round)
@@ -202,9 +201,8 @@ int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim)
     tn_status status = check_call("grad_scaler_step", scaler);
     if (status < 0)
         return status;
-    if (!optim)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "grad_scaler_step: optim is NULL");
+    if (!tn__optim_is(optim, "grad_scaler_step"))
+        return tn_error_code();
     if (!scaler->disabled && optim->stepped == scaler->round)
         return tn_error_set(TN_ERR_STATE,
                             "grad_scaler_step: the optimizer has stepped "
@@ -245,14 +243,24 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
 
 /* ---- state -------------------------------------------------------------- */
 
+/* For attributes: NULL is no error. */
+static bool is_scaler(const tn_grad_scaler *scaler, const char *call)
+{
+    return scaler && tn_object_check(scaler, &scaler_class, call, "scaler");
+}
+
 double tn_grad_scaler_factor(const tn_grad_scaler *scaler)
 {
-    return !scaler ? 0 : scaler->disabled ? 1 : scaler->state.scale;
+    return !is_scaler(scaler, "grad_scaler_factor") ? 0
+           : scaler->disabled                       ? 1
+                                                    : scaler->state.scale;
 }
 
 tn_grad_scaler_state tn_grad_scaler_state_get(const tn_grad_scaler *scaler)
 {
-    return scaler ? scaler->state : (tn_grad_scaler_state){0};
+    return is_scaler(scaler, "grad_scaler_state_get")
+               ? scaler->state
+               : (tn_grad_scaler_state){0};
 }
 
 tn_status tn_grad_scaler_state_set(tn_grad_scaler *scaler,

@@ -21,10 +21,8 @@ static const tn_object_class schedule_class = {
 tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
                               size_t extra)
 {
-    if (!optim) {
-        tn_error_set(TN_ERR_ARGUMENT, "%s: optim is NULL", kind->name);
+    if (!tn__optim_is(optim, kind->name))
         return NULL;
-    }
     tn_schedule *schedule = tn_object_new(&schedule_class, extra);
     if (schedule) {
         schedule->kind = kind;
@@ -68,9 +66,9 @@ tn_status tn_schedule_step(tn_schedule *schedule)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!schedule)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "schedule_step: schedule is NULL");
+    if (!tn_object_check(schedule, &schedule_class, "schedule_step",
+                         "schedule"))
+        return tn_error_code();
     if (schedule->limit && schedule->steps >= schedule->limit)
         return tn_error_set(TN_ERR_STATE,
                             "%s: step %lld, but total_steps is %lld",
@@ -84,16 +82,19 @@ tn_status tn_schedule_step(tn_schedule *schedule)
 
 int64_t tn_schedule_steps(const tn_schedule *schedule)
 {
-    return schedule ? schedule->steps : 0;
+    return schedule && tn_object_check(schedule, &schedule_class,
+                                       "schedule_steps", "schedule")
+               ? schedule->steps
+               : 0;
 }
 
 tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!schedule)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "schedule_set_steps: schedule is NULL");
+    if (!tn_object_check(schedule, &schedule_class, "schedule_set_steps",
+                         "schedule"))
+        return tn_error_code();
     if (steps < 0 || (schedule->limit && steps > schedule->limit))
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: %lld steps: not a number of its steps",

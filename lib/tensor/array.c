@@ -233,8 +233,8 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
 
 tn_status tn_tensor_to_array(const tn_tensor *x, void *out, size_t bytes)
 {
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_to_array: {x} is NULL");
+    if (!tn__tensor_check(x, "tensor_to_array", "x"))
+        return tn_error_code();
     if (!check_bytes(x, out, bytes, "tensor_to_array", "out"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
@@ -257,8 +257,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "tensor_set_array: {x} is NULL");
+    if (!tn__tensor_check(x, "tensor_set_array", "x"))
+        return tn_error_code();
     if (!check_bytes(x, data, bytes, "tensor_set_array", "data"))
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
@@ -299,8 +299,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
 /* The bytes of the only element of x. */
 static tn_status read_item(const tn_tensor *x, void *element, const char *what)
 {
-    if (!x)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {x} is NULL", what);
+    if (!tn__tensor_check(x, what, "x"))
+        return tn_error_code();
     if (x->numel != 1)
         return tn__fail(TN_ERR_SHAPE,
                         "%s: {x:}a tensor with %lld elements is no single "
@@ -328,8 +328,8 @@ int64_t tn_item_int(const tn_tensor *x)
 
 void *tn_tensor_data(tn_tensor *x)
 {
-    if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_data: {x} is NULL");
+    if (!tn__tensor_check(x, "tensor_data", "x"))
+        return NULL;
     tn_device *device = x->storage->device;
     if (!device->host_visible)
         return tn__fail_null(TN_ERR_DEVICE,

@@ -280,8 +280,8 @@ static char *text_of(const tn_tensor *x)
 
 char *tn_tensor_text(const tn_tensor *x)
 {
-    if (!x)
-        return tn__fail_null(TN_ERR_ARGUMENT, "tensor_text: {x} is NULL");
+    if (!tn__tensor_check(x, "tensor_text", "x"))
+        return NULL;
     char *own = text_of(x), *out = own ? strdup(own) : NULL;
     if (own && !out)
         tn__fail(TN_ERR_MEMORY, "tensor_text: memory ran out");
@@ -291,9 +291,10 @@ char *tn_tensor_text(const tn_tensor *x)
 
 tn_status tn_fprint(FILE *file, const tn_tensor *x)
 {
-    if (!x || !file)
-        return tn__fail(TN_ERR_ARGUMENT, "fprint: {%s} is NULL",
-                        x ? "file" : "x");
+    if (!tn__tensor_check(x, "fprint", "x"))
+        return tn_error_code();
+    if (!file)
+        return tn__fail(TN_ERR_ARGUMENT, "fprint: file is NULL");
     char *text = text_of(x);
     if (!text)
         return tn_error_code();
@@ -305,8 +306,6 @@ tn_status tn_fprint(FILE *file, const tn_tensor *x)
 
 void tn_print(const tn_tensor *x)
 {
-    if (!x)
-        tn__fail(TN_ERR_ARGUMENT, "print: {x} is NULL");
-    else
+    if (tn__tensor_check(x, "print", "x"))
         tn_fprint(stdout, x);
 }

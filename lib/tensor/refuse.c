@@ -52,8 +52,6 @@ tn_status tn_error_refuse(tn_status code, const char *name,
 
 void tn_tensor_set_maker(tn_tensor *x, const char *name)
 {
-    if (!x)
-        tn__fail(TN_ERR_ARGUMENT, "tensor_set_maker: {x} is NULL");
-    else if (name && *name)
+    if (tn__tensor_check(x, "tensor_set_maker", "x") && name && *name)
         x->made_by = tn_path_text(tn_path_join(NULL, name));
 }

@@ -397,47 +397,51 @@ fail:
 
 int tn_tensor_ndim(const tn_tensor *x)
 {
-    return x ? x->ndim : 0;
+    return tn__tensor_has(x, "tensor_ndim") ? x->ndim : 0;
 }
 
 const int64_t *tn_tensor_shape(const tn_tensor *x)
 {
-    return x ? x->shape : NULL;
+    return tn__tensor_has(x, "tensor_shape") ? x->shape : NULL;
 }
 
 const int64_t *tn_tensor_strides(const tn_tensor *x)
 {
-    return x ? x->stride : NULL;
+    return tn__tensor_has(x, "tensor_strides") ? x->stride : NULL;
 }
 
 int64_t tn_tensor_size(const tn_tensor *x, int dim)
 {
-    if (!x || dim < -x->ndim || dim >= x->ndim)
+    if (!tn__tensor_has(x, "tensor_size") || dim < -x->ndim ||
+        dim >= x->ndim)
         return -1;
     return x->shape[dim < 0 ? dim + x->ndim : dim];
 }
 
 int64_t tn_tensor_numel(const tn_tensor *x)
 {
-    return x ? x->numel : 0;
+    return tn__tensor_has(x, "tensor_numel") ? x->numel : 0;
 }
 
 tn_dtype tn_tensor_dtype(const tn_tensor *x)
 {
-    return x ? x->dtype : (tn_dtype)TN_DTYPE_NONE;
+    return tn__tensor_has(x, "tensor_dtype") ? x->dtype
+                                             : (tn_dtype)TN_DTYPE_NONE;
 }
 
 tn_device *tn_tensor_device(const tn_tensor *x)
 {
-    return x ? x->storage->device : NULL;
+    return tn__tensor_has(x, "tensor_device") ? x->storage->device : NULL;
 }
 
 bool tn_tensor_is_contiguous(const tn_tensor *x)
 {
-    return x && x->contiguous;
+    return tn__tensor_has(x, "tensor_is_contiguous") && x->contiguous;
 }
 
 bool tn_tensor_is_alias(const tn_tensor *a, const tn_tensor *b)
 {
-    return a && b && a->storage == b->storage;
+    return tn__object_has(a, &tn__tensor_class, "tensor_is_alias", "a") &&
+           tn__object_has(b, &tn__tensor_class, "tensor_is_alias", "b") &&
+           a->storage == b->storage;
 }

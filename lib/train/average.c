@@ -36,7 +36,7 @@ static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
     return false;
 }
 
-static tn_average *make(void *module, const tn_average_new_options *o)
+static tn_average *make(tn_module *module, const tn_average_new_options *o)
 {
     tn_parameter_list *state = tn_module_state(module);
     tn_parameter_list *parameters = tn_parameters(module);
@@ -65,13 +65,11 @@ static tn_average *make(void *module, const tn_average_new_options *o)
 TN_OPTIONS_TYPE(tn_average_new, "average_new", "module",
                 TN_AVERAGE_NEW_OPTIONS_LIST)
 
-tn_average *tn_average_new_with(void *module,
+tn_average *tn_average_new_with(tn_module *module,
                                 const tn_average_new_options *options)
 {
-    if (!module) {
-        tn_error_set(TN_ERR_ARGUMENT, "average_new: module is NULL");
+    if (!tn_object_check_kind(module, "module", "average_new", "module"))
         return NULL;
-    }
     tn_average_new_options o;
     if (tn_options_take(tn_average_new_type(), &o, options) < 0)
         return NULL;
@@ -93,8 +91,9 @@ static tn_status check_call(const char *call, const tn_average *average)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    return average ? TN_OK
-                   : tn_error_set(TN_ERR_ARGUMENT, "%s: average is NULL", call);
+    return tn_object_check(average, &average_class, call, "average")
+               ? TN_OK
+               : tn_error_code();
 }
 
 /* ---- updating ----------------------------------------------------------- */
@@ -166,16 +165,22 @@ tn_status tn_average_swap(tn_average *average)
     return status;
 }
 
+/* For attributes: NULL is no error. */
+static bool is_average(const tn_average *average, const char *call)
+{
+    return average && tn_object_check(average, &average_class, call, "average");
+}
+
 bool tn_average_is_swapped(const tn_average *average)
 {
-    return average && average->swapped;
+    return is_average(average, "average_is_swapped") && average->swapped;
 }
 
 /* ---- what it holds ------------------------------------------------------ */
 
 int64_t tn_average_updates(const tn_average *average)
 {
-    return average ? average->updates : 0;
+    return is_average(average, "average_updates") ? average->updates : 0;
 }
 
 tn_status tn_average_set_updates(tn_average *average, int64_t count)
@@ -193,16 +198,22 @@ tn_status tn_average_set_updates(tn_average *average, int64_t count)
 
 int tn_average_count(const tn_average *average)
 {
-    return average ? tn_parameters_count(average->model) : 0;
+    return is_average(average, "average_count")
+               ? tn_parameters_count(average->model)
+               : 0;
 }
 
 tn_tensor *tn_average_at(const tn_average *average, int i)
 {
-    return i >= 0 && i < tn_average_count(average) ? average->own[i].tensor
-                                                   : NULL;
+    return is_average(average, "average_at") && i >= 0 &&
+                   i < tn_parameters_count(average->model)
+               ? average->own[i].tensor
+               : NULL;
 }
 
 const char *tn_average_name(const tn_average *average, int i)
 {
-    return average ? tn_parameters_name(average->model, i) : NULL;
+    return is_average(average, "average_name")
+               ? tn_parameters_name(average->model, i)
+               : NULL;
 }

@@ -45,6 +45,26 @@ static tn_checkpoint taken(const tn_checkpoint *theirs)
     return c;
 }
 
+/* Is each of them there, if anything, and of its kind? */
+static tn_status check_kinds(const char *call, const tn_checkpoint *c)
+{
+    const struct {
+        const void *object;
+        const char *kind, *name;
+    } part[] = {{c->module, "module", "module"},
+                {c->optim, "optimizer", "optim"},
+                {c->loader, "loader", "loader"},
+                {c->schedule, "schedule", "schedule"},
+                {c->scaler, "gradient scaler", "scaler"},
+                {c->average, "average", "average"}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (part[i].object &&
+            !tn_object_check_kind(part[i].object, part[i].kind, call,
+                                  part[i].name))
+            return tn_error_code();
+    return TN_OK;
+}
+
 /* ---- saving ------------------------------------------------------------- */
 
 /* Tensors under names: counted first, then gathered. */
@@ -160,6 +180,9 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     if (status < 0)
         return status;
     tn_checkpoint c = taken(checkpoint);
+    status = check_kinds("checkpoint_save", &c);
+    if (status < 0)
+        return status;
     if (tn_average_is_swapped(c.average))
         return tn_error_set(TN_ERR_STATE,
                             "checkpoint_save: the averages stand in the "
@@ -454,6 +477,9 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     if (status < 0)
         return status;
     tn_checkpoint c = taken(checkpoint);
+    status = check_kinds("checkpoint_load", &c);
+    if (status < 0)
+        return status;
     if (tn_average_is_swapped(c.average))
         return tn_error_set(TN_ERR_STATE,
                             "checkpoint_load: the averages stand in the "

@@ -93,8 +93,10 @@ static tn_module *make_mlp(tn_safetensors *file)
                                          sizeof(net), mlp_forward,
                                          NULL,        NULL};
     net *n = tn_module_new(&type);
-    n->a = tn_module_add(n, "fc1", linear_like(file, "start.fc1.weight"));
-    n->b = tn_module_add(n, "fc2", linear_like(file, "start.fc2.weight"));
+    n->a =
+        tn_module_add(&n->base, "fc1", linear_like(file, "start.fc1.weight"));
+    n->b =
+        tn_module_add(&n->base, "fc2", linear_like(file, "start.fc2.weight"));
     return &n->base;
 }
 
@@ -104,11 +106,13 @@ static tn_module *make_cnn(tn_safetensors *file)
                                          sizeof(net), cnn_forward,
                                          NULL,        NULL};
     net *n = tn_module_new(&type);
-    n->a = tn_module_add(n, "fc1", linear_like(file, "start.fc1.weight"));
-    n->b = tn_module_add(n, "fc2", linear_like(file, "start.fc2.weight"));
-    n->c = tn_module_add(n, "conv1",
+    n->a =
+        tn_module_add(&n->base, "fc1", linear_like(file, "start.fc1.weight"));
+    n->b =
+        tn_module_add(&n->base, "fc2", linear_like(file, "start.fc2.weight"));
+    n->c = tn_module_add(&n->base, "conv1",
                          conv_like(file, "start.conv1.weight", false));
-    n->d = tn_module_add(n, "conv2",
+    n->d = tn_module_add(&n->base, "conv2",
                          conv_like(file, "start.conv2.weight", false));
     return &n->base;
 }
@@ -121,11 +125,11 @@ static tn_module *make_lstm(tn_safetensors *file)
     const char *in = "start.lstm.weight_ih_l0";
     const char *hidden = "start.lstm.weight_hh_l0";
     net *n = tn_module_new(&type);
-    n->a = tn_module_add(n, "lstm",
+    n->a = tn_module_add(&n->base, "lstm",
                          tn_nn_lstm(size_of(file, in, 1),
                                     size_of(file, hidden, 1),
                                     .batch_first = true));
-    n->b = tn_module_add(n, "fc", linear_like(file, "start.fc.weight"));
+    n->b = tn_module_add(&n->base, "fc", linear_like(file, "start.fc.weight"));
     return &n->base;
 }
 
@@ -136,11 +140,13 @@ static tn_module *make_residual(tn_safetensors *file)
         NULL};
     int64_t channels = size_of(file, "start.b1.weight", 0);
     residual *n = tn_module_new(&type);
-    n->c1 = tn_module_add(n, "c1", conv_like(file, "start.c1.weight", true));
-    n->b1 = tn_module_add(n, "b1", tn_nn_batch_norm2d(channels));
-    n->c2 = tn_module_add(n, "c2", conv_like(file, "start.c2.weight", true));
-    n->b2 = tn_module_add(n, "b2", tn_nn_batch_norm2d(channels));
-    n->fc = tn_module_add(n, "fc", linear_like(file, "start.fc.weight"));
+    n->c1 =
+        tn_module_add(&n->base, "c1", conv_like(file, "start.c1.weight", true));
+    n->b1 = tn_module_add(&n->base, "b1", tn_nn_batch_norm2d(channels));
+    n->c2 =
+        tn_module_add(&n->base, "c2", conv_like(file, "start.c2.weight", true));
+    n->b2 = tn_module_add(&n->base, "b2", tn_nn_batch_norm2d(channels));
+    n->fc = tn_module_add(&n->base, "fc", linear_like(file, "start.fc.weight"));
     return &n->base;
 }
 
@@ -152,16 +158,18 @@ static tn_module *make_vit(tn_safetensors *file)
                                          sizeof(net), vit_forward,
                                          NULL,        NULL};
     net *n = tn_module_new(&type);
-    n->a = tn_module_add(n, "embed", linear_like(file, "start.embed.weight"));
-    n->b = tn_module_add(n, "fc", linear_like(file, "start.fc.weight"));
+    n->a =
+        tn_module_add(&n->base, "embed",
+                      linear_like(file, "start.embed.weight"));
+    n->b = tn_module_add(&n->base, "fc", linear_like(file, "start.fc.weight"));
     n->c = tn_module_add(
-        n, "enc",
+        &n->base, "enc",
         tn_nn_transformer_encoder_layer(
             size_of(file, "start.embed.weight", 0), 4,
             .dim_feedforward = size_of(file, "start.enc.linear1.weight", 0),
             .dropout = false, .batch_first = true));
     n->pos = tn_module_add_parameter(
-        n, "pos", tn_clone(tn_safetensors_tensor(file, "start.pos")));
+        &n->base, "pos", tn_clone(tn_safetensors_tensor(file, "start.pos")));
     return &n->base;
 }
 

@@ -194,7 +194,7 @@ static void test_save_mistakes(void)
     tn_tensor *missing[] = {NULL};
     is_int(tn_safetensors_save(path, twice, missing, 1, NULL, 0),
            TN_ERR_ARGUMENT, "a tensor that is NULL is refused");
-    is_str(tn_error(), "safetensors_save: name or tensor 0 is NULL", "by number");
+    is_str(tn_error(), "safetensors_save: tensors[0] is NULL", "by number");
     tn_error_clear();
 }
 

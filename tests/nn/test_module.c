@@ -71,10 +71,13 @@ static struct net *make_net(void)
 {
     struct net *net = tn_module_new(&net_class);
     net->features = tn_module_add(
-        net, "features", tn_nn_sequential(tn_nn_linear(4, 3), tn_nn_relu()));
-    net->fc = tn_module_add(net, "fc", tn_nn_linear(3, 2, .bias = false));
-    net->scale = tn_module_add_parameter(net, "scale", tn_ones(tn_dims(2)));
-    tn_module_add_buffer(net, "steps", tn_zeros(TN_SCALAR));
+        &net->base, "features",
+        tn_nn_sequential(tn_nn_linear(4, 3), tn_nn_relu()));
+    net->fc =
+        tn_module_add(&net->base, "fc", tn_nn_linear(3, 2, .bias = false));
+    net->scale =
+        tn_module_add_parameter(&net->base, "scale", tn_ones(tn_dims(2)));
+    tn_module_add_buffer(&net->base, "steps", tn_zeros(TN_SCALAR));
     return net;
 }
 
@@ -88,7 +91,7 @@ static void note_path(tn_module *module, const char *path, void *context)
 static void test_tree(void)
 {
     struct net *net = make_net();
-    tn_parameter_list *list = tn_parameters(net);
+    tn_parameter_list *list = tn_parameters(&net->base);
     is_int(tn_parameters_count(list), 4, "four parameters");
     const char *name[] = {"features.0.weight", "features.0.bias", "fc.weight",
                           "scale"};
@@ -98,32 +101,32 @@ static void test_tree(void)
     ok(tn_parameters_at(list, 3) == net->scale, "a list lends the tensors");
     ok(!tn_parameters_at(list, 4) && !tn_parameters_name(list, -1),
        "NULL outside");
-    is_int(tn_module_parameter_count(net), 4 * 3 + 3 + 6 + 2,
+    is_int(tn_module_parameter_count(&net->base), 4 * 3 + 3 + 6 + 2,
            "their elements are counted");
-    ok(tn_module_parameter(net, "features.0.bias") ==
+    ok(tn_module_parameter(&net->base, "features.0.bias") ==
            tn_parameters_at(list, 1),
        "a parameter is found by its path");
-    ok(tn_module_child(net, "features.1") != NULL, "so is a module");
-    ok(tn_module_buffer(net, "steps") != NULL, "so is a buffer");
+    ok(tn_module_child(&net->base, "features.1") != NULL, "so is a module");
+    ok(tn_module_buffer(&net->base, "steps") != NULL, "so is a buffer");
     char paths[200] = "";
-    tn_module_walk(net, note_path, paths);
+    tn_module_walk(&net->base, note_path, paths);
     is_str(paths,
            ":Net features:Sequential features.0:Linear features.1:ReLU "
            "fc:Linear ",
            "a walk sees parents first");
-    tn_module_eval(net);
-    ok(!tn_module_child(net, "features.0")->training,
+    tn_module_eval(&net->base);
+    ok(!tn_module_child(&net->base, "features.0")->training,
        "tn_module_eval reaches all modules");
-    tn_module_train(net, true);
-    ok(tn_module_child(net, "features.0")->training, "so does train");
+    tn_module_train(&net->base, true);
+    ok(tn_module_child(&net->base, "features.0")->training, "so does train");
 
-    tn_tensor *y = tn_forward(net, ramped(tn_dims(1, 4), 1, 1));
+    tn_tensor *y = tn_forward(&net->base, ramped(tn_dims(1, 4), 1, 1));
     tn_backward(tn_sum(y));
     ok(tn_tensor_grad(net->scale) != NULL, "parameters get gradients");
-    tn_module_zero_grad(net);
+    tn_module_zero_grad(&net->base);
     ok(tn_tensor_grad(net->scale) == NULL, "which zero_grad forgets");
-    ok(tn_module_to(net, tn_device_current()) == net, "a model moves");
-    ok(net->scale == tn_module_parameter(net, "scale"),
+    ok(tn_module_to(&net->base, tn_device_current()) == net, "a model moves");
+    ok(net->scale == tn_module_parameter(&net->base, "scale"),
        "and its tensors stay the same objects");
 }
 
@@ -167,7 +170,7 @@ static void test_ownership(void)
     struct net *net = tn_keep(make_net());
     tn_scope_close(scope);
     is_int(released, 0, "a kept module outlives its scope");
-    ok(tn_forward(net, ramped(tn_dims(2, 4), 0, 1)) != NULL,
+    ok(tn_forward(&net->base, ramped(tn_dims(2, 4), 0, 1)) != NULL,
        "with all that is in it");
     tn_drop(net);
     is_int(released, 1, "and goes with the last holder");
@@ -200,8 +203,8 @@ static void test_files(void)
     close(fd);
     struct net *net = make_net(), *other = make_net();
     ramp(net->scale, 5, 1);
-    is_int(tn_module_save(net, path), TN_OK, "weights are saved");
-    is_int(tn_module_load(other, path), TN_OK, "and loaded");
+    is_int(tn_module_save(&net->base, path), TN_OK, "weights are saved");
+    is_int(tn_module_load(&other->base, path), TN_OK, "and loaded");
     is_near(other->scale, (double[]){5, 6}, 2, "the same numbers");
     ok(tn_tensor_requires_grad(other->scale), "in the same parameters");
     tn_module *linear = tn_nn_linear(4, 3);
@@ -228,22 +231,24 @@ static void test_mistakes(void)
        "a forward of one's own may fail");
     is_error(TN_ERR_ARGUMENT, "Silent: its forward gave no result",
              "a forward that gives NULL without an error");
-    tn_forward(net, tn_zeros(tn_dims(2, 5)));
+    tn_forward(&net->base, tn_zeros(tn_dims(2, 5)));
     ok(tn_error() &&
            strncmp(tn_error(), "features.0: linear_activation: ", 31) == 0,
        "an error begins with the path of its module: %s", tn_error());
     tn_error_clear();
-    ok(!tn_module_add(net, "fc", tn_nn_relu()), "a name is used once");
+    ok(!tn_module_add(&net->base, "fc", tn_nn_relu()), "a name is used once");
     is_error(TN_ERR_ARGUMENT, "Net: module_add: \"fc\": the name is taken",
              "a name used twice");
-    ok(!tn_module_add(net, "a.b", tn_nn_relu()), "a name has no dots");
+    ok(!tn_module_add(&net->base, "a.b", tn_nn_relu()), "a name has no dots");
     is_error(TN_ERR_ARGUMENT, "Net: module_add: \"a.b\": a name holds no dot",
              "a name with a dot");
-    ok(!tn_module_add(net->features, "net", net), "no module contains itself");
+    ok(!tn_module_add(net->features, "net", &net->base),
+       "no module contains itself");
     is_error(TN_ERR_ARGUMENT,
              "module_add: \"net\" holds the module it is added to",
              "a module in itself");
-    ok(!tn_module_parameter(net, "fc.bias"), "what is not there is not found");
+    ok(!tn_module_parameter(&net->base, "fc.bias"),
+       "what is not there is not found");
     is_error(TN_ERR_ARGUMENT, "module_parameter: Net has no \"fc.bias\"",
              "a parameter that is not there");
     ok(!tn_nn_dropout(1.5), "a probability lies in [0, 1]");

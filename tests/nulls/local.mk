@@ -1,15 +1,16 @@
 # What this room adds to the build: see the head of Makefile.am.
-check_PROGRAMS += tests/nulls/test_nulls
-tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c
+check_PROGRAMS += tests/nulls/test_nulls tests/nulls/test_callbacks
+tests_nulls_test_callbacks_SOURCES = tests/nulls/test_callbacks.c
+tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h
 EXTRA_DIST += tests/nulls/nulls.awk
 
 # Calls of all functions that the public headers declare.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
 tests/nulls/calls.inc: tests/nulls/nulls.awk tests/nulls/test_nulls.c \
-		$(tenoninclude_HEADERS)
+		tests/nulls/bad.h $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
-	for f in tests/nulls/test_nulls.c $(tenoninclude_HEADERS); do \
+	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk $$files \
 	  >$@.part && mv $@.part $@

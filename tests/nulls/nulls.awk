@@ -3,7 +3,10 @@
 # For each function that TN_API marks and that takes a pointer, a function here
 # that calls it with NULL for pointer `at` (all of them for -1) and a plausible
 # value for whatever else, PLAUSIBLE_<type>; and a row of a table with the
-# names. Types without a plausible value are told by the table.
+# names. Types without a plausible value are told by the table. Where bad.h
+# knows of the type, BAD_<type> is given instead of NULL, which is that, or an
+# object that is gone, or of another kind; a bit in the row says so. A type of
+# which bad.h knows neither BAD_<type> nor NO_OBJECT_<type> is an error.
 
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
@@ -63,13 +66,28 @@ function plausible(fn,   own, type) {
     return "PLAUSIBLE_" (known[own] ? own : type)
 }
 
+# What stands for one that is wrong: NULL where bad.h knows no other. A list
+# that is read is const, one that is written is not.
+function bad(   type) {
+    type = mangle(ty)
+    if (ty ~ /\*const \*$/)
+        type = type "_list"
+    if (type == "void_p")
+        type = type "_" nm
+    if (type ~ /^tn_.*_p$/ && !wrong[type] && !plain[type] && !told[type]++)
+        print "#error \"bad.h: BAD_" type " or NO_OBJECT_" type \
+            " is wanted\""
+    return wrong[type] ? "BAD_" type : "NULL"
+}
+
 function result_kind(ret) {
     return ret == "void" ? "VOID" : ret == "tn_status" ? "STATUS" \
         : ret ~ /\*/ ? "POINTER" : ret == "double" ? "NUMBER" \
         : ret ~ /^(int|int64_t|bool|size_t|tn_dtype)$/ ? "WHOLE" : "STRUCT"
 }
 
-function emit(proto,   args, n, i, fn, ret, pointers, values, names, list) {
+function emit(proto,   args, n, i, fn, ret, pointers, values, names, list,
+              objects) {
     if (!match(proto, /tn_[a-z0-9_]+ *\(/)) {
         if (proto !~ /tenon_plugin_v1/)
             print "#error \"nulls.awk: not understood: " proto "\""
@@ -80,7 +98,7 @@ function emit(proto,   args, n, i, fn, ret, pointers, values, names, list) {
     args = substr(proto, RSTART + RLENGTH)
     sub(/\)[^)]*$/, "", args)
     n = split_args(args, list)
-    pointers = 0
+    pointers = objects = 0
     values = names = ""
     for (i = 1; i <= n; i++) {
         values = values (i > 1 ? ", " : "")
@@ -92,7 +110,10 @@ function emit(proto,   args, n, i, fn, ret, pointers, values, names, list) {
         if (ty ~ /_options \*$/) { # stands for the defaults, everywhere
             values = values "NULL"
         } else if (is_pointer(ty)) {
-            values = values "NULL_AT(" pointers ") ? NULL : " plausible(fn)
+            values = values "NULL_AT(" pointers ") ? " bad() " : " \
+                plausible(fn)
+            if (bad() != "NULL")
+                objects += 2 ^ pointers
             names = names "\"" nm "\", "
             pointers++
         } else {
@@ -103,12 +124,16 @@ function emit(proto,   args, n, i, fn, ret, pointers, values, names, list) {
         return
     print "CALL_" result_kind(ret) "(" fn ", " values ")"
     table = table "    {\"" fn "\", call_" fn ", " pointers ", {" names \
-        "NULL}},\n"
+        "NULL}, " objects "},\n"
 }
 
-FILENAME ~ /\.c$/ { # the values
+FILENAME ~ /\/nulls\// { # the values
     if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
         known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
+    if (match($0, /BAD_[A-Za-z0-9_]+/) && /^#define/)
+        wrong[substr($0, RSTART + 4, RLENGTH - 4)] = 1
+    if (match($0, /NO_OBJECT_[A-Za-z0-9_]+/) && /^#define/)
+        plain[substr($0, RSTART + 10, RLENGTH - 10)] = 1
     next
 }
 {

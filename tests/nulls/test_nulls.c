@@ -4,6 +4,10 @@
  * is given back and the error begins with the function's name and names the
  * argument. Where NULL is meant, meant[] says so and why.
  *
+ * And it is called with an object that is gone, one of another kind and a scope
+ * for each that it takes (bad.h), as it is and under TENON_DEBUG=scopes: a caller
+ * always hears of these, from attributes too.
+ *
  * nulls.awk makes the calls from the public headers, so that a new function is
  * among them; what stands for a type that has no value here yet is asked for by
  * the compiler. Options may be NULL everywhere and are so here.
@@ -24,7 +28,7 @@
 /* ---- plausible values --------------------------------------------------- */
 
 static tn_tensor *x, *list[2];
-static tn_module *linear, *modules[2];
+static tn_module *linear, *transformer, *modules[2];
 static tn_optim *optim;
 static tn_schedule *schedule;
 static tn_grad_scaler *scaler;
@@ -147,6 +151,8 @@ static void release(void *context)
     (void)context;
 }
 
+#include "bad.h"
+
 /* By function and argument where the type's will not do. */
 #define PLAUSIBLE_grad_with_root tn_sum(x)
 #define PLAUSIBLE_call_name "relu"
@@ -156,8 +162,8 @@ static void release(void *context)
     tn_nn_transformer_encoder(4, 2, 1)
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
     tn_nn_transformer_decoder(4, 2, 1)
-#define PLAUSIBLE_nn_transformer_forward_with_transformer                     \
-    tn_nn_transformer(4, 2, 1, 1)
+/* Made once: so many tensors die meanwhile that wrong ones would be forgotten. */
+#define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
 #define PLAUSIBLE_nn_bilinear_forward_bilinear tn_nn_bilinear(3, 3, 2, true)
@@ -194,6 +200,7 @@ static void release(void *context)
 #define PLAUSIBLE_double_p reals
 #define PLAUSIBLE_FILE_p nowhere
 #define PLAUSIBLE_void_p linear
+#define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tn_tensor_p x
 #define PLAUSIBLE_tn_given_p &(tn_given){"input", x}
 #define PLAUSIBLE_tn_tensor_p_p list
@@ -203,8 +210,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_op_p tn_op_find("relu")
 #define PLAUSIBLE_tn_value_p values
 #define PLAUSIBLE_tn_op_rule_p &rule
-/* There is none outside of an operator's function. */
-#define PLAUSIBLE_tn_op_context_p NULL
+#define PLAUSIBLE_tn_op_context_p gone_context()
 #define PLAUSIBLE_tn_object_class_p &object_class
 #define PLAUSIBLE_tn_dataset_class_p &set_class
 #define PLAUSIBLE_tn_module_class_p &module_class
@@ -250,6 +256,7 @@ typedef struct call {
                             give anything back? */
     int pointers;
     const char *argument[MOST];
+    unsigned objects; /* bit i: pointer i is an object, or leads to some */
 } call;
 
 #define NULL_AT(i) (at == (i) || at < 0)
@@ -258,8 +265,12 @@ typedef struct call {
     {                                                                         \
         return gave;                                                          \
     }
+static bool is_number(double v)
+{
+    return v != 0 && !isnan(v);
+}
 #define CALL_POINTER(name, ...) CALL(name, name(__VA_ARGS__) != NULL)
-#define CALL_NUMBER(name, ...) CALL(name, !(isnan(name(__VA_ARGS__))))
+#define CALL_NUMBER(name, ...) CALL(name, is_number(name(__VA_ARGS__)))
 #define CALL_WHOLE(name, ...) CALL(name, name(__VA_ARGS__) > 0)
 #define CALL_STATUS(name, ...) CALL(name, name(__VA_ARGS__) >= 0)
 #define CALL_VOID(name, ...) CALL(name, (name(__VA_ARGS__), false))
@@ -295,7 +306,7 @@ static const struct meant {
      "optim_group_count.optim parameters_count.list parameters_at.list "
      "parameters_name.list schedule_steps.schedule "
      "is_available.specification"},
-    {"there is no such call to ask outside of an operator's function",
+    {"an attribute of nothing, as all calls are outside of their operator",
      "op_context_tensor.call op_context_value.call op_context_needs_grad.call "
      "op_context_data.call op_context_saved.call op_context_save.x"},
     {"what is closed, given back or removed may be nothing, as with free()",
@@ -310,12 +321,15 @@ static const struct meant {
     {"given on to a function as it is", "*.context"},
     {"nothing is to be called at the end", "*.release"},
     {"forgets what was set",
-     "tensor_set_grad.grad set_log.log set_cache_folder.path "
+     "tensor_set_grad.grad set_log.log set_cache_folder.path debug_set.names "
      "path_enter.path"},
     {"the outermost path", "path_join.outer"},
     {"a set without labels", "dataset_from_tensors.y"},
     {"the code's own words", "error_set.format error_refuse.name "
-     "error_refuse.given error_refuse.format"},
+     "error_refuse.given error_refuse.format object_check.object "
+     "object_check.type object_check.call object_check.argument "
+     "object_check_kind.object object_check_kind.kind "
+     "object_check_kind.call object_check_kind.argument"},
     {"none is needed",
      "*.masks *.src_masks *.tgt_masks *.memory_masks "
      "nn_embedding_bag_forward.offsets "
@@ -383,10 +397,14 @@ static const char *const words[] = {
     "was not tried", "crashed", "refused", "said nothing",
     "gave something and an error", "was refused without its name"};
 
-/* Of one function: for each pointer, and of nothing at all. */
+/* Of one function: for each pointer, and of nothing at all; and of each wrong
+ * object. */
 static struct {
     outcome outcome[MOST + 1];
     char message[MOST + 1][MESSAGE];
+    outcome bad[BADS][MOST]; /* REFUSED: by both tries */
+    char bad_message[BADS][MOST][MESSAGE];
+    bool under_debug; /* the second try, under TENON_DEBUG=scopes */
 } *seen; /* shared with the process that tries */
 
 /* Does the word before the colon stand in the function's name? Of
@@ -441,6 +459,37 @@ static void try_one(const call *c, int at)
     tn_error_clear();
 }
 
+/* What is gone, or of another kind, is refused by name, by attributes too. */
+static void try_bad(const call *c, int at)
+{
+    outcome *o = &seen->bad[bad_now][at];
+    if (seen->under_debug && *o != REFUSED)
+        return;
+    *o = TRYING;
+    bool gave = c->run(at);
+    const char *error = tn_error();
+    snprintf(seen->bad_message[bad_now][at], MESSAGE, "%s",
+             error ? error : "");
+    bool told = error && is_name(c->name, error) &&
+                (strstr(error, " gone") || strstr(error, ", not a") ||
+                 strstr(error, "is no") || strstr(error, "this is a scope"));
+    /* Then it says where the object went, unless that is a scope itself. */
+    if (told && seen->under_debug && strstr(error, " gone: "))
+        told = strstr(error, " took it ") || strstr(error, "dropped with") ||
+               strstr(error, "last object that held it");
+    *o = !error ? SILENT : gave ? BOTH : told ? REFUSED : UNNAMED;
+    tn_error_clear();
+}
+
+static void try_all_bad(const call *c)
+{
+    for (bad_now = 1; bad_now < BADS; bad_now++)
+        for (int at = 0; at < c->pointers; at++)
+            if (c->objects >> at & 1)
+                try_bad(c, at);
+    bad_now = 0;
+}
+
 static void try_function(const call *c)
 {
     memset(seen, 0, sizeof *seen);
@@ -452,6 +501,12 @@ static void try_function(const call *c)
             if (at < 0 || c->pointers > 1)
                 try_one(c, at);
         }
+        make_bad();
+        try_all_bad(c);
+        tn_debug_set("scopes");
+        make_bad();
+        seen->under_debug = true;
+        try_all_bad(c);
         _exit(0);
     }
     int status;
@@ -481,12 +536,27 @@ static const char *judge(const call *c, int *at)
     return words[all];
 }
 
+/* The same of wrong objects. */
+static const char *judge_bad(const call *c, int *bad, int *at)
+{
+    for (*bad = 1; *bad < BADS; ++*bad)
+        for (*at = 0; *at < c->pointers; ++*at) {
+            outcome o = seen->bad[*bad][*at];
+            bool may = o != TRYING && has_item(bad_is_meant, c->name + 3,
+                                               c->argument[*at]);
+            if ((c->objects >> *at & 1) && o != REFUSED && !may)
+                return words[o];
+        }
+    return NULL;
+}
+
 static bool make_values(void)
 {
     snprintf(room, sizeof room, "a");
     x = tn_requires_grad(tn_ones(tn_dims(2, 3)));
     list[0] = list[1] = x;
     linear = tn_nn_linear(3, 4);
+    transformer = tn_nn_transformer(4, 2, 1, 1);
     modules[0] = modules[1] = tn_nn_relu();
     optim = tn_optim_sgd(tn_parameters(linear), .lr = 0.1);
     schedule = tn_schedule_step_lr(optim, 1);
@@ -518,7 +588,7 @@ int main(int argc, char **argv)
     plan_later();
     if (!make_values())
         bail_out("%s", tn_error() ? tn_error() : "no room");
-    int refused = 0, allowed = 0;
+    int refused = 0, allowed = 0, wrong_refused = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const call *c = &calls[i];
         if (argc > 1 && strcmp(argv[1], c->name) != 0)
@@ -537,7 +607,22 @@ int main(int argc, char **argv)
         if (wrong)
             ok(false, "%s without %s %s", c->name,
                at < c->pointers ? c->argument[at] : "anything", wrong);
+        int bad;
+        wrong = judge_bad(c, &bad, &at);
+        for (int b = 1; b < BADS; b++)
+            for (int k = 0; k < c->pointers; k++) {
+                wrong_refused += seen->bad[b][k] == REFUSED;
+                if ((wrong || argc > 1) && c->objects >> k & 1)
+                    note("%s with a %s that is %s %s: %s", c->name,
+                         c->argument[k], bad_words[b], words[seen->bad[b][k]],
+                         seen->bad_message[b][k]);
+            }
+        if (wrong)
+            ok(false, "%s with a %s that is %s %s", c->name, c->argument[at],
+               bad_words[bad], wrong);
     }
+    ok(wrong_refused > 1000, "%d objects that are gone, of another kind, or "
+       "scopes are refused", wrong_refused);
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
         note("NULL is meant, %s: %s", meant[i].why, meant[i].arguments);
     ok(refused > 1000, "%d arguments refuse NULL, %d may be NULL, of %d "
