@@ -138,7 +138,7 @@ static inline void skip(int count, const char *why)
 
 /* Ends the program: nothing after this point would mean anything. */
 TAP_PRINTF(1, 2)
-static inline _Noreturn void bail_out(const char *format, ...)
+__attribute__((noreturn)) static inline void bail_out(const char *format, ...)
 {
     va_list args;
     va_start(args, format);

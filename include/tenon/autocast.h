@@ -52,15 +52,28 @@ TN_API tn_dtype tn_autocast_dtype(void);
  * the next until it is switched off, the parameter changes, or a backward walk
  * begins. */
 TN_API tn_dtype tn_autocast_set(tn_dtype dtype);
-/* Runs the statement that follows with autocast to dtype; scopes nest. Do not
- * leave it by return. */
-#define TN_AUTOCAST(dtype) TN__AUTOCAST(dtype, __LINE__)
-#define TN__AUTOCAST(dtype, line) TN__AUTOCAST_AT(dtype, line)
-#define TN__AUTOCAST_AT(dtype, line)                                          \
-    for (tn_dtype tn_cast_##line = tn_autocast_set(dtype),                    \
-                  tn_once_##line = 1;                                         \
-         tn_once_##line;                                                      \
-         tn_once_##line = 0, tn_autocast_set(tn_cast_##line))
+/* A region with autocast to dtype (base.h): TN_AUTOCAST(TN_BF16) { ... }, or
+ * TN_AUTOCAST_HERE(TN_BF16); to the end of the block. Regions nest. */
+#ifndef __cplusplus
+static inline tn_region tn_autocast_begin(tn_dtype dtype)
+{
+    tn_region region = {(int)tn_autocast_set(dtype), true};
+    return region;
+}
+static inline void tn_autocast_end(tn_region *region)
+{
+    tn_autocast_set((tn_dtype)region->was);
+}
+#define TN_AUTOCAST(dtype)                                                    \
+    TN__REGION(tn_autocast_, tn_autocast_begin(dtype), tn_autocast_end)
+#define TN_AUTOCAST_HERE(dtype)                                               \
+    TN__REGION_HERE(tn_autocast_, tn_autocast_begin(dtype), tn_autocast_end)
+#else
+typedef tn_region_of<tn_dtype, tn_autocast_set> tn_autocast;
+#define TN_AUTOCAST(dtype) TN__REGION(tn_autocast_, tn_autocast, dtype)
+#define TN_AUTOCAST_HERE(dtype)                                               \
+    TN__REGION_HERE(tn_autocast_, tn_autocast, dtype)
+#endif
 
 #ifdef __cplusplus
 }

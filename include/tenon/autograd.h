@@ -106,11 +106,26 @@ extern "C" {
 TN_API bool tn_grad_mode(void);
 /* Switches it; returns what it was. */
 TN_API bool tn_grad_mode_set(bool on);
-/* Runs the statement that follows with recording off:
- * TN_NO_GRAD { accuracy = evaluate(net); }  Do not leave it by return. */
-#define TN_NO_GRAD                                                            \
-    for (int tn_was_ = tn_grad_mode_set(false) ? 1 : 0, tn_go_ = 1; tn_go_;   \
-         tn_go_ = 0, tn_grad_mode_set(tn_was_ != 0))
+/* A region with recording off (base.h): TN_NO_GRAD { accuracy = test(net); },
+ * or TN_NO_GRAD_HERE; to the end of the block. */
+#ifndef __cplusplus
+static inline tn_region tn_no_grad_begin(void)
+{
+    tn_region region = {tn_grad_mode_set(false), true};
+    return region;
+}
+static inline void tn_no_grad_end(tn_region *region)
+{
+    tn_grad_mode_set(region->was != 0);
+}
+#define TN_NO_GRAD TN__REGION(tn_no_grad_, tn_no_grad_begin(), tn_no_grad_end)
+#define TN_NO_GRAD_HERE                                                       \
+    TN__REGION_HERE(tn_no_grad_, tn_no_grad_begin(), tn_no_grad_end)
+#else
+typedef tn_region_of<bool, tn_grad_mode_set> tn_no_grad;
+#define TN_NO_GRAD TN__REGION(tn_no_grad_, tn_no_grad, false)
+#define TN_NO_GRAD_HERE TN__REGION_HERE(tn_no_grad_, tn_no_grad, false)
+#endif
 
 /* Is this thread looking for the first NaN (off at the start)? While it is, an
  * operator whose result holds one fails with TN_ERR_NAN, and so does a backward
@@ -122,11 +137,32 @@ TN_API bool tn_grad_mode_set(bool on);
 TN_API bool tn_anomaly_mode(void);
 /* Switches it; returns what it was. */
 TN_API bool tn_anomaly_mode_set(bool on);
-/* Runs the statement that follows in anomaly mode:
- * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); } */
+/* A region in anomaly mode (base.h):
+ * TN_DETECT_ANOMALY { tn_backward(tn_sum(tn_forward(net, x))); }, or
+ * TN_DETECT_ANOMALY_HERE; to the end of the block. */
+#ifndef __cplusplus
+static inline tn_region tn_detect_anomaly_begin(void)
+{
+    tn_region region = {tn_anomaly_mode_set(true), true};
+    return region;
+}
+static inline void tn_detect_anomaly_end(tn_region *region)
+{
+    tn_anomaly_mode_set(region->was != 0);
+}
 #define TN_DETECT_ANOMALY                                                     \
-    for (int tn_saw_ = tn_anomaly_mode_set(true) ? 1 : 0, tn_do_ = 1; tn_do_; \
-         tn_do_ = 0, tn_anomaly_mode_set(tn_saw_ != 0))
+    TN__REGION(tn_detect_anomaly_, tn_detect_anomaly_begin(),                 \
+               tn_detect_anomaly_end)
+#define TN_DETECT_ANOMALY_HERE                                                \
+    TN__REGION_HERE(tn_detect_anomaly_, tn_detect_anomaly_begin(),            \
+                    tn_detect_anomaly_end)
+#else
+typedef tn_region_of<bool, tn_anomaly_mode_set> tn_detect_anomaly;
+#define TN_DETECT_ANOMALY                                                     \
+    TN__REGION(tn_detect_anomaly_, tn_detect_anomaly, true)
+#define TN_DETECT_ANOMALY_HERE                                                \
+    TN__REGION_HERE(tn_detect_anomaly_, tn_detect_anomaly, true)
+#endif
 
 /* Compares gradients of fn(inputs) with central differences in float64.
  * fn gives one output of any shape. TN_OK, or TN_ERR_INTERNAL with the input,

@@ -123,6 +123,59 @@ TN_API bool tn_object_check(const void *object, const tn_object_class *type,
 TN_API bool tn_object_check_kind(const void *object, const char *kind,
                                  const char *call, const char *argument);
 
+/* ---- regions ----------------------------------------------------------
+ * A region is a part of a program for which a mode of its thread is changed:
+ * TN_NO_GRAD, TN_DETECT_ANOMALY (autograd.h), TN_AUTOCAST (autocast.h). Each
+ * has two forms:
+ *
+ *     TN_NO_GRAD {                 // the statement that follows: break and
+ *         accuracy = test(net);    // continue end the region, not a loop
+ *     }                            // around it
+ *
+ *     for (int i = 0; i < n; i++) {
+ *         TN_NO_GRAD_HERE;         // to the end of the enclosing block: break
+ *         if (enough(x))           // and continue are the loop's
+ *             break;
+ *     }
+ *
+ * However a region is left, by break, continue, return or goto too, the mode is
+ * what it was before. In C++ exceptions count as well. longjmp is not
+ * supported: it leaves the mode as it is in the region. In C this takes gcc or clang. */
+typedef struct tn_region {
+    int was;   /* the mode before */
+    bool runs; /* the statement is still to run */
+} tn_region;
+
+#define TN__REGION_JOIN(name, line) TN__REGION_JOIN_AT(name, line)
+#define TN__REGION_JOIN_AT(name, line) name##line
+#if !defined(__cplusplus) && defined(__GNUC__)
+#define TN__REGION(name, begin, end)                                          \
+    for (__attribute__((cleanup(end)))                                        \
+         tn_region TN__REGION_JOIN(name, __LINE__) = begin;                   \
+         TN__REGION_JOIN(name, __LINE__).runs;                                \
+         TN__REGION_JOIN(name, __LINE__).runs = false)
+#define TN__REGION_HERE(name, begin, end)                                     \
+    __attribute__((cleanup(end), unused))                                     \
+    tn_region TN__REGION_JOIN(name, __LINE__) = begin
+#elif defined(__cplusplus)
+} /* extern "C" */
+template <typename Mode, Mode (*set)(Mode)> struct tn_region_of {
+    Mode was;
+    bool runs;
+    explicit tn_region_of(Mode mode) : was(set(mode)), runs(true) {}
+    ~tn_region_of() { set(was); }
+    tn_region_of(const tn_region_of &) = delete;
+    tn_region_of &operator=(const tn_region_of &) = delete;
+};
+extern "C" {
+#define TN__REGION(name, type, mode)                                          \
+    for (type TN__REGION_JOIN(name, __LINE__)(mode);                          \
+         TN__REGION_JOIN(name, __LINE__).runs;                                \
+         TN__REGION_JOIN(name, __LINE__).runs = false)
+#define TN__REGION_HERE(name, type, mode)                                     \
+    type TN__REGION_JOIN(name, __LINE__)(mode)
+#endif
+
 /* ---- sizes ----------------------------------------------------------- */
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).

@@ -220,49 +220,48 @@ TN_API tn_loader_state tn_loader_state_get(const tn_loader *loader);
 TN_API tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state);
 
 typedef struct tn_batch {
-    size_t size;                       /* of this struct: tn_batch_none */
+    size_t size;                       /* of this struct */
     tn_tensor *x, *y;                  /* fields 0 and 1 */
     tn_tensor *field[TN_MAX_FIELDS];
     int field_count;
     int64_t index;                     /* of the batch in its epoch, from 0 */
     uint64_t epoch;                    /* of the loader, from 0 */
     int64_t count;                     /* samples in it */
-    tn_loader *loader;                 /* kept while the loop runs */
+    tn_loader *loader;                 /* kept while the loop runs; NULL once
+                                          it has ended */
     tn_scope *scope;                   /* open while the body runs */
 } tn_batch;
 
+/* Begins a loop over one epoch of loader: the batch before its first. Without a
+ * loop, an ended one: for NULL or a loader that is gone, which is an error, and
+ * where an error is pending. One loop at a time goes over a loader: a second one
+ * that begins ends the first, whose next batch is TN_ERR_STATE. */
+static inline tn_batch tn_batch_begin(tn_loader *loader);
+/* The same in a struct whose size is set, and in which nothing else is. */
+TN_API void tn_batch_begin_with(tn_batch *batch, tn_loader *loader);
 /* Closes the scope of the batch before, opens one for the next and fills it.
- * False at the epoch's end, and when an error is pending. One loop at a time
- * goes over a loader: a second one that begins ends the first (TN_ERR_STATE).
- * An error in a worker is reported for the batch that it spoils. */
-TN_API bool tn_batch_next(tn_batch *batch, tn_loader *loader);
-/* Closes the scope and ends the epoch; for a loop that is left early where the
- * compiler cannot do it. */
+ * False at the epoch's end, and when an error is pending: then the loop has
+ * ended. An error in a worker is reported for the batch that it spoils. */
+TN_API bool tn_batch_next(tn_batch *batch);
+/* Closes the scope and ends the epoch, for a loop that is left early. Twice is
+ * fine, and so is NULL. */
 TN_API void tn_batch_end(tn_batch *batch);
 
 /* Runs the statement that follows for each batch of one epoch, inside a scope
- * of its own. May be left by break, return or continue (gcc, clang). */
+ * of its own. loader is evaluated once. May be left by break, continue, return
+ * and goto, not by longjmp. (gcc and clang; others call the three functions.) */
 #if defined(__GNUC__)
 #define TN_EACH_BATCH(batch, loader)                                          \
     for (__attribute__((cleanup(tn_batch_end))) tn_batch batch =              \
-             tn_batch_none();                                                 \
-         tn_batch_next(&batch, loader);)
-#else
-#define TN_EACH_BATCH(batch, loader)                                          \
-    for (tn_batch batch = tn_batch_none(); tn_batch_next(&batch, loader);)
+             tn_batch_begin(loader);                                          \
+         tn_batch_next(&batch);)
 #endif
-static inline tn_batch tn_batch_none(void)
+static inline tn_batch tn_batch_begin(tn_loader *loader)
 {
-    tn_batch none;
-    none.size = sizeof none;
-    none.x = none.y = NULL;
-    none.field_count = 0;
-    none.index = -1;
-    none.epoch = 0;
-    none.count = 0;
-    none.loader = NULL;
-    none.scope = NULL;
-    return none;
+    tn_batch batch;
+    batch.size = sizeof batch;
+    tn_batch_begin_with(&batch, loader);
+    return batch;
 }
 
 #ifndef __cplusplus

@@ -31,6 +31,7 @@ libtenon_la_SOURCES += \
 EXTRA_DIST += lib/autograd/README.md
 
 check_PROGRAMS += tests/autograd/test_backward \
+	tests/autograd/test_regions \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
 	tests/autograd/test_halves tests/autograd/test_recompute \
 	tests/autograd/test_register \
@@ -43,6 +44,8 @@ check_PROGRAMS += tests/autograd/test_autocast
 tests_autograd_test_autocast_SOURCES = tests/autograd/test_autocast.c
 tests_autograd_test_halves_SOURCES = tests/autograd/test_halves.c
 tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
+tests_autograd_test_regions_SOURCES = tests/autograd/test_regions.c
+dist_check_SCRIPTS += tests/autograd/test_regions.sh
 tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
 tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c \
 	tests/autograd/gradient_samples.def

@@ -470,21 +470,36 @@ void tn_batch_end(tn_batch *batch)
     }
 }
 
-static bool begin_loop(tn_batch *batch, tn_loader *loader)
+/* Does a batch have all that this library writes? */
+static bool batch_is_whole(const tn_batch *batch, const char *call)
 {
-    if (begin_epoch(loader) < 0)
-        return false;
-    batch->loader = tn__ref(loader);
-    batch->epoch = loader->epoch;
-    batch->index = loader->next;
+    if (!batch)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {batch} is NULL", call), false;
+    if (batch->size < offsetof(tn_batch, scope) + sizeof batch->scope)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {batch}'s size is %zu: begin "
+                        "with tn_batch_begin()", call, batch->size),
+               false;
     return true;
 }
 
-static bool fill(tn_batch *batch, tn_loader *loader)
+void tn_batch_begin_with(tn_batch *batch, tn_loader *loader)
+{
+    if (!batch_is_whole(batch, "batch_begin"))
+        return;
+    *batch = (tn_batch){.size = batch->size, .index = -1};
+    if (!tn__object_check(loader, &loader_class, "batch_begin", "loader") ||
+        tn__error_pending() || begin_epoch(loader) < 0)
+        return;
+    batch->loader = tn__ref(loader);
+    batch->epoch = loader->epoch;
+    batch->index = loader->next;
+}
+
+static bool fill(tn_batch *batch, tn_loader *loader, const void *caller)
 {
     batch->index = loader->next++;
     batch->count = batch_samples(loader, batch->index);
-    batch->scope = tn_scope_open();
+    batch->scope = tn__scope_open_at(caller);
     if (!batch->scope)
         return false;
     int got = loader->team ? tn__team_take(loader->team, batch->field)
@@ -500,32 +515,21 @@ static bool fill(tn_batch *batch, tn_loader *loader)
     return true;
 }
 
-bool tn_batch_next(tn_batch *batch, tn_loader *loader)
+bool tn_batch_next(tn_batch *batch)
 {
-    if (!batch || (!batch->loader && !loader))
+    if (!batch_is_whole(batch, "batch_next"))
         return false;
-    if (batch->size < offsetof(tn_batch, scope) + sizeof batch->scope) {
-        tn__fail(TN_ERR_ARGUMENT, "batch_next: {batch}'s size is %zu: begin "
-                 "with tn_batch_none()", batch->size);
-        return false;
-    }
-    if (loader && !tn__object_check(loader, &loader_class, "batch_next",
-                                    "loader")) {
-        tn_batch_end(batch);
-        return false;
-    }
     close_scope(batch);
-    bool more = !tn__error_pending();
-    if (more && !batch->loader)
-        more = batch->index < 0 && begin_loop(batch, loader);
-    if (more && (batch->loader != loader || !is_its_loop(batch))) {
-        tn__fail(TN_ERR_STATE, "loader: another loop over it has begun, or "
-                               "this one goes over two loaders");
+    tn_loader *loader = batch->loader;
+    bool more = loader && !tn__error_pending();
+    if (more && !is_its_loop(batch)) {
+        tn__fail(TN_ERR_STATE, "batch_next: another loop over the loader has "
+                               "begun, which ended this one");
         more = false;
     }
     tn_trace_push("batch_next");
     more = more && loader->next < tn_loader_count(loader) &&
-           fill(batch, loader);
+           fill(batch, loader, __builtin_return_address(0));
     tn_trace_pop();
     if (!more)
         tn_batch_end(batch);

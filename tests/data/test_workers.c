@@ -150,17 +150,17 @@ static void test_exits(void)
     is_int(bodies, BATCHES, "which goes on to its end");
 
     loader = tn_loader_new(noise(), .batch_size = BATCH, .workers = 2);
-    tn_batch outer = tn_batch_none();
-    ok(tn_batch_next(&outer, loader), "a loop begins");
+    tn_batch outer = tn_batch_begin(loader);
+    ok(tn_batch_next(&outer), "a loop begins");
     TN_EACH_BATCH(batch, loader)
         if (batch.index == 1)
             break;
-    ok(!tn_batch_next(&outer, loader), "a second one ends it");
-    is_str(tn_error(), "loader: another loop over it has begun, or this one "
-                       "goes over two loaders", "and it is told");
+    ok(!tn_batch_next(&outer), "a second one ends it");
+    is_str(tn_error(), "batch_next: another loop over the loader has begun, "
+                       "which ended this one", "and it is told");
     is_int(tn_error_code(), TN_ERR_STATE, "as a matter of state");
     tn_error_clear();
-    ok(!tn_batch_next(&outer, loader), "a loop that ended stays so");
+    ok(!tn_batch_next(&outer), "a loop that ended stays so");
     ok(!tn_error(), "in silence");
 
     bodies = 0;
@@ -178,12 +178,12 @@ static void test_fork(void)
 {
     tn_loader *loader = tn_loader_new(noise(), .batch_size = BATCH,
                                       .workers = 2);
-    tn_batch batch = tn_batch_none();
-    tn_batch_next(&batch, loader);
+    tn_batch batch = tn_batch_begin(loader);
+    tn_batch_next(&batch);
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        bool more = tn_batch_next(&batch, loader);
+        bool more = tn_batch_next(&batch);
         bool told = tn_error() && strcmp(tn_error(),
                                          "loader: its workers did not follow "
                                          "this process's fork: begin a new "
@@ -193,7 +193,7 @@ static void test_fork(void)
     int status = -1;
     waitpid(child, &status, 0);
     is_int(status, 0, "a child that goes on with its parent's loop is told");
-    ok(tn_batch_next(&batch, loader), "the parent goes on");
+    ok(tn_batch_next(&batch), "the parent goes on");
     tn_batch_end(&batch);
 }
 

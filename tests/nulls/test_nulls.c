@@ -311,8 +311,7 @@ static const struct meant {
      "op_context_data.call op_context_saved.call op_context_save.x"},
     {"what is closed, given back or removed may be nothing, as with free()",
      "scope_close.scope scope_result.scope scope_result.result keep.object "
-     "drop.object scope_adopt.object hook_remove.hook batch_end.batch "
-     "batch_next.batch batch_next.loader"},
+     "drop.object scope_adopt.object hook_remove.hook batch_end.batch"},
     {"the current device", "*.device device_set.device"},
     {"what has no bar to draw draws none",
      "progress_begin.progress progress_begin.file progress_begin.label "
@@ -573,7 +572,6 @@ static bool make_values(void)
     file = tn_safetensors_open(path);
     close(descriptor);
     unlink(path);
-    batch = tn_batch_none();
     values[0] = values[1] =
         (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
     checkpoint.module = linear;

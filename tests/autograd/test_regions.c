@@ -1,0 +1,178 @@
+/* Regions (TN_NO_GRAD and the like) and TN_EACH_BATCH, left in every way there
+ * is. test_regions.sh compiles this as C++ too, where destructors do the work
+ * of the cleanup attribute. */
+#include "../tap.h"
+#include <tenon/tenon.h>
+
+/* How a body is left. */
+enum way { TO_ITS_END, BY_CONTINUE, BY_BREAK, BY_GOTO, BY_RETURN, WAYS };
+static const char *const way_names[WAYS] = {"to its end", "by continue",
+                                            "by break", "by goto",
+                                            "by return"};
+
+static int inside; /* bodies that saw the region's mode */
+
+/* Both forms of a region: `region` and `here`, in which `mode` is true. */
+#define TRY_REGION(name, region, here, mode)                                  \
+    static int name##_block(enum way way)                                     \
+    {                                                                         \
+        int behind = 0;                                                       \
+        region {                                                              \
+            inside += (mode);                                                 \
+            if (way == BY_CONTINUE)                                           \
+                continue;                                                     \
+            if (way == BY_BREAK)                                              \
+                break;                                                        \
+            if (way == BY_GOTO)                                               \
+                goto out;                                                     \
+            if (way == BY_RETURN)                                             \
+                return behind;                                                \
+            behind++;                                                         \
+        }                                                                     \
+    out:                                                                      \
+        return behind;                                                        \
+    }                                                                         \
+    /* Rounds of the user's own loop that came to their end. */               \
+    static int name##_here(enum way way)                                      \
+    {                                                                         \
+        int ends = 0;                                                         \
+        for (int i = 0; i < 3; i++) {                                         \
+            here;                                                             \
+            inside += (mode);                                                 \
+            if (way == BY_CONTINUE)                                           \
+                continue;                                                     \
+            if (way == BY_BREAK)                                              \
+                break;                                                        \
+            if (way == BY_GOTO)                                               \
+                goto out;                                                     \
+            if (way == BY_RETURN)                                             \
+                return ends;                                                  \
+            ends++;                                                           \
+        }                                                                     \
+    out:                                                                      \
+        return ends;                                                          \
+    }
+
+TRY_REGION(no_grad, TN_NO_GRAD, TN_NO_GRAD_HERE, !tn_grad_mode())
+TRY_REGION(detect_anomaly, TN_DETECT_ANOMALY, TN_DETECT_ANOMALY_HERE,
+           tn_anomaly_mode())
+TRY_REGION(autocast, TN_AUTOCAST(TN_BF16), TN_AUTOCAST_HERE(TN_BF16),
+           tn_autocast_dtype() == TN_BF16)
+
+static bool outside(void)
+{
+    return tn_grad_mode() && !tn_anomaly_mode() &&
+           tn_autocast_dtype() == TN_DTYPE_NONE;
+}
+
+static void try_region(const char *name, int (*block)(enum way),
+                       int (*here)(enum way))
+{
+    for (int w = 0; w < WAYS; w++) {
+        enum way way = (enum way)w;
+        inside = 0;
+        int ends = block(way);
+        ok(outside(), "%s left %s has its mode back", name, way_names[w]);
+        is_int(inside, 1, "the body ran once, in the mode");
+        is_int(ends, way == TO_ITS_END, "to its end if nothing stopped it");
+        inside = 0;
+        ends = here(way);
+        ok(outside(), "%s_HERE left %s has its mode back", name,
+           way_names[w]);
+        bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
+        is_int(inside, goes_on ? 3 : 1, "break and continue are the loop's");
+        is_int(ends, way == TO_ITS_END ? 3 : 0, "as many rounds ended");
+    }
+}
+
+static void test_nesting(void)
+{
+    TN_NO_GRAD {
+        TN_AUTOCAST(TN_F16) {
+            TN_NO_GRAD {
+                TN_AUTOCAST(TN_BF16)
+                    ok(tn_autocast_dtype() == TN_BF16, "regions nest");
+            }
+            ok(tn_autocast_dtype() == TN_F16 && !tn_grad_mode(),
+               "and each restores what was before it");
+        }
+        TN_DETECT_ANOMALY_HERE;
+        ok(tn_anomaly_mode() && !tn_grad_mode(), "also with the other form");
+    }
+    ok(outside(), "to the outermost");
+    if (tn_grad_mode())
+        TN_NO_GRAD
+            ok(!tn_grad_mode(), "a region is one statement");
+    else
+        ok(false, "of which an else does not become a part");
+}
+
+static int asked;
+static tn_loader *ask(tn_loader *loader)
+{
+    asked++;
+    return loader;
+}
+
+static int each_batch(tn_loader *loader, enum way way)
+{
+    int batches = 0;
+    TN_EACH_BATCH(batch, ask(loader)) {
+        batches += batch.count == 2;
+        if (way == BY_CONTINUE)
+            continue;
+        if (way == BY_BREAK)
+            break;
+        if (way == BY_GOTO)
+            goto out;
+        if (way == BY_RETURN)
+            return batches;
+    }
+out:
+    return batches;
+}
+
+static void test_each_batch(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_loader_options options;
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.batch_size = 2;
+    tn_loader *loader = tn_loader_new_with(
+        tn_dataset_from_tensors(tn_ones(tn_dims(6, 2)), NULL), &options);
+    int64_t owned = tn_scope_count();
+    for (int w = 0; w < WAYS; w++) {
+        enum way way = (enum way)w;
+        asked = 0;
+        int batches = each_batch(loader, way);
+        bool goes_on = way == TO_ITS_END || way == BY_CONTINUE;
+        is_int(batches, goes_on ? 3 : 1, "batches of a loop left %s",
+               way_names[w]);
+        is_int(asked, 1, "of which the loader was evaluated once");
+        is_int(tn_scope_count(), owned, "and whose scope is closed");
+        is_int((int)tn_loader_state_get(loader).epoch, w + 1,
+               "and epoch ended");
+    }
+    each_batch(NULL, TO_ITS_END);
+    is_str(tn_error(), "batch_begin: loader is NULL", "NULL is told");
+    tn_error_clear();
+    tn_scope_close(scope);
+    each_batch(loader, TO_ITS_END);
+    ok(tn_error() && strstr(tn_error(), "batch_begin: loader is gone: "),
+       "and a loader that is gone: %s", tn_error());
+    tn_error_clear();
+}
+
+int main(void)
+{
+    plan_later();
+    try_region("TN_NO_GRAD", no_grad_block, no_grad_here);
+    try_region("TN_DETECT_ANOMALY", detect_anomaly_block,
+               detect_anomaly_here);
+    try_region("TN_AUTOCAST", autocast_block, autocast_here);
+    test_nesting();
+    test_each_batch();
+    ok(!tn_error(), "no error is pending");
+    return done_testing();
+}
