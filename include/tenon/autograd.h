@@ -46,7 +46,9 @@ TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
  * (hook.h) marked: lent, good while x lives and until the next backward or
  * zeroing; NULL where there is none. */
 TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
-/* Sets (or with NULL forgets) it; kept by x. Shape, dtype, device of x. */
+/* Sets (or with NULL forgets) it; kept by x. Shape, dtype, device of x.
+ * TN_ERR_STATE if grad is x, or holds x by the gradients of what it was made
+ * of: no scope could free either. */
 TN_API tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad);
 
 /* Makes the leaf x a view on what data is a view on: storage, shape, dtype and
@@ -71,8 +73,8 @@ TN_OPTIONS_STRUCT(tn_backward, TN_BACKWARD_OPTIONS_LIST);
  * backward, or a value it needs was changed in place since. A failure leaves
  * all gradients as they were, but for leaves whose hooks have run
  * (tn_tensor_register_post_accumulate_grad_hook); the graph may be used up.
- * With create_graph a leaf's gradient leads back to the leaf, and both stay
- * until the gradient is forgotten: tn_grad has no such knot. */
+ * With create_graph a leaf's gradient has a graph that stays as long as the
+ * gradient: until it is forgotten, or the leaf goes. */
 TN_API tn_status tn_backward_with(tn_tensor *root,
                                   const tn_backward_options *options);
 

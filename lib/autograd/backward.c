@@ -240,6 +240,8 @@ static tn_status commit(struct job *job, const struct pending *leaf,
             status = tn_error_code();
     }
     for (size_t i = 0; i < count && status >= 0; i++) {
+        if (!atomic_load(&leaf[i].leaf->tensors))
+            continue; /* nobody is left to ask for it */
         tn_tensor *old = leaf[i].leaf->grad;
         leaf[i].leaf->grad = grad[i];
         grad[i] = old;

@@ -228,6 +228,20 @@ void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad)
     tn__unref(old);
 }
 
+void tn__hook_forget_retained(tn_hook *hook)
+{
+    tn_hook_remove(hook);
+    tn__hook_set_retained(hook, NULL);
+}
+
+tn_tensor *tn__hooks_grad(const tn__node *node, int i)
+{
+    for (const struct hook *h = first_of(node); h; h = h->next)
+        if (h->kind == RETAIN && h->grad && i-- == 0)
+            return h->grad;
+    return NULL;
+}
+
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index)
 {
@@ -315,7 +329,7 @@ tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
         if (h->kind == GRAD && h->index == index && !is_removed(h))
             status = run_one(node, h, g);
     for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
-        if (h->kind == RETAIN && h->index == index)
+        if (h->kind == RETAIN && h->index == index && !is_removed(h))
             status = retain(h, *g);
     running--;
     return status;

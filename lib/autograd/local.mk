@@ -5,7 +5,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/node.c \
 	lib/autograd/held.c \
 	lib/autograd/history.c \
-	lib/autograd/hooks.c \
+	lib/autograd/hooks.c lib/autograd/cycle.c \
 	lib/autograd/recompute.c \
 	lib/autograd/registered.c \
 	lib/autograd/plan.c \
@@ -31,7 +31,7 @@ libtenon_la_SOURCES += \
 EXTRA_DIST += lib/autograd/README.md
 
 check_PROGRAMS += tests/autograd/test_backward \
-	tests/autograd/test_regions \
+	tests/autograd/test_cycles tests/autograd/test_regions \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
 	tests/autograd/test_halves tests/autograd/test_recompute \
 	tests/autograd/test_register \
@@ -46,6 +46,7 @@ tests_autograd_test_halves_SOURCES = tests/autograd/test_halves.c
 tests_autograd_test_recompute_SOURCES = tests/autograd/test_recompute.c
 tests_autograd_test_regions_SOURCES = tests/autograd/test_regions.c
 dist_check_SCRIPTS += tests/autograd/test_regions.sh
+tests_autograd_test_cycles_SOURCES = tests/autograd/test_cycles.c
 tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
 tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c \
 	tests/autograd/gradient_samples.def

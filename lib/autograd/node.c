@@ -368,6 +368,24 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
 
 /* ---- what hangs on a tensor --------------------------------------------- */
 
+/* A tensor less has node. A leaf's gradient goes with the last; where a graph
+ * still holds the leaf, it is taken from it. */
+static void leave_node(tn__node *node)
+{
+    if (node && !node->op &&
+        atomic_fetch_sub_explicit(&node->tensors, 1, memory_order_acq_rel) ==
+            1 &&
+        atomic_load_explicit(&node->object.references, memory_order_acquire) >
+            1) {
+        tn__leaf_lock();
+        tn_tensor *grad = node->grad;
+        node->grad = NULL;
+        tn__leaf_unlock();
+        tn__unref(grad);
+    }
+    tn__unref(node);
+}
+
 tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index)
 {
     if (!x->grad) {
@@ -380,11 +398,13 @@ tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index)
     tn__node *old = x->grad->node;
     if (x->grad->retained)
         tn__hook_move(x->grad->retained, old, node, index);
+    if (!node->op)
+        atomic_fetch_add_explicit(&node->tensors, 1, memory_order_relaxed);
     x->grad->node = tn__ref(node);
     x->grad->index = index;
     x->grad->seen = tn__history_count(x);
     x->requires_grad = true;
-    tn__unref(old);
+    leave_node(old);
     return TN_OK;
 }
 
@@ -392,8 +412,10 @@ void tn__grad_meta_release(tn__grad_meta *meta)
 {
     if (meta->node->hook)
         tn__hooks_forget(meta->node, meta);
+    if (meta->retained)
+        tn__hook_forget_retained(meta->retained);
     tn__unref(meta->retained);
-    tn__unref(meta->node);
+    leave_node(meta->node);
     tn__pool_give(&meta_pool, meta);
 }
 

@@ -124,7 +124,10 @@ struct tn__node {
     tn_value *value;
     tn_number *param;
     /* of a leaf: */
-    tn_tensor *grad;      /* counted; guarded by tn__leaf_lock */
+    tn_tensor *grad;      /* counted; guarded by tn__leaf_lock. NULL once no
+                             tensor is left to ask for it: with create_graph
+                             it leads back to this node */
+    _Atomic uint32_t tensors; /* that this is the leaf of */
 };
 
 /* What hangs on a tensor. */
@@ -135,6 +138,9 @@ struct tn__grad_meta {
     tn_hook *retained; /* counted: holds the gradient that a tensor which is
                           no leaf is to keep; NULL: none */
 };
+
+/* TN_ERR_STATE if x would hold itself were grad its gradient (cycle.c). */
+tn_status tn__grad_check_cycle(tn_tensor *x, tn_tensor *grad);
 
 /* ---- memory changed in place while several tensors see it (history.c) ---- */
 
@@ -172,6 +178,10 @@ tn_status tn__hooks_accumulated(const tn__node *leaf);
 /* x is a tensor of node now: the gradient that it retains comes from there. */
 void tn__hook_move(tn_hook *hook, tn__node *from, tn__node *to,
                    uint32_t index);
+/* The tensor that kept its gradient there is gone. */
+void tn__hook_forget_retained(tn_hook *hook);
+/* The gradients that tensors keep on node: number i of them; NULL: no more. */
+tn_tensor *tn__hooks_grad(const tn__node *node, int i);
 tn_tensor *tn__hook_retained(const tn_hook *hook);
 void tn__hook_set_retained(tn_hook *hook, tn_tensor *grad);
 /* Hooks that speak of the tensor with this data end. */

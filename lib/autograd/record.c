@@ -300,7 +300,8 @@ tn_status tn_tensor_set_grad(tn_tensor *x, tn_tensor *grad)
                         tn__node_name(x->grad->node));
     if (!grad && !x->grad)
         return TN_OK;
-    if (grad && check_grad(x, grad) < 0)
+    if (grad &&
+        (check_grad(x, grad) < 0 || tn__grad_check_cycle(x, grad) < 0))
         return tn_error_code();
     if (retains) {
         tn__hook_set_retained(x->grad->retained, grad);
