@@ -126,7 +126,7 @@ TN__GRADIENT(linear_nll)
     int64_t count = (n + rows - 1) / rows;
     if (!l.g || !l.share || !l.lse || !l.target || !count)
         return tn_error_code();
-    tn_tensor **part = tn__alloc((size_t)count * sizeof *part);
+    tn_tensor **part = tn__alloc_many(count, sizeof *part);
     tn_status status = part ? all_blocks(&l, rows, part) : TN_ERR_MEMORY;
     if (status >= 0 && tn__node_wants(node, 0)) {
         const tn_value value[] = {tn__value_tensors(part, (int)count),

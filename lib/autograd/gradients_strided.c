@@ -108,7 +108,7 @@ static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
 static tn_tensor *element_numbers(const struct place *place, struct span span,
                                   int64_t numel)
 {
-    int64_t *number = tn__alloc((size_t)numel * sizeof *number);
+    int64_t *number = tn__alloc_many(numel, sizeof *number);
     if (!number)
         return NULL;
     for (int64_t i = 0; i < numel; i++) {

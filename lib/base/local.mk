@@ -4,7 +4,7 @@ libtenon_la_SOURCES += \
 	lib/base/error.c lib/base/error.h \
 	lib/base/here.c lib/base/here.h \
 	lib/base/text.c lib/base/log.c \
-	lib/base/memory.c lib/base/memory.h \
+	lib/base/memory.c lib/base/memory.h lib/base/size.h \
 	lib/base/state.c lib/base/state.h \
 	lib/base/pool.c \
 	lib/base/openblas.c lib/base/openblas.h \

@@ -13,6 +13,7 @@
 #include <string.h>
 
 static _Atomic int64_t alloc_count, live_count;
+static _Atomic size_t largest;
 
 _Atomic int64_t tn__memory_countdown;
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
@@ -43,13 +44,17 @@ static bool fails_now(void)
 void *tn__memory_take(size_t bytes, bool zeroed)
 {
     pthread_once(&env_once, env_read);
-    if (fails_now())
+    if (fails_now() || bytes > PTRDIFF_MAX)
         return NULL;
     return zeroed ? calloc(1, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
 }
 
 static void *out_of_memory(size_t bytes)
 {
+    if (bytes > PTRDIFF_MAX)
+        return tn__fail_null(TN_ERR_MEMORY,
+                             "out of memory: more bytes of host memory asked "
+                             "for than there are addresses");
     return tn__fail_null(TN_ERR_MEMORY,
                          "out of memory: %zu bytes of host memory asked for",
                          bytes);
@@ -57,6 +62,8 @@ static void *out_of_memory(size_t bytes)
 
 static void *counted(void *block, size_t bytes)
 {
+    if (bytes > atomic_load_explicit(&largest, memory_order_relaxed))
+        atomic_store_explicit(&largest, bytes, memory_order_relaxed);
     if (!block)
         return out_of_memory(bytes);
     atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
@@ -77,6 +84,11 @@ void *tn__calloc(size_t count, size_t bytes)
     return counted(tn__memory_take(all, true), all);
 }
 
+void *tn__alloc_many(int64_t count, size_t each)
+{
+    return tn__alloc(tn__size_bytes(count, each));
+}
+
 void *tn__realloc(void *old, size_t bytes)
 {
     if (!old)
@@ -86,6 +98,8 @@ void *tn__realloc(void *old, size_t bytes)
         block = realloc(old, bytes ? bytes : 1);
     if (!block)
         return out_of_memory(bytes);
+    if (bytes > atomic_load_explicit(&largest, memory_order_relaxed))
+        atomic_store_explicit(&largest, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&alloc_count, 1, memory_order_relaxed);
     return block;
 }
@@ -145,4 +159,9 @@ int64_t tn__memory_live(void)
     int64_t taken, given;
     tn__state_pool_totals(&taken, &given);
     return atomic_load(&live_count) + taken - given;
+}
+
+size_t tn__memory_largest(bool again)
+{
+    return again ? atomic_exchange(&largest, 0) : atomic_load(&largest);
 }

@@ -225,7 +225,7 @@ static void workers_start(int count)
         return;
     tn__error before;
     tn__error_take(&before);
-    worker = tn__alloc((size_t)count * sizeof *worker);
+    worker = tn__alloc_many(count, sizeof *worker);
     tn__error_put(&before);
     if (!worker)
         return;

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <base/memory.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/io.h>
@@ -34,6 +35,14 @@ tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
     set->kind = kind;
     set->count = count;
     return set;
+}
+
+tn_status tn__data_check(const char *name, const char *what, int64_t count)
+{
+    if (count <= TN__DATA_MOST)
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %s is %lld; at most %lld are allowed",
+                    name, what, (long long)count, (long long)TN__DATA_MOST);
 }
 
 /* ---- rows of tensors ---------------------------------------------------- */
@@ -170,7 +179,7 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
 static int stack_fields(tn_tensor **fetched, int64_t count, int field_count,
                         tn_tensor **fields)
 {
-    tn_tensor **column = tn__alloc((size_t)count * sizeof *column);
+    tn_tensor **column = tn__alloc_many(count, sizeof *column);
     if (!column)
         return TN_ERR_MEMORY;
     for (int f = 0; f < field_count; f++) {
@@ -189,6 +198,9 @@ static int stack_fields(tn_tensor **fetched, int64_t count, int field_count,
 static int user_batch(tn_dataset *set, const int64_t *index, int64_t count,
                       tn_tensor **fields)
 {
+    if (count > INT_MAX)
+        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: count is %lld; at most "
+                        "%d samples are stacked", (long long)count, INT_MAX);
     tn_tensor **fetched =
         tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *fetched);
     if (!fetched)
@@ -233,7 +245,7 @@ tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 static int range_batch(tn_dataset *set, const int64_t *index, int64_t count,
                        tn_tensor **fields)
 {
-    int64_t *shifted = tn__alloc((size_t)count * sizeof *shifted);
+    int64_t *shifted = tn__alloc_many(count, sizeof *shifted);
     if (!shifted)
         return TN_ERR_MEMORY;
     for (int64_t i = 0; i < count; i++)
@@ -274,7 +286,7 @@ tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
 static int choice_batch(tn_dataset *set, const int64_t *index, int64_t count,
                         tn_tensor **fields)
 {
-    int64_t *mapped = tn__alloc((size_t)count * sizeof *mapped);
+    int64_t *mapped = tn__alloc_many(count, sizeof *mapped);
     if (!mapped)
         return TN_ERR_MEMORY;
     for (int64_t i = 0; i < count; i++)
@@ -301,7 +313,7 @@ static tn_dataset *choice_new(tn_dataset *base, int64_t count)
         return NULL;
     set->of.choice.base = tn__ref(base);
     set->of.choice.index =
-        tn__alloc((size_t)count * sizeof *set->of.choice.index);
+        tn__alloc_many(count, sizeof *set->of.choice.index);
     if (!set->of.choice.index) {
         tn__unref(set);
         return NULL;
@@ -311,7 +323,8 @@ static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 
 tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
 {
-    if (!tn__dataset_check(set, "dataset_shuffle"))
+    if (!tn__dataset_check(set, "dataset_shuffle") ||
+        tn__data_check("dataset_shuffle", "the set's count", set->count) < 0)
         return NULL;
     tn_dataset *mixed = choice_new(set, set->count);
     if (!mixed)
@@ -331,6 +344,8 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
                              "wanted", (long long)count);
     if (count && !index)
         return tn__fail_null(TN_ERR_ARGUMENT, "dataset_subset: index is NULL");
+    if (tn__data_check("dataset_subset", "count", count) < 0)
+        return NULL;
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count) {
             tn__fail_outside(
@@ -400,6 +415,8 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
         return tn__fail(TN_ERR_ARGUMENT,
                         "dataset_batch: count is %lld; 1 or more is wanted",
                         (long long)count);
+    if (tn__data_check("dataset_batch", "count", count) < 0)
+        return tn_error_code();
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count)
             return tn__fail_outside(

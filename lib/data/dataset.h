@@ -5,6 +5,12 @@
 #include <base/object.h>
 #include <tenon/data.h>
 
+/* So many samples at most, of an epoch or a batch: their numbers, eight bytes
+ * each, still have a size. */
+#define TN__DATA_MOST (INT64_C(1) << 48)
+/* What is more, a `count` named so, is refused. */
+tn_status tn__data_check(const char *name, const char *what, int64_t count);
+
 /* The kinds behind one table: rows of tensors, a user's class, a range and a
  * choice of another set's samples, stretches of a text. */
 typedef struct tn__dataset_kind {

@@ -14,7 +14,6 @@
 #include <tenon/trace.h>
 
 enum { MOST_WORKERS = 256 };
-#define MOST_SAMPLES (INT64_C(1) << 48) /* so many numbers have a size */
 
 struct tn_loader {
     tn__object object;
@@ -64,6 +63,8 @@ static tn_status check_order(const tn_dataset *set,
 {
     if (options->order_count < 0)
         return tn__fail(TN_ERR_ARGUMENT, "loader: order_count is negative");
+    if (tn__data_check("loader", "order_count", options->order_count) < 0)
+        return tn_error_code();
     for (int64_t i = 0; i < options->order_count; i++) {
         if (options->order[i] < 0 || options->order[i] >= set->count)
             return tn__fail_outside(
@@ -194,11 +195,10 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
                         "loader: sample_count is %lld; it is for shuffle, "
                         "replacement and weights, and at least 1",
                         (long long)all->sample_count);
-    if (has_count(all) && all->sample_count > MOST_SAMPLES)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: sample_count is %lld; at most %lld are "
-                        "allowed",
-                        (long long)all->sample_count, (long long)MOST_SAMPLES);
+    if ((has_count(all) &&
+         tn__data_check("loader", "sample_count", all->sample_count) < 0) ||
+        tn__data_check("loader", "the set's count", set->count) < 0)
+        return tn_error_code();
     if (all->weights && check_weights(set, all) < 0)
         return tn_error_code();
     int64_t count = all->order ? all->order_count : set->count;
@@ -210,7 +210,7 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
 
 static void *copy_of(const void *list, int64_t count, size_t bytes)
 {
-    void *copy = tn__alloc((size_t)count * bytes);
+    void *copy = tn__alloc_many(count, bytes);
     if (copy && count)
         memcpy(copy, list, (size_t)count * bytes);
     return copy;
@@ -224,7 +224,7 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
     if (room < loader->drawn_count)
         room = loader->drawn_count;
     room += loader->shuffle ? loader->base_count : 0;
-    loader->order = tn__alloc((size_t)room * sizeof *loader->order);
+    loader->order = tn__alloc_many(room, sizeof *loader->order);
     if (!loader->order)
         return false;
     if (all->order && !(loader->given = copy_of(all->order, all->order_count,
@@ -238,8 +238,8 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
     if (all->distinct) {
         loader->weights = copy;
         loader->tree =
-            tn__alloc((size_t)tn__order_tree_room(all->weight_count) *
-                      sizeof *loader->tree);
+            tn__alloc_many(tn__order_tree_room(all->weight_count),
+                           sizeof *loader->tree);
         return loader->tree;
     }
     loader->sums = copy;

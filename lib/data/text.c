@@ -91,7 +91,7 @@ static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
 static tn_status read_units(tn_text *text, const unsigned char *data,
                             size_t count, const char *what)
 {
-    text->id = tn__alloc(count * sizeof *text->id);
+    text->id = tn__alloc_many((int64_t)count, sizeof *text->id);
     if (!text->id)
         return TN_ERR_MEMORY;
     for (size_t at = 0; at < count;) {
@@ -116,7 +116,7 @@ static tn_status number_units(tn_text *text)
         id_of[text->id[i]] = 1;
     for (int32_t unit = 0; unit < UNICODE_COUNT; unit++)
         text->unit_count += id_of[unit];
-    text->unit = tn__alloc((size_t)text->unit_count * sizeof *text->unit);
+    text->unit = tn__alloc_many(text->unit_count, sizeof *text->unit);
     if (text->unit) {
         int32_t id = 0;
         for (int32_t unit = 0; unit < UNICODE_COUNT; unit++) {
@@ -217,7 +217,7 @@ tn_tensor *tn_text_ids(const tn_text *text)
 {
     if (!tn__object_check(text, &text_class, "text_ids", "text"))
         return NULL;
-    int64_t *id = tn__alloc((size_t)text->count * sizeof *id);
+    int64_t *id = tn__alloc_many(text->count, sizeof *id);
     if (!id)
         return NULL;
     copy_ids(text, 0, text->count, id);
@@ -265,7 +265,7 @@ tn_tensor *tn_text_encode(const tn_text *text, const char *string)
     if (!string)
         return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: string is NULL");
     size_t bytes = strlen(string);
-    int64_t *id = tn__alloc(bytes * sizeof *id);
+    int64_t *id = tn__alloc_many((int64_t)bytes, sizeof *id);
     if (!id)
         return NULL;
     int64_t count = encode(text, (const unsigned char *)string, bytes, id);
@@ -313,7 +313,7 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
                              "wanted",
                              tn_dtype_name(dtype));
     int64_t count = tn_tensor_numel(ids);
-    int64_t *id = tn__alloc((size_t)count * sizeof *id);
+    int64_t *id = tn__alloc_many(count, sizeof *id);
     if (!id)
         return NULL;
     tn_scope *scope = tn_scope_open();
@@ -335,7 +335,7 @@ static int stretches_batch(tn_dataset *set, const int64_t *index,
                            int64_t count, tn_tensor **fields)
 {
     int64_t length = set->of.stretches.length;
-    int64_t *id = tn__alloc((size_t)(count * length) * sizeof *id);
+    int64_t *id = tn__alloc_many(tn__size_mul(count, length), sizeof *id);
     if (!id)
         return TN_ERR_MEMORY;
     int got = 2;

@@ -236,8 +236,16 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
                                  metadata_json(metadata, metadata_count)) == 0;
     uint64_t at = 0;
     for (int i = 0; ok && i < count; i++) {
-        uint64_t end = at + (uint64_t)tn_tensor_numel(tensors[i]) *
-                                tn_dtype_bytes(tn_tensor_dtype(tensors[i]));
+        uint64_t end = tn__size_bytes(
+            tn_tensor_numel(tensors[i]),
+            tn_dtype_bytes(tn_tensor_dtype(tensors[i])));
+        if (__builtin_add_overflow(at, end, &end) || end > INT64_MAX) {
+            tn__fail(TN_ERR_ARGUMENT, "safetensors_save: tensor \"%s\" of "
+                     "%lld elements has more bytes than a file can have",
+                     names[i], (long long)tn_tensor_numel(tensors[i]));
+            ok = false;
+            break;
+        }
         if (json_object_get(root, names[i])) {
             tn__fail(TN_ERR_ARGUMENT,
                      "safetensors_save: the name \"%s\" is given twice",
@@ -261,8 +269,8 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
 
 static tn_status write_tensor(FILE *stream, tn_tensor *x)
 {
-    size_t bytes =
-        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
+    size_t bytes = tn__size_bytes(tn_tensor_numel(x),
+                                  tn_dtype_bytes(tn_tensor_dtype(x)));
     void *copy = tn__alloc(bytes);
     if (!copy)
         return TN_ERR_MEMORY;

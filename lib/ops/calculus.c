@@ -50,8 +50,9 @@ tn_status tn__run_diff(tn__call *call)
     if (tn__call_has(call, TN__ARG_DIFF_APPEND))
         x = join(x, tn__call_tensor(call, TN__ARG_DIFF_APPEND), dim);
     if (x && x->numel == 0) /* perhaps along another dimension: at once */
-        x = tn_narrow(x, dim, 0, n < x->shape[dim] ? x->shape[dim] - n : 0);
-    for (int64_t k = 0; k < n && x && x->shape[dim] > 0; k++)
+        x = tn_clone(tn_narrow(x, dim, 0,
+                               n < x->shape[dim] ? x->shape[dim] - n : 0));
+    for (int64_t k = 0; k < n && x && x->numel > 0; k++)
         x = difference(x, dim);
     return tn__give(call, x);
 }

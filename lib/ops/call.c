@@ -11,6 +11,7 @@
 #include <math.h>
 #include <ops/lapack.h>
 #include <ops/mistakes.h>
+#include <ops/space.h>
 #include <ops/table.h>
 #include <stdio.h>
 #include <string.h>
@@ -232,8 +233,33 @@ static void set_apart(tn__call *call)
     }
 }
 
+/* A view may show more elements than can be gone over. Kernels look at their
+ * whole space; reshape copies by one. */
+static tn_status check_spans(const tn__call *call)
+{
+    const tn_op *op = call->op;
+    if (op->view || op->run == tn__run_reshape)
+        return TN_OK;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tn_value *v = &call->value[i];
+        int count = v->kind == TN_VALUE_TENSORS ? v->count
+                                                : v->kind == TN_VALUE_TENSOR;
+        for (int k = 0; k < count; k++) {
+            const tn_tensor *x = v->kind == TN_VALUE_TENSOR ? v->of.tensor
+                                                            : v->of.tensors[k];
+            if (TN__UNLIKELY(x->numel > TN__SIZE_SPAN))
+                return tn__space_check(op->name, op->arg[i].name, x->ndim,
+                                       x->shape);
+        }
+    }
+    return TN_OK;
+}
+
 static tn_status run_native(tn__call *call)
 {
+    tn_status fits = check_spans(call);
+    if (TN__UNLIKELY(fits < 0))
+        return fits;
     native_depth++;
     tn_status status = call->op->host ? tn__run_host_row(call)
                                       : call->op->run(call);

@@ -57,7 +57,7 @@ tn_status tn__run_stack(tn__call *call)
     int dim = tn__call_dim(call, TN__ARG_STACK_DIM, x[0]->ndim + 1);
     if (dim < 0)
         return TN_ERR_ARGUMENT;
-    tn_tensor **part = tn__alloc((size_t)count * sizeof *part);
+    tn_tensor **part = tn__alloc_many(count, sizeof *part);
     if (!part)
         return TN_ERR_MEMORY;
     tn_status status = TN_OK;

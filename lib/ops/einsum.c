@@ -341,7 +341,7 @@ tn_status tn__run_einsum(tn__call *call)
     const char *at = e.text;
     if (e.count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "einsum: no {operands}");
-    e.term = tn__alloc((size_t)e.count * sizeof *e.term);
+    e.term = tn__alloc_many(e.count, sizeof *e.term);
     if (!e.term)
         return TN_ERR_MEMORY;
     tn_status status = read_operands(&e, operands->of.tensors, &at);
@@ -471,9 +471,9 @@ tn_status tn__run_linalg_multi_dot(tn__call *call)
     if (n < 2)
         return tn__fail(TN_ERR_ARGUMENT, "linalg_multi_dot: %d {tensors}; at "
                         "least 2 are wanted", n);
-    tn_tensor **x = tn__alloc((size_t)n * sizeof *x);
-    double *cost = tn__alloc((size_t)n * (size_t)n * sizeof *cost);
-    int *split = tn__alloc((size_t)n * (size_t)n * sizeof *split);
+    tn_tensor **x = tn__alloc_many(n, sizeof *x);
+    double *cost = tn__alloc_many(tn__size_mul(n, n), sizeof *cost);
+    int *split = tn__alloc_many(tn__size_mul(n, n), sizeof *split);
     tn_status status = x && cost && split ? TN_OK : TN_ERR_MEMORY;
     bool row = false, column = false;
     for (int k = 0; k < n && status >= 0; k++) {

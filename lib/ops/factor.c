@@ -87,8 +87,9 @@ tn_status tn__run_lu_order(tn__call *call)
     for (int d = 0; d < x->ndim - 1; d++)
         batch *= shape[d] = x->shape[d];
     shape[x->ndim - 1] = rows;
-    int32_t *pivot = tn__alloc((size_t)(x->numel + 1) * sizeof *pivot);
-    int64_t *order = tn__alloc((size_t)(batch * rows + 1) * sizeof *order);
+    int32_t *pivot = tn__alloc_many(x->numel + 1, sizeof *pivot);
+    int64_t *order = tn__alloc_many(tn__size_mul(batch, rows),
+                                    sizeof *order);
     tn_status status = pivot && order ? TN_OK : TN_ERR_MEMORY;
     if (status >= 0 && x->numel)
         status = tn_tensor_to_array(x, pivot,

@@ -439,6 +439,9 @@ tn_status tn__run_unique(tn__call *call)
     if (u.dim < 0)
         return TN_ERR_ARGUMENT;
     u.slices = u.slices && x->ndim > 0;
+    tn_status status = tn__space_check("unique", "input", x->ndim, x->shape);
+    if (status < 0)
+        return status;
     if (!u.slices && lies_close(x, &low, &size))
         return give_counted(call, x, &u, low, size);
     return give_unique(call, x, &u, true);
@@ -486,12 +489,15 @@ tn_status tn__run_equal(tn__call *call)
 static int64_t binomial(int64_t n, int64_t r)
 {
     int64_t ways = 1;
+    if (n < r)
+        return 0;
+    r = r > n - r ? n - r : r;
     for (int64_t k = 1; k <= r; k++) {
         if (__builtin_mul_overflow(ways, n - r + k, &ways))
             return -1;
         ways /= k;
     }
-    return n < r ? 0 : ways;
+    return ways;
 }
 
 /* The numbers of the elements taken, in the order of the rows. */
@@ -528,18 +534,23 @@ tn_status tn__run_combinations(tn__call *call)
     if (r == 0)
         return tn__give(call, tn_narrow(x, 0, 0, 0));
     int64_t n = x->shape[0], ways, bytes;
-    ways = again && n ? binomial(n + r - 1, r) : again ? 0 : binomial(n, r);
-    if (ways < 0 || __builtin_mul_overflow(ways, 8 * r, &bytes))
+    ways = again && n ? binomial(tn__size_add(n, r - 1), r)
+           : again    ? 0
+                      : binomial(n, r);
+    if (ways < 0 || __builtin_mul_overflow(ways, tn__size_mul(8, r), &bytes))
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r:}%lld of %lld "
                         "elements are too many", (long long)r, (long long)n);
-    int64_t *number = tn__alloc(bytes ? (size_t)bytes : 1);
+    /* Before host memory is filled: the device's may be too small. */
+    tn_tensor *taken = tn_empty(tn_dims(bytes / 8), .dtype = TN_I64,
+                                .device = x->storage->device);
+    int64_t *number = taken ? tn__alloc((size_t)bytes) : NULL;
     if (!number)
-        return TN_ERR_MEMORY;
+        return tn_error_code();
     write_combinations(number, ways, n, r, again);
-    tn_tensor *taken =
-        tn_tensor_from_array(number, TN_I64, tn_dims(ways * r));
+    tn_status status = tn_tensor_set_array(taken, number, (size_t)bytes);
     tn__free(number);
-    taken = tn_to(taken, x->storage->device);
+    if (status < 0)
+        return status;
     return tn__give(call, tn_reshape(tn_index_select(x, 0, taken),
                                      tn_dims(ways, r)));
 }

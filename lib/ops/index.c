@@ -577,7 +577,7 @@ tn_status tn__run_cat(tn__call *call)
         for (int d = 0; d < like->ndim; d++)
             if (d != dim && x[k]->shape[d] != like->shape[d])
                 return fail_cat(x, first, k, dim);
-        shape.dim[dim] += x[k]->shape[dim];
+        shape.dim[dim] = tn__size_add(shape.dim[dim], x[k]->shape[dim]);
     }
     tn_tensor *out = tn__tensor_new(x[0]->storage->device, dtype, shape.ndim,
                                     shape.dim, "cat");

@@ -13,7 +13,7 @@ tn_status tn__job_begin(const tn__call *call, tn__job *j, int arg,
                                  j->name, call->op->arg[arg].name);
     if (status < 0)
         return status;
-    j->info = tn__alloc((size_t)(j->a.batch + 1) * sizeof *j->info);
+    j->info = tn__alloc_many(j->a.batch + 1, sizeof *j->info);
     if (!j->info)
         return TN_ERR_MEMORY;
     memset(j->info, 0, (size_t)(j->a.batch + 1) * sizeof *j->info);
@@ -68,7 +68,7 @@ tn_status tn__job_square(const tn__job *j, const tn_tensor *x,
 
 tn_status tn__job_ints(int **list, int64_t count)
 {
-    *list = tn__alloc((size_t)(count + 1) * sizeof **list);
+    *list = tn__alloc_many(count + 1, sizeof **list);
     if (!*list)
         return TN_ERR_MEMORY;
     memset(*list, 0, (size_t)(count + 1) * sizeof **list);
@@ -77,7 +77,7 @@ tn_status tn__job_ints(int **list, int64_t count)
 
 tn_status tn__job_room(void **room, const tn__job *j, int64_t count)
 {
-    *room = tn__alloc((size_t)(count + 1) * j->a.element);
+    *room = tn__alloc_many(count + 1, j->a.element);
     return *room ? TN_OK : TN_ERR_MEMORY;
 }
 

@@ -96,7 +96,7 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
 static tn_status refuse(const work *w, const char *why)
 {
     int64_t batch = w->args.batch;
-    int32_t *info = tn__alloc((size_t)batch * sizeof *info);
+    int32_t *info = tn__alloc_many(batch, sizeof *info);
     if (!info)
         return TN_ERR_MEMORY;
     tn_status status = tn_tensor_to_array(w->info, info,

@@ -22,6 +22,15 @@ static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
     view->stride[batch_ndim + 1] = x->stride[own + 1];
 }
 
+/* A factor as the device takes it: of whole numbers a whole one. */
+static double factor(double by, tn_dtype dtype)
+{
+    const double most = 0x1.fffffffffffffp62; /* the last below 2^63 */
+    if (tn_dtype_is_floating(dtype))
+        return by;
+    return by != by ? 0 : by > most ? most : by < -most ? -most : by;
+}
+
 /* c = alpha a b + beta c for matrices (B.., M, K), (B.., K, N), (B.., M, N) whose
  * batch axes broadcast. */
 static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
@@ -38,8 +47,8 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
     args.m = c->shape[batch];
     args.n = c->shape[batch + 1];
     args.k = a->shape[a->ndim - 1];
-    args.alpha = alpha;
-    args.beta = beta;
+    args.alpha = factor(alpha, c->dtype);
+    args.beta = factor(beta, c->dtype);
     args.tag = 0;
     matrices(&args.a, a, batch);
     matrices(&args.b, b, batch);

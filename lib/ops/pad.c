@@ -282,6 +282,9 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
                              const tn_dims_list *pad, int mode,
                              tn__shape *shape)
 {
+    if (mode == CONSTANT)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: mode \"constant\" reads no edge: "
+                        "call constant_pad_nd", call->op->name);
     tn_status status = check_pad(call, x, pad, shape);
     for (int d = 0; d < x->ndim && status >= 0; d++) {
         int64_t n = x->shape[d], low = before(pad, x->ndim, d),
@@ -333,7 +336,7 @@ static tn_tensor *sources(const edges *e, int d)
     int64_t n = e->inner->shape[d], size = e->outer->shape[d];
     int64_t low = before(e->pad, e->inner->ndim, d),
             high = after(e->pad, e->inner->ndim, d);
-    int64_t *from = tn__alloc((size_t)(size + 1) * sizeof *from);
+    int64_t *from = tn__alloc_many(size + 1, sizeof *from);
     if (!from)
         return NULL;
     for (int64_t i = 0; i < size; i++)

@@ -165,7 +165,7 @@ static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
                            bool with_padding)
 {
     int64_t rows = w->out[0], columns = w->out[1];
-    double *count = tn__alloc((size_t)(rows * columns) * sizeof *count);
+    double *count = tn__alloc_many(tn__size_mul(rows, columns), sizeof *count);
     if (!count)
         return NULL;
     for (int64_t i = 0; i < rows; i++)

@@ -400,6 +400,8 @@ static tn_tensor *mapped(tn_tensor *x, const windows *w,
                          tn_status (*fill)(const windows *w, int a,
                                            tn__taps *taps))
 {
+    if (!x)
+        return NULL;
     tn_dtype dtype = x->dtype;
     bool half = tn_dtype_bytes(dtype) < 4;
     if (half)

@@ -95,7 +95,7 @@ static tn_status with_changed(tn__call *call, const change *c, int count,
 {
     const tn_value *given = call->value;
     tn_value room[TN__OP_MAX_ARGS];
-    tn_tensor **list = tn__alloc((size_t)count * sizeof *list);
+    tn_tensor **list = tn__alloc_many(count, sizeof *list);
     tn_status status =
         list ? change_values(call, c, room, list) : TN_ERR_MEMORY;
     if (status >= 0) {

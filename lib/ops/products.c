@@ -92,7 +92,7 @@ tn_status tn__run_kron(tn__call *call)
         wide_a.dim[2 * d] = in_a < 0 ? 1 : a->shape[in_a];
         wide_a.dim[2 * d + 1] = wide_b.dim[2 * d] = 1;
         wide_b.dim[2 * d + 1] = in_b < 0 ? 1 : b->shape[in_b];
-        shape.dim[d] = wide_a.dim[2 * d] * wide_b.dim[2 * d + 1];
+        shape.dim[d] = tn__size_mul(wide_a.dim[2 * d], wide_b.dim[2 * d + 1]);
     }
     tn_tensor *product = tn_mul(tn_reshape(a, wide_a), tn_reshape(b, wide_b));
     return tn__give(call, tn_reshape(product, shape));
@@ -124,7 +124,7 @@ static tn_tensor *scaled(tn_tensor *x, double by)
                               x->dtype == TN_BOOL ? tn__value_bool(by != 0)
                               : tn_dtype_is_floating(x->dtype)
                                   ? tn__value_float(by)
-                                  : tn__value_int((int64_t)by)};
+                                  : tn__value_int(tn__size_from_double(by))};
     return tn__row(TN__OP_ID_MUL, value, 2);
 }
 

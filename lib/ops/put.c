@@ -12,6 +12,8 @@ static tn_tensor *as_list(tn_tensor *x)
 /* A list of slices along dim, for each element of those slices of x. */
 static tn_tensor *for_elements(tn_tensor *index, const tn_tensor *x, int dim)
 {
+    if (!index)
+        return NULL;
     tn_dims_list along = {x->ndim, {0}}, size = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++) {
         along.dim[d] = d == dim ? -1 : 1;

@@ -56,7 +56,7 @@ tn_status tn__run_lstm_gates(tn__call *call)
     int last = cell->ndim - 1;
     bool fits = last >= 0 && gates->ndim == cell->ndim &&
                 cell->shape[last] > 0 &&
-                gates->shape[last] == 4 * cell->shape[last] &&
+                gates->shape[last] == tn__size_mul(4, cell->shape[last]) &&
                 tn__shape_equal(last, gates->shape, last, cell->shape);
     if (!fits)
         return tn__fail(TN_ERR_SHAPE, "lstm_gates: {gates} %s are not four of "

@@ -219,10 +219,17 @@ tn_status tn__run_bincount(tn__call *call)
                         (long long)least);
     tn_tensor *greatest = NULL;
     int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
-    int64_t size = x->numel ? tn_item_int(greatest) + 1 : 0;
+    int64_t size =
+        x->numel ? tn__size_add(tn_item_int(greatest), 1) : 0;
+    if (tn__error_pending())
+        return tn_error_code();
     if (low < 0)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has %lld; only "
                         "numbers from 0 on are counted", (long long)low);
+    if (size == INT64_MAX)
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: input has %lld: there are "
+                        "no counts of so many numbers",
+                        (long long)tn_item_int(greatest));
     tn_dtype dtype = !weight                    ? TN_I64
                      : weight->dtype == TN_F32 ? TN_F32
                                                 : TN_F64;
@@ -237,6 +244,8 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
         return TN_OK;
     *low = tn_item(tn_min(x));
     *high = tn_item(tn_max(x));
+    if (tn__error_pending())
+        return tn_error_code();
     if (isfinite(*low) && isfinite(*high))
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT, "%s: {input} reaches from %g to %g; give "

@@ -466,13 +466,14 @@ tn_status tn__run_block_diag(tn__call *call)
         if (x[k]->ndim > 2)
             return tn__fail(TN_ERR_SHAPE, "block_diag: {tensors[%d]} has %d "
                             "dimensions; at most 2", k, x[k]->ndim);
-        width += x[k]->ndim ? x[k]->shape[x[k]->ndim - 1] : 1;
+        width = tn__size_add(
+            width, x[k]->ndim ? x[k]->shape[x[k]->ndim - 1] : 1);
         dtype = tn_dtype_promote(dtype, x[k]->dtype);
     }
     if (count < 1 || !dtype)
         return tn__fail(TN_ERR_ARGUMENT, "block_diag: {tensors:}%s",
                         count ? "no common dtype" : "no tensors");
-    tn_tensor **band = tn__alloc((size_t)count * sizeof *band);
+    tn_tensor **band = tn__alloc_many(count, sizeof *band);
     if (!band)
         return TN_ERR_MEMORY;
     tn_status status = TN_OK;

@@ -95,7 +95,7 @@ void tn__space_add_number(tn__space *space, const tn__shape *shape,
         bool counts = !within_row || rows >> d & 1;
         stride[d] = counts ? step : 0;
         if (counts)
-            step *= shape->dim[d];
+            step = tn__size_mul(step, shape->dim[d]);
     }
     place(tn__space_add_bare(space, NULL), shape, rows, stride);
 }
@@ -263,12 +263,31 @@ static bool writes_any(const tn__kernel *kernel, const tn__space *space)
     return true;
 }
 
+tn_status tn__space_check(const char *name, const char *what, int ndim,
+                          const int64_t *shape)
+{
+    int64_t all = 1;
+    char text[TN__SHAPE_TEXT];
+    for (int d = 0; d < ndim; d++)
+        all = tn__size_mul(all, shape[d]);
+    if (TN__LIKELY(all <= TN__SIZE_SPAN))
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: %s%s%s has more than 2^56 elements: no "
+                    "device goes over so many", tn__op_outer(name),
+                    what ? what : "an iteration over", what ? " of shape " : " ",
+                    tn__shape_text(text, ndim, shape));
+}
+
 tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what)
 {
     if (!writes_any(kernel, space))
         return TN_OK;
+    tn_status status = tn__space_check(
+        what, NULL, space->outer_ndim + space->row_ndim, space->extent);
+    if (TN__UNLIKELY(status < 0))
+        return status;
     const tn_program *program = tn__kernel_program(kernel);
     tn_built *built = program ? tn__device_built(device, program) : NULL;
     if (!built)
@@ -288,7 +307,7 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                         param, 0};
     tn_fault fault = {.size = sizeof fault};
     tn__late late;
-    tn_status status = tn__device_launch(
+    status = tn__device_launch(
         device, program, built, &launch, what,
         device->synchronous ? NULL : tn__late_of_kernel(&late, kernel, space),
         &fault);

@@ -388,7 +388,9 @@ tn_status tn__run_linalg_matrix_power(tn__call *call)
         if (left > 1)
             power = tn_matmul(power, power);
     }
-    return tn__give(call, power && out == a ? tn_clone(a) : out);
+    return tn__give(call, !power     ? NULL
+                          : out == a ? tn_clone(a)
+                                     : out);
 }
 
 /* 1, A, A^2, A^3 by the factors of Taylor's series from 1 / first! on, and `rest`

@@ -317,7 +317,7 @@ static tn_status join(tn__call *call, int ndim, int dim, bool columns)
     int count = call->value[0].count;
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT, "%s: no {tensors}", call->op->name);
-    tn_tensor **part = tn__alloc((size_t)count * sizeof *part);
+    tn_tensor **part = tn__alloc_many(count, sizeof *part);
     if (!part)
         return TN_ERR_MEMORY;
     tn_status status = TN_OK;

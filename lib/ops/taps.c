@@ -31,9 +31,13 @@ tn_status tn__taps_room(const tn_tensor *x, int dim, int64_t out)
         tn__tensor_new(device, x->dtype, x->ndim, shape, name);
     tn_tensor *table =
         result ? tn__tensor_new(device, TN_I64, 1, &out, name) : NULL;
+    tn_tensor *back =
+        table ? tn__tensor_new(device, TN_I64, 1, &x->shape[dim], name) : NULL;
+    bool fits = back;
     tn__unref(result);
     tn__unref(table);
-    return table ? TN_OK : tn_error_code();
+    tn__unref(back);
+    return fits ? TN_OK : tn_error_code();
 }
 
 void tn__taps_free(tn__taps *taps)
@@ -46,7 +50,7 @@ void tn__taps_free(tn__taps *taps)
 static tn_status turn_around(const tn__taps *taps, tn__taps *back)
 {
     int64_t total = taps->out * taps->reach, most = 1;
-    int64_t *count = tn__alloc((size_t)(taps->in + 1) * sizeof *count);
+    int64_t *count = tn__alloc_many(taps->in + 1, sizeof *count);
     *back = (tn__taps){0};
     if (!count)
         return TN_ERR_MEMORY;

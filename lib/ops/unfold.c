@@ -37,7 +37,9 @@ tn_status tn__run_windows(tn__call *call)
         stride[d] = x->stride[d];
     }
     shape[x->ndim] = size;
-    stride[x->ndim] = x->ndim ? dilation * x->stride[dim] : 1;
+    stride[x->ndim] = !x->ndim  ? 1
+                      : size > 1 ? dilation * x->stride[dim]
+                                 : x->stride[dim];
     if (x->ndim) {
         int64_t span = size ? dilation * (size - 1) + 1 : 0;
         shape[dim] = (x->shape[dim] - span) / step + 1;

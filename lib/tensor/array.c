@@ -216,7 +216,13 @@ tn_tensor *tn_tensor_from_array(const void *data, tn_dtype dtype,
 static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
                         const char *what, const char *name)
 {
-    size_t need = (size_t)x->numel * tn_dtype_bytes(x->dtype);
+    size_t need = tn__size_bytes(x->numel, tn_dtype_bytes(x->dtype));
+    if (need == SIZE_MAX) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: %lld of %s have more bytes than an array "
+                 "can have", what, (long long)x->numel,
+                 tn_dtype_name(x->dtype));
+        return false;
+    }
     if (bytes != need) {
         tn__fail(TN_ERR_ARGUMENT,
                  "%s: {%s:the array} has %zu bytes, the tensor %zu (%lld of "

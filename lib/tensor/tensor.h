@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/here.h>
 #include <base/object.h>
+#include <base/size.h>
 #include <device/device.h>
 #include <device/record.h>
 #include <tenon/tensor.h>
@@ -164,23 +165,6 @@ extern tn__tensor_hooks tn__tensor_hook;
 tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src);
 
 /* ---- shapes ------------------------------------------------------------ */
-
-/* Sums and products of sizes that a caller gave. Where one does not fit it is
- * the greatest (least) number there is, a size that no tensor can have: so it
- * is refused where the tensor is made, with the operator's name. */
-static inline int64_t tn__size_add(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? b < 0 ? INT64_MIN : INT64_MAX
-                                              : sum;
-}
-static inline int64_t tn__size_mul(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product)
-               ? (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX
-               : product;
-}
 
 typedef struct tn__shape {
     int ndim;

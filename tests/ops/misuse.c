@@ -251,15 +251,25 @@ static void describe_value(char *text, size_t room, const tn_value *v)
     tn__text_release(&shape);
 }
 
+void misuse_describe(char *text, size_t room, const tn_op *op,
+                     const tn_value *value, int count)
+{
+    size_t at = (size_t)snprintf(text, room, "%s(", op ? op->name : "");
+    for (int i = 0; i < count && at < room; i++) {
+        char one[200];
+        describe_value(one, sizeof one, &value[i]);
+        at += (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "",
+                               one);
+    }
+    if (at < room)
+        snprintf(text + at, room - at, ")");
+}
+
 static void tell_call(void)
 {
-    printf("# %s(", doing.op ? doing.op->name : "");
-    for (int i = 0; i < doing.count; i++) {
-        char text[200];
-        describe_value(text, sizeof text, &doing.value[i]);
-        printf("%s%s", i ? ", " : "", text);
-    }
-    printf(")\n");
+    char text[4000];
+    misuse_describe(text, sizeof text, doing.op, doing.value, doing.count);
+    printf("# %s\n", text);
     fflush(stdout);
 }
 
@@ -412,6 +422,27 @@ static bool carries_argument(const tn_op *op, const char *message)
  * below 1e7). Seconds would hang on what else the machine does. */
 static const double most_work = 8.0 * MEMORY / sizeof(float);
 
+const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out)
+{
+    if (made < 0 && (!tn_error() || tn_error_code() != made))
+        return "refused without this code";
+    if (made < 0 && (is_fault(made) || !tells(op, tn_error())))
+        return "refused";
+    if (made < 0)
+        return carries_argument(op, tn_error())
+                   ? NULL
+                   : "refused without the argument of its message as data";
+    if (tn_error())
+        return "done, but an error is pending";
+    for (int i = 0; i < made; i++) {
+        if (!is_valid(out[i]))
+            return "gave no valid tensor";
+        if (!is_readable(out[i]))
+            return "gave what cannot be read";
+    }
+    return NULL;
+}
+
 int misuse_call(const tn_op *op, const tn_value *value, int count)
 {
     tn_tensor *out[TN__OP_MAX_OUTPUTS];
@@ -427,24 +458,13 @@ int misuse_call(const tn_op *op, const tn_value *value, int count)
     limit_seconds(0);
     if (done > most_work)
         wrong("did more than the memory it may take explains");
-    if (made < 0) {
+    if (made < 0)
         misuse_counts.refused++;
-        if (!tn_error() || tn_error_code() != made)
-            wrong("refused without this code");
-        else if (is_fault(made) || !tells(op, tn_error()))
-            wrong("refused");
-        else if (!carries_argument(op, tn_error()))
-            wrong("refused without the argument of its message as data");
-    } else {
+    else
         misuse_counts.done++;
-        if (tn_error())
-            wrong("done, but an error is pending");
-        for (int i = 0; i < made; i++)
-            if (!is_valid(out[i]))
-                wrong("gave no valid tensor");
-            else if (!is_readable(out[i]))
-                wrong("gave what cannot be read");
-    }
+    const char *what = misuse_judge(op, made, out);
+    if (what)
+        wrong(what);
     tn_error_clear();
     tn_scope_close(scope);
     return made;

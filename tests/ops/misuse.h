@@ -38,6 +38,13 @@ bool misuse_values_make(void);
 /* Calls op and looks at what comes; returns how many results, or a status. */
 int misuse_call(const tn_op *op, const tn_value *value, int count);
 
+/* What does not hold of a call that gave `made` results, or a status; NULL:
+ * nothing. */
+const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out);
+/* The call as text: its operator and its values. */
+void misuse_describe(char *text, size_t room, const tn_op *op,
+                     const tn_value *value, int count);
+
 /* Varies a call; value has one for each argument. Every `every`th variation
  * from `first` on. */
 void misuse_vary(const tn_op *op, const tn_value *value, int first, int every);
