@@ -178,6 +178,9 @@ extern "C" {
 
 /* ---- sizes ----------------------------------------------------------- */
 
+/* "None" where one is taken among sizes: an adaptive pool keeps that size. */
+#define TN_NONE_INT INT64_MIN
+
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
  * count 0 means "not given" where a list is optional. Closed. */
 typedef struct tn_dims_list {

@@ -4,6 +4,7 @@
 #include <autograd/autograd.h>
 #include <base/memory.h>
 #include <ops/table.h>
+#include <ops/window.h>
 #include <tenon/ops.h>
 
 /* How windows lie over images, each (h, w). */
@@ -197,13 +198,46 @@ TN__GRADIENT(conv2d_weight) /* of input and out */
 
 /* ---- pooling ------------------------------------------------------------ */
 
+/* Windows in padding alone chose no element, wherever their index points. */
+static tn_status leave_out(const tn__node *node, const tn_dims_list *size,
+                           tn_tensor **g, tn_tensor **index)
+{
+    enum { KERNEL = 1, STRIDES, PADDINGS, DILATIONS };
+    const tn_dims_list kernel = pair(tn__node_value(node, KERNEL), 1);
+    const tn_dims_list stride = pair(tn__node_value(node, STRIDES), 0);
+    const tn_dims_list padding = pair(tn__node_value(node, PADDINGS), 0);
+    const tn_dims_list dilation = pair(tn__node_value(node, DILATIONS), 1);
+    tn__window w;
+    for (int a = 0; a < 2; a++) {
+        w.in[a] = size->dim[a];
+        w.kernel[a] = kernel.dim[a];
+        w.stride[a] = stride.dim[a] ? stride.dim[a] : kernel.dim[a];
+        w.pad[a] = padding.dim[a];
+        w.dilation[a] = dilation.dim[a];
+        w.out[a] = (*index)->shape[(*index)->ndim - 2 + a];
+    }
+    if (!tn__window_misses(&w))
+        return TN_OK;
+    tn_tensor *shows, *first;
+    tn_status status =
+        tn__window_shows(&w, (*index)->storage->device, &shows, &first);
+    if (status < 0)
+        return status;
+    tn_tensor *gone = tn_logical_not(shows);
+    *g = tn_masked_fill_scalar(*g, gone, 0);
+    *index = tn_masked_fill_scalar(*index, gone, 0);
+    return *g && *index ? TN_OK : tn_error_code();
+}
+
 TN__GRADIENT(max_pool2d_with_indices)
 {
-    tn_tensor *index = tn__node_output(node, 1);
-    if (!index || !g[0])
+    tn_tensor *index = tn__node_output(node, 1), *grad = g[0];
+    if (!index || !grad)
         return tn_error_code();
     const tn_dims_list size = last_two(node, 0);
-    const tn_value value[] = {tn__value_tensor(g[0]), tn__value_tensor(index),
+    if (leave_out(node, &size, &grad, &index) < 0)
+        return tn_error_code();
+    const tn_value value[] = {tn__value_tensor(grad), tn__value_tensor(index),
                               tn__value_dims(&size)};
     out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_MAX_POOL2D_BACK], value, 3);
     return out[0] ? TN_OK : tn_error_code();

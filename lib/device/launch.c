@@ -294,6 +294,8 @@ static tn_status wait_told(tn_device *device, const char *what)
                                    "was waited for)", name ? name : what,
                                    fault.index == TN__GUARD_ZERO
                                        ? "division by zero"
+                                   : fault.index == TN__GUARD_NEGATIVE
+                                       ? "a negative number"
                                        : "a number outside [0, 1]",
                                    fault.position, what, device->name));
         /* Of its coordinates only the element's number is known by now. */

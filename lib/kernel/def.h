@@ -120,7 +120,7 @@ enum tn__builtin {
                 X(f32, 1) X(f64, 1) X(f16, 1) X(bf16, 1) X(f8e4m3, 1)          \
                     X(f8e5m2, 1) X(i64, 1) X(i32, 1) X(i16, 1) X(i8, 1)        \
                         X(u8, 1) X(bool, 1) X(float, 1) X(like, 2)             \
-                            X(divisor, 2) X(fraction, 1)                       \
+                            X(divisor, 2) X(fraction, 1) X(nonnegative, 1)     \
                             X(random, 3) X(rlen, 0) X(stop, 1) X(rsum, 1)      \
                                 X(rprod, 1) X(rmax, 1) X(rmin, 1) X(rmean, 1)  \
                                     X(rargmax, 1) X(rargmin, 1) X(rany, 1)     \

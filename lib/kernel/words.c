@@ -311,6 +311,22 @@ static bool fraction_word(tn__typer *typer, tn__value arg, tn__value *out)
     return true;
 }
 
+/* x, a number that is not below 0 (NaN is not): one that is, is a fault. */
+static bool nonnegative_word(tn__typer *typer, tn__value arg, tn__value *out)
+{
+    tn__ssa *ssa = typer->ssa;
+    uint32_t x = arg.id;
+    *out = arg;
+    if (!is_input(ssa, x))
+        return true;
+    tn_dtype type = ssa->ins[x].dtype;
+    uint32_t zero = tn__is_float(type) ? tn__ssa_const(ssa, type, 0)
+                                       : tn__ssa_integer(ssa, type, 0);
+    uint32_t bad = tn__ssa_op(ssa, TN_K_LT, TN_BOOL, x, zero, TN_NONE);
+    out->id = guarded(ssa, x, bad, TN__GUARD_NEGATIVE);
+    return true;
+}
+
 static uint32_t row_length(tn__ssa *ssa)
 {
     return tn__ssa_op(ssa, TN_K_ROWLEN, TN_I64, TN_NONE, TN_NONE, TN_NONE);
@@ -437,6 +453,8 @@ bool tn__type_word(tn__typer *typer, const tn__node *node,
         return divisor_word(typer, arg, out);
     case TN__BUILTIN_fraction:
         return fraction_word(typer, arg[0], out);
+    case TN__BUILTIN_nonnegative:
+        return nonnegative_word(typer, arg[0], out);
     case TN__BUILTIN_random:
         return random_word(typer, node, arg, out);
     case TN__BUILTIN_rlen:

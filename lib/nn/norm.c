@@ -74,14 +74,21 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
     return fine;
 }
 
-/* One more batch; the share that it has in the running statistics. */
-static double count_batch(norm *n)
+/* The share that the next batch has in the running statistics. */
+static double share_of_batch(const norm *n)
 {
     if (!n->running_mean)
         return 0;
-    if (!tn_add_scalar_(n->tracked, 1))
-        return 0;
-    return n->cumulative ? 1 / (double)tn_item_int(n->tracked) : n->momentum;
+    return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
+                         : n->momentum;
+}
+
+/* One more batch, if it was not refused. */
+static tn_tensor *counted(norm *n, tn_tensor *y)
+{
+    if (!y || !n->base.training || !n->running_mean)
+        return y;
+    return tn_add_scalar_(n->tracked, 1) ? y : NULL;
 }
 
 static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
@@ -90,10 +97,10 @@ static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
     if (tn_error() || !check_input(n, input, 1))
         return NULL;
     bool own = self->training || !n->running_mean;
-    double momentum = self->training ? count_batch(n) : 0;
-    return tn_batch_norm(input, n->running_mean, n->running_var, n->weight,
-                         n->bias, .training = own, .momentum = momentum,
-                         .eps = n->eps);
+    double momentum = self->training ? share_of_batch(n) : 0;
+    return counted(n, tn_batch_norm(input, n->running_mean, n->running_var,
+                                    n->weight, n->bias, .training = own,
+                                    .momentum = momentum, .eps = n->eps));
 }
 
 static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
@@ -105,11 +112,10 @@ static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
     tn_tensor *batch = tn_tensor_ndim(input) == n->ndim
                            ? input
                            : tn_unsqueeze(input, 0);
-    if (self->training)
-        count_batch(n);
     tn_tensor *y = tn_instance_norm(batch, n->running_mean, n->running_var,
                                     n->weight, n->bias, .use_input_stats = own,
                                     .momentum = n->momentum, .eps = n->eps);
+    y = counted(n, y);
     return batch == input ? y : tn_squeeze(y, .dim = 0);
 }
 

@@ -158,6 +158,28 @@ static bool find_mode(const char *name, enum mode *mode)
                     "\"sum\" nor \"mean\" nor \"max\"", name), false;
 }
 
+/* A bag's length was refused: tells of the first one that is negative. */
+static void tell_fall(const tn__call *call, tn_tensor *lengths)
+{
+    tn__error before;
+    if (tn_error_code() != TN_ERR_ARGUMENT || !tn__error_within(&call->doing))
+        return;
+    tn__error_take(&before);
+    tn_scope *scope = tn_scope_open();
+    int64_t first = tn_item_int(
+        tn_argmax(tn_to_dtype(tn_lt_scalar(lengths, 0), TN_I32)));
+    int64_t fall = tn_item_int(tn_select(lengths, 0, first));
+    bool told = !tn__error_pending();
+    tn_scope_close(scope);
+    tn_error_clear();
+    if (told)
+        tn__fail(TN_ERR_ARGUMENT, "embedding_bag: offsets fall by %lld behind "
+                 "position %lld; each is at least the one before",
+                 (long long)-fall, (long long)first);
+    else
+        tn__error_put(&before);
+}
+
 /* starts is checked by reading them as indices. */
 static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
 {
@@ -179,6 +201,16 @@ static bool find_starts(const tn__call *call, bags *b, tn_tensor *offsets)
     if (!b->starts)
         return tn__tell_indices(call, "embedding_bag", "offsets", offsets, 0,
                                 b->index->numel + 1), false;
+    const int64_t pairs = offsets->numel - 1;
+    if (pairs > 0) { /* else bags would overlap */
+        const tn_value value[] = {tn__value_optional(
+            tn_sub(tn_narrow(b->starts, 0, 1, pairs),
+                   tn_narrow(b->starts, 0, 0, pairs)))};
+        if (!value[0].of.tensor)
+            return false;
+        if (!tn__row(TN__OP_ID_BAG_LENGTHS, value, 1))
+            return tell_fall(call, value[0].of.tensor), false;
+    }
     if (last)
         b->starts = tn_narrow(b->starts, 0, 0, b->count);
     return b->starts != NULL;

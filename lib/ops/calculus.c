@@ -305,6 +305,24 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
                     (long long)count);
 }
 
+/* PyTorch refuses what is no weight, and weights that add up to 0. */
+static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
+{
+    double sum = w && w->numel ? tn_item(tn_sum(w)) : 1;
+    for (int arg = TN__ARG_COV_FWEIGHTS; arg <= TN__ARG_COV_AWEIGHTS; arg++) {
+        tn_tensor *x = tn__call_tensor(call, arg);
+        double least = x && x->numel ? tn_item(tn_min(x)) : 0;
+        if (tn__error_pending())
+            return tn_error_code();
+        if (!(least >= 0))
+            return tn__fail(TN_ERR_ARGUMENT, "cov: %s has %g; weights are 0 or "
+                            "greater", call->op->arg[arg].name, least);
+    }
+    if (sum == 0)
+        return tn__fail(TN_ERR_ARGUMENT, "cov: the weights add up to 0");
+    return TN_OK;
+}
+
 /* By what the sums of products are divided: the weights' sum less its part of
  * correction, at least 0. */
 static tn_tensor *degrees_of_freedom(double less, tn_tensor *w, tn_tensor *a,
@@ -352,6 +370,8 @@ tn_status tn__run_cov(tn__call *call)
         a = tn_to_dtype(a, TN_F64);
     }
     tn_tensor *w = f && a ? tn_mul(f, a) : f ? f : a;
+    if (w && (status = check_weight_values(call, w)) < 0)
+        return status;
     tn_tensor *mean =
         w ? tn_div(tn_sum(tn_mul(x, w), .dim = 1, .keepdim = true),
                    tn_sum(w))

@@ -246,17 +246,31 @@ tn_status tn__run_eye(tn__call *call)
 tn_status tn__run_randint(tn__call *call)
 {
     int64_t low = tn__call_int(call, TN__ARG_RANDINT_LOW);
-    int64_t high = tn__call_int(call, TN__ARG_RANDINT_HIGH), range;
-    if (__builtin_sub_overflow(high, low, &range) || range <= 0)
+    int64_t high = tn__call_int(call, TN__ARG_RANDINT_HIGH);
+    uint64_t range = (uint64_t)high - (uint64_t)low; /* up to 2^64 - 1 */
+    if (high <= low)
         return tn__fail(TN_ERR_ARGUMENT,
                         "randint: {low:}nothing lies in [%lld, %lld)",
                         (long long)low, (long long)high);
     tn_value value[] = {call->value[TN__ARG_RANDINT_SIZE],
-                        tn__value_int(low), tn__value_int(range),
+                        tn__value_int(low), tn__value_int((int64_t)range),
                         dtype_or(call, TN__ARG_RANDINT_DTYPE, TN_I64),
                         call->value[TN__ARG_RANDINT_DEVICE]};
-    return give(call,
-                tn__op_run1(&tn__op_table[TN__OP_ID_RANDINT_BELOW], value, 5));
+    tn_dtype dtype = (tn_dtype)value[3].of.i;
+    int bits = dtype == TN_BOOL ? 1 : 8 * (int)tn_dtype_bytes(dtype);
+    if (!tn_dtype_is_floating(dtype) && bits > 0 && bits < 64) {
+        bool is_signed = dtype != TN_BOOL && dtype != TN_U8;
+        int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
+        int64_t least = is_signed ? -most - 1 : 0;
+        if (low < least || high - 1 > most)
+            return tn__fail(TN_ERR_ARGUMENT, "randint: [%lld, %lld) is not "
+                            "within %s's [%lld, %lld]", (long long)low,
+                            (long long)high, tn_dtype_name(dtype),
+                            (long long)least, (long long)most);
+    }
+    /* Of 62 bits the remainder is even enough up to 2^53: one in 2^9. */
+    int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
+    return give(call, tn__op_run1(&tn__op_table[row], value, 5));
 }
 
 /* ---- even steps ---- */

@@ -9,6 +9,8 @@ static tn_status reduced_of(tn__call *call, int each, int count)
     tn__reduction reduction;
     if (!tn__find_reduction(call, call->op->arg_count - 1, &reduction))
         return TN_ERR_ARGUMENT;
+    if (strcmp(call->op->arg[1].name, "target") == 0)
+        tn__warn_broadcast(call);
     return tn__give(call,
                     tn__reduce_each(each, call->value, count, reduction));
 }
@@ -96,6 +98,7 @@ tn_status tn__run_kl_div(tn__call *call)
     if (!batch &&
         !tn__find_reduction(call, TN__ARG_KL_DIV_REDUCTION, &reduction))
         return TN_ERR_ARGUMENT;
+    tn__warn_broadcast(call);
     tn_tensor *loss = tn__row(tn__call_int(call, TN__ARG_KL_DIV_LOG_TARGET)
                                   ? TN__OP_ID_KL_LOG_EACH
                                   : TN__OP_ID_KL_EACH,
@@ -116,6 +119,7 @@ tn_status tn__run_binary_cross_entropy(tn__call *call)
         return TN_ERR_ARGUMENT;
     tn_tensor *weight =
         tn__call_tensor(call, TN__ARG_BINARY_CROSS_ENTROPY_WEIGHT);
+    tn__warn_broadcast(call);
     if (!weight)
         return tn__give(call, tn__reduce_each(TN__OP_ID_BCE_EACH, call->value,
                                               2, reduction));
@@ -134,6 +138,7 @@ tn_status tn__run_bce_with_logits(tn__call *call)
     tn__reduction reduction;
     if (!tn__find_reduction(call, reduce, &reduction))
         return TN_ERR_ARGUMENT;
+    tn__warn_broadcast(call);
     const tn_value value[] = {call->value[0], call->value[1],
                               call->value[pos_weight]};
     if (!tn__call_has(call, weight) && !tn__call_has(call, pos_weight))
@@ -156,6 +161,7 @@ tn_status tn__run_multilabel_soft_margin_loss(tn__call *call)
     tn__reduction reduction;
     if (!tn__find_reduction(call, reduce, &reduction))
         return TN_ERR_ARGUMENT;
+    tn__warn_broadcast(call);
     tn_tensor *loss = tn__row(TN__OP_ID_BCE_LOGITS_EACH, call->value, 2);
     if (tn__call_has(call, weight))
         loss = tn_mul(loss, tn__call_tensor(call, weight));

@@ -3,9 +3,25 @@
  * with them. */
 #include <base/memory.h>
 #include <float.h>
+#include <math.h>
 #include <ops/job.h>
 
 /* ---- Cholesky ------------------------------------------------------------------ */
+
+/* info, or where before it the factor's diagonal is not positive and finite:
+ * LAPACK passes over NaN and inf. */
+static int cholesky_info(const void *a, bool single, int n, int info)
+{
+    int end = info > 0 && info <= n ? info - 1 : n;
+    for (int i = 0; i < end; i++) {
+        size_t at = (size_t)i * ((size_t)n + 1);
+        double x = single ? (double)((const float *)a)[at]
+                          : ((const double *)a)[at];
+        if (!(x > 0 && isfinite(x)))
+            return i + 1;
+    }
+    return info;
+}
 
 tn_status tn__run_linalg_cholesky_ex(tn__call *call)
 {
@@ -19,10 +35,12 @@ tn_status tn__run_linalg_cholesky_ex(tn__call *call)
         status = tn__job_square(&j, x, "A");
     if (status >= 0) {
         int n = j.a.rows, lda = n ? n : 1;
-        for (int64_t k = 0; k < j.a.batch && n; k++)
-            j.lapack->potrf[j.a.single](upper ? "L" : "U", &n,
-                                        tn__staged_at(&j.a, k), &lda,
+        for (int64_t k = 0; k < j.a.batch && n; k++) {
+            void *a = tn__staged_at(&j.a, k);
+            j.lapack->potrf[j.a.single](upper ? "L" : "U", &n, a, &lda,
                                         &j.info[k], 1);
+            j.info[k] = cholesky_info(a, j.a.single, n, j.info[k]);
+        }
         tn__staged_clear(&j.a, !upper);
         if (check)
             status = tn__job_refuse(&j, "is not positive-definite");

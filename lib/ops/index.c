@@ -33,11 +33,16 @@ static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
 static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
 
 /* out[p] = x[coordinates, index at p]: the operands' strides over out's
- * dimensions, index 0 of x along dimension `dim` of x. */
-static tn_status take_into(const char *name, tn_tensor *x,
+ * dimensions, index 0 of x along dimension `dim` of x; argument: index's name. */
+static tn_status take_into(const char *name, const char *argument, tn_tensor *x,
                            const int64_t *x_stride, int dim, tn_tensor *index,
                            const int64_t *index_stride, tn_tensor *out)
 {
+    if (TN__UNLIKELY(out->numel == 0 && index->numel != 0)) {
+        char what[100]; /* of slices without elements none is read */
+        snprintf(what, sizeof what, "%s: %s", tn__op_outer(name), argument);
+        return tn__check_indices(what, index, 0, x->shape[dim]);
+    }
     const tn__kernel *kernel = indexed(&take, x, index);
     if (!kernel)
         return tn_error_code();
@@ -106,7 +111,7 @@ tn_status tn__run_gather(tn__call *call)
         int64_t stride[TN_MAX_NDIM];
         for (int d = 0; d < x->ndim; d++)
             stride[d] = d == dim ? 0 : x->stride[d];
-        status = take_into("gather", x, stride, dim, index, index->stride,
+        status = take_into("gather", "index", x, stride, dim, index, index->stride,
                                out);
     }
     tn_scope_close(scope);
@@ -149,7 +154,7 @@ tn_status tn__run_index_select(tn__call *call)
             stride[d] = d == dim ? 0 : x->stride[d];
             index_stride[d] = d == dim && index->ndim ? index->stride[0] : 0;
         }
-        status = take_into("index_select", x, stride, dim, index,
+        status = take_into("index_select", "index", x, stride, dim, index,
                                index_stride, out);
     }
     tn_scope_close(scope);
@@ -190,7 +195,8 @@ tn_status tn__run_embedding(tn__call *call)
     for (int d = 0; d < index->ndim; d++)
         index_stride[d] = index->stride[d];
     stride[index->ndim] = w->stride[1];
-    return take_into("embedding", w, stride, 0, index, index_stride, out);
+    return take_into("embedding", "input", w, stride, 0, index, index_stride,
+                     out);
 }
 
 /* One number for each row of w: by what it is multiplied so that its norm is at

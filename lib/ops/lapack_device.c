@@ -122,6 +122,15 @@ static tn_status cholesky(work *w, tn_tensor **out)
                            (upper ? 0 : TN_LAPACK_UPPER) |
                                (w->by_rows ? TN_LAPACK_ALONE : 0),
                            out[0]);
+    if (status >= 0) { /* what the device says of NaN and inf is its own */
+        const tn_value value[] = {
+            tn__value_optional(tn_diagonal(out[0], .dim1 = -2, .dim2 = -1)),
+            tn__value_optional(tn_unsqueeze(w->info, -1)), tn__value_int(-1)};
+        w->info = out[1] =
+            value[0].of.tensor && value[1].of.tensor
+                ? tn__row(TN__OP_ID_CHOLESKY_INFO, value, 3) : NULL;
+        status = w->info ? TN_OK : tn_error_code();
+    }
     if (status >= 0 &&
         tn__call_int(w->call, TN__ARG_LINALG_CHOLESKY_EX_CHECK_ERRORS))
         status = refuse(w, "is not positive-definite");

@@ -120,6 +120,8 @@ dist_check_SCRIPTS += tests/ops/test_generate.sh
 check_PROGRAMS += tests/ops/test_misuse
 tests_ops_test_misuse_SOURCES = tests/ops/test_misuse.c tests/ops/misuse.c \
 	tests/ops/misuse.h tests/ops/work.c tests/ops/work.h
+check_PROGRAMS += tests/ops/test_edges
+tests_ops_test_edges_SOURCES = tests/ops/test_edges.c
 tests_ops_test_pool_SOURCES = tests/ops/test_pool.c
 check_PROGRAMS += tests/ops/test_attention
 tests_ops_test_attention_SOURCES = tests/ops/test_attention.c

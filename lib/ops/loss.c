@@ -1,7 +1,9 @@
 /* loss.c: losses, written with other rows. Classes move to the last axis first:
  * there a row of log-probabilities meets its target. */
+#include <base/hash.h>
 #include <ops/loss.h>
 #include <ops/native.h>
+#include <stdatomic.h>
 
 /* A reduction by name; false with the error recorded. */
 bool tn__find_reduction(const tn__call *call, int arg,
@@ -28,6 +30,37 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
+/* Is it the first time that this key comes? Some are forgotten where they are
+ * too many: then a place is told again. */
+static bool is_new(uint64_t key)
+{
+    static _Atomic uint64_t told[64];
+    _Atomic uint64_t *slot = &told[key % 64];
+    return atomic_exchange_explicit(slot, key, memory_order_relaxed) != key;
+}
+
+void tn__warn_broadcast(const tn__call *call)
+{
+    const tn_tensor *x = tn__call_tensor(call, 0), *y = tn__call_tensor(call, 1);
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if (tn__shape_equal(x->ndim, x->shape, y->ndim, y->shape) ||
+        !tn__log_enabled(1))
+        return;
+    uint64_t h[2] = {(uint64_t)call->op->id, (uint64_t)(x->ndim * 64 + y->ndim)};
+    tn__hash_word(h, (uint64_t)(uintptr_t)tn__here.path);
+    tn__hash_bytes(h, x->shape, (size_t)x->ndim * sizeof *x->shape);
+    tn__hash_bytes(h, y->shape, (size_t)y->ndim * sizeof *y->shape);
+    tn__hash_finish(h);
+    if (!is_new(h[0]))
+        return;
+    const char *path = tn__here.path ? tn_path_text(tn__here.path) : "";
+    tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: is "
+            "that meant? tn_reshape one of them, or tn_expand it",
+            path, *path ? ": " : "", call->op->name,
+            tn__shape_text(a, x->ndim, x->shape),
+            tn__shape_text(b, y->ndim, y->shape));
+}
+
 static bool any_floating(const tn_value *value, int count)
 {
     for (int i = 0; i < count; i++)
@@ -50,6 +83,7 @@ tn_status tn__run_mse_loss(tn__call *call)
     tn__reduction reduction;
     if (!tn__find_reduction(call, TN__ARG_MSE_LOSS_REDUCTION, &reduction))
         return TN_ERR_ARGUMENT;
+    tn__warn_broadcast(call);
     return tn__give(call, tn__reduce_each(TN__OP_ID_MSE_EACH, call->value, 2,
                                           reduction));
 }

@@ -21,6 +21,11 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction);
 tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
                            tn__reduction reduction);
 
+/* PyTorch warns where input and target merely broadcast: most often a dimension
+ * of 1 that one of them lacks, and then a mean over all pairs. So does this, in
+ * the log, once for each place (operator, module and shapes). */
+void tn__warn_broadcast(const tn__call *call);
+
 /* How many rows of linear_cross_entropy's results stand in memory at once. */
 int64_t tn__linear_nll_rows(int64_t results_a_row);
 

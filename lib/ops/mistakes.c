@@ -211,7 +211,7 @@ tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
     const char *input = kernel->input[fault->operand].name;
     return tn__fail(TN_ERR_ARGUMENT, "%s: %s{%s} is %s at position %s%s",
                     name, zero ? "division by zero: " : "",
-                    input, zero ? "0" : "outside [0, 1]",
+                    input, tn__guard_text(fault->index),
                     tn__shape_text(text, ndim, at.position), told);
 }
 

@@ -238,6 +238,28 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
+/* target as (count, classes) of labels from -1 on. What is none is an index that
+ * is read nowhere. */
+static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
+                              int64_t classes)
+{
+    enum { TARGET = TN__ARG_MULTILABEL_MARGIN_LOSS_TARGET };
+    if (tn_dtype_is_floating(target->dtype) || target->dtype == TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "multilabel_margin_loss: target is %s; "
+                        "convert it to int64 with tn_to_dtype",
+                        tn_dtype_name(target->dtype)), NULL;
+    tn__call_indices(call, TARGET, -1, classes);
+    tn_tensor *all = tn_arange(-1, classes, 1, .dtype = TN_I64,
+                               .device = target->storage->device);
+    tn_tensor *labels = tn_gather(
+        all, 0, tn_add_scalar(tn_to_dtype(tn_reshape(target, tn_dims(-1)),
+                                          TN_I64), 1));
+    if (!labels)
+        tn__tell_indices(call, "multilabel_margin_loss: target", target, -1,
+                         classes);
+    return labels ? tn_reshape(labels, tn_dims(count, classes)) : NULL;
+}
+
 tn_status tn__run_multilabel_margin_loss(tn__call *call)
 {
     tn_tensor *x =
@@ -254,7 +276,9 @@ tn_status tn__run_multilabel_margin_loss(tn__call *call)
         !tn__shape_equal(x->ndim, x->shape, target->ndim, target->shape))
         return fail_classes(call, x, target, "(N, C) twice");
     tn_tensor *rows = tn_reshape(x, tn_dims(count, classes));
-    tn_tensor *labels = tn_reshape(target, tn_dims(count, classes));
+    tn_tensor *labels = true_labels(call, target, count, classes);
+    if (!labels)
+        return tn_error_code();
     /* labels before the first -1, and where they stand */
     tn_tensor *valid = tn_cumprod(
         tn_to_dtype(tn_ge_scalar(labels, 0), TN_I64), 1);

@@ -179,8 +179,11 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     tn_tensor *out = new_out(call, &images, &w, x->dtype);
     if (!out)
         return tn_error_code();
-    status = tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_GREATEST},
-                                   &w, x, out, NULL, "max_pool2d");
+    status = tn__window_misses(&w)
+                 ? TN_ERR_UNSUPPORTED /* devices may expect to see an element */
+                 : tn__pool_by_extension(
+                       (tn_pool_args){.kind = TN_POOL_GREATEST}, &w, x, out,
+                       NULL, "max_pool2d");
     if (status != TN_ERR_UNSUPPORTED)
         return status;
     tn__unref(call->out[--call->out_count]);
@@ -195,17 +198,19 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* least: what padding reads as. */
+/* least: what padding reads as. Where there is nothing else the place is that of
+ * the first tap not before the image, even if that lies behind it (a window in
+ * padding alone), as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
                 "let in = (r >= 0) & (r < h) & (c >= 0) & (c < w);"           \
                 "let v = where(in, x[r, c; 0], " least "); let m = rmax(v);"  \
-                /* nothing but the least: the first that is no padding */     \
-                "let k = where(m == " least ", rargmax(where(in, 1, 0)),"     \
-                " rargmax(v));"                                               \
-                "(like(m, x), (i + div(k, kw) * dh) * w + j"                  \
-                " + rem(k, kw) * dw)")
+                "let k = rargmax(v);"                                         \
+                "let p = where(i < 0, i + div(dh - 1 - i, dh) * dh, i);"      \
+                "let q = where(j < 0, j + div(dw - 1 - j, dw) * dw, j);"      \
+                "(like(m, x), where(m == " least ", p * w + q,"               \
+                " (i + div(k, kw) * dh) * w + j + rem(k, kw) * dw))")
 
 tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 {
@@ -227,8 +232,10 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
     tn_tensor *indices = out ? new_out(call, &images, &w, TN_I64) : NULL;
     if (!indices)
         return tn_error_code();
-    status = tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_MAX}, &w, x,
-                                   out, indices, "max_pool2d");
+    status = tn__window_misses(&w)
+                 ? TN_ERR_UNSUPPORTED
+                 : tn__pool_by_extension((tn_pool_args){.kind = TN_POOL_MAX},
+                                         &w, x, out, indices, "max_pool2d");
     if (status != TN_ERR_UNSUPPORTED)
         return status;
     const tn_dtype dtype[] = {x->dtype, 0, 0, 0, 0};

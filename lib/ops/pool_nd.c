@@ -4,6 +4,8 @@
  * as a whole): the last two dimensions at once, then the one before them, a
  * slice being one row. All others go one dimension after the other, by a table
  * of each output's elements. Half types keep float32's digits until the end. */
+#include <base/memory.h>
+#include <math.h>
 #include <ops/taps.h>
 #include <ops/window.h>
 
@@ -30,7 +32,8 @@ static tn_status take_list(const tn__call *call, int arg, int axes,
     for (int a = 0; a < axes; a++) {
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
-        if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
+        if (list[a] > INT32_MAX ||
+            (list[a] < -INT32_MAX && list[a] != TN_NONE_INT))
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             call->op->name, call->op->arg[arg].name,
                             (long long)list[a]);
@@ -204,9 +207,61 @@ static bool make_regular(windows *w)
     return true;
 }
 
+/* The first tap of window i that is not before the input; behind it, the window
+ * lies in padding alone. */
+static int64_t first_tap(const windows *w, int a, int64_t i)
+{
+    int64_t at = i * w->stride[a] - w->pad[a], step = w->dilation[a];
+    return at < 0 ? at + (step - 1 - at) / step * step : at;
+}
+
+static bool misses(const windows *w)
+{
+    for (int a = 0; a < w->axes; a++)
+        for (int64_t i = 0; w->dilation[a] > w->in[a] && i < w->out[a] &&
+                            i * w->stride[a] < w->pad[a]; i++)
+            if (first_tap(w, a, i) >= w->in[a])
+                return true;
+    return false;
+}
+
+/* Windows in padding alone: the least there is, at their first tap not before
+ * the input, as in PyTorch. */
+static tn_status fill_missing(const windows *w, tn_tensor **values,
+                              tn_tensor **indices)
+{
+    tn_dtype dtype = (*values)->dtype;
+    tn_device *device = (*values)->storage->device;
+    tn_tensor *gone = NULL, *first = NULL;
+    for (int a = 0; a < w->axes; a++) {
+        tn_dims_list along = {w->axes, {1, 1, 1}};
+        along.dim[a] = w->out[a];
+        int64_t *list = tn__alloc_many(w->out[a], sizeof *list);
+        if (!list)
+            return TN_ERR_MEMORY;
+        for (int64_t i = 0; i < w->out[a]; i++)
+            list[i] = first_tap(w, a, i);
+        tn_tensor *tap =
+            tn_to(tn_tensor_from_array(list, TN_I64, along), device);
+        tn__free(list);
+        tn_tensor *behind = tn_ge_scalar(tap, tn_scalar_int(w->in[a]));
+        gone = a ? tn_logical_or(gone, behind) : behind;
+        first = a ? tn_add(tn_mul_scalar(first, tn_scalar_int(w->in[a])), tap)
+                  : tap;
+    }
+    double least = tn_dtype_is_floating(dtype) ? -INFINITY
+                   : dtype == TN_U8            ? 0
+                       : -ldexp(1, 8 * (int)tn_dtype_bytes(dtype) - 1);
+    *values = tn_masked_fill_scalar(*values, gone, least);
+    *indices = tn_where(gone, first, *indices);
+    return *values && *indices ? TN_OK : tn_error_code();
+}
+
 /* Can max_pool2d and avg_pool2d do it? */
 static bool suits_images(const tn_tensor *x, const windows *w)
 {
+    if (w->axes == 3 && misses(w)) /* depth is a pass of its own */
+        return false;
     for (int a = 0; a < w->axes; a++)
         if (w->pad[a] > w->kernel[a] / 2 || /* of what dilation made wider */
             w->kernel[a] > w->in[a] + 2 * w->pad[a]) /* it looks at each tap */
@@ -321,6 +376,8 @@ static tn_status give_greatest(tn__call *call, tn_tensor *x, windows *w,
         regular ? greatest_of_images(x, w, up, &values,
                                      with_indices ? &indices : NULL)
                 : greatest(x, w, even, &values, &indices);
+    if (status >= 0 && !regular && !even && misses(w))
+        status = fill_missing(w, &values, &indices);
     if (status >= 0)
         status = tn__give(call, values);
     return status >= 0 && with_indices ? tn__give(call, indices) : status;
@@ -385,9 +442,13 @@ static tn_status take_even(const tn__call *call, const tn_tensor *x,
                            w->axes, NULL, w->out);
     for (int a = 0; a < w->axes && status >= 0; a++) {
         w->in[a] = x->shape[x->ndim - w->axes + a];
-        if (w->out[a] == -1)
+        if (w->out[a] == TN_NONE_INT)
             w->out[a] = w->in[a];
-        if (w->out[a] < 0 || w->in[a] < 1)
+        if (w->out[a] < 0)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: output_size %lld is negative; "
+                            "TN_NONE_INT keeps a size", call->op->name,
+                            (long long)w->out[a]);
+        if (w->in[a] < 1)
             return tn__fail(TN_ERR_SHAPE, "%s: %lld windows over a dimension "
                             "of size %lld", call->op->name,
                             (long long)w->out[a], (long long)w->in[a]);

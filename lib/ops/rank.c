@@ -209,8 +209,12 @@ static tn_tensor *parts_of(const tn__call *call, const tn_tensor *x)
                  name, tn__shape_text(text, q->ndim, q->shape));
         return NULL;
     }
-    if (q)
-        return tn__check_same_dtype(name, x, "input", q, "q") < 0 ? NULL : q;
+    if (q) {
+        const tn_value value[] = {tn__value_tensor(q)};
+        return tn__check_same_dtype(name, x, "input", q, "q") < 0
+                   ? NULL
+                   : tn__row(TN__OP_ID_QUANTILE_PARTS, value, 1);
+    }
     double part = tn__call_float(call, TN__ARG_QUANTILE_Q);
     if (!(part >= 0 && part <= 1)) {
         tn__fail(TN_ERR_ARGUMENT, "%s: {q} %g is outside [0, 1]", name, part);

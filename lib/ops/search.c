@@ -322,7 +322,10 @@ tn_status tn__run_histc(tn__call *call)
     if (bins < 1)
         return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld",
                         (long long)bins);
-    if (!(low <= high))
+    if (!isfinite(low) || !isfinite(high))
+        return tn__fail(TN_ERR_ARGUMENT, "histc: the range from {min} %g to "
+                        "{max} %g is not finite", low, high);
+    if (low > high)
         return tn__fail(TN_ERR_ARGUMENT, "histc: {min} %g is above {max} %g",
                         low, high);
     if (low == high && (status = range_of(x, &low, &high)) < 0)
@@ -384,7 +387,10 @@ tn_status tn__run_histogram(tn__call *call)
         low = range->of.floats[0];
         high = range->of.floats[1];
     }
-    if (status >= 0 && !(low <= high))
+    if (status >= 0 && (!isfinite(low) || !isfinite(high)))
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: the {range} from %g to "
+                          "%g is not finite", low, high);
+    if (status >= 0 && low > high)
         status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} from %g to %g",
                           low, high);
     if (status < 0)

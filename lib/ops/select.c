@@ -37,6 +37,28 @@ tn_status tn__select_divisor(tn__call *call)
     return status < 0 ? status : tn__run_kernel(call);
 }
 
+/* A tensor's elements are looked at as they are read. */
+tn_status tn__select_normal(tn__call *call)
+{
+    const tn_value *std = &call->value[TN__ARG_NORMAL_STD];
+    double number = std->kind == TN_VALUE_NUMBER
+                        ? tn__call_float(call, TN__ARG_NORMAL_STD)
+                        : 0;
+    if (!(number >= 0))
+        return tn__fail(TN_ERR_ARGUMENT, "normal: std is %g; 0 or greater is "
+                        "wanted", number);
+    return tn__run_kernel(call);
+}
+
+tn_status tn__select_cosine(tn__call *call)
+{
+    double eps = tn__call_float(call, TN__ARG_COSINE_SIMILARITY_EPS);
+    if (!(eps >= 0))
+        return tn__fail(TN_ERR_ARGUMENT, "cosine_similarity: eps is %g; 0 or "
+                        "greater is wanted", eps);
+    return tn__run_kernel(call);
+}
+
 tn_status tn__select_div(tn__call *call)
 {
     bool inplace = call->op->inplace;

@@ -1,6 +1,7 @@
 /* window.c: windows as strides. A window's element (ki, kj) of output (oi, oj)
  * lies at row oi * stride + ki * dilation - pad: with no padding that is a sum
  * of strides, else a coordinate with which an indexed load is made. */
+#include <base/memory.h>
 #include <ops/window.h>
 
 bool tn__window_is_inside(const tn__window *w)
@@ -18,9 +19,49 @@ tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
 {
     *divisor = tn__call_has(call, arg) ? tn__call_int(call, arg) : 0;
     if (tn__call_has(call, arg) && *divisor == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: divisor_override is 0",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {divisor_override} is 0",
                         call->op->name);
     return TN_OK;
+}
+
+/* The first tap of window i that is not before the image. */
+static int64_t first_tap(const tn__window *w, int a, int64_t i)
+{
+    int64_t at = i * w->stride[a] - w->pad[a], step = w->dilation[a];
+    return at < 0 ? at + (step - 1 - at) / step * step : at;
+}
+
+bool tn__window_misses(const tn__window *w)
+{
+    for (int a = 0; a < 2; a++)
+        for (int64_t i = 0; w->dilation[a] > w->in[a] && i < w->out[a] &&
+                            i * w->stride[a] < w->pad[a]; i++)
+            if (first_tap(w, a, i) >= w->in[a])
+                return true;
+    return false;
+}
+
+tn_status tn__window_shows(const tn__window *w, tn_device *device,
+                           tn_tensor **shows, tn_tensor **first)
+{
+    const tn_dims_list size = {2, {w->out[0], w->out[1]}};
+    tn_tensor *tap[2];
+    for (int a = 0; a < 2; a++) {
+        int64_t *list = tn__alloc_many(w->out[a], sizeof *list);
+        if (!list)
+            return TN_ERR_MEMORY;
+        for (int64_t i = 0; i < w->out[a]; i++)
+            list[i] = first_tap(w, a, i);
+        tap[a] = tn_to(tn_tensor_from_array(list, TN_I64, tn_dims(w->out[a])),
+                       device);
+        tn__free(list);
+    }
+    tap[0] = tn_unsqueeze(tap[0], 1);
+    *shows = tn_logical_and(tn_lt_scalar(tap[0], tn_scalar_int(w->in[0])),
+                            tn_lt_scalar(tap[1], tn_scalar_int(w->in[1])));
+    *first = tn_add(tn_mul_scalar(tap[0], tn_scalar_int(w->in[1])), tap[1]);
+    *shows = tn_expand(*shows, size);
+    return *shows && *first ? TN_OK : tn_error_code();
 }
 
 tn_status tn__window_pair(const tn__call *call, int arg, int64_t pair[2])

@@ -6,11 +6,15 @@
  * in which it stepped, so a scaler keeps no list of optimizers. */
 #include <optim/optim.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <tenon/autograd.h>
 #include <tenon/grad_scaler.h>
 #include <tenon/ops.h>
+
+/* No scale is below: it could not be undone. */
+#define LEAST ((double)FLT_MIN)
 
 struct tn_grad_scaler {
     tn_object object;
@@ -38,6 +42,11 @@ static tn_status check_state(const char *call, const tn_grad_scaler_state *s)
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: the scale is %g; it must be above 0", call,
                             s->scale);
+    if (s->scale < LEAST || s->scale > (double)FLT_MAX)
+        return tn_error_set(TN_ERR_ARGUMENT,
+                            "%s: the scale is %g; it must be a float32 whose "
+                            "reciprocal is one too, from %g to %g", call,
+                            s->scale, LEAST, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return tn_error_set(TN_ERR_ARGUMENT,
                             "%s: growth_factor is %g; it must be above 1",
@@ -103,13 +112,15 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
     return tn_scope_result(scope, tn_mul_scalar(wide, scaler->state.scale));
 }
 
-/* g times number, in place; is an element of it infinite or NaN? A bool for
- * each row of g, in the scope. */
+/* g times number, in place; is an element of the product infinite or NaN? (g
+ * itself may be finite, and number great.) A bool for each row of g, in the
+ * scope. */
 static tn_tensor *unscale(tn_tensor *g, double number)
 {
     static const tn_op *op;
-    if (!tn__optim_op("optim_unscale(grad; number) = (grad * number, "
-                      "rany(!(abs(float(grad)) < inf)))", &op))
+    if (!tn__optim_op("optim_unscale(grad; number) = "
+                      "let y = like(grad * number, grad); "
+                      "(y, rany(!(abs(float(y)) < inf)))", &op))
         return NULL;
     int ndim = tn_tensor_ndim(g);
     tn_dims_list rows = {ndim > 0 ? ndim - 1 : 0, {0}};
@@ -229,7 +240,8 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
                             "call tn_grad_scaler_step first");
     tn_grad_scaler_state *s = &scaler->state;
     if (scaler->found) {
-        s->scale = (float)(s->scale * s->backoff_factor);
+        float less = (float)(s->scale * s->backoff_factor);
+        s->scale = (double)less < LEAST ? LEAST : (double)less;
         s->growth_tracker = 0;
     } else if (++s->growth_tracker == s->growth_interval) {
         float grown = (float)(s->scale * s->growth_factor);

@@ -89,7 +89,7 @@ static bool bind_list(const sample *s, const json_t *value,
     }
     if (json_is_array(first))
         return bind_pair(value, arg, b, i);
-    bool whole = count <= TN_MAX_NDIM; /* None among sizes: ours is -1 */
+    bool whole = count <= TN_MAX_NDIM; /* None among sizes */
     for (size_t k = 0; k < count; k++)
         whole = whole && (json_is_integer(json_array_get(value, k)) ||
                           json_is_null(json_array_get(value, k)));
@@ -98,7 +98,7 @@ static bool bind_list(const sample *s, const json_t *value,
         for (size_t k = 0; k < count; k++) {
             const json_t *size = json_array_get(value, k);
             b->dims[i].dim[k] =
-                json_is_null(size) ? -1 : json_integer_value(size);
+                json_is_null(size) ? TN_NONE_INT : json_integer_value(size);
         }
         out->kind = TN_VALUE_DIMS;
         out->of.dims = &b->dims[i];

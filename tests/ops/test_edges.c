@@ -1,0 +1,438 @@
+/* Values at the edge, alike on every device: what PyTorch gives there, and what
+ * it refuses. */
+#include <string.h>
+#include <tap.h>
+#include <tenon/tenon.h>
+
+static void refused(const void *result, tn_status code, const char *message)
+{
+    ok(!result, "refused: %s", message);
+    is_str(tn_error(), message, "in these words");
+    is_int(tn_error_code(), code, "with its code");
+    tn_error_clear();
+}
+
+static tn_tensor *reals(int count, const float *x)
+{
+    return tn_tensor_from_array(x, TN_F32, tn_dims(count));
+}
+#define REALS(...)                                                            \
+    reals((int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),              \
+          (const float[]){__VA_ARGS__})
+
+static tn_tensor *wholes(int count, const int64_t *x)
+{
+    return tn_tensor_from_array(x, TN_I64, tn_dims(count));
+}
+#define WHOLES(...)                                                           \
+    wholes((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),         \
+           (const int64_t[]){__VA_ARGS__})
+
+/* Are these x's elements, row by row? */
+static void is_floats(tn_tensor *x, int count, const float *want,
+                      const char *what)
+{
+    float got[64] = {0};
+    bool same = tn_tensor_numel(x) == count &&
+                tn_tensor_to_array(tn_detach(x), got,
+                                   (size_t)count * sizeof *got) == TN_OK;
+    for (int i = 0; i < count && same; i++)
+        same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i]));
+    if (!ok(same, "%s", what))
+        for (int i = 0; i < count; i++)
+            note("element %d is %g, not %g", i, (double)got[i],
+                 (double)want[i]);
+    tn_error_clear();
+}
+
+static void is_ints(tn_tensor *x, int count, const int64_t *want,
+                    const char *what)
+{
+    int64_t got[64] = {0};
+    bool same = tn_tensor_numel(x) == count &&
+                tn_tensor_to_array(x, got, (size_t)count * sizeof *got) ==
+                    TN_OK &&
+                memcmp(got, want, (size_t)count * sizeof *got) == 0;
+    if (!ok(same, "%s", what))
+        for (int i = 0; i < count; i++)
+            note("element %d is %lld, not %lld", i, (long long)got[i],
+                 (long long)want[i]);
+    tn_error_clear();
+}
+
+/* ---- windows in padding alone ---------------------------------------------- */
+
+/* PyTorch 2.15's values and indices; its gradient writes where the indices point,
+ * outside of the input (pytorch#114216): right is that none is changed. */
+static void test_pools(void)
+{
+    const float dead[] = {-INFINITY, -INFINITY}, none[9] = {0};
+    tn_tensor *x = tn_requires_grad(
+        tn_reshape(tn_arange(1, 10, 1, .dtype = TN_F32), tn_dims(1, 1, 1, 9)));
+    tn_tensor *index = NULL;
+    tn_tensor *y = tn_max_pool2d_with_indices(x, tn_dims(3), &index,
+                                              .stride = 6, .padding = 1,
+                                              .dilation = 2, .ceil_mode = true);
+    is_floats(y, 2, dead, "max_pool2d of windows in padding alone is -inf");
+    is_ints(index, 2, (const int64_t[]){10, 14}, "at their first tap behind the "
+            "edge");
+    tn_backward(tn_sum(y));
+    is_floats(tn_tensor_grad(x), 9, none, "no gradient flows from there");
+    is_floats(tn_max_pool2d(tn_detach(x), tn_dims(3), .stride = 6, .padding = 1,
+                            .dilation = 2, .ceil_mode = true),
+              2, dead, "it is -inf without indices, too");
+    is_floats(tn_max_pool3d(tn_unsqueeze(tn_detach(x), 2), tn_dims(3),
+                            .stride = 6, .padding = 1, .dilation = 2,
+                            .ceil_mode = true),
+              2, dead, "and in a volume");
+    /* columns -1 and 3, then 0 and 4 of 3: one in padding alone */
+    tn_tensor *z = tn_requires_grad(tn_reshape(REALS(1, 2, 3),
+                                               tn_dims(1, 1, 3)));
+    y = tn_max_pool1d(z, tn_dims(2), .stride = 1, .padding = 1, .dilation = 4);
+    is_floats(y, 1, dead, "max_pool1d is -inf there");
+    tn_backward(tn_sum(y));
+    is_floats(tn_tensor_grad(z), 3, none, "without a gradient");
+    /* a window that shows the image beside one that does not */
+    tn_tensor *w = tn_requires_grad(tn_reshape(REALS(1, 2, 3, 4),
+                                               tn_dims(1, 1, 2, 2)));
+    y = tn_max_pool2d_with_indices(w, tn_dims(2), &index, .stride = 1,
+                                   .padding = 1, .dilation = 3);
+    is_floats(y, 1, dead, "taps at -1 and 2 of 2 miss it");
+    is_ints(index, 1, (const int64_t[]){6}, "the index is row 2, column 2");
+    tn_tensor *v = tn_requires_grad(tn_reshape(tn_arange(1, 11, 1,
+                                                         .dtype = TN_F32),
+                                               tn_dims(1, 1, 2, 5)));
+    y = tn_max_pool2d_with_indices(v, tn_dims(2), &index, .stride = 1,
+                                   .padding = 1, .dilation = 3,
+                                   .ceil_mode = true);
+    is_floats(y, 4, (const float[]){-INFINITY, -INFINITY, -INFINITY, -INFINITY},
+              "rows -1 and 2 of 2 miss it in each column");
+    tn_backward(tn_sum(y));
+    is_floats(tn_tensor_grad(v), 10, (const float[10]){0}, "and give nothing");
+    /* all that is seen is -inf: the first element that is no padding */
+    y = tn_max_pool2d_with_indices(
+        tn_full(tn_dims(1, 2, 2), -INFINITY, .dtype = TN_F32), tn_dims(2),
+        &index, .stride = 2, .padding = 1);
+    is_ints(index, 4, (const int64_t[]){0, 1, 2, 3},
+            "of -inf alone the first element within is chosen");
+}
+
+/* ---- Cholesky ------------------------------------------------------------- */
+
+static void check_cholesky(const char *what, tn_tensor *a, int info)
+{
+    tn_tensor *made[2] = {NULL};
+    for (int f64 = 0; f64 < 2; f64++) {
+        tn_tensor *x = f64 ? tn_to_dtype(a, TN_F64) : a;
+        made[0] = tn_linalg_cholesky_ex(x, &made[1]);
+        is_int(tn_item_int(made[1]), info, "cholesky_ex of %s: info", what);
+        ok(!tn_linalg_cholesky(x) && tn_error_code() == TN_ERR_ARGUMENT,
+           "cholesky of %s is refused", what);
+        tn_error_clear();
+    }
+}
+
+static void test_cholesky(void)
+{
+    const tn_dims_list two = tn_dims(2, 2);
+    check_cholesky("NaN", tn_full(two, NAN, .dtype = TN_F32), 1);
+    check_cholesky("inf", tn_full(two, INFINITY, .dtype = TN_F32), 1);
+    check_cholesky("((1, 0), (0, NaN))",
+                   tn_reshape(REALS(1, 0, 0, NAN), two), 2);
+    check_cholesky("((1, 0), (NaN, 1))",
+                   tn_reshape(REALS(1, 0, NAN, 1), two), 2);
+    check_cholesky("((NaN, 0), (0, 1))",
+                   tn_reshape(REALS(NAN, 0, 0, 1), two), 1);
+    check_cholesky("((1, 2), (2, 1))", tn_reshape(REALS(1, 2, 2, 1), two), 2);
+    tn_tensor *info = NULL;
+    tn_linalg_cholesky_ex(
+        tn_stack((tn_tensor *[]){tn_eye(2), tn_full(two, NAN, .dtype = TN_F32)},
+                 2, 0), &info);
+    is_ints(tn_to_dtype(info, TN_I64), 2, (const int64_t[]){0, 1},
+            "each matrix of a batch has its own info");
+    ok(tn_linalg_cholesky(tn_eye(3)) && !tn_error(), "the identity has a factor");
+    tn_error_clear();
+}
+
+/* ---- values that are refused ---------------------------------------------- */
+
+static void test_distributions(void)
+{
+    tn_tensor *zero = tn_zeros(tn_dims(2));
+    refused(tn_normal(zero, REALS(1, -1)), TN_ERR_ARGUMENT,
+            "normal: std is negative at position (1,)");
+    refused(tn_normal_scalar(zero, -1), TN_ERR_ARGUMENT,
+            "normal: std is -1; 0 or greater is wanted");
+    refused(tn_normal_scalar(zero, NAN), TN_ERR_ARGUMENT,
+            "normal: std is nan; 0 or greater is wanted");
+    is_floats(tn_normal(zero, REALS(0, 0)), 2, (const float[]){0, 0},
+              "a std of 0 gives the mean");
+    refused(tn_gaussian_nll_loss(zero, zero, REALS(1, -1)), TN_ERR_ARGUMENT,
+            "gaussian_nll_loss: var is negative at position (1,)");
+    ok(isnan(tn_item(tn_gaussian_nll_loss(zero, zero, REALS(1, NAN)))),
+       "a var of NaN gives NaN");
+}
+
+static void test_weights(void)
+{
+    tn_tensor *x = tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32),
+                              tn_dims(2, 3));
+    refused(tn_cov(x, .fweights = WHOLES(1, -1, 1)), TN_ERR_ARGUMENT,
+            "cov: fweights has -1; weights are 0 or greater");
+    refused(tn_cov(x, .aweights = REALS(1, -1, 1)), TN_ERR_ARGUMENT,
+            "cov: aweights has -1; weights are 0 or greater");
+    refused(tn_cov(x, .aweights = REALS(1, NAN, 1)), TN_ERR_ARGUMENT,
+            "cov: aweights has nan; weights are 0 or greater");
+    refused(tn_cov(x, .fweights = WHOLES(0, 0, 0)), TN_ERR_ARGUMENT,
+            "cov: the weights add up to 0");
+    ok(tn_cov(x, .fweights = WHOLES(1, 0, 2)) && !tn_error(), "0 is a weight");
+    refused(tn_cosine_similarity(x, x, .eps = -1), TN_ERR_ARGUMENT,
+            "cosine_similarity: eps is -1; 0 or greater is wanted");
+    refused(tn_batch_norm(x, NULL, NULL, NULL, NULL, .training = true,
+                          .eps = -1),
+            TN_ERR_ARGUMENT,
+            "batch_norm: eps is -1; more than 0 is wanted while training");
+}
+
+static void test_ranges(void)
+{
+    tn_tensor *x = REALS(1, 2, 3);
+    refused(tn_histc(x, .bins = 3, .min = -INFINITY, .max = INFINITY),
+            TN_ERR_ARGUMENT,
+            "histc: the range from min -inf to max inf is not finite");
+    refused(tn_histc(x, .bins = 3, .min = NAN, .max = 2), TN_ERR_ARGUMENT,
+            "histc: the range from min nan to max 2 is not finite");
+    refused(tn_histc(REALS(1, INFINITY), .bins = 3), TN_ERR_ARGUMENT,
+            "histc: input reaches from 1 to inf; give a range");
+    is_floats(tn_histc(REALS(1, INFINITY, NAN), .bins = 3, .min = 0.5,
+                       .max = 2),
+              3, (const float[]){0, 1, 0}, "what is outside of a range is not "
+              "counted, NaN neither");
+    refused(tn_quantile(x, REALS(0.5f, NAN)), TN_ERR_ARGUMENT,
+            "quantile: q is outside [0, 1] at position (1,)");
+    refused(tn_quantile(x, REALS(1.5f)), TN_ERR_ARGUMENT,
+            "quantile: q is outside [0, 1] at position (0,)");
+    refused(tn_nanquantile(x, REALS(-1)), TN_ERR_ARGUMENT,
+            "nanquantile: q is outside [0, 1] at position (0,)");
+    is_floats(tn_quantile(x, REALS(0, 1)), 2, (const float[]){1, 3},
+              "0 and 1 are parts");
+    tn_tensor *q = tn_requires_grad(REALS(0.25f));
+    tn_backward(tn_sum(tn_quantile(x, q)));
+    is_floats(tn_tensor_grad(q), 1, (const float[]){2},
+              "q has its gradient, the slope");
+}
+
+static void test_indices(void)
+{
+    tn_tensor *none = tn_zeros(tn_dims(4, 0));
+    refused(tn_embedding(WHOLES(0, 51), none), TN_ERR_INDEX,
+            "embedding: input 51 at position (1,) is outside [0, 4)");
+    refused(tn_embedding(WHOLES(0), tn_zeros(tn_dims(0, 3))), TN_ERR_INDEX,
+            "embedding: input 0 at position (0,) is outside [0, 0)");
+    refused(tn_embedding(WHOLES(0), tn_zeros(tn_dims(0, 0))), TN_ERR_INDEX,
+            "embedding: input 0 at position (0,) is outside [0, 0)");
+    refused(tn_index_select(none, 0, WHOLES(51)), TN_ERR_INDEX,
+            "index_select: index 51 at position (0,) is outside [0, 4)");
+    ok(tn_index_select(none, 0, WHOLES(3)) && !tn_error(),
+       "an index within is none the worse for empty slices");
+    refused(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 1),
+                             .mode = "sum"),
+            TN_ERR_ARGUMENT, "embedding_bag: offsets fall by 1 behind position "
+            "1; each is at least the one before");
+    ok(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 2),
+                        .mode = "sum") && !tn_error(), "empty bags are none");
+    refused(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -5, 1)),
+            TN_ERR_INDEX, "multilabel_margin_loss: target -5 at position (1,) "
+            "is outside [-1, 3)");
+    refused(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -1, 7)),
+            TN_ERR_INDEX, "multilabel_margin_loss: target 7 at position (2,) is "
+            "outside [-1, 3)");
+    is_floats(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -1, 1)),
+              1, (const float[]){2.0f / 3}, "labels end before the first -1");
+    tn_tensor *x = tn_ones(tn_dims(1, 1, 4));
+    refused(tn_adaptive_avg_pool1d(x, tn_dims(-1)), TN_ERR_ARGUMENT,
+            "adaptive_avg_pool1d: output_size -1 is negative; TN_NONE_INT keeps "
+            "a size");
+    is_floats(tn_adaptive_avg_pool1d(x, tn_dims(TN_NONE_INT)), 4,
+              (const float[]){1, 1, 1, 1}, "TN_NONE_INT keeps a size");
+}
+
+/* ---- whole numbers -------------------------------------------------------- */
+
+static void test_randint(void)
+{
+    enum { COUNT = 2000 };
+    static int64_t x[COUNT];
+    static const struct {
+        int64_t low, high;
+    } of[] = {{INT64_MIN, INT64_MAX},
+              {0, INT64_MAX},
+              {-(INT64_C(1) << 62), INT64_C(1) << 62},
+              {-(INT64_C(1) << 62) - 7, INT64_C(1) << 62},
+              {INT64_MIN, INT64_MIN + (INT64_C(3) << 60)}};
+    tn_manual_seed(1);
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        tn_tensor *drawn = tn_randint(of[k].low, of[k].high, tn_dims(COUNT));
+        tn_tensor_to_array(drawn, x, sizeof x);
+        double low = (double)of[k].low, width = (double)of[k].high - low;
+        int parts[4] = {0}, odd = 0;
+        bool within = drawn != NULL;
+        for (int i = 0; i < COUNT && within; i++) {
+            within = x[i] >= of[k].low && x[i] < of[k].high;
+            int part = (int)(4 * (((double)x[i] - low) / width));
+            parts[part < 4 ? part : 3]++;
+            odd += x[i] & 1;
+        }
+        ok(within, "randint of [%lld, %lld) lies there",
+           (long long)of[k].low, (long long)of[k].high);
+        /* 500 of each, deviation 19; five of them. */
+        ok(abs(parts[0] - 500) < 97 && abs(parts[1] - 500) < 97 &&
+           abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&
+           abs(odd - 1000) < 112, "evenly: %d %d %d %d, odd %d", parts[0],
+           parts[1], parts[2], parts[3], odd);
+    }
+    refused(tn_randint(5, 5, tn_dims(2)), TN_ERR_ARGUMENT,
+            "randint: nothing lies in [5, 5)");
+    refused(tn_randint(INT64_MAX, INT64_MIN, tn_dims(2)), TN_ERR_ARGUMENT,
+            "randint: nothing lies in [9223372036854775807, "
+            "-9223372036854775808)");
+    refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
+            "randint: [-200, 300) is not within int8's [-128, 127]");
+    ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
+       tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
+       tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
+       "all of a dtype's numbers may be drawn");
+    refused(tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
+            "bincount: input has 9223372036854775807: there are no counts of so "
+            "many numbers");
+}
+
+/* ---- a loss on shapes that merely broadcast -------------------------------- */
+
+static char warning[400];
+static int warnings;
+
+static void note_line(int level, const char *line, void *context)
+{
+    (void)context;
+    if (level == 1 && strstr(line, "differ in shape")) {
+        snprintf(warning, sizeof warning, "%s", line);
+        warnings++;
+    }
+}
+
+static void test_warnings(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(7, 1)), *y = tn_ones(tn_dims(7));
+    static int more; /* each round has shapes of its own */
+    y = tn_ones(tn_dims(7 + ++more));
+    warnings = 0;
+    tn_set_log(note_line, NULL);
+    for (int i = 0; i < 3; i++)
+        tn_mse_loss(x, y);
+    is_int(warnings, 1, "mse_loss warns once");
+    char want[200];
+    snprintf(want, sizeof want, "mse_loss: input (7, 1) and target (%d,) differ "
+             "in shape and broadcast: is that meant? tn_reshape one of them, or "
+             "tn_expand it", 7 + more);
+    is_str(warning, want, "with both shapes");
+    tn_l1_loss(x, y);
+    tn_smooth_l1_loss(x, y);
+    tn_huber_loss(x, y);
+    tn_soft_margin_loss(x, y);
+    tn_binary_cross_entropy_with_logits(x, y, NULL);
+    is_int(warnings, 6, "and each of its like");
+    tn_mse_loss(x, x);
+    is_int(warnings, 6, "equal shapes are passed over in silence");
+    tn_set_log(NULL, NULL);
+    ok(!tn_error(), "a warning is no error");
+}
+
+/* ---- layers and optimizers ------------------------------------------------ */
+
+static void test_batch_norm(void)
+{
+    tn_module *norm = tn_nn_batch_norm1d(1, .cumulative = true);
+    tn_forward(norm, tn_reshape(REALS(0, 0), tn_dims(2, 1)));
+    ok(!tn_forward(norm, tn_zeros(tn_dims(1, 1))), "one value is refused");
+    tn_error_clear();
+    ok(!tn_forward(norm, tn_ones(tn_dims(2, 1), .dtype = TN_I64)),
+       "and whole numbers");
+    tn_error_clear();
+    tn_forward(norm, tn_reshape(REALS(6, 6), tn_dims(2, 1)));
+    is_int(tn_item_int(tn_module_buffer(norm, "num_batches_tracked")), 2,
+           "a batch that was refused is not counted");
+    is_floats(tn_module_buffer(norm, "running_mean"), 1, (const float[]){3},
+              "so that the cumulative mean is that of the others");
+    norm = tn_nn_instance_norm1d(2, .running_stats = true);
+    ok(!tn_forward(norm, tn_ones(tn_dims(1, 2, 1))), "instance norm, too");
+    tn_error_clear();
+    is_int(tn_item_int(tn_module_buffer(norm, "num_batches_tracked")), 0,
+           "counts no batch that was refused");
+}
+
+static void test_scaler(void)
+{
+    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(1)));
+    tn_optim *optim = tn_optim_sgd(tn_parameters_from(&w, 1), .lr = 1);
+    refused(tn_grad_scaler_new(.init_scale = 1e-320), TN_ERR_ARGUMENT,
+            "grad_scaler_new: the scale is 9.99989e-321; it must be a float32 "
+            "whose reciprocal is one too, from 1.17549e-38 to 3.40282e+38");
+    tn_grad_scaler *scaler = tn_grad_scaler_new(.init_scale = 1);
+    for (int i = 0; i < 300; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor_set_grad(w, tn_full(tn_dims(1), INFINITY));
+        tn_grad_scaler_step(scaler, optim);
+        tn_grad_scaler_update(scaler);
+        tn_scope_close(scope);
+    }
+    ok(tn_grad_scaler_factor(scaler) == (double)0x1p-126f,
+       "after 300 overflows the scale is 2^-126, and not 0: %g",
+       tn_grad_scaler_factor(scaler));
+    tn_tensor_set_grad(w, tn_full(tn_dims(1), 0x1p-126));
+    is_int(tn_grad_scaler_step(scaler, optim), 1, "with which a step is made");
+    is_floats(w, 1, (const float[]){0}, "by a gradient of 1");
+    tn_error_clear();
+    scaler = tn_grad_scaler_new(.init_scale = 1e-30);
+    tn_tensor_set_grad(w, tn_full(tn_dims(1), 1e20));
+    is_int(tn_grad_scaler_step(scaler, optim), 0,
+           "a gradient that is infinite once it is unscaled makes no step");
+    is_floats(w, 1, (const float[]){0}, "and changes nothing");
+}
+
+static void test_all(tn_device *device)
+{
+    tn_device_set(device);
+    note("on %s", tn_device_name(device));
+    test_pools();
+    test_cholesky();
+    test_distributions();
+    test_weights();
+    test_ranges();
+    test_indices();
+    test_randint();
+    test_warnings();
+    test_batch_norm();
+    test_scaler();
+}
+
+int main(void)
+{
+    plan_later();
+    static const char *const names[] = {"reference", "cpu", "opencl"};
+    /* Errors are looked at right behind the call. */
+    setenv("TENON_OPENCL_BLOCKING", "1", 0);
+    tn_device *own = tn_device_current();
+    if (!own)
+        bail_out("%s", tn_error());
+    test_all(own);
+    for (int i = 0; i < 3; i++) {
+        tn_device *device = tn_device_open(names[i]);
+        if (!device)
+            skip(1, tn_error());
+        else if (device != own)
+            test_all(device);
+        tn_error_clear();
+    }
+    return done_testing();
+}
