@@ -178,11 +178,12 @@ extern "C" {
 
 /* ---- sizes ----------------------------------------------------------- */
 
-/* "None" where one is taken among sizes: an adaptive pool keeps that size. */
+/* "None" where a whole number may be missing: an option without a value, a size
+ * that an adaptive pool keeps. */
 #define TN_NONE_INT INT64_MIN
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
- * count 0 means "not given" where a list is optional. Closed. */
+ * A count of -1 (TN_NONE_DIMS) is none where a list may be missing. Closed. */
 typedef struct tn_dims_list {
     int32_t count;
     int64_t dim[TN_MAX_NDIM];

@@ -44,7 +44,7 @@ extern "C" {
  * Values that say "none", the default of options that may be missing. For
  * pointers it is NULL, for dtypes TN_DTYPE_NONE. */
 
-#define TN_NONE_INT INT64_MIN
+/* TN_NONE_INT: <tenon/base.h> */
 /* A NaN that no arithmetic makes; other NaNs are values. */
 #define TN_NONE_FLOAT __builtin_nan("0x6e6f6e65")
 static inline bool tn_is_none_float(double x)

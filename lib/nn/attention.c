@@ -308,8 +308,9 @@ static bool add_weights(attention *a, bool bias)
     int64_t e = a->embed_dim;
     const int64_t in[] = {e, a->kdim, a->vdim};
     if (a->kdim == e && a->vdim == e) {
-        a->in_proj = tn_module_add_parameter(&a->base, "in_proj_weight",
-                                             tn__nn_init_xavier(3 * e, e));
+        a->in_proj = tn_module_add_parameter(
+            &a->base, "in_proj_weight",
+            tn__nn_init_xavier(tn__nn_product(3, e), e));
         if (!a->in_proj)
             return false;
     } else {
@@ -321,8 +322,9 @@ static bool add_weights(attention *a, bool bias)
         }
     }
     if (bias)
-        a->in_bias = tn_module_add_parameter(&a->base, "in_proj_bias",
-                                             tn_zeros(tn_dims(3 * e)));
+        a->in_bias = tn_module_add_parameter(
+            &a->base, "in_proj_bias",
+            tn_zeros(tn_dims(tn__nn_product(3, e))));
     a->out_proj = tn_module_add(&a->base, "out_proj",
                                 tn_nn_linear(e, e, .bias = bias));
     if (bias && a->out_proj)

@@ -135,7 +135,8 @@ static bool configure(conv2d *c, int64_t kernel_size,
 static bool make_parameters(conv2d *c, bool bias)
 {
     int64_t inner = c->in_channels / c->groups;
-    int64_t fan_in = inner * c->kernel[0] * c->kernel[1];
+    int64_t fan_in = tn__nn_product(tn__nn_product(inner, c->kernel[0]),
+                                    c->kernel[1]);
     c->weight = tn_module_add_parameter(
         &c->base, "weight",
         tn__nn_init_fan_in(

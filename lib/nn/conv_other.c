@@ -88,7 +88,8 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
                    : tn_dims(c->out_channels, c->in_channels / c->groups);
     int64_t fan_in = shape.dim[1];
     for (int i = 0; i < c->kernel.count; i++)
-        fan_in *= shape.dim[shape.count++] = c->kernel.dim[i];
+        fan_in = tn__nn_product(
+            fan_in, shape.dim[shape.count++] = c->kernel.dim[i]);
     c->weight = tn_module_add_parameter(&c->base, "weight",
                                         tn__nn_init_fan_in(shape, fan_in));
     if (bias)

@@ -22,7 +22,7 @@ tn_tensor *tn__nn_init_fan_in(tn_dims_list shape, int64_t fan_in)
 
 tn_tensor *tn__nn_init_xavier(int64_t out, int64_t in)
 {
-    return within(tn_dims(out, in), sqrt(6 / (double)(in + out)));
+    return within(tn_dims(out, in), sqrt(6 / ((double)in + (double)out)));
 }
 
 bool tn__nn_set(tn_tensor *parameter, tn_tensor *value)
@@ -87,4 +87,13 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
         }
     }
     return true;
+}
+
+bool tn__nn_check_layers(const char *layer, int64_t count)
+{
+    if (count <= TN__NN_MOST_LAYERS)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: %" PRId64 " layers; at most %d are "
+                 "allowed", layer, count, TN__NN_MOST_LAYERS);
+    return false;
 }

@@ -2,7 +2,17 @@
 #ifndef TN_LIB_NN_INIT_H
 #define TN_LIB_NN_INIT_H
 
+#include <stdint.h>
 #include <tenon/tensor.h>
+
+/* A product of sizes that a caller gave; where it does not fit the greatest number
+ * there is, a size that no tensor can have: so it is refused where the tensor is
+ * made. */
+static inline int64_t tn__nn_product(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
 
 /* Uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)): what kaiming_uniform with
  * a = sqrt(5) comes to for weights, and PyTorch's rule for biases. Zeros where
@@ -26,6 +36,12 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option);
  * false, and an error that names the layer whose it is, where it was given. */
 bool tn__nn_check_owner(bool given, const char *layer, const char *option,
                         const char *owner);
+
+/* So many layers of a stack are refused that are more than any model's: each
+ * would be made before memory runs out. False, and an error that names the
+ * layer. */
+enum { TN__NN_MOST_LAYERS = 1 << 16 };
+bool tn__nn_check_layers(const char *layer, int64_t count);
 
 /* One number for each of so many axes: those of list, or single where there is
  * none. False, and an error that names the layer and the option, where there

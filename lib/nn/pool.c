@@ -79,24 +79,6 @@ typedef struct adaptive {
     int64_t size[2];
 } adaptive;
 
-/* Part i of n along dim is from i size / n down to (i + 1) size / n up. */
-static tn_tensor *shrink(tn_tensor *x, int dim, int64_t n)
-{
-    int64_t size = tn_tensor_size(x, dim);
-    tn_tensor *out = NULL;
-    if (size == n)
-        return x;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t from = i * size / n, to = ((i + 1) * size + n - 1) / n;
-        tn_tensor *part = tn_mean(tn_narrow(x, dim, from, to - from),
-                                  .dim = dim, .keepdim = true);
-        out = out ? tn_cat((tn_tensor *[]){out, part}, 2, dim) : part;
-        if (!out)
-            return NULL;
-    }
-    return out;
-}
-
 static tn_tensor *adaptive_forward(tn_module *self, tn_tensor *input)
 {
     const adaptive *a = (const adaptive *)self;
@@ -109,17 +91,7 @@ static tn_tensor *adaptive_forward(tn_module *self, tn_tensor *input)
                         tn__nn_shape_text(text, input));
         return NULL;
     }
-    int64_t have[2], want[2];
-    for (int i = 0; i < 2; i++) {
-        have[i] = tn_tensor_size(input, i - 2);
-        want[i] = a->size[i] ? a->size[i] : have[i];
-    }
-    if (have[0] > 0 && have[1] > 0 && have[0] % want[0] == 0 &&
-        have[1] % want[1] == 0)
-        return tn_avg_pool2d(input,
-                             tn_dims(have[0] / want[0], have[1] / want[1]));
-    tn_tensor *x = shrink(input, -2, want[0]);
-    return x ? shrink(x, -1, want[1]) : NULL;
+    return tn_adaptive_avg_pool2d(input, tn_dims(a->size[0], a->size[1]));
 }
 
 static void adaptive_describe(const tn_module *self, char *text, size_t room)
@@ -134,11 +106,12 @@ tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width)
     static const tn_module_class type = {
         sizeof type,      "AdaptiveAvgPool2d", sizeof(adaptive),
         adaptive_forward, adaptive_describe,   NULL};
-    if (height < 0 || width < 0) {
+    if ((height < 0 && height != TN_NONE_INT) ||
+        (width < 0 && width != TN_NONE_INT)) {
         tn_error_set(TN_ERR_ARGUMENT,
                      "nn_adaptive_avg_pool2d: height %" PRId64 ", width "
-                     "%" PRId64 ": sizes are positive, or 0 to keep one",
-                     height, width);
+                     "%" PRId64 ": sizes are 0 or more, or TN_NONE_INT to "
+                     "keep one", height, width);
         return NULL;
     }
     adaptive *a = tn_module_new(&type);

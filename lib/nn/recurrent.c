@@ -62,7 +62,7 @@ static bool add_direction(recurrent *r, direction *d, int64_t in,
 {
     static const char *const name[] = {"weight_ih", "weight_hh", "bias_ih",
                                        "bias_hh", "weight_hr"};
-    int64_t wide = r->gates * r->hidden_size;
+    int64_t wide = tn__nn_product(r->gates, r->hidden_size);
     const tn_dims_list shape[] = {
         tn_dims(wide, in), tn_dims(wide, out_size(r)), tn_dims(wide),
         tn_dims(wide), tn_dims(r->proj_size, r->hidden_size)};
@@ -87,7 +87,8 @@ static bool add_layers(recurrent *r)
         char suffix[32];
         snprintf(suffix, sizeof suffix, "_l%d%s", layer,
                  i % r->directions ? "_reverse" : "");
-        int64_t in = layer ? out_size(r) * r->directions : r->input_size;
+        int64_t in = layer ? tn__nn_product(out_size(r), r->directions)
+                           : r->input_size;
         if (!add_direction(r, &r->part[i], in, suffix))
             return false;
     }
@@ -111,7 +112,8 @@ static bool check_sizes(const char *name, int64_t input_size,
                      o->proj_size);
         return false;
     }
-    if (!tn__nn_check_probability(o->dropout, name, "dropout"))
+    if (!tn__nn_check_layers(name, o->num_layers) ||
+        !tn__nn_check_probability(o->dropout, name, "dropout"))
         return false;
     if (o->dropout > 0 && o->num_layers == 1) {
         tn_error_set(TN_ERR_ARGUMENT,

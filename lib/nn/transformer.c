@@ -268,6 +268,8 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
                      type->name, count);
         return NULL;
     }
+    if (!tn__nn_check_layers(type->name, count))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     stack *s = tn_module_new_with(type, (size_t)count * sizeof(tn_module *));
     tn_module *list =

@@ -353,7 +353,8 @@ static void restarts_advance(const tn_schedule *schedule, int64_t step,
         step %= period;
     while (step >= period) {
         step -= period;
-        period *= schedule->of.cosine.mult;
+        if (__builtin_mul_overflow(period, schedule->of.cosine.mult, &period))
+            period = INT64_MAX;
     }
     double low = schedule->of.cosine.eta_min;
     rates->lr = low + (rates->initial_lr - low) *

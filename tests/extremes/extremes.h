@@ -31,6 +31,8 @@ uint64_t extremes_seed(void);
 void extremes_tell(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+/* The call asks for as much memory as it names: that is refused or given. */
+void extremes_asks(void);
 /* Before and after a call; `refused`: it told so by its result, `what` what else
  * is wrong with it (NULL: nothing). */
 void extremes_before(void);

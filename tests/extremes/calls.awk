@@ -1,0 +1,195 @@
+# calls.awk: the calls of test_calls.c, from the public headers.
+#
+# For each function that TN_API marks and that takes a number, sizes or options,
+# a function here that draws them (VALUE_<type>), gives a plausible value for
+# each pointer (PLAUSIBLE_<type>) and hands over what comes (END_<kind>); and a
+# row of a table. Of option structs each field is drawn one time in three. A type
+# without a value is asked for by the compiler.
+
+function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
+
+function mangle(t,   s) {
+    s = t
+    gsub(/const|struct /, "", s)
+    gsub(/\*/, " p ", s)
+    s = trim(s)
+    gsub(/[^A-Za-z0-9_]+/, "_", s)
+    return s
+}
+
+# Splits the parameters at commas outside parentheses.
+function split_args(text, out,   i, c, depth, n, at) {
+    n = 0; depth = 0; at = ""
+    for (i = 1; i <= length(text); i++) {
+        c = substr(text, i, 1)
+        if (c == "(") depth++
+        if (c == ")") depth--
+        if (c == "," && !depth) { out[++n] = trim(at); at = "" }
+        else at = at c
+    }
+    if (trim(at) != "" && trim(at) != "void") out[++n] = trim(at)
+    return n
+}
+
+# Type and name of one parameter: ty, nm.
+function take(arg) {
+    if (match(arg, /\(\*[a-z_0-9]*\)/)) {
+        nm = substr(arg, RSTART + 2, RLENGTH - 3)
+        ty = "function_" nm
+        return
+    }
+    if (match(arg, /\[[A-Z_0-9a-z]*\]$/)) {
+        arg = substr(arg, 1, RSTART - 1)
+        match(arg, /[A-Za-z_0-9]+$/)
+        nm = substr(arg, RSTART)
+        ty = trim(substr(arg, 1, RSTART - 1)) " *"
+        return
+    }
+    match(arg, /[A-Za-z_0-9]+$/)
+    nm = substr(arg, RSTART)
+    ty = trim(substr(arg, 1, RSTART - 1))
+}
+
+function is_pointer(t) {
+    return t ~ /^function_/ || t ~ /\*/ || t ~ /_(hook|fn|closure|visit)$/
+}
+
+# How many elements an array has: what is more is a lie of the caller's.
+function is_length(name) {
+    return name ~ /count$|bytes$|room$/
+}
+
+function draws_one(type, name) {
+    return "VALUE_" type "(d, \"" name "\", " (is_length(name) ? 1 : 0) ")"
+}
+
+function plausible(fn,   own, type) {
+    own = substr(fn, 4) "_" nm
+    type = mangle(ty)
+    return "PLAUSIBLE_" (known[own] ? own : type)
+}
+
+function result_kind(ret) {
+    return ret == "void" ? "VOID" : ret == "tn_status" ? "STATUS" \
+        : ret ~ /\*/ ? "POINTER_" mangle(ret) \
+        : ret ~ /^(int|int64_t|bool|size_t|double|tn_dtype)$/ ? "NUMBER" \
+        : "VOID"
+}
+
+function emit(proto,   args, n, i, fn, ret, values, list, body, drawn, kind) {
+    if (!match(proto, /tn_[a-z0-9_]+ *\(/))
+        return
+    fn = substr(proto, RSTART, RLENGTH - 1)
+    ret = trim(substr(proto, 1, RSTART - 1))
+    args = substr(proto, RSTART + RLENGTH)
+    sub(/\)[^)]*$/, "", args)
+    n = split_args(args, list)
+    values = body = ""
+    drawn = 0
+    for (i = 1; i <= n; i++) {
+        if (list[i] == "...")
+            return
+        values = values (i > 1 ? ", " : "")
+        take(list[i])
+        if (ty ~ /_options \*$/) {
+            type = ty
+            sub(/^const /, "", type)
+            sub(/^struct /, "", type)
+            sub(/ *\*$/, "", type)
+            body = body "    " type " a_" nm " = draw_" type "(d);\n"
+            values = values "&a_" nm
+            drawn++
+        } else if (is_pointer(ty)) {
+            values = values plausible(fn)
+        } else {
+            body = body "    " ty " a_" nm " = " draws_one(mangle(ty), nm) \
+                ";\n"
+            values = values "a_" nm
+            drawn++
+        }
+    }
+    if (!drawn || skipped[fn])
+        return
+    kind = result_kind(ret)
+    print "static void call_" fn "(draws *d)\n{\n" body "    BEGIN(" fn ");"
+    if (kind == "VOID")
+        print "    " fn "(" values ");\n    END_VOID();\n}"
+    else if (ret ~ /\*/)
+        print "    " ret "result = " fn "(" values ");\n    END_POINTER(" fn \
+            ", result);\n    USE_" mangle(ret) "(result);\n}"
+    else
+        print "    " ret " result = " fn "(" values ");\n    END_" kind \
+            "(result);\n}"
+    table = table "    {\"" fn "\", call_" fn "},\n"
+}
+
+# The fields of an option struct.
+function emit_options(name, text,   n, i, line, k, m, names, type, body, f) {
+    n = split(text, line, ";")
+    body = ""
+    for (i = 1; i <= n; i++) {
+        f = trim(line[i])
+        if (f == "" || f ~ /\(/ || f ~ /\[/)
+            continue
+        m = split(f, names, ",")
+        take(trim(names[1]))
+        type = mangle(ty)
+        if (nm == "size" || nm == "given")
+            continue
+        for (k = 1; k <= m; k++) {
+            if (k > 1) nm = trim(names[k])
+            if (nm ~ /\*/ || (is_pointer(ty) && type != "char_p"))
+                continue
+            body = body "    if (draw(d, 3) == 0)\n        o." nm " = " \
+                draws_one(type, nm) ";\n"
+        }
+    }
+    print "static " name " draw_" name "(draws *d)\n{\n    " name \
+        " o = {.size = sizeof o};\n    OPTIONS(&o, " name ");\n" body \
+        "    (void)d;\n    return o;\n}"
+}
+
+FILENAME ~ /\.c$/ { # the values, and what is left out
+    if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
+        known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
+    if (match($0, /SKIPPED\([a-z_0-9]+\)/))
+        skipped[substr($0, RSTART + 8, RLENGTH - 9)] = 1
+    next
+}
+FNR == 1 { in_comment = 0 }
+{
+    line = $0
+    if (line ~ /^ *#/) next
+    gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
+    if (in_comment) {
+        if (line !~ /\*\//) next
+        sub(/^.*\*\//, "", line)
+        in_comment = 0
+    }
+    if (line ~ /\/\*/) { sub(/\/\*.*$/, "", line); in_comment = 1 }
+    if (match(line, /^typedef struct tn_[a-z0-9_]+_options \{/)) {
+        in_options = 1; fields = ""
+        next
+    }
+    if (in_options) {
+        if (match(line, /^\} tn_[a-z0-9_]+_options;/)) {
+            name = line
+            sub(/^\} /, "", name); sub(/;.*/, "", name)
+            emit_options(name, fields)
+            in_options = 0
+        } else
+            fields = fields " " line
+        next
+    }
+    if (line ~ /^TN_API/) { in_proto = 1; text = ""; sub(/^TN_API/, "", line) }
+    if (in_proto) {
+        text = text " " line
+        if (line ~ /;/) {
+            sub(/;.*/, "", text)
+            sub(/__attribute__.*/, "", text)
+            in_proto = 0
+            emit(trim(text))
+        }
+    }
+}
+END { print "static const call calls[] = {\n" table "};" }
