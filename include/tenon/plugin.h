@@ -330,7 +330,8 @@ typedef struct tn_launch_operand {
 enum { TN_LAUNCH_SOON = 1 };
 typedef struct tn_launch {
     uint32_t size, outer_ndim, row_ndim, flags; /* TN_LAUNCH_... */
-    const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal */
+    const int64_t *extent; /* outer_ndim, then row_ndim of them; 0 is legal;
+                              their product is 2^56 at most */
     const tn_launch_operand *operand;
     const tn_number *param;
     uint64_t tag; /* given back when this launch fails */

@@ -337,7 +337,7 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
     if (TN__UNLIKELY(status == TN__DONE))
         return TN__DONE;
     if (requires_grad && call->op->sort != TN__OP_COMPOSITE &&
-        call->op->differentiable && is_recording()) {
+        call->op->differentiable && call->out_count && is_recording()) {
         status = tn__hooks.record(call);
         if (TN__UNLIKELY(call->original != NULL))
             tn__unref(call->original);

@@ -257,6 +257,21 @@ static void test_indices(void)
               (const float[]){1, 1, 1, 1}, "TN_NONE_INT keeps a size");
 }
 
+/* Along a dimension without elements there are no parts: nothing is recorded of
+ * results that are not there. (valgrind and the sanitizers look on.) */
+static void test_no_parts(void)
+{
+    tn_tensor *part[4] = {NULL};
+    tn_tensor *x = tn_requires_grad(tn_zeros(tn_dims(2, 0, 3)));
+    const tn_value value[] = {{.kind = TN_VALUE_TENSOR, .of.tensor = x},
+                              {.kind = TN_VALUE_INT, .of.i = 1},
+                              {.kind = TN_VALUE_INT, .of.i = 2}};
+    is_int(tn_op_call(tn_op_find("apart"), value, 3, part, 4), 0,
+           "apart gives no parts of nothing");
+    is_int(tn_unbind(x, 1, part, 4), 0, "unbind, too");
+    ok(!part[0] && !tn_error(), "and no error");
+}
+
 /* ---- whole numbers -------------------------------------------------------- */
 
 static void test_randint(void)
@@ -410,6 +425,7 @@ static void test_all(tn_device *device)
     test_weights();
     test_ranges();
     test_indices();
+    test_no_parts();
     test_randint();
     test_warnings();
     test_batch_norm();
