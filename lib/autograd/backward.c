@@ -63,9 +63,56 @@ static tn_status add_to(struct job *job, tn_tensor **sum, tn_tensor *g)
     return TN_OK;
 }
 
-/* g as the tensor at the other end of the edge would have it. */
-static tn_tensor *fit(const tn__port *port, tn_tensor *g)
+/* Does the port's shape broadcast to g's? */
+static bool spans(const tn__port *port, const tn_tensor *g)
 {
+    int lead = g->ndim - port->ndim;
+    for (int d = 0; d < port->ndim && lead >= 0; d++)
+        if (port->shape[d] != 1 && port->shape[d] != g->shape[lead + d])
+            return false;
+    return lead >= 0;
+}
+
+static void add_tensor(tn__text *text, int ndim, const int64_t *shape,
+                       int dtype, const tn_device *device)
+{
+    tn__text_add_shape(text, ndim, shape);
+    tn__text_add(text, " of %s on %s", tn_dtype_name((tn_dtype)dtype),
+                 device->name);
+}
+
+/* A gradient rule of the library's that is wrong: nothing may be made of it. */
+static tn_tensor *refuse_gradient(const tn__node *node, const tn__port *port,
+                                  const tn_tensor *g)
+{
+    int p = (int)(port - node->port), i = 0;
+    const tn__plan *plan = node->plan;
+    if (p < plan->port_count)
+        i = plan->port_arg[p];
+    tn__text text = {0};
+    tn__text_add(&text, "its rule gives a gradient ");
+    add_tensor(&text, g->ndim, g->shape, g->dtype, g->storage->device);
+    tn__text_add(&text, " for input %d (%s) ", p, node->op->arg[i].name);
+    add_tensor(&text, port->ndim, port->shape, port->dtype, port->device);
+    tn__text_add(&text, ": a fault of the library, please report it");
+    char *message = tn__text_finish(&text);
+    if (message)
+        tn__fail(TN_ERR_INTERNAL, "%s", message);
+    tn__free(message);
+    return NULL;
+}
+
+/* g as the tensor at the other end of the edge would have it. */
+static tn_tensor *fit(const tn__node *node, const tn__port *port, tn_tensor *g)
+{
+    if (TN__LIKELY(g->dtype == port->dtype &&
+                   g->storage->device == port->device &&
+                   tn__shape_equal(g->ndim, g->shape, port->ndim,
+                                   port->shape)))
+        return g;
+    if (!spans(port, g) || g->storage->device != port->device ||
+        !tn_dtype_is_floating(g->dtype))
+        return refuse_gradient(node, port, g);
     if (!tn__shape_equal(g->ndim, g->shape, port->ndim, port->shape))
         g = tn__sum_to_shape(g, port->ndim, port->shape);
     if (g && g->dtype != port->dtype)
@@ -88,12 +135,12 @@ static bool any_needed(const struct job *job, const tn__node *node)
 }
 
 /* Hands g on to the maker of a port's tensor, for this output of it. */
-static tn_status hand_on(struct job *job, const tn__port *port,
-                         uint32_t index, tn_tensor *g)
+static tn_status hand_on(struct job *job, const tn__node *node,
+                         const tn__port *port, uint32_t index, tn_tensor *g)
 {
     if (!g || !port->node || !is_needed(job, port->node))
         return TN_OK;
-    g = fit(port, g);
+    g = fit(node, port, g);
     if (!g)
         return tn_error_code();
     tn__slot *slot = tn__walk_slot(&job->walk, port->node);
@@ -145,10 +192,11 @@ static tn_status deliver(struct job *job, const tn__node *node,
     for (int p = 0; p < node->port_count && status >= 0; p++) {
         const tn__port *port = &node->port[p];
         if (!was_offered(offered, p) || out[p] != sum_so_far(job, port))
-            status = hand_on(job, port, port->index, out[p]);
+            status = hand_on(job, node, port, port->index, out[p]);
     }
     if (status >= 0 && TN__UNLIKELY(out[node->port_count] != NULL))
-        status = hand_on(job, &node->port[0], 1, out[node->port_count]);
+        status = hand_on(job, node, &node->port[0], 1,
+                         out[node->port_count]);
     return status;
 }
 

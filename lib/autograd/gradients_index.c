@@ -21,6 +21,29 @@ static tn_status give(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
+/* What flows to a source, of the size of index: zeros to the elements of it that
+ * index does not reach. */
+static tn_tensor *of_source(const tn__node *node, tn_tensor *part)
+{
+    tn_dims_list shape = tn__node_shape(node, 2), pad = {2 * shape.count, {0}};
+    bool reached = true;
+    for (int d = 0; d < shape.count && part; d++) {
+        int64_t beyond = shape.dim[d] - part->shape[d];
+        pad.dim[2 * (shape.count - d) - 1] = beyond;
+        reached = reached && !beyond;
+    }
+    return reached ? part : tn_constant_pad_nd(part, pad, 0);
+}
+
+/* The part of a source that index reaches. */
+static tn_tensor *reached_part(tn_tensor *source, const tn_tensor *index)
+{
+    for (int d = 0; source && d < source->ndim; d++)
+        if (source->shape[d] != index->shape[d])
+            source = tn_narrow(source, d, 0, index->shape[d]);
+    return source;
+}
+
 /* In gather and its relatives argument 1 is dim, port 1 the index. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
@@ -48,7 +71,8 @@ TN__GRADIENT(scatter)
     else if (tn__node_wants(node, 0))
         status = give(&out[0], tn_scatter_scalar(g[0], dim, index, 0));
     if (status >= 0 && tn__node_wants(node, SOURCE))
-        status = give(&out[SOURCE], tn_gather(g[0], dim, index));
+        status = give(&out[SOURCE],
+                      of_source(node, tn_gather(g[0], dim, index)));
     return status;
 }
 
@@ -57,8 +81,9 @@ TN__GRADIENT(scatter_add)
     out[0] = g[0];
     if (!tn__node_wants(node, SOURCE))
         return TN_OK;
-    return give(&out[SOURCE], tn_gather(g[0], tn__node_value(node, DIM)->of.i,
-                                        tn__node_input(node, INDEX)));
+    tn_tensor *part = tn_gather(g[0], tn__node_value(node, DIM)->of.i,
+                                tn__node_input(node, INDEX));
+    return give(&out[SOURCE], of_source(node, part));
 }
 
 TN__GRADIENT(index_select)
@@ -235,6 +260,7 @@ static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
     tn_tensor *result = tn__node_output(node, 0);
     if (!input || !index || !source || !result)
         return tn_error_code();
+    source = reached_part(source, index);
     tn_dtype dtype = g->dtype;
     tn_tensor *from_input = tn_to_dtype(tn_eq(input, result), dtype);
     tn_tensor *from_source = tn_to_dtype(
@@ -246,7 +272,8 @@ static tn_status share_among_equals(const tn__node *node, tn_tensor *g,
         status = give(&out[0], tn_mul(from_input, share));
     if (status >= 0 && tn__node_wants(node, SOURCE))
         status = give(&out[SOURCE],
-                      tn_mul(from_source, tn_gather(share, dim, index)));
+                      of_source(node, tn_mul(from_source,
+                                             tn_gather(share, dim, index))));
     return status;
 }
 
@@ -273,6 +300,7 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
     tn_tensor *source = tn__node_input(node, SOURCE);
     if (!input || !index || !source)
         return tn_error_code();
+    source = reached_part(source, index);
     tn_status status = TN_OK;
     if (tn__node_wants(node, 0)) {
         tn_tensor *ones = tn_ones_like(input);
@@ -293,8 +321,8 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
      * else nothing is left. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
     tn_tensor *none = tn_eq_scalar(tn_gather(zeros, dim, index), 0);
-    return give(&out[SOURCE],
-                tn_where_scalar(tn_logical_or(only, none), part, 0));
+    part = tn_where_scalar(tn_logical_or(only, none), part, 0);
+    return give(&out[SOURCE], of_source(node, part));
 }
 
 TN__GRADIENT(scatter_fold)

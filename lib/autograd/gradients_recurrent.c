@@ -9,7 +9,7 @@
 /* The cotangents of all parts side by side: zeros for those without one. */
 TN__GRADIENT(apart)
 {
-    int dim = (int)tn__node_value(node, TN__ARG_APART_DIM)->of.i;
+    int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
     int64_t size = tn__node_value(node, TN__ARG_APART_SIZE)->of.i;
     tn_dims_list shape = tn__node_shape(node, 0);
     int64_t whole = shape.dim[dim];

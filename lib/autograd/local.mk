@@ -34,11 +34,12 @@ check_PROGRAMS += tests/autograd/test_backward \
 	tests/autograd/test_cycles tests/autograd/test_regions \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
 	tests/autograd/test_halves tests/autograd/test_recompute \
-	tests/autograd/test_register \
+	tests/autograd/test_register tests/autograd/test_fit \
 	tests/autograd/test_gradients \
 	tests/autograd/test_anomaly
 tests_autograd_test_in_place_SOURCES = tests/autograd/test_in_place.c
 tests_autograd_test_hooks_SOURCES = tests/autograd/test_hooks.c
+tests_autograd_test_fit_SOURCES = tests/autograd/test_fit.c
 tests_autograd_test_register_SOURCES = tests/autograd/test_register.c
 check_PROGRAMS += tests/autograd/test_autocast
 tests_autograd_test_autocast_SOURCES = tests/autograd/test_autocast.c

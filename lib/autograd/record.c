@@ -72,6 +72,8 @@ static tn_status set_outputs(tn__call *call, tn__node *node)
 
 static tn_status record(tn__call *call)
 {
+    if (!call->out_count)
+        return TN_OK; /* parts of what has no elements */
     if (!call->op->inplace && is_input(call, call->out[0]))
         return TN_OK; /* nothing happened: contiguous() of what is so */
     bool any;

@@ -40,7 +40,7 @@ static tn_tensor *index_of_rank(tn_tensor *x, int64_t rank, int dim)
     if (!fixed ||
         tn__op_run(&tn__op_table[TN__OP_ID_SORT_FIRST], value, 5, out, 2) < 0)
         return NULL;
-    return tn_narrow(out[1], dim, rank, 1);
+    return out[1];
 }
 
 tn_status tn__run_kthvalue(tn__call *call)

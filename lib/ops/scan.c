@@ -118,6 +118,24 @@ tn_status tn__run_cumprod(tn__call *call)
 
 /* ---- orders ---- */
 
+/* In place of output o its last element along dim: of the others nothing is
+ * known, so nobody may see them. */
+static tn_status leave_last(tn__call *call, int o, int dim)
+{
+    tn_tensor *all = call->out[o];
+    int64_t shape[TN_MAX_NDIM], last = all->shape[dim] - 1;
+    for (int d = 0; d < all->ndim; d++)
+        shape[d] = d == dim ? 1 : all->shape[d];
+    tn_tensor *one =
+        tn__tensor_view(all, all->dtype, all->ndim, shape, all->stride,
+                        all->offset + last * all->stride[dim]);
+    if (!one)
+        return TN_ERR_MEMORY;
+    call->out[o] = one;
+    tn__unref(all);
+    return TN_OK;
+}
+
 tn_status tn__run_sort_first(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SORT_FIRST_INPUT);
@@ -136,17 +154,25 @@ tn_status tn__run_sort_first(tn__call *call)
     tn_tensor *index = out ? output(call, x, TN_I64, dim, keep) : NULL;
     if (!index)
         return tn_error_code();
-    if (x->numel == 0 || keep == 0)
-        return TN_OK;
     bool down = tn__call_int(call, TN__ARG_SORT_FIRST_DESCENDING) != 0;
     bool last = tn__call_int(call, TN__ARG_SORT_FIRST_LAST) != 0;
+    if (x->numel == 0 || keep == 0) {
+        tn_status status = TN_OK;
+        for (int o = 0; o < 2 && status >= 0 && last && keep; o++)
+            status = leave_last(call, o, dim);
+        return status;
+    }
     tn_sort_args args = {.size = sizeof args, .keep = keep,
                          .flags = (down ? TN_SORT_DESCENDING : 0u) |
                                   (last ? TN_SORT_LAST : 0u),
                          .in = dim_last(x, dim), .out = dim_last(out, dim),
                          .out_index = dim_last(index, dim)};
     args.ndim = extents(x, dim, args.extent);
-    return tn__device_sort(x->storage->device, &args, tn__op_outer("sort"));
+    tn_status status =
+        tn__device_sort(x->storage->device, &args, tn__op_outer("sort"));
+    for (int o = 0; o < 2 && status >= 0 && last && x->ndim; o++)
+        status = leave_last(call, o, dim);
+    return status;
 }
 
 /* The first `keep` (-1: all) of the order along dim, and where they stood. */
