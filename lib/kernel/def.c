@@ -275,6 +275,7 @@ tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
     for (int i = 0; i < def->param_count; i++)
         bind_known(&parser, def->param[i].name, false, false);
     bool good = true;
+    draft.of_gradient = true;
     for (int i = 0; good && i < def->output_count; i++)
         good = bind_numbered(&parser, "out", i, def->output_count);
     for (int i = 0; good && i < def->output_count; i++)

@@ -70,6 +70,7 @@ struct tn__def {
     } param[TN__KERNEL_MAX_PARAMS];
     uint32_t slot_count;
     const tn__node *body;
+    bool of_gradient;
     int used[TN__KERNEL_MAX_INPUTS]; /* of a gradient: what each input is */
     _Atomic(tn__def_entry *) entries;
     tn__arena arena; /* holds all of this */

@@ -3,7 +3,14 @@
  * The forward kernel is copied, with its outputs read from memory instead of
  * being computed again; then cotangents flow from the last instruction to the
  * first. What the gradient does not need is dropped at the end, and with it
- * the inputs that nobody reads. */
+ * the inputs that nobody reads.
+ *
+ * The derivative of a gradient takes two more steps, since there a value that
+ * overflows is multiplied by what has become 0. A cotangent that where() sent
+ * one way carries the condition along, and 0 is put in its place at the end:
+ * what is not taken has no part in it, even where it is infinite or NaN. And a
+ * quotient by 1 + exp(z) is differentiated as what it is, a logistic function.
+ * First derivatives are those of each instruction, as in PyTorch. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +32,8 @@ typedef struct derivation {
     bool *active;     /* the gradient by wrt flows through this value */
     uint32_t *value;  /* of the forward kernel, for what computes on */
     uint32_t *cotangent;
+    bool again;       /* kernel is a gradient itself */
+    uint32_t *taken;  /* then where a cotangent is not 0; TN_NONE: everywhere */
 } derivation;
 
 static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
@@ -35,11 +44,14 @@ static bool begin(derivation *d, const tn__kernel *kernel, int wrt)
     d->wrt = wrt;
     tn__ssa_init(&d->ssa);
     d->active = tn__calloc(count, sizeof *d->active);
-    d->value = tn__calloc(2 * count, sizeof *d->value);
+    d->value = tn__calloc(3 * count, sizeof *d->value);
     if (!d->active || !d->value)
         return false;
     d->cotangent = d->value + count;
-    memset(d->cotangent, 0xff, count * sizeof *d->cotangent);
+    d->taken = d->cotangent + count;
+    memset(d->cotangent, 0xff, 2 * count * sizeof *d->cotangent);
+    d->again = tn__kernel_box_of(kernel)->of_gradient;
+    d->ssa.of_gradient = true;
     return true;
 }
 
@@ -79,6 +91,44 @@ static void find_active(derivation *d)
             if (!d->active[i] && is_active(d, &d->kernel->ins[i]))
                 d->active[i] = changed = true;
     }
+}
+
+/* ---- logistic functions ------------------------------------------------ */
+
+/* Is instruction i a / (1 + exp(z)), or with exp2? */
+static bool logistic(const derivation *d, uint32_t i, uint32_t *z, bool *two)
+{
+    const tn__kernel *kernel = d->kernel;
+    const tn_kernel_ins *ins = &kernel->ins[i];
+    if (!d->again || ins->op != TN_K_DIV || !tn__is_float(ins->dtype))
+        return false;
+    const tn_kernel_ins *sum = &kernel->ins[ins->b];
+    if (sum->op != TN_K_ADD || kernel->ins[sum->b].op != TN_K_CONST ||
+        kernel->ins[sum->b].imm.f != 1 || kernel->ins[sum->a].op != TN_K_CALL)
+        return false;
+    const tn_kernel_ins *call = &kernel->ins[sum->a];
+    uint32_t fn = tn__kernel_box_of(kernel)->fn_number[call->imm.i];
+    const char *name = tn__math_fn_at((int)fn)->name;
+    *z = call->a;
+    *two = strncmp(name, "exp2_", 5) == 0;
+    return *two || strncmp(name, "exp_", 4) == 0;
+}
+
+/* 1 less a logistic function of z is that of -z, to the last digit. */
+static bool read_rest(derivation *d, uint32_t i)
+{
+    const tn__kernel *kernel = d->kernel;
+    const tn_kernel_ins *ins = &kernel->ins[i];
+    if (ins->op != TN_K_SUB || kernel->ins[ins->a].op != TN_K_CONST ||
+        kernel->ins[ins->a].imm.f != 1)
+        return true;
+    uint32_t z;
+    bool two;
+    if (!logistic(d, ins->b, &z, &two))
+        return true;
+    const tn_kernel_ins *whole = &kernel->ins[kernel->ins[ins->b].a];
+    return whole->op != TN_K_CONST || whole->imm.f != 1 ||
+           tn__logistic_rest(&d->ssa, two, d->value[z], &d->value[i]);
 }
 
 /* ---- the forward values ------------------------------------------------ */
@@ -143,7 +193,7 @@ static void read_output(derivation *d, int o)
     d->value[v] = load(&d->ssa, kernel->input_count + o);
 }
 
-static void copy_forward(derivation *d)
+static bool copy_forward(derivation *d)
 {
     const tn__kernel *kernel = d->kernel;
     int same[TN__KERNEL_MAX_INPUTS];
@@ -153,6 +203,8 @@ static void copy_forward(derivation *d)
     for (uint32_t i = 0; i < kernel->ins_count; i++) {
         const tn_kernel_ins *ins = &kernel->ins[i];
         tn__ssa_copy(&d->ssa, kernel, i, d->value, same, same);
+        if (!read_rest(d, i))
+            return false;
         depth += (ins->op == TN_K_LOOP) - (ins->op == TN_K_ENDLOOP);
         if (depth)
             continue; /* inside, a carried value is that of the round */
@@ -163,16 +215,36 @@ static void copy_forward(derivation *d)
                 read_output(d, o);
         }
     }
+    return true;
 }
 
 /* ---- cotangents -------------------------------------------------------- */
 
-/* A value that is the same over a row collects what all elements give. */
-static void collect(derivation *d, uint32_t v, uint32_t part, bool from_elem)
+/* part, and 0 where it is not taken. */
+static uint32_t whole(derivation *d, uint32_t part, uint32_t taken)
 {
-    if (from_elem && d->kernel->ins[v].level == TN_LEVEL_ROW)
-        part = tn__ssa_reduce(&d->ssa, TN_REDUCE_SUM, part);
+    if (taken == TN_NONE)
+        return part;
+    tn_dtype dtype = tn__ssa_dtype(&d->ssa, part);
+    return tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, taken, part,
+                      tn__ssa_const(&d->ssa, dtype, 0));
+}
+
+/* A value that is the same over a row collects what all elements give. */
+static void collect(derivation *d, uint32_t v, uint32_t part, uint32_t taken,
+                    bool from_elem)
+{
+    if (from_elem && d->kernel->ins[v].level == TN_LEVEL_ROW) {
+        part = tn__ssa_reduce(&d->ssa, TN_REDUCE_SUM, whole(d, part, taken));
+        taken = TN_NONE;
+    }
     uint32_t *sum = &d->cotangent[v];
+    if (*sum != TN_NONE && d->taken[v] != taken) {
+        *sum = whole(d, *sum, d->taken[v]);
+        part = whole(d, part, taken);
+        taken = TN_NONE;
+    }
+    d->taken[v] = taken;
     *sum = *sum == TN_NONE
                ? part
                : tn__ssa_op(&d->ssa, TN_K_ADD, d->kernel->ins[v].dtype, *sum,
@@ -188,7 +260,7 @@ static void start_at_outputs(derivation *d)
             collect(
                 d, v,
                 load(&d->ssa, kernel->input_count + kernel->output_count + o),
-                kernel->out[o].level == TN_LEVEL_ELEM);
+                TN_NONE, kernel->out[o].level == TN_LEVEL_ELEM);
     }
 }
 
@@ -199,26 +271,60 @@ static bool refuse(const derivation *d, const char *why)
     return false;
 }
 
+/* Where operand k of a where() is the one that is taken, within taken. */
+static uint32_t within(derivation *d, uint32_t taken, uint32_t condition, int k)
+{
+    if (k == 2)
+        condition = tn__ssa_op(&d->ssa, TN_K_NOT, TN_BOOL, condition, TN_NONE,
+                               TN_NONE);
+    return taken == TN_NONE ? condition
+                            : tn__ssa_op(&d->ssa, TN_K_AND, TN_BOOL, taken,
+                                         condition, TN_NONE);
+}
+
+/* What flows to the argument of the exponential behind a quotient. */
+static bool pass_to_exponent(derivation *d, uint32_t i, uint32_t z, bool two)
+{
+    uint32_t part;
+    if (!d->active[z])
+        return true;
+    if (!tn__logistic_slope(&d->ssa, two, d->value[z], d->value[i],
+                            d->cotangent[i], &part))
+        return false;
+    collect(d, z, part, d->taken[i], d->kernel->ins[i].level == TN_LEVEL_ELEM);
+    return true;
+}
+
 static bool pass_on(derivation *d, uint32_t i)
 {
     const tn_kernel_ins *ins = &d->kernel->ins[i];
-    uint32_t a[3] = {TN_NONE, TN_NONE, TN_NONE};
+    uint32_t a[3] = {TN_NONE, TN_NONE, TN_NONE}, z;
     tn_kernel_ins called = *ins;
+    bool two, exponential = logistic(d, i, &z, &two);
     if (ins->op == TN_K_CALL)
         called.imm.i = tn__kernel_box_of(d->kernel)->fn_number[ins->imm.i];
     for (int k = 0; k < 3; k++)
         if (operand(ins, k) != TN_NONE)
             a[k] = d->value[operand(ins, k)];
     for (int k = 0; k < 3; k++) {
-        uint32_t u = operand(ins, k), part;
+        uint32_t u = operand(ins, k), part, taken = d->taken[i];
         if (u == TN_NONE || !d->active[u] ||
             !tn__derivative_flows(ins, k, d->kernel->ins[u].dtype))
             continue;
-        if (!tn__derivative(&d->ssa, &called, k, a, d->value[i],
-                            d->cotangent[i], &part))
+        if (exponential && k == 1) {
+            if (!pass_to_exponent(d, i, z, two))
+                return false;
+            continue;
+        }
+        if (d->again && ins->op == TN_K_SELECT) {
+            part = d->cotangent[i];
+            taken = within(d, taken, a[0], k);
+        } else if (!tn__derivative(&d->ssa, &called, k, a, d->value[i],
+                                   d->cotangent[i], &part)) {
             return false;
+        }
         if (part != TN_NONE)
-            collect(d, u, part,
+            collect(d, u, part, taken,
                     ins->level == TN_LEVEL_ELEM || ins->op == TN_K_REDUCE);
     }
     return true;
@@ -242,13 +348,13 @@ static bool walk_back(derivation *d)
 }
 
 /* The cotangent of the input; TN_NONE if none arrived. */
-static uint32_t arrived(const derivation *d)
+static uint32_t arrived(derivation *d)
 {
     for (uint32_t i = 0; i < d->kernel->ins_count; i++)
         if (d->kernel->ins[i].op == TN_K_LOAD &&
             d->kernel->ins[i].imm.i == d->wrt && d->active[i] &&
             d->cotangent[i] != TN_NONE)
-            return d->cotangent[i];
+            return whole(d, d->cotangent[i], d->taken[i]);
     return TN_NONE;
 }
 
@@ -264,9 +370,10 @@ static bool derive(const tn__kernel *kernel, int wrt, int *used,
     if (good) {
         find_active(&d);
         add_inputs(&d.ssa, kernel);
-        copy_forward(&d);
-        start_at_outputs(&d);
-        good = walk_back(&d);
+        good = copy_forward(&d);
+        if (good)
+            start_at_outputs(&d);
+        good = good && walk_back(&d);
     }
     uint32_t result = good ? arrived(&d) : TN_NONE;
     if (result != TN_NONE) {

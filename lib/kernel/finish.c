@@ -434,6 +434,7 @@ tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used)
     if (clean(ssa, &done) && (!used || drop_inputs(&done, name, used)) &&
         (box = tn__arena_take(&arena, sizeof *box))) {
         box->arena = arena;
+        box->of_gradient = ssa->of_gradient;
         if (!fill(box, &done, name)) {
             arena = box->arena;
             tn__arena_release(&arena);

@@ -104,6 +104,23 @@ static bool from_text(tn__ssa *ssa, const char *text, const uint32_t a[3],
     return good && !ssa->failed;
 }
 
+bool tn__logistic_rest(tn__ssa *ssa, bool two, uint32_t z, uint32_t *out)
+{
+    const uint32_t a[3] = {z, TN_NONE, TN_NONE};
+    return from_text(ssa, two ? "1 / (1 + exp2(-a))" : "1 / (1 + exp(-a))", a,
+                     TN_NONE, z, out);
+}
+
+bool tn__logistic_slope(tn__ssa *ssa, bool two, uint32_t z, uint32_t y,
+                        uint32_t g, uint32_t *out)
+{
+    const uint32_t a[3] = {z, TN_NONE, TN_NONE};
+    return from_text(ssa,
+                     two ? "-(g * (y / (1 + exp2(-a)) * 0.6931471805599453))"
+                         : "-(g * (y / (1 + exp(-a))))",
+                     a, y, g, out);
+}
+
 static bool from_function(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
                           const uint32_t a[3], uint32_t y, uint32_t g,
                           uint32_t *out)

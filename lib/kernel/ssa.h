@@ -30,6 +30,7 @@ typedef struct tn__ssa {
     uint32_t loop[TN__MAX_LOOPS * 4]; /* open LOOPs, outermost first */
     int loop_depth;
     bool failed;
+    bool of_gradient; /* of what is derived, or was written as a gradient */
 
     /* As in tn__kernel. */
     int input_count, param_count, output_count;
@@ -123,6 +124,7 @@ typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 typedef struct tn__kernel_box {
     tn__kernel kernel;         /* first */
     const uint32_t *fn_number; /* of each fn in tn__math_fn_at */
+    bool of_gradient;          /* as in tn__ssa */
     _Atomic(const tn_program *) program;
     _Atomic(tn__kernel_gradient_entry *) gradient[TN__KERNEL_MAX_INPUTS];
     tn__arena arena; /* holds all of this */
@@ -153,6 +155,11 @@ bool tn__math_type_d(tn__ssa *ssa, const tn__math_item *item, int arg,
  * where nothing flows. False with the error recorded. */
 bool tn__derivative(tn__ssa *ssa, const tn_kernel_ins *ins, int k,
                     const uint32_t a[3], uint32_t y, uint32_t g, uint32_t *out);
+/* Of s = 1 / (1 + exp(z)), or two: exp2(z): 1 - s; and what flows to z from a
+ * quotient y by 1 + exp(z). */
+bool tn__logistic_rest(tn__ssa *ssa, bool two, uint32_t z, uint32_t *out);
+bool tn__logistic_slope(tn__ssa *ssa, bool two, uint32_t z, uint32_t y,
+                        uint32_t g, uint32_t *out);
 /* Whether ins passes a gradient to operand k at all. */
 bool tn__derivative_flows(const tn_kernel_ins *ins, int k,
                           tn_dtype operand_dtype);

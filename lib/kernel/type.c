@@ -479,6 +479,7 @@ const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *input_dtype)
     tn__kernel *kernel = NULL;
     tn__value out[TN__KERNEL_MAX_OUTPUTS];
     tn__ssa_init(&ssa);
+    ssa.of_gradient = def->of_gradient;
     tn__typer typer = {.ssa = &ssa,
                        .where = def->where,
                        .real = TN_F32,
