@@ -194,15 +194,48 @@ TN__GRADIENT(scan_sum)
     return give(out, sum_from_behind(g[0], tn__node_value(node, DIM)->of.i));
 }
 
+/* x without its first elements along dim, and so many of value behind. */
+static tn_tensor *moved_up(tn_tensor *x, int64_t dim, int64_t by, double value)
+{
+    tn_dims_list pad = {2 * x->ndim, {0}};
+    pad.dim[2 * (x->ndim - 1 - dim) + 1] = by;
+    x = tn_narrow(x, dim, by, x->shape[dim] - by);
+    return x ? tn_constant_pad_nd(x, pad, value) : NULL;
+}
+
+/* The gradient of the products as a polynomial, without a division: it can be
+ * differentiated where elements are 0. What comes from behind, s[k] = g[k] +
+ * x[k + 1] s[k + 1], is made in log2(size) steps, each of which joins pairs of
+ * such maps: Hillis and Steele, Comm. ACM 29 (1986). */
+static tn_tensor *products_again(tn_tensor *x, tn_tensor *g, int64_t dim)
+{
+    int64_t size = x->ndim ? x->shape[dim] : 1;
+    if (size < 2)
+        return g;
+    tn_dims_list front = {2 * x->ndim, {0}};
+    front.dim[2 * (x->ndim - 1 - dim)] = 1;
+    tn_tensor *before = tn_narrow(x, dim, 0, size - 1);
+    before = tn_cumprod(before ? tn_constant_pad_nd(before, front, 1) : NULL,
+                        dim);
+    tn_tensor *factor = moved_up(x, dim, 1, 0), *sum = g;
+    for (int64_t by = 1; by < size && factor && sum; by *= 2) {
+        sum = tn_add(sum, tn_mul(factor, moved_up(sum, dim, by, 0)));
+        factor = tn_mul(factor, moved_up(factor, dim, by, 0));
+    }
+    return tn_mul(before, sum);
+}
+
 /* Where no element is 0, the products that an element is part of, over it. At
  * the first 0 of a row its own part is left out of the products, which needs
  * the products once more with 1 in its place; those behind it stay 0. */
 TN__GRADIENT(scan_prod)
 {
-    int64_t dim = tn__node_value(node, DIM)->of.i;
+    int64_t dim = tn__node_dim(node, DIM, 0);
     tn_tensor *x = tn__node_input(node, 0);
     if (!x)
         return tn_error_code();
+    if (tn_grad_mode())
+        return give(out, products_again(x, g[0], dim));
     tn_tensor *zero = tn_eq_scalar(x, 0);
     tn_tensor *seen = tn_cumsum(zero, dim);
     tn_tensor *first = tn_logical_and(zero, tn_eq_scalar(seen, 1));

@@ -35,7 +35,7 @@ check_PROGRAMS += tests/autograd/test_backward \
 	tests/autograd/test_in_place tests/autograd/test_hooks \
 	tests/autograd/test_halves tests/autograd/test_recompute \
 	tests/autograd/test_register tests/autograd/test_fit \
-	tests/autograd/test_gradients \
+	tests/autograd/test_gradients tests/autograd/test_hard_points \
 	tests/autograd/test_anomaly
 tests_autograd_test_in_place_SOURCES = tests/autograd/test_in_place.c
 tests_autograd_test_hooks_SOURCES = tests/autograd/test_hooks.c
@@ -50,5 +50,11 @@ dist_check_SCRIPTS += tests/autograd/test_regions.sh
 tests_autograd_test_cycles_SOURCES = tests/autograd/test_cycles.c
 tests_autograd_test_backward_SOURCES = tests/autograd/test_backward.c
 tests_autograd_test_gradients_SOURCES = tests/autograd/test_gradients.c \
+	tests/autograd/words.h \
 	tests/autograd/gradient_samples.def
 tests_autograd_test_anomaly_SOURCES = tests/autograd/test_anomaly.c
+tests_autograd_test_hard_points_SOURCES = tests/autograd/test_hard_points.c \
+	tests/autograd/words.h tests/autograd/hard_differs.def \
+	tests/autograd/hard_unreached.def
+EXTRA_DIST += tests/autograd/hard_points.txt tests/autograd/hard_points.py \
+	tests/autograd/hard_cases.py

@@ -6,8 +6,8 @@
  * the inputs that nobody reads.
  *
  * The derivative of a gradient takes two more steps, since there a value that
- * overflows is multiplied by what has become 0. A cotangent that where() sent
- * one way carries the condition along, and 0 is put in its place at the end:
+ * overflows is multiplied by what has become 0. A cotangent that where(), min(),
+ * max() or abs() sent one way carries the condition along, and 0 is put in its place at the end:
  * what is not taken has no part in it, even where it is infinite or NaN. And a
  * quotient by 1 + exp(z) is differentiated as what it is, a logistic function.
  * First derivatives are those of each instruction, as in PyTorch. */
@@ -271,15 +271,45 @@ static bool refuse(const derivation *d, const char *why)
     return false;
 }
 
-/* Where operand k of a where() is the one that is taken, within taken. */
-static uint32_t within(derivation *d, uint32_t taken, uint32_t condition, int k)
+static uint32_t truth(derivation *d, int op, uint32_t a, uint32_t b)
 {
-    if (k == 2)
-        condition = tn__ssa_op(&d->ssa, TN_K_NOT, TN_BOOL, condition, TN_NONE,
-                               TN_NONE);
-    return taken == TN_NONE ? condition
-                            : tn__ssa_op(&d->ssa, TN_K_AND, TN_BOOL, taken,
-                                         condition, TN_NONE);
+    return tn__ssa_op(&d->ssa, op, TN_BOOL, a, b, TN_NONE);
+}
+
+/* What chooses among its operands (the derivative of a gradient): what flows to
+ * operand k, and *taken: where. */
+static uint32_t chosen(derivation *d, const tn_kernel_ins *ins, int k,
+                       const uint32_t a[3], uint32_t g, uint32_t *taken)
+{
+    tn_dtype dtype = tn__ssa_dtype(&d->ssa, g);
+    uint32_t where = a[0], mine = a[k], other = a[!k];
+    if (ins->op == TN_K_SELECT) {
+        if (k == 2)
+            where = truth(d, TN_K_NOT, where, TN_NONE);
+    } else if (ins->op == TN_K_ABS) {
+        uint32_t zero = tn__ssa_const(&d->ssa, dtype, 0);
+        uint32_t below = truth(d, TN_K_LT, mine, zero);
+        uint32_t minus =
+            tn__ssa_op(&d->ssa, TN_K_NEG, dtype, g, TN_NONE, TN_NONE);
+        where = truth(d, TN_K_OR, below, truth(d, TN_K_LT, zero, mine));
+        g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype, below, minus, g);
+    } else { /* MIN, MAX: equal ones share */
+        uint32_t half = tn__ssa_op(&d->ssa, TN_K_MUL, dtype, g,
+                                   tn__ssa_const(&d->ssa, dtype, 0.5), TN_NONE);
+        where = ins->op == TN_K_MIN ? truth(d, TN_K_LT, other, mine)
+                                    : truth(d, TN_K_LT, mine, other);
+        where = truth(d, TN_K_NOT, where, TN_NONE);
+        g = tn__ssa_op(&d->ssa, TN_K_SELECT, dtype,
+                       truth(d, TN_K_EQ, mine, other), half, g);
+    }
+    *taken = *taken == TN_NONE ? where : truth(d, TN_K_AND, *taken, where);
+    return g;
+}
+
+static bool chooses(const derivation *d, const tn_kernel_ins *ins)
+{
+    return d->again && (ins->op == TN_K_SELECT || ins->op == TN_K_ABS ||
+                        ins->op == TN_K_MIN || ins->op == TN_K_MAX);
 }
 
 /* What flows to the argument of the exponential behind a quotient. */
@@ -316,9 +346,8 @@ static bool pass_on(derivation *d, uint32_t i)
                 return false;
             continue;
         }
-        if (d->again && ins->op == TN_K_SELECT) {
-            part = d->cotangent[i];
-            taken = within(d, taken, a[0], k);
+        if (chooses(d, ins)) {
+            part = chosen(d, ins, k, a, d->cotangent[i], &taken);
         } else if (!tn__derivative(&d->ssa, &called, k, a, d->value[i],
                                    d->cotangent[i], &part)) {
             return false;

@@ -40,19 +40,27 @@ static const rule rules[] = {
     {TN_K_CAST, 0, {"g"}},
     {TN_K_NARROW, 0, {"g"}},
     {TN_K_REDUCE, TN_REDUCE_SUM, {"g"}},
-    /* the product of the others: with one zero only its own is not 0 */
+    /* the product of the others: with one zero only its own is not 0. What is 0
+     * here but not for long is there for the next derivative: t - stop(t). */
     {TN_K_REDUCE,
      TN_REDUCE_PROD,
      {"let zero = a == 0; let zeros = rsum(zero);"
       "let others = rprod(where(zero, 1, a));"
-      "where(zero, where(zeros == 1, g * others, 0),"
-      "      where(zeros == 0, g * y / a, 0))"}},
+      "let pair = g * others * (rsum(where(zero, a, 0)) - a);"
+      "let part = g * y / where(zero, 1, a);"
+      "where(zero, where(zeros == 1, g * others,"
+      "                  where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
+      "      where(zeros == 0, part,"
+      "            where((zeros == 1) & (part == 0), part - stop(part), 0)))"}},
+    /* a NaN is the greatest and the least, and several share */
     {TN_K_REDUCE,
      TN_REDUCE_MAX,
-     {"let best = a == y; where(best, g / like(rsum(best), g), 0)"}},
+     {"let best = (a == y) | (a != a);"
+      "where(best, g / like(rsum(best), g), 0)"}},
     {TN_K_REDUCE,
      TN_REDUCE_MIN,
-     {"let best = a == y; where(best, g / like(rsum(best), g), 0)"}},
+     {"let best = (a == y) | (a != a);"
+      "where(best, g / like(rsum(best), g), 0)"}},
 };
 
 static const char *rule_text(const tn_kernel_ins *ins, int k)

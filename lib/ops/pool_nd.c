@@ -618,7 +618,27 @@ tn_status tn__run_avg_pool3d(tn__call *call)
     return tn__give(call, half ? tn_to_dtype(mean, x->dtype) : mean);
 }
 
-/* The mean of powers times the number of elements that a whole window has. */
+/* The greatest magnitude of each window, or the least. */
+static tn_status give_magnitude(tn__call *call, tn_tensor *x, int axes, bool least)
+{
+    static const int rows[] = {0, TN__OP_ID_MAX_POOL1D, TN__OP_ID_MAX_POOL2D,
+                               TN__OP_ID_MAX_POOL3D};
+    const tn_dims_list none = tn_dims(0), one = tn_dims(1);
+    tn_tensor *size = tn_abs(x);
+    const tn_value value[] = {
+        tn__value_tensor(least && size ? tn_neg(size) : size),
+        call->value[TN__ARG_LP_POOL2D_KERNEL_SIZE],
+        call->value[TN__ARG_LP_POOL2D_STRIDE],
+        tn__value_dims(&none),
+        tn__value_dims(&one),
+        call->value[TN__ARG_LP_POOL2D_CEIL_MODE],
+        tn__value_bool(false)};
+    tn_tensor *out = size ? tn__row(rows[axes], value, 7) : NULL;
+    return tn__give(call, least && out ? tn_neg(out) : out);
+}
+
+/* The mean of powers times the number of elements that a whole window has. The
+ * root has no slope where a window is all 0: it is taken of 1 there. */
 tn_status tn__run_lp_pool(tn__call *call)
 {
     int id = call->op->id;
@@ -640,6 +660,8 @@ tn_status tn__run_lp_pool(tn__call *call)
         return tn_error_code();
     for (int a = 0; a < axes; a++)
         count *= (double)kernel[a];
+    if (isinf(norm))
+        return give_magnitude(call, x, axes, norm < 0);
     const tn_dims_list none = tn_dims(0);
     const tn_value value[] = {tn__value_tensor(tn_pow_scalar(x, norm)),
                               call->value[TN__ARG_LP_POOL2D_KERNEL_SIZE],
@@ -647,7 +669,13 @@ tn_status tn__run_lp_pool(tn__call *call)
                               tn__value_dims(&none),
                               call->value[TN__ARG_LP_POOL2D_CEIL_MODE]};
     tn_tensor *mean = tn__row(rows[axes], value, 5);
-    return tn__give(call, tn_pow_scalar(tn_mul_scalar(mean, count), 1 / norm));
+    tn_tensor *sum = tn_mul_scalar(mean, count);
+    if (norm <= 0 || norm == 1)
+        return tn__give(call, tn_pow_scalar(sum, 1 / norm));
+    tn_tensor *dead = tn_eq_scalar(sum, 0);
+    tn_tensor *root = tn_pow_scalar(tn_masked_fill_scalar(sum, dead, 1),
+                                    1 / norm);
+    return tn__give(call, tn_masked_fill_scalar(root, dead, 0));
 }
 
 /* Sequences as images of height 1. */
