@@ -353,6 +353,19 @@ static tn_status by_other_factors(const tn__node *node, tn_tensor *g,
     /* With one 0 that is the product of the others; with none all divide it;
      * else nothing is left. */
     tn_tensor *part = tn_div(tn_gather(product, dim, index), filled);
+    if (tn_grad_mode()) { /* what is 0 now has a derivative */
+        tn_tensor *none = tn_zeros_like(input);
+        tn_tensor *pair = tn_scatter_add(none, dim, index,
+                                         tn_where_scalar(zero, source, 0));
+        pair = tn_sub(tn_gather(pair, dim, index), source);
+        tn_tensor *whole = tn_mul(
+            g, folded_product(input, dim, index, source));
+        whole = tn_div(tn_gather(whole, dim, index), filled);
+        tn_tensor *two = tn_eq_scalar(tn_gather(zeros, dim, index), 2);
+        pair = tn_where_scalar(two, tn_mul(part, pair), 0);
+        part = tn_where(zero, tn_where(only, part, pair), whole);
+        return give(&out[SOURCE], of_source(node, part));
+    }
     tn_tensor *none = tn_eq_scalar(tn_gather(zeros, dim, index), 0);
     part = tn_where_scalar(tn_logical_or(only, none), part, 0);
     return give(&out[SOURCE], of_source(node, part));

@@ -2,264 +2,12 @@
  * gradient of that, against differences in float64. A row without a sample of
  * its own gets one made from its signature; where that does not do (a domain,
  * a shape), the test fails until a sample stands in gradient_samples.def. */
-#include <ops/ops.h>
-#include <tenon/autograd.h>
-#include <tenon/ops.h>
-#include <tenon/random.h>
-#include "tap.h"
+#include "words.h"
 
-/* In words: gradient_samples.def. */
-static const struct sample {
-    const char *op, *arguments;
-} samples[] = {
+static const struct sample samples[] = {
 #include "gradient_samples.def"
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
-
-/* ---- arguments from words ----------------------------------------------- */
-
-#define ROOM 8
-struct call {
-    const tn_op *op;
-    bool in_place;
-    tn_value value[TN__OP_MAX_ARGS];
-    int count;
-    tn_dims_list dims[TN__OP_MAX_ARGS];
-    char text[TN__OP_MAX_ARGS][16];
-    double floats[ROOM];
-    tn_tensor *whole[ROOM];
-    tn_tensor *leaf[ROOM]; /* inputs of gradcheck, in order */
-    int leaf_count;
-    int leaf_of[TN__OP_MAX_ARGS]; /* number of the (first) leaf, or -1 */
-    char kind[TN__OP_MAX_ARGS];   /* of the word: S and L make something of it */
-    int output;
-    uint64_t state;
-};
-
-/* In [low, high), without pattern: Knuth's MMIX generator. */
-static double draw(struct call *call, double low, double high)
-{
-    call->state = call->state * 6364136223846793005u + 1442695040888963407u;
-    return low + (high - low) * (double)(call->state >> 11) * 0x1p-53;
-}
-
-static const char *read_dims(const char *at, tn_dims_list *dims)
-{
-    dims->count = 0;
-    while (*at == '-' || (*at >= '0' && *at <= '9')) {
-        char *end;
-        dims->dim[dims->count++] = strtoll(at, &end, 10);
-        at = *end == ',' ? end + 1 : end;
-    }
-    return at;
-}
-
-static tn_tensor *make_tensor(struct call *call, char kind,
-                              const tn_dims_list *shape, int64_t bound)
-{
-    double number[256];
-    int64_t whole[256];
-    unsigned char mask[256];
-    int64_t numel = 1;
-    for (int d = 0; d < shape->count; d++)
-        numel *= shape->dim[d];
-    for (int64_t i = 0; i < numel; i++) {
-        number[i] = kind == 'p' || kind == 'k' ? draw(call, 0.5, 2)
-                    : kind == 'u' ? draw(call, 0.1, 0.9)
-                    : kind == 'g' ? draw(call, 1.2, 3)
-                    : kind == 'o' ? 1
-                                  : draw(call, -2, 2);
-        whole[i] = i % (bound ? bound : 1);
-        mask[i] = i % 3 != 1;
-    }
-    if (kind == 'x')
-        return tn_tensor_from_array(whole, TN_I64, *shape);
-    if (kind == 'I') {
-        int32_t along[256];
-        int64_t last = shape->count ? shape->dim[shape->count - 1] : 1;
-        for (int64_t i = 0; i < numel; i++)
-            along[i] = (int32_t)(i % last + 1);
-        return tn_tensor_from_array(along, TN_I32, *shape);
-    }
-    if (kind == 'm')
-        return tn_tensor_from_array(mask, TN_BOOL, *shape);
-    tn_tensor *x = tn_tensor_from_array(number, TN_F64, *shape);
-    return strchr("cok", kind) ? x : tn_requires_grad(x);
-}
-
-static void read_tensor(struct call *call, const char *word, tn_value *value)
-{
-    tn_dims_list shape;
-    const char *at = read_dims(word + 1, &shape);
-    int64_t bound = *at == '<' ? strtoll(at + 1, NULL, 10) : 0;
-    *value = tn__value_tensor(make_tensor(call, word[0], &shape, bound));
-    if (strchr("tpugSLN", word[0])) {
-        call->leaf_of[call->count] = call->leaf_count;
-        call->leaf[call->leaf_count++] = value->of.tensor;
-    }
-}
-
-static void read_list(struct call *call, const char *word, tn_value *value)
-{
-    int first = call->leaf_count;
-    for (const char *at = word; *at == 'T' || *at == ';';) {
-        tn_dims_list shape;
-        at = read_dims(at + 1, &shape);
-        call->leaf[call->leaf_count++] = make_tensor(call, 't', &shape, 0);
-    }
-    call->leaf_of[call->count] = first;
-    *value = tn__value_tensors(&call->leaf[first], call->leaf_count - first);
-}
-
-static void read_whole_list(struct call *call, const char *word,
-                            tn_value *value)
-{
-    int count = 0;
-    for (const char *at = word; *at == 'X' || *at == ';';) {
-        tn_dims_list shape;
-        char *end;
-        at = read_dims(at + 1, &shape);
-        call->whole[count++] =
-            make_tensor(call, 'x', &shape, strtoll(at + 1, &end, 10));
-        at = end;
-    }
-    *value = tn__value_tensors(call->whole, count);
-}
-
-static void read_floats(struct call *call, const char *word, tn_value *value)
-{
-    int count = 0;
-    for (const char *at = word; *at == 'F' || *at == ',';) {
-        char *end;
-        call->floats[count++] = strtod(at + 1, &end);
-        at = end;
-    }
-    *value = tn__value_floats(call->floats, count);
-}
-
-static void read_word(struct call *call, const char *word)
-{
-    int i = call->count;
-    tn_value *value = &call->value[i];
-    call->leaf_of[i] = -1;
-    call->kind[i] = word[0];
-    switch (word[0]) {
-    case 'S': case 'L': case 'N': case 'I': case 't': case 'p': case 'u': case 'g':
-    case 'c': case 'k': case 'o': case 'x': case 'm':
-        read_tensor(call, word, value);
-        break;
-    case 'T':
-        read_list(call, word, value);
-        break;
-    case 'X':
-        read_whole_list(call, word, value);
-        break;
-    case 'F':
-        read_floats(call, word, value);
-        break;
-    case 'i':
-        *value = tn__value_int(strtoll(word + 1, NULL, 10));
-        break;
-    case 'n':
-        *value = tn__value_number(tn_num(strtoll(word + 1, NULL, 10)));
-        break;
-    case 'f':
-        *value = tn__value_float(strtod(word + 1, NULL));
-        break;
-    case 'q':
-        *value = tn__value_number(tn_num(strtod(word + 1, NULL)));
-        break;
-    case 'd':
-        read_dims(word + 1, &call->dims[i]);
-        *value = tn__value_dims(&call->dims[i]);
-        break;
-    case 's':
-        snprintf(call->text[i], sizeof call->text[i], "%s", word + 1);
-        *value = tn__value_string(call->text[i]);
-        break;
-    case 'b':
-        *value = tn__value_bool(word[1] == '1');
-        break;
-    case 'y':
-        *value = tn__value_dtype(TN_F64);
-        break;
-    case 'D':
-        *value = tn__value_device(tn_device_current());
-        break;
-    default:
-        *value = tn__value_none();
-    }
-    call->count++;
-}
-
-/* By its name in C: tn_op_find("max") may give another row of that name. */
-static const tn_op *find_row(const char *name)
-{
-    for (int i = 0; i < tn_op_count(); i++)
-        if (strcmp(tn_op_name(tn_op_at(i)), name) == 0)
-            return tn_op_at(i);
-    return NULL;
-}
-
-static void read_call(struct call *call, const struct sample *sample)
-{
-    memset(call, 0, sizeof *call);
-    call->state = 99;
-    char name[64];
-    snprintf(name, sizeof name, "%s", sample->op);
-    char *space = strchr(name, ' ');
-    if (space) {
-        *space = '\0';
-        call->output = atoi(space + 1);
-    }
-    call->op = find_row(name);
-    char words[128];
-    snprintf(words, sizeof words, "%s", sample->arguments);
-    char *save = NULL;
-    for (char *word = strtok_r(words, " ", &save); word;
-         word = strtok_r(NULL, " ", &save))
-        read_word(call, word);
-}
-
-/* ---- the comparison ----------------------------------------------------- */
-
-/* What an operator that takes not every matrix gets for a leaf. */
-static tn_tensor *derived(tn_tensor *x, char kind)
-{
-    if (kind == 'N')
-        return tn_log_softmax(x, -1);
-    if (kind != 'S' && kind != 'L')
-        return x;
-    tn_tensor *one = tn_eye(tn_tensor_size(x, -1), .dtype = TN_F64);
-    return kind == 'S'
-               ? tn_add(tn_matmul(x, tn_transpose(x, -1, -2)), one)
-               : tn_add(tn_tril(x), tn_mul_scalar(one, 2));
-}
-
-static tn_tensor *run(tn_tensor *const *inputs, int count, void *context)
-{
-    (void)count;
-    const struct call *call = context;
-    tn_value value[TN__OP_MAX_ARGS];
-    tn_tensor *out[TN__OP_MAX_OUTPUTS];
-    for (int i = 0; i < call->count; i++) {
-        value[i] = call->value[i];
-        if (call->leaf_of[i] < 0)
-            continue;
-        if (value[i].kind == TN_VALUE_TENSORS)
-            value[i].of.tensors = inputs + call->leaf_of[i];
-        else
-            value[i].of.tensor =
-                derived(inputs[call->leaf_of[i]], call->kind[i]);
-    }
-    if (call->in_place)
-        value[0].of.tensor = tn_clone(value[0].of.tensor);
-    tn_manual_seed(3); /* the same draw each time */
-    return tn_op_call(call->op, value, call->count, out, TN__OP_MAX_OUTPUTS) <
-                   0
-               ? NULL
-               : out[call->output];
-}
 
 /* Rows that have no gradient of the first or second order, as in PyTorch, and say
  * so. */
@@ -303,7 +51,7 @@ static void check_order(const struct sample *sample, int order,
 static void check(const struct sample *sample)
 {
     tn_scope *scope = tn_scope_open();
-    struct call call;
+    struct call call = {.fill = NULL};
     read_call(&call, sample);
     if (ok(call.op != NULL, "%s is in the table", sample->op)) {
         counts.calls++;
@@ -324,7 +72,7 @@ static void check_in_place(const struct sample *sample)
     if (!find_row(name))
         return;
     tn_scope *scope = tn_scope_open();
-    struct call call;
+    struct call call = {.fill = NULL};
     read_call(&call, sample);
     call.op = find_row(name);
     call.in_place = true;
@@ -390,7 +138,7 @@ static bool words_by_signature(const tn_op *op, char *text, size_t room)
 static bool gives_float64(const struct sample *sample)
 {
     tn_scope *scope = tn_scope_open();
-    struct call call;
+    struct call call = {.fill = NULL};
     read_call(&call, sample);
     tn_tensor *out = run(call.leaf, call.leaf_count, &call);
     bool wide = !out || tn_tensor_dtype(out) == TN_F64;
