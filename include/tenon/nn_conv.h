@@ -78,8 +78,8 @@ TN_OPTIONS_STRUCT(tn_nn_avg_pool2d, TN_NN_AVG_POOL2D_OPTIONS_LIST);
 TN_API tn_module *tn_nn_avg_pool2d_with(
     int64_t kernel_size, const tn_nn_avg_pool2d_options *options);
 
-/* (..., H, W) to (..., height, width): means over parts as even as can be. TN_NONE_INT
- * keeps a size. */
+/* (..., H, W) to (..., height, width): means over parts as even as can be.
+ * TN_NONE_INT keeps a size. */
 TN_API tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
 
 /* (N, C r r, H, W) to (N, C, H r, W r). */

@@ -38,11 +38,10 @@ static tn_status take_into(const char *name, const char *argument, tn_tensor *x,
                            const int64_t *x_stride, int dim, tn_tensor *index,
                            const int64_t *index_stride, tn_tensor *out)
 {
-    if (TN__UNLIKELY(out->numel == 0 && index->numel != 0)) {
-        char what[100]; /* of slices without elements none is read */
-        snprintf(what, sizeof what, "%s: %s", tn__op_outer(name), argument);
-        return tn__check_indices(what, index, 0, x->shape[dim]);
-    }
+    if (TN__UNLIKELY(out->numel == 0 && index->numel != 0))
+        /* of slices without elements none is read */
+        return tn__check_indices(tn__op_outer(name), argument, -1, index, 0,
+                                 x->shape[dim]);
     const tn__kernel *kernel = indexed(&take, x, index);
     if (!kernel)
         return tn_error_code();

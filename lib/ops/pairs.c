@@ -255,7 +255,7 @@ static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
         all, 0, tn_add_scalar(tn_to_dtype(tn_reshape(target, tn_dims(-1)),
                                           TN_I64), 1));
     if (!labels)
-        tn__tell_indices(call, "multilabel_margin_loss: target", target, -1,
+        tn__tell_indices(call, "multilabel_margin_loss", "target", target, -1,
                          classes);
     return labels ? tn_reshape(labels, tn_dims(count, classes)) : NULL;
 }
