@@ -6,7 +6,8 @@
 # FOLDER gets the reference plugin under your name, with a Makefile that needs
 # pkg-config and tenon-plugin.pc alone. It computes everything from the start,
 # slowly; replace one primitive after the other, and let tenon-plugin-check
-# watch. Installed, new.sh lies in `pkg-config --variable=template tenon-plugin`.
+# watch. `pkg-config --variable=template tenon-plugin` says where new.sh is
+# installed.
 set -eu
 if [ $# != 2 ]; then
     echo "usage: new.sh NAME FOLDER" >&2

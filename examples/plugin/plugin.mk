@@ -5,7 +5,8 @@
 #   make install    where Tenon looks for it, with the manifest that lets Tenon
 #                   list it without opening it (DESTDIR, as always)
 #
-# It asks pkg-config for tenon-plugin, links nothing of Tenon, and is GNU make's.
+# It asks pkg-config for tenon-plugin, links nothing of Tenon, and needs GNU
+# make.
 NAME = reference
 SOURCES = $(wildcard *.c)
 

@@ -469,9 +469,9 @@ typedef struct tn_copy_args {
  * Programs and primitives as source
  *
  * A plugin whose device compiles source (OpenCL C 1.2 and later, CUDA C
- * through NVRTC, plain C11) writes no kernel: the core makes the text of one and, launch
- * for launch, says which text that is, how many work-items run it and what
- * its arguments hold. All five primitives go the same way:
+ * through NVRTC, C11) writes no kernel: the core makes the text of one and,
+ * launch for launch, says which text that is, how many work-items run it and
+ * what its arguments hold. All five primitives go the same way:
  *
  *     tn_plan plan = {.size = sizeof plan};
  *     do {
@@ -501,12 +501,13 @@ typedef struct tn_copy_args {
  *
  * In plain C (TN_TARGET_C) source.kernel names a tn_kernel_c, the one function
  * of the text that is not static. It takes these pointers as an array, and
- * plan.argument as it is; it runs the groups of a range, and several threads
- * may run ranges of one launch at once. Any C compiler builds it that takes C11
- * with <math.h> and <stdatomic.h>: the shortest road to a device with numbers
- * of its own. `cc -std=c11 -O2 -ffp-contract=off -fno-strict-aliasing`, with
- * -fPIC -shared and -lm, then dlopen and dlsym, give the reference's bits.
- * tests/plugins/compiled.c is such a device.
+ * plan.argument as it is. It runs the groups of a range; several threads may
+ * run ranges of one launch at once. Any compiler of C11 with <math.h> and
+ * <stdatomic.h> builds the text, so this is the shortest road to a device with
+ * kernels of its own. Compiled by `cc -std=c11 -O2 -ffp-contract=off
+ * -fno-strict-aliasing -fPIC -shared ... -lm`, opened by dlopen and dlsym, and
+ * run in the mode that numbers are computed in (Behaviour), it has the
+ * reference's bits. tests/plugins/compiled.c is such a device.
  *
  * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and begins as zeros.
  * A launch whose index faults writes it only if no earlier launch on that
@@ -532,10 +533,10 @@ enum {
                                 * are computed in double or in integers */
     TN_TARGET_MMA = 8,         /* CUDA C for compute capability 8.0 and later:
                                 * mma.sync multiplies half types */
-    TN_TARGET_PLAIN = 16,
+    TN_TARGET_PLAIN = 16,      /* C11: only together with the others of */
     TN_TARGET_C = TN_TARGET_PLAIN | TN_TARGET_F64 | TN_TARGET_CHUNKED |
-                  TN_TARGET_EXACT_DIVIDE /* plain C11, all four together; a
-                                * group is one work-item */
+                  TN_TARGET_EXACT_DIVIDE /* plain C; a group is one
+                                * work-item */
 };
 
 /* What texts and launches are made for. A device's flags never change. */
@@ -600,8 +601,8 @@ enum {
 };
 
 /* device_info writes all `size` bytes of it, whatever was there: 0 where it has
- * nothing to say, or knows no field. The core asks again, at any time, for the
- * memory that is free; the rest never changes. */
+ * nothing to say, or knows no field. The core asks before it opens the device
+ * and later, at any time, for the memory that is free. */
 typedef struct tn_device_info {
     uint32_t size, kind, caps;
     uint32_t align; /* of buffers, in bytes: a power of two up to 65536 */
@@ -651,7 +652,8 @@ typedef struct tn_host {
     tn_status (*interpret)(const tn_program *program, const tn_launch *launch,
                            void *const *memory, tn_fault *fault);
     /* A value of TENON_<PLUGIN>_<key> or of "key=value" given after the
-     * device's name; NULL where not set. */
+     * device's name; NULL where not set. Copy it: the program may change its
+     * environment. */
     const char *(*option)(const char *key);
     const void *(*extension)(const char *name, uint32_t version);
     /* Programs and primitives as source: see above. */

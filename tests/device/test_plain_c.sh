@@ -6,8 +6,9 @@
 cd "$top_builddir" || exit 99
 [ -f .libs/tn_compiled.so ] || bail_out "tn_compiled.so was not built"
 compiler=${CC:-cc}
+# shellcheck disable=SC2086 # it may hold options
 if ! echo 'int main(void) { return 0; }' >"$scratch/try.c" ||
-    ! "${compiler##* }" "$scratch/try.c" -o "$scratch/try" 2>"$scratch/output"
+    ! $compiler "$scratch/try.c" -o "$scratch/try" 2>"$scratch/output"
 then
     skip "kernels in plain C" "$compiler does not run here"
     done_testing
@@ -15,7 +16,7 @@ fi
 TENON_PLUGIN_PATH=$PWD/.libs
 TENON_TEST_PLUGIN=compiled
 TENON_TEST_THREADS=2
-TENON_COMPILED_CC=${compiler##* }
+TENON_COMPILED_CC=$compiler
 export TENON_PLUGIN_PATH TENON_TEST_PLUGIN TENON_TEST_THREADS TENON_COMPILED_CC
 
 # programs SEED COUNT FLAGS

@@ -2,7 +2,8 @@
  * core's kernels in plain C (TN_TARGET_C), built by the C compiler and opened
  * with dlopen. All else is host memory, and done when the call returns.
  *
- * Options: "cc", the compiler (cc); "flags", more of its options. */
+ * Options: "cc", the compiler and what it is always given (cc); "flags", more
+ * of its options (-O1). */
 #include <tenon/plugin.h>
 
 #include <dlfcn.h>
@@ -60,19 +61,31 @@ typedef struct kernel {
 static kernel *kernels;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Appends the words of text, which is taken apart. */
+static void append_words(const char **argv, int *count, int most, char *text)
+{
+    for (char *word; *count < most && (word = strtok_r(text, " ", &text));)
+        argv[(*count)++] = word;
+}
+
 static bool run_compiler(const char *source, const char *object)
 {
     extern char **environ;
     const char *cc = host->option("cc"), *flags = host->option("flags");
-    char words[256], *rest = words, *word;
-    const char *argv[32] = {cc ? cc : "cc", "-std=c11", "-ffp-contract=off",
-                            "-fno-strict-aliasing", "-fPIC", "-shared", source,
-                            "-o", object, "-lm"};
-    int count = 10, status = -1;
+    const char *const own[] = {"-std=c11", "-ffp-contract=off",
+                               "-fno-strict-aliasing", "-fPIC", "-shared",
+                               source, "-o", object, "-lm"};
+    enum { OWN = sizeof own / sizeof *own, MOST = 40 };
+    const char *argv[MOST + 1] = {NULL};
+    char first[256], more[256];
+    int count = 0, status = -1;
     pid_t child;
-    snprintf(words, sizeof words, "%s", flags ? flags : "-O1");
-    while (count < 31 && (word = strtok_r(rest, " ", &rest)))
-        argv[count++] = word;
+    snprintf(first, sizeof first, "%s", cc ? cc : "cc");
+    snprintf(more, sizeof more, "%s", flags ? flags : "-O1");
+    append_words(argv, &count, MOST - OWN, first);
+    append_words(argv, &count, MOST - OWN, more);
+    for (int i = 0; i < OWN; i++)
+        argv[count++] = own[i];
     return posix_spawnp(&child, argv[0], NULL, NULL, (char *const *)argv,
                         environ) == 0 &&
            waitpid(child, &status, 0) == child && status == 0;

@@ -29,7 +29,7 @@ typedef struct by_hand {
     tn_plugin_device *device;
     tn_queue *queue;
     tn_device_info info;
-    bool is_hostile; /* primitive_case calls the plugin with by_hand_fpu(true) */
+    bool is_hostile; /* primitive_case calls with by_hand_fpu(true) */
 } by_hand;
 
 /* Opens the file and asks for its table; in a process once, and never closed.

@@ -40,10 +40,13 @@ static void instruction(int op)
             trying("%s %s(%s %s %s)%s%s%s%s, %s",
                    form.op == TN_K_CALL ? tn__math_fn_at((int)form.number)->name
                                         : "result",
-                   random_dtype_name(form.dtype), random_dtype_name(form.arg[0]),
-                   random_dtype_name(form.arg[1]), random_dtype_name(form.arg[2]),
+                   random_dtype_name(form.dtype),
+                   random_dtype_name(form.arg[0]),
+                   random_dtype_name(form.arg[1]),
+                   random_dtype_name(form.arg[2]),
                    form.sub ? " to " : "", random_dtype_name(form.sub),
-                   form.storage ? " in memory " : "", random_dtype_name(form.storage),
+                   form.storage ? " in memory " : "",
+                   random_dtype_name(form.storage),
                    one_layout_names[layout]);
             if (!holds(&h, one_case_new(&form, layout)))
                 return;
@@ -86,7 +89,8 @@ static void reduction(int kind)
                 bool exists;
                 random_case *c = one_reduce_case((unsigned)kind, types[t],
                                                  lengths[i], variant, &exists);
-                trying("%s, rows of %" PRId64 ", %s", random_dtype_name(types[t]),
+                trying("%s, rows of %" PRId64 ", %s",
+                       random_dtype_name(types[t]),
                        lengths[i], variants[variant]);
                 if (exists && !holds(&h, c))
                     return;
@@ -104,7 +108,8 @@ static void gathers(int argument)
         for (uint32_t indices = 1; indices <= 3; indices++)
             for (int how = 0; how < 4; how++) {
                 bool outside = how & 1, zero = how & 2;
-                trying("%s through %u indices%s", random_dtype_name(dtype), indices,
+                trying("%s through %u indices%s", random_dtype_name(dtype),
+                       indices,
                        !outside ? ", at both ends"
                        : zero   ? ", outside reads 0"
                                 : ", outside is a fault");

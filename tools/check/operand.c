@@ -219,7 +219,8 @@ void operand_words(const char *call, const char *argument, int64_t value,
 {
     int length = snprintf(now.what, sizeof now.what,
                           "%s with %s %" PRId64 ", %s %s (", call, argument,
-                          value, name_of(of), random_dtype_name(of->view.dtype));
+                          value, name_of(of),
+                          random_dtype_name(of->view.dtype));
     for (uint32_t d = 0; d < of->view.ndim; d++)
         length += snprintf(now.what + length,
                            sizeof now.what - (size_t)length, "%s%" PRId64,

@@ -62,7 +62,8 @@ void random_case_print(const random_case *c, FILE *out)
         fputc('\n', out);
     }
     for (uint32_t i = 0; i < p->param_count; i++) {
-        fprintf(out, "# param %u: %s ", i, random_dtype_name(c->param_dtype[i]));
+        fprintf(out, "# param %u: %s ", i,
+                random_dtype_name(c->param_dtype[i]));
         if (random_is_float(c->param_dtype[i]))
             fprintf(out, "%a\n", c->param[i].f);
         else
