@@ -117,7 +117,12 @@ typedef void (*tn_release_fn)(void *context);
  * with the class's name. call is "optim_step", argument "optim". */
 TN_API bool tn_object_check(const void *object, const tn_object_class *type,
                             const char *call, const char *argument);
-/* The same by the name of a class that is not yours: "tensor", "module",
+/* Names what made object, for TENON_DEBUG=scopes, which else knows the module
+ * that was running alone: "Linear". Kept for ever: few names are wanted. NULL
+ * and "" change nothing. Tensors know their maker: tn_tensor_set_maker. */
+TN_API void tn_object_set_maker(void *object, const char *name);
+
+/* tn_object_check by the name of a class that is not yours: "tensor", "module",
  * "parameter list", "optimizer", "schedule", "dataset", "loader", "text",
  * "hook", "safetensors file". */
 TN_API bool tn_object_check_kind(const void *object, const char *kind,
@@ -140,7 +145,8 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  *
  * However a region is left, by break, continue, return or goto too, the mode is
  * what it was before. In C++ exceptions count as well. longjmp is not
- * supported: it leaves the mode as it is in the region. In C this takes gcc or clang. */
+ * supported: it leaves the mode as it is in the region. In C this takes gcc or
+ * clang. */
 typedef struct tn_region {
     int was;   /* the mode before */
     bool runs; /* the statement is still to run */

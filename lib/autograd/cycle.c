@@ -1,8 +1,8 @@
 /* cycle.c: gradients that would keep their own tensor for ever.
  *
  * A tensor holds its gradient, a gradient that was recorded holds the nodes of
- * what it was made of, and a node holds the gradients of its leaf and those that
- * hooks retain. Where this leads back to the tensor, no scope could free any of
+ * what it was made of, and a node holds the gradients of its leaf and those
+ * that hooks retain. Where this leads back to the tensor, no scope could free any of
  * it. That a gradient leads to the tensor's node, as with create_graph, is no
  * such ring: the node gives its gradient back when the tensor goes.
  */

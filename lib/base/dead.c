@@ -25,14 +25,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static tn__dead_queue orphans;
 
-static void after_fork(void)
+/* A fork waits for who changes the queue: the child's is whole. */
+static void fork_begin(void)
 {
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_lock(&lock);
+}
+
+static void fork_end(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 static void fork_prepare(void)
 {
-    pthread_atfork(NULL, NULL, after_fork);
+    pthread_atfork(fork_begin, fork_end, fork_end);
 }
 
 void tn__dead_free(tn__object *object)

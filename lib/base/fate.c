@@ -42,14 +42,20 @@ static _Thread_local struct {
     tn__frame frame;
 } taker;
 
-/* ---- the switch ----------------------------------------------------------- */
+/* ---- the switch --------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool chosen; /* by tn_debug_set */
 
-static void after_fork(void)
+/* A fork waits for who changes the table: the child's is whole. */
+static void fork_begin(void)
 {
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_lock(&lock);
+}
+
+static void fork_end(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 static tn_status choose(const char *names)
@@ -71,7 +77,7 @@ static tn_status choose(const char *names)
 
 static void read_once(void)
 {
-    pthread_atfork(NULL, NULL, after_fork);
+    pthread_atfork(fork_begin, fork_end, fork_end);
     const char *names = tn__env("TENON_DEBUG");
     if (chosen || !names)
         return;
@@ -98,7 +104,7 @@ tn_status tn_debug_set(const char *names)
     return status;
 }
 
-/* ---- records ---------------------------------------------------------------- */
+/* ---- records ------------------------------------------------------------ */
 
 static fate **slot_of(const tn__object *object)
 {
@@ -129,10 +135,27 @@ void tn__fate_begin(const tn__object *object)
     pthread_mutex_unlock(&lock);
 }
 
-void tn__fate_taker(tn__taker how, const tn__frame *frame)
+void tn__fate_made_by(const tn__object *object, const char *name)
 {
+    pthread_mutex_lock(&lock);
+    fate *record = record_of(object);
+    if (record)
+        record->made_by = name;
+    pthread_mutex_unlock(&lock);
+}
+
+bool tn__fate_enter(tn__taker how, const tn__frame *frame)
+{
+    if (taker.how != TN__TAKEN_BY_HOLDER)
+        return false;
     taker.how = how;
     taker.frame = frame ? *frame : (tn__frame){0};
+    return true;
+}
+
+void tn__fate_leave(void)
+{
+    taker.how = TN__TAKEN_BY_HOLDER;
 }
 
 void tn__fate_bury(tn__object *object)
@@ -166,7 +189,7 @@ void tn__fate_bury(tn__object *object)
         tn__dead_free(oldest);
 }
 
-/* ---- the story -------------------------------------------------------------- */
+/* ---- the story ---------------------------------------------------------- */
 
 static void tell_scope(const fate *record, tn__text *text)
 {

@@ -198,13 +198,12 @@ static void frames_pop(tn__state *state, size_t floor)
         if (!object)
             continue;
         atomic_store_explicit(&object->owner, NULL, memory_order_relaxed);
-        if (TN__UNLIKELY(told))
-            tn__fate_taker(TN__TAKEN_BY_SCOPE,
-                           frame_of(state, state->item_count));
+        bool mine = told && tn__fate_enter(TN__TAKEN_BY_SCOPE,
+                                           frame_of(state, state->item_count));
         tn__unref(object);
+        if (TN__UNLIKELY(mine))
+            tn__fate_leave();
     }
-    if (TN__UNLIKELY(told))
-        tn__fate_taker(TN__TAKEN_BY_HOLDER, NULL);
     state->frame_count = floor;
     if (floor && state->frame[floor - 1].hole_count > 16 &&
         state->frame[floor - 1].hole_count * 2 >
@@ -304,6 +303,15 @@ void *tn_scope_result(tn_scope *scope, void *result)
     return tn__scope_hand_on(scope, &result, 1) ? result : NULL;
 }
 
+void tn_object_set_maker(void *object, const char *name)
+{
+    if (!object)
+        tn__object_refuse(object, NULL, "object_set_maker", "object");
+    else if (is_object(object, "object_set_maker", "object") && name && *name &&
+             tn__fates_are_told())
+        tn__fate_made_by(object, tn_path_text(tn_path_join(NULL, name)));
+}
+
 void *tn_keep(void *pointer)
 {
     tn__object *object = pointer;
@@ -333,11 +341,11 @@ static bool kept_take(tn__object *object)
 
 static void drop(tn__object *object)
 {
-    if (tn__fates_are_told())
-        tn__fate_taker(TN__TAKEN_BY_DROP, NULL);
+    bool mine =
+        tn__fates_are_told() && tn__fate_enter(TN__TAKEN_BY_DROP, NULL);
     tn__unref(object);
-    if (tn__fates_are_told())
-        tn__fate_taker(TN__TAKEN_BY_HOLDER, NULL);
+    if (mine)
+        tn__fate_leave();
 }
 
 void tn_drop(void *pointer)

@@ -96,8 +96,13 @@ typedef enum tn__taker {
 } tn__taker;
 /* An object got an owner: what it was made by is what is being done now. */
 void tn__fate_begin(const tn__object *object);
-/* The objects that this thread unrefs until the next call go by this. */
-void tn__fate_taker(tn__taker how, const tn__frame *frame);
+/* name lives for ever. */
+void tn__fate_made_by(const tn__object *object, const char *name);
+/* What dies in this thread until tn__fate_leave goes by this. False, and
+ * nothing is changed, inside another one's: what a dying object drops goes with
+ * it. */
+bool tn__fate_enter(tn__taker how, const tn__frame *frame);
+void tn__fate_leave(void);
 /* Takes over the memory of a dead object, to be freed when there are too many
  * of these. */
 void tn__fate_bury(tn__object *object);

@@ -62,14 +62,20 @@ void *tn_object_new(const tn_object_class *type, size_t extra)
     return tn__scope_own(block->object);
 }
 
-bool tn_object_is(const void *object, const tn_object_class *type)
+/* Inline: it stands before each use of a module or an optimizer. */
+static inline bool is(const void *object, const tn_object_class *type)
 {
     return tn__object_is(object, &user_class) && block_of(object)->type == type;
+}
+
+bool tn_object_is(const void *object, const tn_object_class *type)
+{
+    return is(object, type);
 }
 
 bool tn_object_check(const void *object, const tn_object_class *type,
                      const char *call, const char *argument)
 {
-    return tn_object_is(object, type) ||
+    return is(object, type) ||
            tn__object_refuse(object, type ? type->name : NULL, call, argument);
 }

@@ -138,6 +138,7 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
     module->type = type;
     module->tree = tn_keep(tree);
     module->training = true;
+    tn_object_set_maker(module, type->name);
     return tn_scope_result(scope, module);
 }
 
@@ -305,24 +306,18 @@ static const tn_path *path_here(const tn_module *module)
     return path;
 }
 
-tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
+/* With arguments that were checked, or fine is false. */
+static tn_module_call begin(tn_module *module, tn_tensor **inputs, int count,
+                            bool fine)
 {
-    tn_module *module = tn__nn_module(any, "module_begin");
     tn_module_call call = {.running = running, .path = tn_path_current()};
-    if (!module || !tn__nn_given(inputs, "module_begin", "inputs")) {
-        for (int i = 0; i < count && inputs; i++)
-            inputs[i] = NULL;
-        return call;
-    }
     tn_path_enter(path_here(module));
     running = module;
     /* What forward makes on its way is gone when it returns. */
     call.scope = tn_scope_open();
     if (call.scope)
         tn_trace_push(module->type->name);
-    bool fine = call.scope && inputs[0];
-    for (int i = 0; i < count && fine; i++)
-        fine = tn__nn_no_or_tensor(inputs[i], "module_begin", "an input");
+    fine = fine && call.scope && inputs[0];
     if (fine && module->tree->hook)
         fine = tn__nn_hooks_before(module, &call, inputs, count);
     for (int i = 0; i < count && !fine; i++)
@@ -331,19 +326,30 @@ tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
     return call;
 }
 
-bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
-                   int count)
+tn_module_call tn_module_begin(tn_module *any, tn_tensor **inputs, int count)
 {
-    tn_module *module = tn__nn_module(any, "module_end");
-    if (!tn__nn_given(call, "module_end", "call") ||
-        !tn__nn_given(out, "module_end", "out"))
-        return false;
+    tn_module *module = tn__nn_module(any, "module_begin");
+    if (!module || !tn__nn_given(inputs, "module_begin", "inputs")) {
+        for (int i = 0; i < count && inputs; i++)
+            inputs[i] = NULL;
+        return (tn_module_call){.running = running,
+                                .path = tn_path_current()};
+    }
+    bool fine = true;
+    for (int i = 0; i < count && fine; i++)
+        fine = tn__nn_no_or_tensor(inputs[i], "module_begin", "an input");
+    return begin(module, inputs, count, fine);
+}
+
+/* The same of outputs. */
+static bool end(tn_module *module, tn_module_call *call, tn_tensor **out,
+                int count)
+{
     if (module && out[0] && module->tree->hook)
         out[0] = tn__nn_hooks_after(module, call, out[0]);
     bool fine = module;
     for (int i = 0; i < count; i++)
-        fine = fine && out[i] &&
-               tn__nn_tensor(out[i], "module_end", "an output");
+        fine = fine && out[i];
     for (int i = 0; i < count; i++)
         out[i] = fine ? tn_keep(out[i]) : NULL;
     if (call->scope)
@@ -356,12 +362,25 @@ bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
     return fine;
 }
 
+bool tn_module_end(tn_module *any, tn_module_call *call, tn_tensor **out,
+                   int count)
+{
+    tn_module *module = tn__nn_module(any, "module_end");
+    if (!tn__nn_given(call, "module_end", "call") ||
+        !tn__nn_given(out, "module_end", "out"))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!tn__nn_no_or_tensor(out[i], "module_end", "an output"))
+            out[i] = NULL;
+    return end(module, call, out, count);
+}
+
 tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
 {
     tn_module *module = tn__nn_module(any, "forward");
     if (!module || !tn__nn_tensor(input, "forward", "input"))
         return NULL;
-    tn_module_call call = tn_module_begin(module, &input, 1);
+    tn_module_call call = begin(module, &input, 1, true);
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
         tn_error_set(TN_ERR_ARGUMENT, "%s: its forward gave no result",
@@ -369,7 +388,7 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     if (output &&
         !tn__nn_tensor(output, module->type->name, "its forward's result"))
         output = NULL;
-    tn_module_end(module, &call, &output, 1);
+    end(module, &call, &output, 1);
     return output;
 }
 

@@ -162,6 +162,7 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
     if (!optim)
         return NULL;
     optim->rule = rule;
+    tn_object_set_maker(optim, rule->name);
     optim->defaults = (tn__optim_rates){.lr = lr,
                                         .initial_lr = -1,
                                         .momentum = momentum,

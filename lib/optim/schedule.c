@@ -27,6 +27,7 @@ tn_schedule *tn__schedule_new(const tn__schedule_kind *kind, tn_optim *optim,
     if (schedule) {
         schedule->kind = kind;
         schedule->optim = tn_keep(optim);
+        tn_object_set_maker(schedule, kind->name);
     }
     return schedule;
 }

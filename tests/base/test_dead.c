@@ -206,6 +206,8 @@ static void test_stories(void)
     tn_scope *scope = tn_scope_open();
     const tn_path *inner = tn_path_enter(tn_path_join(NULL, "encoder.fc"));
     void *egg = make_egg(), *t = make_thing(), *apple = make_apple();
+    void *named = make_egg();
+    tn_object_set_maker(named, "Hen");
     tn_path_enter(outer);
     tn_drop(apple);
     tn_scope_close(scope);
@@ -217,6 +219,8 @@ static void test_stories(void)
          "which scope took it");
     tn_object_check(egg, &egg_class, "eat", "x");
     like("test_dead+0x", "who opened the scope");
+    tn_object_check(named, &egg_class, "eat", "x");
+    like("eat: x is gone: made by Hen in encoder.fc, ", "who made it");
     tn__object_check(apple, &apple_class, "eat", "x");
     like("made in encoder.fc, it was dropped with tn_drop()", "a drop");
     pthread_t thread;

@@ -1,12 +1,15 @@
 /* What functions of the program give to the library is looked at like an
  * argument: here they give a tensor whose scope is closed, or a module. And so
  * is what stands in options. */
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../tap.h"
 #include <tenon/tenon.h>
 
 static tn_tensor *wrong; /* what they give */
+static bool told;        /* TENON_DEBUG=scopes: the message says what took it */
 
 static tn_tensor *gone(void)
 {
@@ -71,7 +74,8 @@ static tn_tensor *checked(tn_tensor *const *inputs, int count, void *context)
 static void refused(bool did, const char *name)
 {
     const char *error = tn_error() ? tn_error() : "nothing";
-    ok(!did && (strstr(error, " is gone: ") ||
+    const char *why = told ? " took it when it was closed" : " is gone: ";
+    ok(!did && (strstr(error, why) ||
                 strstr(error, " is a module, not a tensor")),
        "%s: %s", name, error);
     tn_error_clear();
@@ -129,9 +133,36 @@ static void try_all(void)
     refused(tn_zeros_like(wrong), "an operator's input");
 }
 
+/* The same in a process with TENON_DEBUG=scopes: how many were wrong? */
+static int try_debug(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("TENON_DEBUG", "scopes", 1);
+        told = true;
+        if (!freopen("/dev/null", "w", stdout))
+            _exit(99);
+        wrong = gone();
+        try_all();
+        tn_scope *scope = tn_scope_open();
+        tn_optim *optim = tn_optim_sgd_with(
+            tn_parameters(tn_nn_linear(1, 1)), NULL);
+        tn_scope_close(scope);
+        tn_optim_step(optim);
+        ok(strstr(tn_error(), "optim_step: optim is gone: made by SGD, scope "),
+           "an optimizer's maker is named");
+        _exit(tap_failed);
+    }
+    int status = -1;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : -1;
+}
+
 int main(void)
 {
     plan_later();
+    is_int(try_debug(), 0, "TENON_DEBUG=scopes tells which scope took it");
     note("of a tensor that is gone:");
     wrong = gone();
     try_all();

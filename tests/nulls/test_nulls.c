@@ -5,8 +5,8 @@
  * argument. Where NULL is meant, meant[] says so and why.
  *
  * And it is called with an object that is gone, one of another kind and a scope
- * for each that it takes (bad.h), as it is and under TENON_DEBUG=scopes: a caller
- * always hears of these, from attributes too.
+ * for each that it takes (bad.h), as it is and under TENON_DEBUG=scopes: a
+ * caller always hears of these, from attributes too.
  *
  * nulls.awk makes the calls from the public headers, so that a new function is
  * among them; what stands for a type that has no value here yet is asked for by
@@ -162,7 +162,7 @@ static void release(void *context)
     tn_nn_transformer_encoder(4, 2, 1)
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder                 \
     tn_nn_transformer_decoder(4, 2, 1)
-/* Made once: so many tensors die meanwhile that wrong ones would be forgotten. */
+/* Made once: with all that dies meanwhile, wrong ones would be forgotten. */
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer
 #define PLAUSIBLE_nn_embedding_bag_forward_embedding_bag                      \
     tn_nn_embedding_bag(4, 3)
@@ -343,7 +343,8 @@ static const struct meant {
      "op_apply.tensors call.first"},
     {"the defaults", "op_apply.numbers options_take.options"},
     {"one of two bounds", "clamp_scalar.min clamp_scalar_first.max"},
-    {"adds nothing", "path_join.name device_mask.names tensor_set_maker.name"},
+    {"adds nothing", "path_join.name device_mask.names tensor_set_maker.name "
+     "object_set_maker.name"},
     {"a range without a name", "trace_push.name"},
 };
 
