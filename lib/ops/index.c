@@ -307,7 +307,8 @@ static tn_status fail_nothing(const char *name, const tn_tensor *index)
     tn_fault fault = {.size = sizeof fault,
                       .index = first ? tn_item_int(first) : 0};
     tn__unref(first);
-    return tn__fail_index(name, &fault, index->ndim, index->shape);
+    return tn__fail_index(name, "index", &fault, index->ndim,
+                                    index->shape);
 }
 
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
@@ -358,7 +359,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
             device->synchronous ? NULL : tn__late_of_index(&late, index),
             &fault);
         if (status == TN_ERR_INDEX)
-            status = tn__fail_index(name, &fault, index->ndim, index->shape);
+            status = tn__fail_index(name, "index", &fault, index->ndim,
+                                    index->shape);
     }
     tn__unref(one);
     return status;

@@ -182,12 +182,18 @@ tn_status tn__fail_broadcast(const char *name, int count,
     return TN_ERR_SHAPE;
 }
 
-tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
+tn_status tn__fail_index(const char *name, const char *argument,
+                         const tn_fault *fault, int ndim,
                          const int64_t *extent)
 {
     char text[TN__SHAPE_TEXT];
     tn__error_index at = tn__error_index_in(fault->index, 0, fault->extent,
                                             fault->position, ndim, extent);
+    if (argument)
+        return tn__fail_outside(
+            at, "%s: {%s} %lld at position %s is outside [0, %lld)",
+            tn__op_outer(name), argument, (long long)fault->index,
+            tn__shape_text(text, ndim, at.position), (long long)fault->extent);
     at.given = TN__INDEX_IN_SPACE;
     return tn__fail_outside(
         at, "%s: index %lld at position %s is outside [0, %lld)",

@@ -32,8 +32,11 @@ tn_status tn__fail_left_out(const tn_op *op, int i);
 tn_status tn__fail_broadcast(const char *name, int count,
                              const char *const *names,
                              tn_tensor *const *tensor);
-/* An index fault, with the index's coordinates in the iteration space. */
-tn_status tn__fail_index(const char *name, const tn_fault *fault, int ndim,
+/* An index fault. argument: whose elements the fault counts, in the shape
+ * `extent`; NULL: it counts those of the iteration space, and where in what the
+ * caller gave that is remains to be found. */
+tn_status tn__fail_index(const char *name, const char *argument,
+                         const tn_fault *fault, int ndim,
                          const int64_t *extent);
 /* A kernel's guard that found an input's element bad: which, and where; the
  * words end in `told`. */

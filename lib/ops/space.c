@@ -316,7 +316,8 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                               space->outer_ndim + space->row_ndim,
                               space->extent, "");
     if (status == TN_ERR_INDEX)
-        return tn__fail_index(what, &fault, space->outer_ndim + space->row_ndim,
+        return tn__fail_index(what, NULL, &fault,
+                              space->outer_ndim + space->row_ndim,
                               space->extent);
     return status;
 }
