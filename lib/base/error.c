@@ -66,8 +66,19 @@ static void one_line(char *text)
 /* What stands for {, {!, : within them, and } while a text is printed. */
 enum { OPEN = 1, CLOSE, SHOWN, FAULT };
 
-/* The format with its braces as these; returns their number. 0 where there are
- * none, or where it does not fit, which no format of ours is too long for. */
+/* Does a mark begin with this brace? "{.dim = 1}" and "{...}" are C that a
+ * message quotes. */
+static bool is_mark(const char *brace)
+{
+    const char *c = brace + 1 + (brace[1] == '!');
+    bool named = *c == '%' || *c == '_' || (*c >= 'a' && *c <= 'z') ||
+                 (*c >= 'A' && *c <= 'Z');
+    return named && c[strcspn(c, "}{=,")] == '}';
+}
+
+/* The format with the braces of marks as these; returns their number. 0 where
+ * there are none, or where it does not fit, which no format of ours is too long
+ * for. */
 static int mark_format(char *out, size_t room, const char *format)
 {
     int count = 0;
@@ -76,11 +87,11 @@ static int mark_format(char *out, size_t room, const char *format)
     for (const char *c = format; *c; c++) {
         if (n + 1 >= room)
             return 0;
-        if (*c == '{') {
+        if (*c == '{' && is_mark(c)) {
             out[n++] = OPEN;
             inside = true;
             count++;
-        } else if (*c == '}') {
+        } else if (inside && *c == '}') {
             out[n++] = CLOSE;
             inside = false;
         } else if (inside && *c == '!') {

@@ -23,7 +23,7 @@
  *
  * The one with !, or else the first, is what tn_error_info tells as argument.
  * Marks are read in the format alone, never in what it prints; what they name
- * is kept beside the words. A format has no other braces. */
+ * is kept beside the words. Other braces, as in "{.dim = 1}", stay. */
 tn_status tn__fail(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
 /* "who: text" with marks in a text that was made piece by piece, of words and
  * names that are the library's own. */

@@ -163,6 +163,8 @@ static void test_marks(void)
     blames("einsum: equation \"{a},{!b}:\"", "einsum", "equation");
     tn__fail(TN_ERR_FORMAT, "einsum: {equation} \"%s\"", "\001forged\002");
     blames("einsum: equation \"forged\"", "", "");
+    tn__fail(TN_ERR_ARGUMENT, "sum: {dim} as {.dim = %d}, {0} or {...}", 1);
+    blames("sum: dim as {.dim = 1}, {0} or {...}", "sum", "dim");
     tn_error_set(TN_ERR_FORMAT, "mine: {input} of %d", 3);
     blames("mine: {input} of 3", "", "");
 
