@@ -176,9 +176,9 @@ TN_API bool tn_module_end(tn_module *module, tn_module_call *call,
 
 /* What is registered under name, by a path ("conv.weight") from module; NULL
  * (TN_ERR_ARGUMENT) if nothing is. Lent. */
-TN_API tn_module *tn_module_child(tn_module *module, const char *path);
-TN_API tn_tensor *tn_module_parameter(tn_module *module, const char *path);
-TN_API tn_tensor *tn_module_buffer(tn_module *module, const char *path);
+TN_API tn_module *tn_module_child(const tn_module *module, const char *path);
+TN_API tn_tensor *tn_module_parameter(const tn_module *module, const char *path);
+TN_API tn_tensor *tn_module_buffer(const tn_module *module, const char *path);
 /* Calls visit for module and all below it, parents first; path is "" for
  * module itself. */
 TN_API void tn_module_walk(tn_module *module,
@@ -200,10 +200,10 @@ TN_API void *tn_module_to(tn_module *module, tn_device *device);
 TN_API void tn_module_zero_grad(tn_module *module);
 
 /* Elements in all parameters. */
-TN_API int64_t tn_module_parameter_count(tn_module *module);
+TN_API int64_t tn_module_parameter_count(const tn_module *module);
 
 /* Writes the tree as PyTorch prints it. */
-TN_API tn_status tn_module_print(FILE *file, tn_module *module);
+TN_API tn_status tn_module_print(FILE *file, const tn_module *module);
 
 /* The parameters of a module and all below it, each once, in the order of
  * registration: what optimizers take. Owned by the open scope; keeps the
@@ -217,7 +217,7 @@ TN_API tn_parameter_list *tn_module_state(tn_module *module);
 /* ---- weights in files -------------------------------------------------------- */
 
 /* Writes parameters and buffers to a safetensors file under their paths. */
-TN_API tn_status tn_module_save(tn_module *module, const char *path);
+TN_API tn_status tn_module_save(const tn_module *module, const char *path);
 /* Reads them back in place. Every name must be there, with its shape and dtype,
  * and no other: else nothing is changed, and the error tells the names. */
 TN_API tn_status tn_module_load(tn_module *module, const char *path);

@@ -54,9 +54,11 @@ static void module_release(void *object)
 static const tn_object_class module_class = {
     sizeof module_class, "module", sizeof(tn_module), module_release};
 
-tn_module *tn__nn_module(tn_module *any, const char *what)
+tn_module *tn__nn_module(const tn_module *any, const char *what)
 {
-    return tn_object_check(any, &module_class, what, "module") ? any : NULL;
+    return tn_object_check(any, &module_class, what, "module")
+               ? (tn_module *)(uintptr_t)any
+               : NULL;
 }
 
 bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
@@ -416,25 +418,23 @@ static void *find_path(tn_module *module, const char *path,
     return NULL;
 }
 
-tn_module *tn_module_child(tn_module *module, const char *path)
+tn_module *tn_module_child(const tn_module *module, const char *path)
 {
-    return tn__nn_module(module, "module_child")
-               ? find_path(module, path, TN__NN_CHILD, "module_child")
-               : NULL;
+    tn_module *here = tn__nn_module(module, "module_child");
+    return here ? find_path(here, path, TN__NN_CHILD, "module_child") : NULL;
 }
 
-tn_tensor *tn_module_parameter(tn_module *module, const char *path)
+tn_tensor *tn_module_parameter(const tn_module *module, const char *path)
 {
-    return tn__nn_module(module, "module_parameter")
-               ? find_path(module, path, TN__NN_PARAMETER, "module_parameter")
-               : NULL;
+    tn_module *here = tn__nn_module(module, "module_parameter");
+    return here ? find_path(here, path, TN__NN_PARAMETER, "module_parameter")
+                : NULL;
 }
 
-tn_tensor *tn_module_buffer(tn_module *module, const char *path)
+tn_tensor *tn_module_buffer(const tn_module *module, const char *path)
 {
-    return tn__nn_module(module, "module_buffer")
-               ? find_path(module, path, TN__NN_BUFFER, "module_buffer")
-               : NULL;
+    tn_module *here = tn__nn_module(module, "module_buffer");
+    return here ? find_path(here, path, TN__NN_BUFFER, "module_buffer") : NULL;
 }
 
 /* Appends ".name" to path at length; the new length, or 0 (an error). */
@@ -538,7 +538,7 @@ static void print(FILE *file, const tn_module *module, int indent)
     fprintf(file, "%*s)\n", children ? 2 * indent : 0, "");
 }
 
-tn_status tn_module_print(FILE *file, tn_module *module)
+tn_status tn_module_print(FILE *file, const tn_module *module)
 {
     if (!tn__nn_given(file, "module_print", "file") ||
         !tn__nn_module(module, "module_print"))

@@ -177,11 +177,12 @@ static tn_status add_numel(tn_tensor *x, const char *path, void *context)
     return TN_OK;
 }
 
-int64_t tn_module_parameter_count(tn_module *module)
+int64_t tn_module_parameter_count(const tn_module *module)
 {
     int64_t total = 0;
-    if (tn__nn_module(module, "module_parameter_count"))
-        tn__nn_walk_tensors(module, 1u << TN__NN_PARAMETER, add_numel, &total);
+    tn_module *here = tn__nn_module(module, "module_parameter_count");
+    if (here)
+        tn__nn_walk_tensors(here, 1u << TN__NN_PARAMETER, add_numel, &total);
     return total;
 }
 

@@ -60,16 +60,17 @@ static state *state_of(tn_module *module)
     return s;
 }
 
-tn_status tn_module_save(tn_module *module, const char *path)
+tn_status tn_module_save(const tn_module *module, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;
-    if (!tn__nn_module(module, "module_save"))
+    tn_module *here = tn__nn_module(module, "module_save");
+    if (!here)
         return TN_ERR_ARGUMENT;
     if (!path)
         return tn_error_set(TN_ERR_ARGUMENT, "module_save: path is NULL");
     tn_scope *scope = tn_scope_open();
-    state *s = state_of(module);
+    state *s = state_of(here);
     tn_status status =
         s ? tn_safetensors_save(path, s->name, s->tensor, s->count, NULL, 0)
           : tn_error_code();

@@ -52,8 +52,8 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
 tn_tensor *tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                               tn_tensor *output);
 
-/* any, if it is a module; else NULL, and an error in the name of `what`. */
-tn_module *tn__nn_module(tn_module *any, const char *what);
+/* any, if it is a module; else NULL, told in the name of `what`. */
+tn_module *tn__nn_module(const tn_module *any, const char *what);
 /* Is it a module of one of these classes (b may be NULL)? Else an error. */
 bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
                     const tn_module_class *b, const char *what);
