@@ -6,7 +6,7 @@ EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \
 	tests/golden/samples.tar.xz \
-	tests/abi/README.md tests/abi/update.sh tests/abi/public.suppr \
+	tests/abi/README.md tests/abi/update.sh tests/abi/opaque.awk \
 	tests/abi/libtenon.abi tests/abi/plugin.abi
 
 dist_check_SCRIPTS += \

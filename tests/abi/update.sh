@@ -11,13 +11,21 @@
 set -e
 here=$(dirname "$0")
 build=${1:-build} folder=${2:-$here}
+headers=$here/../../include
 
-# LIBRARY FILE: types are those of the public headers; what is defined in other
-# files is opaque to programs.
+# |tn_batch|tn_value|...: the structs that public headers define.
+public=$(cat "$headers"/tenon/*.h "$build"/include/tenon/*.h |
+    sed -nE 's/^(typedef )?struct (tn_[a-z_0-9]+) \{.*/\2/p' | sort -u |
+    tr '\n' '|')
+
+# LIBRARY FILE
 write() {
     abidw --no-corpus-path --no-show-locs --no-comp-dir-path --no-elf-needed \
-        --exported-interfaces-only --suppressions "$here/public.suppr" \
-        --out-file "$folder/$2" "$build/$1"
+        --drop-private-types --headers-dir "$headers" \
+        --headers-dir "$build/include" "$build/$1" >"$folder/$2.part"
+    awk -v public="|$public" -f "$here/opaque.awk" "$folder/$2.part" \
+        >"$folder/$2"
+    rm "$folder/$2.part"
 }
 write .libs/libtenon.so libtenon.abi
 write tenon-1/tn_reference.so plugin.abi
