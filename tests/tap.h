@@ -28,12 +28,43 @@
 
 static int tap_count, tap_failed;
 
+/* Ends the program: nothing after this point would mean anything. */
+TAP_PRINTF(1, 2)
+static inline _Noreturn void bail_out(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("Bail out! ", stdout);
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    fflush(stdout);
+    exit(99);
+}
+
+/* A test that runs before `make all` has no device to run on: one line says so,
+ * instead of as many failures as there are checks. */
+static inline void tap_find_plugin(void)
+{
+    const char *folder = getenv("TENON_PLUGIN_PATH");
+    const char *device = getenv("TENON_DEVICE");
+    if (!folder || strchr(folder, ':') || !device || strcmp(device, "cpu") != 0)
+        return;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tn_cpu.so", folder);
+    FILE *plugin = fopen(path, "rb");
+    if (!plugin)
+        bail_out("no plugin %s: run `make` first", path);
+    fclose(plugin);
+}
+
 /* Opens the output; the number of tests is told by done_testing. Unbuffered
  * lines: what was printed before a crash is seen. */
 static inline void plan_later(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     tap_count = tap_failed = 0;
+    tap_find_plugin();
 }
 
 /* A line of explanation, shown in the log of the test. */
@@ -134,20 +165,6 @@ static inline void skip(int count, const char *why)
 {
     for (int i = 0; i < count; i++)
         printf("ok %d # SKIP %s\n", ++tap_count, why);
-}
-
-/* Ends the program: nothing after this point would mean anything. */
-TAP_PRINTF(1, 2)
-__attribute__((noreturn)) static inline void bail_out(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("Bail out! ", stdout);
-    vprintf(format, args);
-    putchar('\n');
-    va_end(args);
-    fflush(stdout);
-    exit(99);
 }
 
 /* Tells how many tests there were; the value for main to return. */

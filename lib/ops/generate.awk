@@ -643,6 +643,8 @@ function wrap(text, first, next_lines,    words, n, i, line_text, out)
 }
 function torch_names()
 {
+    if (("torch" in field) && field["torch"] == "none")
+        return ""
     if (emit_row_inplace)
         return name
     return ("torch" in field) ? field["torch"] : name
@@ -668,7 +670,8 @@ function doc_comment(    text, i, first_torch, parts)
     if (listed)
         text = text wrap("returns how many, written into out (room for that " \
             "many), or a negative status", " *   ", " *     ") "\n"
-    split(torch_names(), parts, " ")
+    if (!split(torch_names(), parts, " "))
+        return text " * PyTorch has no such function. */\n"
     return text " * Source: torch." (emit_row_inplace ? "Tensor." : "") \
         parts[1] ". */\n"
 }

@@ -157,11 +157,20 @@ static void check_by_signature(const tn_op *op)
             return;
         }
     if (!ok(words_by_signature(op, text, sizeof text), "%s has a sample",
-            sample.op))
+            sample.op)) {
+        note("an argument of %s has no number by default: add its call to "
+             "tests/autograd/gradient_samples.def, {\"%s\", \"...\"}",
+             tn_op_signature(op), sample.op);
         return;
-    if (gives_float64(&sample))
+    }
+    int failed = tap_failed;
+    if (gives_float64(&sample)) {
         check(&sample);
-    else {
+        if (tap_failed > failed)
+            note("if %s does not take (%s), made from its signature, add a call "
+                 "that it takes to tests/autograd/gradient_samples.def",
+                 sample.op, text);
+    } else {
         counts.left_out++;
         note("%s: float64 in, another dtype out", sample.op);
         skip(1, "differences in float64 say nothing of its result");

@@ -32,4 +32,13 @@ table 'op      first(input)' 'doc     input' 'kernel  input' \
 is_str "$(sed 's/.*rows.def:[0-9]*: //' "$scratch/why")" \
     "grad names no argument: other" "a gradient by no argument is refused"
 
+names() { grep -o '\.torch = "[^"]*"' | head -n 1; }
+
+is_str "$(table 'op      own(input)' 'doc     input' 'kernel  input' | names)" \
+    '.torch = "own"' "a row serves its own name in PyTorch"
+is_str "$(table 'op      own(input)' 'torch   none' 'doc     input' \
+    'kernel  input' | names)" '.torch = ""' "or, with torch none, no name"
+is_str "$(grep -c 'Source: torch' "$scratch/ops.h")" 0 \
+    "and its function names no source there"
+
 done_testing
