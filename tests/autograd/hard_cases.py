@@ -23,9 +23,17 @@ BOUND.update({op: ("zero", "constant", "equal", "rows", "tiny", "wide")
               "conv_transpose2d conv_transpose3d".split()})
 
 
+# What rows that hold minus infinity are masks of.
+LEAST = {"logcumsumexp", "logsumexp", "softmax", "log_softmax", "softmin", "amax",
+         "cummax", "scaled_dot_product_attention", "attention_weights", "topk",
+         "cross_entropy", "sort"}
+
+
 def allowed(op, variant):
     if op.startswith("linalg_") and op not in PLAIN:
         return variant in MATRICES
+    if variant == "least":
+        return op in LEAST
     return variant in BOUND.get(op, set(VARIANTS) - {"plain"})
 
 

@@ -48,6 +48,7 @@ VARIANTS = {
     "wide": [88, -104, 0, 710, -1, -710, 104, 1, -89],
     "infinite": [1, INF, 2, -INF, 0.5, 3, 0],
     "nan": [1, math.nan, 3, 2, 0.5],
+    "least": [-INF, -INF, 0, -INF, -INF, 1, 2, -INF],
 }
 SHIFT = 3  # of a call's second leaf in its variant, and twice that of its third
 WEIGHTS = [1, 0.5, -2, 0.75, 1.25]   # cotangents of the output
