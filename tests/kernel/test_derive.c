@@ -382,6 +382,70 @@ static void test_points(void)
     }
 }
 
+/* The derivative of a gradient by x, at points where a product of its parts would
+ * be 0 times infinity. */
+static void test_points_again(void)
+{
+    static const struct {
+        const char *text;
+        double x[LENGTH], want[LENGTH];
+    } cases[] = {
+        {"g / (1 + exp(x))", {0, 800, -800, 1e300, -1e300}, {-0.25, 0, 0, 0, 0}},
+        {"g / (1 + exp2(x))",
+         {0, 2000, -2000, 1e300, -1e300},
+         {-0.17328679513998632, 0, 0, 0, 0}},
+        {"let s = 1 / (1 + exp(-x)); g * s * (1 - s)",
+         {0, 40, 800, -40, -800},
+         {0, -4.248354255291589e-18, 0, 4.248354255291589e-18, 0}},
+        {"where(x == 0, 0, g / x)", {0, 1, 2, -1, -2}, {0, -1, -0.25, -1, -0.25}},
+        {"where(x > 0, g * log(x), 0)", {0, 1, 2, -1, -2}, {0, 1, 0.5, 0, 0}},
+        {"g * max(sqrt(x), 1)", {0, 0.25, 4, 16, 0}, {0, 0, 0.25, 0.125, 0}},
+        {"g * min(1 / x, 1)", {0, 0.5, 2, 4, 0}, {0, 0, -0.25, -0.0625, 0}},
+        {"g * sqrt(abs(x))", {4, -4, 1, -1, 16}, {0.25, -0.25, 0.5, -0.5, 0.125}},
+        {"g * sqrt(abs(x))", {0, -0.0, 1, 0, 4}, {0, 0, 0.5, 0, 0.25}},
+        {"let p = g * x; where(x < 3, p - stop(p), 7 * g)",
+         {0, 1, 2, 3, 4},
+         {1, 1, 1, 0, 0}}};
+    tn__def *def = tn__def_parse("f(x) = x", "t");
+    const tn_dtype dtypes[] = {TN_F64, TN_F64};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn__def *by_hand = tn__def_gradient_parse(def, 0, cases[i].text, "t/x");
+        const tn__kernel *g = by_hand ? tn__def_kernel(by_hand, dtypes) : NULL;
+        cells x, one, out, got;
+        int used[TN__KERNEL_MAX_INPUTS], of[TN__KERNEL_MAX_INPUTS];
+        int by = -1, n = 0;
+        bool zero;
+        void *data[5];
+        for (int c = 0; c < CELLS; c++) {
+            x[c] = cases[i].x[c % LENGTH];
+            one[c] = 1;
+        }
+        int count = by_hand ? tn__def_gradient_used(by_hand, of) : 0;
+        for (; n < count; n++) {
+            by = of[n] == 0 ? n : by;
+            data[n] = of[n] == 0 ? x : one;
+        }
+        data[n] = out;
+        const tn__kernel *h =
+            g && run_kernel(g, data, NULL) == TN_OK
+                ? tn__kernel_gradient(g, by, used, &zero)
+                : NULL;
+        void *again[8];
+        for (n = 0; h && n < h->input_count; n++)
+            again[n] = used[n] < count ? data[used[n]]
+                       : used[n] == count ? (void *)out
+                                          : (void *)one;
+        again[n] = got;
+        if (!ok(h && run_kernel(h, again, NULL) == TN_OK, "'%s' by x again",
+                cases[i].text))
+            continue;
+        for (int c = 0; c < LENGTH; c++)
+            is_double_near(got[c], cases[i].want[c],
+                           1e-15 * fabs(cases[i].want[c]), "at %g",
+                           cases[i].x[c]);
+    }
+}
+
 static void test_by_hand(void)
 {
     tn__def *def =
@@ -446,6 +510,7 @@ int main(void)
     test_refused();
     test_dtypes();
     test_points();
+    test_points_again();
     test_by_hand();
     return done_testing();
 }
