@@ -21,8 +21,8 @@ static tn_status give(tn_tensor **out, tn_tensor *x)
     return x ? TN_OK : tn_error_code();
 }
 
-/* What flows to a source, of the size of index: zeros to the elements of it that
- * index does not reach. */
+/* What flows to a source, of the size of index: zeros to the elements of it
+ * that index does not reach. */
 static tn_tensor *of_source(const tn__node *node, tn_tensor *part)
 {
     tn_dims_list shape = tn__node_shape(node, 2), pad = {2 * shape.count, {0}};

@@ -6,11 +6,12 @@
  * the inputs that nobody reads.
  *
  * The derivative of a gradient takes two more steps, since there a value that
- * overflows is multiplied by what has become 0. A cotangent that where(), min(),
- * max() or abs() sent one way carries the condition along, and 0 is put in its place at the end:
- * what is not taken has no part in it, even where it is infinite or NaN. And a
- * quotient by 1 + exp(z) is differentiated as what it is, a logistic function.
- * First derivatives are those of each instruction, as in PyTorch. */
+ * overflows is multiplied by what has become 0. A cotangent that where(),
+ * min(), max() or abs() sent one way carries the condition along, and 0 is put
+ * in its place at the end: what is not taken has no part in it, even where it
+ * is infinite or NaN. And a quotient by 1 + exp(z) is differentiated as what it
+ * is, a logistic function. First derivatives are those of each instruction, as
+ * in PyTorch. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -49,7 +49,7 @@ static const rule rules[] = {
       "let pair = g * others * (rsum(where(zero, a, 0)) - a);"
       "let part = g * y / where(zero, 1, a);"
       "where(zero, where(zeros == 1, g * others,"
-      "                  where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
+      "      where((zeros == 2) & (pair == 0), pair - stop(pair), 0)),"
       "      where(zeros == 0, part,"
       "            where((zeros == 1) & (part == 0), part - stop(part), 0)))"}},
     /* a NaN is the greatest and the least, and several share */

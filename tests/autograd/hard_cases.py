@@ -298,16 +298,8 @@ OTHERS.update({
 
 # ---- functions that mpmath knows to any digit ------------------------------------
 
-SQRT2 = mp.sqrt
-
-
 def sigmoid(x):
     return 1 / (1 + mp.exp(-x))
-
-
-def gelu_tanh(x):
-    return x / 2 * (1 + mp.tanh(mp.sqrt(2 / mp.pi) *
-                                (x + mp.mpf("0.044715") * x**3)))
 
 
 EXACT.update({

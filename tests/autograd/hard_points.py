@@ -13,7 +13,6 @@ PyTorch function that the operator table names or OTHERS here; where EXACT has a
 function, mpmath's in 120 digits. All inputs are float32 numbers, so that one
 value serves both dtypes.
 """
-import itertools
 import math
 import pathlib
 import re
@@ -85,8 +84,6 @@ def read_table():
             if word == "op":
                 m = re.match(r"(\w+)\((.*)\)(.*)", rest)
                 row = rows[m[1]] = Row(m[1], m[2])
-                if "means" in rest:
-                    pass
             elif row and word == "torch":
                 row.torch = rest.split()
             elif row and word == "kernel":
@@ -309,7 +306,7 @@ def exact(name, x, first, second):
         if math.isinf(v) and name in LIMITS:
             d1, d2 = LIMITS[name][v < 0]
         elif v == 0 and name == "i0e":
-            continue # a kink
+            continue  # a kink
         elif math.isfinite(v) and (v > 0 or name not in POSITIVE):
             mp.mp.dps = 60 if name in POSITIVE else 200
             if name in PAIRS:
