@@ -30,7 +30,7 @@ static int tap_count, tap_failed;
 
 /* Ends the program: nothing after this point would mean anything. */
 TAP_PRINTF(1, 2)
-static inline _Noreturn void bail_out(const char *format, ...)
+__attribute__((noreturn)) static inline void bail_out(const char *format, ...)
 {
     va_list args;
     va_start(args, format);

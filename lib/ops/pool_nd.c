@@ -9,7 +9,7 @@
 #include <ops/taps.h>
 #include <ops/window.h>
 
-enum { MOST = 3 };
+enum { MOST = 3, KEPT = INT32_MIN /* TN_NONE_INT in a list */ };
 
 /* Windows along each of the last `axes` dimensions. */
 typedef struct windows {
@@ -32,8 +32,9 @@ static tn_status take_list(const tn__call *call, int arg, int axes,
     for (int a = 0; a < axes; a++) {
         list[a] = empty ? (none ? none[a] : 0)
                         : given->dim[given->count > 1 ? a : 0];
-        if (list[a] > INT32_MAX ||
-            (list[a] < -INT32_MAX && list[a] != TN_NONE_INT))
+        if (list[a] == TN_NONE_INT)
+            list[a] = KEPT; /* so that sums of products fit */
+        else if (list[a] > INT32_MAX || list[a] < -INT32_MAX)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is beyond 2^31",
                             call->op->name, call->op->arg[arg].name,
                             (long long)list[a]);
@@ -442,7 +443,7 @@ static tn_status take_even(const tn__call *call, const tn_tensor *x,
                            w->axes, NULL, w->out);
     for (int a = 0; a < w->axes && status >= 0; a++) {
         w->in[a] = x->shape[x->ndim - w->axes + a];
-        if (w->out[a] == TN_NONE_INT)
+        if (w->out[a] == KEPT)
             w->out[a] = w->in[a];
         if (w->out[a] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: output_size %lld is negative; "
