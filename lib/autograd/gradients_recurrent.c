@@ -12,6 +12,7 @@ TN__GRADIENT(apart)
     int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
     int64_t size = tn__node_value(node, TN__ARG_APART_SIZE)->of.i;
     tn_dims_list shape = tn__node_shape(node, 0);
+    dim += dim < 0 ? shape.count : 0;
     int64_t whole = shape.dim[dim];
     int count = 0;
     tn_tensor *part[TN__OP_MAX_OUTPUTS];

@@ -49,6 +49,8 @@ static struct span span_of(const struct place *place)
     struct span span;
     tn__shape_span(place->shape.count, place->shape.dim, place->stride.dim,
                    &span.low, &span.high);
+    if (span.high < span.low) /* of nothing, wherever that begins */
+        return span;
     span.low += place->offset;
     span.high += place->offset;
     return span;

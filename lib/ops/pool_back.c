@@ -144,6 +144,10 @@ static tn_status take_windows(const tn__call *call, tn__window *w)
                             (long long)w->out[a], (long long)w->kernel[a],
                             (long long)w->stride[a], (long long)w->pad[a],
                             (long long)w->in[a]);
+        /* As forward: with ceil_mode there may be billions of taps outside. */
+        int64_t taps = w->in[a] + 2 * w->pad[a];
+        if (w->kernel[a] > taps)
+            w->kernel[a] = taps;
     }
     return status;
 }

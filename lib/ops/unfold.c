@@ -224,7 +224,8 @@ tn_status tn__run_windows_backward(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "%s: %lld windows, where %lld fit in "
                         "{length} %lld", s.name, (long long)g->shape[s.dim],
                         (long long)fit, (long long)length);
-    return sum_windows(&s);
+    /* Windows of no element are one more than there are places. */
+    return size == 0 ? tn__fill(s.out, 0, s.name) : sum_windows(&s);
 }
 
 /* ---- columns ---------------------------------------------------------------- */

@@ -103,8 +103,10 @@ bool tn__shape_repeats(int ndim, const int64_t *shape, const int64_t *stride)
         int64_t next = INT64_MAX, moved = 0;
         int count = 0;
         for (int d = 0; d < ndim; d++) {
+            if (shape[d] < 2) /* its stride may be any number */
+                continue;
             int64_t step = stride[d] < 0 ? -stride[d] : stride[d];
-            if (shape[d] < 2 || step <= beyond || step > next)
+            if (step <= beyond || step > next)
                 continue;
             count = step == next ? count + 1 : 1;
             next = step;

@@ -3,6 +3,7 @@
 #include "../ops/misuse.h"
 #include "extremes.h"
 
+#include <base/size.h>
 #include <ops/ops.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,16 +103,48 @@ static tn_value extreme(const tn_op *op, int i, draws *d, int slot)
     }
 }
 
-static int call(const tn_op *op, const tn_value *value)
+/* Floating tensors among the values require a gradient. */
+static void require_gradients(const tn_op *op, tn_value *value)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (value[i].kind == TN_VALUE_TENSOR && value[i].of.tensor &&
+            tn_dtype_is_floating(tn_tensor_dtype(value[i].of.tensor)))
+            value[i].of.tensor =
+                tn_requires_grad(tn_detach(value[i].of.tensor));
+}
+
+/* The way back from the results, watched like a call. */
+static void walk_back(tn_tensor *const *out, int made)
+{
+    for (int i = 0; i < made; i++) {
+        /* 2^33 elements may be gone over, but not in a second. */
+        int64_t numel = tn_tensor_numel(out[i]);
+        if (!tn_tensor_requires_grad(out[i]) ||
+            (numel > 1 << 24 && numel <= TN__SIZE_SPAN))
+            continue;
+        extremes_before();
+        tn_status status = tn_backward(tn_sum(out[i]));
+        extremes_after(status < 0, status >= 0 || tn_error()
+                                       ? NULL
+                                       : "a walk refused without a message");
+        return; /* what it saved is gone */
+    }
+}
+
+static int call(const tn_op *op, tn_value *value, bool back)
 {
     static tn_tensor *out[TN__OP_MAX_OUTPUTS];
     char text[2000];
     tn_scope *scope = tn_scope_open();
+    if (back)
+        require_gradients(op, value);
     misuse_describe(text, sizeof text, op, value, op->arg_count);
     extremes_tell("%s", text);
     extremes_before();
     int made = tn_op_call(op, value, op->arg_count, out, TN__OP_MAX_OUTPUTS);
     extremes_after(made < 0, misuse_judge(op, made, out));
+    if (back)
+        walk_back(out, made);
     tn_scope_close(scope);
     return made;
 }
@@ -130,7 +163,7 @@ static void one_row(int row)
         for (int t = 0; round % 8 == 0 && t < 40; t++) {
             for (int i = 0; i < op->arg_count; i++)
                 base[i] = misuse_ordinary(op, i, draw(&d, UINT32_MAX));
-            if (call(op, base) >= 0)
+            if (call(op, base, false) >= 0)
                 break;
         }
         int changed = 0;
@@ -140,7 +173,7 @@ static void one_row(int row)
                 value[i] = extreme(op, i, &d, i);
                 changed++;
             }
-        call(op, value);
+        call(op, value, round % 2 && tn_op_is_differentiable(op));
     }
 }
 

@@ -269,6 +269,20 @@ static void test_no_parts(void)
     is_int(tn_op_call(tn_op_find("apart"), value, 3, part, 4), 0,
            "apart gives no parts of nothing");
     is_int(tn_unbind(x, 1, part, 4), 0, "unbind, too");
+    tn_tensor *z = tn_requires_grad(tn_ones(tn_dims(2, 4)));
+    tn_backward(tn_sum(tn_unfold(z, 0, 0, 1)));
+    is_floats(tn_tensor_grad(z), 8, (const float[8]){0},
+              "windows of no element give no gradient");
+    z = tn_requires_grad(tn_ones(tn_dims(2, 4)));
+    const tn_value cut[] = {{.kind = TN_VALUE_TENSOR, .of.tensor = z},
+                            {.kind = TN_VALUE_INT, .of.i = -1},
+                            {.kind = TN_VALUE_INT, .of.i = 3}};
+    is_int(tn_op_call(tn_op_find("apart"), cut, 3, part, 4), 2,
+           "apart counts dimensions from the end");
+    tn_backward(tn_sum(part[1]));
+    is_floats(tn_tensor_grad(z), 8, (const float[]){0, 0, 0, 1, 0, 0, 0, 1},
+              "and so does its gradient");
+    part[0] = NULL;
     ok(!part[0] && !tn_error(), "and no error");
 }
 
