@@ -32,10 +32,10 @@ extern "C" {
 typedef struct tn_grad_scaler tn_grad_scaler;
 
 #define TN_GRAD_SCALER_NEW_OPTIONS_LIST(X)                                    \
-    X(double, init_scale, 65536)                                              \
+    X(double, init_scale, 65536) /* from 2^-126 to the greatest float32 */    \
     X(double, growth_factor, 2) /* above 1 */                                 \
     X(double, backoff_factor, 0.5) /* between 0 and 1 */                      \
-    X(int64_t, growth_interval, 2000) /* good steps in a row before it grows */\
+    X(int64_t, growth_interval, 2000) /* good steps before it grows */        \
     X(bool, disabled, false) /* all calls but the step do nothing */
 TN_OPTIONS_STRUCT(tn_grad_scaler_new, TN_GRAD_SCALER_NEW_OPTIONS_LIST);
 #define TN_GRAD_SCALER_NEW_OPTIONS                                            \
@@ -56,13 +56,14 @@ TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
-/* tn_optim_step, unless a gradient is infinite or NaN. Waits for the device.
+/* tn_optim_step, unless a gradient is infinite or NaN once it is unscaled. Waits
+ * for the device.
  * 1 if it stepped, 0 if it did not, negative on failure. Once for each
  * optimizer and update (TN_ERR_STATE). Refused while an error is pending. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
-/* After the steps of all optimizers: the scale of the next round. TN_ERR_STATE
- * if there was no step. Refused while an error is pending. */
+/* After the steps of all optimizers: the scale of the next round, which never
+ * falls below 2^-126. TN_ERR_STATE if there was no step. Refused while an error is pending. */
 TN_API tn_status tn_grad_scaler_update(tn_grad_scaler *scaler);
 
 /* The scale; 1 where it is disabled, 0 for NULL. Cannot fail. */
