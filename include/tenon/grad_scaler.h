@@ -63,7 +63,8 @@ TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
 /* After the steps of all optimizers: the scale of the next round, which never
- * falls below 2^-126. TN_ERR_STATE if there was no step. Refused while an error is pending. */
+ * falls below 2^-126. TN_ERR_STATE if there was no step. Refused while an error
+ * is pending. */
 TN_API tn_status tn_grad_scaler_update(tn_grad_scaler *scaler);
 
 /* The scale; 1 where it is disabled, 0 for NULL. Cannot fail. */
