@@ -188,6 +188,9 @@ tn_status tn__run_arange(tn__call *call)
     tn_value dtype = dtype_or(call, TN__ARG_ARANGE_DTYPE, whole ? TN_I64
                                                                 : TN_F32);
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
+    if (isnan(ratio) || isinf(a) || isinf(b))
+        return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from %g to %g: both "
+                        "ends are finite", s, a, b);
     if (ratio < 0)
         return tn__fail(TN_ERR_ARGUMENT,
                         "arange: {step} %g leads from %g away from %g", s, a,

@@ -51,7 +51,8 @@ static void view_line(const tn_tensor *x, const line *l, tn_tensor *view)
         view->stride[n++] = x->stride[d];
     }
     view->shape[n] = l->length;
-    view->stride[n++] = x->stride[l->dim1] + x->stride[l->dim2];
+    view->stride[n++] =
+        tn__size_add(x->stride[l->dim1], x->stride[l->dim2]);
     view->ndim = (uint8_t)n;
     view->storage = x->storage;
     view->dtype = x->dtype;

@@ -17,6 +17,16 @@ static bool is_one_a_row(const tn_tensor *x, const tn_dims_list *dims, int ndim)
     return true;
 }
 
+/* The dimensions of a row are those of x, not of what broadcasts it. */
+static tn_status check_dims(const tn__call *call, const tn_tensor *x,
+                            const tn_dims_list *dims)
+{
+    for (int i = 0; i < dims->count; i++)
+        if (tn__shape_dim(x->ndim, dims->dim[i]) < 0)
+            return tn__fail_dim(call->op->name, "dim", dims->dim[i], x->ndim);
+    return TN_OK;
+}
+
 tn_status tn__run_normalize_rows_affine(tn__call *call)
 {
     enum {
@@ -27,6 +37,9 @@ tn_status tn__run_normalize_rows_affine(tn__call *call)
         tn__call_tensor(call, TN__ARG_NORMALIZE_ROWS_AFFINE_INPUT);
     const tn_dims_list *dims =
         call->value[TN__ARG_NORMALIZE_ROWS_AFFINE_DIM].of.dims;
+    tn_status status = check_dims(call, x, dims);
+    if (status < 0)
+        return status;
     bool by = is_one_a_row(tn__call_tensor(call, weight), dims, x->ndim) &&
               is_one_a_row(tn__call_tensor(call, bias), dims, x->ndim);
     tn_tensor *out[4] = {NULL};
@@ -45,6 +58,11 @@ tn_status tn__run_normalize_rows_affine(tn__call *call)
 tn_status tn__run_rms_norm_rows_affine(tn__call *call)
 {
     tn_tensor *out[2] = {NULL};
+    tn_status status = check_dims(
+        call, tn__call_tensor(call, 0),
+        call->value[TN__ARG_RMS_NORM_ROWS_AFFINE_DIM].of.dims);
+    if (status < 0)
+        return status;
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;

@@ -81,13 +81,13 @@ void tn__shape_span(int ndim, const int64_t *shape, const int64_t *stride,
                     int64_t *low, int64_t *high)
 {
     *low = *high = 0;
-    for (int d = 0; d < ndim; d++) {
-        int64_t reach = (shape[d] - 1) * stride[d];
-        if (shape[d] == 0) {
-            *low = 0;
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] == 0) { /* strides may be any numbers */
             *high = -1;
             return;
         }
+    for (int d = 0; d < ndim; d++) {
+        int64_t reach = (shape[d] - 1) * stride[d];
         if (reach < 0)
             *low += reach;
         else
