@@ -431,18 +431,22 @@ static void test_scaler(void)
     is_floats(w, 1, (const float[]){0}, "and changes nothing");
 }
 
-static void test_all(tn_device *device)
+/* brief: what hangs on kernels and primitives of the device; the rest is written
+ * with other operators, each of which an OpenCL compiler takes 0.3 s for. */
+static void test_all(tn_device *device, bool brief)
 {
     tn_device_set(device);
     note("on %s", tn_device_name(device));
     test_pools();
     test_cholesky();
     test_distributions();
+    test_randint();
+    if (brief)
+        return;
+    test_indices();
     test_weights();
     test_ranges();
-    test_indices();
     test_no_parts();
-    test_randint();
     test_warnings();
     test_batch_norm();
     test_scaler();
@@ -457,13 +461,13 @@ int main(void)
     tn_device *own = tn_device_current();
     if (!own)
         bail_out("%s", tn_error());
-    test_all(own);
+    test_all(own, false);
     for (int i = 0; i < 3; i++) {
         tn_device *device = tn_device_open(names[i]);
         if (!device)
             skip(1, tn_error());
         else if (device != own)
-            test_all(device);
+            test_all(device, strcmp(names[i], "opencl") == 0);
         tn_error_clear();
     }
     return done_testing();
