@@ -56,8 +56,8 @@ TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
-/* tn_optim_step, unless a gradient is infinite or NaN once it is unscaled. Waits
- * for the device.
+/* tn_optim_step, unless a gradient is infinite or NaN once it is unscaled.
+ * Waits for the device.
  * 1 if it stepped, 0 if it did not, negative on failure. Once for each
  * optimizer and update (TN_ERR_STATE). Refused while an error is pending. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);

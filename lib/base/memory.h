@@ -14,8 +14,8 @@
 void *tn__alloc(size_t bytes);
 void *tn__calloc(size_t count, size_t bytes);
 void *tn__realloc(void *old, size_t bytes);
-/* Of count elements of so many bytes each: the one way from a size that a caller
- * gave to memory (size.h). Refuses what is negative or does not fit. */
+/* Of count elements of so many bytes each: the one way from a size that a
+ * caller gave to memory (size.h). Refuses what is negative or does not fit. */
 void *tn__alloc_many(int64_t count, size_t each);
 char *tn__strdup(const char *text);
 void tn__free(void *pointer); /* NULL is welcome */
@@ -46,7 +46,7 @@ void tn__memory_fail_at(int64_t n);
 /* Allocations made since start; blocks now live. */
 int64_t tn__memory_count(void);
 int64_t tn__memory_live(void);
-/* The most bytes that one call of the above asked for since `again` was told. */
+/* The most bytes that one call of the above asked for since `again`. */
 size_t tn__memory_largest(bool again);
 
 #endif

@@ -45,8 +45,8 @@ static inline size_t tn__size_bytes(int64_t count, size_t each)
 }
 
 /* Over so many elements an operator goes at most: 2^56 of them last for years,
- * and what is made of their number (bytes, ends of tiles) still fits. Only views
- * of strides of 0 show more. */
+ * and what is made of their number (bytes, ends of tiles) still fits. Only
+ * views of strides of 0 show more. */
 #define TN__SIZE_SPAN (INT64_C(1) << 56)
 
 /* A number of whatever size as an int64: what lies beyond is the last one, NaN

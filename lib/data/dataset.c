@@ -199,8 +199,8 @@ static int user_batch(tn_dataset *set, const int64_t *index, int64_t count,
                       tn_tensor **fields)
 {
     if (count > INT_MAX)
-        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: count is %lld; at most "
-                        "%d samples are stacked", (long long)count, INT_MAX);
+        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: count is %lld; at "
+                        "most %d samples are stacked", (long long)count, INT_MAX);
     tn_tensor **fetched =
         tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *fetched);
     if (!fetched)

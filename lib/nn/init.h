@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <tenon/tensor.h>
 
-/* A product of sizes that a caller gave; where it does not fit the greatest number
- * there is, a size that no tensor can have: so it is refused where the tensor is
- * made. */
+/* A product of sizes that a caller gave; where it does not fit the greatest
+ * number there is, a size that no tensor can have: so it is refused where the
+ * tensor is made. */
 static inline int64_t tn__nn_product(int64_t a, int64_t b)
 {
     int64_t product;
@@ -37,9 +37,8 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option);
 bool tn__nn_check_owner(bool given, const char *layer, const char *option,
                         const char *owner);
 
-/* So many layers of a stack are refused that are more than any model's: each
- * would be made before memory runs out. False, and an error that names the
- * layer. */
+/* More layers of a stack than any model has are refused: each would be made
+ * before memory runs out. False, and an error that names the layer. */
 enum { TN__NN_MOST_LAYERS = 1 << 16 };
 bool tn__nn_check_layers(const char *layer, int64_t count);
 

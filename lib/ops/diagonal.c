@@ -227,7 +227,8 @@ static tn_status triangle_indices(tn__call *call, bool lower)
               : rows * columns - elements_below(rows, columns, offset - 1);
     /* Before host memory is filled: the device's may be too small. */
     tn_tensor *out = tn_empty(tn_dims(2, count), .dtype = TN_I64);
-    int64_t *at = out ? tn__alloc_many(tn__size_mul(2, count), sizeof *at) : NULL;
+    int64_t *at =
+        out ? tn__alloc_many(tn__size_mul(2, count), sizeof *at) : NULL;
     if (!at)
         return tn_error_code();
     list_triangle(rows, columns, offset, lower, count, at);

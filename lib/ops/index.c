@@ -33,7 +33,8 @@ static const tn__kernel *indexed(tn__formula *formula, const tn_tensor *x,
 static tn__formula take = TN__FORMULA("take(x, i) = x[i]");
 
 /* out[p] = x[coordinates, index at p]: the operands' strides over out's
- * dimensions, index 0 of x along dimension `dim` of x; argument: index's name. */
+ * dimensions, index 0 of x along dimension `dim` of x; argument: the name of
+ * index. */
 static tn_status take_into(const char *name, const char *argument, tn_tensor *x,
                            const int64_t *x_stride, int dim, tn_tensor *index,
                            const int64_t *index_stride, tn_tensor *out)
@@ -110,8 +111,8 @@ tn_status tn__run_gather(tn__call *call)
         int64_t stride[TN_MAX_NDIM];
         for (int d = 0; d < x->ndim; d++)
             stride[d] = d == dim ? 0 : x->stride[d];
-        status = take_into("gather", "index", x, stride, dim, index, index->stride,
-                               out);
+        status = take_into("gather", "index", x, stride, dim, index,
+                           index->stride, out);
     }
     tn_scope_close(scope);
     return status;

@@ -41,12 +41,14 @@ static bool is_new(uint64_t key)
 
 void tn__warn_broadcast(const tn__call *call)
 {
-    const tn_tensor *x = tn__call_tensor(call, 0), *y = tn__call_tensor(call, 1);
+    const tn_tensor *x = tn__call_tensor(call, 0);
+    const tn_tensor *y = tn__call_tensor(call, 1);
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (tn__shape_equal(x->ndim, x->shape, y->ndim, y->shape) ||
         !tn__log_enabled(1))
         return;
-    uint64_t h[2] = {(uint64_t)call->op->id, (uint64_t)(x->ndim * 64 + y->ndim)};
+    uint64_t h[2] = {(uint64_t)call->op->id,
+                     (uint64_t)(x->ndim * 64 + y->ndim)};
     tn__hash_word(h, (uint64_t)(uintptr_t)tn__here.path);
     tn__hash_bytes(h, x->shape, (size_t)x->ndim * sizeof *x->shape);
     tn__hash_bytes(h, y->shape, (size_t)y->ndim * sizeof *y->shape);
@@ -54,8 +56,8 @@ void tn__warn_broadcast(const tn__call *call)
     if (!is_new(h[0]))
         return;
     const char *path = tn__here.path ? tn_path_text(tn__here.path) : "";
-    tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: is "
-            "that meant? tn_reshape one of them, or tn_expand it",
+    tn__log(1, "%s%s%s: input %s and target %s differ in shape and broadcast: "
+            "is that meant? tn_reshape one of them, or tn_expand it",
             path, *path ? ": " : "", call->op->name,
             tn__shape_text(a, x->ndim, x->shape),
             tn__shape_text(b, y->ndim, y->shape));

@@ -238,8 +238,8 @@ tn_status tn__run_multi_margin_loss(tn__call *call)
     return tn__give(call, tn__reduce(loss, reduction));
 }
 
-/* target as (count, classes) of labels from -1 on. What is none is an index that
- * is read nowhere. */
+/* target as (count, classes) of labels from -1 on. What is none is an index
+ * that is read nowhere. */
 static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
                               int64_t classes)
 {

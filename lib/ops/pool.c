@@ -198,8 +198,8 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
     return count < 0 ? tn_error_code() : TN_OK;
 }
 
-/* least: what padding reads as. Where there is nothing else the place is that of
- * the first tap not before the image, even if that lies behind it (a window in
+/* least: what padding reads as. Where there is nothing else the place is that
+ * of the first tap not before the image, even if that lies behind it (a window in
  * padding alone), as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \

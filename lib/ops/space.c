@@ -274,7 +274,8 @@ tn_status tn__space_check(const char *name, const char *what, int ndim,
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: %s%s%s has more than 2^56 elements: no "
                     "device goes over so many", tn__op_outer(name),
-                    what ? what : "an iteration over", what ? " of shape " : " ",
+                    what ? what : "an iteration over",
+                    what ? " of shape " : " ",
                     tn__shape_text(text, ndim, shape));
 }
 

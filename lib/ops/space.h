@@ -35,8 +35,8 @@ void tn__space_out_shape(const tn__shape *shape, uint32_t rows, bool keep,
 void tn__space_add_out(tn__space *space, const tn__shape *shape, uint32_t rows,
                        bool is_row, bool keep, tn_tensor *out);
 
-/* Are there no more elements than an operator goes over (size.h)? what: whose they
- * are, "input"; NULL: the operands' together. */
+/* Are there no more elements than an operator goes over (size.h)? what: whose
+ * they are, "input"; NULL: the operands' together. */
 tn_status tn__space_check(const char *name, const char *what, int ndim,
                           const int64_t *shape);
 

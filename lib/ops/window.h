@@ -18,8 +18,8 @@ bool tn__window_is_inside(const tn__window *w);
  * image then lies behind it: with more than the image between two taps. */
 bool tn__window_misses(const tn__window *w);
 /* Where there is such a window: bool (oH, oW), which show the image, and what
- * PyTorch says where their greatest stands, int64 (oH, oW): the first tap that is
- * not before the image, also behind its end. */
+ * PyTorch says where their greatest stands, int64 (oH, oW): the first tap that
+ * is not before the image, also behind its end. */
 tn_status tn__window_shows(const tn__window *w, tn_device *device,
                            tn_tensor **shows, tn_tensor **first);
 

@@ -218,8 +218,8 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
 {
     size_t need = tn__size_bytes(x->numel, tn_dtype_bytes(x->dtype));
     if (need == SIZE_MAX) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: %lld of %s have more bytes than an array "
-                 "can have", what, (long long)x->numel,
+        tn__fail(TN_ERR_ARGUMENT, "%s: %lld of %s have more bytes than an "
+                 "array can have", what, (long long)x->numel,
                  tn_dtype_name(x->dtype));
         return false;
     }

@@ -3,8 +3,8 @@
 # For each function that TN_API marks and that takes a number, sizes or options,
 # a function here that draws them (VALUE_<type>), gives a plausible value for
 # each pointer (PLAUSIBLE_<type>) and hands over what comes (END_<kind>); and a
-# row of a table. Of option structs each field is drawn one time in three. A type
-# without a value is asked for by the compiler.
+# row of a table. Of option structs each field is drawn one time in three. A
+# type without a value is asked for by the compiler.
 
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 

@@ -27,14 +27,14 @@ const char *__asan_default_options(void)
 }
 
 enum {
-    MEMORY = 256 << 20,      /* bytes that a device lends, and the host */
-    HOST_MOST = MEMORY + (16 << 20), /* that, and what goes with it */
+    MEMORY = 256 << 20, /* bytes that a device lends, and the host */
+    HOST_MOST = MEMORY + (16 << 20),    /* that, and what goes with it */
     RESIDENT_MOST = 3 * (MEMORY >> 20), /* MiB: a device's, its host's, and
                                            what a call gives back at its end */
     TEXT = 2000
 };
 
-/* ---- numbers -------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------ */
 
 uint64_t extremes_seed(void)
 {
@@ -57,20 +57,37 @@ uint32_t draw(draws *d, uint32_t below)
 
 int64_t draw_int(draws *d)
 {
-    static const int64_t some[] = {
-        INT64_MIN, INT64_MIN + 1, -(INT64_C(1) << 62), -(INT64_C(1) << 32),
-        INT32_MIN, -3, -2, -1, 0, 1, 2, 3, 65, INT32_MAX, INT64_C(1) << 31,
-        (INT64_C(1) << 32) + 1, INT64_C(1) << 61, (INT64_C(1) << 61) + 1,
-        INT64_C(1) << 62, (INT64_C(1) << 62) + 1, INT64_MAX - 1, INT64_MAX};
+    static const int64_t some[] = {INT64_MIN,
+                                   INT64_MIN + 1,
+                                   -(INT64_C(1) << 62),
+                                   -(INT64_C(1) << 32),
+                                   INT32_MIN,
+                                   -3,
+                                   -2,
+                                   -1,
+                                   0,
+                                   1,
+                                   2,
+                                   3,
+                                   65,
+                                   INT32_MAX,
+                                   INT64_C(1) << 31,
+                                   (INT64_C(1) << 32) + 1,
+                                   INT64_C(1) << 61,
+                                   (INT64_C(1) << 61) + 1,
+                                   INT64_C(1) << 62,
+                                   (INT64_C(1) << 62) + 1,
+                                   INT64_MAX - 1,
+                                   INT64_MAX};
     return some[draw(d, sizeof some / sizeof *some)];
 }
 
 double draw_float(draws *d)
 {
     static const double some[] = {
-        0.0, -0.0, 1, -1, 0.5, 1e-300, 5e-324, -5e-324, 1e-40, 1e38, 1e308,
-        -1e308, 0x1p31, 0x1p53, 0x1p63, -0x1p63, 1e19, NAN, INFINITY,
-        -INFINITY};
+        0.0,     -0.0,    1,    -1,    0.5,      1e-300,   5e-324,
+        -5e-324, 1e-40,   1e38, 1e308, -1e308,   0x1p31,   0x1p53,
+        0x1p63,  -0x1p63, 1e19, NAN,   INFINITY, -INFINITY};
     return some[draw(d, sizeof some / sizeof *some)];
 }
 
@@ -86,15 +103,15 @@ tn_dims_list draw_dims(draws *d)
     return list;
 }
 
-/* ---- one call ------------------------------------------------------------- */
+/* ---- one call ----------------------------------------------------------- */
 
 /* Seen by the parent, whatever becomes of the child. */
 static struct shared {
     struct extremes_counts counts;
-    int at;       /* the case that runs */
+    int at; /* the case that runs */
     bool too_long;
     char doing[TEXT];
-} *shared;
+} * shared;
 struct extremes_counts *extremes_counts;
 
 void extremes_tell(const char *format, ...)
@@ -173,7 +190,7 @@ void extremes_after(bool refused, const char *what)
     tn_error_clear();
 }
 
-/* ---- in a process of its own ---------------------------------------------- */
+/* ---- in a process of its own -------------------------------------------- */
 
 typedef struct cases {
     int count;

@@ -1,7 +1,7 @@
 /* extremes.h: calls with the numbers at which sizes overflow, each watched.
  *
- * A call has one second of the processor (ten under a sanitizer) and thirty of a
- * clock, the device 256 MiB, and the host as much: more is refused by the
+ * A call has one second of the processor (ten under a sanitizer) and thirty of
+ * a clock, the device 256 MiB, and the host as much: more is refused by the
  * system (or the sanitizer), and a request for more is a failure even where
  * nobody touches what it gave. It must not crash, and where it is refused it
  * leaves a message. Calls run in a process of their own; where that ends too
@@ -19,7 +19,7 @@ typedef struct draws {
 } draws;
 uint32_t draw(draws *d, uint32_t below);
 
-int64_t draw_int(draws *d);       /* extreme */
+int64_t draw_int(draws *d); /* extreme */
 double draw_float(draws *d);
 tn_dims_list draw_dims(draws *d); /* at least one of them extreme */
 
@@ -33,8 +33,8 @@ void extremes_tell(const char *format, ...)
 
 /* The call asks for as much memory as it names: that is refused or given. */
 void extremes_asks(void);
-/* Before and after a call; `refused`: it told so by its result, `what` what else
- * is wrong with it (NULL: nothing). */
+/* Before and after a call; `refused`: it told so by its result, `what` what
+ * else is wrong with it (NULL: nothing). */
 void extremes_before(void);
 void extremes_after(bool refused, const char *what);
 
@@ -45,6 +45,6 @@ long extremes_run(int count, bool (*start)(void), void (*one)(int i),
 /* Of all children so far. */
 extern struct extremes_counts {
     long calls, refused, wrong;
-} *extremes_counts;
+} * extremes_counts;
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { USUAL = 10 };
 
-/* ---- values --------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------- */
 
 static tn_tensor *x, *list[4];
 static tn_module *linear, *modules[4];
@@ -110,7 +110,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_function_release NULL
 #define PLAUSIBLE_function_metadata NULL
 
-/* ---- what is drawn --------------------------------------------------------- */
+/* ---- what is drawn ------------------------------------------------------ */
 
 static char drawn[1500]; /* as text */
 
@@ -129,9 +129,9 @@ told(const char *name, const char *format, ...)
 
 static int64_t value_int(draws *d, const char *name, bool is_length)
 {
-    int64_t value = is_length      ? (int64_t)draw(d, 6) - 2
-                    : draw(d, 2)   ? draw_int(d)
-                                   : (int64_t)draw(d, 5);
+    int64_t value = is_length    ? (int64_t)draw(d, 6) - 2
+                    : draw(d, 2) ? draw_int(d)
+                                 : (int64_t)draw(d, 5);
     if (is_length && value == -2)
         value = INT64_MIN;
     told(name, "%lld", (long long)value);
@@ -157,9 +157,9 @@ static tn_dims_list value_dims(draws *d, const char *name)
 
 static const char *value_text(draws *d, const char *name)
 {
-    static const char *const some[] = {"mean",    "zeros", "reflect", "tanh",
-                                       "circular", "sum",   "max",     "gelu",
-                                       "nearest", "bilinear", "", "no such"};
+    static const char *const some[] = {
+        "mean", "zeros", "reflect", "tanh",     "circular", "sum",
+        "max",  "gelu",  "nearest", "bilinear", "",         "no such"};
     const char *value = some[draw(d, sizeof some / sizeof *some)];
     told(name, "\"%s\"", value);
     return value;
@@ -183,15 +183,15 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_status(d, name, n) ((tn_status)value_int(d, name, n))
 #define VALUE_tn_cycle_mode(d, name, n) ((tn_cycle_mode)value_int(d, name, n))
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
-#define VALUE_tn_loader_state(d, name, n)                                     \
+#define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
-#define VALUE_tn_grad_scaler_state(d, name, n)                                \
-    ((tn_grad_scaler_state){draw_float(d), draw_float(d), draw_float(d),      \
+#define VALUE_tn_grad_scaler_state(d, name, n)                                 \
+    ((tn_grad_scaler_state){draw_float(d), draw_float(d), draw_float(d),       \
                             draw_int(d), draw_int(d)})
 
 #define OPTIONS(o, type) ((void)(o))
 
-/* ---- a call ---------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------- */
 
 /* Nothing, and no message: an attribute of what is not there. */
 static const char meant[] =
@@ -211,24 +211,23 @@ static void end(bool refused, const char *what)
     extremes_after(refused && tn_error(), what);
 }
 
-#define BEGIN(name)                                                           \
-    extremes_tell("%s(%s)", #name, drawn);                                    \
-    if (strncmp(drawn, "extra ", 6) == 0)                                     \
-        extremes_asks();                                                      \
+#define BEGIN(name)                                                            \
+    extremes_tell("%s(%s)", #name, drawn);                                     \
+    if (strncmp(drawn, "extra ", 6) == 0)                                      \
+        extremes_asks();                                                       \
     extremes_before()
 #define END_VOID() end(tn_error(), NULL)
 #define END_NUMBER(result) ((void)(result), end(tn_error(), NULL))
-#define END_STATUS(result)                                                    \
-    end((result) < 0,                                                         \
-        (result) < 0 && !tn_error() ? "refused without a message"             \
-        : (result) >= 0 && tn_error() ? "done, but an error is pending"       \
+#define END_STATUS(result)                                                     \
+    end((result) < 0,                                                          \
+        (result) < 0 && !tn_error()   ? "refused without a message"            \
+        : (result) >= 0 && tn_error() ? "done, but an error is pending"        \
                                       : NULL)
-#define END_POINTER(name, result)                                             \
-    end(!(result),                                                            \
-        !(result) && !tn_error() && !is_meant(#name)                          \
-            ? "gave nothing, without a message"                               \
-        : (result) && tn_error() ? "gave something and an error"              \
-                                 : NULL)
+#define END_POINTER(name, result)                                              \
+    end(!(result), !(result) && !tn_error() && !is_meant(#name)                \
+                       ? "gave nothing, without a message"                     \
+                   : (result) && tn_error() ? "gave something and an error"    \
+                                            : NULL)
 
 static void watch(const char *what)
 {
@@ -277,7 +276,7 @@ static void use_loader(tn_loader *made)
         return;
     watch("batches");
     int batches = 0;
-    TN_EACH_BATCH(batch, made) {
+    TN_EACH_BATCH (batch, made) {
         if (++batches == 3)
             break;
     }
@@ -319,7 +318,7 @@ typedef struct call {
  * SKIPPED(tn_host_ops_allow), which hold for what follows. */
 #include "tests/extremes/calls.inc" /* made */
 
-/* ---- all of them ------------------------------------------------------------ */
+/* ---- all of them -------------------------------------------------------- */
 
 static bool start(void)
 {
@@ -379,8 +378,9 @@ int main(int argc, char **argv)
                               argc > 1 ? argv[1] : NULL);
     if (wrong < 0)
         bail_out("no process, or no device");
-    ok(wrong == 0, "%d functions with extreme numbers: %ld calls, %ld refused, "
-       "%ld wrong", COUNT, extremes_counts->calls, extremes_counts->refused,
-       wrong);
+    ok(wrong == 0,
+       "%d functions with extreme numbers: %ld calls, %ld refused, "
+       "%ld wrong",
+       COUNT, extremes_counts->calls, extremes_counts->refused, wrong);
     return done_testing();
 }

@@ -34,8 +34,8 @@ static void make_tensors(void)
     static const struct {
         tn_dtype dtype;
         double value;
-    } of[] = {{TN_F32, 0.5}, {TN_I64, 1}, {TN_U8, 1}, {TN_BOOL, 1},
-              {TN_F64, 0.5}};
+    } of[] = {
+        {TN_F32, 0.5}, {TN_I64, 1}, {TN_U8, 1}, {TN_BOOL, 1}, {TN_F64, 0.5}};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         add_expanded(of[k].dtype, of[k].value, tn_dims(b62));
         add_expanded(of[k].dtype, of[k].value, tn_dims(2, b61));
@@ -59,7 +59,7 @@ static void make_tensors(void)
     add(tn_full(tn_dims(3), tn_scalar_int(INT64_MIN)));
 }
 
-/* ---- a call --------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------- */
 
 enum { LISTS = TN__OP_MAX_ARGS };
 static tn_dims_list lists[LISTS];
@@ -192,8 +192,9 @@ int main(int argc, char **argv)
                               argc > 1 ? argv[1] : NULL);
     if (wrong < 0)
         bail_out("no process, or no device");
-    ok(wrong == 0, "%d rows with extreme numbers: %ld calls, %ld refused, %ld "
-       "wrong", tn_op_count(), extremes_counts->calls,
-       extremes_counts->refused, wrong);
+    ok(wrong == 0,
+       "%d rows with extreme numbers: %ld calls, %ld refused, %ld "
+       "wrong",
+       tn_op_count(), extremes_counts->calls, extremes_counts->refused, wrong);
     return done_testing();
 }

@@ -27,14 +27,16 @@ static void test_helpers(void)
     is_int(tn__size_sub(-2, INT64_MAX), INT64_MIN, "and a difference");
     is_int(tn__size_mul(-3, b62), INT64_MIN, "and a product");
     is_int(tn__size_mul(3, 5), 15, "one that fits is exact");
-    ok(tn__size_bytes(b61 + 1, 8) == SIZE_MAX && tn__size_bytes(-1, 1) == SIZE_MAX,
+    ok(tn__size_bytes(b61 + 1, 8) == SIZE_MAX &&
+           tn__size_bytes(-1, 1) == SIZE_MAX,
        "what has no bytes has the most there are");
     ok(tn__size_bytes(3, 8) == 24, "3 of 8 bytes are 24");
     is_int(tn__size_from_double(1e300), INT64_MAX, "1e300 is the greatest");
     is_int(tn__size_from_double(-1e300), INT64_MIN, "-1e300 the least");
     is_int(tn__size_from_double((double)NAN), 0, "NaN is 0");
     ok(!tn__alloc_many(b61, 16), "no allocation has 2^65 bytes");
-    told(TN_ERR_MEMORY, "out of memory: more bytes of host memory asked for than "
+    told(TN_ERR_MEMORY,
+         "out of memory: more bytes of host memory asked for than "
          "there are addresses");
     ok(!tn__alloc_many(-1, 1), "and none -1");
     tn_error_clear();
@@ -45,13 +47,14 @@ static void test_arrays(void)
     char bytes[8];
     tn_tensor_to_array(expanded(TN_I64, b61 + 1), bytes, sizeof bytes);
     told(TN_ERR_ARGUMENT, "tensor_to_array: 2305843009213693953 of int64 have "
-         "more bytes than an array can have");
+                          "more bytes than an array can have");
     tn_tensor_to_array(expanded(TN_F32, b62), bytes, 0);
-    told(TN_ERR_ARGUMENT, "tensor_to_array: 4611686018427387904 of float32 have "
+    told(TN_ERR_ARGUMENT,
+         "tensor_to_array: 4611686018427387904 of float32 have "
          "more bytes than an array can have");
     tn_tensor_set_array(expanded(TN_F32, b62), bytes, 0);
     told(TN_ERR_ARGUMENT, "tensor_set_array: 4611686018427387904 of float32 "
-         "have more bytes than an array can have");
+                          "have more bytes than an array can have");
     tn_tensor_to_array(expanded(TN_F32, b62), bytes, SIZE_MAX);
     ok(tn_error(), "not even where the caller says so");
     tn_error_clear();
@@ -62,15 +65,16 @@ static void test_operators(void)
     tn_tensor *big = expanded(TN_F32, b62), *few = tn_arange(0, 5, 1.0);
     tn_cat((tn_tensor *[]){few, big, big, big, big}, 5, 0);
     told(TN_ERR_SHAPE, "cat: tensors of shape (4611686018427387904,) has more "
-         "than 2^56 elements: no device goes over so many");
+                       "than 2^56 elements: no device goes over so many");
     tn_sum(big);
     told(TN_ERR_SHAPE, "sum: an iteration over (4611686018427387904,) has more "
-         "than 2^56 elements: no device goes over so many");
+                       "than 2^56 elements: no device goes over so many");
     tn_dot(big, big);
     told(TN_ERR_SHAPE, "dot: input of shape (4611686018427387904,) has more "
-         "than 2^56 elements: no device goes over so many");
+                       "than 2^56 elements: no device goes over so many");
     tn_mse_loss(expanded(TN_F32, b61), tn_ones(tn_dims(3, 1)));
-    told(TN_ERR_SHAPE, "mse_loss: an iteration over (3, 2305843009213693952) "
+    told(TN_ERR_SHAPE,
+         "mse_loss: an iteration over (3, 2305843009213693952) "
          "has more than 2^56 elements: no device goes over so many");
     tn_kron(few, big);
     ok(tn_error(), "kron is refused: %s", tn_error());
@@ -78,7 +82,8 @@ static void test_operators(void)
     tn_combinations(few, .r = (int)INT32_MAX);
     ok(!tn_error(), "of 5 elements there are no combinations of 2^31");
     tn_bincount(tn_full(tn_dims(1), tn_scalar_int(INT64_MAX)));
-    told(TN_ERR_ARGUMENT, "bincount: input has 9223372036854775807: there are no "
+    told(TN_ERR_ARGUMENT,
+         "bincount: input has 9223372036854775807: there are no "
          "counts of so many numbers");
     ok(tn_select(big, 0, -1), "a view of so many elements is none the worse");
     is_int(tn_tensor_numel(big), b62, "and tells how many they are");
@@ -100,27 +105,29 @@ static void test_data(void)
     ok(set, "a set may say that it has 2^61 + 100 samples");
     tn_loader_new(set, .batch_size = 4, .shuffle = true);
     told(TN_ERR_ARGUMENT, "loader: the set's count is 2305843009213694052; at "
-         "most 281474976710656 are allowed");
+                          "most 281474976710656 are allowed");
     tn_dataset_shuffle(set, 1);
-    told(TN_ERR_ARGUMENT, "dataset_shuffle: the set's count is "
+    told(TN_ERR_ARGUMENT,
+         "dataset_shuffle: the set's count is "
          "2305843009213694052; at most 281474976710656 are allowed");
     tn_loader_new(set, .order = order, .order_count = b61 + 1);
     told(TN_ERR_ARGUMENT, "loader: order_count is 2305843009213693953; at most "
-         "281474976710656 are allowed");
+                          "281474976710656 are allowed");
     tn_dataset_subset(set, order, b61 + 2);
     told(TN_ERR_ARGUMENT, "dataset_subset: count is 2305843009213693954; at "
-         "most 281474976710656 are allowed");
+                          "most 281474976710656 are allowed");
     tn_dataset_batch(set, order, b61 + 2, fields);
-    told(TN_ERR_ARGUMENT, "dataset_batch: count is 2305843009213693954; at most "
+    told(TN_ERR_ARGUMENT,
+         "dataset_batch: count is 2305843009213693954; at most "
          "281474976710656 are allowed");
     tn_loader_new(tn_dataset_from_tensors(expanded(TN_F32, b61 + 1), NULL));
     told(TN_ERR_ARGUMENT, "loader: the set's count is 2305843009213693953; at "
-         "most 281474976710656 are allowed");
-    tn_loader *loader = tn_loader_new(
-        tn_dataset_from_tensors(tn_ones(tn_dims(3)), NULL),
-        .batch_size = INT64_MAX);
+                          "most 281474976710656 are allowed");
+    tn_loader *loader =
+        tn_loader_new(tn_dataset_from_tensors(tn_ones(tn_dims(3)), NULL),
+                      .batch_size = INT64_MAX);
     int batches = 0;
-    TN_EACH_BATCH(batch, loader)
+    TN_EACH_BATCH (batch, loader)
         batches += batch.count == 3;
     is_int(batches, 1, "a batch of at most 2^63 - 1 samples has all three");
     tn_text_decode(tn_text_from_string("abc"), expanded(TN_I64, b61 + 1));
@@ -135,10 +142,12 @@ static void test_files(void)
     const char *names[] = {"a", "b"};
     tn_tensor *half = expanded(TN_U8, b62), *all = expanded(TN_F32, b62);
     tn_safetensors_save(path, names, &all, 1, NULL, 0);
-    told(TN_ERR_ARGUMENT, "safetensors_save: tensor \"a\" of "
+    told(TN_ERR_ARGUMENT,
+         "safetensors_save: tensor \"a\" of "
          "4611686018427387904 elements has more bytes than a file can have");
     tn_safetensors_save(path, names, (tn_tensor *[]){half, half}, 2, NULL, 0);
-    told(TN_ERR_ARGUMENT, "safetensors_save: tensor \"b\" of "
+    told(TN_ERR_ARGUMENT,
+         "safetensors_save: tensor \"b\" of "
          "4611686018427387904 elements has more bytes than a file can have");
     ok(access(path, F_OK) != 0, "and no file is left");
 }

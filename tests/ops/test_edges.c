@@ -16,16 +16,16 @@ static tn_tensor *reals(int count, const float *x)
 {
     return tn_tensor_from_array(x, TN_F32, tn_dims(count));
 }
-#define REALS(...)                                                            \
-    reals((int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),              \
+#define REALS(...)                                                             \
+    reals((int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),               \
           (const float[]){__VA_ARGS__})
 
 static tn_tensor *wholes(int count, const int64_t *x)
 {
     return tn_tensor_from_array(x, TN_I64, tn_dims(count));
 }
-#define WHOLES(...)                                                           \
-    wholes((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),         \
+#define WHOLES(...)                                                            \
+    wholes((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),          \
            (const int64_t[]){__VA_ARGS__})
 
 /* Are these x's elements, row by row? */
@@ -49,10 +49,10 @@ static void is_ints(tn_tensor *x, int count, const int64_t *want,
                     const char *what)
 {
     int64_t got[64] = {0};
-    bool same = tn_tensor_numel(x) == count &&
-                tn_tensor_to_array(x, got, (size_t)count * sizeof *got) ==
-                    TN_OK &&
-                memcmp(got, want, (size_t)count * sizeof *got) == 0;
+    bool same =
+        tn_tensor_numel(x) == count &&
+        tn_tensor_to_array(x, got, (size_t)count * sizeof *got) == TN_OK &&
+        memcmp(got, want, (size_t)count * sizeof *got) == 0;
     if (!ok(same, "%s", what))
         for (int i = 0; i < count; i++)
             note("element %d is %lld, not %lld", i, (long long)got[i],
@@ -60,10 +60,10 @@ static void is_ints(tn_tensor *x, int count, const int64_t *want,
     tn_error_clear();
 }
 
-/* ---- windows in padding alone ---------------------------------------------- */
+/* ---- windows in padding alone ------------------------------------------- */
 
-/* PyTorch 2.15's values and indices; its gradient writes where the indices point,
- * outside of the input (pytorch#114216): right is that none is changed. */
+/* PyTorch 2.15's values and indices; its gradient writes where the indices
+ * point, outside of the input (pytorch#114216): right is that none is changed. */
 static void test_pools(void)
 {
     const float dead[] = {-INFINITY, -INFINITY}, none[9] = {0};
@@ -74,7 +74,8 @@ static void test_pools(void)
                                               .stride = 6, .padding = 1,
                                               .dilation = 2, .ceil_mode = true);
     is_floats(y, 2, dead, "max_pool2d of windows in padding alone is -inf");
-    is_ints(index, 2, (const int64_t[]){10, 14}, "at their first tap behind the "
+    is_ints(index, 2, (const int64_t[]){10, 14},
+            "at their first tap behind the "
             "edge");
     tn_backward(tn_sum(y));
     is_floats(tn_tensor_grad(x), 9, none, "no gradient flows from there");
@@ -86,22 +87,21 @@ static void test_pools(void)
                             .ceil_mode = true),
               2, dead, "and in a volume");
     /* columns -1 and 3, then 0 and 4 of 3: one in padding alone */
-    tn_tensor *z = tn_requires_grad(tn_reshape(REALS(1, 2, 3),
-                                               tn_dims(1, 1, 3)));
+    tn_tensor *z =
+        tn_requires_grad(tn_reshape(REALS(1, 2, 3), tn_dims(1, 1, 3)));
     y = tn_max_pool1d(z, tn_dims(2), .stride = 1, .padding = 1, .dilation = 4);
     is_floats(y, 1, dead, "max_pool1d is -inf there");
     tn_backward(tn_sum(y));
     is_floats(tn_tensor_grad(z), 3, none, "without a gradient");
     /* a window that shows the image beside one that does not */
-    tn_tensor *w = tn_requires_grad(tn_reshape(REALS(1, 2, 3, 4),
-                                               tn_dims(1, 1, 2, 2)));
+    tn_tensor *w =
+        tn_requires_grad(tn_reshape(REALS(1, 2, 3, 4), tn_dims(1, 1, 2, 2)));
     y = tn_max_pool2d_with_indices(w, tn_dims(2), &index, .stride = 1,
                                    .padding = 1, .dilation = 3);
     is_floats(y, 1, dead, "taps at -1 and 2 of 2 miss it");
     is_ints(index, 1, (const int64_t[]){6}, "the index is row 2, column 2");
-    tn_tensor *v = tn_requires_grad(tn_reshape(tn_arange(1, 11, 1,
-                                                         .dtype = TN_F32),
-                                               tn_dims(1, 1, 2, 5)));
+    tn_tensor *v = tn_requires_grad(
+        tn_reshape(tn_arange(1, 11, 1, .dtype = TN_F32), tn_dims(1, 1, 2, 5)));
     y = tn_max_pool2d_with_indices(v, tn_dims(2), &index, .stride = 1,
                                    .padding = 1, .dilation = 3,
                                    .ceil_mode = true);
@@ -117,7 +117,7 @@ static void test_pools(void)
             "of -inf alone the first element within is chosen");
 }
 
-/* ---- Cholesky ------------------------------------------------------------- */
+/* ---- Cholesky ----------------------------------------------------------- */
 
 static void check_cholesky(const char *what, tn_tensor *a, int info)
 {
@@ -137,24 +137,26 @@ static void test_cholesky(void)
     const tn_dims_list two = tn_dims(2, 2);
     check_cholesky("NaN", tn_full(two, NAN, .dtype = TN_F32), 1);
     check_cholesky("inf", tn_full(two, INFINITY, .dtype = TN_F32), 1);
-    check_cholesky("((1, 0), (0, NaN))",
-                   tn_reshape(REALS(1, 0, 0, NAN), two), 2);
-    check_cholesky("((1, 0), (NaN, 1))",
-                   tn_reshape(REALS(1, 0, NAN, 1), two), 2);
-    check_cholesky("((NaN, 0), (0, 1))",
-                   tn_reshape(REALS(NAN, 0, 0, 1), two), 1);
+    check_cholesky("((1, 0), (0, NaN))", tn_reshape(REALS(1, 0, 0, NAN), two),
+                   2);
+    check_cholesky("((1, 0), (NaN, 1))", tn_reshape(REALS(1, 0, NAN, 1), two),
+                   2);
+    check_cholesky("((NaN, 0), (0, 1))", tn_reshape(REALS(NAN, 0, 0, 1), two),
+                   1);
     check_cholesky("((1, 2), (2, 1))", tn_reshape(REALS(1, 2, 2, 1), two), 2);
     tn_tensor *info = NULL;
     tn_linalg_cholesky_ex(
         tn_stack((tn_tensor *[]){tn_eye(2), tn_full(two, NAN, .dtype = TN_F32)},
-                 2, 0), &info);
+                 2, 0),
+        &info);
     is_ints(tn_to_dtype(info, TN_I64), 2, (const int64_t[]){0, 1},
             "each matrix of a batch has its own info");
-    ok(tn_linalg_cholesky(tn_eye(3)) && !tn_error(), "the identity has a factor");
+    ok(tn_linalg_cholesky(tn_eye(3)) && !tn_error(),
+       "the identity has a factor");
     tn_error_clear();
 }
 
-/* ---- values that are refused ---------------------------------------------- */
+/* ---- values that are refused -------------------------------------------- */
 
 static void test_distributions(void)
 {
@@ -175,8 +177,8 @@ static void test_distributions(void)
 
 static void test_weights(void)
 {
-    tn_tensor *x = tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32),
-                              tn_dims(2, 3));
+    tn_tensor *x =
+        tn_reshape(tn_arange(0, 6, 1, .dtype = TN_F32), tn_dims(2, 3));
     refused(tn_cov(x, .fweights = WHOLES(1, -1, 1)), TN_ERR_ARGUMENT,
             "cov: fweights has -1; weights are 0 or greater");
     refused(tn_cov(x, .aweights = REALS(1, -1, 1)), TN_ERR_ARGUMENT,
@@ -188,10 +190,10 @@ static void test_weights(void)
     ok(tn_cov(x, .fweights = WHOLES(1, 0, 2)) && !tn_error(), "0 is a weight");
     refused(tn_cosine_similarity(x, x, .eps = -1), TN_ERR_ARGUMENT,
             "cosine_similarity: eps is -1; 0 or greater is wanted");
-    refused(tn_batch_norm(x, NULL, NULL, NULL, NULL, .training = true,
-                          .eps = -1),
-            TN_ERR_ARGUMENT,
-            "batch_norm: eps is -1; more than 0 is wanted while training");
+    refused(
+        tn_batch_norm(x, NULL, NULL, NULL, NULL, .training = true, .eps = -1),
+        TN_ERR_ARGUMENT,
+        "batch_norm: eps is -1; more than 0 is wanted while training");
 }
 
 static void test_ranges(void)
@@ -204,10 +206,11 @@ static void test_ranges(void)
             "histc: the range from min nan to max 2 is not finite");
     refused(tn_histc(REALS(1, INFINITY), .bins = 3), TN_ERR_ARGUMENT,
             "histc: input reaches from 1 to inf; give a range");
-    is_floats(tn_histc(REALS(1, INFINITY, NAN), .bins = 3, .min = 0.5,
-                       .max = 2),
-              3, (const float[]){0, 1, 0}, "what is outside of a range is not "
-              "counted, NaN neither");
+    is_floats(
+        tn_histc(REALS(1, INFINITY, NAN), .bins = 3, .min = 0.5, .max = 2), 3,
+        (const float[]){0, 1, 0},
+        "what is outside of a range is not "
+        "counted, NaN neither");
     refused(tn_quantile(x, REALS(0.5f, NAN)), TN_ERR_ARGUMENT,
             "quantile: q is outside [0, 1] at position (1,)");
     refused(tn_quantile(x, REALS(1.5f)), TN_ERR_ARGUMENT,
@@ -237,22 +240,28 @@ static void test_indices(void)
        "an index within is none the worse for empty slices");
     refused(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 1),
                              .mode = "sum"),
-            TN_ERR_ARGUMENT, "embedding_bag: offsets fall by 1 behind position "
+            TN_ERR_ARGUMENT,
+            "embedding_bag: offsets fall by 1 behind position "
             "1; each is at least the one before");
     ok(tn_embedding_bag(WHOLES(0, 1, 2), tn_eye(3), WHOLES(0, 2, 2),
-                        .mode = "sum") && !tn_error(), "empty bags are none");
+                        .mode = "sum") &&
+           !tn_error(),
+       "empty bags are none");
     refused(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -5, 1)),
-            TN_ERR_INDEX, "multilabel_margin_loss: target -5 at position (1,) "
+            TN_ERR_INDEX,
+            "multilabel_margin_loss: target -5 at position (1,) "
             "is outside [-1, 3)");
     refused(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -1, 7)),
-            TN_ERR_INDEX, "multilabel_margin_loss: target 7 at position (2,) is "
+            TN_ERR_INDEX,
+            "multilabel_margin_loss: target 7 at position (2,) is "
             "outside [-1, 3)");
     is_floats(tn_multilabel_margin_loss(tn_ones(tn_dims(3)), WHOLES(0, -1, 1)),
               1, (const float[]){2.0f / 3}, "labels end before the first -1");
     tn_tensor *x = tn_ones(tn_dims(1, 1, 4));
-    refused(tn_adaptive_avg_pool1d(x, tn_dims(-1)), TN_ERR_ARGUMENT,
-            "adaptive_avg_pool1d: output_size -1 is negative; TN_NONE_INT keeps "
-            "a size");
+    refused(
+        tn_adaptive_avg_pool1d(x, tn_dims(-1)), TN_ERR_ARGUMENT,
+        "adaptive_avg_pool1d: output_size -1 is negative; TN_NONE_INT keeps "
+        "a size");
     is_floats(tn_adaptive_avg_pool1d(x, tn_dims(TN_NONE_INT)), 4,
               (const float[]){1, 1, 1, 1}, "TN_NONE_INT keeps a size");
 }
@@ -286,7 +295,7 @@ static void test_no_parts(void)
     ok(!part[0] && !tn_error(), "and no error");
 }
 
-/* ---- whole numbers -------------------------------------------------------- */
+/* ---- whole numbers ------------------------------------------------------ */
 
 static void test_randint(void)
 {
@@ -312,13 +321,14 @@ static void test_randint(void)
             parts[part < 4 ? part : 3]++;
             odd += x[i] & 1;
         }
-        ok(within, "randint of [%lld, %lld) lies there",
-           (long long)of[k].low, (long long)of[k].high);
+        ok(within, "randint of [%lld, %lld) lies there", (long long)of[k].low,
+           (long long)of[k].high);
         /* 500 of each, deviation 19; five of them. */
         ok(abs(parts[0] - 500) < 97 && abs(parts[1] - 500) < 97 &&
-           abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&
-           abs(odd - 1000) < 112, "evenly: %d %d %d %d, odd %d", parts[0],
-           parts[1], parts[2], parts[3], odd);
+               abs(parts[2] - 500) < 97 && abs(parts[3] - 500) < 97 &&
+               abs(odd - 1000) < 112,
+           "evenly: %d %d %d %d, odd %d", parts[0], parts[1], parts[2],
+           parts[3], odd);
     }
     refused(tn_arange(-INFINITY, -1, -INFINITY), TN_ERR_ARGUMENT,
             "arange: step -inf from -inf to -1: both ends are finite");
@@ -330,15 +340,16 @@ static void test_randint(void)
     refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
             "randint: [-200, 300) is not within int8's [-128, 127]");
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
-       tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
-       tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
+           tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
+           tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),
        "all of a dtype's numbers may be drawn");
-    refused(tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
-            "bincount: input has 9223372036854775807: there are no counts of so "
-            "many numbers");
+    refused(
+        tn_bincount(WHOLES(INT64_MAX)), TN_ERR_ARGUMENT,
+        "bincount: input has 9223372036854775807: there are no counts of so "
+        "many numbers");
 }
 
-/* ---- a loss on shapes that merely broadcast -------------------------------- */
+/* ---- a loss on shapes that merely broadcast ----------------------------- */
 
 static char warning[400];
 static int warnings;
@@ -363,9 +374,12 @@ static void test_warnings(void)
         tn_mse_loss(x, y);
     is_int(warnings, 1, "mse_loss warns once");
     char want[200];
-    snprintf(want, sizeof want, "mse_loss: input (7, 1) and target (%d,) differ "
-             "in shape and broadcast: is that meant? tn_reshape one of them, or "
-             "tn_expand it", 7 + more);
+    snprintf(
+        want, sizeof want,
+        "mse_loss: input (7, 1) and target (%d,) differ "
+        "in shape and broadcast: is that meant? tn_reshape one of them, or "
+        "tn_expand it",
+        7 + more);
     is_str(warning, want, "with both shapes");
     tn_l1_loss(x, y);
     tn_smooth_l1_loss(x, y);
@@ -379,7 +393,7 @@ static void test_warnings(void)
     ok(!tn_error(), "a warning is no error");
 }
 
-/* ---- layers and optimizers ------------------------------------------------ */
+/* ---- layers and optimizers ---------------------------------------------- */
 
 static void test_batch_norm(void)
 {
@@ -431,8 +445,8 @@ static void test_scaler(void)
     is_floats(w, 1, (const float[]){0}, "and changes nothing");
 }
 
-/* brief: what hangs on kernels and primitives of the device; the rest is written
- * with other operators, each of which an OpenCL compiler takes 0.3 s for. */
+/* brief: what depends on kernels and primitives of the device; the rest is
+ * written with other operators, each of which an OpenCL compiler takes 0.3 s for. */
 static void test_all(tn_device *device, bool brief)
 {
     tn_device_set(device);

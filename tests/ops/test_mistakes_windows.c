@@ -54,8 +54,8 @@ int main(void)
     refused(tn_avg_pool3d(vol, tn_dims(2, 2)), TN_ERR_ARGUMENT,
             "avg_pool3d: kernel_size (2, 2) is neither one number nor 3");
     refused(tn_adaptive_avg_pool1d(seq, tn_dims(-3)), TN_ERR_ARGUMENT,
-            "adaptive_avg_pool1d: output_size -3 is negative; TN_NONE_INT keeps "
-            "a size");
+            "adaptive_avg_pool1d: output_size -3 is negative; TN_NONE_INT "
+            "keeps a size");
     refused(tn_max_unpool1d(seq, tn_ones(tn_dims(1, 2, 5), .dtype = TN_I64),
                             tn_dims(2)), TN_ERR_SHAPE,
             "max_unpool1d: input (1, 2, 6) and indices (1, 2, 5) differ: one "
