@@ -135,9 +135,7 @@ out:
 static void test_each_batch(void)
 {
     tn_scope *scope = tn_scope_open();
-    tn_loader_options options;
-    memset(&options, 0, sizeof options);
-    options.size = sizeof options;
+    tn_loader_new_options options = TN_LOADER_NEW_OPTIONS;
     options.batch_size = 2;
     tn_loader *loader = tn_loader_new_with(
         tn_dataset_from_tensors(tn_ones(tn_dims(6, 2)), NULL), &options);

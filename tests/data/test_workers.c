@@ -162,11 +162,10 @@ static void test_exits(void)
     tn_error_clear();
     ok(!tn_batch_next(&outer), "a loop that ended stays so");
     ok(!tn_error(), "in silence");
-    tn_batch older = tn_batch_none();
-    older.size = 8;
-    ok(!tn_batch_next(&older, loader), "a batch that is too small");
+    tn_batch older = {.size = 8};
+    ok(!tn_batch_next(&older), "a batch that is too small");
     is_str(tn_error(), "batch_next: batch's size is 8: begin with "
-                       "tn_batch_none()", "is refused");
+                       "tn_batch_begin()", "is refused");
     is_str(tn_error_info()->argument, "batch", "by its name");
     tn_error_clear();
 

@@ -123,30 +123,35 @@ function emit(proto,   args, n, i, fn, ret, values, list, body, drawn, kind) {
     table = table "    {\"" fn "\", call_" fn "},\n"
 }
 
-# The fields of an option struct.
-function emit_options(name, text,   n, i, line, k, m, names, type, body, f) {
-    n = split(text, line, ";")
-    body = ""
-    for (i = 1; i <= n; i++) {
-        f = trim(line[i])
-        if (f == "" || f ~ /\(/ || f ~ /\[/)
+# The rows of a list of options, X(type, name, default), and of lists in it.
+function emit_rows(list,   text, row, part, type) {
+    text = rows[list]
+    while (match(text, /[A-Z_0-9]+\([^()]*(\([^()]*\)[^()]*)*\)/)) {
+        row = substr(text, RSTART, RLENGTH)
+        text = substr(text, RSTART + RLENGTH)
+        if (row !~ /^X\(/) {
+            sub(/\(.*/, "", row)
+            emit_rows(row)
             continue
-        m = split(f, names, ",")
-        take(trim(names[1]))
-        type = mangle(ty)
-        if (nm == "size" || nm == "given")
-            continue
-        for (k = 1; k <= m; k++) {
-            if (k > 1) nm = trim(names[k])
-            if (nm ~ /\*/ || (is_pointer(ty) && type != "char_p"))
-                continue
-            body = body "    if (draw(d, 3) == 0)\n        o." nm " = " \
-                draws_one(type, nm) ";\n"
         }
+        sub(/^X\(/, "", row)
+        split(row, part, ",")
+        type = mangle(part[1])
+        if (is_pointer(trim(part[1])) && type != "char_p")
+            continue
+        print "    if (draw(d, 3) == 0)\n        o." trim(part[2]) " = " \
+            draws_one(type, trim(part[2])) ";"
     }
-    print "static " name " draw_" name "(draws *d)\n{\n    " name \
-        " o = {.size = sizeof o};\n    OPTIONS(&o, " name ");\n" body \
-        "    (void)d;\n    return o;\n}"
+}
+
+function emit_options(call, list,   name) {
+    name = call
+    sub(/^tn_/, "", name)
+    print "__attribute__((unused)) static " call "_options draw_" call "_options(draws *d)\n{\n    " \
+        call "_options o;\n    tn_options_init(\"" name \
+        "\", &o, sizeof o);"
+    emit_rows(list)
+    print "    (void)d;\n    return o;\n}"
 }
 
 FILENAME ~ /\.c$/ { # the values, and what is left out
@@ -156,9 +161,23 @@ FILENAME ~ /\.c$/ { # the values, and what is left out
         skipped[substr($0, RSTART + 8, RLENGTH - 9)] = 1
     next
 }
-FNR == 1 { in_comment = 0 }
+FNR == 1 { in_comment = in_list = 0 }
 {
     line = $0
+    if (line ~ /^#define TN_[A-Z0-9_]+\(X\)/) {
+        in_list = 1
+        list = line
+        sub(/^#define /, "", list)
+        sub(/\(X\).*/, "", list)
+        sub(/^#define [A-Z0-9_]+\(X\)/, "", line)
+    }
+    if (in_list) {
+        in_list = line ~ /\\$/
+        sub(/\\$/, "", line)
+        gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
+        rows[list] = rows[list] " " line
+        next
+    }
     if (line ~ /^ *#/) next
     gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
     if (in_comment) {
@@ -167,18 +186,16 @@ FNR == 1 { in_comment = 0 }
         in_comment = 0
     }
     if (line ~ /\/\*/) { sub(/\/\*.*$/, "", line); in_comment = 1 }
-    if (match(line, /^typedef struct tn_[a-z0-9_]+_options \{/)) {
-        in_options = 1; fields = ""
-        next
-    }
-    if (in_options) {
-        if (match(line, /^\} tn_[a-z0-9_]+_options;/)) {
-            name = line
-            sub(/^\} /, "", name); sub(/;.*/, "", name)
-            emit_options(name, fields)
-            in_options = 0
-        } else
-            fields = fields " " line
+    if (line ~ /^TN_OPTIONS_STRUCT\(/) { in_struct = 1; text = "" }
+    if (in_struct) {
+        text = text line
+        if (line ~ /;/) {
+            in_struct = 0
+            sub(/^TN_OPTIONS_STRUCT\(/, "", text)
+            sub(/\).*/, "", text)
+            split(text, part, ",")
+            emit_options(trim(part[1]), trim(part[2]))
+        }
         next
     }
     if (line ~ /^TN_API/) { in_proto = 1; text = ""; sub(/^TN_API/, "", line) }

@@ -74,6 +74,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
 #define PLAUSIBLE_void_p linear
+#define PLAUSIBLE_tn_module_p linear
 #define PLAUSIBLE_tensor_from_array_data NULL
 #define PLAUSIBLE_tensor_wrap_data NULL
 #define PLAUSIBLE_tensor_to_array_out values
@@ -188,8 +189,6 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_grad_scaler_state(d, name, n)                                 \
     ((tn_grad_scaler_state){draw_float(d), draw_float(d), draw_float(d),       \
                             draw_int(d), draw_int(d)})
-
-#define OPTIONS(o, type) ((void)(o))
 
 /* ---- a call ------------------------------------------------------------- */
 
@@ -338,7 +337,7 @@ static void make_values(void)
     optim = tn_optim_sgd(tn_parameters(linear));
     schedule = tn_schedule_exponential_lr(optim, 0.5);
     scaler = tn_grad_scaler_new();
-    average = tn_average_new(tn_parameters(linear));
+    average = tn_average_new(linear);
     set = tn_dataset_from_tensors(tn_ones(tn_dims(4, 3)), NULL);
     loader = tn_loader_new(set, .batch_size = 2);
     text = tn_text_from_string("abcabc");

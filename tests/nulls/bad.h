@@ -146,6 +146,7 @@ static tn_scope *bad_scope(void)
 #define BAD_void_p_result bad_any()
 
 /* What is no object that a scope owns, nor leads to one that is read. */
+#define NO_OBJECT_tn_options_type_p
 #define NO_OBJECT_tn_device_p
 #define NO_OBJECT_tn_op_p
 #define NO_OBJECT_tn_path_p

@@ -409,7 +409,7 @@ static void test_batch_norm(void)
            "a batch that was refused is not counted");
     is_floats(tn_module_buffer(norm, "running_mean"), 1, (const float[]){3},
               "so that the cumulative mean is that of the others");
-    norm = tn_nn_instance_norm1d(2, .running_stats = true);
+    norm = tn_nn_instance_norm1d(2, .track_running_stats = true);
     ok(!tn_forward(norm, tn_ones(tn_dims(1, 2, 1))), "instance norm, too");
     tn_error_clear();
     is_int(tn_item_int(tn_module_buffer(norm, "num_batches_tracked")), 0,
