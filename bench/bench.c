@@ -33,7 +33,7 @@ double bench_sample(const bench_work *work, bench_state *state, int64_t calls)
             work->call(state);
         tn_scope_close(scope);
     }
-    tn_synchronize(NULL); /* a GPU may be at work still */
+    tn_device_synchronize(NULL); /* a GPU may be at work still */
     return (bench_now_ns() - begin) / (double)calls;
 }
 

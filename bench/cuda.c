@@ -169,7 +169,7 @@ static double now(void)
 static void wait_for_all(void)
 {
     MUST(cu.Wait(stream));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     must(!tn_error(), "Tenon");
     MUST(cu.SetCurrent(context));
 }

@@ -137,7 +137,7 @@ static void add_by_hand(void)
 static void add_by_tenon(void)
 {
     launch_by_tenon();
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
 }
 
 static void write_by_hand(void)
@@ -150,7 +150,7 @@ static void write_by_tenon(void)
 {
     tn_scope *scope = tn_scope_open();
     tn_tensor_from_array(host, TN_F32, tn_dims(count));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     tn_scope_close(scope);
 }
 

@@ -72,7 +72,7 @@ static bool multiply(const product *p)
 {
     (void)p;
     tn_scope *scope = tn_scope_open();
-    bool done = tn_matmul(a, b) && tn_synchronize(NULL) == 0;
+    bool done = tn_matmul(a, b) && tn_device_synchronize(NULL) == 0;
     tn_scope_close(scope);
     return done;
 }

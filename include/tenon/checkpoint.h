@@ -7,7 +7,7 @@
  *                          .loader = loader};
  *     if (access("run.ckpt", R_OK) == 0)
  *         tn_checkpoint_load("run.ckpt", &all);
- *     while (tn_loader_state_get(loader).epoch < 10 && !tn_error())
+ *     while (tn_loader_snapshot(loader).epoch < 10 && !tn_error())
  *         TN_EACH_BATCH(batch, loader) {
  *             ... a step ...
  *             if (++all.step % 100 == 0)

@@ -213,11 +213,11 @@ typedef struct tn_loader_state {
 
 /* In the body of a loop: the batch after this one. Zeros for NULL. Cannot
  * fail. */
-TN_API tn_loader_state tn_loader_state_get(const tn_loader *loader);
+TN_API tn_loader_state tn_loader_snapshot(const tn_loader *loader);
 /* The next loop begins there, in the middle of an epoch perhaps, and sees what
  * the other loader would have seen. TN_ERR_STATE while a loop is running;
  * TN_ERR_ARGUMENT if the state is of other batches. */
-TN_API tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state);
+TN_API tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state);
 
 typedef struct tn_batch {
     size_t size;                       /* of this struct */

@@ -46,11 +46,11 @@ TN_API tn_status tn_device_set(tn_device *device);
 TN_API int tn_device_count(const char *plugin);
 
 /* Can this specification be opened? Opens it; records no error. */
-TN_API bool tn_is_available(const char *specification);
+TN_API bool tn_device_is_available(const char *specification);
 
 /* Waits until all work given to device is done; reports its first failure.
  * NULL: the current device. */
-TN_API tn_status tn_synchronize(tn_device *device);
+TN_API tn_status tn_device_synchronize(tn_device *device);
 
 /* A place in a device's work, which knows when the device was there:
  *
@@ -69,8 +69,8 @@ typedef struct tn_mark tn_mark;
 TN_API tn_mark *tn_mark_set(tn_device *device);
 
 /* The device's seconds from one mark to another, negative where `to` was set
- * first. Waits for both, as tn_synchronize, whose errors it has. TN_ERR_DEVICE
- * for marks of two devices; TN_ERR_ARGUMENT for NULL. */
+ * first. Waits for both, as tn_device_synchronize, whose errors it has.
+ * TN_ERR_DEVICE for marks of two devices; TN_ERR_ARGUMENT for NULL. */
 TN_API tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to,
                                  double *out_seconds);
 
@@ -134,7 +134,7 @@ TN_API int64_t tn_programs_compiled(void);
  * $XDG_CACHE_HOME or ~/.cache. TN_ERR_IO, and nothing changes, unless it is an
  * absolute path to a folder of the user's own to which nobody else may write:
  * what lies there is run. Its size stays below 1 GiB or so. */
-TN_API tn_status tn_set_cache_folder(const char *path);
+TN_API tn_status tn_cache_folder_set(const char *path);
 
 /* Operators that ran on the host because the table says so (`host` rows: matrix
  * factorisations, through LAPACK on a copy of their inputs), where the device

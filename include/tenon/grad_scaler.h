@@ -79,10 +79,10 @@ typedef struct tn_grad_scaler_state {
 } tn_grad_scaler_state;
 /* Zeros for NULL. Cannot fail. */
 TN_API tn_grad_scaler_state
-tn_grad_scaler_state_get(const tn_grad_scaler *scaler);
+tn_grad_scaler_snapshot(const tn_grad_scaler *scaler);
 /* Goes on from there; a round that has begun is forgotten. TN_ERR_ARGUMENT,
  * with nothing changed, for numbers that no scaler has. */
-TN_API tn_status tn_grad_scaler_state_set(tn_grad_scaler *scaler,
+TN_API tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);
 
 #ifndef __cplusplus

@@ -29,8 +29,8 @@ typedef struct tn_rng_state {
 /* Starts the calling thread's stream anew. Cannot fail. */
 TN_API void tn_manual_seed(uint64_t seed);
 /* The calling thread's generator, to be kept and brought back. Cannot fail. */
-TN_API tn_rng_state tn_rng_state_get(void);
-TN_API void tn_rng_state_set(tn_rng_state state);
+TN_API tn_rng_state tn_rng_snapshot(void);
+TN_API void tn_rng_restore(tn_rng_state state);
 
 #ifdef __cplusplus
 }

@@ -231,18 +231,18 @@ static tn_status run_again(tn__rerun *rerun)
     }
     if (status >= 0) {
         struct run run = {.rerun = rerun, .again = true}, *outer = current;
-        tn_rng_state rng = tn_rng_state_get();
+        tn_rng_state rng = tn_rng_snapshot();
         bool mode = tn_grad_mode_set(true);
         tn_dtype autocast = tn__autocast_swap(rerun->autocast);
         if (rerun->preserve_rng)
-            tn_rng_state_set(rerun->rng);
+            tn_rng_restore(rerun->rng);
         current = &run;
         status = rerun->run(input, rerun->input_count,
                             input + rerun->input_count, rerun->out_count,
                             rerun->context);
         current = outer;
         if (rerun->preserve_rng)
-            tn_rng_state_set(rng);
+            tn_rng_restore(rng);
         tn_grad_mode_set(mode);
         tn__autocast_swap(autocast);
         tn__autocast_forget(); /* it led to the graph that goes */
@@ -363,7 +363,7 @@ tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
         rerun->context = context;
         rerun->release = o.release;
         rerun->preserve_rng = o.preserve_rng;
-        rerun->rng = tn_rng_state_get();
+        rerun->rng = tn_rng_snapshot();
         rerun->autocast = tn__here.autocast;
         rerun->out_count = out_count;
         status = run_first(rerun, inputs, outputs);

@@ -129,7 +129,7 @@ typedef struct tn__error {
 void tn__error_take(tn__error *out);
 void tn__error_put(const tn__error *error);
 
-/* A line for the log (tn_set_log), without a newline at its end. Ask _enabled
+/* A line for the log (tn_log_set), without a newline at its end. Ask _enabled
  * first where the arguments cost something to make. */
 void tn__log(int level, const char *format, ...) TN__PRINTF(2, 3);
 bool tn__log_enabled(int level);

@@ -40,7 +40,7 @@ static void level_read(void)
     atomic_store(&level_now, level_env < 0 ? 0 : level_env);
 }
 
-void tn_set_log(void (*log)(int level, const char *line, void *context),
+void tn_log_set(void (*log)(int level, const char *line, void *context),
                 void *context)
 {
     pthread_once(&level_once, level_read);

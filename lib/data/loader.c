@@ -301,10 +301,10 @@ int64_t tn_loader_count(const tn_loader *loader)
 
 /* ---- where it stands ---------------------------------------------------- */
 
-tn_loader_state tn_loader_state_get(const tn_loader *loader)
+tn_loader_state tn_loader_snapshot(const tn_loader *loader)
 {
     tn_loader_state none = {0};
-    if (!tn__object_has(loader, &loader_class, "loader_state_get", "loader"))
+    if (!tn__object_has(loader, &loader_class, "loader_snapshot", "loader"))
         return none;
     return (tn_loader_state){.seed = loader->seed,
                              .epoch = loader->epoch,
@@ -313,19 +313,19 @@ tn_loader_state tn_loader_state_get(const tn_loader *loader)
                              .sample_count = loader->order_count};
 }
 
-tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state)
+tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
-    if (!tn__object_check(loader, &loader_class, "loader_state_set", "loader"))
+    if (!tn__object_check(loader, &loader_class, "loader_restore", "loader"))
         return tn_error_code();
     if (loader->running)
         return tn__fail(TN_ERR_STATE,
-                        "loader_state_set: a loop over the loader is running");
+                        "loader_restore: a loop over the loader is running");
     if (state.batch_size != loader->batch_size ||
         state.sample_count != loader->order_count)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_state_set: the state is of %lld samples in "
+                        "loader_restore: the state is of %lld samples in "
                         "batches of %lld, the loader has %lld in batches of "
                         "%lld",
                         (long long)state.sample_count,
@@ -334,7 +334,7 @@ tn_status tn_loader_state_set(tn_loader *loader, tn_loader_state state)
                         (long long)loader->batch_size);
     if (state.batch < 0 || state.batch > tn_loader_count(loader))
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_state_set: batch %lld is outside the epoch's "
+                        "loader_restore: batch %lld is outside the epoch's "
                         "[0, %lld]",
                         (long long)state.batch,
                         (long long)tn_loader_count(loader));
@@ -357,7 +357,7 @@ static int64_t batch_samples(const tn_loader *loader, int64_t k)
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;
-    tn_rng_state_set((tn_rng_state){
+    tn_rng_restore((tn_rng_state){
         tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
     int got = tn_dataset_batch(loader->set,
                                loader->order + k * loader->batch_size,
@@ -376,9 +376,9 @@ static int make_batch(void *context, int64_t k, tn_tensor **fields)
  * move. */
 static int make_here(tn_loader *loader, int64_t k, tn_tensor **fields)
 {
-    tn_rng_state own = tn_rng_state_get();
+    tn_rng_state own = tn_rng_snapshot();
     int got = make_batch(loader, k, fields);
-    tn_rng_state_set(own);
+    tn_rng_restore(own);
     return got;
 }
 

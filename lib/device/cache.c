@@ -137,11 +137,11 @@ static int folder_get(void)
     return fd;
 }
 
-tn_status tn_set_cache_folder(const char *path)
+tn_status tn_cache_folder_set(const char *path)
 {
     int fd = path ? folder_open(path) : -1;
     if (path && fd < 0)
-        return tn__fail(TN_ERR_IO, "set_cache_folder: %s is no folder of "
+        return tn__fail(TN_ERR_IO, "cache_folder_set: %s is no folder of "
                                    "yours that only you may write to", path);
     pthread_mutex_lock(&lock);
     if (folder >= 0)

@@ -167,7 +167,7 @@ tn_device *tn_device_open(const char *specification)
     return open_or_tell(specification, "device_open");
 }
 
-bool tn_is_available(const char *specification)
+bool tn_device_is_available(const char *specification)
 {
     if (!specification)
         return false;

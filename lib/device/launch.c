@@ -585,14 +585,14 @@ tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
                     status);
 }
 
-tn_status tn_synchronize(tn_device *device)
+tn_status tn_device_synchronize(tn_device *device)
 {
     if (!device)
         device = tn_device_current();
     if (!device)
         return tn_error_code();
-    enter(device, "synchronize");
-    tn_status status = wait_told(device, "synchronize");
+    enter(device, "device_synchronize");
+    tn_status status = wait_told(device, "device_synchronize");
     leave(device);
     return status;
 }
@@ -721,10 +721,10 @@ static tn_status copy_peer(tn_device *to, tn__block *dst, uint64_t dst_offset,
     if (!status)
         status = tn__record_refuse_host(from, what);
     if (!status)
-        status = tn_synchronize(from);
+        status = tn_device_synchronize(from);
     if (!status)
         status = copy_now(to, &copy, what);
-    return status ? status : tn_synchronize(to);
+    return status ? status : tn_device_synchronize(to);
 }
 
 tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
@@ -745,14 +745,14 @@ tn_status tn__device_copy(tn_device *to, tn__block *dst, uint64_t dst_offset,
     /* What one side can read or write in place needs no stage. A device's
      * memory is only looked at when its work is done. */
     if (from->host_visible) {
-        tn_status status = tn_synchronize(from);
+        tn_status status = tn_device_synchronize(from);
         return status
                    ? status
                    : tn__device_copy_in(to, dst, dst_offset,
                                         (char *)src->host + src_offset, bytes);
     }
     if (to->host_visible) {
-        tn_status status = tn_synchronize(to);
+        tn_status status = tn_device_synchronize(to);
         return status
                    ? status
                    : tn__device_copy_out(from, (char *)dst->host + dst_offset,

@@ -45,7 +45,9 @@ static tn_status set(tn_mark *mark)
     if (device->synchronous || !plugin->event_open_timed ||
         !plugin->event_elapsed || !plugin->event_record ||
         !plugin->event_query || !plugin->event_close) {
-        tn_status status = device->synchronous ? TN_OK : tn_synchronize(device);
+        tn_status status = device->synchronous
+                               ? TN_OK
+                               : tn_device_synchronize(device);
         mark->at = tn__timeline_now();
         return status;
     }
@@ -87,7 +89,7 @@ static tn_status reach(tn_device *device, const tn_mark *mark)
     uint32_t done = 0;
     tn_status status = device->plugin->event_query(mark->event, &done);
     return status || done ? told("mark_elapsed", device, status)
-                          : tn_synchronize(device);
+                          : tn_device_synchronize(device);
 }
 
 tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to, double *out_seconds)

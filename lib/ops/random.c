@@ -22,15 +22,15 @@ static tn_rng_state *generator(void)
 
 void tn_manual_seed(uint64_t seed)
 {
-    tn_rng_state_set((tn_rng_state){seed, 0});
+    tn_rng_restore((tn_rng_state){seed, 0});
 }
 
-tn_rng_state tn_rng_state_get(void)
+tn_rng_state tn_rng_snapshot(void)
 {
     return *generator();
 }
 
-void tn_rng_state_set(tn_rng_state new_state)
+void tn_rng_restore(tn_rng_state new_state)
 {
     started = true;
     state = new_state;

@@ -268,19 +268,19 @@ double tn_grad_scaler_factor(const tn_grad_scaler *scaler)
                                                     : scaler->state.scale;
 }
 
-tn_grad_scaler_state tn_grad_scaler_state_get(const tn_grad_scaler *scaler)
+tn_grad_scaler_state tn_grad_scaler_snapshot(const tn_grad_scaler *scaler)
 {
-    return is_scaler(scaler, "grad_scaler_state_get")
+    return is_scaler(scaler, "grad_scaler_snapshot")
                ? scaler->state
                : (tn_grad_scaler_state){0};
 }
 
-tn_status tn_grad_scaler_state_set(tn_grad_scaler *scaler,
+tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                    tn_grad_scaler_state state)
 {
-    tn_status status = check_call("grad_scaler_state_set", scaler);
+    tn_status status = check_call("grad_scaler_restore", scaler);
     if (status == TN_OK)
-        status = check_state("grad_scaler_state_set", &state);
+        status = check_state("grad_scaler_restore", &state);
     if (status < 0)
         return status;
     scaler->state = state;

@@ -156,7 +156,7 @@ tn_status tn__host_view_open(tn__host_view *view, const tn_tensor *x)
         return TN_ERR_STATE;
     if (device->host_visible) {
         if (!device->synchronous) {
-            tn_status status = tn_synchronize(device);
+            tn_status status = tn_device_synchronize(device);
             if (status < 0)
                 return status;
         }
@@ -343,7 +343,7 @@ void *tn_tensor_data(tn_tensor *x)
                              "%s; copy it with tn_tensor_to_array",
                              device->name);
     if (tn__record_refuse_host(device, "tensor_data") ||
-        tn_synchronize(device) < 0)
+        tn_device_synchronize(device) < 0)
         return NULL;
     return tn__tensor_host(x);
 }
@@ -367,7 +367,7 @@ tn_status tn__tensor_transfer(tn_tensor *dst, const tn_tensor *src)
         return status;
     /* What dst is made of may be in use there by work that is not done yet. */
     if (!dst->storage->device->synchronous &&
-        (status = tn_synchronize(dst->storage->device)) < 0)
+        (status = tn_device_synchronize(dst->storage->device)) < 0)
         return status;
     walk((char *)(uintptr_t)view.base, tn__tensor_host(dst), element,
          src->ndim, src->shape, src->stride, false);

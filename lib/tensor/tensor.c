@@ -80,7 +80,7 @@ static void storage_unref(tn__storage *storage)
         tn_device *device = storage->device;
         tn__error pending;
         tn__error_take(&pending);
-        tn_synchronize(device); /* work may still read the lent memory */
+        tn_device_synchronize(device); /* work may still read the lent memory */
         tn__error_put(&pending);
         device->plugin->buffer_free(device->handle, storage->block->buffer);
         tn__free(storage->block);

@@ -31,7 +31,7 @@ static double best_of(work_function *work, tn_tensor *x, tn_device *device)
         tn_scope *scope = tn_scope_open();
         double begin = now();
         work(x);
-        tn_synchronize(device);
+        tn_device_synchronize(device);
         double took = now() - begin;
         tn_scope_close(scope);
         if (took < best)

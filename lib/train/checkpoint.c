@@ -144,11 +144,11 @@ static void write_texts(texts *t, const tn_checkpoint *c,
                         const char *optim_text)
 {
     snprintf(add_text(t, "step"), TEXT_BYTES, "%" PRId64, c->step);
-    tn_rng_state rng = tn_rng_state_get();
+    tn_rng_state rng = tn_rng_snapshot();
     snprintf(add_text(t, "random"), TEXT_BYTES, "%" PRIu64 " %" PRIu64,
              rng.seed, rng.call);
     if (c->loader) {
-        tn_loader_state s = tn_loader_state_get(c->loader);
+        tn_loader_state s = tn_loader_snapshot(c->loader);
         snprintf(add_text(t, loader_key), TEXT_BYTES,
                  "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64,
                  s.seed, s.epoch, s.batch, s.batch_size, s.sample_count);
@@ -157,7 +157,7 @@ static void write_texts(texts *t, const tn_checkpoint *c,
         snprintf(add_text(t, schedule_key), TEXT_BYTES, "%" PRId64,
                  tn_schedule_steps(c->schedule));
     if (c->scaler) { /* every digit: strtod reads back the same number */
-        tn_grad_scaler_state s = tn_grad_scaler_state_get(c->scaler);
+        tn_grad_scaler_state s = tn_grad_scaler_snapshot(c->scaler);
         snprintf(add_text(t, scaler_key), TEXT_BYTES,
                  "%" PRId64 " %" PRId64 " %a %a %a", s.growth_interval,
                  s.growth_tracker, s.scale, s.growth_factor,
@@ -353,9 +353,9 @@ static tn_status check_tensors(const loaded *l, section p)
 /* Would the loader take the state? It is asked, and set back. */
 static tn_status check_loader(const loaded *l, tn_loader *loader)
 {
-    tn_loader_state before = tn_loader_state_get(loader);
-    tn_status status = tn_loader_state_set(loader, l->loader);
-    return status == TN_OK ? tn_loader_state_set(loader, before) : status;
+    tn_loader_state before = tn_loader_snapshot(loader);
+    tn_status status = tn_loader_restore(loader, l->loader);
+    return status == TN_OK ? tn_loader_restore(loader, before) : status;
 }
 
 static tn_status read_schedule(loaded *l)
@@ -382,7 +382,7 @@ static tn_status read_scaler(loaded *l)
                             "checkpoint_load %s: \"%s\" in its metadata is "
                             "no scaler's state", l->path, scaler_key);
     /* Would a scaler take it? One that goes with the scope is asked. */
-    return tn_grad_scaler_state_set(tn_grad_scaler_new(), *s);
+    return tn_grad_scaler_restore(tn_grad_scaler_new(), *s);
 }
 
 static tn_status read_updates(loaded *l)
@@ -461,13 +461,13 @@ static tn_status take_all(const loaded *l, const tn_checkpoint *c)
     if (status == TN_OK && c->schedule)
         status = tn_schedule_set_steps(c->schedule, l->schedule_steps);
     if (status == TN_OK && c->loader)
-        status = tn_loader_state_set(c->loader, l->loader);
+        status = tn_loader_restore(c->loader, l->loader);
     if (status == TN_OK && c->scaler)
-        status = tn_grad_scaler_state_set(c->scaler, l->scaler);
+        status = tn_grad_scaler_restore(c->scaler, l->scaler);
     if (status == TN_OK && c->average)
         status = tn_average_set_updates(c->average, l->updates);
     if (status == TN_OK)
-        tn_rng_state_set(l->rng);
+        tn_rng_restore(l->rng);
     return status;
 }
 

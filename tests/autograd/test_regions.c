@@ -149,7 +149,7 @@ static void test_each_batch(void)
                way_names[w]);
         is_int(asked, 1, "of which the loader was evaluated once");
         is_int(tn_scope_count(), owned, "and whose scope is closed");
-        is_int((int)tn_loader_state_get(loader).epoch, w + 1,
+        is_int((int)tn_loader_snapshot(loader).epoch, w + 1,
                "and epoch ended");
     }
     each_batch(NULL, TO_ITS_END);

@@ -236,10 +236,10 @@ static void test_stories(void)
         tn_drop(made);
     }
     ok(!again, "their memory is not used again");
-    tn_set_log(count_line, NULL);
+    tn_log_set(count_line, NULL);
     for (int i = 0; i < 270000; i++)
         tn_drop(make_thing());
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     is_int(limit_lines, 1, "the limit is told once");
     is_int(tn_debug_set(NULL), TN_OK, "and off again");
 }

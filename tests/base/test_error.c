@@ -117,14 +117,14 @@ static void keep_line(int level, const char *line, void *context)
 static void test_log(void)
 {
     ok(!tn__log_enabled(1), "without TENON_LOG the log is silent");
-    tn_set_log(keep_line, "me");
+    tn_log_set(keep_line, "me");
     ok(tn__log_enabled(2) && !tn__log_enabled(3),
        "a log of one's own gets warnings and choices");
     tn__log(1, "x is %d", 7);
     is_str(last, "1 x is 7 me", "a line arrives with level and context");
     tn__log(3, "y");
     is_int(lines, 1, "details do not");
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn__log(1, "z");
     is_int(lines, 1, "NULL brings the silent default back");
 }

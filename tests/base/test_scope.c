@@ -248,11 +248,11 @@ static void *grow_root(void *unused)
 
 static void test_root(void)
 {
-    tn_set_log(count_line, NULL);
+    tn_log_set(count_line, NULL);
     pthread_t thread;
     pthread_create(&thread, NULL, grow_root, NULL);
     pthread_join(thread, NULL);
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     is_int(told, 1, "a growing root scope is told once");
     is_int(living, 0, "and freed at the thread's end");
 }

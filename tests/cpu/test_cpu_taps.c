@@ -148,7 +148,7 @@ static uint64_t hash_of_fault(void)
         {TN_VALUE_TENSOR, 0, {.tensor = weight}},
         {TN_VALUE_INT, 0, {.i = 1}}};
     if (tn_op_call(tn_op_find("resample"), value, 6, &y, 1) == 1)
-        tn_synchronize(tn_device_current());
+        tn_device_synchronize(tn_device_current());
     uint64_t hash = 14695981039346656037u;
     if (!tn_error())
         exit(3);

@@ -25,7 +25,7 @@ static inline void on_sim_find(const char *name, void *out)
 /* For on_sim_ready, in a child. */
 static inline void on_sim_print_reason(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device *device = tn_device_open("cuda");
     printf("%s", device ? "" : tn_error());
 }

@@ -8,7 +8,7 @@ static int cases = 30;
 
 static void print_convolutions(void)
 {
-    tn_set_log(conv_listen, NULL);
+    tn_log_set(conv_listen, NULL);
     int wrong = wrong_convolutions(tn_device_open("cuda"), cases);
     printf("%d wrong, %d declined", wrong, atomic_load(&convs_declined));
 }
@@ -29,7 +29,7 @@ static void print_memory(void)
 
 static void print_many_filters(void)
 {
-    tn_set_log(conv_listen, NULL);
+    tn_log_set(conv_listen, NULL);
     tn_device_set(tn_device_open("cuda"));
     tn_tensor *x = tn_ones(tn_dims(1, 2, 4, 4), .dtype = TN_F16);
     for (int64_t filters = 16; filters <= 17; filters++) {

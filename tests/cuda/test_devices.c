@@ -11,7 +11,7 @@ static const char *wanted;
 
 static void print_name(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device *device = tn_device_open(wanted);
     printf("%s", device ? tn_device_name(device) : tn_error());
 }
@@ -40,7 +40,7 @@ static void print_memory(void)
 {
     int (*info)(size_t *left, size_t *total);
     size_t left = 0, total = 0;
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     on_sim_find("cuMemGetInfo_v2", &info);
     if (tn_device_set(tn_device_open("cuda")) >= 0)
         info(&left, &total);
@@ -57,7 +57,7 @@ static void test_memory(void)
 
 static void print_meeting(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device *one = tn_device_open("cuda:0"), *two = tn_device_open("cuda:1");
     tn_device_set(one);
     tn_tensor *x = tn_arange(0, 6, 1);
@@ -70,7 +70,7 @@ static void print_meeting(void)
     tn_tensor *sum = tn_add(tn_to(x, two), y);
     tn_tensor *turned = tn_transpose(tn_reshape(sum, tn_dims(2, 3)), 0, 1);
     tn_tensor *back = tn_to(tn_contiguous(tn_to(turned, one)), one);
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     printf("; %s %.0f %.0f %.0f", tn_device_name(tn_tensor_device(back)),
            tn_item(tn_sum(back)), tn_item(tn_narrow(tn_flatten(back), 0, 1, 1)),
            tn_item(tn_sum(tn_to(x, tn_device_open("cpu")))));
@@ -143,7 +143,7 @@ static void print_losses(void)
     tn_parameter_list *weights[2];
     const char *source = getenv("top_srcdir");
     snprintf(path, sizeof path, "%s/data/digits.csv.gz", source ? source : ".");
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device_set(tn_device_open("cpu"));
     tn_manual_seed(1);
     tn_loader *loader =

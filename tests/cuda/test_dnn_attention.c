@@ -147,7 +147,7 @@ int main(void)
     setenv("TENON_LOG", "3", 1);
     const char *reason = in_child(by_own_kernels);
     FILE *own = fopen(path, "rb");
-    tn_set_log(look, NULL);
+    tn_log_set(look, NULL);
     tn_device *device = *reason ? NULL : tn_device_open("cuda");
     for (int c = 0; c < CASES && device && own; c++) {
         const sizes *s = &all[c];

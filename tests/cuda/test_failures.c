@@ -50,11 +50,11 @@ static void print_seven(void)
 
 static tn_tensor *ready(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device_set(tn_device_open("cuda"));
     tn_tensor *x = tn_exp(tn_ones(tn_dims(5)));
     tn_item(tn_sum(tn_ones(tn_dims(7))));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     return x;
 }
 
@@ -62,7 +62,7 @@ static tn_tensor *ready(void)
 
 static void print_open(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     fail_next();
     tn_device *device = tn_device_open("cuda");
     printf("%s", device ? "no error" : tn_error());
@@ -106,7 +106,7 @@ static void print_sync(void)
     tn_tensor *x = ready();
     tn_tensor *y = tn_exp(x);
     fail_next();
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     print_error();
     print_seven();
     (void)y;
@@ -117,7 +117,7 @@ static void print_sync_of_two(void)
     tn_tensor *x = ready();
     tn_tensor *y = tn_exp(tn_exp(x));
     fail_next();
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     print_error();
     (void)y;
 }
@@ -303,7 +303,7 @@ static void print_traced(void)
     fail_next();
     for (int i = 0; i < 3; i++)
         tn_exp(x);
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     tn_trace_stop();
     sim_fail(NULL, -1, 0);
     count_traced(path);
@@ -343,7 +343,7 @@ static void test_graph(void)
 
 static void print_late(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     late_print("cuda");
 }
 

@@ -258,7 +258,7 @@ static bool apart(tn_tensor *x, tn_tensor *y)
 static void print_beside(void)
 {
     int wrong = 0;
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device *cpu = tn_device_open("cpu"), *device = tn_device_open("cuda");
     int64_t on_host = 0;
     for (int i = 0; i < 2 * FUNCTIONS; i++) {

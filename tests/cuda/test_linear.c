@@ -73,7 +73,7 @@ static void print_learned(void)
                                                : 3e-2;
     tn_tensor *plain[RESULTS], *fused[RESULTS];
     int wrong = 0;
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device *device = tn_device_open("cuda");
     tn_device_set(device);
     tn_device_mask(device, "product");
@@ -140,7 +140,7 @@ static tn_tensor *look(tn_module *module, tn_tensor *input, tn_tensor *output,
 
 static void print_modules(void)
 {
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device_set(tn_device_open("cuda"));
     tn_module *first = tn_nn_linear(16, 32), *bend = tn_nn_relu();
     tn_module *net = tn_nn_sequential(first, bend, tn_nn_linear(32, 8),
@@ -188,7 +188,7 @@ static int same_scaled(int64_t n, tn_dtype of, bool rows, bool biased,
 
 static void print_scaled(void)
 {
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     int same = same_scaled(16, TN_F8E5M2, false, false, TN_F32);
     same += same_scaled(16, TN_F8E4M3, false, true, TN_BF16);
     same += same_scaled(16, TN_F8E4M3, false, true, TN_F16);
@@ -204,7 +204,7 @@ static void print_scaled(void)
  * first is not right for the second, and the third is added by itself. */
 static void print_aligned(void)
 {
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device_set(tn_device_open("cuda"));
     tn_tensor *x = tn_ones(tn_dims(16, 16)), *w = tn_ones(tn_dims(16, 16));
     tn_tensor *all = tn_ones(tn_dims(64));
@@ -262,7 +262,7 @@ static void print_by_name(void)
     for (size_t i = 0; i < sizeof back / sizeof *back; i++)
         printf("%d%d", takes_back(back[i], GELU_TANH),
                takes_back(back[i], RELU));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     printf("%s%s", tn_error() ? "; " : "", tn_error() ? tn_error() : "");
 }
 

@@ -52,7 +52,7 @@ static double broadcast_difference(tn_device *device)
 
 static void print_products(void)
 {
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device *device = tn_device_open("cuda");
     int wrong = wrong_products(device);
     double apart = broadcast_difference(device);

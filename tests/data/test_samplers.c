@@ -145,16 +145,16 @@ static void test_resumed(const char *what, tn_loader_new_options options)
         epoch(loader, whole); /* not the first epoch: it has no past */
         tn_loader_state state;
         TN_EACH_BATCH(batch, loader) {
-            state = tn_loader_state_get(loader);
+            state = tn_loader_snapshot(loader);
             if (batch.index == 0)
                 break;
         }
         tn_loader_state from = {.seed = state.seed, .epoch = 1, .batch = 0,
                                 .batch_size = 2,
                                 .sample_count = state.sample_count};
-        same = tn_loader_state_set(loader, from) == TN_OK && same;
+        same = tn_loader_restore(loader, from) == TN_OK && same;
         int count = epoch(loader, whole);
-        same = tn_loader_state_set(other, state) == TN_OK && same;
+        same = tn_loader_restore(other, state) == TN_OK && same;
         same = epoch(other, rest) == count - 2 && same;
         same = memcmp(whole + 2, rest, (size_t)(count - 2) * sizeof *rest) ==
                    0 &&

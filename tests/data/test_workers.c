@@ -79,9 +79,9 @@ static void test_same(void)
            workers[i]);
     }
     tn_manual_seed(9);
-    tn_rng_state before = tn_rng_state_get();
+    tn_rng_state before = tn_rng_snapshot();
     look(plain, &(seen){0});
-    tn_rng_state after = tn_rng_state_get();
+    tn_rng_state after = tn_rng_snapshot();
     ok(before.seed == after.seed && before.call == after.call,
        "what samples draw does not move the caller's stream");
 }
@@ -277,7 +277,7 @@ static void test_resume(int done, int workers)
     tn_loader *first = tn_loader_new(noise(), .batch_size = BATCH,
                                      .shuffle = true, .seed = 11);
     leave(first);
-    tn_loader_state state = tn_loader_state_get(first);
+    tn_loader_state state = tn_loader_snapshot(first);
     is_int((int64_t)state.epoch, 1, "after a loop comes the next epoch");
     is_int(state.batch, 0, "from its start");
     TN_EACH_BATCH(batch, first) {
@@ -288,49 +288,49 @@ static void test_resume(int done, int workers)
         tn_tensor_to_array(batch.y, parts.y + parts.samples,
                            (size_t)batch.count * 8);
         parts.samples += batch.count;
-        state = tn_loader_state_get(first);
+        state = tn_loader_snapshot(first);
     }
     is_int(state.batch, done, "after %d batches comes batch %d", done, done);
     tn_loader *second = tn_loader_new(noise(), .batch_size = BATCH,
                                       .shuffle = true, .workers = workers);
-    is_int(tn_loader_state_set(second, state), TN_OK, "another takes it over");
+    is_int(tn_loader_restore(second, state), TN_OK, "another takes it over");
     look(second, &parts);
     ok(same(&parts, &whole), "and sees the rest, bit for bit");
-    is_int((int64_t)tn_loader_state_get(second).epoch, 2,
+    is_int((int64_t)tn_loader_snapshot(second).epoch, 2,
            "then its third epoch begins");
 }
 
 static void refused(tn_loader *loader, tn_loader_state state,
                     const char *message)
 {
-    tn_loader_state before = tn_loader_state_get(loader);
-    ok(tn_loader_state_set(loader, state) < 0, "refused: %s", message);
+    tn_loader_state before = tn_loader_snapshot(loader);
+    ok(tn_loader_restore(loader, state) < 0, "refused: %s", message);
     is_str(tn_error(), message, "and the message tells it");
     tn_error_clear();
-    tn_loader_state after = tn_loader_state_get(loader);
+    tn_loader_state after = tn_loader_snapshot(loader);
     ok(memcmp(&before, &after, sizeof before) == 0, "nothing is changed");
 }
 
 static void test_mistakes(void)
 {
     tn_loader *loader = tn_loader_new(noise(), .batch_size = BATCH);
-    tn_loader_state state = tn_loader_state_get(loader);
+    tn_loader_state state = tn_loader_snapshot(loader);
     state.batch = BATCHES + 1;
-    refused(loader, state, "loader_state_set: batch 27 is outside the "
+    refused(loader, state, "loader_restore: batch 27 is outside the "
                            "epoch's [0, 26]");
     state.batch = -1;
-    refused(loader, state, "loader_state_set: batch -1 is outside the "
+    refused(loader, state, "loader_restore: batch -1 is outside the "
                            "epoch's [0, 26]");
-    state = tn_loader_state_get(tn_loader_new(noise(), .batch_size = 5));
-    refused(loader, state, "loader_state_set: the state is of 203 samples in "
+    state = tn_loader_snapshot(tn_loader_new(noise(), .batch_size = 5));
+    refused(loader, state, "loader_restore: the state is of 203 samples in "
                            "batches of 5, the loader has 203 in batches of 8");
-    state = tn_loader_state_get(loader);
+    state = tn_loader_snapshot(loader);
     TN_EACH_BATCH(batch, loader)
         if (batch.index == 0)
-            refused(loader, state, "loader_state_set: a loop over the loader "
+            refused(loader, state, "loader_restore: a loop over the loader "
                                    "is running");
-    ok(tn_loader_state_set(NULL, state) < 0, "no loader is refused");
-    is_str(tn_error(), "loader_state_set: loader is NULL", "and told");
+    ok(tn_loader_restore(NULL, state) < 0, "no loader is refused");
+    is_str(tn_error(), "loader_restore: loader is NULL", "and told");
     tn_error_clear();
     ok(!tn_loader_new(noise(), .workers = -1), "fewer than none are refused");
     is_str(tn_error(), "loader: workers is -1; 0 to 256 are allowed",

@@ -155,21 +155,21 @@ static void test_folders(void)
 {
     char path[600];
     snprintf(path, sizeof path, "%s/deep/er", folder);
-    is_int(tn_set_cache_folder(path), TN_OK, "a missing folder is made");
+    is_int(tn_cache_folder_set(path), TN_OK, "a missing folder is made");
     write_of("key", "value");
     ok(is_there("key", "value"), "and used");
     chmod(path, 0777);
-    is_int(tn_set_cache_folder(path), TN_ERR_IO,
+    is_int(tn_cache_folder_set(path), TN_ERR_IO,
            "a folder that others may write to is refused");
     tn_error_clear();
-    is_int(tn_set_cache_folder("here"), TN_ERR_IO,
+    is_int(tn_cache_folder_set("here"), TN_ERR_IO,
            "so is one without an absolute path");
     tn_error_clear();
     ok(is_there("key", "value"), "a refused folder leaves the old one in use");
-    is_int(tn_set_cache_folder(NULL), TN_OK, "the cache can be put off");
+    is_int(tn_cache_folder_set(NULL), TN_OK, "the cache can be put off");
     write_of("key", "value");
     ok(is_absent("key"), "then nothing is kept");
-    tn_set_cache_folder(folder);
+    tn_cache_folder_set(folder);
     char command[700];
     snprintf(command, sizeof command, "rm -rf '%s/deep'", folder);
     if (system(command))
@@ -315,10 +315,10 @@ static void test_hold(void)
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
 
-    is_int(tn_set_cache_folder(NULL), TN_OK, "without a cache");
+    is_int(tn_cache_folder_set(NULL), TN_OK, "without a cache");
     is_int(tn__cache_hold("text", 4), -1, "no key is held");
     tn__cache_release(-1);
-    tn_set_cache_folder(folder);
+    tn_cache_folder_set(folder);
     is_int(each_file(NULL), 0, "holding leaves no entry");
 }
 
@@ -331,7 +331,7 @@ int main(void)
         bail_out("mkdtemp");
     plan_later();
     setenv("TENON_CACHE_DIR", folder, 1);
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     test_entries();
     test_damage("cut short", cut_last_byte);
     flip_at = -1;

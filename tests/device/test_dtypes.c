@@ -12,7 +12,7 @@ static const char *storage, *registers;
 
 static tn_device *fake(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     if (storage)
         setenv("TENON_FAKE_STORAGE", storage, 1);
     if (registers)

@@ -53,7 +53,7 @@ static void test_synchronous(tn_device *device)
            fault.extent == 5 && fault.position == 42,
        "with its details");
     ok(!tn_error(), "its words are the caller's");
-    is_int(tn_synchronize(device), TN_OK, "and it is told once");
+    is_int(tn_device_synchronize(device), TN_OK, "and it is told once");
     is_int(launch(device, 2, "exp", &fault), TN_ERR_DEVICE_LOST, "a failure");
     is_error(TN_ERR_DEVICE_LOST, "exp: fake:0: the fake gave up", "a failure");
     is_int(launch(device, 3, "log", &fault), TN_ERR_INTERNAL,
@@ -90,26 +90,29 @@ static void test_late(tn_device *device)
     is_int(launch(device, 0, "add", &fault), TN_OK, "work is given");
     is_int(launch(device, 1, "take", &fault), TN_OK, "a fault comes later");
     is_int(launch(device, 0, "mul", &fault), TN_OK, "more work");
-    is_int(tn_synchronize(device), TN_ERR_INDEX, "waiting tells it");
+    is_int(tn_device_synchronize(device), TN_ERR_INDEX, "waiting tells it");
     is_error(TN_ERR_INDEX,
-             "take: index -7 is outside of [0, 5) (told by synchronize when "
+             "take: index -7 is outside of [0, 5) (told by "
+             "device_synchronize when "
              "longer:0 was waited for)",
              "a late fault");
-    is_int(tn_synchronize(device), TN_OK, "once");
+    is_int(tn_device_synchronize(device), TN_OK, "once");
     launch(device, 2, "exp", &fault);
     for (int i = 0; i < 100; i++)
         launch(device, 0, "add", &fault);
     /* Emptying the cache waits too, but has nobody to tell. */
     tn_cache_empty(device);
     ok(!tn_error(), "emptying the cache tells nothing");
-    is_int(tn_synchronize(device), TN_ERR_DEVICE_LOST, "but loses nothing");
+    is_int(tn_device_synchronize(device), TN_ERR_DEVICE_LOST,
+           "but loses nothing");
     is_error(TN_ERR_DEVICE_LOST, "exp: longer:0: the fake gave up",
              "a late failure");
     launch(device, 2, "exp", &fault);
     for (int i = 0; i < 5000; i++)
         launch(device, 0, "add", &fault);
-    tn_synchronize(device);
-    is_error(TN_ERR_DEVICE_LOST, "synchronize: longer:0: the fake gave up",
+    tn_device_synchronize(device);
+    is_error(TN_ERR_DEVICE_LOST,
+             "device_synchronize: longer:0: the fake gave up",
              "a failure whose name is forgotten");
 }
 

@@ -26,7 +26,7 @@ static void test_times(void)
     tn_tensor *x = tn_ones(tn_dims(200, 100));
     double seconds = -1, all = -1, back = 1, none = 1;
     tn_exp(x); /* its program is built */
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     double begin = now();
     tn_mark *first = tn_mark_set(NULL);
     tn_mark *same = tn_mark_set(tn_device_current());

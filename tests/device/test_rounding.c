@@ -85,7 +85,7 @@ static int first_mode;
 
 static void first_use(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     tn_device_set(tn_device_open(first_name));
     fesetround(first_mode);
     tn_tensor *x = tn_sub_scalar(tn_mul_scalar(tn_arange(0.0, 64.0, 1.0), 0.1),

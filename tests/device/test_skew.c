@@ -184,7 +184,7 @@ static void tell(const char *name, tn_tensor *x)
 static void tell_fault(const char *name, tn_tensor *x)
 {
     if (x)
-        tn_synchronize(NULL);
+        tn_device_synchronize(NULL);
     printf("%s: %s\n", name, tn_error() ? tn_error() : "no fault");
     tn_error_clear();
 }
@@ -259,7 +259,7 @@ static const char *wanted;
 
 static void child(void)
 {
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     edge = edge_make();
     tn_device *device = tn_device_open(wanted);
     tn_device_set(device);
@@ -300,7 +300,7 @@ static void child_of_host(void)
     const tn_plugin *(*entry)(const tn_host *host);
     const char *folder = getenv("TENON_PLUGIN_PATH");
     snprintf(path, sizeof path, "%s/tn_%s.so", folder ? folder : ".", wanted);
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     edge = edge_make();
     tn__host_fill(&plugin, 0);
     plugin.host.option = no_option;

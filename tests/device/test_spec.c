@@ -150,9 +150,9 @@ static void other_thread_default(void)
            "be set to red any more",
            "in words");
     tn_error_clear();
-    ok(tn_is_available("fake") && !tn_is_available("nosuch") &&
-           !tn_is_available(NULL) && !tn_error(),
-       "tn_is_available records nothing");
+    ok(tn_device_is_available("fake") && !tn_device_is_available("nosuch") &&
+           !tn_device_is_available(NULL) && !tn_error(),
+       "tn_device_is_available records nothing");
     is_int(tn_device_count("fake"), 2, "fake has two devices");
     is_int(tn_device_count("longer"), 1, "longer has one");
     is_str(tn_device_description(fake), "a device that computes nothing",

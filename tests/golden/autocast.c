@@ -64,7 +64,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
                   json_array_size(json_object_get(json, "args")) == 2);
     tn_tensor *got[MOST_RESULTS], *want[MOST_RESULTS];
     char why[400] = "";
-    tn_rng_state start = tn_rng_state_get();
+    tn_rng_state start = tn_rng_snapshot();
     int wanted = op_sample_results(
         file, json, name, op->autocast == TN__AUTOCAST_LOWER ? rounded : NULL,
         want, MOST_RESULTS, why, sizeof why);
@@ -72,7 +72,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
         counts.refused++;
         return;
     }
-    tn_rng_state_set(start);
+    tn_rng_restore(start);
     int filled = -1;
     TN_AUTOCAST(lower)
         filled = op_sample_results(file, json, name, NULL, got, MOST_RESULTS,

@@ -163,7 +163,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
     int count = op_sample_results(file, json, op, tn_clone, out, MOST_RESULTS,
                                   why, room);
     /* What failed late belongs to this sample. */
-    if (tn_synchronize(device) < 0 && count >= 0) {
+    if (tn_device_synchronize(device) < 0 && count >= 0) {
         snprintf(why, room, "%s", tn_error());
         count = -1;
     }

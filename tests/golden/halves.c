@@ -172,7 +172,7 @@ static int run(tn_safetensors *file, const json_t *json, const char *name,
 {
     char why[400] = "";
     wide = dtype;
-    tn_rng_state_set(start);
+    tn_rng_restore(start);
     return op_sample_results(file, json, name, rounded, result, MOST_RESULTS,
                              why, sizeof why);
 }
@@ -188,7 +188,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
     json_t *plain = json_copy((json_t *)json);
     json_object_del(plain, "diff_outs"); /* no gradients */
     json_object_del(plain, "grads");
-    tn_rng_state start = tn_rng_state_get();
+    tn_rng_state start = tn_rng_snapshot();
     const struct wider *w = listed(name);
     largest = 0;
     int wanted = run(file, plain, name, TN_F64, start, want);

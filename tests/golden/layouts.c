@@ -165,7 +165,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
     tn_tensor *want[MOST_RESULTS];
     char why[400] = "";
     vendor_sums = 0;
-    tn_rng_state start = tn_rng_state_get();
+    tn_rng_state start = tn_rng_snapshot();
     int count = op_sample_results(file, json, name, contiguous, want,
                                   MOST_RESULTS, why, sizeof why);
     tn_error_clear();
@@ -175,7 +175,7 @@ static void one_sample(tn_safetensors *file, const json_t *json,
             tallies[k].refused++;
             continue;
         }
-        tn_rng_state_set(start);
+        tn_rng_restore(start);
         int filled = op_sample_results(file, json, name, layouts[k].make, got,
                                        MOST_RESULTS, why, sizeof why);
         if (filled < 0 && tallies[k].failed++ < 20)

@@ -380,10 +380,10 @@ static void test_index(void)
                        tn_zeros(tn_dims(2))};
     tn_graph *graph = tn_graph_record(picks, in);
     is_int(tn_graph_replay(graph), TN_OK, "indices that are within");
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     tn_tensor_set_array(in[1], bad, sizeof bad);
     if (tn_graph_replay(graph) == TN_OK)
-        tn_synchronize(NULL);
+        tn_device_synchronize(NULL);
     is_int(tn_error_code(), TN_ERR_INDEX, "one that is not is an error");
     note("%s", tn_error() ? tn_error() : "no error");
     tn_error_clear();

@@ -191,9 +191,9 @@ static void release(void *context)
 #define PLAUSIBLE_tn_status TN_ERR_ARGUMENT
 #define PLAUSIBLE_tn_scalar tn_scalar_float(0.5)
 #define PLAUSIBLE_tn_dims_list tn_dims(3)
-#define PLAUSIBLE_tn_rng_state tn_rng_state_get()
-#define PLAUSIBLE_tn_loader_state tn_loader_state_get(loader)
-#define PLAUSIBLE_tn_grad_scaler_state tn_grad_scaler_state_get(scaler)
+#define PLAUSIBLE_tn_rng_state tn_rng_snapshot()
+#define PLAUSIBLE_tn_loader_state tn_loader_snapshot(loader)
+#define PLAUSIBLE_tn_grad_scaler_state tn_grad_scaler_snapshot(scaler)
 #define PLAUSIBLE_char_p room
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
@@ -294,10 +294,10 @@ static const struct meant {
      "object_is.object object_is.type dtype_from_name.name "
      "dataset_count.set text_count.text text_vocabulary.text "
      "graph_count.graph graph_calls.graph "
-     "loader_count.loader loader_state_get.loader device_count.plugin "
+     "loader_count.loader loader_snapshot.loader device_count.plugin "
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
-     "grad_scaler_factor.scaler grad_scaler_state_get.scaler "
+     "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
      "safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
      "safetensors_metadata.key op_find.name op_name.op op_doc.op "
@@ -305,7 +305,7 @@ static const struct meant {
      "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
      "optim_group_count.optim parameters_count.list parameters_at.list "
      "parameters_name.list schedule_steps.schedule "
-     "is_available.specification"},
+     "device_is_available.specification"},
     {"an attribute of nothing, as all calls are outside of their operator",
      "op_context_tensor.call op_context_value.call op_context_needs_grad.call "
      "op_context_data.call op_context_saved.call op_context_save.x"},
@@ -320,7 +320,7 @@ static const struct meant {
     {"given on to a function as it is", "*.context"},
     {"nothing is to be called at the end", "*.release"},
     {"forgets what was set",
-     "tensor_set_grad.grad set_log.log set_cache_folder.path debug_set.names "
+     "tensor_set_grad.grad log_set.log cache_folder_set.path debug_set.names "
      "path_enter.path"},
     {"the outermost path", "path_join.outer"},
     {"a set without labels", "dataset_from_tensors.y"},

@@ -157,7 +157,7 @@ static size_t bytes_on(tn_device *device, tn_tensor *(*make)(void),
                            tn_dtype_bytes(tn_tensor_dtype(x))
                      : 0;
     if (bytes > 4096 || tn_tensor_to_array(x, out, bytes) < 0 ||
-        tn_synchronize(device) < 0) {
+        tn_device_synchronize(device) < 0) {
         note("%s: %s", tn_device_name(device), tn_error());
         tn_error_clear();
         bytes = 0;

@@ -6,7 +6,7 @@ int main(void)
 {
     setenv("TENON_OPENCL_ORDER", "grid", 1);
     setenv("TENON_LOG", "3", 1);
-    tn_set_log(conv_listen, NULL);
+    tn_log_set(conv_listen, NULL);
     plan_later();
     tn_device *device = tn_device_open("opencl");
     if (!device) {

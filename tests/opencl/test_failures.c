@@ -44,7 +44,7 @@ static tn_tensor *ready(void)
 {
     tn_device_set(tn_device_open("opencl"));
     tn_tensor *x = tn_exp(tn_ones(tn_dims(5)));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     return x;
 }
 
@@ -68,7 +68,7 @@ static void print_sync(void)
     tn_tensor *x = ready();
     tn_tensor *y = tn_exp(x);
     fail_from_now_on();
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     print_error();
     (void)y;
 }
@@ -78,7 +78,7 @@ static void print_sync_of_two(void)
     tn_tensor *x = ready();
     tn_tensor *y = tn_exp(tn_exp(x));
     fail_from_now_on();
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     print_error();
     (void)y;
 }
@@ -212,7 +212,7 @@ int main(void)
     const char *build = getenv("top_builddir"), *temporary = getenv("TMPDIR");
     char path[600], scratch[512], command[600];
     plan_later();
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     const char *available = scene("none 0", print_open);
     if (strcmp(available, "opencl:0")) {
         note("%s", available);

@@ -28,7 +28,7 @@ static void listen(int level, const char *line, void *context)
 
 static void print_products(void)
 {
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     tn_device *device = tn_device_open("opencl");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         double apart = difference(&products[i], device);
@@ -53,7 +53,7 @@ static void print_threads(void)
 {
     pthread_t thread[4];
     atomic_int wrong = 0;
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     for (int i = 0; i < 4; i++)
         if (pthread_create(&thread[i], NULL, multiply_in_thread, &wrong))
             bail_out("pthread_create");
@@ -198,7 +198,7 @@ static void print_available(void)
 static void print_clblast(void)
 {
     dtype = TN_F32;
-    tn_set_log(listen, NULL);
+    tn_log_set(listen, NULL);
     setenv("TENON_OPENCL_MATMUL", "clblast", 1);
     difference(&products[0], tn_device_open("opencl"));
     printf("%s", atomic_load(&calls) ? "yes" : "no");

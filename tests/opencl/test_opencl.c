@@ -222,7 +222,7 @@ static void print_fault(void)
     tn_tensor *rows = tn_embedding(at, table);
     bool late = !tn_error();
     tn_tensor *more = tn_exp(tn_add(rows, rows));
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     printf("%s|%s", late ? "late" : "at once",
            tn_error() ? tn_error() : "no error");
     tn_error_clear();
@@ -315,7 +315,7 @@ static void test_failures(void)
 {
     is_str(in_child(print_fault),
            "late|embedding: input 4 at position (1,) of (3,) is outside [0, 4) "
-           "(told by synchronize when opencl:0 was waited for)|8",
+           "(told by device_synchronize when opencl:0 was waited for)|8",
            "an index fault is told when the queue is waited for, by the "
            "operator's name");
     is_str(in_child(print_late), "all",
@@ -427,7 +427,7 @@ static void test_tune(void)
 
 static void print_available(void)
 {
-    printf("%s", tn_is_available("opencl") ? "yes" : tn_load_report());
+    printf("%s", tn_device_is_available("opencl") ? "yes" : tn_load_report());
 }
 
 int main(void)
@@ -435,7 +435,7 @@ int main(void)
     const char *temporary = getenv("TMPDIR");
     plan_later();
     setenv("TENON_LOG", "3", 1);
-    tn_set_log(listen, NULL); /* as in print_tuned; nothing is told */
+    tn_log_set(listen, NULL); /* as in print_tuned; nothing is told */
     const char *available = in_child(print_available);
     if (strcmp(available, "yes")) {
         skip(1, "no OpenCL device here");

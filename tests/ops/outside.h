@@ -20,9 +20,10 @@ static void late_told(tn_tensor *x, const char *device, const char *op,
     char text[400];
     bool given = x != NULL && !tn_error();
     if (x)
-        tn_synchronize(tn_tensor_device(x));
+        tn_device_synchronize(tn_tensor_device(x));
     snprintf(text, sizeof text,
-             "%s: %s (told by synchronize when %s:0 was waited for)", op, want,
+             "%s: %s (told by device_synchronize when %s:0 was waited for)",
+             op, want,
              device);
     const tn_error_details *e = tn_error_info();
     bool right = given && e && strcmp(e->message, text) == 0 &&
@@ -101,7 +102,7 @@ static void late_print(const char *device)
     tn_tensor *rows = tn_forward(net, LATE_AT(tn_dims(2), 1, 8));
     for (int i = 0; i < 300; i++)
         x = tn_add(x, x);
-    tn_synchronize(NULL);
+    tn_device_synchronize(NULL);
     const tn_error_details *e = tn_error_info();
     late_count++;
     if (rows && e && strcmp(e->path, "0") == 0 &&

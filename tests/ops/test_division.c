@@ -22,7 +22,7 @@ static void faulty_at(tn_tensor *got, const char *name, const char *where)
     snprintf(want, sizeof want, "%s: division by zero: other is 0 %s", name,
              where);
     if (got)
-        tn_synchronize(tn_tensor_device(got));
+        tn_device_synchronize(tn_tensor_device(got));
     ok(tn_error() && tn_error_code() == TN_ERR_ARGUMENT &&
            strncmp(tn_error(), want, strlen(want)) == 0,
        "%s: %s", name, tn_error() ? tn_error() : "no error");
@@ -95,7 +95,7 @@ static void check_position(void)
 static void no_fraction(tn_tensor *x, const char *words)
 {
     if (x)
-        tn_synchronize(tn_tensor_device(x));
+        tn_device_synchronize(tn_tensor_device(x));
     ok(tn_error_code() == TN_ERR_ARGUMENT &&
            strncmp(tn_error(), words, strlen(words)) == 0,
        "%s", words);

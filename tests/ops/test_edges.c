@@ -369,7 +369,7 @@ static void test_warnings(void)
     static int more; /* each round has shapes of its own */
     y = tn_ones(tn_dims(7 + ++more));
     warnings = 0;
-    tn_set_log(note_line, NULL);
+    tn_log_set(note_line, NULL);
     for (int i = 0; i < 3; i++)
         tn_mse_loss(x, y);
     is_int(warnings, 1, "mse_loss warns once");
@@ -389,7 +389,7 @@ static void test_warnings(void)
     is_int(warnings, 6, "and each of its like");
     tn_mse_loss(x, x);
     is_int(warnings, 6, "equal shapes are passed over in silence");
-    tn_set_log(NULL, NULL);
+    tn_log_set(NULL, NULL);
     ok(!tn_error(), "a warning is no error");
 }
 

@@ -408,7 +408,7 @@ static void test_normalize(void)
  * It is cleared. */
 static bool tells(const char *part)
 {
-    tn_synchronize(tn_device_current());
+    tn_device_synchronize(tn_device_current());
     const bool told = tn_error() && strstr(tn_error(), part);
     if (!told)
         note("%s", tn_error() ? tn_error() : "no error");

@@ -701,7 +701,7 @@ int main(void)
 {
     plan_later();
     rows_on_devices(check_all);
-    if (tn_is_available("reference") && tn_is_available("cpu")) {
+    if (tn_device_is_available("reference") && tn_device_is_available("cpu")) {
         double a[64], b[64];
         tn_tensor_to_array(stream("reference"), a, sizeof a);
         tn_tensor_to_array(stream("cpu"), b, sizeof b);

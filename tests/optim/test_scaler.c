@@ -62,13 +62,13 @@ static void test_rounds(void)
     }
     ok(good, "steps and scales are PyTorch's");
     is_int(tn_scope_count(), before, "no object is left behind");
-    tn_grad_scaler_state s = tn_grad_scaler_state_get(scaler);
+    tn_grad_scaler_state s = tn_grad_scaler_snapshot(scaler);
     ok(s.scale == 4 && s.growth_factor == 2 && s.backoff_factor == 0.5 &&
            s.growth_interval == 2 && s.growth_tracker == 0,
        "the state tells all");
     s.growth_tracker = 1;
     tn_grad_scaler *other = tn_grad_scaler_new();
-    is_int(tn_grad_scaler_state_set(other, s), TN_OK, "another takes it");
+    is_int(tn_grad_scaler_restore(other, s), TN_OK, "another takes it");
     walk(other, opt, p, 1);
     ok(tn_grad_scaler_step(other, opt) == 1 && !tn_grad_scaler_update(other) &&
            tn_grad_scaler_factor(other) == 8,
@@ -149,10 +149,10 @@ static void test_mistakes(void)
     REFUSED(tn_grad_scaler_new(.growth_interval = -1), TN_ERR_ARGUMENT,
             "grad_scaler_new: growth_interval is -1, growth_tracker 0; they "
             "must be at least 1 and 0");
-    tn_grad_scaler_state s = tn_grad_scaler_state_get(scaler);
+    tn_grad_scaler_state s = tn_grad_scaler_snapshot(scaler);
     s.scale = NAN;
-    REFUSED(tn_grad_scaler_state_set(scaler, s), TN_ERR_ARGUMENT,
-            "grad_scaler_state_set: the scale is nan; it must be above 0");
+    REFUSED(tn_grad_scaler_restore(scaler, s), TN_ERR_ARGUMENT,
+            "grad_scaler_restore: the scale is nan; it must be above 0");
     REFUSED(tn_grad_scaler_update(scaler), TN_ERR_STATE,
             "grad_scaler_update: no step since the last one: call "
             "tn_grad_scaler_step first");
@@ -172,7 +172,7 @@ static void test_mistakes(void)
     REFUSED(tn_grad_scaler_scale(NULL, p), TN_ERR_ARGUMENT,
             "grad_scaler_scale: scaler is NULL");
     ok(tn_grad_scaler_factor(NULL) == 0 &&
-           tn_grad_scaler_state_get(NULL).scale == 0,
+           tn_grad_scaler_snapshot(NULL).scale == 0,
        "and 0");
     walk(scaler, opt, p, 1);
     tn_grad_scaler_unscale(scaler, opt);
@@ -187,7 +187,7 @@ static void test_mistakes(void)
     ok(tn_grad_scaler_step(scaler, opt) == TN_ERR_STATE &&
            tn_grad_scaler_update(scaler) == TN_ERR_STATE &&
            tn_grad_scaler_unscale(scaler, opt) == TN_ERR_STATE &&
-           tn_grad_scaler_state_set(scaler, tn_grad_scaler_state_get(scaler)) ==
+           tn_grad_scaler_restore(scaler, tn_grad_scaler_snapshot(scaler)) ==
                TN_ERR_STATE,
        "nothing is done while an error is pending");
     tn_error_clear();

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     else
         tn_checkpoint_save(path, &run);
     int64_t first = run.step;
-    while (tn_loader_state_get(run.loader).epoch < EPOCHS && !tn_error()) {
+    while (tn_loader_snapshot(run.loader).epoch < EPOCHS && !tn_error()) {
         TN_EACH_BATCH(batch, run.loader) {
             tn_tensor *loss =
                 tn_cross_entropy(tn_forward(net, batch.x), batch.y);

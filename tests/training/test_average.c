@@ -135,8 +135,8 @@ static void check_checkpoint(void)
     is_int(tn_checkpoint_save(path, &all), TN_OK, "a run is saved");
     copy.scaler = tn_grad_scaler_new();
     is_int(tn_checkpoint_load(path, &copy), TN_OK, "and taken up by another");
-    tn_grad_scaler_state a = tn_grad_scaler_state_get(all.scaler),
-                         b = tn_grad_scaler_state_get(copy.scaler);
+    tn_grad_scaler_state a = tn_grad_scaler_snapshot(all.scaler),
+                         b = tn_grad_scaler_snapshot(copy.scaler);
     ok(a.scale == b.scale && b.growth_interval == 7 && b.growth_tracker == 3,
        "with its scaler, to the last digit");
     is_int(tn_average_updates(copy.average), 3, "the average goes on");

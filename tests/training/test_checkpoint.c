@@ -67,19 +67,19 @@ static void test_round(void)
     tn_checkpoint all = make(4, 1);
     train(&all, 3);
     ok(!tn_error(), "three steps and a checkpoint");
-    tn_rng_state rng = tn_rng_state_get();
+    tn_rng_state rng = tn_rng_snapshot();
     tn_checkpoint copy = make(4, 2);
     is_int(tn_checkpoint_load(path, &copy), TN_OK, "it is taken up");
     is_int(copy.step, 3, "the program's number comes back");
-    is_int(tn_loader_state_get(copy.loader).batch, 3,
+    is_int(tn_loader_snapshot(copy.loader).batch, 3,
            "the loader stands in the middle of its epoch");
-    is_int((int64_t)tn_loader_state_get(copy.loader).seed, 1,
+    is_int((int64_t)tn_loader_snapshot(copy.loader).seed, 1,
            "of the seed that it had");
     is_int(tn_schedule_steps(copy.schedule), 3, "the schedule goes on");
     ok(tn_optim_lr(copy.optim) == tn_optim_lr(all.optim),
        "with the learning rate");
-    ok(rng.seed == tn_rng_state_get().seed &&
-           rng.call == tn_rng_state_get().call,
+    ok(rng.seed == tn_rng_snapshot().seed &&
+           rng.call == tn_rng_snapshot().call,
        "and so do random numbers");
     is_int(tn_checkpoint_save(other, &copy), TN_OK, "saved again");
     ok(same_files(path, other), "it is the same file, byte for byte");
@@ -145,7 +145,7 @@ static void test_mistakes(void)
         tn_dataset_from_tensors(tn_zeros(tn_dims(20, 3)), NULL),
         .batch_size = 5);
     ok(tn_checkpoint_load(path, &bad) < 0, "another loader is refused");
-    is_str(tn_error(), "loader_state_set: the state is of 20 samples in "
+    is_str(tn_error(), "loader_restore: the state is of 20 samples in "
                        "batches of 4, the loader has 20 in batches of 5",
            "and the message tells it");
     tn_error_clear();
