@@ -146,7 +146,7 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
  * However a region is left, by break, continue, return or goto too, the mode is
  * what it was before. In C++ exceptions count as well. longjmp is not
  * supported: it leaves the mode as it is in the region. In C this takes gcc or
- * clang. */
+ * clang. Closed. */
 typedef struct tn_region {
     int was;   /* the mode before */
     bool runs; /* the statement is still to run */

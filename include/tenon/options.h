@@ -124,6 +124,7 @@ TN_API tn_status tn_options_init(const char *name, void *options,
  * tn_dims_list. An option that is a list and has the name of the one before it
  * and an s is that one's list: only one of the two may be given. */
 
+/* Closed. */
 typedef struct tn_option {
     const char *name; /* "dim" */
     uint16_t offset, bytes;

@@ -315,7 +315,7 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
         if (tn__error_pending())
             return tn_error_code();
         if (!(least >= 0))
-            return tn__fail(TN_ERR_ARGUMENT, "cov: %s has %g; weights are 0 or "
+            return tn__fail(TN_ERR_ARGUMENT, "cov: {%s} has %g; weights are 0 or "
                             "greater", call->op->arg[arg].name, least);
     }
     if (sum == 0)

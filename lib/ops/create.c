@@ -189,8 +189,8 @@ tn_status tn__run_arange(tn__call *call)
                                                                 : TN_F32);
     double ratio = exact ? (double)span / (double)by : (b - a) / s;
     if (isnan(ratio) || isinf(a) || isinf(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: step %g from %g to %g: both "
-                        "ends are finite", s, a, b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {start} %g, {end} %g: both "
+                        "are finite", a, b);
     if (ratio < 0)
         return tn__fail(TN_ERR_ARGUMENT,
                         "arange: {step} %g leads from %g away from %g", s, a,

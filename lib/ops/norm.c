@@ -235,8 +235,8 @@ tn_status tn__run_batch_norm(tn__call *call)
     const int64_t count = x->numel / channels;
     char text[TN__SHAPE_TEXT];
     if (!(tn__call_float(call, EPS) > 0))
-        return tn__fail(TN_ERR_ARGUMENT, "batch_norm: eps is %g; more than 0 "
-                        "is wanted while training", tn__call_float(call, EPS));
+        return tn__fail(TN_ERR_ARGUMENT, "batch_norm: {eps} is %g; more than "
+                        "0 is wanted while training", tn__call_float(call, EPS));
     if (count == 1)
         return tn__fail(TN_ERR_SHAPE, "batch_norm: {input} %s has one element "
                         "a channel while training: no variance",

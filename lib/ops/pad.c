@@ -283,8 +283,8 @@ static tn_status check_edges(const tn__call *call, const tn_tensor *x,
                              tn__shape *shape)
 {
     if (mode == CONSTANT)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: mode \"constant\" reads no edge: "
-                        "call constant_pad_nd", call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {mode} \"constant\" reads no "
+                        "edge: call constant_pad_nd", call->op->name);
     tn_status status = check_pad(call, x, pad, shape);
     for (int d = 0; d < x->ndim && status >= 0; d++) {
         int64_t n = x->shape[d], low = before(pad, x->ndim, d),
@@ -458,7 +458,7 @@ tn_status tn__run_pad_edges_backward(tn__call *call)
     if (status < 0)
         return status;
     tn_tensor *out = tn__tensor_new(g->storage->device, g->dtype, size.ndim,
-                                    size.dim, "pad");
+                                    size.dim, call->op->name);
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;

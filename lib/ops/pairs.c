@@ -245,8 +245,8 @@ static tn_tensor *true_labels(tn__call *call, tn_tensor *target, int64_t count,
 {
     enum { TARGET = TN__ARG_MULTILABEL_MARGIN_LOSS_TARGET };
     if (tn_dtype_is_floating(target->dtype) || target->dtype == TN_BOOL)
-        return tn__fail(TN_ERR_DTYPE, "multilabel_margin_loss: target is %s; "
-                        "convert it to int64 with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "multilabel_margin_loss: {target} is "
+                        "%s; convert it to int64 with tn_to_dtype",
                         tn_dtype_name(target->dtype)), NULL;
     tn__call_indices(call, TARGET, -1, classes);
     tn_tensor *all = tn_arange(-1, classes, 1, .dtype = TN_I64,

@@ -446,7 +446,7 @@ static tn_status take_even(const tn__call *call, const tn_tensor *x,
         if (w->out[a] == KEPT)
             w->out[a] = w->in[a];
         if (w->out[a] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "%s: output_size %lld is "
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {output_size} %lld is "
                             "negative; TN_NONE_INT keeps a size", call->op->name,
                             (long long)w->out[a]);
         if (w->in[a] < 1)

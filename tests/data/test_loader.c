@@ -235,7 +235,7 @@ static void test_mistakes(tn_dataset *set)
             "loader: both replacement and weights are given");
     mistake(tn_loader_new(set, .sample_count = 3),
             "loader: sample_count is 3; it is for shuffle, replacement and "
-            "weights, and not negative");
+            "weights, and at least 1");
     mistake(tn_loader_new(tn_dataset_subset(set, NULL, 0),
                           .replacement = true),
             "loader: samples cannot be drawn from an empty set");

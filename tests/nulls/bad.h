@@ -96,7 +96,7 @@ static tn_value *bad_value(void)
 
 static tn_nn_attention_masks *bad_masks(void)
 {
-    static tn_nn_attention_masks wrong = {.size = sizeof wrong};
+    static tn_nn_attention_masks wrong = TN_NN_ATTENTION_MASKS;
     wrong.attn_mask = bad(bad_tensor);
     return bad_now ? &wrong : NULL;
 }

@@ -104,7 +104,8 @@ static void try_all(void)
     tn_tensor_register_hook(y, grad_hook, NULL);
     refused(tn_backward(tn_sum(y)) >= 0, "what a tensor's hook returns");
     y = tn_mul(x, x);
-    tn_backward_options with = {.size = sizeof with, .gradient = wrong};
+    tn_backward_options with = TN_BACKWARD_OPTIONS;
+    with.gradient = wrong;
     refused(tn_backward_with(y, &with) >= 0, "the option .gradient");
 
     static const tn_dataset_class set = {sizeof set, 3, get, NULL};

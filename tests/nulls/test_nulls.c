@@ -43,7 +43,7 @@ static char room[256];
 static const char *texts[2] = {"a", "b"};
 static int64_t wholes[4] = {0, 1, 0, 1};
 static double reals[4] = {0.5, 1, 0.5, 1};
-static tn_batch batch;
+static tn_batch batch = {.size = sizeof batch};
 static tn_progress progress;
 static tn_memory_stats stats = {.size = sizeof stats};
 static tn_value values[2];

@@ -331,7 +331,7 @@ static void test_randint(void)
            parts[3], odd);
     }
     refused(tn_arange(-INFINITY, -1, -INFINITY), TN_ERR_ARGUMENT,
-            "arange: step -inf from -inf to -1: both ends are finite");
+            "arange: start -inf, end -1: both are finite");
     refused(tn_randint(5, 5, tn_dims(2)), TN_ERR_ARGUMENT,
             "randint: nothing lies in [5, 5)");
     refused(tn_randint(INT64_MAX, INT64_MIN, tn_dims(2)), TN_ERR_ARGUMENT,

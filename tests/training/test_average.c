@@ -44,7 +44,7 @@ static void check_figures(void)
     } cases[] = {
         {"exponential averages", 0.9, false,
          {-0.321325034, 1.52409995, -0.963975012, 4.57229996, 3, 1.39999998}},
-        {"means of all updates", 0, false,
+        {"means of all updates", TN_NONE_FLOAT, false,
          {0.5, 0.913333297, 1.5, 2.74000001, 3, 1.39999998}},
         {"with buffers", 0.9, true,
          {-0.321325034, 1.52409995, -0.963975012, 4.57229996, 0.678674996,
