@@ -6,8 +6,8 @@
  * it. That a gradient leads to the tensor's node, as with create_graph, is no
  * such ring: the node gives its gradient back when the tensor goes.
  */
-#include "node.h"
-#include "walk.h"
+#include <autograd/node.h>
+#include <autograd/walk.h>
 
 typedef struct search {
     const tn_tensor *x;

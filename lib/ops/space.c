@@ -272,10 +272,11 @@ tn_status tn__space_check(const char *name, const char *what, int ndim,
         all = tn__size_mul(all, shape[d]);
     if (TN__LIKELY(all <= TN__SIZE_SPAN))
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, what ? "%s: {%s} of shape %s has more than "
-                           "2^56 elements: no device goes over so many"
-                         : "%s: %s %s has more than 2^56 elements: no "
-                           "device goes over so many",
+    return tn__fail(TN_ERR_SHAPE,
+                    what ? "%s: {%s:}an operand of shape %s has more than 2^56 "
+                           "numbers: no device goes over so many"
+                         : "%s: %s %s has more than 2^56 numbers: no device "
+                           "goes over so many",
                     tn__op_outer(name), what ? what : "an iteration over",
                     tn__shape_text(text, ndim, shape));
 }

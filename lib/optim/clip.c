@@ -1,5 +1,5 @@
 /* clip.c: gradients that are too large. */
-#include "optim.h"
+#include <optim/optim.h>
 
 #include <math.h>
 #include <tenon/autograd.h>

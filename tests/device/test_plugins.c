@@ -159,6 +159,7 @@ static void test_opening(void)
 int main(void)
 {
     plan_later();
+    unsetenv("TENON_MASK"); /* what is masked here would not be found */
     folder_start();
     for (size_t i = 0; i < BAD_COUNT; i++)
         folder_add("all", bad[i].name, bad[i].name,
