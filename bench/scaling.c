@@ -218,7 +218,7 @@ static void measure_threads(const options *asked, const char *label,
     int64_t calls = bench_calls(work, &state, round_ns(asked));
     for (int r = 0; r < rounds(asked) && !tn_error(); r++)
         for (int k = 0; k < 2; k++) {
-            tn_num_threads_set(k ? threads : 1);
+            tn_set_num_threads(k ? threads : 1);
             bench_sample(work, &state, calls / 4 + 1);
             ns[k][r] = bench_sample(work, &state, calls);
             bench_rest();

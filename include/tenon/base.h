@@ -236,7 +236,7 @@ TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 /* Threads that compute: TENON_NUM_THREADS, else what affinity and the cgroup
  * quota allow. Results do not depend on it. */
 TN_API int tn_num_threads(void);
-TN_API tn_status tn_num_threads_set(int count);
+TN_API tn_status tn_set_num_threads(int count);
 
 /* Called with each log line at or below TENON_LOG's level (0 silent, 1
  * warnings, 2 choices, 3 details; 2 where TENON_LOG is not set), perhaps from

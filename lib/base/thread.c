@@ -195,7 +195,7 @@ static int count_wanted(void)
                     text, MAX_THREADS, count);
     }
     int none = 0;
-    /* tn_num_threads_set may have come first: it wins. */
+    /* tn_set_num_threads may have come first: it wins. */
     return atomic_compare_exchange_strong(&wanted, &none, count) ? count
                                                                  : none;
 }
@@ -308,14 +308,14 @@ int tn_num_threads(void)
     return count_wanted();
 }
 
-tn_status tn_num_threads_set(int count)
+tn_status tn_set_num_threads(int count)
 {
     if (count < 1 || count > MAX_THREADS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "num_threads_set: %d is not from 1 to %d", count,
+                        "set_num_threads: %d is not from 1 to %d", count,
                         MAX_THREADS);
     if (in_job)
-        return tn__fail(TN_ERR_STATE, "num_threads_set: not from within "
+        return tn__fail(TN_ERR_STATE, "set_num_threads: not from within "
                                       "parallel work");
     pthread_mutex_lock(&use);
     workers_stop();

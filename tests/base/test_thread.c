@@ -36,7 +36,7 @@ static void nested(void *context, int64_t i)
 
 static void set_within(void *context, int64_t i)
 {
-    ((tn_status *)context)[i] = tn_num_threads_set(2);
+    ((tn_status *)context)[i] = tn_set_num_threads(2);
     tn_error_clear();
 }
 
@@ -67,7 +67,7 @@ static void test_counts(void)
 {
     static const int counts[] = {1, 2, 3, 7, 16};
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-        tn_num_threads_set(counts[k]);
+        tn_set_num_threads(counts[k]);
         is_int(tn_num_threads(), counts[k], "%d threads", counts[k]);
         tn__parallel_for(PARTS, mark, NULL);
         ok(each_once(), "%d threads run each part once", counts[k]);
@@ -104,7 +104,7 @@ static void note_first(void *context, int64_t i)
 
 static void test_shares(void)
 {
-    tn_num_threads_set(2);
+    tn_set_num_threads(2);
     bool own = true;
     for (int round = 0; round < 20; round++) {
         firsts f = {pthread_self(), -1, -1};
@@ -117,12 +117,12 @@ static void test_shares(void)
 
 static void test_mistakes(void)
 {
-    is_int(tn_num_threads_set(0), TN_ERR_ARGUMENT, "0 threads are refused");
-    is_str(tn_error(), "num_threads_set: 0 is not from 1 to 1024", "in words");
+    is_int(tn_set_num_threads(0), TN_ERR_ARGUMENT, "0 threads are refused");
+    is_str(tn_error(), "set_num_threads: 0 is not from 1 to 1024", "in words");
     tn_error_clear();
-    is_int(tn_num_threads_set(1025), TN_ERR_ARGUMENT, "too many too");
+    is_int(tn_set_num_threads(1025), TN_ERR_ARGUMENT, "too many too");
     tn_error_clear();
-    tn_num_threads_set(4);
+    tn_set_num_threads(4);
     tn_status status[2] = {0};
     tn__parallel_for(2, set_within, status);
     ok(status[0] == TN_ERR_STATE && status[1] == TN_ERR_STATE,
@@ -132,7 +132,7 @@ static void test_mistakes(void)
 
 static void test_concurrent(void)
 {
-    tn_num_threads_set(3);
+    tn_set_num_threads(3);
     for (int i = 0; i < 10; i++)
         done[i] = 0;
     tn__parallel_for(8, nested, NULL);
@@ -150,7 +150,7 @@ static void test_concurrent(void)
         pthread_join(thread[i], NULL);
     is_int(wrong, 0, "four threads may call at once");
     for (int threads = 1; threads <= 4; threads += 3) {
-        tn_num_threads_set(threads);
+        tn_set_num_threads(threads);
         tn__parallel_for(64, fail_at_7, NULL);
         is_str(tn_error(), "part 7",
                "%d threads: a part's error reaches the caller", threads);
@@ -163,7 +163,7 @@ static void test_fork(void)
 #ifdef TN__TSAN
     skip(1, "the thread sanitizer allows no threads after a fork");
 #else
-    tn_num_threads_set(4);
+    tn_set_num_threads(4);
     tn__parallel_for(PARTS, mark, NULL);
     each_once();
     pid_t pid = fork();
@@ -188,7 +188,7 @@ int main(void)
     test_mistakes();
     test_concurrent();
     test_fork();
-    tn_num_threads_set(1);
+    tn_set_num_threads(1);
     tn__state_end();
     is_int(tn__memory_live(), 0, "no memory is left");
     return done_testing();

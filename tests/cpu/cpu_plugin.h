@@ -104,7 +104,7 @@ static inline void plugin_turns(void (*test)(const char *isa, int threads),
             skip(1, failure);
             continue;
         }
-        tn_num_threads_set(threads);
+        tn_set_num_threads(threads);
         test(isas[i], threads);
         if (closes)
             plugin_close();

@@ -132,9 +132,9 @@ static bool are_equal(tn_tensor *a, tn_tensor *b)
 static void check_threads(const sizes *s)
 {
     tn_scope *scope = tn_scope_open();
-    tn_num_threads_set(1);
+    tn_set_num_threads(1);
     results one = run(s, NULL, false);
-    tn_num_threads_set(3);
+    tn_set_num_threads(3);
     results three = run(s, NULL, false);
     ok(are_equal(one.y, three.y) && are_equal(one.g[0], three.g[0]) &&
            are_equal(one.g[1], three.g[1]) && are_equal(one.g[2], three.g[2]),

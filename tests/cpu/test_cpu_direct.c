@@ -168,7 +168,7 @@ int main(void)
             skip(1, failure);
             continue;
         }
-        tn_num_threads_set(i % 2 ? 1 : 3);
+        tn_set_num_threads(i % 2 ? 1 : 3);
         test_set(isas[i / 2]);
         test_fills(isas[i / 2]);
         plugin_close();

@@ -257,7 +257,7 @@ static void check(const tn_program *program, const char *what)
     for (int i = 0; i < SHAPES; i++)
         work_init(&works[i], program, shapes[i]);
     for (int threads = 3; threads > 0; threads -= 2) {
-        tn_num_threads_set(threads);
+        tn_set_num_threads(threads);
         for (const set *t = sets; t < sets + set_count; t++) {
             tn_built *built;
             bool same = true;

@@ -266,7 +266,7 @@ int main(void)
     random_state = 3;
     plugin_load();
     plugin_each(test_set);
-    tn_num_threads_set(3);
+    tn_set_num_threads(3);
     if (plugin_open("jit")) { /* not past the caches */
         test_row_lines("jit", 3);
         plugin_close();

@@ -353,7 +353,7 @@ static void test_product_threads(void)
         b[i] = (float)random_below(1000) / 7;
     bool same = true;
     for (int threads = 1; threads <= 7; threads += 3) {
-        tn_num_threads_set(threads);
+        tn_set_num_threads(threads);
         if (cpu->matmul(queue, &m) != TN_OK)
             bail_out("%s", failure);
         if (threads == 1)
@@ -717,7 +717,7 @@ int main(void)
             skip(1, failure);
             continue;
         }
-        tn_num_threads_set(i % 2 ? 1 : 3);
+        tn_set_num_threads(i % 2 ? 1 : 3);
         test_products(isas[i]);
         test_product_strides(isas[i]);
         test_scatter(0, 200, TN_F32, 37, 200);

@@ -146,7 +146,7 @@ int main(void)
         }
         for (int threads = 1; threads <= 7; threads += 3) {
             bool right = true;
-            tn_num_threads_set(threads);
+            tn_set_num_threads(threads);
             for (size_t p = 0; p < sizeof products / sizeof *products; p++)
                 right = product_is_right(p % 3 == 2 ? TN_F64 : TN_F32,
                                          &products[p]) && right;

@@ -341,7 +341,7 @@ int main(void)
             skip(1, failure);
             continue;
         }
-        tn_num_threads_set(i % 2 ? 1 : 3);
+        tn_set_num_threads(i % 2 ? 1 : 3);
         test_sums(isas[i]);
         test_places();
         test_extremes(isas[i]);

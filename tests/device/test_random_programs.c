@@ -57,7 +57,7 @@ static int run_all(const char *name, const char *isa, int threads)
         note("%s", by_hand_failure());
         return DIFFERS;
     }
-    tn_num_threads_set(threads);
+    tn_set_num_threads(threads);
     int64_t different = 0;
     for (int64_t i = 0; i < program_count && different < 3; i++)
         different += !check_program(&h, first_seed + (uint64_t)i);

@@ -313,7 +313,7 @@ typedef struct call {
 
 /* Left out: SKIPPED(tn_memory_set_limit), the limit that is watched here;
  * SKIPPED(tn_module_begin) and SKIPPED(tn_module_end), which belong together;
- * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_num_threads_set), and
+ * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_set_num_threads), and
  * SKIPPED(tn_host_ops_allow), which hold for what follows. */
 #include "tests/extremes/calls.inc" /* made */
 
