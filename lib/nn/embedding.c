@@ -60,8 +60,8 @@ static tn_tensor *without_row(const char *name, tn_tensor *weight,
         return NULL;
     }
     *row += *row < 0 ? count : 0;
-    tn_tensor *keep = tn_ne_scalar(tn_arange(0, count, 1), *row);
-    return tn_mul(weight, tn_unsqueeze(keep, 1));
+    tn_tensor *gone = tn_eq_scalar(tn_arange(0, count, 1), *row);
+    return tn_masked_fill_scalar(weight, tn_unsqueeze(gone, 1), 0);
 }
 
 TN_OPTIONS_TYPE(tn_nn_embedding, "nn_embedding",
