@@ -189,33 +189,47 @@ extern "C" {
 #define TN_NONE_INT INT64_MIN
 
 /* A short list of sizes or axes, passed by value: tn_zeros(tn_dims(2, 3)).
- * A count of -1 (TN_NONE_DIMS) is none where a list may be missing. Closed. */
+ * A count of -1 (TN_NONE_DIMS) is none where a list may be missing. The last
+ * element of dim is no size: it marks a list as one that tn_dims or
+ * tn_dims_from_array has made. Among options a list must have the mark, since C
+ * takes `.dims = 1` for a list of one 0. Closed. */
 typedef struct tn_dims_list {
     int32_t count;
-    int64_t dim[TN_MAX_NDIM];
+    int64_t dim[TN_MAX_NDIM + 1];
 } tn_dims_list;
+#define TN_DIMS_MARK 0x736d6964
 
 #ifndef __cplusplus
 #define tn_dims(...)                                                          \
     ((tn_dims_list){                                                          \
         (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),        \
-        {__VA_ARGS__}})
+        {__VA_ARGS__, [TN_MAX_NDIM] = TN_DIMS_MARK}})
 #else
 } /* extern "C" */
 template <typename... Sizes> inline tn_dims_list tn_dims(Sizes... sizes)
 {
-    return {(int32_t)sizeof...(sizes), {(int64_t)sizes...}};
+    tn_dims_list list = {(int32_t)sizeof...(sizes), {(int64_t)sizes...}};
+    list.dim[TN_MAX_NDIM] = TN_DIMS_MARK;
+    return list;
 }
 extern "C" {
 #endif
+/* count numbers from an array; those beyond TN_MAX_NDIM are not read, and the
+ * list is refused where it is used. Cannot fail. */
+static inline tn_dims_list tn_dims_from_array(const int64_t *dim, int count)
+{
+    tn_dims_list list;
+    list.count = count;
+    for (int i = 0; i < TN_MAX_NDIM; i++)
+        list.dim[i] = i < count ? dim[i] : 0;
+    list.dim[TN_MAX_NDIM] = TN_DIMS_MARK;
+    return list;
+}
 /* The shape of a 0-dimensional tensor. */
 #define TN_SCALAR tn_dims_scalar()
 static inline tn_dims_list tn_dims_scalar(void)
 {
-    tn_dims_list none;
-    none.count = 0;
-    none.dim[0] = 0;
-    return none;
+    return tn_dims_from_array(NULL, 0);
 }
 
 /* ---- dtypes ---------------------------------------------------------- */

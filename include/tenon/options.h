@@ -52,7 +52,7 @@ static inline bool tn_is_none_float(double x)
     const double none = TN_NONE_FLOAT;
     return __builtin_memcmp(&x, &none, sizeof x) == 0;
 }
-/* Initializes a tn_dims_list; one of count 0 is an empty list. */
+/* Initializes a tn_dims_list; TN_SCALAR is an empty list. */
 #define TN_NONE_DIMS {-1, {0}}
 
 /* ---- structs of options ---------------------------------------------------
@@ -82,8 +82,9 @@ TN_API tn_status tn_options_init(const char *name, void *options,
 /* Calls with up to six arguments and options:
  *     #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )  */
 #define TN_CALL_0(name, ...)                                                  \
-    name##_with(&(name##_options){.size = sizeof(name##_options),             \
-                                  .given = #__VA_ARGS__, __VA_ARGS__})
+    name##_with(&(name##_options){.given = #__VA_ARGS__,                      \
+                                  .size = sizeof(name##_options),             \
+                                  __VA_ARGS__})
 #define TN_CALL_1(name, a, ...)                                               \
     name##_with(a, TN__OPTIONS(name##_options, __VA_ARGS__))
 #define TN_CALL_2(name, a, b, ...)                                            \
@@ -134,7 +135,9 @@ typedef struct tn_option {
 enum {
     TN_OPTION_PLAIN,  /* any value counts */
     TN_OPTION_STRING, /* a string: NULL is refused unless it is the default */
-    TN_OPTION_LIST    /* a tn_dims_list, of the option before it perhaps */
+    TN_OPTION_LIST,   /* a tn_dims_list, of the option before it perhaps */
+    TN_OPTION_WHOLE,  /* an int64_t: TN_NONE_INT only as the default */
+    TN_OPTION_NUMBER  /* a double: TN_NONE_FLOAT only as the default */
 };
 
 typedef struct tn_options_type {
@@ -163,7 +166,8 @@ TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
 #define TN__OPTION_ROW(type, name, value)                                     \
     {#name, offsetof(tn__options_here, name), sizeof(type),                   \
      _Generic((type *)0, tn_dims_list *: TN_OPTION_LIST,                      \
-              const char **: TN_OPTION_STRING, default: TN_OPTION_PLAIN)},
+              const char **: TN_OPTION_STRING, int64_t *: TN_OPTION_WHOLE,    \
+              double *: TN_OPTION_NUMBER, default: TN_OPTION_PLAIN)},
 
 #ifndef __cplusplus
 #define TN_OPTIONS_STRUCT(call, list)                                         \

@@ -196,11 +196,12 @@ TN__GRADIENT(class_nll_back)
         g[0], tn_exp(tn_sub(tn_sub(in[INPUT], in[MOST]), in[LOGSUM])));
     tn_tensor *shared = tn_mul(flow, in[SHARE]);
     out[INPUT] = tn_neg(shared);
-    out[LOGSUM] = tn_sum(shared, .dims = rows, .keepdim = true);
+    out[LOGSUM] = tn_sum(shared, .dims = tn__marked(rows), .keepdim = true);
     out[OWN] = tn_gather(g[0], at, in[TARGET]);
-    out[SHARE] = tn_neg(tn_sum(flow, .dims = rows, .keepdim = true));
+    out[SHARE] =
+        tn_neg(tn_sum(flow, .dims = tn__marked(rows), .keepdim = true));
     if (tn__node_wants(node, EACH))
-        out[EACH] = tn_sum(g[0], .dims = rows, .keepdim = true);
+        out[EACH] = tn_sum(g[0], .dims = tn__marked(rows), .keepdim = true);
     return out[INPUT] && out[LOGSUM] && out[OWN] && out[SHARE]
                ? TN_OK
                : tn_error_code();

@@ -39,8 +39,9 @@ static tn_status by_operators(const tn__node *node, const rows *of,
     tn_tensor *r = of->rstd, *d = tn_sub(of->x, of->mean);
     tn_tensor *g0 = g[0] ? g[0] : tn_zeros_like(of->x);
     tn_tensor *q = tn_mul(g0, of->weight), *cube = tn_mul(tn_mul(r, r), r);
-    tn_tensor *a = tn_mul(r, tn_mean(q, .dims = *of->dims, .keepdim = true));
-    tn_tensor *b = tn_mul(cube, tn_mean(tn_mul(q, d), .dims = *of->dims,
+    tn_dims_list dims = tn__marked(*of->dims);
+    tn_tensor *a = tn_mul(r, tn_mean(q, .dims = dims, .keepdim = true));
+    tn_tensor *b = tn_mul(cube, tn_mean(tn_mul(q, d), .dims = dims,
                                         .keepdim = true));
     double count = r ? (double)r->numel : 0;
     double length = count > 0 ? (double)of->x->numel / count : 1;
@@ -190,7 +191,7 @@ static tn_status rms_by_operators(const tn__node *node, const rows *of,
     tn_tensor *r = of->rstd;
     tn_tensor *g0 = g[0] ? g[0] : tn_zeros_like(of->x);
     tn_tensor *q = tn_mul(g0, of->weight);
-    tn_tensor *b = tn_mean(tn_mul(q, of->x), .dims = *of->dims,
+    tn_tensor *b = tn_mean(tn_mul(q, of->x), .dims = tn__marked(*of->dims),
                            .keepdim = true);
     if (g[1]) {
         double count = r ? (double)r->numel : 0;

@@ -14,7 +14,7 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
         if (d < lead || (shape[d - lead] == 1 && g->shape[d] != 1))
             sum.dim[sum.count++] = d;
     if (sum.count)
-        g = tn_sum(g, .dims = sum, .keepdim = true);
+        g = tn_sum(g, .dims = tn__marked(sum), .keepdim = true);
     if (!g || lead <= 0)
         return g;
     for (int d = 0; d < ndim; d++)

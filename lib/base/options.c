@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- words -------------------------------------------------------------------- */
+/* ---- words -------------------------------------------------------------- */
 
 /* What the message shows of a piece of text. */
 enum { SHOWN = 60 };
@@ -31,9 +31,9 @@ static void refuse_unnamed(const tn_options_type *type, const char *piece,
 {
     tn__fail(TN_ERR_ARGUMENT,
              "%s: \"%.*s\" is no option: options are written by name, as in "
-             "tn_%s(%s, .%s = %.*s)", type->name, shown_length(length), piece,
-             type->name, type->arguments, type->option[0].name,
-             shown_length(length), piece);
+             "tn_%s(%s%s.%s = %.*s)", type->name, shown_length(length), piece,
+             type->name, type->arguments, *type->arguments ? ", " : "",
+             type->option[0].name, shown_length(length), piece);
 }
 
 static void refuse_unknown(const tn_options_type *type, const char *name,
@@ -48,7 +48,7 @@ static void refuse_unknown(const tn_options_type *type, const char *name,
     tn__free(list);
 }
 
-/* ---- reading ------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static int find_option(const tn_options_type *type, const char *name,
                        size_t length)
@@ -58,6 +58,13 @@ static int find_option(const tn_options_type *type, const char *name,
             !type->option[i].name[length])
             return i;
     return -1;
+}
+
+static void refuse_uncounted(const tn_options_type *type, int i)
+{
+    tn__fail(TN_ERR_ARGUMENT, "%s: parts of .%s are given without its count: "
+             "write .%s = tn_dims(...)", type->name, type->option[i].name,
+             type->option[i].name);
 }
 
 static const char *skip_quoted(const char *s)
@@ -101,19 +108,16 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* One piece, ".name = value"; ".name.part = value" and ".name[0] = value" give
- * part of it. False, with an error, for all else. */
-static bool read_piece(const tn_options_type *type, const char *s,
-                       const char *end, uint64_t *given)
+/* What a text has given so far, a bit for each option: as a whole or in part;
+ * the count of a list; parts of a list. */
+typedef struct reading {
+    uint64_t given, counted, parts;
+} reading;
+
+/* The part of an option that is given, ".dim[0]" of ".dims.dim[0]"; its end. */
+static const char *skip_part(const char *at, const char *end)
 {
-    size_t length = (size_t)(end - s);
-    while (length && isspace((unsigned char)s[length - 1]))
-        length--;
-    const char *name = *s == '.' ? skip_blank(s + 1) : s;
-    size_t name_length = *s == '.' ? word_length(name) : 0;
-    const char *at = skip_blank(name + name_length);
-    bool part = *at == '.' || *at == '[';
-    while (part && (*at == '.' || *at == '[')) {
+    while (*at == '.' || *at == '[') {
         if (*at == '[') {
             while (at < end && *at != ']')
                 at++;
@@ -123,6 +127,21 @@ static bool read_piece(const tn_options_type *type, const char *s,
             at = skip_blank(at + word_length(at));
         }
     }
+    return at;
+}
+
+/* One piece, ".name = value"; ".name.part = value" and ".name[0] = value" give
+ * part of it. False, with an error, for all else. */
+static bool read_piece(const tn_options_type *type, const char *s,
+                       const char *end, reading *to)
+{
+    size_t length = (size_t)(end - s);
+    while (length && isspace((unsigned char)s[length - 1]))
+        length--;
+    const char *name = *s == '.' ? skip_blank(s + 1) : s;
+    size_t name_length = *s == '.' ? word_length(name) : 0;
+    const char *part = skip_blank(name + name_length);
+    const char *at = skip_part(part, end);
     if (!name_length || at >= end || at[0] != '=' || at[1] == '=') {
         refuse_unnamed(type, s, length);
         return false;
@@ -132,38 +151,54 @@ static bool read_piece(const tn_options_type *type, const char *s,
         refuse_unknown(type, name, name_length);
         return false;
     }
-    if (*given >> i & 1 && !part) {
+    uint64_t bit = UINT64_C(1) << i;
+    if (to->given & bit && at == part) {
         tn__fail(TN_ERR_ARGUMENT, "%s: .%s is given twice", type->name,
                  type->option[i].name);
         return false;
     }
-    *given |= UINT64_C(1) << i;
+    to->given |= bit;
+    if (at > part && *part == '.') {
+        const char *word = skip_blank(part + 1);
+        bool count = word_length(word) == 5 && strncmp(word, "count", 5) == 0;
+        to->counted |= count ? bit : 0;
+        to->parts |= bit;
+    }
     return true;
 }
 
 /* Which options a text gives, a bit each. */
 static bool read_text(const tn_options_type *type, const char *text,
-                      uint64_t *given)
+                      uint64_t *given, uint64_t *parts)
 {
-    *given = 0;
+    reading all = {0};
     for (const char *s = skip_blank(text); *s; s = skip_blank(s)) {
         const char *end = piece_end(s);
-        if (!read_piece(type, s, end, given))
+        if (!read_piece(type, s, end, &all))
             return false;
         s = *end ? end + 1 : end;
     }
+    for (int i = 0; i < type->option_count; i++)
+        if ((all.parts & ~all.counted) >> i & 1 &&
+            type->option[i].kind == TN_OPTION_LIST) {
+            refuse_uncounted(type, i);
+            return false;
+        }
+    *given = all.given;
+    *parts = all.parts;
     return true;
 }
 
-/* ---- remembering --------------------------------------------------------------- */
+/* ---- remembering -------------------------------------------------------- */
 
 /* What a text gives. Entries are written once and stay: a thread reads them
  * without a lock. Where all places of a text are taken it is read each time. */
 typedef struct known_text {
     const tn_options_type *type;
     uint64_t given;  /* a bit for each option */
+    uint64_t parts;  /* for those of which parts are given */
     uint32_t end;    /* of the last of them in the struct */
-    bool has_checks; /* one of them is a string or a list */
+    bool has_checks; /* not all are plain */
     char text[];
 } known_text;
 
@@ -217,7 +252,7 @@ static bool read_new(const tn_options_type *type, const char *text,
                      known_text *new)
 {
     *new = (known_text){.type = type};
-    if (!read_text(type, text, &new->given))
+    if (!read_text(type, text, &new->given, &new->parts))
         return false;
     for (int i = 0; new->given >> i; i++) {
         const tn_option *o = &type->option[i];
@@ -231,7 +266,7 @@ static bool read_new(const tn_options_type *type, const char *text,
     return true;
 }
 
-/* ---- taking --------------------------------------------------------------------- */
+/* ---- taking ------------------------------------------------------------- */
 
 static bool is_default(const tn_options_type *type, int i, const void *own)
 {
@@ -250,39 +285,107 @@ static bool is_list_of_last(const tn_options_type *type, int i)
     return strncmp(one, all, length) == 0 && strcmp(all + length, "s") == 0;
 }
 
-/* What no single option says: no NULL for a string that must be one, and not a
- * number and a list for the same thing. given: in text; all of a struct. */
-static bool check_values(const tn_options_type *type, const void *own,
+/* Is option i the rule by which those before it are chosen: padding_rule of
+ * padding and paddings? */
+static bool is_rule_of(const tn_options_type *type, int i, int other)
+{
+    const char *rule = type->option[i].name, *name = type->option[other].name;
+    size_t length = strlen(rule), own = length - 5;
+    return length > 5 && strcmp(rule + own, "_rule") == 0 &&
+           strncmp(rule, name, own) == 0 &&
+           (!name[own] || strcmp(name + own, "s") == 0);
+}
+
+static bool refuse_both(const tn_options_type *type, int i, int k)
+{
+    tn__fail(TN_ERR_ARGUMENT, "%s: give .%s or .%s, not both", type->name,
+             type->option[i].name, type->option[k].name);
+    return false;
+}
+
+static bool check_string(const tn_options_type *type, int i, const void *own,
                          uint64_t given)
 {
-    for (int i = 0; i < type->option_count; i++) {
-        const tn_option *o = &type->option[i];
-        if (o->kind == TN_OPTION_PLAIN || !(given >> i & 1))
+    const char *string;
+    memcpy(&string, (const char *)own + type->option[i].offset, sizeof string);
+    if (!string && !is_default(type, i, own)) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is NULL", type->name,
+                 type->option[i].name);
+        return false;
+    }
+    for (int k = i - 1; string && k >= 0 && k >= i - 2; k--)
+        if (is_rule_of(type, i, k) && given >> k & 1 &&
+            !is_default(type, k, own))
+            return refuse_both(type, k, i);
+    return true;
+}
+
+/* C fills the count of a list from a bare number, and C++ from a bare brace. */
+static bool refuse_bare(const tn_options_type *type, int i)
+{
+    const char *name = type->option[i].name;
+    if (is_list_of_last(type, i))
+        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is a list: write .%s = "
+                 "tn_dims(...), or .%s for one number", type->name, name, name,
+                 type->option[i - 1].name);
+    else
+        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is a list: write .%s = tn_dims(...)",
+                 type->name, name, name);
+    return false;
+}
+
+static bool check_list(const tn_options_type *type, int i, const void *own,
+                       uint64_t given, uint64_t parts)
+{
+    const tn_dims_list *list = (const void *)((const char *)own +
+                                              type->option[i].offset);
+    if (list->count > TN_MAX_NDIM || list->count < -1) {
+        tn__fail(TN_ERR_ARGUMENT, "%s: .%s has %d numbers; at most %d",
+                 type->name, type->option[i].name, list->count, TN_MAX_NDIM);
+        return false;
+    }
+    if (list->count >= 0 && list->dim[TN_MAX_NDIM] != TN_DIMS_MARK &&
+        !(parts >> i & 1))
+        return refuse_bare(type, i);
+    return list->count < 0 || !is_list_of_last(type, i) ||
+           !(given >> (i - 1) & 1) || is_default(type, i - 1, own) ||
+           refuse_both(type, i - 1, i);
+}
+
+/* "None" is a value of those options alone whose default it is. */
+static bool check_none(const tn_options_type *type, int i, const void *own)
+{
+    const tn_option *o = &type->option[i];
+    const char *at = (const char *)own + o->offset;
+    int64_t whole = 0;
+    double number = 0;
+    if (o->kind == TN_OPTION_WHOLE)
+        memcpy(&whole, at, sizeof whole);
+    else
+        memcpy(&number, at, sizeof number);
+    if ((whole != TN_NONE_INT && !tn_is_none_float(number)) ||
+        is_default(type, i, own))
+        return true;
+    tn__fail(TN_ERR_ARGUMENT, "%s: .%s cannot be none: leave it out for its "
+             "default", type->name, o->name);
+    return false;
+}
+
+/* What no single option says: no NULL for a string that must be one, no "none"
+ * where there is none, not two options for the same thing. given: in text; all
+ * of a struct. parts: lists of which text gives count and numbers. */
+static bool check_values(const tn_options_type *type, const void *own,
+                         uint64_t given, uint64_t parts)
+{
+    uint64_t left = given;
+    for (int i = 0; i < type->option_count && left; i++, left >>= 1) {
+        if (!(left & 1) || type->option[i].kind == TN_OPTION_PLAIN)
             continue;
-        const char *at = (const char *)own + o->offset;
-        if (o->kind == TN_OPTION_STRING) {
-            const char *string;
-            memcpy(&string, at, sizeof string);
-            if (!string && !is_default(type, i, own)) {
-                tn__fail(TN_ERR_ARGUMENT, "%s: .%s is NULL", type->name,
-                         o->name);
-                return false;
-            }
-            continue;
-        }
-        tn_dims_list list;
-        memcpy(&list, at, sizeof list);
-        if (list.count > TN_MAX_NDIM || list.count < -1) {
-            tn__fail(TN_ERR_ARGUMENT, "%s: .%s has %d numbers; at most %d",
-                     type->name, o->name, list.count, TN_MAX_NDIM);
+        int kind = type->option[i].kind;
+        if (kind == TN_OPTION_STRING  ? !check_string(type, i, own, given)
+            : kind == TN_OPTION_LIST ? !check_list(type, i, own, given, parts)
+                                     : !check_none(type, i, own))
             return false;
-        }
-        if (list.count >= 0 && is_list_of_last(type, i) &&
-            given >> (i - 1) & 1 && !is_default(type, i - 1, own)) {
-            tn__fail(TN_ERR_ARGUMENT, "%s: give .%s or .%s, not both",
-                     type->name, type->option[i - 1].name, o->name);
-            return false;
-        }
     }
     return true;
 }
@@ -324,11 +427,11 @@ static const void *resolve_whole(const tn_options_type *type,
             "them: it is older than the header", type->name, head->size,
             type->bytes);
     if (head->size == type->bytes)
-        return check_values(type, head, UINT64_MAX) ? head : NULL;
+        return check_values(type, head, UINT64_MAX, 0) ? head : NULL;
     uint64_t given = within(type, head->size);
     memcpy(room, type->defaults, type->bytes);
     copy_given(type, room, (const char *)head, given);
-    return check_values(type, room, given) ? room : NULL;
+    return check_values(type, room, given, 0) ? room : NULL;
 }
 
 const void *tn__options_resolve(const tn_options_type *type,
@@ -338,9 +441,9 @@ const void *tn__options_resolve(const tn_options_type *type,
     if (!head->given || head->size < sizeof *head)
         return tn__fail_null(
             TN_ERR_ARGUMENT,
-            "%s: the options are not initialised: begin with "
-            "tn_options_init(\"%s\", &options, sizeof options)", type->name,
-            type->name);
+            "%s: the options are not initialised: begin with the call's "
+            "TN_..._OPTIONS, or tn_options_init(\"%s\", &options, sizeof "
+            "options)", type->name, type->name);
     if (head->given[0] == '*' && !head->given[1])
         return resolve_whole(type, head, room);
     known_text new;
@@ -357,8 +460,9 @@ const void *tn__options_resolve(const tn_options_type *type,
             "struct of options has", type->name, head->size);
     memcpy(room, type->defaults, type->bytes);
     copy_given(type, room, options, text->given);
-    return !text->has_checks || check_values(type, room, text->given) ? room
-                                                                     : NULL;
+    bool good = !text->has_checks ||
+                check_values(type, room, text->given, text->parts);
+    return good ? room : NULL;
 }
 
 tn_status tn_options_take(const tn_options_type *type, void *own,
@@ -375,7 +479,7 @@ tn_status tn_options_take(const tn_options_type *type, void *own,
     return TN_OK;
 }
 
-/* ---- by name ---------------------------------------------------------------------- */
+/* ---- by name ------------------------------------------------------------ */
 
 /* The section of TN_OPTIONS_LISTED. Weak: a test program may have none. */
 extern const tn_options_type *const __start_tn_options[]

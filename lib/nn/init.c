@@ -76,6 +76,7 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
         return false;
     }
     to->count = axes;
+    to->dim[TN_MAX_NDIM] = TN_DIMS_MARK;
     for (int i = 0; i < axes; i++) {
         to->dim[i] = list->count >= 0 ? list->dim[i] : single;
         if (to->dim[i] < least) {

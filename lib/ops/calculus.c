@@ -477,7 +477,7 @@ tn_status tn__run_renorm(tn__call *call)
     tn_dtype dtype = x->dtype;
     tn_tensor *wide =
         tn_dtype_bytes(dtype) == 2 ? tn_to_dtype(x, TN_F32) : x;
-    tn_tensor *norm = tn_vector_norm(wide, .ord = p, .dims = others,
+    tn_tensor *norm = tn_vector_norm(wide, .ord = p, .dims = tn__marked(others),
                                      .keepdim = true);
     tn_tensor *scale = tn_mul_scalar(
         tn_reciprocal(tn_add_scalar(norm, 1e-7)), most);

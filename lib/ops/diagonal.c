@@ -103,9 +103,23 @@ tn_status tn__run_diagonal_backward(tn__call *call)
 
 /* ---- composites ---- */
 
+/* By the row and not by options, where the least int64 means "none". */
+static tn_tensor *by_row(int id, tn_tensor *x, int64_t offset, int dim1,
+                         int dim2)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_int(offset),
+                              tn__value_int(dim1), tn__value_int(dim2)};
+    return x ? tn__row(id, value, 4) : NULL;
+}
+
 static tn_tensor *diagonal(tn_tensor *x, int64_t offset)
 {
-    return tn_diagonal(x, .offset = offset);
+    return by_row(TN__OP_ID_DIAGONAL, x, offset, 0, 1);
+}
+
+static tn_tensor *diag_embed(tn_tensor *x, int64_t offset)
+{
+    return by_row(TN__OP_ID_DIAG_EMBED, x, offset, -2, -1);
 }
 
 /* Zeros of this size with x as the diagonal. */
@@ -150,7 +164,7 @@ tn_status tn__run_diag(tn__call *call)
     tn_tensor *x = tn__call_tensor(call, TN__ARG_DIAG_INPUT);
     int64_t offset = tn__call_int(call, TN__ARG_DIAG_DIAGONAL);
     if (x->ndim == 1)
-        return tn__give(call, tn_diag_embed(x, .offset = offset));
+        return tn__give(call, diag_embed(x, offset));
     if (x->ndim == 2)
         return tn__give(call, tn_clone(diagonal(x, offset)));
     return tn__fail(TN_ERR_SHAPE, "diag: {input} has %d dimensions; 1 or 2 are "
@@ -162,7 +176,7 @@ tn_status tn__run_diagflat(tn__call *call)
     int64_t offset = tn__call_int(call, TN__ARG_DIAGFLAT_OFFSET);
     tn_tensor *x = tn_reshape(tn__call_tensor(call, TN__ARG_DIAGFLAT_INPUT),
                               tn_dims(-1));
-    return tn__give(call, tn_diag_embed(x, .offset = offset));
+    return tn__give(call, diag_embed(x, offset));
 }
 
 tn_status tn__run_trace(tn__call *call)

@@ -109,7 +109,7 @@ static tn_status sum_others(term *t, const bool *keep)
             gone.dim[gone.count++] = d;
     }
     if (gone.count)
-        t->x = tn_sum(t->x, .dims = gone);
+        t->x = tn_sum(t->x, .dims = tn__marked(gone));
     return t->x ? TN_OK : tn_error_code();
 }
 

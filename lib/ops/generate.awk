@@ -381,8 +381,10 @@ function option_kind(k)
 {
     if (option_type[k] ~ /^tn_dims_list/)
         return "TN_OPTION_LIST"
-    return option_type[k] ~ /^const char/ ? "TN_OPTION_STRING" : \
-        "TN_OPTION_PLAIN"
+    if (option_type[k] ~ /^const char/)
+        return "TN_OPTION_STRING"
+    return option_type[k] ~ /^int64_t/ ? "TN_OPTION_WHOLE" : \
+        option_type[k] ~ /^double/ ? "TN_OPTION_NUMBER" : "TN_OPTION_PLAIN"
 }
 # Where the value says more than a reader of PyTorch's manual expects.
 function option_note(k,    value)

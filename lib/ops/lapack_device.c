@@ -259,8 +259,9 @@ static tn_status least_squares(work *w, tn_tensor **out)
     if (status < 0)
         return status;
     const tn_dims_list both = tn_dims(-2, -1);
-    tn_tensor *square = tn_mul(tn_sum(tn_square(r), .dims = both),
-                               tn_sum(tn_square(inverse), .dims = both));
+    tn_tensor *square = tn_mul(tn_sum(tn_square(r), .dims = tn__marked(both)),
+                               tn_sum(tn_square(inverse),
+                                      .dims = tn__marked(both)));
     double most = tn_item(tn_max(square));
     out[0] = x;
     out[1] = fresh(w, TN_I32, -1, -1);

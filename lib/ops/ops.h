@@ -347,6 +347,12 @@ static inline tn_value tn__value_none(void)
 {
     return (tn_value){TN_VALUE_NONE, 0, {.i = 0}};
 }
+/* A list that was made by hand, for an option: see tn_dims_list. */
+static inline tn_dims_list tn__marked(tn_dims_list list)
+{
+    list.dim[TN_MAX_NDIM] = TN_DIMS_MARK;
+    return list;
+}
 /* Options that may be none, and dimensions given as one number or as a list. */
 static inline tn_value tn__value_optional_int(int64_t i)
 {

@@ -36,8 +36,10 @@ tn_status tn__run_normalize(tn__call *call)
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);
-    tn_tensor *a2 = tn_sum(tn_square(a), .dims = last, .keepdim = true);
-    tn_tensor *b2 = tn_sum(tn_square(b), .dims = last, .keepdim = true);
+    tn_tensor *a2 =
+        tn_sum(tn_square(a), .dims = tn__marked(last), .keepdim = true);
+    tn_tensor *b2 =
+        tn_sum(tn_square(b), .dims = tn__marked(last), .keepdim = true);
     tn_tensor *left[] = {tn_mul_scalar(a, -2), a2,
                          a2 ? tn_ones_like(a2) : NULL};
     tn_tensor *right[] = {b, b2 ? tn_ones_like(b2) : NULL, b2};

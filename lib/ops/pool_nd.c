@@ -320,13 +320,15 @@ static tn_status greatest_of_images(tn_tensor *x, const windows *w, bool up,
         tn_tensor *at = NULL;
         y = tn_reshape(y, pass[k].shape);
         y = indices ? tn_max_pool2d_with_indices(
-                          y, pass[k].kernel, &at, .strides = pass[k].stride,
-                          .paddings = pass[k].pad,
-                          .dilations = pass[k].dilation, .ceil_mode = up)
+                          y, pass[k].kernel, &at,
+                          .strides = tn__marked(pass[k].stride),
+                          .paddings = tn__marked(pass[k].pad),
+                          .dilations = tn__marked(pass[k].dilation),
+                          .ceil_mode = up)
                     : tn_max_pool2d(y, pass[k].kernel,
-                                    .strides = pass[k].stride,
-                                    .paddings = pass[k].pad,
-                                    .dilations = pass[k].dilation,
+                                    .strides = tn__marked(pass[k].stride),
+                                    .paddings = tn__marked(pass[k].pad),
+                                    .dilations = tn__marked(pass[k].dilation),
                                     .ceil_mode = up);
         if (!y)
             return tn_error_code();
@@ -360,7 +362,8 @@ static tn_tensor *mean_of_images(tn_tensor *x, const windows *w, bool up,
     tn_tensor *y = half ? tn_to_dtype(x, TN_F32) : x;
     for (int k = 0; k < count && y; k++)
         y = tn_avg_pool2d(tn_reshape(y, pass[k].shape), pass[k].kernel,
-                          .strides = pass[k].stride, .paddings = pass[k].pad,
+                          .strides = tn__marked(pass[k].stride),
+                          .paddings = tn__marked(pass[k].pad),
                           .ceil_mode = up, .count_include_pad = count_pad,
                           .divisor_override = sums ? 1 : TN_NONE_INT);
     if (y && half)
@@ -494,7 +497,7 @@ static tn_tensor *even_means(tn_tensor *x, const windows *w)
         dims.dim[a] = x->ndim - w->axes + a;
         whole = whole && w->out[a] == 1;
     }
-    return whole ? tn_mean(x, .dims = dims, .keepdim = true)
+    return whole ? tn_mean(x, .dims = tn__marked(dims), .keepdim = true)
                  : mean_of_images(x, w, false, true, false);
 }
 

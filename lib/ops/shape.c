@@ -101,7 +101,7 @@ tn_status tn__run_sum_to_size(tn__call *call)
                         "broadcast to %s", tn__shape_text(a, size->count,
                         size->dim), tn__shape_text(b, x->ndim, x->shape));
     if (over.count || !size->count) /* a 0-d one of whole numbers is int64 */
-        x = tn_sum(x, .dims = over, .keepdim = true);
+        x = tn_sum(x, .dims = tn__marked(over), .keepdim = true);
     return tn__give(call, tn_reshape(x, *size));
 }
 

@@ -3,6 +3,9 @@
 
 #include <tenon/options.h>
 
+/* What compilers say of a number for a list is not what is looked at here. */
+#pragma GCC diagnostic ignored "-Wmissing-braces"
+
 #define CALL_OPTIONS_LIST(X)                                                  \
     X(int64_t, dim, TN_NONE_INT)                                              \
     X(tn_dims_list, dims, TN_NONE_DIMS)                                       \
@@ -39,7 +42,7 @@ static void refused(int result, const char *words, const char *name)
 static int said(const char *text)
 {
     call_options o = {.given = text, .size = sizeof o, .dim = 7, .alpha = 3,
-                      .dims = {1, {7}}, .mode = "sum", .name = "n"};
+                      .dims = tn_dims(7), .mode = "sum", .name = "n"};
     return call_with(1, &o);
 }
 
@@ -55,7 +58,7 @@ static void test_values(void)
     call(1, .dims = tn_dims(0, 2));
     ok(took.dims.count == 2 && took.dims.dim[1] == 2 &&
            took.dim == TN_NONE_INT, "a list of dimensions");
-    call(1, .dims = tn_dims_scalar());
+    call(1, .dims = TN_SCALAR);
     is_int(took.dims.count, 0, "an empty list is not none");
     call(1, .dims.count = 1, .dims.dim[0] = 5);
     ok(took.dims.count == 1 && took.dims.dim[0] == 5,
@@ -149,7 +152,21 @@ static void test_refusals(void)
     refused(said(NULL), "not initialised", "a struct of zeros");
     refused(call(1, .mode = NULL), ".mode is NULL",
             "NULL for a string that has a default");
-    refused(call(1, .dims = {13, {0}}), "13 numbers", "a list too long");
+    static const int64_t many[13] = {0};
+    refused(call(1, .dims = tn_dims_from_array(many, 13)), "13 numbers",
+            "a list too long");
+    int one = 1;
+    refused(call(1, .dims = one), "write .dims = tn_dims(...), or .dim",
+            "a number for a list");
+    refused(call(1, .dims = 0), "write .dims = tn_dims(...)", "a 0 for a list");
+    refused(call(1, .dims = -7), "-7 numbers", "a negative number for a list");
+    refused(call(1, .dims = {1}), "write .dims = tn_dims(...)",
+            "a number in braces");
+    refused(call(1, .dims = {0, {1}}), "write .dims = tn_dims(...)",
+            "numbers in braces");
+    refused(call(1, .dims.dim[0] = 1), "without its count", "parts of a list");
+    refused(call(1, .alpha = TN_NONE_FLOAT), ".alpha cannot be none",
+            "none where there is none");
     call_options o = CALL_OPTIONS;
     o.dim = 1;
     o.dims = tn_dims(1);

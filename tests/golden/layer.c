@@ -176,8 +176,10 @@ static bool plain_padding(const json_t *args)
 
 static tn_dims_list list_only(const json_t *args, const char *name)
 {
-    return is_list(args, name) ? dims(args, name)
-                               : (tn_dims_list)TN_NONE_DIMS;
+    if (!is_list(args, name))
+        return (tn_dims_list)TN_NONE_DIMS;
+    tn_dims_list list = dims(args, name);
+    return tn_dims_from_array(list.dim, list.count);
 }
 
 static tn_module *make_conv2d(const json_t *args)

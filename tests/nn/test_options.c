@@ -289,8 +289,8 @@ static void test_unnamed(void)
             "= 2)");
     o.given = NULL;
     refused(tn_nn_conv2d_with(1, 1, 3, &o),
-            "nn_conv2d: the options are not initialised: begin with "
-            "tn_options_init(\"nn_conv2d\", &options, sizeof options)");
+            "nn_conv2d: the options are not initialised: begin with the call's "
+            "TN_..._OPTIONS, or tn_options_init(\"nn_conv2d\", &options, sizeof options)");
     tn_nn_gru_options gru = TN_NN_GRU_OPTIONS;
     gru.given = ".num_layers = 2, true";
     refused(tn_nn_gru_with(1, 1, &gru),
@@ -302,7 +302,8 @@ static void test_unnamed(void)
     refused(tn_nn_transformer_encoder_forward_with(
                 tn_nn_transformer_encoder(4, 2, 1), x, &masks),
             "nn_transformer_encoder_forward: the options are not initialised: "
-            "begin with tn_options_init(\"nn_transformer_encoder_forward\", "
+            "begin with the call's TN_..._OPTIONS, or "
+            "tn_options_init(\"nn_transformer_encoder_forward\", "
             "&options, sizeof options)");
 }
 

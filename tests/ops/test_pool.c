@@ -84,14 +84,14 @@ static void run(const shape *s, uint64_t seed, bool max, tn_tensor *out[4])
     const tn_dims_list dilation = tn_dims(s->dilation[0], s->dilation[1]);
     out[2] = out[3] = NULL;
     if (max) {
-        out[3] = tn_max_pool2d(tn_detach(x), kernel, .strides = stride,
-                               .paddings = pad, .dilations = dilation,
+        out[3] = tn_max_pool2d(tn_detach(x), kernel, .strides = tn_dims_from_array(stride.dim, stride.count),
+                               .paddings = tn_dims_from_array(pad.dim, pad.count), .dilations = tn_dims_from_array(dilation.dim, dilation.count),
                                .ceil_mode = s->ceil_mode);
         out[0] = tn_max_pool2d_with_indices(
-            x, kernel, &out[2], .strides = stride, .paddings = pad,
-            .dilations = dilation, .ceil_mode = s->ceil_mode);
+            x, kernel, &out[2], .strides = tn_dims_from_array(stride.dim, stride.count), .paddings = tn_dims_from_array(pad.dim, pad.count),
+            .dilations = tn_dims_from_array(dilation.dim, dilation.count), .ceil_mode = s->ceil_mode);
     } else {
-        out[0] = tn_avg_pool2d(x, kernel, .strides = stride, .paddings = pad,
+        out[0] = tn_avg_pool2d(x, kernel, .strides = tn_dims_from_array(stride.dim, stride.count), .paddings = tn_dims_from_array(pad.dim, pad.count),
                                .ceil_mode = s->ceil_mode,
                                .count_include_pad = s->count_pad,
                                .divisor_override =

@@ -6,7 +6,7 @@ tenon = ctypes.CDLL(sys.argv[1])
 
 
 class Dims(ctypes.Structure):
-    _fields_ = [("count", ctypes.c_int32), ("dim", ctypes.c_int64 * 12)]
+    _fields_ = [("count", ctypes.c_int32), ("dim", ctypes.c_int64 * 13)]
 
 
 class Sum(ctypes.Structure):
@@ -46,6 +46,14 @@ assert tenon.tn_item(tenon.tn_sum_with(x, ctypes.byref(o))) == 10
 o.dim = 0
 y = tenon.tn_sum_with(x, ctypes.byref(o))
 assert tenon.tn_item(tenon.tn_select(y, 0, 0)) == 4
+
+o.dim = -2**63
+o.dims.count, o.dims.dim[0], o.dims.dim[1] = 2, 0, 1
+assert not tenon.tn_sum_with(x, ctypes.byref(o)), "a list without its mark"
+assert b"tn_dims" in tenon.tn_error(), tenon.tn_error()
+tenon.tn_error_clear()
+o.dims.dim[12] = 0x736d6964  # TN_DIMS_MARK
+assert tenon.tn_item(tenon.tn_sum_with(x, ctypes.byref(o))) == 10
 
 newer = Newer()
 assert tenon.tn_options_init(b"sum", ctypes.byref(newer),
