@@ -54,6 +54,7 @@ typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
 #define TN_NN_ATTENTION_MASKS                                                 \
     TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention_forward,                    \
                         TN_NN_ATTENTION_MASKS_LIST)
+#define TN_NN_MULTIHEAD_ATTENTION_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
 /* From query (length L) to key and value (length S). out_weights: NULL, or takes
  * the weights (batch, L, S), means over the heads. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
@@ -126,6 +127,7 @@ TN_API tn_module *tn_nn_transformer_with(
 /* An encoder (or layer) on src, with masks; tn_forward has none:
  * tn_nn_transformer_encoder_forward(encoder, src, .is_causal = true). */
 typedef tn_nn_attention_masks tn_nn_transformer_encoder_forward_options;
+#define TN_NN_TRANSFORMER_ENCODER_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
 TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
     tn_module *encoder, tn_tensor *src, const tn_nn_attention_masks *masks);
 /* A decoder (or layer) on tgt and the encoder's output; masks: of tgt and of

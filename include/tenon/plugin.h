@@ -20,8 +20,9 @@
  *  - Never copy or write such a struct whole, by assignment or sizeof: the
  *    other side's may be shorter than yours. tn_struct_copy copies what both
  *    sides know.
- *  - A struct to be filled (tn_device_info, tn_fault, tn_source) comes with
- *    its size set and the rest 0. Its filler writes no byte beyond that size,
+ *  - A struct to be filled comes with its size set; the rest of tn_fault and
+ *    tn_source is 0, of tn_device_info anything: write all of it. Its filler
+ *    writes no byte beyond that size,
  *    leaves `size` as it is, and 0 in fields that it does not know.
  *  - A struct without `size` is closed: it does not change within major 1
  *    (tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,

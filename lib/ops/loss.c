@@ -378,6 +378,10 @@ tn_status tn__run_cross_entropy(tn__call *call)
     bool soft = tn_dtype_is_floating(target->dtype) &&
                 tn__shape_equal(x->ndim, x->shape, target->ndim,
                                 target->shape);
+    if (soft && ignore >= 0)
+        return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {ignore_index} is "
+                        "%lld, and {target} holds probabilities: none of them "
+                        "is a class to ignore", (long long)ignore);
     tn_status status = check_classes(
         call, x, soft && x->ndim ? tn_select(target, class_dim(x), 0) : target,
         weight);

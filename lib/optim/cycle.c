@@ -11,7 +11,7 @@ static bool has_momentum(const tn__schedule_kind *kind, const tn_optim *optim)
         return true;
     tn_error_set(TN_ERR_ARGUMENT,
                  "%s: the %s optimizer has no momentum to change: give it one "
-                 "or set .no_cycle_momentum",
+                 "or set .cycle_momentum = false",
                  kind->name, optim->rule->name);
     return false;
 }
@@ -51,8 +51,8 @@ static void cyclic_advance(const tn_schedule *schedule, int64_t step,
 
 static const tn__schedule_kind cyclic_kind = {"CyclicLR", cyclic_advance};
 
-TN_OPTIONS_TYPE(tn_schedule_cyclic_lr, "schedule_cyclic_lr", "optim, base_lr, max_lr",
-                TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
+TN_OPTIONS_TYPE(tn_schedule_cyclic_lr, "schedule_cyclic_lr",
+                "optim, base_lr, max_lr", TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
 
 tn_schedule *
 tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
@@ -136,7 +136,8 @@ static void one_cycle_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind one_cycle_kind = {"OneCycleLR",
                                                  one_cycle_advance};
 
-TN_OPTIONS_TYPE(tn_schedule_one_cycle_lr, "schedule_one_cycle_lr", "optim, max_lr, total_steps",
+TN_OPTIONS_TYPE(tn_schedule_one_cycle_lr, "schedule_one_cycle_lr",
+                "optim, max_lr, total_steps",
                 TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST)
 
 tn_schedule *

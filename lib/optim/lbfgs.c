@@ -273,6 +273,16 @@ static tn__optim_rule lbfgs = {
 TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
                 TN_OPTIM_LBFGS_OPTIONS_LIST)
 
+/* An iteration and a step to look back on: without them there is no rule. */
+static bool is_positive(const char *option, int number)
+{
+    if (number >= 1)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "LBFGS: %s is %d; it must be at least 1",
+                 option, number);
+    return false;
+}
+
 tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
                               const tn_optim_lbfgs_options *options)
 {
@@ -282,7 +292,8 @@ tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
     if (o.max_eval == TN_NONE_INT)
         o.max_eval = (int64_t)o.max_iter * 5 / 4;
     if (!tn__optim_check("LBFGS", "lr", o.lr, 1e300) ||
-        !tn__optim_check("LBFGS", "max_iter", o.max_iter, 0x1p31) ||
+        !is_positive("max_iter", o.max_iter) ||
+        !is_positive("history_size", o.history_size) ||
         !tn__optim_check("LBFGS", "max_eval", (double)o.max_eval, 0x1p31) ||
         !tn__optim_check("LBFGS", "tolerance_grad", o.tolerance_grad, 1e300) ||
         !tn__optim_check("LBFGS", "tolerance_change", o.tolerance_change,

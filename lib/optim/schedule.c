@@ -149,7 +149,8 @@ static void multi_step_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind multi_step_kind = {"MultiStepLR",
                                                   multi_step_advance};
 
-TN_OPTIONS_TYPE(tn_schedule_multi_step_lr, "schedule_multi_step_lr", "optim, milestones, count",
+TN_OPTIONS_TYPE(tn_schedule_multi_step_lr, "schedule_multi_step_lr",
+                "optim, milestones, count",
                 TN_SCHEDULE_MULTI_STEP_LR_OPTIONS_LIST)
 
 tn_schedule *tn_schedule_multi_step_lr_with(
@@ -213,6 +214,17 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind constant_kind = {"ConstantLR",
                                                 constant_advance};
 
+/* A factor of 0 could not be undone: 1 / 0. */
+static bool is_factor(const tn__schedule_kind *kind, const char *option,
+                      double factor)
+{
+    if (factor > 0 && factor <= 1)
+        return true;
+    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be above 0 and at "
+                 "most 1", kind->name, option, factor);
+    return false;
+}
+
 TN_OPTIONS_TYPE(tn_schedule_constant_lr, "schedule_constant_lr", "optim",
                 TN_SCHEDULE_CONSTANT_LR_OPTIONS_LIST)
 
@@ -223,7 +235,7 @@ tn_schedule_constant_lr_with(tn_optim *optim,
     tn_schedule_constant_lr_options o;
     if (tn_options_take(tn_schedule_constant_lr_type(), &o, options) < 0)
         return NULL;
-    if (!tn__schedule_check(&constant_kind, "factor", o.factor, 0, 1) ||
+    if (!is_factor(&constant_kind, "factor", o.factor) ||
         !tn__schedule_check(&constant_kind, "total_iters",
                             (double)o.total_iters, 1, 1e300))
         return NULL;
@@ -257,8 +269,7 @@ tn_schedule_linear_lr_with(tn_optim *optim,
     tn_schedule_linear_lr_options o;
     if (tn_options_take(tn_schedule_linear_lr_type(), &o, options) < 0)
         return NULL;
-    if (!tn__schedule_check(&linear_kind, "start_factor", o.start_factor, 0,
-                            1) ||
+    if (!is_factor(&linear_kind, "start_factor", o.start_factor) ||
         !tn__schedule_check(&linear_kind, "end_factor", o.end_factor, 0, 1) ||
         !tn__schedule_check(&linear_kind, "total_iters", (double)o.total_iters,
                             1, 1e300))
@@ -325,7 +336,8 @@ static void cosine_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind cosine_kind = {"CosineAnnealingLR",
                                               cosine_advance};
 
-TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_lr, "schedule_cosine_annealing_lr", "optim, T_max",
+TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_lr,
+                "schedule_cosine_annealing_lr", "optim, T_max",
                 TN_SCHEDULE_COSINE_ANNEALING_LR_OPTIONS_LIST)
 
 tn_schedule *tn_schedule_cosine_annealing_lr_with(
@@ -333,7 +345,8 @@ tn_schedule *tn_schedule_cosine_annealing_lr_with(
     const tn_schedule_cosine_annealing_lr_options *options)
 {
     tn_schedule_cosine_annealing_lr_options o;
-    if (tn_options_take(tn_schedule_cosine_annealing_lr_type(), &o, options) < 0)
+    if (tn_options_take(tn_schedule_cosine_annealing_lr_type(), &o, options) <
+        0)
         return NULL;
     if (!tn__schedule_check(&cosine_kind, "T_max", (double)T_max, 1, 1e300) ||
         !tn__schedule_check(&cosine_kind, "eta_min", o.eta_min, 0, 1e300))
@@ -365,7 +378,8 @@ static void restarts_advance(const tn_schedule *schedule, int64_t step,
 static const tn__schedule_kind restarts_kind = {"CosineAnnealingWarmRestarts",
                                                 restarts_advance};
 
-TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_warm_restarts, "schedule_cosine_annealing_warm_restarts", "optim, T_0",
+TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_warm_restarts,
+                "schedule_cosine_annealing_warm_restarts", "optim, T_0",
                 TN_SCHEDULE_COSINE_ANNEALING_WARM_RESTARTS_OPTIONS_LIST)
 
 tn_schedule *tn_schedule_cosine_annealing_warm_restarts_with(
@@ -373,7 +387,8 @@ tn_schedule *tn_schedule_cosine_annealing_warm_restarts_with(
     const tn_schedule_cosine_annealing_warm_restarts_options *options)
 {
     tn_schedule_cosine_annealing_warm_restarts_options o;
-    if (tn_options_take(tn_schedule_cosine_annealing_warm_restarts_type(), &o, options) < 0)
+    if (tn_options_take(tn_schedule_cosine_annealing_warm_restarts_type(), &o,
+                        options) < 0)
         return NULL;
     if (!tn__schedule_check(&restarts_kind, "T_0", (double)T_0, 1, 0x1p62) ||
         !tn__schedule_check(&restarts_kind, "T_mult", (double)o.T_mult, 1,

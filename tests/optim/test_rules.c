@@ -316,7 +316,7 @@ static void test_mistakes(void)
             "Muon: parameter \"0\" has 1 dimension; Muon changes matrices "
             "alone: give the others to AdamW");
     REFUSED(tn_optim_lbfgs(list, .history_size = -1), TN_ERR_ARGUMENT,
-            "LBFGS: history_size is -1; it must be at least 0");
+            "LBFGS: history_size is -1; it must be at least 1");
     ok(!tn_optim_lbfgs(tn_parameters_from(two, 2)), "LBFGS of two dtypes");
     ok(tn_error() && strstr(tn_error(), "LBFGS: parameter \"1\" (float64 on "),
        "is refused: %s", tn_error());

@@ -90,7 +90,7 @@ static void test_momentum(void)
     ok(!tn_schedule_one_cycle_lr(plain, 0.1, 10), "no momentum to move");
     is_str(tn_error(),
            "OneCycleLR: the SGD optimizer has no momentum to change: give it "
-           "one or set .no_cycle_momentum",
+           "one or set .cycle_momentum = false",
            "is refused");
     tn_error_clear();
 }
@@ -142,7 +142,7 @@ static void test_mistakes(void)
     REFUSED(tn_schedule_exponential_lr(optim, -1), TN_ERR_ARGUMENT,
             "ExponentialLR: gamma is -1; it must be at least 0");
     REFUSED(tn_schedule_constant_lr(optim, .factor = 2), TN_ERR_ARGUMENT,
-            "ConstantLR: factor is 2; it must be between 0 and 1");
+            "ConstantLR: factor is 2; it must be above 0 and at most 1");
     REFUSED(tn_schedule_linear_lr(optim, .total_iters = -1), TN_ERR_ARGUMENT,
             "LinearLR: total_iters is -1; it must be at least 1");
     REFUSED(tn_schedule_polynomial_lr(optim, .power = -2), TN_ERR_ARGUMENT,
