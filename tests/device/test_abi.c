@@ -400,7 +400,7 @@ static const row rows[] = {
     FIELD(tn_memory_stats, limit_bytes, 32)
     FIELD(tn_memory_stats, allocation_count, 40)
     FIELD(tn_memory_stats, slab_count, 48)
-    SIZE(tn_dims_list, 104)
+    SIZE(tn_dims_list, 112)
     FIELD(tn_dims_list, count, 0)
     FIELD(tn_dims_list, dim, 8)
     /* clang-format on */
