@@ -27,9 +27,9 @@ fi
 
 rooms="autograd data device graph io nn nulls ops optim tensor trace training"
 # Some 20 s to 7 minutes each there.
-long=" autograd/test_backward autograd/test_gradients ops/test_conv \
-    ops/test_misuse ops/test_pool trace/test_trace training/test_amp \
-    training/test_threads "
+long=" autograd/test_backward autograd/test_gradients \
+    autograd/test_hard_points ops/test_conv ops/test_misuse ops/test_pool \
+    trace/test_trace training/test_amp training/test_threads "
 
 for room in $rooms; do
     for test in tests/"$room"/test_*; do
