@@ -160,7 +160,7 @@ static void test_refusals(void)
             "a number for a list");
     refused(call(1, .dims = 0), "write .dims = tn_dims(...)", "a 0 for a list");
     refused(call(1, .dims = -7), "-7 numbers", "a negative number for a list");
-    refused(call(1, .dims = {1}), "write .dims = tn_dims(...)",
+    refused(call(1, .dims = {1, {0}}), "write .dims = tn_dims(...)",
             "a number in braces");
     refused(call(1, .dims = {0, {1}}), "write .dims = tn_dims(...)",
             "numbers in braces");
