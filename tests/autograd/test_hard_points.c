@@ -316,7 +316,7 @@ static tn_status (*record)(tn__call *call);
 
 static tn_status watch(tn__call *call)
 {
-    if (call->op->id < 4096)
+    if (call->op->id >= 0 && call->op->id < 4096) /* -1: no row */
         reached[call->op->id] = true;
     return record(call);
 }

@@ -436,14 +436,16 @@ static void test_faults(const char *name, tn_status (*fill)(tn_fault *))
         uint32_t size = sizes[i];
         uint32_t known = size < sizeof fault_want ? size : sizeof fault_want;
         /* of size 0: the size itself is there all the same */
-        unsigned char *at = edge - (size ? size : sizeof size);
+        uint32_t there = size ? size : (uint32_t)sizeof size;
+        unsigned char *at = edge - (there + 7) / 8 * 8;
         tn_fault want = fault_want;
         memset(at, 0, (size_t)(edge - at));
         memcpy(at, &size, sizeof size);
         want.size = size;
         tn_status status = fill((tn_fault *)(void *)at);
         ok(status == TN_ERR_INDEX && memcmp(at, &want, known) == 0 &&
-               is_filled(at + known, size - known, 0),
+               is_filled(at + known, size - known, 0) &&
+               is_filled(at + there, (uint32_t)(edge - at) - there, 0),
            "%s fills a fault of %u bytes, and no more", name, size);
     }
     is_int(fill(NULL), TN_ERR_INDEX, "%s: none is wanted", name);
