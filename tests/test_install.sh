@@ -66,6 +66,12 @@ succeeds "the README's program builds as C11 without a warning" \
     $(package --cflags --libs tenon) &&
     succeeds "the README's program runs" in_nowhere "$scratch/readme"
 
+# shellcheck disable=SC2046,SC2086
+succeeds "the reference plugin builds with tenon-plugin.pc alone" \
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden \
+    -O1 -shared -fPIC $(package --cflags tenon-plugin) \
+    "$top_srcdir"/plugins/reference/*.c -lm -o "$scratch/tn_reference.so"
+
 # A plugin of somebody's own: a folder beside Tenon's, started, built and checked
 # by what is installed, and no more.
 template=$(package --variable=template tenon-plugin)
