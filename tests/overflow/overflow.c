@@ -1,5 +1,5 @@
-/* extremes.c: the numbers, and what a call is watched for. */
-#include "extremes.h"
+/* overflow.c: the numbers, and what a call is watched for. */
+#include "overflow.h"
 
 #include <base/error.h>
 #include <base/memory.h>
@@ -36,15 +36,15 @@ enum {
 
 /* ---- numbers ------------------------------------------------------------ */
 
-uint64_t extremes_seed(void)
+uint64_t overflow_seed(void)
 {
-    const char *text = getenv("TENON_EXTREMES_SEED");
+    const char *text = getenv("TENON_OVERFLOW_SEED");
     return text ? strtoull(text, NULL, 10) : 1;
 }
 
-int extremes_rounds(int usual)
+int overflow_rounds(int usual)
 {
-    const char *text = getenv("TENON_EXTREMES");
+    const char *text = getenv("TENON_OVERFLOW");
     long times = text ? strtol(text, NULL, 10) : 1;
     return times > 0 && times < 1000000 / usual ? (int)times * usual : usual;
 }
@@ -107,14 +107,14 @@ tn_dims_list draw_dims(draws *d)
 
 /* Seen by the parent, whatever becomes of the child. */
 static struct shared {
-    struct extremes_counts counts;
+    struct overflow_counts counts;
     int at; /* the case that runs */
     bool too_long;
     char doing[TEXT];
 } * shared;
-struct extremes_counts *extremes_counts;
+struct overflow_counts *overflow_counts;
 
-void extremes_tell(const char *format, ...)
+void overflow_tell(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -137,12 +137,12 @@ static void too_long(int number)
 
 static bool asks;
 
-void extremes_asks(void)
+void overflow_asks(void)
 {
     asks = true;
 }
 
-void extremes_before(void)
+void overflow_before(void)
 {
     shared->counts.calls++;
     tn__memory_largest(true);
@@ -170,7 +170,7 @@ static long resident(void)
     return pages / (1048576 / sysconf(_SC_PAGESIZE));
 }
 
-void extremes_after(bool refused, const char *what)
+void overflow_after(bool refused, const char *what)
 {
     set_timer(ITIMER_PROF, 0);
     set_timer(ITIMER_REAL, 0);
@@ -236,7 +236,7 @@ static void tell_end(const cases *c, int status)
            shared->doing);
 }
 
-long extremes_run(int count, bool (*start)(void), void (*one)(int i),
+long overflow_run(int count, bool (*start)(void), void (*one)(int i),
                   const char *(*name)(int i), const char *only)
 {
     const cases c = {count, start, one, name, only};
@@ -245,7 +245,7 @@ long extremes_run(int count, bool (*start)(void), void (*one)(int i),
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (shared == MAP_FAILED)
             return -1;
-        extremes_counts = &shared->counts;
+        overflow_counts = &shared->counts;
     }
     for (int from = 0, status; from < count; from = shared->at + 1) {
         shared->at = from;

@@ -7,7 +7,7 @@
  * among them; what stands for a type that has no value here yet is asked for by
  * the compiler. A length of an array that is given is small: to tell a greater
  * one is a lie that nobody can see through. */
-#include "extremes.h"
+#include "overflow.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ static tn_status recomputed(tn_tensor *const *inputs, int count,
 static tn_tensor *results[64];
 
 #define PLAUSIBLE_FILE_p stdout
-#define PLAUSIBLE_char_p "extremes-nowhere.tmp"
+#define PLAUSIBLE_char_p "overflow-nowhere.tmp"
 #define PLAUSIBLE_char_p_p texts
 #define PLAUSIBLE_int64_t_p wholes
 #define PLAUSIBLE_void_p linear
@@ -207,14 +207,14 @@ static bool is_meant(const char *name)
 
 static void end(bool refused, const char *what)
 {
-    extremes_after(refused && tn_error(), what);
+    overflow_after(refused && tn_error(), what);
 }
 
 #define BEGIN(name)                                                            \
-    extremes_tell("%s(%s)", #name, drawn);                                     \
+    overflow_tell("%s(%s)", #name, drawn);                                     \
     if (strncmp(drawn, "extra ", 6) == 0)                                      \
-        extremes_asks();                                                       \
-    extremes_before()
+        overflow_asks();                                                       \
+    overflow_before()
 #define END_VOID() end(tn_error(), NULL)
 #define END_NUMBER(result) ((void)(result), end(tn_error(), NULL))
 #define END_STATUS(result)                                                     \
@@ -230,8 +230,8 @@ static void end(bool refused, const char *what)
 
 static void watch(const char *what)
 {
-    extremes_tell("%s of what %s gave", what, drawn);
-    extremes_before();
+    overflow_tell("%s of what %s gave", what, drawn);
+    overflow_before();
 }
 
 static void use_module(tn_module *module)
@@ -315,7 +315,7 @@ typedef struct call {
  * SKIPPED(tn_module_begin) and SKIPPED(tn_module_end), which belong together;
  * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_set_num_threads), and
  * SKIPPED(tn_host_ops_allow), which hold for what follows. */
-#include "tests/extremes/calls.inc" /* made */
+#include "tests/overflow/calls.inc" /* made */
 
 /* ---- all of them -------------------------------------------------------- */
 
@@ -345,8 +345,8 @@ static void make_values(void)
 
 static void one_call(int i)
 {
-    draws d = {extremes_seed() * 7919u + (uint64_t)i};
-    for (int round = 0, rounds = extremes_rounds(USUAL); round < rounds;
+    draws d = {overflow_seed() * 7919u + (uint64_t)i};
+    for (int round = 0, rounds = overflow_rounds(USUAL); round < rounds;
          round++) {
         tn_scope *scope = tn_scope_open();
         make_values();
@@ -371,15 +371,15 @@ int main(int argc, char **argv)
 {
     enum { COUNT = sizeof calls / sizeof *calls };
     plan_later();
-    note("seed %llu, %d rounds a function", (unsigned long long)extremes_seed(),
-         extremes_rounds(USUAL));
-    long wrong = extremes_run(COUNT, start, one_call, name_of,
+    note("seed %llu, %d rounds a function", (unsigned long long)overflow_seed(),
+         overflow_rounds(USUAL));
+    long wrong = overflow_run(COUNT, start, one_call, name_of,
                               argc > 1 ? argv[1] : NULL);
     if (wrong < 0)
         bail_out("no process, or no device");
     ok(wrong == 0,
        "%d functions with extreme numbers: %ld calls, %ld refused, "
        "%ld wrong",
-       COUNT, extremes_counts->calls, extremes_counts->refused, wrong);
+       COUNT, overflow_counts->calls, overflow_counts->refused, wrong);
     return done_testing();
 }

@@ -1,7 +1,7 @@
 /* Every row of the operator table with extreme numbers in several arguments at
  * once, and tensors that show more elements than there is memory. */
 #include "../ops/misuse.h"
-#include "extremes.h"
+#include "overflow.h"
 
 #include <base/size.h>
 #include <ops/ops.h>
@@ -122,9 +122,9 @@ static void walk_back(tn_tensor *const *out, int made)
         if (!tn_tensor_requires_grad(out[i]) ||
             (numel > 1 << 24 && numel <= TN__SIZE_SPAN))
             continue;
-        extremes_before();
+        overflow_before();
         tn_status status = tn_backward(tn_sum(out[i]));
-        extremes_after(status < 0, status >= 0 || tn_error()
+        overflow_after(status < 0, status >= 0 || tn_error()
                                        ? NULL
                                        : "a walk refused without a message");
         return; /* what it saved is gone */
@@ -139,10 +139,10 @@ static int call(const tn_op *op, tn_value *value, bool back)
     if (back)
         require_gradients(op, value);
     misuse_describe(text, sizeof text, op, value, op->arg_count);
-    extremes_tell("%s", text);
-    extremes_before();
+    overflow_tell("%s", text);
+    overflow_before();
     int made = tn_op_call(op, value, op->arg_count, out, TN__OP_MAX_OUTPUTS);
-    extremes_after(made < 0, misuse_judge(op, made, out));
+    overflow_after(made < 0, misuse_judge(op, made, out));
     if (back)
         walk_back(out, made);
     tn_scope_close(scope);
@@ -152,12 +152,12 @@ static int call(const tn_op *op, tn_value *value, bool back)
 static void one_row(int row)
 {
     const tn_op *op = tn_op_at(row);
-    draws d = {extremes_seed() * 1000003u + (uint64_t)row};
+    draws d = {overflow_seed() * 1000003u + (uint64_t)row};
     tn_value base[TN__OP_MAX_ARGS], value[TN__OP_MAX_ARGS];
     make_tensors();
     if (!misuse_values_make())
         return;
-    for (int round = 0, rounds = extremes_rounds(USUAL); round < rounds;
+    for (int round = 0, rounds = overflow_rounds(USUAL); round < rounds;
          round++) {
         /* An ordinary call, one that is done if such a one is found soon. */
         for (int t = 0; round % 8 == 0 && t < 40; t++) {
@@ -186,15 +186,15 @@ static const char *name_of(int row)
 int main(int argc, char **argv)
 {
     plan_later();
-    note("seed %llu, %d rounds a row", (unsigned long long)extremes_seed(),
-         extremes_rounds(USUAL));
-    long wrong = extremes_run(tn_op_count(), misuse_begin, one_row, name_of,
+    note("seed %llu, %d rounds a row", (unsigned long long)overflow_seed(),
+         overflow_rounds(USUAL));
+    long wrong = overflow_run(tn_op_count(), misuse_begin, one_row, name_of,
                               argc > 1 ? argv[1] : NULL);
     if (wrong < 0)
         bail_out("no process, or no device");
     ok(wrong == 0,
        "%d rows with extreme numbers: %ld calls, %ld refused, %ld "
        "wrong",
-       tn_op_count(), extremes_counts->calls, extremes_counts->refused, wrong);
+       tn_op_count(), overflow_counts->calls, overflow_counts->refused, wrong);
     return done_testing();
 }
