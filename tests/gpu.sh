@@ -1,13 +1,17 @@
 #!/bin/sh
 # gpu.sh: all that can be seen on a machine with an NVIDIA GPU, in one command.
 #
-#   tests/gpu.sh [-o FOLDER] [PART...]     from a built tree, a tarball or a clone
+#   tests/gpu.sh [-j N] [-o FOLDER] [PART...]
+#                                          from a built tree, a tarball or a clone
 #   tests/gpu.sh -p FILE.tar.gz            packs what the parts need from a built
 #                                          tree, for a machine without compilers
+#                                          (or .tar.xz, a quarter of the size)
 #   tests/gpu.sh -x PART                   that part alone, its output as it comes
 #
 # PARTs, all by default, in this order; each has its time in FOLDER/results.md
-# and its output in FOLDER/PART.log as soon as it ends:
+# and its output in FOLDER/PART.log as soon as it ends. With -j N the parts before
+# `limits` run side by side, each of N processes, since most of their time goes to
+# compiling kernels; limits and bench always run alone:
 #   device      the driver, the GPU, NVRTC, cuBLASLt: what the plugin says of them
 #   programs    random programs and primitives, with the reference's bits
 #   bits        each operator's samples, with the reference's bits
@@ -37,6 +41,7 @@ unset CDPATH
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${TENON_GPU_BUILD:-$root/build}
 out="gpu-results"
+jobs=1
 pack=
 alone=
 command_line="tests/gpu.sh $*"
@@ -46,12 +51,13 @@ die() {
     exit 1
 }
 
-while getopts o:p:x: option; do
+while getopts j:o:p:x: option; do
     case $option in
+    j) jobs=$OPTARG ;;
     o) out=$OPTARG ;;
     p) pack=$OPTARG ;;
     x) alone=$OPTARG ;;
-    *) die "usage: tests/gpu.sh [-o FOLDER] [-p FILE.tar.gz] [-x PART] [PART...]" ;;
+    *) die "usage: tests/gpu.sh [-j N] [-o FOLDER] [-p FILE.tar.gz] [-x PART] [PART...]" ;;
     esac
 done
 shift $((OPTIND - 1))
@@ -96,7 +102,7 @@ if [ -n "$pack" ]; then
     tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh data bench/*.py |
         tar -xf - -C "$pack.tree"
     find "$pack.tree" -type f -perm -100 -exec strip {} + 2>/dev/null
-    tar -czf "$pack" -C "$pack.tree" .
+    tar -caf "$pack" -C "$pack.tree" .
     rm -rf "$pack.list" "$pack.tree"
     ls -l "$pack"
     exit
@@ -145,70 +151,131 @@ part_device() {
     "$tenon" info
 }
 
+# in_shares NAME COMMAND...: as many of COMMAND side by side as there are jobs, each
+# with the share of the lines of stdin as its last arguments; what they print
+# comes one after the other.
+in_shares() {
+    shares=$out/$1.shares
+    shift
+    rm -rf "$shares" && mkdir "$shares" || return
+    awk -v n="$jobs" -v to="$shares/" '{ print >to NR % n ".list" }'
+    for list in "$shares"/*.list; do
+        # shellcheck disable=SC2046 # a list of paths without spaces
+        ("$@" $(cat "$list") >"${list%list}out" 2>&1
+            echo $? >"${list%list}rc") &
+    done
+    wait
+    cat "$shares"/*.out
+    ! grep -qvx 0 "$shares"/*.rc
+    status=$?
+    rm -r "$shares"
+    return $status
+}
+
+# each_program NAME...: test programs of the folder tests/device
+each_program() {
+    failed=0
+    for test in "$@"; do
+        "$(program tests/device/$test)" || failed=1
+    done
+    return $failed
+}
+
 part_programs() {
-    TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000} \
-        "$(program tests/device/test_random_programs)" &&
-        "$(program tests/device/test_primitives)" &&
-        "$(program tests/device/test_sorts)"
+    TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-2000}
+    export TENON_TEST_PROGRAMS
+    printf '%s\n' test_random_programs test_primitives test_sorts |
+        in_shares programs each_program
+}
+
+# The operators' samples, one folder of links for each share.
+bits_of() {
+    folder=$(mktemp -d "$out/bits.XXXXXX") || return
+    mkdir "$folder/ops" && ln -s "$@" "$folder/ops" &&
+        "$(program tests/golden/bits)" cuda "$folder"
+    status=$?
+    rm -rf "$folder"
+    return $status
 }
 
 # The core's own products have the reference's bits; a library's do not, nor has
 # attention.
 part_bits() {
     [ -d $samples ] || left_out "no $samples" || return
-    TENON_CUDA_MATMUL=own TENON_MASK=attention,lapack \
-        "$(program tests/golden/bits)" cuda $samples
+    TENON_CUDA_MATMUL=own
+    TENON_MASK=attention,lapack
+    export TENON_CUDA_MATMUL TENON_MASK
+    find "$PWD/$samples/ops" -name '*.safetensors' | sort |
+        in_shares bits bits_of
 }
 
 part_golden() {
     [ -d $samples ] || left_out "no $samples" || return
-    "$(program tests/golden/run)" $samples
+    find $samples -name '*.safetensors' | sort |
+        in_shares golden "$(program tests/golden/run)"
 }
 
 # Programs that are about another plugin pass here as anywhere. Many look at an
 # error right after its call: so each piece of work is waited for.
+suite_of() {
+    failed=0
+    for test in "$@"; do
+        log=$out/suite.$(echo "$test" | tr / .).log
+        begun=$(date +%s)
+        timeout "${TENON_GPU_TEST_SECONDS:-0}" "$(program "$test")" \
+            >"$log" 2>&1
+        status=$?
+        took=$(($(date +%s) - begun))
+        if [ $status = 0 ] || [ $status = 77 ]; then
+            echo "ok $test $(grep -c '^ok' "$log")" \
+                "$(grep -c '^ok.* SKIP' "$log") skipped, $took s"
+        else
+            echo "not ok $test: status $status, $took s"
+            grep -vE '^ok' "$log" | tail -n "${TENON_GPU_TEST_LINES:-15}"
+            failed=1
+        fi
+        rm -f "$log"
+    done
+    return $failed
+}
+
 part_suite() {
     TENON_CUDA_BLOCKING=1
     export TENON_CUDA_BLOCKING
-    failed=0
     for test in tests/*/test_*; do
         case $test in
         *.* | *~) continue ;;
         esac
-        [ -f "$test" ] && [ -x "$test" ] || continue
-        timeout "${TENON_GPU_TEST_SECONDS:-0}" "$(program "$test")" \
-            >"$out/one" 2>&1
-        status=$?
-        if [ $status = 0 ] || [ $status = 77 ]; then
-            echo "ok $test $(grep -c '^ok' "$out/one")" \
-                "$(grep -c '^ok.* SKIP' "$out/one") skipped"
-        else
-            echo "not ok $test: status $status"
-            grep -vE '^ok' "$out/one" | tail -n 15
-            failed=1
-        fi
-    done
-    rm -f "$out/one"
-    return $failed
+        [ -f "$test" ] && [ -x "$test" ] && echo "$test"
+    done | in_shares suite suite_of
 }
 
 part_plugin() {
     "$(program tools/tenon-plugin-check)" --timeout 1800 tenon-1/tn_cuda.so
 }
 
+# sanitize TOOL:TEST...
+sanitize() {
+    failed=0
+    for pair in "$@"; do
+        echo "== $(echo "$pair" | tr : ' ')"
+        compute-sanitizer --tool "${pair%:*}" --error-exitcode 9 \
+            --print-limit 5 "$(program "tests/device/${pair#*:}")" || failed=1
+    done
+    return $failed
+}
+
 part_sanitizer() {
     command -v compute-sanitizer >/dev/null ||
         left_out "compute-sanitizer is not in PATH" || return
+    TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 TENON_TEST_FLOAT32=1
+    export TENON_TEST_PROGRAMS TENON_TEST_CASES TENON_TEST_FLOAT32
     failed=0
     for tool in memcheck racecheck initcheck synccheck; do
         for test in test_primitives test_sorts test_random_programs; do
-            echo "== $tool $test"
-            TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 \
-                TENON_TEST_FLOAT32=1 compute-sanitizer \
-                --tool $tool --error-exitcode 9 --print-limit 5 \
-                "$(program tests/device/$test)" || failed=1
+            echo $tool:$test
         done
-    done
+    done | in_shares sanitizer sanitize || failed=1
     echo "== memcheck, with leaks"
     compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
         "$(program examples/autograd)" || failed=1
@@ -278,20 +345,34 @@ head_of_results() {
 rm -f "$out/info"
 head_of_results >"$out/results.md"
 cat "$out/results.md"
-status=0
-for part in ${*:-$all}; do
+# one PART: runs it and adds its line
+one() {
     begun=$(date +%s)
-    timeout "${TENON_GPU_SECONDS:-0}" sh "$root/tests/gpu.sh" -o "$out" \
-        -x "$part" >"$out/$part.log" 2>&1
+    timeout "${TENON_GPU_SECONDS:-0}" sh "$root/tests/gpu.sh" -j "$jobs" \
+        -o "$out" -x "$1" >"$out/$1.log" 2>&1
     code=$?
     case $code in
     0) result=passed ;;
     77) result="left out" ;;
-    124) result="ended after $TENON_GPU_SECONDS s" status=1 ;;
-    *) result=FAILED status=1 ;;
+    124)
+        result="ended after $TENON_GPU_SECONDS s"
+        cat "$out/$1.shares"/*.out >>"$out/$1.log" 2>/dev/null
+        ;;
+    *) result=FAILED ;;
     esac
-    echo "| $part | $result | $(($(date +%s) - begun)) | $(tail -n 1 \
-        "$out/$part.log" | tr '|' ' ' | cut -c1-160) |" |
+    echo "| $1 | $result | $(($(date +%s) - begun)) | $(tail -n 1 \
+        "$out/$1.log" | tr '|' ' ' | cut -c1-160) |" |
         tee -a "$out/results.md"
+}
+
+for part in ${*:-$all}; do
+    case $jobs:$part in
+    1:* | *:limits | *:bench)
+        wait
+        one "$part"
+        ;;
+    *) one "$part" & ;;
+    esac
 done
-exit $status
+wait
+! grep -qE '^\| [a-z]+ \| (FAILED|ended)' "$out/results.md"

@@ -72,7 +72,7 @@ result() {
 (
     cd "$scratch" || exit
     TENON_TEST_PROGRAMS=4 TENON_TEST_CASES=2 TENON_TEST_FLOAT32=1 \
-        on_sim device programs sanitizer bench
+        on_sim -j 2 device programs sanitizer bench
 ) >"$scratch/output" 2>&1
 is_str "$?" 0 "parts run from there, on the simulated driver"
 note <"$scratch/output"
