@@ -8,30 +8,40 @@
 #                                          (or .tar.xz, a quarter of the size)
 #   tests/gpu.sh -x PART                   that part alone, its output as it comes
 #
-# PARTs, all by default, in this order; each has its time in FOLDER/results.md
-# and its output in FOLDER/PART.log as soon as it ends. With -j N the parts before
-# `limits` run side by side, each of N processes, since most of their time goes to
-# compiling kernels; limits and bench always run alone:
+# Each PART has its time in FOLDER/results.md and its output in FOLDER/PART.log as
+# soon as it ends; FOLDER/logs.tar.gz has all of them. With -j N the parts side by side
+# are those that no clock is read in, each of N processes, since most of their time
+# goes to compiling kernels. PARTs, all by default, in this order, or by the name of
+# one of three calls, each of which fits into nine minutes of 16 processors:
+#   first       device, learn, memcheck, limits
+#   second      programs, bits, golden, suite, plugin, opencl
+#   third       race, bench, profile
+# Those are:
 #   device      the driver, the GPU, NVRTC, cuBLASLt: what the plugin says of them
+#   learn       the examples: the digits network, by hand and on all GPUs, a GPT
+#   memcheck    compute-sanitizer's memcheck, with leaks
+#   limits      launches, memory and products beside the driver and cuBLASLt
+#               called by hand; attention by our own kernels and by cuDNN (alone)
 #   programs    random programs and primitives, with the reference's bits
 #   bits        each operator's samples, with the reference's bits
 #   golden      operators, layers, optimizers, training: PyTorch's results
-#   suite       every test program that there is, with TENON_DEVICE=cuda
+#   suite       the test programs of every room but other plugins', on the GPU
 #   plugin      tenon-plugin-check
-#   sanitizer   memcheck, racecheck, initcheck, synccheck of compute-sanitizer
-#   learn       the examples: the digits network, by hand and on all GPUs
-#   limits      launches, memory and products beside the driver and cuBLASLt
-#               called by hand; attention by our own kernels and by cuDNN
+#   opencl      programs and golden by the OpenCL of NVIDIA's driver
+#   race        compute-sanitizer's racecheck, initcheck and synccheck
 #   bench       bench/compare against PyTorch on the GPU: first that both train the
 #               same networks, then training and GPT-2 beside eager PyTorch and
-#               torch.compile, then all other workloads
+#               torch.compile, then all other workloads (alone)
+#   profile     what Nsight Compute says of the slowest kernels (alone)
 # FOLDER (gpu-results) is made. docs/gpu.md is where the results belong.
 #
 #   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
 #                        and make, which need no Autotools in a tarball's tree
 #   TENON_GPU_SECONDS    the longest time for one part, and
 #   TENON_GPU_TEST_SECONDS  for one program of the suite (none)
-#   TENON_BENCH_PYTHON   a Python with torch (python3)
+#   TENON_CACHE_DIR      compiled kernels (FOLDER-cache)
+#   TENON_BENCH_PYTHON   a Python with torch (python3); NVIDIA's libraries are those
+#                        of its packages where the machine has no others
 #   TENON_BENCH_ARGS     what bench/compare is asked for (--quick: a first look)
 # What is missing (compute-sanitizer, torch) leaves its part out, and says so.
 # The exit status is 1 if any part failed.
@@ -61,13 +71,25 @@ while getopts j:o:p:x: option; do
     esac
 done
 shift $((OPTIND - 1))
-all="device programs bits golden suite plugin sanitizer learn limits bench"
+first="device learn memcheck limits"
+second="programs bits golden suite plugin opencl"
+third="race bench profile"
+all="$first $second $third"
+parts=
 for part in $alone "$@"; do
     case " $all " in
-    *" $part "*) ;;
-    *) die "no part $part; there are: $all" ;;
+    *" $part "*) parts="$parts $part" ;;
+    *)
+        case $part in
+        first) parts="$parts $first" ;;
+        second) parts="$parts $second" ;;
+        third) parts="$parts $third" ;;
+        *) die "no part $part; there are: $all" ;;
+        esac
+        ;;
     esac
 done
+parts=${parts:-$all}
 
 # ---- the tree ------------------------------------------------------------------
 
@@ -98,9 +120,13 @@ if [ -n "$pack" ]; then
         "$name/.libs" "$name/tenon-1" \( -type f -o -type l \) \
         ! -name '*.o' ! -name '*.lo' ! -name '*.a' ! -name '*.la' \
         ! -name '*.log' ! -name '*.trs' ! -path '*/cache/*' >"$pack.list"
-    mkdir "$pack.tree" || exit 1
-    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh data bench/*.py |
+    mkdir -p "$pack.tree/lib" || exit 1
+    tar -cf - -T "$pack.list" tests/gpu.sh tests/tap.sh tests/*/*.txt \
+        tests/fuzz/corpus data docs/kernel-language.md bench/*.py |
         tar -xf - -C "$pack.tree"
+    # what a machine may not have of the libraries that libtenon is linked to
+    ldd "$build/.libs/libtenon.so.0" | awk '/jansson|libz/ { print $3 }' |
+        xargs -I{} cp -L {} "$pack.tree/lib"
     find "$pack.tree" -type f -perm -100 -exec strip {} + 2>/dev/null
     tar -caf "$pack" -C "$pack.tree" .
     rm -rf "$pack.list" "$pack.tree"
@@ -117,24 +143,34 @@ program() {
     fi
 }
 
+python=${TENON_BENCH_PYTHON:-python3}
+
+# The folders of NVIDIA's libraries among Python's packages, behind the others.
+packages() {
+    "$python" -c 'import glob, nvidia
+for path in nvidia.__path__:
+    for folder in sorted(glob.glob(path + "/*/lib")):
+        print(folder, end=":")' 2>/dev/null
+}
 LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ -n "$alone" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(packages)$root/lib
 TENON_PLUGIN_PATH=$build/tenon-1
 TENON_DEVICE=cuda
 TENON_TEST_PLUGIN=cuda
+TENON_TEST_GPU=1
 TENON_TEST_THREADS=1
 top_srcdir=$root
 top_builddir=$build
 export LD_LIBRARY_PATH TENON_PLUGIN_PATH TENON_DEVICE TENON_TEST_PLUGIN \
-    TENON_TEST_THREADS top_srcdir top_builddir
+    TENON_TEST_GPU TENON_TEST_THREADS top_srcdir top_builddir
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
-: "${TENON_CACHE_DIR:=$out/cache}"
+: "${TENON_CACHE_DIR:=$out-cache}"
 export TENON_CACHE_DIR
 cd "$build" || exit 1
 tenon=$(program tools/tenon)
 samples=tests/golden/samples
 digits=$root/data/digits.csv.gz
-python=${TENON_BENCH_PYTHON:-python3}
 
 # ---- parts ---------------------------------------------------------------------
 
@@ -215,8 +251,8 @@ part_golden() {
         in_shares golden "$(program tests/golden/run)"
 }
 
-# Programs that are about another plugin pass here as anywhere. Many look at an
-# error right after its call: so each piece of work is waited for.
+# Many programs look at an error right after its call: so each piece of work is
+# waited for.
 suite_of() {
     failed=0
     for test in "$@"; do
@@ -244,7 +280,7 @@ part_suite() {
     export TENON_CUDA_BLOCKING
     for test in tests/*/test_*; do
         case $test in
-        *.* | *~) continue ;;
+        *.* | *~ | tests/cpu/* | tests/opencl/* | tests/sim/*) continue ;;
         esac
         [ -f "$test" ] && [ -x "$test" ] && echo "$test"
     done | in_shares suite suite_of
@@ -254,32 +290,66 @@ part_plugin() {
     "$(program tools/tenon-plugin-check)" --timeout 1800 tenon-1/tn_cuda.so
 }
 
-# sanitize TOOL:TEST...
+# NVIDIA's driver shows its GPUs to OpenCL, too.
+part_opencl() {
+    TENON_DEVICE="opencl:NVIDIA" TENON_TEST_PLUGIN=opencl
+    TENON_TEST_PROGRAMS=${TENON_TEST_PROGRAMS:-500}
+    export TENON_DEVICE TENON_TEST_PLUGIN TENON_TEST_PROGRAMS
+    "$tenon" info || left_out "the driver has no OpenCL" || return
+    {
+        printf '%s\n' test_random_programs test_primitives test_sorts
+        find $samples -name '*.safetensors' | sort
+    } | in_shares opencl opencl_of
+}
+
+# opencl_of NAME...: programs of tests/device, and files of samples
+opencl_of() {
+    failed=0
+    files=
+    for name in "$@"; do
+        case $name in
+        */*) files="$files $name" ;;
+        *) each_program "$name" || failed=1 ;;
+        esac
+    done
+    # shellcheck disable=SC2086 # a list of paths without spaces
+    "$(program tests/golden/run)" $files || failed=1
+    return $failed
+}
+
+# sanitize TOOL:PROGRAM...
 sanitize() {
     failed=0
+    TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 TENON_TEST_FLOAT32=1
+    export TENON_TEST_PROGRAMS TENON_TEST_CASES TENON_TEST_FLOAT32
     for pair in "$@"; do
         echo "== $(echo "$pair" | tr : ' ')"
         compute-sanitizer --tool "${pair%:*}" --error-exitcode 9 \
-            --print-limit 5 "$(program "tests/device/${pair#*:}")" || failed=1
+            --print-limit 5 "$(program "${pair#*:}")" || failed=1
     done
     return $failed
 }
 
-part_sanitizer() {
+# with_tools TOOL...: each on the programs that make most kinds of kernels
+with_tools() {
     command -v compute-sanitizer >/dev/null ||
         left_out "compute-sanitizer is not in PATH" || return
-    TENON_TEST_PROGRAMS=40 TENON_TEST_CASES=20 TENON_TEST_FLOAT32=1
-    export TENON_TEST_PROGRAMS TENON_TEST_CASES TENON_TEST_FLOAT32
-    failed=0
-    for tool in memcheck racecheck initcheck synccheck; do
+    for tool in "$@"; do
         for test in test_primitives test_sorts test_random_programs; do
-            echo $tool:$test
+            echo "$tool:tests/device/$test"
         done
-    done | in_shares sanitizer sanitize || failed=1
+    done | in_shares "$1" sanitize
+}
+
+part_memcheck() {
+    with_tools memcheck || return
     echo "== memcheck, with leaks"
     compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
-        "$(program examples/autograd)" || failed=1
-    return $failed
+        "$(program examples/autograd)"
+}
+
+part_race() {
+    with_tools racecheck initcheck synccheck
 }
 
 part_learn() {
@@ -287,7 +357,7 @@ part_learn() {
     # shellcheck disable=SC2086 # a list of words
     "$(program examples/digits)" "$digits" &&
         "$(program examples/two_devices)" $gpus "$digits" &&
-        "$(program examples/char_gpt)"
+        "$(program examples/char_gpt)" "$root/docs/kernel-language.md" 200
 }
 
 part_limits() {
@@ -314,6 +384,16 @@ part_bench() {
     "$compare" --except training,large --json "$out/compare.json" \
         ${TENON_BENCH_ARGS-} || failed=1
     return $failed
+}
+
+part_profile() {
+    command -v ncu >/dev/null || left_out "ncu is not in PATH" || return
+    ncu --clock-control none --target-processes all --csv --page raw \
+        --metrics "gpu__time_duration.sum,dram__bytes.sum,$(
+            )launch__registers_per_thread,launch__grid_size,$(
+            )dram__throughput.avg.pct_of_peak_sustained_elapsed,$(
+            )sm__warps_active.avg.pct_of_peak_sustained_active" \
+        "$(program bench/cuda)" bandwidth attention
 }
 
 if [ -n "$alone" ]; then
@@ -365,9 +445,9 @@ one() {
         tee -a "$out/results.md"
 }
 
-for part in ${*:-$all}; do
+for part in $parts; do
     case $jobs:$part in
-    1:* | *:limits | *:bench)
+    1:* | *:limits | *:bench | *:profile)
         wait
         one "$part"
         ;;
@@ -375,4 +455,5 @@ for part in ${*:-$all}; do
     esac
 done
 wait
+(cd "$out" && tar -czf logs.tar.gz results.md ./*.log ./*.json 2>/dev/null)
 ! grep -qE '^\| [a-z]+ \| (FAILED|ended)' "$out/results.md"

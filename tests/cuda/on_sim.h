@@ -1,6 +1,8 @@
 /* on_sim.h: a test program that runs on the simulated driver, whoever starts
  * it: the loader looks for libraries where the environment said when the
- * process began. */
+ * process began. With TENON_TEST_GPU, which tests/gpu.sh sets, the driver at hand
+ * is taken as it is: programs that also hold on a real one run there, others are
+ * skipped. */
 #ifndef TN_TESTS_ON_SIM_H
 #define TN_TESTS_ON_SIM_H
 
@@ -13,6 +15,7 @@
 #include <tenon/tenon.h>
 
 #include "../plugins/folder.h"
+#include "../tap.h"
 
 /* A function of the simulated driver's own by its name; NULL. */
 static inline void on_sim_find(const char *name, void *out)
@@ -30,15 +33,30 @@ static inline void on_sim_print_reason(void)
     printf("%s", device ? "" : tn_error());
 }
 
+static inline bool on_sim_already(void)
+{
+    void *found;
+    on_sim_find("sim_said", &found);
+    return found;
+}
+
+/* Is this a real driver, that the program is to run on? */
+static inline bool on_real_driver(void)
+{
+    return getenv("TENON_TEST_GPU") && !on_sim_already();
+}
+
 /* Begins the program anew where need be. */
 static inline void on_sim(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
     char path[4096];
-    void *found;
-    on_sim_find("sim_said", &found);
-    if (found)
+    if (on_sim_already())
         return;
+    if (on_real_driver()) {
+        skip(1, "is about the simulated driver");
+        exit(done_testing());
+    }
     if (getenv("TN_TEST_ON_SIM"))
         bail_out("the simulated driver is not in LD_LIBRARY_PATH=%s", now);
     snprintf(path, sizeof path, "%s/tests/sim/driver%s%s", build ? build : ".",
@@ -48,6 +66,13 @@ static inline void on_sim(char **argv)
     setenv("TN_TEST_ON_SIM", "1", 1);
     execv("/proc/self/exe", argv);
     bail_out("the program does not start again");
+}
+
+/* The same for a program that holds on a real driver, too. */
+static inline void on_any_driver(char **argv)
+{
+    if (!on_real_driver())
+        on_sim(argv);
 }
 
 /* False, skipped, if it may not run; reason: why there is no device; "". */

@@ -249,7 +249,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     plan_later();
-    on_sim(argv);
+    on_any_driver(argv);
     if (!on_sim_ready(in_child(on_sim_print_reason)))
         return done_testing();
     tn_device_set(tn_device_open("cuda"));

@@ -72,7 +72,7 @@ result() {
 (
     cd "$scratch" || exit
     TENON_TEST_PROGRAMS=4 TENON_TEST_CASES=2 TENON_TEST_FLOAT32=1 \
-        on_sim -j 2 device programs sanitizer bench
+        on_sim -j 2 device programs memcheck bench
 ) >"$scratch/output" 2>&1
 is_str "$?" 0 "parts run from there, on the simulated driver"
 note <"$scratch/output"
@@ -81,7 +81,7 @@ is_str "$(result device) $(result programs)" "passed passed" \
 if command -v compute-sanitizer >/dev/null; then
     skip "the sanitizer is left out" "it is there, and looks for a GPU"
 else
-    is_str "$(result sanitizer)" "left out" "and which could not run"
+    is_str "$(result memcheck)" "left out" "and which could not run"
 fi
 is_str "$(result bench)" "left out" "as nothing is beside PyTorch without a GPU"
 is_str "$(grep -c "$scratch/elsewhere/$name/tenon-1/tn_cuda.so" \

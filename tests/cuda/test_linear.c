@@ -1,5 +1,5 @@
 /* Layers whose bias, activation and gradients are done by the products
- * themselves (the extension "product"), on the simulated cuBLASLt: which
+ * themselves (the extension "product"): which
  * products it was asked for, and that the results are those of the operators
  * one by one. */
 #include "on_sim.h"
@@ -279,7 +279,7 @@ int main(int argc, char **argv)
     static const char *const names[] = {"float32", "float16", "bfloat16"};
     (void)argc;
     plan_later();
-    on_sim(argv);
+    on_any_driver(argv);
     if (!on_sim_ready(in_child(on_sim_print_reason)))
         return done_testing();
     setenv("TENON_LOG", "3", 1);
