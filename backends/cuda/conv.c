@@ -103,9 +103,34 @@ static int64_t behind(const tn_conv_args *args, int axis)
     return last > room ? last - room : 0;
 }
 
-static shape shape_of(const tn_plugin_device *device, const tn_conv_args *args)
+/* The strides of a tensor without gaps, whose channels lie second or last; of a
+ * dimension of one place the view's say nothing. False: it lies otherwise, which
+ * engines take and get wrong (seen with cuDNN 9.19 on an H200). */
+static bool pack(int64_t stride[4], const int64_t size[4],
+                 const int64_t given[4])
+{
+    static const int order[][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}};
+    for (int o = 0; o < 2; o++) {
+        int64_t step = 1;
+        bool same = true;
+        for (int i = 4; i-- > 0;) {
+            const int d = order[o][i];
+            same = same && (size[d] == 1 || given[d] == step);
+            stride[d] = step;
+            step *= size[d];
+        }
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* False: a tensor lies as no engine is asked for. */
+static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
+                     shape *out)
 {
     const tn_strided *const side[] = {&args->in, &args->weight, &args->out};
+    bool packed = true;
     shape s = {.size = {{args->count, args->in_channels},
                         {args->out_channels, args->in_channels / args->groups},
                         {args->count, args->out_channels}},
@@ -122,10 +147,11 @@ static shape shape_of(const tn_plugin_device *device, const tn_conv_args *args)
     }
     for (int i = IN; i < SIDES; i++) {
         const uintptr_t at = 16 | (uintptr_t)tn__cuda_place(side[i], 0);
-        memcpy(s.stride[i], side[i]->stride, sizeof s.stride[i]);
+        packed = packed && pack(s.stride[i], s.size[i], side[i]->stride);
         s.align[i] = (uint16_t)(at & (0 - at));
     }
-    return s;
+    *out = s;
+    return packed;
 }
 
 /* Notes of engines that would break the promises of plugin.h. */
@@ -162,7 +188,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     const char *why = "sums of the core's own order";
     const tn_dnn_plan *plan = NULL;
     if (!device->own_products && kinds[args->in.dtype].bytes) {
-        const shape s = shape_of(device, args);
+        shape s;
+        const bool packed = shape_of(device, args, &s);
         const tn_dnn_problem problem = {
             .key = &s, .bytes = sizeof s, .describe = describe,
             .refused = refused(&s), .name = operations[s.kind].name,
@@ -170,7 +197,9 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         tn_cu_result error = tn__cuda_enter(device);
         if (error)
             return tn__cuda_told(device, "cuCtxSetCurrent", error);
-        plan = tn__dnn_plan(queue, &problem, &why);
+        why = "a tensor that is no new one's layout";
+        if (packed)
+            plan = tn__dnn_plan(queue, &problem, &why);
     }
     if (plan && !args->bias.buffer) {
         void *const pointer[SIDES] = {tn__cuda_place(&args->in, 0),

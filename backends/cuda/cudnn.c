@@ -17,7 +17,8 @@ struct tn_dnn_plan {
     bool usable;       /* else cuDNN has no engine for it */
     tn_dnn_graph graph;
     tn_dnn_descriptor whole, config, plan; /* owned; what was chosen */
-    int64_t workspace_bytes;
+    int64_t workspace_bytes, engine; /* its number, for the log */
+    unsigned notes;                  /* that it has, bit by bit */
     uint64_t key[];
 };
 
@@ -111,11 +112,10 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 /* ---- engines ------------------------------------------------------------ */
 
 /* Does it keep the promises of plugin.h, as far as it says? */
-static bool is_exact(const tn_dnn_problem *of, tn_dnn_descriptor config)
+static bool is_exact(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
     int note[TN_DNN_NOTES];
     int64_t count = 0;
-    bool bad = false;
     tn_dnn_descriptor engine = NULL;
     tn_dnn_status e = 0;
     create(&e, TN_DNN_ENGINE, &engine);
@@ -125,10 +125,14 @@ static bool is_exact(const tn_dnn_problem *of, tn_dnn_descriptor config)
     if (!e)
         e = tn__dnn.get(engine, TN_DNN_ENGINE_NOTES, TN_DNN_IS_NOTE,
                         TN_DNN_NOTES, &count, note);
+    p->notes = 0;
     for (int64_t i = 0; i < count && i < TN_DNN_NOTES && !e; i++)
-        bad = bad || (note[i] < 32 && of->refused >> note[i] & 1);
+        p->notes |= note[i] >= 0 && note[i] < 32 ? 1u << note[i] : 0;
+    if (!e)
+        e = tn__dnn.get(engine, TN_DNN_ENGINE_INDEX, TN_DNN_IS_INT64, 1,
+                        &count, &p->engine);
     drop(&engine);
-    return !e && !bad;
+    return !e && !(p->notes & p->of.refused);
 }
 
 /* Takes config for the plan, if it goes. */
@@ -137,7 +141,7 @@ static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
 {
     int64_t count = 0;
     tn_dnn_status e = 0;
-    if (!is_exact(&p->of, config))
+    if (!is_exact(p, config))
         return false;
     create(&e, TN_DNN_PLAN, &p->plan);
     set(&e, p->plan, TN_DNN_PLAN_HANDLE, TN_DNN_IS_HANDLE, 1, &handle);
@@ -212,11 +216,11 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
                 (choose(p, handle, TN_DNN_HEUR_A) ||
                  choose(p, handle, TN_DNN_HEUR_FALLBACK));
     tn__cuda_host->log(3, "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
-                       "(status %d, %d operations)",
+                       "(status %d, %d operations, engine %lld, notes %#x)",
                        p->usable ? "takes" : "declines", of->name,
                        (long long)of->size[0], (long long)of->size[1],
                        (long long)of->size[2], (long long)of->size[3], *e,
-                       graph->op_count);
+                       graph->op_count, (long long)p->engine, p->notes);
     return p;
 }
 

@@ -52,6 +52,10 @@ check_PROGRAMS += tests/cuda/test_dnn_attention
 tests_cuda_test_dnn_attention_SOURCES = tests/cuda/test_dnn_attention.c \
 	tests/plugins/folder.h
 tests_cuda_test_dnn_attention_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_dnn_conv
+tests_cuda_test_dnn_conv_SOURCES = tests/cuda/test_dnn_conv.c \
+	tests/plugins/folder.h
+tests_cuda_test_dnn_conv_LDADD = libtenon.la $(TN_LIBS)
 check_LTLIBRARIES += cuda_told.la
 cuda_told_la_SOURCES = tests/cuda/told_driver.c
 cuda_told_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
