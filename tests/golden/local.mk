@@ -18,7 +18,7 @@ tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/schedule_file.c \
 	tests/golden/training_file.c
 tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DGOLDEN_DATA='"$(abs_top_srcdir)/data"'
+	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
 
 dist_check_SCRIPTS += tests/test_golden.sh

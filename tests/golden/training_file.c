@@ -334,8 +334,11 @@ verdict training_file_run(tn_safetensors *file, const char *name)
                  name);
     } else {
         set_start(file, list);
-        tn_dataset *digits =
-            tn_dataset_from_csv(GOLDEN_DATA "/digits.csv.gz", NULL);
+        const char *top = getenv("top_srcdir");
+        char path[4096];
+        snprintf(path, sizeof path, "%s/data/digits.csv.gz",
+                 top ? top : GOLDEN_TOP);
+        tn_dataset *digits = tn_dataset_from_csv(path, NULL);
         tn_loader *loader =
             loader_of(file, digits, batch ? strtol(batch, NULL, 10) : 1);
         train(&v, model, optim, loader, losses,
