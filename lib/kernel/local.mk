@@ -42,6 +42,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/elements.c \
 	lib/kernel/device/plan.c lib/kernel/device/print.c \
 	lib/kernel/device/print.h lib/kernel/device/rows.c \
+	lib/kernel/device/tiles.c \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
 	lib/kernel/device/scan.c \

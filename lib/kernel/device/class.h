@@ -4,6 +4,8 @@
 
 #include <kernel/device.h>
 
+struct tn__device_space;
+
 /* The class of a launch: all that a text depends on besides the program and
  * the target. Packed into tn_plan.variant. */
 typedef struct tn__device_class {
@@ -17,6 +19,16 @@ typedef struct tn__device_class {
     bool is_short;     /* rows that a team folds at once: no tree */
     uint32_t slots;    /* chunks that a team folds at once; 0: TN_TARGET_CHUNKED,
                         *   where a work-item takes a row */
+    bool columns;      /* memory is contiguous across rows, not along them:
+                        *   neighbouring work-items have neighbouring rows, and
+                        *   each has TN__COLUMN_LANES lanes of a chunk */
+    bool cached;       /* a team copies what several stages load of its row to
+                        *   local memory first: tn__device_cached */
+    uint32_t tile;     /* of elements: a group takes squares of this side, and
+                        *   loads the operands `turned` through local memory,
+                        *   along the second innermost dimension; 0: it does
+                        *   not */
+    uint32_t turned;   /* one bit each; is_unit is false then */
     uint32_t group;    /* work-items of a group */
     uint32_t vector;   /* elements that a work-item takes at once, each
                         *   operand that is side by side with one load or
@@ -26,6 +38,21 @@ typedef struct tn__device_class {
 } tn__device_class;
 
 tn__device_class tn__device_class_unpack(uint64_t variant);
+
+/* Lanes that one work-item accumulates where class.columns: as many independent
+ * loads for each step of its loop. */
+#define TN__COLUMN_LANES 4
+
+/* Work-items that share a chunk, and those that share a row: a team. */
+static inline uint32_t tn__device_width(const tn__device_class *class)
+{
+    return class->columns ? TN_LANES / TN__COLUMN_LANES : TN_LANES;
+}
+
+static inline uint32_t tn__device_team(const tn__device_class *class)
+{
+    return class->slots * tn__device_width(class);
+}
 
 /* Where things stand among the argument words. */
 typedef struct tn__device_words {
@@ -55,8 +82,25 @@ bool tn__device_may_fault(const tn_program *program);
 bool tn__device_is_side_by_side(const tn_program *program,
                                 const tn__device_class *class, uint32_t k);
 
+/* Operands, one bit each, that the elem parts of several stages load with no
+ * index. */
+uint32_t tn__device_cached(const tn_program *program);
+
+/* Local memory of a row of them, in bytes of each element: chunks begin at
+ * different banks. */
+#define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
+
+/* tiles.c: does the class have tiles? Then the iteration space comes back with
+ * its two innermost dimensions those of the tiles. */
+void tn__device_find_tiles(tn__device_class *class, const tn_program *program,
+                           const tn_target *target,
+                           struct tn__device_space *space);
+/* Tiles of a space of such a class. */
+int64_t tn__device_tile_count(const tn__device_class *class,
+                              const struct tn__device_space *space);
+
 /* split.c: how many elements of a row a group has where a device should have
- * so many groups; 0: a row is not split. */
+ * so many groups and there are `count` rows; 0: a row is not split. */
 int64_t tn__split_share(const tn_program *program,
                         const tn__device_class *class, int64_t groups,
                         int64_t count, int64_t length);

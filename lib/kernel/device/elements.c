@@ -86,8 +86,8 @@ static void print_coordinates(tn__device_printer *p, const char *number,
 
 /* name<k> = start<k> + the terms of dimensions first .. end, at c<d>. start
  * NULL: the operand's offset. */
-static void print_places(tn__device_printer *p, uint32_t used, const char *name,
-                         const char *start, uint32_t first, uint32_t end)
+void tn__device_places(tn__device_printer *p, uint32_t used, const char *name,
+                       const char *start, uint32_t first, uint32_t end)
 {
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         char place[480], coordinate[16];
@@ -116,7 +116,7 @@ void tn__device_point(tn__device_printer *p, const char *number, uint32_t used,
     tn__text before = p->body;
     p->body = (tn__text){.data = NULL};
     p->terms = wanted;
-    print_places(p, used, name, start, first, first + ndim);
+    tn__device_places(p, used, name, start, first, first + ndim);
     tn__text places = p->body;
     p->body = before;
     print_coordinates(p, number, first, ndim, p->terms);
@@ -155,7 +155,7 @@ void tn__device_share(tn__device_printer *p)
                        "first + share < count ? first + share : count;");
 }
 
-static void print_elem_list(tn__device_printer *p, const char *position)
+void tn__device_elem_list(tn__device_printer *p, const char *position)
 {
     const tn_kernel_stage *stage = &p->program->stage[0];
     p->position = position;
@@ -173,7 +173,8 @@ static void print_steps(tn__device_printer *p, uint32_t used,
         if (!(used >> k & 1))
             continue;
         snprintf(place, sizeof place, "from%u", k);
-        add_term(p, place, sizeof place, k, p->class.outer - 1, number);
+        add_term(p, place, sizeof place, k,
+                 p->class.outer + p->class.row - 1, number);
         tn__device_line(p, "const %s at%u = %s;", tn__device_place_type(p, k),
                         k, place);
     }
@@ -190,20 +191,20 @@ static void print_runs(tn__device_printer *p, uint32_t used)
     tn__device_line(p, "run = run < end - first ? run : end - first;");
     tn__device_open(p, "for (tk_idx j = 0; j < run; j++) ");
     print_steps(p, used, "j");
-    print_elem_list(p, "(tk_i64)first + j");
+    tn__device_elem_list(p, "(tk_i64)first + j");
     tn__device_close(p);
     tn__device_line(p, "first += run;");
     tn__device_close(p);
 }
 
-/* The types tk_v_<storage> of the vectors that are used: structs of one
- * alignment, which OpenCL C and CUDA C both load and store as a whole. */
-static void print_vector_types(tn__device_printer *p)
+/* Structs of one alignment, which OpenCL C and CUDA C both load and store as a
+ * whole. */
+void tn__device_vector_types(tn__device_printer *p, uint32_t operands)
 {
     bool known[TN_DTYPE_END] = {false};
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         unsigned dtype = p->program->operand[k].dtype;
-        if (!(p->vectors >> k & 1) || known[dtype])
+        if (!(operands >> k & 1) || known[dtype])
             continue;
         known[dtype] = true;
         tn__device_line(p, "typedef struct __attribute__((aligned(%u))) {",
@@ -224,7 +225,13 @@ static void print_vectors(tn__device_printer *p, bool reads)
         const char *dtype = tn__device_dtype(operand->dtype);
         if (!(p->vectors >> k & 1))
             continue;
-        if (!reads && operand->access == TN_OPERAND_WRITE)
+        if (p->cached >> k & 1) {
+            if (reads)
+                tn__device_line(p,
+                                "const tk_v_%s x%u = "
+                                "*(TK_S const tk_v_%s *)(local%u + here%u);",
+                                dtype, k, dtype, k, k);
+        } else if (!reads && operand->access == TN_OPERAND_WRITE)
             tn__device_line(p, "*(TK_G tk_v_%s *)(p%u + from%u) = x%u;", dtype,
                             k, k, k);
         else if (reads && operand->access == TN_OPERAND_WRITE)
@@ -237,32 +244,52 @@ static void print_vectors(tn__device_printer *p, bool reads)
     }
 }
 
+uint32_t tn__device_vectors_of(const tn__device_printer *p, uint32_t used)
+{
+    uint32_t vectors = 0;
+    for (uint32_t k = 0; p->class.vector > 1 && k < p->program->operand_count;
+         k++)
+        if (used >> k & 1 &&
+            tn__device_is_side_by_side(p->program, &p->class, k))
+            vectors |= 1u << k;
+    return vectors;
+}
+
+void tn__device_vectors_open(tn__device_printer *p, uint32_t used)
+{
+    char head[80];
+    print_vectors(p, true);
+    tn__text_add(&p->body, "#pragma unroll\n");
+    snprintf(head, sizeof head, "for (tk_i32 l = 0; l < %u; l++) ",
+             p->class.vector);
+    tn__device_open(p, head);
+    print_steps(p, used & ~p->vectors, "l");
+}
+
+void tn__device_vectors_close(tn__device_printer *p)
+{
+    tn__device_close(p);
+    print_vectors(p, false);
+    p->vectors = 0;
+}
+
 /* A work-item takes class.vector elements at once. */
 static void print_by_vectors(tn__device_printer *p, uint32_t used)
 {
     uint32_t size = p->class.vector;
     char head[160];
-    for (uint32_t k = 0; k < p->program->operand_count; k++)
-        if (used >> k & 1 &&
-            tn__device_is_side_by_side(p->program, &p->class, k))
-            p->vectors |= 1u << k;
-    print_vector_types(p);
+    p->vectors = tn__device_vectors_of(p, used);
+    tn__device_vector_types(p, p->vectors);
     snprintf(head, sizeof head,
              "for (tk_idx i = %u * (TK_GROUP * TK_GROUP_SIZE + TK_LOCAL); "
              "i < count; i += %u * (TK_GROUPS * TK_GROUP_SIZE)) ",
              size, size);
     tn__device_open(p, head);
     tn__device_point(p, "i", used, "from", NULL, 0, p->class.outer, 0);
-    print_vectors(p, true);
-    tn__text_add(&p->body, "#pragma unroll\n");
-    snprintf(head, sizeof head, "for (tk_i32 l = 0; l < %u; l++) ", size);
-    tn__device_open(p, head);
-    print_steps(p, used & ~p->vectors, "l");
-    print_elem_list(p, "(tk_i64)i + l");
+    tn__device_vectors_open(p, used);
+    tn__device_elem_list(p, "(tk_i64)i + l");
+    tn__device_vectors_close(p);
     tn__device_close(p);
-    print_vectors(p, false);
-    tn__device_close(p);
-    p->vectors = 0;
 }
 
 void tn__device_elements(tn__device_printer *p)
@@ -279,6 +306,10 @@ void tn__device_elements(tn__device_printer *p)
         print_runs(p, used);
         return;
     }
+    if (p->class.tile) {
+        tn__device_tiles(p, used);
+        return;
+    }
     if (p->class.vector > 1) {
         print_by_vectors(p, used);
         return;
@@ -290,6 +321,6 @@ void tn__device_elements(tn__device_printer *p)
                         "for (tk_idx i = TK_GROUP * TK_GROUP_SIZE + TK_LOCAL; "
                         "i < count; i += TK_GROUPS * TK_GROUP_SIZE) ");
     tn__device_point(p, "i", used, "at", NULL, 0, p->class.outer, 0);
-    print_elem_list(p, "(tk_i64)i");
+    tn__device_elem_list(p, "(tk_i64)i");
     tn__device_close(p);
 }

@@ -149,9 +149,24 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* SIGN is the sign bit, NAN_BITS those of the one NaN that is ever made. Equal
- * values differ in the sign of 0 alone: of their bits the "or" has the sign of
- * the lesser, the "and" that of the greater. */
+/* The lesser and the greater of two numbers. Equal values differ in the sign of 0
+ * alone: of their bits the "or" has the sign of the lesser, the "and" that of
+ * the greater. */
+#ifdef TK_ORDERED_ZEROS
+#define TK_LESSER(T, x, y) tk_lesser_##T((x), (y))
+#define TK_GREATER(T, x, y) tk_greater_##T((x), (y))
+#else
+#define TK_LESSER(T, x, y)                                                    \
+    x == y  ? tk_of_bits_##T(tk_bits_##T(x) | tk_bits_##T(y))                 \
+    : x < y ? x                                                               \
+            : y
+#define TK_GREATER(T, x, y)                                                   \
+    x == y  ? tk_of_bits_##T(tk_bits_##T(x) & tk_bits_##T(y))                 \
+    : x > y ? x                                                               \
+            : y
+#endif
+
+/* SIGN is the sign bit, NAN_BITS those of the one NaN that is ever made. */
 #define TK_FLOAT(T, I, SIGN, NAN_BITS)                                        \
     TK_FN tk_bool tk_isnan_##T(tk_##T x)                                      \
     {                                                                         \
@@ -167,14 +182,12 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
     }                                                                         \
     TK_FN tk_##T tk_min_##T(tk_##T x, tk_##T y)                               \
     {                                                                         \
-        tk_##T z = x < y ? x : y;                                             \
-        z = x == y ? tk_of_bits_##T(tk_bits_##T(x) | tk_bits_##T(y)) : z;     \
+        tk_##T z = TK_LESSER(T, x, y);                                        \
         return x != x || y != y ? tk_of_bits_##T(NAN_BITS) : z;               \
     }                                                                         \
     TK_FN tk_##T tk_max_##T(tk_##T x, tk_##T y)                               \
     {                                                                         \
-        tk_##T z = x > y ? x : y;                                             \
-        z = x == y ? tk_of_bits_##T(tk_bits_##T(x) & tk_bits_##T(y)) : z;     \
+        tk_##T z = TK_GREATER(T, x, y);                                       \
         return x != x || y != y ? tk_of_bits_##T(NAN_BITS) : z;               \
     }                                                                         \
     TK_FN tk_##I tk_bitcast_##I(tk_##T x)                                     \

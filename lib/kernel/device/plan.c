@@ -22,33 +22,41 @@ static uint32_t log2_of(uint32_t power)
 
 static uint64_t class_pack(const tn__device_class *class)
 {
-    uint64_t slots = class->slots ? log2_of(class->slots) + 1 : 0;
+    /* rows have slots, elements tiles */
+    uint64_t slots = class->slots ? log2_of(class->slots) + 1
+                     : class->tile ? log2_of(class->tile) : 0;
     return (uint64_t)class->is_rows | (uint64_t)class->outer << 1 |
            (uint64_t)class->row << 5 | (uint64_t)class->is_wide << 9 |
            (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
            (uint64_t)class->is_short << 12 | slots << 13 |
+           (uint64_t)class->columns << 16 | (uint64_t)class->cached << 17 |
            (uint64_t)log2_of(class->group) << 18 |
            (uint64_t)log2_of(class->vector) << 24 |
            (uint64_t)class->split << 27 |
-           (uint64_t)class->zero << 32;
+           (uint64_t)(class->tile ? class->turned : class->zero) << 32;
 }
 
 tn__device_class tn__device_class_unpack(uint64_t variant)
 {
-    uint32_t slots = variant >> 13 & 31;
+    uint32_t slots = variant >> 13 & 7, mask = (uint32_t)(variant >> 32);
+    bool is_rows = variant & 1, has_tiles = !is_rows && slots;
     return (tn__device_class){
-        .is_rows = variant & 1,
+        .is_rows = is_rows,
         .outer = variant >> 1 & 15,
         .row = variant >> 5 & 15,
         .is_wide = variant >> 9 & 1,
         .in_buffer = variant >> 10 & 1,
         .is_unit = variant >> 11 & 1,
         .is_short = variant >> 12 & 1,
-        .slots = slots ? 1u << (slots - 1) : 0,
-        .group = 1u << (variant >> 18 & 31),
+        .slots = is_rows && slots ? 1u << (slots - 1) : 0,
+        .columns = variant >> 16 & 1,
+        .cached = variant >> 17 & 1,
+        .tile = has_tiles ? 1u << slots : 0,
+        .turned = has_tiles ? mask : 0,
+        .group = 1u << (variant >> 18 & 15),
         .vector = 1u << (variant >> 24 & 7),
         .split = variant >> 27 & 31,
-        .zero = (uint32_t)(variant >> 32),
+        .zero = has_tiles ? 0 : mask,
     };
 }
 
@@ -155,12 +163,11 @@ bool tn__device_is_side_by_side(const tn_program *program,
 
 /* Do vectors of so many elements begin at multiples of their size? Buffers
  * do. */
-static bool vectors_align(const tn_launch_operand *operand,
-                          const int64_t *stride, uint32_t ndim,
+static bool vectors_align(const int64_t *stride, uint32_t ndim,
                           uint32_t vector)
 {
-    bool align = operand->offset % vector == 0;
-    for (uint32_t d = 0; d + 1 < ndim; d++)
+    bool align = true;
+    for (uint32_t d = 0; d < ndim; d++)
         align = align && stride[d] % vector == 0;
     return align;
 }
@@ -168,9 +175,11 @@ static bool vectors_align(const tn_launch_operand *operand,
 /* 16 bytes of the widest operand that lies side by side, where each of them
  * can be taken so: neighbouring work-items then have neighbouring vectors, as
  * the memory of a GPU wants them. (Not on CPUs: compilers see that work-items
- * have neighbouring elements.) */
+ * have neighbouring elements.) rows: those that inner's points are of; NULL:
+ * none. */
 static void find_vector(tn__device_class *class, const tn_program *program,
-                        const tn_launch *launch, const tn__device_space *inner)
+                        const tn_launch *launch, const tn__device_space *inner,
+                        const tn__device_space *rows)
 {
     size_t widest = 0;
     for (uint32_t k = 0; k < program->operand_count; k++) {
@@ -184,8 +193,10 @@ static void find_vector(tn__device_class *class, const tn_program *program,
     bool fits = inner->extent[inner->ndim - 1] % vector == 0;
     for (uint32_t k = 0; k < program->operand_count; k++)
         if (tn__device_is_side_by_side(program, class, k))
-            fits = fits && vectors_align(&launch->operand[k], inner->stride[k],
-                                         inner->ndim, vector);
+            fits = fits && launch->operand[k].offset % vector == 0 &&
+                   vectors_align(inner->stride[k], inner->ndim - 1, vector) &&
+                   (!rows ||
+                    vectors_align(rows->stride[k], rows->ndim, vector));
     if (fits)
         class->vector = vector;
 }
@@ -219,6 +230,7 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 #define SHARE_ELEMENTS 2048
 /* Else: as many groups as hide the memory's latency. */
 #define GROUPS_PER_UNIT 16
+#define BALANCED 16 /* times as many */
 
 static int64_t most_groups(const tn_target *target)
 {
@@ -242,10 +254,124 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
     return slots;
 }
 
-static void size_launch(tn_plan *plan, const tn_target *target,
-                        const tn__device_class *class, int64_t count,
-                        int64_t length)
+/* Work-items of a group whose rows are cached, where a row needs no more: of
+ * rows of 4096 floats 13 fit a multiprocessor with 228 KiB. */
+#define CACHED_GROUP 64
+/* Rows side by side whose elements make whole lines of memory (128 bytes of
+ * f32); and how many are worth it: fewer are read through a cache anyway. */
+#define COLUMNS 32
+#define LEAST_COLUMNS 4
+
+/* Is memory contiguous across rows, and along none? */
+static bool find_columns(const tn_program *program,
+                         const tn__device_space *outer,
+                         const tn__device_space *row)
 {
+    bool across = false;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const tn_kernel_operand *operand = &program->operand[k];
+        if (operand->access == TN_OPERAND_OFFSET ||
+            operand->level == TN_LEVEL_ROW || operand->index_count > 0)
+            continue;
+        const int64_t along = row->stride[k][row->ndim - 1];
+        if (along == 1)
+            return false;
+        across = across ||
+                 (along != 0 && outer->stride[k][outer->ndim - 1] == 1);
+    }
+    return across && row->count > 1 &&
+           outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
+}
+
+/* Chunks that a team folds at once: a group has at least COLUMNS rows where
+ * there are as many, and more where rows have few chunks. */
+static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
+{
+    uint32_t most = group * TN__COLUMN_LANES / TN_LANES, slots = 1;
+    for (uint32_t side = 1; side < COLUMNS && side < columns; side *= 2)
+        most /= 2;
+    while (slots < most && (int64_t)slots * TN_CHUNK < length)
+        slots *= 2;
+    return slots;
+}
+
+uint32_t tn__device_cached(const tn_program *program)
+{
+    uint32_t before = 0, cached = 0;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        const tn_kernel_stage *stage = &program->stage[s];
+        uint32_t loads = 0;
+        for (uint32_t at = stage->elem_first;
+             at < stage->elem_first + stage->elem_count; at++) {
+            const tn_kernel_ins *ins = &program->ins[program->order[at]];
+            const tn_kernel_operand *operand = &program->operand[ins->imm.i];
+            if (ins->op == TN_K_LOAD && operand->access == TN_OPERAND_READ &&
+                operand->level == TN_LEVEL_ELEM && operand->index_count == 0)
+                loads |= 1u << ins->imm.i;
+        }
+        cached |= before & loads;
+        before |= loads;
+    }
+    return cached;
+}
+
+/* Rows that fit local memory are read once. Their groups are small, so that
+ * while some compute others load; the rest of local memory is what reductions
+ * have need of. */
+static void find_cached(tn__device_class *class, const tn_program *program,
+                        const tn_target *target, int64_t length)
+{
+    const uint32_t cached = program->stage_count > 1
+                                ? tn__device_cached(program) : 0;
+    const uint32_t room = target->local_bytes / 4 * 3;
+    uint32_t slots = 1, bytes = 0, group = class->group;
+    while ((int64_t)slots * TN_CHUNK < length)
+        slots *= 2;
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (cached >> k & 1)
+            bytes += TN__CACHED_CHUNK *
+                     (uint32_t)tn_dtype_bytes(
+                         (tn_dtype)program->operand[k].dtype);
+    if (!cached || slots * TN_LANES > group || slots * bytes > room)
+        return;
+    while (group > CACHED_GROUP && group > slots * TN_LANES)
+        group /= 2;
+    while (group / TN_LANES * bytes > room)
+        group /= 2;
+    class->cached = true;
+    class->slots = slots;
+    class->group = group;
+}
+
+static void size_team(tn__device_class *class, const tn_program *program,
+                      const tn_target *target, const tn__device_space *outer,
+                      const tn__device_space *row)
+{
+    class->columns = find_columns(program, outer, row);
+    class->slots =
+        class->columns
+            ? column_slots(class->group, outer->extent[outer->ndim - 1],
+                           row->count)
+            : team_slots(target, class->group, outer->count, row->count);
+    if (!class->columns)
+        find_cached(class, program, target, row->count);
+}
+
+/* Smaller groups where whole ones would leave units idle. */
+static void spread_columns(tn__device_class *class, const tn_target *target,
+                           int64_t count)
+{
+    const uint32_t team = tn__device_team(class);
+    while (class->group > 64 && class->group > 8 * team &&
+           tn__device_divide_up(count, class->group / team) < target->units)
+        class->group /= 2;
+}
+
+static void size_launch(tn_plan *plan, const tn_target *target,
+                        const tn__device_class *class,
+                        const tn__device_space *space, int64_t length)
+{
+    const int64_t count = space->count;
     int64_t units = target->units ? target->units : 1, groups;
     plan->group_size = class->group;
     if (count == 0) {
@@ -256,9 +382,16 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                        tn__device_divide_up(count, tn__device_divide_up(SHARE_ELEMENTS, each)));
     } else {
         int64_t each = class->is_rows
-                           ? class->group / (TN_LANES * class->slots)
+                           ? class->group / tn__device_team(class)
                            : class->group * class->vector;
-        groups = tn__device_least(most_groups(target), tn__device_divide_up(count, each));
+        int64_t things = class->tile ? tn__device_tile_count(class, space)
+                                     : tn__device_divide_up(count, each);
+        /* Where groups are small, or take long for what they take at once, the
+         * device balances them better than equal shares do. */
+        int64_t most = most_groups(target);
+        if (class->cached || class->tile)
+            most *= BALANCED;
+        groups = tn__device_least(most, things);
     }
     if (plan->flags & TN_PLAN_FAULTS)
         groups = tn__device_least(groups, target->fault_room / class->group);
@@ -267,15 +400,18 @@ static void size_launch(tn_plan *plan, const tn_target *target,
 
 /* Rows over several groups: this step's groups, and words of its own. */
 static void split_launch(tn_plan *plan, const tn_program *program,
+                         const tn__device_class *class,
                          const tn__device_words *words, int64_t count,
                          int64_t length, int64_t share)
 {
     const uint64_t shares = (uint64_t)tn__device_divide_up(length, share);
     const uint32_t parts = tn__split_part(program, TN_NONE);
+    const int64_t blocks =
+        tn__device_divide_up(count, class->group / tn__device_team(class));
     const bool stores_rows =
         tn__split_stage(program, plan->step) == program->stage_count;
     plan->step_count = tn__split_steps(program);
-    plan->group_count = (uint64_t)count * (stores_rows ? 1 : shares);
+    plan->group_count = (uint64_t)blocks * (stores_rows ? 1 : shares);
     if (parts > 0)
         plan->flags |= TN_PLAN_SCRATCH;
     plan->scratch_bytes = TN__SPLIT_BYTES * parts * (uint64_t)count * shares;
@@ -383,16 +519,21 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
                               ndim);
     int64_t length = class.is_rows ? row.count : 1;
 
-    find_unit(&class, program, class.is_rows ? &row : &outer);
+    class.group = chunked ? 1 : tn__device_group(target);
     if (!chunked && !class.is_rows)
-        find_vector(&class, program, launch, &outer);
+        tn__device_find_tiles(&class, program, target, &outer);
+    if (!class.tile)
+        find_unit(&class, program, class.is_rows ? &row : &outer);
     class.outer = outer.ndim;
     class.row = class.is_rows ? row.ndim : 0;
     class.is_wide = needs_wide(program, launch, outer.count > length
                                                     ? outer.count : length);
-    class.group = chunked ? 1 : tn__device_group(target);
     if (class.is_rows && !chunked)
-        class.slots = team_slots(target, class.group, outer.count, length);
+        size_team(&class, program, target, &outer, &row);
+    if (!chunked && class.is_rows && !class.columns)
+        find_vector(&class, program, launch, &row, &outer);
+    else if (!chunked && !class.is_rows && !class.tile)
+        find_vector(&class, program, launch, &outer, NULL);
     class.is_short = class.is_rows &&
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
     const int64_t share = class.slots ? tn__split_share(program, &class,
@@ -402,6 +543,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     if (share) {
         class.split = plan->step + 1;
         class.is_short = share == TN_CHUNK * class.slots;
+    } else if (class.columns) {
+        spread_columns(&class, target, outer.count);
     }
 
     plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;
@@ -422,9 +565,10 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     class.in_buffer = plan->argument_bytes + pointers > target->argument_room;
     if (class.in_buffer)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
-    size_launch(plan, target, &class, outer.count, length);
+    size_launch(plan, target, &class, &outer, length);
     if (share)
-        split_launch(plan, program, &words, outer.count, length, share);
+        split_launch(plan, program, &class, &words, outer.count, length,
+                     share);
     if (!class.is_rows && length == 0)
         plan->group_count = 0;
     fill_words(plan->argument, &words, program, launch, &outer,

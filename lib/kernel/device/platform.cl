@@ -210,6 +210,20 @@ typedef double tk_f64;
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
+/* One instruction each, for which -0 < +0; either argument where one is a NaN. */
+#define TK_ORDERED_ZEROS 1
+#define TK_ORDER(name, instruction, T, C)                                     \
+    TK_FN tk_##T tk_##name##_##T(tk_##T x, tk_##T y)                          \
+    {                                                                         \
+        tk_##T z;                                                             \
+        asm(instruction " %0, %1, %2;" : "=" C(z) : C(x), C(y));              \
+        return z;                                                             \
+    }
+TK_ORDER(lesser, "min.f32", f32, "f")
+TK_ORDER(greater, "max.f32", f32, "f")
+TK_ORDER(lesser, "min.f64", f64, "d")
+TK_ORDER(greater, "max.f64", f64, "d")
+
 #define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
 #define tk_take_one(p) atomicAdd((p), 1u)
 #define tk_count_one(p) atomicAdd((p), 1u)

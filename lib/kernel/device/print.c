@@ -347,6 +347,8 @@ static void name_element(const tn__device_printer *p, uint32_t k, char out[32])
 {
     if (p->vectors >> k & 1)
         snprintf(out, 32, "x%u.e[l]", k);
+    else if (p->local >> k & 1)
+        snprintf(out, 32, "local%u[here%u]", k, k);
     else
         snprintf(out, 32, "p%u[at%u]", k, k);
 }
@@ -664,7 +666,7 @@ static tn_status print_program(const tn_target *target,
     if (p.faults)
         tn__text_add(&p.body, "%s", tn__device_part("fault.cl"));
     if (p.class.is_rows)
-        tn__text_add(&p.body, "%s", tn__device_part("rows.cl"));
+        tn__device_rows_head(&p);
     if (!print_kernel(&p, target)) {
         tn__text_release(&p.body);
         return TN_ERR_MEMORY;

@@ -21,7 +21,9 @@ typedef struct tn__device_printer {
     uint32_t place;           /* in the list being printed */
     uint32_t terms;           /* dimensions whose coordinates are used */
     bool in_row_part;         /* a row's, which a whole team runs */
-    uint32_t vectors;         /* operands of which x<k> has the elements */
+    uint32_t vectors;         /* operands of which x<k> has the elements, */
+    uint32_t local;           /*   and local<k> at here<k> */
+    uint32_t cached;          /* operands of rows in local memory */
 } tn__device_printer;
 
 TN__PRINTF(2, 3)
@@ -57,6 +59,21 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
 
 /* elements.c: the loop over elements; and what rows share with it. */
 void tn__device_elements(tn__device_printer *p);
+/* Of operands, those of which a work-item takes class.vector elements at once;
+ * their types tk_v_<dtype>. */
+uint32_t tn__device_vectors_of(const tn__device_printer *p, uint32_t used);
+void tn__device_vector_types(tn__device_printer *p, uint32_t operands);
+/* A vector of elements l, each of them the block between: loads the operands
+ * p->vectors at from<k> (of p->cached from local memory, at here<k>), gives the
+ * others at<k>, and stores in the end. */
+void tn__device_vectors_open(tn__device_printer *p, uint32_t used);
+void tn__device_vectors_close(tn__device_printer *p);
+/* The statements of one element. */
+void tn__device_elem_list(tn__device_printer *p, const char *position);
+
+/* tiles.c: the loop over squares of elements, of which operands `used` have a
+ * place. */
+void tn__device_tiles(tn__device_printer *p, uint32_t used);
 
 /* A line with an opening brace, and what closes it. */
 void tn__device_open(tn__device_printer *p, const char *head);
@@ -79,10 +96,16 @@ void tn__device_point(tn__device_printer *p, const char *number,
                       uint32_t used, const char *name, const char *start,
                       uint32_t first, uint32_t ndim, uint32_t wanted);
 
+/* The same at coordinates c<d> that stand before: dimensions first .. end. */
+void tn__device_places(tn__device_printer *p, uint32_t used, const char *name,
+                       const char *start, uint32_t first, uint32_t end);
+
 /* CHUNKED: [first, end), this work-item's share of `count` things. */
 void tn__device_share(tn__device_printer *p);
 
-/* rows.c: the loops over rows, stages and elements. */
+/* rows.c: what stands before the kernel, and the loops over rows, stages and
+ * elements. */
+void tn__device_rows_head(tn__device_printer *p);
 void tn__device_rows(tn__device_printer *p);
 void tn__device_reduce(tn__device_printer *p, uint32_t i);
 

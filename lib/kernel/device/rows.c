@@ -2,9 +2,10 @@
  *
  * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
  * sums in an array; a compiler makes vectors of the innermost loop. Else: a
- * row belongs to a team of slots * 16 work-items, a lane of a chunk to each, or
- * (split.c) a share of it to a group that is one team. Bits are the same: the
- * order of a fold depends on the row alone. */
+ * row belongs to a team of slots * 16 work-items, a lane of a chunk to each;
+ * where memory is contiguous across rows, of slots * 4, four lanes to each; or
+ * (split.c) a share of it does. Bits are the same: the order of a fold depends
+ * on the row alone. */
 #include <stdio.h>
 
 #include <kernel/device/print.h>
@@ -89,11 +90,19 @@ static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
     snprintf(out, 64, "%s", value);
 }
 
+/* Lanes that a work-item accumulates, in an array unless it is one. */
+static uint32_t lanes_of(const tn__device_printer *p)
+{
+    return p->chunked         ? TN_LANES
+           : p->class.columns ? TN__COLUMN_LANES
+                              : 1;
+}
+
 void tn__device_reduce(tn__device_printer *p, uint32_t i)
 {
     char fold[32], target[32];
     fold_name(p, i, fold);
-    snprintf(target, sizeof target, p->chunked ? "acc%u[l]" : "acc%u", i);
+    snprintf(target, sizeof target, lanes_of(p) > 1 ? "acc%u[l]" : "acc%u", i);
     if (is_arg(&p->ins[i]))
         tn__device_line(p, "%s = %s(%s, tk_arg_at_%s(v%u, k));", target, fold,
                         target, folded_type(p, i), p->ins[i].a);
@@ -120,7 +129,8 @@ static stage_walk look_at(const tn__device_printer *p, uint32_t s)
     stage_walk walk = {
         .stage = stage,
         .needed = needed,
-        .used = tn__device_operands_of(p, needed, stage->elem_first, end)};
+        .used = tn__device_operands_of(p, needed, stage->elem_first, end) &
+                ~p->cached};
     for (uint32_t at = stage->elem_first; at < end; at++) {
         uint32_t i = p->program->order[at];
         bool reduce = p->ins[i].op == TN_K_REDUCE && p->needed[i];
@@ -148,19 +158,59 @@ static bool next_reduce(const tn__device_printer *p, const stage_walk *walk,
     return false;
 }
 
-static void print_element(tn__device_printer *p, const stage_walk *walk)
+static void print_list(tn__device_printer *p, const stage_walk *walk)
 {
     const tn_kernel_stage *stage = walk->stage;
-    tn__device_point(p, "k", walk->used, "at", "row", p->class.outer,
-                     p->class.row, 0);
-    if (p->terms == 0 && !walk->numbers)
-        tn__device_line(p, "(void)k;");
     p->position = "(tk_i64)row * TK_WORD(1) + k";
     const bool *needed = p->needed;
     p->needed = walk->needed;
     tn__device_list(p, p->program->order, stage->elem_first,
                     stage->elem_first + stage->elem_count);
     p->needed = needed;
+}
+
+/* here<k> of element k in a chunk */
+static void print_here(tn__device_printer *p, const char *k, const char *chunk)
+{
+    for (uint32_t o = 0; o < p->program->operand_count; o++)
+        if (p->cached >> o & 1)
+            tn__device_line(p, "const tk_i32 here%u = TK_CACHED(%s, %s);", o,
+                            k, chunk);
+}
+
+/* Element k of the row. */
+static void print_element(tn__device_printer *p, const stage_walk *walk)
+{
+    tn__device_point(p, "k", walk->used, "at", "row", p->class.outer,
+                     p->class.row, 0);
+    if (p->terms == 0 && !walk->numbers)
+        tn__device_line(p, "(void)k;");
+    print_here(p, "k", "TK_SLOT");
+    p->local = p->cached;
+    print_list(p, walk);
+    p->local = 0;
+}
+
+/* The elements of a row (a share of it), some at once: neighbouring work-items
+ * have neighbouring vectors. */
+static void print_vectors(tn__device_printer *p, const stage_walk *walk)
+{
+    char head[120];
+    const uint32_t size = p->class.vector;
+    snprintf(head, sizeof head,
+             "for (tk_idx i = %sTK_ITEM * %u; i < mine; i += TK_TEAM * %u) ",
+             p->class.split ? "begin + " : "", size, size);
+    tn__device_open(p, head);
+    tn__device_point(p, "i", walk->used, "from", "row", p->class.outer,
+                     p->class.row, 0);
+    print_here(p, "i", "i / TK_CHUNK");
+    p->vectors = tn__device_vectors_of(p, walk->used) | p->cached;
+    tn__device_vectors_open(p, walk->used);
+    if (walk->numbers)
+        tn__device_line(p, "const tk_idx k = i + l;");
+    print_list(p, walk);
+    tn__device_vectors_close(p);
+    tn__device_close(p);
 }
 
 /* Accumulators as they begin: values, or arrays of lanes. */
@@ -171,9 +221,9 @@ static void print_accumulators(tn__device_printer *p, const stage_walk *walk)
     while (next_reduce(p, walk, &at, &i)) {
         accumulator_type(p, i, type);
         neutral(p, i, false, none);
-        if (p->chunked) {
-            tn__device_line(p, "tk_%s acc%u[TK_LANES];", type, i);
-            tn__device_line(p, "for (tk_i32 l = 0; l < TK_LANES; l++)");
+        if (lanes_of(p) > 1) {
+            tn__device_line(p, "tk_%s acc%u[%u];", type, i, lanes_of(p));
+            tn__device_line(p, "for (tk_i32 l = 0; l < %u; l++)", lanes_of(p));
             tn__device_line(p, "    acc%u[l] = %s;", i, none);
         } else {
             tn__device_line(p, "tk_%s acc%u = %s;", type, i, none);
@@ -189,14 +239,13 @@ static void print_folds(tn__device_printer *p, const stage_walk *walk)
     while (next_reduce(p, walk, &at, &i)) {
         accumulator_type(p, i, type);
         fold_name(p, i, fold);
-        snprintf(one, sizeof one, p->chunked ? "acc%u[0]" : "acc%u", i);
-        if (p->chunked)
-            tn__device_line(p, "TK_FOLD_LANES(%s, acc%u)", fold, i);
-        else
-            tn__device_line(p,
-                            "TK_FOLD_TEAM(%s, acc%u, shared_%s, TK_LOCAL, "
-                            "%s, lane, slot, TK_SLOTS)",
-                            fold, i, type, p->class.split ? "0" : "lead");
+        snprintf(one, sizeof one, lanes_of(p) > 1 ? "acc%u[0]" : "acc%u", i);
+        if (lanes_of(p) > 1)
+            tn__device_line(p, "TK_FOLD_LANES(%s, acc%u, %u)", fold, i,
+                            lanes_of(p));
+        if (!p->chunked)
+            tn__device_line(p, "TK_FOLD_TEAM(%s, %s, shared_%s)", fold, one,
+                            type);
         if (p->class.is_short)
             tn__device_line(p, "sum%u = %s;", i, one);
         else
@@ -242,7 +291,7 @@ static void print_results(tn__device_printer *p, const stage_walk *walk)
             print_result(p, i);
             continue;
         }
-        tn__device_line(p, "if (TK_LOCAL == 0)");
+        tn__device_line(p, "if (active && TK_ITEM == 0)");
         tn__device_line(p, "    part%u[share] = sum%u;", i, i);
     }
 }
@@ -258,8 +307,8 @@ static void print_shares(tn__device_printer *p, const stage_walk *walk)
         neutral(p, i, false, none);
         tn__device_line(p, "tk_%s sum%u;", type, i);
         tn__device_line(p, "TK_FOLD_SHARES(tk_%s, %s, %s, part%u, shares, "
-                           "shared_%s, %u, sum%u)",
-                        type, fold, none, i, type, p->class.group, i);
+                           "shared_%s, sum%u)",
+                        type, fold, none, i, type, i);
         print_result(p, i);
     }
 }
@@ -284,6 +333,34 @@ static bool takes_little(const tn__device_printer *p, const stage_walk *walk)
     return taken <= FEW;
 }
 
+/* Element k of the row, which is of lane l of those that a work-item has. */
+static void print_lanes(tn__device_printer *p, const stage_walk *walk,
+                        bool guarded)
+{
+    tn__text_add(&p->body, "#pragma unroll\n");
+    tn__device_open(p, "for (tk_i32 l = 0; l < TK_LANES / TK_WIDTH; l++) ");
+    tn__device_line(p, "const tk_idx k = j + l * TK_WIDTH;");
+    if (guarded)
+        tn__device_open(p, "if (k < most) ");
+    print_element(p, walk);
+    if (guarded)
+        tn__device_close(p);
+    tn__device_close(p);
+}
+
+/* Several lanes to a work-item: rounds that are whole, whose loads need no
+ * condition, and the last one. */
+static void print_rounds(tn__device_printer *p, const stage_walk *walk)
+{
+    tn__device_line(p, "tk_idx j = chunk + TK_LANE;");
+    if (takes_little(p, walk))
+        tn__text_add(&p->body, "#pragma unroll 4\n");
+    tn__device_open(p, "for (; j + TK_LANES - TK_WIDTH < most; j += TK_LANES) ");
+    print_lanes(p, walk, false);
+    tn__device_close(p);
+    print_lanes(p, walk, true);
+}
+
 /* One pass over the chunks that are folded at once: one, or a team's. */
 static void print_span(tn__device_printer *p, const stage_walk *walk)
 {
@@ -303,12 +380,16 @@ static void print_span(tn__device_printer *p, const stage_walk *walk)
         tn__device_close(p);
     } else {
         tn__device_line(p, "const tk_idx chunk = "
-                           "%s(span * TK_SLOTS + slot) * TK_CHUNK;", begin);
+                           "%s(span * TK_SLOTS + TK_SLOT) * TK_CHUNK;", begin);
         tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
                            "? chunk + TK_CHUNK : mine;");
+    }
+    if (p->class.columns) {
+        print_rounds(p, walk);
+    } else if (!p->chunked) {
         if (takes_little(p, walk))
             tn__device_line(p, "#pragma unroll 8");
-        tn__device_open(p, "for (tk_idx k = chunk + lane; k < most; "
+        tn__device_open(p, "for (tk_idx k = chunk + TK_LANE; k < most; "
                            "k += TK_LANES) ");
         print_element(p, walk);
         tn__device_close(p);
@@ -323,7 +404,7 @@ static void print_reducing(tn__device_printer *p, const stage_walk *walk)
     if (p->class.is_short)
         tn__device_open(p, "if (length > 0) ");
     else if (p->class.split)
-        tn__device_open(p, "for (; begin + span * TK_SLOTS * TK_CHUNK < mine; "
+        tn__device_open(p, "for (; begin + span * TK_SLOTS * TK_CHUNK < end; "
                            "span++) ");
     else
         tn__device_open(p, p->chunked
@@ -342,14 +423,11 @@ static void print_elem_part(tn__device_printer *p, const stage_walk *walk)
         print_reducing(p, walk);
         return;
     }
-    if (p->chunked)
-        tn__device_open(p, "for (tk_idx k = 0; k < length; k++) ");
-    else if (p->class.split)
-        tn__device_open(p, "for (tk_idx k = begin + TK_LOCAL; k < mine; "
-                           "k += TK_SLOTS * TK_LANES) ");
-    else
-        tn__device_open(p, "for (tk_idx k = slot * TK_LANES + lane; k < mine; "
-                           "k += TK_SLOTS * TK_LANES) ");
+    if (!p->chunked) {
+        print_vectors(p, walk);
+        return;
+    }
+    tn__device_open(p, "for (tk_idx k = 0; k < length; k++) ");
     print_element(p, walk);
     tn__device_close(p);
 }
@@ -439,6 +517,61 @@ static void print_shared(tn__device_printer *p)
     }
 }
 
+/* ---- rows in local memory ------------------------------------------------- */
+
+/* What several stages load, as far as they need it, unless it is one element. */
+static uint32_t find_cached(const tn__device_printer *p)
+{
+    uint32_t before = 0, cached = 0;
+    for (uint32_t s = 0; p->class.cached && s < p->program->stage_count; s++) {
+        const uint32_t used = look_at(p, s).used;
+        cached |= before & used;
+        before |= used;
+    }
+    return cached & tn__device_cached(p->program) & ~p->class.zero;
+}
+
+static void print_cache(tn__device_printer *p)
+{
+    const uint32_t size =
+        TN__CACHED_CHUNK * p->class.group / TN_LANES / p->class.vector;
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        if (!(p->cached >> k & 1))
+            continue;
+        tn__device_line(p, "TK_SHARED(tk_v_%s, vectors%u, %u);", dtype, k, size);
+        tn__device_line(p, "TK_S tk_s_%s *const local%u = "
+                           "(TK_S tk_s_%s *)vectors%u;", dtype, k, dtype, k);
+    }
+}
+
+/* A team's row to local memory, when all have done with the one before. */
+static void fill_cache(tn__device_printer *p)
+{
+    tn__device_line(p, "TK_BARRIER();");
+    const uint32_t size = p->class.vector;
+    char head[120];
+    snprintf(head, sizeof head,
+             "for (tk_idx i = TK_ITEM * %u; i < mine; i += TK_TEAM * %u) ",
+             size, size);
+    tn__text_add(&p->body, "#pragma unroll 8\n");
+    tn__device_open(p, head);
+    tn__device_point(p, "i", p->cached, "at", "row", p->class.outer,
+                     p->class.row, 0);
+    print_here(p, "i", "i / TK_CHUNK");
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        if (p->cached >> k & 1)
+            tn__device_line(p, "*(TK_S tk_v_%s *)(local%u + here%u) = "
+                               "*(TK_G const tk_v_%s *)(p%u + at%u);",
+                            dtype, k, k, dtype, k, k);
+    }
+    tn__device_close(p);
+    tn__device_line(p, "TK_BARRIER();");
+}
+
+/* ---- rows, once more -------------------------------------------------------- */
+
 /* What of a row's variables anything uses. */
 typedef struct rows_walk {
     uint32_t in_rows, in_elems; /* operands */
@@ -474,24 +607,13 @@ static rows_walk look_at_rows(const tn__device_printer *p)
  * last take part in barriers, and in nothing else. */
 static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
 {
-    uint32_t team = p->class.slots * TN_LANES;
-    if (rows->elems) {
-        tn__device_line(p, "const tk_i32 lane = TK_LOCAL %% TK_LANES;");
-        tn__device_line(p,
-                        "const tk_i32 slot = TK_LOCAL / TK_LANES %% TK_SLOTS;");
-    }
-    if (rows->reduces || rows->row_stores)
-        tn__device_line(p, "const tk_i32 lead = TK_LOCAL / %u * %u;", team,
-                        team);
-    tn__device_line(p, "const tk_idx teams = %u;", p->class.group / team);
-    tn__device_open(p, "for (tk_idx first = TK_GROUP * teams; first < count; "
-                       "first += TK_GROUPS * teams) ");
-    tn__device_line(p, "tk_idx row = first + TK_LOCAL / %u;", team);
+    tn__device_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
+                       "first < count; first += TK_GROUPS * TK_TEAMS) ");
+    tn__device_line(p, "tk_idx row = first + TK_ROW;");
     tn__device_line(p, "const tk_bool active = row < count;");
     tn__device_line(p, "row = active ? row : 0;");
     if (rows->row_stores)
-        tn__device_line(p,
-                        "const tk_bool writes = active && TK_LOCAL == lead;");
+        tn__device_line(p, "const tk_bool writes = active && TK_ITEM == 0;");
     if (rows->elems)
         tn__device_line(p, "const tk_idx mine = active ? length : 0;");
 }
@@ -514,47 +636,61 @@ static void print_parts(tn__device_printer *p)
     }
 }
 
-/* One row: a group has a share of it, or is the row's only one. */
+/* A group has a share of each row of a block of TK_TEAMS, or is the block's
+ * only one. */
 static void open_split_row(tn__device_printer *p, const rows_walk *rows)
 {
     const bool alone = p->stage == p->program->stage_count;
     if (!alone || rows->folds)
         tn__device_line(p, "const tk_idx shares = (tk_idx)TK_WORD(%u);",
                         p->words.shares);
-    tn__device_line(p, "const tk_idx row = TK_GROUP%s;",
+    tn__device_line(p, "tk_idx row = TK_GROUP%s * TK_TEAMS + TK_ROW;",
                     alone ? "" : " / shares");
+    tn__device_line(p, "const tk_bool active = row < count;");
+    tn__device_line(p, "row = active ? row : 0;");
     if (alone && rows->row_stores)
-        tn__device_line(p, "const tk_bool writes = TK_LOCAL == 0;");
+        tn__device_line(p, "const tk_bool writes = active && TK_ITEM == 0;");
     if (rows->elems) {
         tn__device_line(p, "const tk_idx share = TK_GROUP %% shares;");
         tn__device_line(p, "const tk_idx begin = share * (tk_idx)TK_WORD(%u);",
                         p->words.share);
-        tn__device_line(p, "const tk_idx end = begin + (tk_idx)TK_WORD(%u);",
+        tn__device_line(p, "tk_idx end = begin + (tk_idx)TK_WORD(%u);",
                         p->words.share);
-        tn__device_line(p, "const tk_idx mine = end < length ? end : length;");
-    }
-    if (rows->reduces) {
-        tn__device_line(p, "const tk_i32 lane = TK_LOCAL %% TK_LANES;");
-        tn__device_line(p, "const tk_i32 slot = TK_LOCAL / TK_LANES;");
+        tn__device_line(p, "end = end < length ? end : length;");
+        tn__device_line(p, "const tk_idx mine = active ? end : 0;");
     }
     if (rows->reduces || rows->folds)
         print_parts(p);
     else if (tn__split_part(p->program, TN_NONE) > 0)
         tn__device_line(p, "(void)scratch;");
-    if (!(rows->in_rows | rows->in_elems) && !rows->reduces && !rows->folds)
-        tn__device_line(p, "(void)row;");
+}
+
+void tn__device_rows_head(tn__device_printer *p)
+{
+    if (!p->chunked) {
+        tn__text_add(&p->body,
+                     "#define TK_SLOTS %u\n#define TK_WIDTH %u\n"
+                     "#define TK_TEAMS %u\n",
+                     p->class.slots, tn__device_width(&p->class),
+                     p->class.group / tn__device_team(&p->class));
+        if (p->class.columns)
+            tn__text_add(&p->body, "#define TK_COLUMNS 1\n");
+    }
+    tn__text_add(&p->body, "%s", tn__device_part("rows.cl"));
 }
 
 void tn__device_rows(tn__device_printer *p)
 {
+    p->cached = find_cached(p);
     rows_walk rows = look_at_rows(p);
     if (!p->chunked) {
-        tn__text_add(&p->body, "#define TK_SLOTS %u\n", p->class.slots);
         print_shared(p);
+        tn__device_vector_types(p, p->cached | tn__device_vectors_of(
+                                                   p, rows.in_elems));
     }
-    if (!p->class.split)
-        tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
-                        p->words.count);
+    print_cache(p);
+    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
+                    p->words.count);
     if (rows.elems)
         tn__device_line(p, "const tk_idx length = (tk_idx)TK_WORD(%u);",
                         p->words.length);
@@ -566,8 +702,8 @@ void tn__device_rows(tn__device_printer *p)
     } else {
         open_team_rows(p, &rows);
     }
-    tn__device_point(p, "row", rows.in_rows | rows.in_elems, "row", NULL, 0,
-                     p->class.outer, 0);
+    tn__device_point(p, "row", rows.in_rows | rows.in_elems | p->cached, "row",
+                     NULL, 0, p->class.outer, 0);
     for (uint32_t k = 0; k < p->program->operand_count; k++)
         if (rows.in_rows >> k & 1)
             tn__device_line(p, "const %s at%u = row%u;",
@@ -578,6 +714,8 @@ void tn__device_rows(tn__device_printer *p)
         print_step(p);
         return;
     }
+    if (p->cached)
+        fill_cache(p);
     print_stages(p);
     tn__device_close(p);
 }

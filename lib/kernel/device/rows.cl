@@ -7,36 +7,59 @@
  * while bit j of their number is set. */
 #define TK_CHUNK 1024
 #define TK_LANES 16
+
+/* Where a row belongs to a team of TK_SLOTS * TK_WIDTH work-items (a chunk to
+ * TK_WIDTH of them), a group has TK_TEAMS teams. Its work-items are numbered
+ * within a team (TK_ITEM) and, for local memory, team by team (TK_SELF; TK_LEAD
+ * is the team's first). TK_COLUMNS: neighbours belong to neighbouring rows. */
+#ifdef TK_TEAMS
+#define TK_TEAM (TK_SLOTS * TK_WIDTH)
+#ifdef TK_COLUMNS
+#define TK_ROW (TK_LOCAL % TK_TEAMS)
+#define TK_ITEM (TK_LOCAL / TK_TEAMS)
+#else
+#define TK_ROW (TK_LOCAL / TK_TEAM)
+#define TK_ITEM (TK_LOCAL % TK_TEAM)
+#endif
+#define TK_LEAD (TK_ROW * TK_TEAM)
+#define TK_SELF (TK_LEAD + TK_ITEM)
+#define TK_LANE (TK_ITEM % TK_WIDTH)
+#define TK_SLOT (TK_ITEM / TK_WIDTH)
+/* Where element k of a team's row, in that chunk, is in local memory: lanes of
+ * one number of neighbouring chunks are in different banks. */
+#define TK_CACHED(k, chunk)                                                   \
+    ((tk_i32)(k) + (tk_i32)(chunk) * TK_LANES +                               \
+     TK_ROW * (TK_CHUNK + TK_LANES) * TK_SLOTS)
+#endif
 #ifdef TK_WIDE
 #define TK_LEVELS 54
 #else
 #define TK_LEVELS 21 /* rows are shorter than 2^30 here */
 #endif
 
-/* One work-item has all lanes of a chunk. */
-#define TK_FOLD_LANES(op, lane)                                               \
-    for (tk_i32 step = TK_LANES / 2; step > 0; step /= 2)                     \
+/* One work-item has `count` lanes of a chunk, all of them or every 4th. */
+#define TK_FOLD_LANES(op, lane, count)                                        \
+    for (tk_i32 step = (count) / 2; step > 0; step /= 2)                      \
         for (tk_i32 l = 0; l < step; l++)                                     \
             lane[l] = op(lane[l], lane[l + step]);
 
-/* A team of slots * 16 work-items has as many chunks, a lane each; all get
- * the fold of them. shared has room for the group; self is this work-item's
- * place in it, lead that of its team's first. */
-#define TK_FOLD_TEAM(op, value, shared, self, lead, lane, slot, slots)        \
-    shared[self] = value;                                                     \
+/* The lanes and chunks that a team has, folded: all of it get that. shared has
+ * room for the group. */
+#define TK_FOLD_TEAM(op, value, shared)                                       \
+    shared[TK_SELF] = value;                                                  \
     TK_BARRIER();                                                             \
-    for (tk_i32 step = TK_LANES / 2; step > 0; step /= 2) {                   \
-        if (lane < step)                                                      \
-            shared[self] = op(shared[self], shared[self + step]);             \
+    for (tk_i32 step = TK_WIDTH / 2; step > 0; step /= 2) {                   \
+        if (TK_LANE < step)                                                   \
+            shared[TK_SELF] = op(shared[TK_SELF], shared[TK_SELF + step]);    \
         TK_BARRIER();                                                         \
     }                                                                         \
-    for (tk_i32 step = 1; step < slots; step *= 2) {                          \
-        if (lane == 0 && slot % (2 * step) == 0)                              \
-            shared[self] =                                                    \
-                op(shared[self], shared[self + step * TK_LANES]);             \
+    for (tk_i32 step = 1; step < TK_SLOTS; step *= 2) {                       \
+        if (TK_LANE == 0 && TK_SLOT % (2 * step) == 0)                        \
+            shared[TK_SELF] =                                                 \
+                op(shared[TK_SELF], shared[TK_SELF + step * TK_WIDTH]);       \
         TK_BARRIER();                                                         \
     }                                                                         \
-    value = shared[lead];                                                     \
+    value = shared[TK_LEAD];                                                  \
     TK_BARRIER();
 
 #define TK_TREE_PUSH(op, tree, count, value)                                  \
@@ -59,14 +82,13 @@
     }
 
 /* A row's shares, of a group each: what they come to folded pairwise by index,
- * by a whole group of `size` work-items, for all of them. There are TK_RUN *
- * size at most. */
+ * by a team, for all of it. There are TK_RUN * TK_TEAM at most. */
 #define TK_RUN 8
-#define TK_FOLD_SHARES(T, op, none, part, shares, shared, size, value)        \
+#define TK_FOLD_SHARES(T, op, none, part, shares, shared, value)              \
     {                                                                         \
         T run[TK_RUN];                                                        \
         for (tk_i32 j = 0; j < TK_RUN; j++) {                                 \
-            const tk_idx at = (tk_idx)TK_LOCAL * TK_RUN + j;                  \
+            const tk_idx at = (tk_idx)TK_ITEM * TK_RUN + j;                   \
             run[j] = none;                                                    \
             if (at < shares)                                                  \
                 run[j] = part[at];                                            \
@@ -74,15 +96,14 @@
         for (tk_i32 step = 1; step < TK_RUN; step *= 2)                       \
             for (tk_i32 j = 0; j < TK_RUN; j += 2 * step)                     \
                 run[j] = op(run[j], run[j + step]);                           \
-        shared[TK_LOCAL] = run[0];                                            \
+        shared[TK_SELF] = run[0];                                             \
         TK_BARRIER();                                                         \
-        for (tk_i32 step = 1; step < size; step *= 2) {                       \
-            if (TK_LOCAL % (2 * step) == 0)                                   \
-                shared[TK_LOCAL] =                                            \
-                    op(shared[TK_LOCAL], shared[TK_LOCAL + step]);            \
+        for (tk_i32 step = 1; step < TK_TEAM; step *= 2) {                    \
+            if (TK_ITEM % (2 * step) == 0)                                    \
+                shared[TK_SELF] = op(shared[TK_SELF], shared[TK_SELF + step]); \
             TK_BARRIER();                                                     \
         }                                                                     \
-        value = shared[0];                                                    \
+        value = shared[TK_LEAD];                                              \
         TK_BARRIER();                                                         \
     }
 

@@ -50,6 +50,24 @@ void tn__device_space_init(tn__device_space *s, const tn_launch *launch,
         s->stride[k][0] = 1;
 }
 
+static void move(int64_t *number, uint32_t from, uint32_t to)
+{
+    const int64_t moved = number[from];
+    for (; from < to; from++)
+        number[from] = number[from + 1];
+    for (; from > to; from--)
+        number[from] = number[from - 1];
+    number[to] = moved;
+}
+
+void tn__device_space_move(tn__device_space *s, uint32_t operands,
+                           uint32_t from, uint32_t to)
+{
+    move(s->extent, from, to);
+    for (uint32_t k = 0; k < operands; k++)
+        move(s->stride[k], from, to);
+}
+
 int64_t tn__device_reach(const int64_t *extent, const int64_t *stride,
                          uint32_t ndim)
 {

@@ -19,6 +19,10 @@ typedef struct tn__device_space {
 void tn__device_space_init(tn__device_space *s, const tn_launch *launch,
                            uint32_t operands, uint32_t first, uint32_t end);
 
+/* Dimension `from` becomes dimension `to`; those between move by one. */
+void tn__device_space_move(tn__device_space *s, uint32_t operands,
+                           uint32_t from, uint32_t to);
+
 /* How far from where it begins an operand is touched. */
 int64_t tn__device_reach(const int64_t *extent, const int64_t *stride,
                          uint32_t ndim);

@@ -1,12 +1,12 @@
-/* split.c: few long rows, where a group for each would leave most of a device
- * idle. Each row is cut into shares, aligned powers of two of its chunks, and
+/* split.c: few long rows, where a group for each (or for each few: of columns)
+ * would leave most of a device idle. Each row is cut into shares, aligned powers of two of its chunks, and
  * groups take a share each, so that a plan has steps:
  *
  *   - one for each stage whose elem part does anything: a group folds what
  *     those before left of the whole row, runs the row parts before again,
  *     then the elem part for its share; what its reductions come to goes to
  *     scratch;
- *   - a last one, a group for each row, where the row parts store.
+ *   - a last one, a group for each row (each few), where the row parts store.
  *
  * The bits are those of one group: a share of full 2^j chunks comes to the node
  * of level j that the tree over all chunks has there, the last to what is left
@@ -115,13 +115,15 @@ int64_t tn__split_share(const tn_program *program,
                         const tn__device_class *class, int64_t groups,
                         int64_t count, int64_t length)
 {
+    const uint32_t team = tn__device_team(class);
     const int64_t span = (int64_t)class->slots * TN_CHUNK;
     const int64_t spans = tn__device_divide_up(length, span);
-    if (count == 0 || spans < LEAST_SPANS || count * LEAST_SHARES > groups ||
+    const int64_t blocks = tn__device_divide_up(count, class->group / team);
+    if (count == 0 || spans < LEAST_SPANS || blocks * LEAST_SHARES > groups ||
         !may_split(program))
         return 0;
     const int64_t most =
-        tn__device_least(groups / count, TN__SPLIT_RUN * class->group);
+        tn__device_least(groups / blocks, TN__SPLIT_RUN * team);
     int64_t each = 1;
     while (tn__device_divide_up(spans, each) > most)
         each *= 2;
