@@ -72,13 +72,51 @@ static whole whole_of(uint64_t x, type t)
                : value;
 }
 
+/* Of all codes of a half type the nearest, even where two are. */
+static uint64_t half_of(double x, unsigned fraction)
+{
+    const int bias = fraction == 10 ? 15 : 127;
+    uint64_t best = 0;
+    wide apart = (wide)INFINITY;
+    if (x != x)
+        return 0x7fff;
+    const wide size = x < 0 ? -(wide)x : (wide)x;
+    /* the code of infinity stands for the number that would be next */
+    for (uint64_t code = 0; code <= 0x7fffu >> fraction << fraction; code++) {
+        const int power = (int)(code >> fraction);
+        wide value = (wide)(code & ((1u << fraction) - 1));
+        value += power ? (wide)(1u << fraction) : 0;
+        value *= (wide)ldexp(1, (power ? power : 1) - bias - (int)fraction);
+        const wide d = value < size ? size - value : value - size;
+        if (d < apart || (d == apart && code % 2 == 0)) {
+            best = code;
+            apart = d;
+        }
+    }
+    if (size == (wide)INFINITY)
+        best = 0x7fffu >> fraction << fraction;
+    return best + (signbit(x) ? 0x8000u : 0);
+}
+
+/* Of a code of float16. */
+static double value_of_half(uint64_t code)
+{
+    const int power = (int)(code >> 10 & 31), fraction = (int)(code & 1023);
+    const double size = power == 31 ? fraction ? (double)NAN : (double)INFINITY
+                        : power     ? ldexp(1024 + fraction, power - 25)
+                                    : ldexp(fraction, -24);
+    return code & 0x8000 ? -size : size;
+}
+
 static double real_of(uint64_t x, type t)
 {
     float narrow;
     double real;
     memcpy(&narrow, &x, sizeof narrow);
     memcpy(&real, &x, sizeof real);
-    return t.width == 32 ? (double)narrow : real;
+    return t.width == 16   ? value_of_half(x)
+           : t.width == 32 ? (double)narrow
+                           : real;
 }
 
 /* The nearest number of the type. */
@@ -87,7 +125,9 @@ static uint64_t of_real(wide x, type t)
     const float narrow = (float)x;
     const double real = (double)x;
     uint64_t code = 0;
-    if (t.width == 32)
+    if (t.width == 16)
+        code = half_of(real, 10);
+    else if (t.width == 32)
         memcpy(&code, &narrow, sizeof narrow);
     else
         memcpy(&code, &real, sizeof real);
@@ -220,32 +260,6 @@ static bool of_reals(const char *name, const uint64_t v[3], uint64_t *d)
         return false;
     *d = of_real(r, t);
     return true;
-}
-
-/* Of all codes of a half type the nearest, even where two are. */
-static uint64_t half_of(double x, unsigned fraction)
-{
-    const int bias = fraction == 10 ? 15 : 127;
-    uint64_t best = 0;
-    wide apart = (wide)INFINITY;
-    if (x != x)
-        return 0x7fff;
-    const wide size = x < 0 ? -(wide)x : (wide)x;
-    /* the code of infinity stands for the number that would be next */
-    for (uint64_t code = 0; code <= 0x7fffu >> fraction << fraction; code++) {
-        const int power = (int)(code >> fraction);
-        wide value = (wide)(code & ((1u << fraction) - 1));
-        value += power ? (wide)(1u << fraction) : 0;
-        value *= (wide)ldexp(1, (power ? power : 1) - bias - (int)fraction);
-        const wide d = value < size ? size - value : value - size;
-        if (d < apart || (d == apart && code % 2 == 0)) {
-            best = code;
-            apart = d;
-        }
-    }
-    if (size == (wide)INFINITY)
-        best = 0x7fffu >> fraction << fraction;
-    return best + (signbit(x) ? 0x8000u : 0);
 }
 
 /* Down to a whole number, and on by the mode. */

@@ -115,6 +115,21 @@ LEAST(f64, double)
 SATURATE(ptx_to_s32, int32_t, 0x1p31, INT32_MAX, INT32_MIN, 0)
 SATURATE(ptx_to_s64, int64_t, 0x1p63, INT64_MAX, INT64_MIN, INT64_MIN)
 
+/* Any NaN gives the GPU's own, of neither sign. */
+static uint16_t ptx_to_half(float x)
+{
+    return (uint16_t)(x != x ? 0x7fff : tn__narrow_encode(TN_F16, x));
+}
+
+static float ptx_of_half(uint16_t code)
+{
+    const uint32_t nan = 0x7fffffff;
+    float x = tn__narrow_decode(TN_F16, code);
+    if (x != x)
+        memcpy(&x, &nan, sizeof x);
+    return x;
+}
+
 static uint32_t ptx_halves(tn_dtype dtype, float high, float low)
 {
     return tn__narrow_encode(dtype, high) << 16 |

@@ -210,6 +210,21 @@ typedef double tk_f64;
 #define tk_trunc_f64(x) trunc(x)
 #define tk_rint_f64(x) rint(x)
 
+/* To nearest even, and back; which NaN comes of a NaN is the device's matter. */
+#define TK_HALVES 1
+TK_FN tk_u32 tk_half_of_f32(tk_f32 x)
+{
+    tk_u16 code;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(x));
+    return code;
+}
+TK_FN tk_f32 tk_f32_of_half(tk_u32 code)
+{
+    tk_f32 x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((tk_u16)code));
+    return x;
+}
+
 /* One instruction each, for which -0 < +0; either argument where one is a NaN. */
 #define TK_ORDERED_ZEROS 1
 #define TK_ORDER(name, instruction, T, C)                                     \

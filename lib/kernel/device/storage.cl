@@ -43,10 +43,24 @@ TK_FN tk_f32 tk_decode(tk_u32 code, tk_i32 mantissa, tk_i32 least, tk_u32 sign,
     return tk_of_bits_f32(bits | ((code & sign) != 0u ? 0x80000000u : 0u));
 }
 
+#ifdef TK_HALVES
+TK_FN tk_u32 tk_encode_f16(tk_f32 x)
+{
+    tk_u32 sign = (tk_u32)tk_bits_f32(x) >> 16 & 0x8000u;
+    return x != x ? sign | 0x7e00u : tk_half_of_f32(x);
+}
+
+TK_FN tk_f32 tk_decode_f16(tk_u32 code)
+{
+    tk_f32 x = tk_f32_of_half(code);
+    return x != x ? tk_of_bits_f32((code & 0x8000u) << 16 | 0x7fc00000u) : x;
+}
+#else
 #define tk_encode_f16(x)                                                      \
     tk_encode((x), 10, -14, 0x8000u, 0x7bffu, 0x7c00u, 0x7c00u, 0x7e00u)
 #define tk_decode_f16(code)                                                   \
     tk_decode((code), 10, -14, 0x8000u, 0x7bffu, 0x7c00u, 0x1p-24f)
+#endif
 #define tk_encode_f8e4m3(x)                                                   \
     tk_encode((x), 3, -6, 0x80u, 0x7eu, 0x7eu, 0x7eu, 0x7fu)
 #define tk_decode_f8e4m3(code)                                                \
