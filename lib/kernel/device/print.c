@@ -112,6 +112,7 @@ typedef struct part {
     uint32_t count;        /* of ins */
     const uint32_t *order;
     uint32_t order_count;
+    uint32_t given; /* an instruction whose value is there; TN_NONE: none */
 } part;
 
 /* Marks what the stores and reductions that stand in a part hang on, and (of a
@@ -133,7 +134,8 @@ static void find_needed(const part *list, uint32_t result, const bool *of,
     for (bool more = true; more;) { /* again where a loop carries backwards */
         more = false;
         for (uint32_t i = count; i-- > 0;) {
-            more |= need_operands(ins, i, stands, needed);
+            if (i != list->given)
+                more |= need_operands(ins, i, stands, needed);
             if (ins[i].op == TN_K_LOOP)
                 more |= need_loop(ins, i, stands, needed);
         }
@@ -450,10 +452,17 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
             print_store(p, ins);
         } else if (ins->op == TN_K_LOAD && (p->needed[i] || may_fault(ins))) {
             print_load(p, i);
+        } else if (i == p->kept && p->needed[i] && p->local_stage > p->kept_stage) {
+            name_element(p, p->kept_operand, value);
+            tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
+                            value);
         } else if (p->needed[i]) {
             print_value(p, value, sizeof value, i);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
+            if (i == p->kept && p->local_stage == p->kept_stage)
+                tn__device_line(p, "local%u[here%u] = v%u;", p->kept_operand,
+                                p->kept_operand, i);
         }
     }
 }
@@ -468,7 +477,7 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
         return false;
     p->ins = fn->ins;
     p->needed = marks;
-    find_needed(&(part){fn->ins, fn->ins_count, NULL, fn->ins_count},
+    find_needed(&(part){fn->ins, fn->ins_count, NULL, fn->ins_count, TN_NONE},
                 fn->result, NULL, marks + fn->ins_count, marks);
     tn__text_add(&p->body, "TK_FN tk_%s fn%u(", dtype_name[fn->dtype], f);
     for (uint32_t i = 0; i < fn->arg_count; i++)
@@ -586,10 +595,78 @@ static bool mark_step(tn__device_printer *p, bool *stands, bool *marks)
     if (!order)
         return false;
     const uint32_t count = tn__split_order(program, p->stage, order);
-    find_needed(&(part){program->ins, program->ins_count, order, count},
+    find_needed(&(part){program->ins, program->ins_count, order, count,
+                        TN_NONE},
                 TN_NONE, marks, stands, marks);
     tn__free(order);
     return true;
+}
+
+/* What the elem part of stage s needs, where instruction `given` is there. */
+static void mark_elems(tn__device_printer *p, uint32_t s, uint32_t given,
+                       bool *marks)
+{
+    const tn_program *program = p->program;
+    const tn_kernel_stage *stage = &program->stage[s];
+    const size_t count = program->ins_count;
+    find_needed(&(part){program->ins, program->ins_count,
+                        program->order + stage->elem_first, stage->elem_count,
+                        given},
+                TN_NONE, marks, marks + count * (program->stage_count + 1),
+                marks + (s + 1) * count);
+}
+
+static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
+    return tn__device_operands_of(p, needed, stage->elem_first,
+                                  stage->elem_first + stage->elem_count) >>
+               operand & 1;
+}
+
+/* Does the cached operand have room for the value of instruction i: of its type,
+ * and no stage after s loads it where that value is there? If so the later
+ * stages are marked as having it. */
+static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
+                       uint32_t operand, bool *marks)
+{
+    const uint32_t stages = p->program->stage_count;
+    bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype;
+    for (uint32_t later = s + 1; is_free && later < stages; later++) {
+        mark_elems(p, later, i, marks);
+        is_free = !loads(p, later, operand);
+    }
+    for (uint32_t later = s + 1; !is_free && later < stages; later++)
+        mark_elems(p, later, TN_NONE, marks);
+    return is_free;
+}
+
+/* The call that is computed for a reduction and again for a later stage, as the
+ * exponential of a softmax: its value replaces in local memory what it was
+ * computed from. */
+static void find_kept(tn__device_printer *p, bool *marks)
+{
+    const tn_program *program = p->program;
+    const uint32_t cached = tn__device_cached(program) & ~p->class.zero;
+    for (uint32_t i = program->ins_count; i-- > 0;) {
+        uint32_t in = 0, first = 0;
+        for (uint32_t s = program->stage_count; s-- > 0;)
+            if (p->elem_needed[s * program->ins_count + i]) {
+                in++;
+                first = s;
+            }
+        if (p->ins[i].op != TN_K_CALL || p->ins[i].level != TN_LEVEL_ELEM ||
+            in < 2 || !tn__device_reduces(p, first))
+            continue;
+        for (uint32_t k = 0; k < program->operand_count; k++)
+            if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
+                p->kept = i;
+                p->kept_stage = first;
+                p->kept_operand = k;
+                return;
+            }
+    }
 }
 
 /* What the program needs at all, and what of that each stage's elem part does:
@@ -603,15 +680,12 @@ static bool mark_program(tn__device_printer *p, bool *marks)
     p->needed = marks;
     p->elem_needed = marks + count;
     find_needed(&(part){program->ins, program->ins_count, program->order,
-                        program->order_count},
+                        program->order_count, TN_NONE},
                 TN_NONE, NULL, stands, marks);
-    for (uint32_t s = 0; s < program->stage_count; s++) {
-        const tn_kernel_stage *stage = &program->stage[s];
-        find_needed(&(part){program->ins, program->ins_count,
-                            program->order + stage->elem_first,
-                            stage->elem_count},
-                    TN_NONE, marks, stands, marks + (s + 1) * count);
-    }
+    for (uint32_t s = 0; s < program->stage_count; s++)
+        mark_elems(p, s, TN_NONE, marks);
+    if (p->class.cached)
+        find_kept(p, marks);
     return !p->class.split || mark_step(p, stands, marks);
 }
 
@@ -657,6 +731,7 @@ static tn_status print_program(const tn_target *target,
     tn__device_printer p = {.program = program,
                             .class = tn__device_class_unpack(plan->variant),
                             .chunked = target->flags & TN_TARGET_CHUNKED,
+                            .kept = TN_NONE,
                             .faults = tn__device_may_fault(program)};
     tn__device_words_init(&p.words, program, &p.class);
     if (p.class.split)

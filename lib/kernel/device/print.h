@@ -24,6 +24,10 @@ typedef struct tn__device_printer {
     uint32_t vectors;         /* operands of which x<k> has the elements, */
     uint32_t local;           /*   and local<k> at here<k> */
     uint32_t cached;          /* operands of rows in local memory */
+    /* An instruction that a stage computes and later ones load (TN_NONE: none)
+     * from the local memory of an operand, which they have no more need of. */
+    uint32_t kept, kept_stage, kept_operand;
+    uint32_t local_stage; /* whose elem part is being printed */
 } tn__device_printer;
 
 TN__PRINTF(2, 3)
@@ -107,6 +111,8 @@ void tn__device_share(tn__device_printer *p);
  * elements. */
 void tn__device_rows_head(tn__device_printer *p);
 void tn__device_rows(tn__device_printer *p);
+/* Does the elem part of stage s make a reduction that is needed? */
+bool tn__device_reduces(const tn__device_printer *p, uint32_t s);
 void tn__device_reduce(tn__device_printer *p, uint32_t i);
 
 #endif

@@ -143,6 +143,11 @@ static stage_walk look_at(const tn__device_printer *p, uint32_t s)
     return walk;
 }
 
+bool tn__device_reduces(const tn__device_printer *p, uint32_t s)
+{
+    return look_at(p, s).reduces;
+}
+
 /* The next REDUCE of the stage that is needed, from order[*at] on. */
 static bool next_reduce(const tn__device_printer *p, const stage_walk *walk,
                         uint32_t *at, uint32_t *i)
@@ -162,6 +167,7 @@ static void print_list(tn__device_printer *p, const stage_walk *walk)
 {
     const tn_kernel_stage *stage = walk->stage;
     p->position = "(tk_i64)row * TK_WORD(1) + k";
+    p->local_stage = (uint32_t)(stage - p->program->stage);
     const bool *needed = p->needed;
     p->needed = walk->needed;
     tn__device_list(p, p->program->order, stage->elem_first,
@@ -528,6 +534,8 @@ static uint32_t find_cached(const tn__device_printer *p)
         cached |= before & used;
         before |= used;
     }
+    if (p->kept != TN_NONE)
+        cached |= 1u << p->kept_operand;
     return cached & tn__device_cached(p->program) & ~p->class.zero;
 }
 
