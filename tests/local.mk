@@ -17,7 +17,7 @@ dist_check_SCRIPTS += \
 	tests/test_install.sh \
 	tests/test_quickstart.sh
 
-check_DATA = tests/golden/samples/.stamp
+check_DATA += tests/golden/samples/.stamp
 tests/golden/samples/.stamp: tests/golden/samples.tar.xz
 	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)
 	$(AM_V_at)xz -dc `test -f $< || echo $(srcdir)/`$< | \

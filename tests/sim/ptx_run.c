@@ -336,6 +336,7 @@ static void run_lanes(group *g, thread *warp, const lanes *all, int32_t others)
     bool goes_on = true;
     do {
         const ptx_ins *const i = &g->launch->kernel->ins[at++];
+        g->steps++;
         lanes some;
         const lanes *who = all;
         if (i->guard >= 0) {
@@ -558,10 +559,16 @@ tn_cu_result ptx_run(const ptx_launch *launch, const sim_actor *actor)
         g.thread[i].local_written = g.thread[i].local + k->local_bytes;
         first_slots(&g, &g.thread[i], true);
     }
-    for (unsigned i = 0; i < launch->grid && !g.error; i++) {
-        g.number = (from + i) % launch->grid;
+    const unsigned groups = launch->sample && launch->sample < launch->grid
+                                ? launch->sample
+                                : launch->grid;
+    for (unsigned i = 0; i < groups && !g.error; i++) {
+        const uint64_t spaced = (uint64_t)i * launch->grid / groups;
+        g.number = (unsigned)((from + spaced) % launch->grid);
         run_group(&g);
     }
+    if (launch->steps)
+        *launch->steps += g.steps;
     free(slot);
     free(local);
     free(g.thread);

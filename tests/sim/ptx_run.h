@@ -47,6 +47,7 @@ typedef struct group {
     unsigned char *shared;
     touch *touched;          /* of each grain of it */
     uint64_t epoch, first_epoch; /* now; when the group began */
+    uint64_t steps;              /* instructions that warps have run */
     tn_cu_result error;
 } group;
 

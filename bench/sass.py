@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""sass.py: what the CUDA plugin's kernels do, counted without a GPU, and an
+estimate of their speed (docs/gpu.md has the formula and its constants).
+
+    bench/sass.py [--build FOLDER] [--arch 80,90,100] [CASE...]
+
+sass_cases.c calls Tenon on sass_driver.c, a driver that runs a few thread
+blocks of each launch and counts; ptxas says what each kernel takes of a
+multiprocessor. It needs NVRTC, which the plugin finds, and ptxas: that of
+TENON_CUDA_FOLDER or /usr/local/cuda, or the one in PATH.
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+# ---- the estimate: docs/gpu.md has the formula and the constants -------------
+
+UNITS = 132           # multiprocessors of an H200
+CLOCK = 1.755e9       # Hz
+ISSUE = 4             # instructions of warps a clock and multiprocessor
+COPY = 4.1e12         # bytes/s of device memory, as a copy reaches it
+CACHE = 4.5e12        # bytes/s of sectors between multiprocessors and L2
+LATENCY = 700e-9      # s of a load
+FLIGHT = 4            # loads of a thread under way at once
+LAUNCH = 2e-6         # s of a launch
+THREADS, REGISTERS, SHARED, BLOCKS = 2048, 65536, 227 << 10, 32
+
+
+def resident(kernel, block):
+    """Thread blocks that a multiprocessor holds."""
+    warps = -(-block // 32)
+    registers = -(-kernel.registers * 32 // 256) * 256 * warps
+    shared = kernel.shared + 1024
+    return max(1, min(BLOCKS, THREADS // (warps * 32),
+                      REGISTERS // registers, SHARED // shared))
+
+
+def seconds(launch, kernel):
+    """Of a launch."""
+    blocks = min(launch.grid, UNITS * resident(kernel, launch.block))
+    memory = (launch.read + launch.write) / COPY
+    cache = 32 * (launch.load_sectors + launch.store_sectors) / CACHE
+    issue = launch.instructions * kernel.ratio / (
+        min(launch.grid, UNITS) * ISSUE * CLOCK)
+    # Loads of warps, one after the other FLIGHT at a time in each warp
+    waits = launch.loads * 32 * LATENCY / (FLIGHT * blocks * launch.block)
+    return LAUNCH + max(memory, cache, issue, waits)
+
+
+# ---- counts ------------------------------------------------------------------
+
+Launch = collections.namedtuple(
+    'Launch', 'module kernel grid block shared instructions loads load_bytes '
+    'load_sectors stores store_bytes store_sectors read write')
+Kernel = collections.namedtuple(
+    'Kernel', 'registers spills shared size ratio')
+
+
+def find_ptxas():
+    folder = os.environ.get('TENON_CUDA_FOLDER', '/usr/local/cuda')
+    own = os.path.join(folder, 'bin', 'ptxas')
+    return own if os.access(own, os.X_OK) else shutil.which('ptxas')
+
+
+def code_bytes(cubin):
+    """Of the machine code in an ELF file: sections .text.*"""
+    data = open(cubin, 'rb').read()
+    sections, = struct.unpack_from('<Q', data, 40)
+    each, count, names = struct.unpack_from('<HHH', data, 58)
+    head = [struct.unpack_from('<IIQQQQ', data, sections + each * i)
+            for i in range(count)]
+    total = 0
+    for name, _, _, _, _, size in head:
+        at = head[names][4] + name
+        if data[at:at + 6] == b'.text.':
+            total += size
+    return total
+
+
+def assemble(ptxas, text, arch):
+    """A module's only kernel, by ptxas."""
+    out = text.replace('.ptx', '.%d.cubin' % arch)
+    said = subprocess.run([ptxas, '-v', '--fmad=false', '-arch=sm_%d' % arch,
+                           text, '-o', out], capture_output=True, text=True)
+    if said.returncode:
+        sys.exit('sass.py: %s' % said.stderr)
+
+    def number(pattern):
+        found = re.search(pattern, said.stderr)
+        return int(found.group(1)) if found else 0
+    body = open(text).read()
+    lines = len(re.findall(r'^\s+(?:@!?%p\d+ )?[a-z][\w.]*\s.*;|^\s+ret;',
+                           body, re.M))
+    size = code_bytes(out) // 16
+    return Kernel(number(r'Used (\d+) registers'),
+                  number(r'(\d+) bytes spill stores') +
+                  number(r'(\d+) bytes spill loads'),
+                  number(r'(\d+) bytes smem'), size, size / max(lines, 1))
+
+
+class Case:
+    """The launches of a case, bytes copied, products of cuBLASLt."""
+
+    def __init__(self, elements, least):
+        self.elements, self.least = elements, least
+        self.launches, self.copied, self.products = [], 0, 0
+
+
+def run_cases(build, folder, arch, cases):
+    driver = os.path.join(build, 'bench', 'sass')
+    before = os.environ.get('LD_LIBRARY_PATH')
+    environment = dict(
+        os.environ, SASS_FOLDER=folder, SASS_ARCH=str(arch),
+        LD_LIBRARY_PATH=driver + (':' + before if before else ''),
+        TENON_CUDA_CODE='ptx', TENON_DEVICE='cuda',
+        TENON_PLUGIN_PATH=os.path.join(build, 'tenon-1'))
+    done = subprocess.run([os.path.join(build, 'bench', 'sass_cases')] + cases,
+                          env=environment)
+    if done.returncode:
+        sys.exit(1)
+    found, case = {}, None
+    for line in open(os.path.join(folder, 'log.tsv')):
+        field = line.rstrip('\n').split('\t')
+        if field[0] == 'case':
+            case = found[field[1]] = Case(int(field[2]), int(field[3]))
+        elif field[0] == 'launch':
+            case.launches.append(Launch(*field[1:3], *map(int, field[3:])))
+        elif field[0] == 'copy':
+            case.copied += int(field[1])
+        else:
+            case.products += 1
+    del found['before'], found['after']
+    return found
+
+
+def counts(case, kernels, archs):
+    """What the table has of a case, and what the test holds."""
+    used = {a: [kernels[x.module, a] for x in case.launches] for a in archs}
+    total = collections.Counter()
+    for x in case.launches:
+        total.update(x._asdict() | {'module': 0, 'kernel': 0})
+    return {
+        'launches': len(case.launches),
+        'registers': [max([k.registers for k in used[a]], default=0)
+                      for a in archs],
+        'spills': [sum(k.spills for k in set(used[a])) for a in archs],
+        'shared': max([k.shared for k in used[archs[0]]], default=0),
+        'bytes a load': total['load_bytes'] / max(1, total['loads'] * 32),
+        'instructions': total['instructions'] * 32 / case.elements,
+        'sectors': 32 * (total['load_sectors'] + total['store_sectors'])
+                   / case.least,
+        'memory': (total['read'] + total['write'] + case.copied) / case.least,
+    }
+
+
+# A copy's rate = 100, on an H200 (bench/cuda bandwidth)
+MEASURED = {
+    'clone': 92, 'add': 96, 'mul_scalar': 94, 'exp': 85, 'gelu': 91,
+    'add row': 91, 'to float16': 72, 'sum': 87.5, 'sum rows': 95,
+    'sum columns': 14, 'softmax': 37, 'log_softmax': 38, 'layer_norm': 46,
+    'transpose': 16.5, 'cumsum rows': 43, 'softmax of 4 rows': 34,
+    'sort of all': 3.1, 'sort of rows of 1024': 10, 'topk 100 of all': 3.4,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument('--build', default='.')
+    parser.add_argument('--arch', default='80,90,100')
+    parser.add_argument('case', nargs='*')
+    asked = parser.parse_args()
+    archs = [int(x) for x in asked.arch.split(',')]
+    ptxas = find_ptxas()
+    if not ptxas:
+        sys.exit('sass.py: no ptxas')
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_cases(os.path.abspath(asked.build), folder, min(archs),
+                          asked.case)
+        jobs = sorted({(x.module, a) for case in found.values()
+                       for x in case.launches for a in archs})
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            made = pool.map(lambda j: assemble(
+                ptxas, os.path.join(folder, j[0] + '.ptx'), j[1]), jobs)
+        kernels = dict(zip(jobs, made))
+    print('| case | launches | registers | spills | bytes a load | '
+          'instructions | sectors | memory | estimate | measured |')
+    print('|---' * 10 + '|')
+    for name, case in found.items():
+        c = counts(case, kernels, archs)
+        time = case.copied / COPY + sum(
+            seconds(x, kernels[x.module, 90 if 90 in archs else archs[0]])
+            for x in case.launches)
+        print('| %s | %d | %s | %s | %.1f | %.1f | %.2f | %.2f | %.0f | %s |' % (
+            name, c['launches'], ' '.join(map(str, c['registers'])),
+            ' '.join(map(str, c['spills'])) if any(c['spills']) else 0,
+            c['bytes a load'], c['instructions'], c['sectors'], c['memory'],
+            100 * case.least / COPY / time, MEASURED.get(name, '')))
+
+
+if __name__ == '__main__':
+    main()
