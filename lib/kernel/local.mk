@@ -45,7 +45,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/device/tiles.c \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
-	lib/kernel/device/scan.c \
+	lib/kernel/device/scan.c lib/kernel/device/scatter.c \
 	lib/kernel/device/attention.c lib/kernel/device/sort.c \
 	lib/kernel/device/source.c lib/kernel/device/split.c \
 	lib/kernel/device/space.c lib/kernel/device/space.h \
@@ -60,6 +60,7 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
 	lib/kernel/device/conv_fold.cl \
 	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
+	lib/kernel/device/scatter_sorted.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/scan_block.cl \
 	lib/kernel/device/scan_sum.cl lib/kernel/device/scan_team.cl \
 	lib/kernel/device/sort.cl \

@@ -1,5 +1,4 @@
-/* primitive.c: what the plans and texts of primitives share, and
- * scatter's.
+/* primitive.c: what the plans and texts of primitives share.
  *
  * Each is a fixed text under a few definitions: dtype, dimensions of the outer
  * space (batch; all but the one walked along) after merging, and its kind. */
@@ -72,7 +71,7 @@ void tn__primitive_own(tn__primitive *j, int64_t word)
 
 void tn__primitive_space(tn__primitive *j, int64_t longest)
 {
-    tn_launch_operand operand[3];
+    tn_launch_operand operand[TN__OPERANDS];
     tn_launch launch = {.extent = j->extent, .operand = operand};
     int64_t reach = 0;
     for (uint32_t o = 0; o < j->operands; o++) {
@@ -115,8 +114,9 @@ tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
     groups = tn__device_least(groups, units * per_unit);
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_least(groups,
-                                  j->target->fault_room / j->v.group);
+        groups = tn__device_least(
+            groups, j->target->fault_room /
+                        (j->may_fault ? j->may_fault : j->v.group));
     plan->group_count = (uint64_t)groups;
     plan->group_size = j->v.group;
     plan->variant = pack(&j->v);
@@ -148,56 +148,14 @@ void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
             j->extent[j->ndim++] = extent[d];
 }
 
-tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
-                           tn_plan *plan)
-{
-    tn__primitive j;
-    int64_t length = s->extent[s->dim], behind = 1;
-    tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
-    j.v.kind = s->reduce;
-    plan->flags = TN_PLAN_FAULTS;
-    tn__primitive_extents(&j, s->extent, s->ndim, s->dim);
-    tn__primitive_operand(&j, &s->dst, s->dim, s->dst_extent);
-    tn__primitive_operand(&j, &s->index, s->dim, length);
-    tn__primitive_operand(&j, &s->src, s->dim, length);
-    tn__primitive_buffer(&j, s->dst.buffer);
-    tn__primitive_buffer(&j, s->index.buffer);
-    tn__primitive_buffer(&j, s->src.buffer);
-    for (uint32_t d = s->dim + 1; d < s->ndim; d++)
-        behind *= s->extent[d];
-    tn__primitive_space(&j, length);
-    tn__primitive_own(&j, length);
-    tn__primitive_own(&j, s->index.stride[s->dim]);
-    tn__primitive_own(&j, s->src.stride[s->dim]);
-    tn__primitive_own(&j, s->dst.stride[s->dim]);
-    tn__primitive_own(&j, s->dst_extent);
-    tn__primitive_own(&j, behind);
-    if (length == 0)
-        j.outer.count = 0;
-    tn__device_fault_words(j.own + j.own_count, target, s->tag);
-    j.own_count += 3;
-    return tn__primitive_end_lines(&j);
-}
-
 /* ---- texts ---------------------------------------------------------------- */
-
-static void define_scatter(tn__text *text, unsigned kind, const char *type)
-{
-    static const char *const name[TN_SCATTER_END] = {"set", "add", "mul",
-                                                     "min", "max"};
-    if (kind == TN_SCATTER_SET)
-        tn__text_add(text, "#define TK_FOLD(old, x) (x)\n");
-    else
-        tn__text_add(text, "#define TK_FOLD(old, x) tk_%s_%s((old), (x))\n",
-                     name[kind], type);
-}
 
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source)
 {
     static const char *const name[] = {"tn_matmul", "tn_scatter", "tn_scan",
                                        "tn_sort", "tn_conv"};
-    static const char *const part[] = {"matmul.cl", "scatter.cl", "scan.cl",
+    static const char *const part[] = {"matmul.cl", NULL, "scan.cl",
                                        "sort.cl", "conv.cl"};
     tn__variant v = unpack(plan->variant);
     if (v.primitive == TN__PLAN_ATTENTION)
@@ -209,12 +167,12 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                     plan->argument_bytes / 8);
     tn__text_add(&text,
                  "#define TK_WORDS %s\n#define TK_NDIM %u\n"
-                 "#define TK_OPERANDS 3\n"
+                 "#define TK_OPERANDS %d\n"
                  "#define TK_STORED tk_s_%s\n#define TK_VALUE tk_%s\n"
                  "#define TK_FROM(s) tk_from_%s(s)\n"
                  "#define TK_TO(x) tk_to_%s(x)\n",
                  tn__device_parameters(target, v.in_buffer), v.ndim,
-                 stored, type, stored, stored);
+                 v.primitive == TN__SCATTER ? TN__OPERANDS : 3, stored, type, stored, stored);
     const bool chunked = target->flags & TN_TARGET_CHUNKED;
     if (chunked)
         tn__text_add(&text, "#define TK_CHUNKED 1\n");
@@ -228,7 +186,7 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
     else if (v.primitive == TN__CONV)
         behind = tn__define_conv(&text, &v);
     else if (v.primitive == TN__SCATTER)
-        define_scatter(&text, v.kind, type);
+        body = tn__define_scatter(&text, &v, type);
     else if (v.primitive == TN__SCAN)
         body = tn__define_scan(&text, &v, type);
     else

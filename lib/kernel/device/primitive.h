@@ -18,18 +18,22 @@ typedef struct tn__variant {
     uint32_t group;
 } tn__variant;
 
+enum { TN__OPERANDS = 4 }; /* the most that a primitive has */
+
 /* A plan in the making: the outer space of its operands. */
 typedef struct tn__primitive {
     const tn_target *target;
     tn_plan *plan;
     tn__variant v;
     uint32_t operands;
-    int64_t extent[TN_MAX_NDIM], stride[3][TN_MAX_NDIM], offset[3];
+    int64_t extent[TN_MAX_NDIM], stride[TN__OPERANDS][TN_MAX_NDIM];
+    int64_t offset[TN__OPERANDS];
     uint32_t ndim;
     int64_t reach; /* greatest, of what lies along the inner dimensions */
     tn__device_space outer;
     uint64_t own[48];
     uint32_t own_count;
+    uint32_t may_fault; /* work-items of a group that report; 0: all */
 } tn__primitive;
 
 void tn__primitive_init(tn__primitive *j, const tn_target *target,
@@ -71,11 +75,35 @@ enum { TN__LARGE = 4 }; /* a flag of both */
 int64_t tn__tile_each(const tn_target *target, int64_t matrices, int64_t m,
                       int64_t n);
 
+/* ---- sorted places (sort.c), for scatter -------------------------------- */
+
+/* The lines of a space, some at a time: indices and their places in the line,
+ * in the order of the indices' lowest digits, places rising where those are
+ * equal. Both lie in the scratch memory, [line][place in the order]: the index
+ * as 64 bits with the sign bit turned, the place as 32 bits or 64. */
+typedef struct tn__sorted {
+    bool is_ready;             /* at this step; else the step is the sort's */
+    bool is_wide;              /* places are of 64 bits */
+    int64_t first_line, lines; /* of this step */
+    int64_t keys, places;      /* where they lie, in words of 8 bytes */
+    uint32_t steps;            /* in all */
+    uint64_t scratch_bytes;
+} tn__sorted;
+
+/* Step plan->step: of a batch of lines the sort's steps, then one that is the
+ * caller's, who finds lines sorted then. s has neither output; digits: of 8
+ * bits, so many of the lowest are sorted by; at_once: all lines are a batch. */
+tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
+                          uint32_t digits, bool at_once, tn_plan *plan,
+                          tn__sorted *out);
+
 /* ---- texts: what stands before them ------------------------------------- */
 
 void tn__define_sums(tn__text *text, const tn__variant *v, const char *type);
 void tn__define_matmul(tn__text *text, const tn__variant *v);
 /* The part that is the text. */
+const char *tn__define_scatter(tn__text *text, const tn__variant *v,
+                               const char *type);
 const char *tn__define_scan(tn__text *text, const tn__variant *v,
                             const char *type);
 /* The part that goes behind conv.cl. */

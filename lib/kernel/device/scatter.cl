@@ -2,13 +2,12 @@
  * alone share their destinations; such a line is one work-item's, in rising
  * order. TK_FOLD(old, x) is what is stored.
  * Own words: length of the line, the strides along it of index and src, that
- * of dst, dst's extent, points of the dimensions behind dim, and of a fault
- * tag, launch, room. */
+ * of dst, dst's extent, the stride of positions, and of a fault tag, launch,
+ * room. Operand 3 has the position of each line's first point. */
 TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
                      TK_G const TK_STORED *src, TK_G tk_u32 *faults, TK_WORDS)
 {
     const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
-    const tk_i64 behind = TK_OWN(5);
     tk_fault fault = tk_fault_none();
     for (tk_idx line = TK_FIRST; line < lines; line += TK_ITEMS) {
         TK_PLACE(to, 0, line)
@@ -17,9 +16,9 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
         for (tk_idx k = 0; k < length; k++) {
             const tk_i64 i = index[at];
             if (i < 0 || i >= TK_OWN(4)) {
-                const tk_i64 position =
-                    (line / behind * length + k) * behind + line % behind;
-                fault = tk_fault_at(fault, position, 0, 0, i, TK_OWN(4));
+                TK_PLACE(position, 3, line)
+                fault = tk_fault_at(fault, (tk_i64)position + k * TK_OWN(5), 0,
+                                    0, i, TK_OWN(4));
             } else {
                 const tk_idx q = to + (tk_idx)i * (tk_idx)TK_OWN(3);
                 const TK_VALUE x = TK_FROM(src[from]);

@@ -56,6 +56,8 @@ typedef struct work {
     tn__primitive *j;
     int64_t length, keep, lines, lines_at_once, room; /* of a group */
     bool last_only;
+    bool at_once; /* all lines */
+    bool stays; /* in the scratch memory: keys and places */
     uint32_t passes, steps; /* steps: for the lines of one time */
     blocks all, kept;       /* of a line, and of what is kept of it */
     bool selects;
@@ -98,14 +100,16 @@ static void lay_out(work *w)
     const tn__variant *v = &w->j->v;
     const int64_t key_bytes = bits_of(v->dtype) > 32 ? 8 : 4;
     const int64_t place_bytes = v->is_wide ? 8 : 4;
-    w->passes = (bits_of(v->dtype) + 7) / 8;
-    w->lines_at_once = w->length < ELEMENTS ? ELEMENTS / w->length : 1;
+    w->lines_at_once = w->at_once          ? w->lines
+                       : w->length < ELEMENTS ? ELEMENTS / w->length
+                                              : 1;
     w->lines_at_once = tn__device_least(w->lines_at_once, w->lines);
-    w->selects = w->last_only || w->keep <= w->length / 4;
+    w->selects = !w->stays && (w->last_only || w->keep <= w->length / 4);
     w->all = cut(w, w->length);
     w->kept = cut(w, w->keep);
     const int64_t held = w->selects ? w->keep : w->length;
-    uint32_t halves = w->passes > 2 ? 2 : w->passes - 1;
+    const uint32_t between = w->stays ? w->passes : w->passes - 1;
+    uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
     if (w->selects) { /* the passes for the last one's key, and one more */
         const bool is_one_group = w->keep <= w->room;
@@ -131,7 +135,8 @@ static void lay_out(work *w)
 static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;
-    const bool is_first = pass == 0, is_last = pass + 1 == w->passes;
+    const bool is_first = pass == 0;
+    const bool is_last = !w->stays && pass + 1 == w->passes;
     s->kind = COUNT + at % 3;
     s->shift = 8 * (int)pass;
     s->mode = DIGIT;
@@ -228,29 +233,67 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     return status;
 }
 
+/* What a plan begins with. */
+static work begin(tn__primitive *j, const tn_target *target,
+                  const tn_sort_args *s, tn_plan *plan)
+{
+    const uint32_t last = s->ndim - 1;
+    const int64_t length = s->extent[last];
+    tn__primitive_init(j, target, plan, TN__SORT, s->in.dtype);
+    tn__primitive_extents(j, s->extent, s->ndim, last);
+    tn__primitive_operand(j, &s->in, last, length);
+    tn__primitive_operand(j, s->out.buffer ? &s->out : &s->in, last, length);
+    tn__primitive_operand(
+        j, s->out_index.buffer ? &s->out_index : &s->in, last, length);
+    tn__primitive_buffer(j, s->in.buffer);
+    tn__primitive_buffer(j, s->out.buffer);
+    tn__primitive_buffer(j, s->out_index.buffer);
+    tn__primitive_space(j, length);
+    j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(target);
+    return (work){.j = j, .length = length, .lines = j->outer.count,
+                  .keep = tn__device_least(s->keep, length),
+                  .last_only = s->flags & TN_SORT_LAST,
+                  .room = each_of(&j->v) * j->v.group,
+                  .passes = (bits_of(s->in.dtype) + 7) / 8};
+}
+
+tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
+                          uint32_t digits, bool at_once, tn_plan *plan,
+                          tn__sorted *out)
+{
+    tn__primitive j;
+    work w = begin(&j, target, s, plan);
+    w.stays = true;
+    w.at_once = at_once;
+    w.passes = digits;
+    lay_out(&w);
+    const uint32_t number = plan->step / (w.steps + 1) * w.steps;
+    const uint32_t at = plan->step % (w.steps + 1), half = (digits - 1) % 2;
+    *out = (tn__sorted){
+        .is_ready = at == w.steps,
+        .is_wide = j.v.is_wide,
+        .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
+        .keys = w.keys[half],
+        .places = w.places[half],
+        .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
+                                     w.lines, w.lines_at_once),
+        .scratch_bytes = 8 * (uint64_t)w.end};
+    out->lines = tn__device_least(w.lines_at_once, w.lines - out->first_line);
+    plan->step_count = out->steps;
+    if (out->is_ready)
+        return TN_OK;
+    const step now = step_at(&w, number + at);
+    return end(&w, s, &now);
+}
+
 tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
                         tn_plan *plan)
 {
     tn__primitive j;
-    const uint32_t last = s->ndim - 1;
-    const int64_t length = s->extent[last];
-    tn__primitive_init(&j, target, plan, TN__SORT, s->in.dtype);
-    tn__primitive_extents(&j, s->extent, s->ndim, last);
-    tn__primitive_operand(&j, &s->in, last, length);
-    tn__primitive_operand(&j, s->out.buffer ? &s->out : &s->in, last, length);
-    tn__primitive_operand(
-        &j, s->out_index.buffer ? &s->out_index : &s->in, last, length);
-    tn__primitive_buffer(&j, s->in.buffer);
-    tn__primitive_buffer(&j, s->out.buffer);
-    tn__primitive_buffer(&j, s->out_index.buffer);
-    tn__primitive_space(&j, length);
-    work w = {.j = &j, .length = length, .lines = j.outer.count,
-              .keep = tn__device_least(s->keep, length),
-              .last_only = s->flags & TN_SORT_LAST};
+    work w = begin(&j, target, s, plan);
+    const int64_t length = w.length;
     step only = {.lines = w.keep > 0 ? w.lines : 0, .count = length,
                  .keep = w.keep, .from = -1, .to = -1};
-    j.v.group = tn__primitive_is_chunked(&j) ? 1 : tn__device_group(target);
-    w.room = each_of(&j.v) * j.v.group;
     if (tn__primitive_is_chunked(&j)) {
         only.kind = MERGE;
     } else if (length <= FEW_MOST && length <= j.v.group) {
