@@ -261,9 +261,23 @@ BY_TENON(sort_rows,
          tn_sort(tn_reshape(a, tn_dims(-1, 1024)), 1, false, &places))
 BY_TENON(first_of_all,
          tn_topk(tn_reshape(a, tn_dims(-1)), 100, 0, true, true, &places))
+static tn_tensor *ids, *columns_of_rows; /* a permutation of rows; any columns */
+BY_TENON(index_select, tn_index_select(a, 0, ids))
+BY_TENON(index_add, tn_index_add(a, 0, ids, b))
+BY_TENON(scatter_add, tn_scatter_add(a, 1, columns_of_rows, b))
 BY_TENON(matmul, tn_matmul(a, b))
 BY_TENON(attend,
          tn_scaled_dot_product_attention(a, b, c, NULL, .is_causal = true))
+
+/* Row ids[i] of a, and the gradient of a's rows. */
+static void embedding_back(void)
+{
+    tn_tensor *gradient;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *weight = tn_requires_grad(tn_detach(a));
+    tn_grad(tn_embedding(ids, weight), &weight, 1, &gradient, .gradient = b);
+    tn_scope_close(scope);
+}
 
 static void attend_back(void)
 {
@@ -310,6 +324,11 @@ static const struct program {
     {"softmax of 4 rows", softmax_long, 2},
     {"sort of all", sort_all, 4}, {"sort of rows of 1024", sort_rows, 4},
     {"topk 100 of all", first_of_all, 1},
+    {"index_select", index_select, 2},
+    /* a copy; then b is read, and what it is added to read and written */
+    {"index_add", index_add, 5},
+    {"embedding, back", embedding_back, 6}, /* zeros instead of a copy */
+    {"scatter_add", scatter_add, 7},        /* an index counts for two */
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
@@ -321,6 +340,8 @@ static void measure_bandwidth(void)
     a = tn_randn(tn_dims(rows, columns));
     b = tn_randn(tn_dims(rows, columns));
     row = tn_randn(tn_dims(columns));
+    ids = tn_randperm(rows, .dtype = TN_I64);
+    columns_of_rows = tn_randint(0, columns, tn_dims(rows, columns), .dtype = TN_I64);
     for (int i = 0; i < 2; i++) {
         MUST(cu.Alloc(&memory[i], copied));
         MUST(cu.Fill(memory[i], 0, copied, stream));

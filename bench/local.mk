@@ -38,7 +38,7 @@ bench_cuda_LDADD = libtenon.la $(TN_LIBS)
 # What sass.py runs: the cases, and the driver that they run on. bench/sass is
 # a folder for LD_LIBRARY_PATH; cuDNN and cuSOLVER are hidden from the plugin.
 check_PROGRAMS += bench/sass_cases
-bench_sass_cases_SOURCES = bench/sass_cases.c
+bench_sass_cases_SOURCES = bench/sass_cases.c bench/models.h bench/models.c
 bench_sass_cases_LDADD = libtenon.la $(TN_LIBS)
 check_LTLIBRARIES += sass_driver.la
 sass_driver_la_SOURCES = bench/sass_driver.c tests/sim/ptx_parse.c \

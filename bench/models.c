@@ -50,22 +50,59 @@ static tn_module *conv(int64_t in, int64_t out, int64_t size, int64_t stride)
                         .bias = false);
 }
 
-static tn_module *block_new(int64_t in, int64_t out, int64_t stride)
+/* body's output has `out` channels. */
+static tn_module *block_of(tn_module *body, int64_t in, int64_t out,
+                           int64_t stride)
 {
     struct block *block = tn_module_new(&block_class);
     if (!block)
         return NULL;
-    block->body = tn_module_add(
-        &block->base, "body",
-        tn_nn_sequential(conv(in, out, 3, stride), tn_nn_batch_norm2d(out),
-                         tn_nn_relu(), conv(out, out, 3, 1),
-                         tn_nn_batch_norm2d(out)));
+    block->body = tn_module_add(&block->base, "body", body);
     if (in != out)
         block->shortcut =
             tn_module_add(&block->base, "shortcut",
                           tn_nn_sequential(conv(in, out, 1, stride),
                                            tn_nn_batch_norm2d(out)));
     return &block->base;
+}
+
+static tn_module *block_new(int64_t in, int64_t out, int64_t stride)
+{
+    return block_of(
+        tn_nn_sequential(conv(in, out, 3, stride), tn_nn_batch_norm2d(out),
+                         tn_nn_relu(), conv(out, out, 3, 1),
+                         tn_nn_batch_norm2d(out)),
+        in, out, stride);
+}
+
+static tn_module *bottleneck_new(int64_t in, int64_t width, int64_t stride)
+{
+    return block_of(
+        tn_nn_sequential(conv(in, width, 1, 1), tn_nn_batch_norm2d(width),
+                         tn_nn_relu(), conv(width, width, 3, stride),
+                         tn_nn_batch_norm2d(width), tn_nn_relu(),
+                         conv(width, 4 * width, 1, 1),
+                         tn_nn_batch_norm2d(4 * width)),
+        in, 4 * width, stride);
+}
+
+tn_module *bench_resnet50(void)
+{
+    static const int stages[] = {3, 4, 6, 3};
+    enum { BLOCKS = 16 };
+    tn_module *blocks[BLOCKS];
+    int64_t in = 64;
+    for (int stage = 0, b = 0; stage < 4; stage++)
+        for (int i = 0; i < stages[stage]; i++, b++) {
+            const int64_t width = (int64_t)64 << stage;
+            blocks[b] = bottleneck_new(in, width, i || !stage ? 1 : 2);
+            in = 4 * width;
+        }
+    return tn_nn_sequential(
+        conv(3, 64, 7, 2), tn_nn_batch_norm2d(64), tn_nn_relu(),
+        tn_nn_max_pool2d(3, .stride = 2, .padding = 1),
+        tn_nn_sequential_with(blocks, BLOCKS), tn_nn_adaptive_avg_pool2d(1, 1),
+        tn_nn_flatten(), tn_nn_linear(2048, 1000));
 }
 
 tn_module *bench_resnet20(void)

@@ -13,6 +13,9 @@ tn_module *bench_cnn28(void);
 /* Twenty layers for images (N, 3, 32, 32), arXiv:1512.03385 section 4.2; where
  * the size changes the shortcut is a 1x1 convolution. */
 tn_module *bench_resnet20(void);
+/* Fifty layers for images (N, 3, 224, 224), the same, table 1; the stride of a
+ * block is that of its 3 x 3 convolution, as in torchvision. */
+tn_module *bench_resnet50(void);
 /* Ids (N, T) to scores (N, T, vocabulary): 4 layers of 128 features with 4
  * heads, as examples/char_gpt.c has it, contexts of at most 128. */
 tn_module *bench_gpt(int64_t vocabulary);

@@ -42,8 +42,8 @@ def resident(kernel, block):
                       REGISTERS // registers, SHARED // shared))
 
 
-def seconds(launch, kernel):
-    """Of a launch."""
+def parts(launch, kernel):
+    """What each limit would have a launch take, in seconds."""
     blocks = min(launch.grid, UNITS * resident(kernel, launch.block))
     memory = (launch.read + launch.write) / COPY
     cache = 32 * (launch.load_sectors + launch.store_sectors) / CACHE
@@ -51,7 +51,11 @@ def seconds(launch, kernel):
         min(launch.grid, UNITS) * ISSUE * CLOCK)
     # Loads of warps, one after the other FLIGHT at a time in each warp
     waits = launch.loads * 32 * LATENCY / (FLIGHT * blocks * launch.block)
-    return LAUNCH + max(memory, cache, issue, waits)
+    return {'memory': memory, 'cache': cache, 'issue': issue, 'waits': waits}
+
+
+def seconds(launch, kernel):
+    return LAUNCH + max(parts(launch, kernel).values())
 
 
 # ---- counts ------------------------------------------------------------------
@@ -175,6 +179,8 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument('--build', default='.')
     parser.add_argument('--arch', default='80,90,100')
+    parser.add_argument('--launches', action='store_true',
+                        help='a line for each launch, too')
     parser.add_argument('case', nargs='*')
     asked = parser.parse_args()
     archs = [int(x) for x in asked.arch.split(',')]
@@ -203,6 +209,12 @@ def main():
             ' '.join(map(str, c['spills'])) if any(c['spills']) else 0,
             c['bytes a load'], c['instructions'], c['sectors'], c['memory'],
             100 * case.least / COPY / time, MEASURED.get(name, '')))
+        for x in case.launches if asked.launches else []:
+            k = kernels[x.module, archs[-1]]
+            print('    %s %s: %d x %d, %d registers, %d shared, us: %s' % (
+                x.module, x.kernel, x.grid, x.block, k.registers, k.shared,
+                ' '.join('%s %.1f' % (limit, 1e6 * t)
+                         for limit, t in parts(x, k).items())))
 
 
 if __name__ == '__main__':

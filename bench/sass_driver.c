@@ -26,7 +26,8 @@
 #include "../backends/cuda/cublaslt.h"
 #include "../tests/sim/sim.h"
 
-enum { SAMPLE = 2, SECTOR = 32, BLOCKS = 1 << 16, SMALL_COPY = 64 << 20 };
+enum { SAMPLE = 2, SMALL_GRID = 32, SECTOR = 32, BLOCKS = 1 << 16,
+       SMALL_COPY = 64 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *out;
@@ -249,7 +250,10 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
     (void)actor, (void)what, (void)error;
     const uint64_t one = at;
     count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes);
-    return block_of(at, bytes) ? (void *)(uintptr_t)at : nowhere;
+    /* Writes come here from atomic instructions alone. Kernels report indices
+     * out of range by them, which missing results may well be. */
+    return how == SIM_READ && block_of(at, bytes) ? (void *)(uintptr_t)at
+                                                  : nowhere;
 }
 
 void sim_memory_lanes(const sim_actor *actor, bool writes, const uint64_t *at,
@@ -328,7 +332,8 @@ static void scale(uint64_t *count, double by)
 static tn_cu_result count_launch(const ptx_launch *launch, tally *counts)
 {
     static const sim_actor nobody;
-    const double by = launch->grid > SAMPLE ? launch->grid / (double)SAMPLE : 1;
+    const unsigned run = launch->grid > SMALL_GRID ? SAMPLE : launch->grid;
+    const double by = (double)launch->grid / run;
     now = (tally){0};
     if (touched)
         memset(touched, 0, touched_room * sizeof *touched);
@@ -336,7 +341,7 @@ static tn_cu_result count_launch(const ptx_launch *launch, tally *counts)
     for (size_t b = 0; b < block_count; b++)
         blocks[b].seen[READ] = blocks[b].seen[WRITE] = 0;
     ptx_launch sampled = *launch;
-    sampled.sample = SAMPLE;
+    sampled.sample = run;
     sampled.steps = &now.instructions;
     const tn_cu_result error = ptx_run(&sampled, &nobody);
     scale(&now.instructions, by);

@@ -14,12 +14,14 @@
     tk_idx place = (tk_idx)TK_WORD(1 + TK_NDIM + (o) * (1 + TK_NDIM));        \
     {                                                                         \
         tk_idx rest = (p);                                                    \
-        for (tk_i32 d = TK_NDIM - 1; d >= 0; d--) {                           \
+        for (tk_i32 d = TK_NDIM - 1; d > 0; d--) {                            \
             const tk_idx extent = (tk_idx)TK_WORD(1 + d);                     \
             place += rest % extent *                                          \
                      (tk_idx)TK_WORD(2 + TK_NDIM + (o) * (1 + TK_NDIM) + d);  \
             rest /= extent;                                                   \
         }                                                                     \
+        place += rest *                                                       \
+                 (tk_idx)TK_WORD(2 + TK_NDIM + (o) * (1 + TK_NDIM));          \
     }
 #define TK_FIRST (TK_GROUP * TK_GROUP_SIZE + TK_LOCAL)
 #define TK_ITEMS (TK_GROUPS * TK_GROUP_SIZE)

@@ -20,9 +20,9 @@ enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4 };
 /* Columns of a work-item and how many indices it reads ahead; columns of a
  * NARROW one, where there are less than EACH. */
 #define EACH 4
-#define AHEAD 4
+#define AHEAD 2
 #define NARROW_AHEAD 8
-#define TEAM 64
+#define TEAM 32
 
 /* Where each point stands among all of the scatter's, as a fault reports it. */
 static tn_strided positions(const tn_scatter_args *s)

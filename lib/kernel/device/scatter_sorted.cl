@@ -32,7 +32,7 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
     const tk_idx tiles = (TK_WIDTH + TK_EACH * TK_TEAM - 1) /
                          (TK_EACH * TK_TEAM);
     const tk_idx tasks = TK_LINES * TK_COUNT * tiles;
-    tk_fault fault = tk_fault_none();
+    tk_i64 wrong = -1, wrong_index = 0; /* the lowest position out of range */
     for (tk_idx task = TK_GROUP * teams + own; task < tasks;
          task += TK_GROUPS * teams) {
         const tk_idx tile = task % tiles, line = task / tiles / TK_COUNT;
@@ -83,11 +83,13 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
                                 TK_FROM(x[i * TK_EACH + k])));
                 } else if (lane == 0 && tile == 0) {
                     TK_PLACE(position, 3, (TK_FIRST_LINE + line) * TK_WIDTH)
-                    fault = tk_fault_at(
-                        fault,
+                    const tk_i64 here =
                         (tk_i64)position +
-                            (tk_i64)places[next + i] * TK_POSITION_STRIDE,
-                        0, 0, TK_INDEX_OF(found[i]), TK_EXTENT);
+                        (tk_i64)places[next + i] * TK_POSITION_STRIDE;
+                    if (wrong < 0 || here < wrong) {
+                        wrong = here;
+                        wrong_index = TK_INDEX_OF(found[i]);
+                    }
                 }
             }
         }
@@ -95,5 +97,9 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
             if (is_there[k])
                 dst[to[k]] = sum[k];
     }
-    tk_fault_tell(faults, fault, TK_OWN(12), TK_OWN(13), TK_OWN(14));
+    if (wrong >= 0)
+        tk_fault_tell(faults,
+                      tk_fault_at(tk_fault_none(), wrong, 0, 0, wrong_index,
+                                  TK_EXTENT),
+                      TK_OWN(12), TK_OWN(13), TK_OWN(14));
 }
