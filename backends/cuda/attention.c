@@ -319,9 +319,9 @@ tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
     if (!queue->device->dnn_attention || !shape_of(a, &s) ||
         (back && queue->device->listed->major >= 10))
         return TN_ERR_UNSUPPORTED;
-    tn_cu_result error = tn__cuda_enter(queue->device);
-    if (error)
-        return tn__cuda_told(queue->device, "cuCtxSetCurrent", error);
+    TN_CUDA_ENTER(queue->device);
+    if (entered.error)
+        return tn__cuda_told(queue->device, "cuCtxSetCurrent", entered.error);
     const uint64_t rows = (uint64_t)(a->batch * a->heads * a->queries);
     const tn_dnn_problem problem = {
         .key = &s, .bytes = sizeof s, .describe = describe, .oldest = OLDEST,

@@ -17,14 +17,15 @@ static const char *const options[] = {"--fmad=false", "--prec-div=true",
 
 /* ---- NVRTC -------------------------------------------------------------- */
 
-/* The device's own architecture if this NVRTC knows it, and machine code; else
- * the greatest one before it, and PTX, which the driver compiles. */
-static tn_status arch_choose(tn_plugin_device *device)
+/* The device's own architecture if this NVRTC knows it, and machine code, which a
+ * driver loads that is of the same major version of CUDA or a later one; else the
+ * greatest architecture before it, and PTX, which the driver compiles: no driver
+ * knows that of a later version than its own. */
+tn_status tn__cuda_arch_choose(tn_plugin_device *device)
 {
-    int archs[64], count = 0, best = 0;
+    int archs[64], count = 0, best = 0, major = 0, minor = 0;
     int own = device->listed->major * 10 + device->listed->minor;
-    if (device->arch[0])
-        return TN_OK;
+    const int driver = device->driver_version;
     if (tn__nvrtc.arch_count(&count) || count > 64 || tn__nvrtc.archs(archs))
         count = 0;
     for (int i = 0; i < count; i++)
@@ -32,13 +33,23 @@ static tn_status arch_choose(tn_plugin_device *device)
             best = archs[i];
     if (!best)
         return tn__cuda_host->fail(
-            TN_ERR_BUILD,
+            TN_ERR_NO_DEVICE,
             "this NVRTC makes no code for %s; install a CUDA toolkit that "
             "knows compute capability %d.%d",
             device->listed->info.name, device->listed->major,
             device->listed->minor);
+    const bool is_own = best == own && !device->wants_ptx;
+    if (!is_own && driver && !tn__nvrtc.version(&major, &minor) &&
+        major * 1000 + minor * 10 > driver)
+        return tn__cuda_host->fail(
+            TN_ERR_NO_DEVICE,
+            "%s needs PTX, and that of NVRTC %d.%d is newer than the driver, "
+            "which is of CUDA %d.%d: install a newer driver, or an NVRTC of "
+            "CUDA %d.%d or before and name its folder, TENON_CUDA_LIBS=FOLDER",
+            device->listed->info.name, major, minor, driver / 1000,
+            driver / 10 % 100, driver / 1000, driver / 10 % 100);
     snprintf(device->arch, sizeof device->arch, "--gpu-architecture=%s_%d",
-             best == own && !device->wants_ptx ? "sm" : "compute", best);
+             is_own ? "sm" : "compute", best);
     return TN_OK;
 }
 
@@ -121,9 +132,7 @@ static tn_status compile_text(tn_plugin_device *device,
 {
     tn_nvrtc_program program = NULL;
     const char *option[OPTIONS + 1];
-    tn_status status = arch_choose(device);
-    if (status)
-        return status;
+    tn_status status = TN_OK;
     option[0] = device->arch;
     memcpy(&option[1], options, sizeof options);
     if (tn__nvrtc.create(&program, source->text, "tenon.cu", 0, NULL, NULL))
@@ -267,13 +276,32 @@ static tn_cuda_table *table_with_room(tn_plugin_device *device)
     return grown;
 }
 
-void tn__cuda_kernels_release(tn_plugin_device *device)
+/* The module is the table's, or unloaded. */
+static tn_status put_grown(tn_plugin_device *device, const uint64_t key[2],
+                           tn_cu_module module, tn_cu_function function)
+{
+    tn_cuda_table *table = table_with_room(device);
+    if (!table) {
+        tn__cu.module_unload(module);
+        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+    }
+    put(table, key, module, function);
+    return TN_OK;
+}
+
+void tn__cuda_kernels_unload(tn_plugin_device *device)
 {
     tn_cuda_table *table =
         atomic_load_explicit(&device->kernels, memory_order_relaxed);
     for (size_t i = 0; table && i < table->room; i++)
         if (table->slot[i].module)
             tn__cu.module_unload(table->slot[i].module);
+}
+
+void tn__cuda_kernels_free(tn_plugin_device *device)
+{
+    tn_cuda_table *table =
+        atomic_load_explicit(&device->kernels, memory_order_relaxed);
     while (table) {
         tn_cuda_table *older = table->older;
         free(table);
@@ -281,49 +309,82 @@ void tn__cuda_kernels_release(tn_plugin_device *device)
     }
 }
 
+/* ---- making one --------------------------------------------------------- */
+
+/* Without a lock: NVRTC and the driver take several texts at once. */
 static tn_status make(tn_plugin_device *device, const tn_program *program,
-                      const tn_plan *plan, tn_cu_function *out)
+                      const tn_plan *plan, tn_cu_module *module,
+                      tn_cu_function *out)
 {
     tn_source source = {.size = sizeof source};
-    tn_cu_module module = NULL;
-    tn_cuda_table *table = table_with_room(device);
-    if (!table)
-        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+    fenv_t callers;
+    /* The printer and the compiler round constants as the thread does. */
+    fegetenv(&callers);
+    fesetenv(FE_DFL_ENV);
     tn_status status =
         tn__cuda_host->print(&device->target, program, plan, &source);
-    if (status)
-        return status;
-    status = module_make(device, &source, &module);
     if (!status) {
+        status = module_make(device, &source, module);
         tn_cu_result error =
-            tn__cu.module_function(out, module, source.kernel);
+            status ? 0
+                   : tn__cu.module_function(out, *module, source.kernel);
         if (error) {
             status = tn__cuda_told(device, "cuModuleGetFunction", error);
-            tn__cu.module_unload(module);
-        } else {
-            put(table, plan->key, module, *out);
+            tn__cu.module_unload(*module);
         }
+        tn__cuda_host->print_free(&source);
     }
-    tn__cuda_host->print_free(&source);
+    fesetenv(&callers);
     return status;
 }
 
+/* A kernel that some thread makes; it lies in that thread's stack. */
+struct tn_cuda_making {
+    struct tn_cuda_making *next;
+    const uint64_t *key;
+};
+
+static bool is_being_made(const tn_plugin_device *device,
+                          const uint64_t key[2])
+{
+    const tn_cuda_making *m = device->making;
+    while (m && (m->key[0] != key[0] || m->key[1] != key[1]))
+        m = m->next;
+    return m != NULL;
+}
+
+static void making_end(tn_plugin_device *device, tn_cuda_making *ended)
+{
+    tn_cuda_making **at = &device->making;
+    while (*at != ended)
+        at = &(*at)->next;
+    *at = ended->next;
+    pthread_cond_broadcast(&device->made);
+}
+
+/* Each kernel once; a thread that needs one which another makes waits, and makes
+ * it itself where that failed, to say why. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out)
 {
-    tn_status status = TN_OK;
     *out = find(device, plan->key);
     if (*out)
         return TN_OK;
+    tn_status status = TN_OK;
+    tn_cu_module module = NULL;
     pthread_mutex_lock(&device->build_lock);
-    *out = find(device, plan->key); /* another thread may have made it */
+    while (!(*out = find(device, plan->key)) &&
+           is_being_made(device, plan->key))
+        pthread_cond_wait(&device->made, &device->build_lock);
     if (!*out) {
-        /* The printer and the compiler round constants as the thread does. */
-        fenv_t callers;
-        fegetenv(&callers);
-        fesetenv(FE_DFL_ENV);
-        status = make(device, program, plan, out);
-        fesetenv(&callers);
+        tn_cuda_making mine = {device->making, plan->key};
+        device->making = &mine;
+        pthread_mutex_unlock(&device->build_lock);
+        status = make(device, program, plan, &module, out);
+        pthread_mutex_lock(&device->build_lock);
+        if (!status)
+            status = put_grown(device, plan->key, module, *out);
+        making_end(device, &mine);
     }
     pthread_mutex_unlock(&device->build_lock);
     return status;

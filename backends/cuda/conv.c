@@ -187,6 +187,9 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     tn_plugin_device *device = queue->device;
     const char *why = "sums of the core's own order";
     const tn_dnn_plan *plan = NULL;
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
     if (!device->own_products && kinds[args->in.dtype].bytes) {
         shape s;
         const bool packed = shape_of(device, args, &s);
@@ -194,9 +197,6 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
             .key = &s, .bytes = sizeof s, .describe = describe,
             .refused = refused(&s), .name = operations[s.kind].name,
             .size = s.size[IN]};
-        tn_cu_result error = tn__cuda_enter(device);
-        if (error)
-            return tn__cuda_told(device, "cuCtxSetCurrent", error);
         why = "a tensor that is no new one's layout";
         if (packed)
             plan = tn__dnn_plan(queue, &problem, &why);

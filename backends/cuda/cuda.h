@@ -57,6 +57,8 @@ typedef struct tn_cuda_table {
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
 
+typedef struct tn_cuda_making tn_cuda_making; /* compile.c */
+
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
     tn_cu_context context; /* the primary one, retained */
@@ -74,9 +76,15 @@ struct tn_plugin_device {
     struct cublasContext *blas;
     char arch[48];    /* "--gpu-architecture=sm_90" */
     int driver_version; /* 13000: 13.0 */
-    pthread_mutex_t build_lock; /* each kernel is built once */
+    /* The table of kernels changes under it; those that threads make now, without
+     * it, and the news that one has been made. */
+    pthread_mutex_t build_lock;
+    pthread_cond_t made;
+    struct tn_cuda_making *making;
     _Atomic(tn_cuda_table *) kernels; /* owned; NULL: none yet */
     _Atomic uint64_t peers; /* a bit for each device that was copied from */
+    /* A buffer was refused: the next sync gives back scratch memory. */
+    _Atomic bool short_of_memory;
 };
 
 struct tn_buffer {
@@ -126,19 +134,47 @@ tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
 /* After a piece of work was given to the queue: waits if `blocking`. */
 tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag);
 
-/* The calling thread's current context is that of the device; 0, or what the
- * driver says. Other users of CUDA in the process may have changed it. */
-static inline tn_cu_result tn__cuda_enter(const tn_plugin_device *device)
+/* From TN_CUDA_ENTER(device) to the end of the block the calling thread's
+ * current context is that of the device, and then what it was before: others in
+ * the process may use CUDA, too. entered.error: 0, or what the driver says. */
+typedef struct tn_cuda_entered {
+    tn_cu_context before;
+    tn_cu_result error;
+    bool changed;
+} tn_cuda_entered;
+
+static inline tn_cuda_entered tn__cuda_enter(const tn_plugin_device *device)
 {
-    return tn__cu.context_set(device->context);
+    tn_cuda_entered e = {.error = tn__cuda_forked
+                                      ? TN_CU_FORKED
+                                      : tn__cu.context_get(&e.before)};
+    if (!e.error && e.before != device->context) {
+        e.error = tn__cu.context_set(device->context);
+        e.changed = true;
+    }
+    return e;
 }
+
+static inline void tn__cuda_leave(const tn_cuda_entered *e)
+{
+    if (e->changed)
+        tn__cu.context_set(e->before);
+}
+
+#define TN_CUDA_ENTER(device)                                                 \
+    __attribute__((cleanup(tn__cuda_leave))) const tn_cuda_entered entered =  \
+        tn__cuda_enter(device)
 
 /* ---- kernels (compile.c) ------------------------------------------------ */
 
+/* For which architecture is compiled; an error if this NVRTC makes nothing that
+ * the driver would load. */
+tn_status tn__cuda_arch_choose(tn_plugin_device *device);
 /* The function of a plan, built if need be. program NULL: of a primitive. */
 tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
                           const tn_plan *plan, tn_cu_function *out);
-void tn__cuda_kernels_release(tn_plugin_device *device);
+void tn__cuda_kernels_unload(tn_plugin_device *device);
+void tn__cuda_kernels_free(tn_plugin_device *device);
 
 /* ---- matrix products (product.c) ---------------------------------------- */
 

@@ -20,10 +20,11 @@ static int attribute(tn_cu_device device, int which)
     return tn__cu.device_attribute(&value, which, device) ? 0 : value;
 }
 
-/* "GPU-1b2c...": NVIDIA's own form, which CUDA_VISIBLE_DEVICES takes too. */
+/* "GPU-1b2c...", and "MIG-1b2c..." of a part of a GPU: NVIDIA's own forms, which
+ * CUDA_VISIBLE_DEVICES takes too. */
 static void uid_of(tn_cu_device device, char *out, size_t room)
 {
-    tn_cu_uuid uuid;
+    tn_cu_uuid uuid, gpu;
     if (tn__cu.device_uuid(&uuid, device)) {
         snprintf(out, room, "%04x:%02x:%02x.0",
                  (unsigned)attribute(device, TN_CU_PCI_DOMAIN),
@@ -31,7 +32,9 @@ static void uid_of(tn_cu_device device, char *out, size_t room)
                  (unsigned)attribute(device, TN_CU_PCI_DEVICE));
         return;
     }
-    int at = snprintf(out, room, "GPU-");
+    bool is_part =
+        !tn__cu.gpu_uuid(&gpu, device) && memcmp(&gpu, &uuid, sizeof gpu) != 0;
+    int at = snprintf(out, room, is_part ? "MIG-" : "GPU-");
     for (int i = 0; i < 16; i++)
         at += snprintf(out + at, room - (size_t)at, "%s%02x",
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
@@ -158,6 +161,8 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     if (!l->usable)
         return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
                                    l->info.note);
+    if (tn__cuda_forked)
+        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
     /* Without it nothing can run: `auto` takes another device then. */
     const char *why = tn__cuda_open(TN_CUDA_NVRTC);
     if (why)
@@ -172,29 +177,37 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     device->lt_wanted = option_is("matmul", "cublaslt");
     device->tf32 = option_is("tf32", "1");
     device->dnn_attention = option_is("attention", "cudnn");
-    pthread_mutex_init(&device->build_lock, NULL);
     target_fill(device);
     tn__cu.version(&device->driver_version);
-    tn_cu_result error = tn__cu.context_retain(&device->context, l->device);
-    if (!error) {
-        *out = device;
-        return TN_OK;
+    tn_status status = tn__cuda_arch_choose(device);
+    tn_cu_result error =
+        status ? 0 : tn__cu.context_retain(&device->context, l->device);
+    if (error)
+        status = tn__cuda_host->fail(TN_ERR_NO_DEVICE,
+                                     "%s: cuDevicePrimaryCtxRetain: %s",
+                                     l->info.name, tn__cuda_error_name(error));
+    if (status) {
+        free(device);
+        return status;
     }
-    pthread_mutex_destroy(&device->build_lock);
-    free(device);
-    return tn__cuda_host->fail(TN_ERR_NO_DEVICE,
-                               "%s: cuDevicePrimaryCtxRetain: %s",
-                               l->info.name, tn__cuda_error_name(error));
+    pthread_mutex_init(&device->build_lock, NULL);
+    pthread_cond_init(&device->made, NULL);
+    *out = device;
+    return TN_OK;
 }
 
 void tn__cuda_device_close(tn_plugin_device *device)
 {
-    tn__cuda_enter(device);
-    tn__cuda_product_close(device);
-    tn__cuda_factor_close(device);
-    tn__cuda_kernels_release(device);
-    tn__cu.context_set(NULL);
-    tn__cu.context_release(device->listed->device);
+    if (!tn__cuda_forked) { /* else all of it is the parent's */
+        TN_CUDA_ENTER(device);
+        tn__cuda_product_close(device);
+        tn__cuda_factor_close(device);
+        tn__cuda_kernels_unload(device);
+    }
+    tn__cuda_kernels_free(device);
+    if (!tn__cuda_forked)
+        tn__cu.context_release(device->listed->device);
+    pthread_cond_destroy(&device->made);
     pthread_mutex_destroy(&device->build_lock);
     free(device);
 }

@@ -9,6 +9,7 @@
 #ifndef TN_CUDA_DRIVER_H
 #define TN_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,13 +47,25 @@ typedef struct tn_cu_rectangle {
     size_t width, height;
 } tn_cu_rectangle;
 
-/* CUresult values that are told apart here */
+/* CUresult values that are told apart here; queue.c has those after which a
+ * device is lost */
 enum { TN_CU_INVALID_VALUE = 1, TN_CU_OUT_OF_MEMORY = 2,
-       TN_CU_DEINITIALIZED = 4, TN_CU_STUB_LIBRARY = 34, TN_CU_NO_DEVICE = 100,
+       TN_CU_NOT_INITIALIZED = 3, TN_CU_DEINITIALIZED = 4,
+       TN_CU_STUB_LIBRARY = 34, TN_CU_NO_DEVICE = 100,
        TN_CU_INVALID_CONTEXT = 201, TN_CU_NO_BINARY = 209,
-       TN_CU_INVALID_PTX = 218, TN_CU_NOT_FOUND = 500, TN_CU_NOT_READY = 600,
-       TN_CU_ILLEGAL_ADDRESS = 700, TN_CU_MISALIGNED_ADDRESS = 716,
-       TN_CU_LAUNCH_FAILED = 719, TN_CU_UPDATE_FAILURE = 910 };
+       TN_CU_ECC_UNCORRECTABLE = 214, TN_CU_INVALID_PTX = 218,
+       TN_CU_NVLINK_UNCORRECTABLE = 220, TN_CU_UNSUPPORTED_PTX = 222,
+       TN_CU_CONTAINED = 226, TN_CU_NOT_FOUND = 500, TN_CU_NOT_READY = 600,
+       TN_CU_ILLEGAL_ADDRESS = 700, TN_CU_LAUNCH_TIMEOUT = 702,
+       TN_CU_CONTEXT_IS_DESTROYED = 709, TN_CU_ASSERT = 710,
+       TN_CU_HARDWARE_STACK_ERROR = 714, TN_CU_ILLEGAL_INSTRUCTION = 715,
+       TN_CU_MISALIGNED_ADDRESS = 716, TN_CU_INVALID_ADDRESS_SPACE = 717,
+       TN_CU_INVALID_PC = 718, TN_CU_LAUNCH_FAILED = 719,
+       TN_CU_TENSOR_MEMORY_LEAK = 721, TN_CU_MPS_CLIENT_TERMINATED = 810,
+       TN_CU_UPDATE_FAILURE = 910, TN_CU_EXTERNAL_DEVICE = 911,
+       /* None of the driver's: this process was forked from one that had
+        * started it (driver.c). */
+       TN_CU_FORKED = -1 };
 
 /* CUdevice_attribute */
 enum { TN_CU_MAX_THREADS_PER_BLOCK = 1, TN_CU_SHARED_PER_BLOCK = 8,
@@ -74,7 +87,10 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(device_get, cuDeviceGet, (tn_cu_device *device, int ordinal))           \
     X(device_name, cuDeviceGetName,                                           \
       (char *name, int room, tn_cu_device device))                            \
-    X(device_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))  \
+    /* _v2 has a MIG instance's own, the other the UUID of the GPU it is of. */ \
+    X(gpu_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))     \
+    X(device_uuid, cuDeviceGetUuid_v2,                                        \
+      (tn_cu_uuid *uuid, tn_cu_device device))                                \
     X(device_memory, cuDeviceTotalMem_v2,                                     \
       (size_t *bytes, tn_cu_device device))                                   \
     X(device_attribute, cuDeviceGetAttribute,                                 \
@@ -82,6 +98,7 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(context_retain, cuDevicePrimaryCtxRetain,                               \
       (tn_cu_context *context, tn_cu_device device))                          \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (tn_cu_device device))   \
+    X(context_get, cuCtxGetCurrent, (tn_cu_context *context))                 \
     X(context_set, cuCtxSetCurrent, (tn_cu_context context))                  \
     X(memory_info, cuMemGetInfo_v2, (size_t *left, size_t *total))            \
     X(alloc, cuMemAlloc_v2, (tn_cu_pointer *pointer, size_t bytes))           \
@@ -158,6 +175,14 @@ typedef enum tn_cuda_library {
 
 /* NULL once its struct is filled, else why that cannot be. */
 const char *tn__cuda_open(tn_cuda_library which);
+
+/* This process was forked from one in which cuInit had run: the driver refuses
+ * every call of it. */
+extern bool tn__cuda_forked;
+/* What its callers are told. */
+#define TN_CUDA_FORKED                                                        \
+    "the process was forked after CUDA was initialised; open devices in the " \
+    "child only, or start it with exec"
 
 /* "CUDA_ERROR_OUT_OF_MEMORY" */
 const char *tn__cuda_error_name(tn_cu_result error);

@@ -14,11 +14,13 @@
 static tn_status fits(tn_plugin_device *device)
 {
     const char *why = tn__cuda_open(TN_CUDA_SOLVER);
-    tn_cu_result error = why ? 0 : tn__cuda_enter(device);
-    if (error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", error);
+    if (why)
+        return tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s", why);
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
     pthread_mutex_lock(&device->build_lock);
-    if (!why && !device->solver && tn__solver.create(&device->solver)) {
+    if (!device->solver && tn__solver.create(&device->solver)) {
         device->solver = NULL;
         why = "cusolverDnCreate fails: is the driver older than the library?";
     }
@@ -229,9 +231,9 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
 {
     tn_plugin_device *device = queue->device;
     work w = begin(queue, args);
-    tn_cu_result error = tn__cuda_enter(device);
-    if (error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", error);
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
     pthread_mutex_lock(&device->build_lock);
     tn_solver_status e = ready(&w);
     for (int64_t k = 0; k < args->batch && !e; k++)

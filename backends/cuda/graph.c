@@ -75,7 +75,8 @@ static tn_status begin(tn_queue *queue)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a graph");
     /* A list of faults is zeroed by the stream: before. */
     r->checked = queue->checked;
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cuda_faults(queue);
     queue->checked = r->checked;
@@ -107,7 +108,8 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     const char *what = "cuStreamEndCapture";
     void *node;
     int result;
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.capture_end(queue->stream, &graph);
     r->checks = queue->checked;
@@ -158,7 +160,8 @@ static tn_status end_into(tn_queue *queue, tn_recorded *recorded)
 
 static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
 {
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.graph_launch(recorded->exec, queue->stream);
     if (error)
@@ -169,7 +172,8 @@ static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
 
 static void release(tn_plugin_device *device, tn_recorded *recorded)
 {
-    if (!tn__cuda_enter(device))
+    TN_CUDA_ENTER(device);
+    if (!entered.error)
         recorded_free(recorded);
 }
 

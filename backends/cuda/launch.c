@@ -17,8 +17,9 @@ tn_cu_result tn__cuda_faults(tn_queue *queue)
     return error ? error : tn__cu.fill(queue->faults, 0, bytes, queue->stream);
 }
 
-/* Work of a stream is in order, so one scratch serves all of it; cuMemFree
- * waits for the work that uses the smaller one. */
+/* Work of a stream is in order, so one scratch serves all of it: as much as was
+ * ever needed, until memory is short (queue.c). cuMemFree waits for the work that
+ * uses the smaller one. */
 tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes)
 {
     if (queue->scratch_bytes >= bytes)
@@ -64,15 +65,12 @@ static tn_status run(tn_queue *queue, const tn_program *program,
     void *parameters[TN_PLAN_BUFFERS + 3];
     tn_cu_pointer nothing = 0, words = 0;
     tn_cu_function function;
-    const char *what = "cuCtxSetCurrent";
+    const char *what = "memory for a launch";
     size_t count = 0;
-    tn_cu_result error = tn__cuda_enter(device);
-    if (error)
-        return tn__cuda_told(device, what, error);
+    tn_cu_result error = 0;
     tn_status status = tn__cuda_kernel(device, program, plan, &function);
     if (status)
         return status;
-    what = "memory for a launch";
     for (uint32_t b = 0; b < plan->buffer_count; b++)
         parameters[count++] =
             plan->buffer[b] ? &plan->buffer[b]->pointer : &nothing;
@@ -108,7 +106,11 @@ static tn_status run_steps(tn_queue *queue, plan_step *ask,
                            uint64_t tag)
 {
     tn_plan plan; /* 8 KiB, filled as far as it is used */
-    tn_status status;
+    TN_CUDA_ENTER(queue->device);
+    tn_status status =
+        tn__cuda_told(queue->device, "cuCtxSetCurrent", entered.error);
+    if (status)
+        return status;
     plan.size = sizeof plan;
     plan.step = 0;
     do {

@@ -14,7 +14,8 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
     if (!buffer)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
     buffer->device = device;
-    tn_cu_result error = tn__cuda_enter(device);
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.alloc(&buffer->pointer, bytes ? (size_t)bytes : 1);
     if (!error) {
@@ -23,6 +24,8 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
         return TN_OK;
     }
     free(buffer);
+    if (error == TN_CU_OUT_OF_MEMORY)
+        atomic_store(&device->short_of_memory, true);
     if (error != TN_CU_OUT_OF_MEMORY ||
         tn__cu.memory_info(&left, &total))
         return tn__cuda_told(device, "cuMemAlloc", error);
@@ -35,7 +38,8 @@ tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
 /* cuMemFree waits for the work that may use the memory. */
 void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 {
-    if (buffer && !tn__cuda_enter(device))
+    TN_CUDA_ENTER(device);
+    if (buffer && !entered.error)
         tn__cu.free(buffer->pointer);
     free(buffer);
 }
@@ -44,7 +48,8 @@ void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
 tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
                               void **memory)
 {
-    tn_cu_result error = tn__cuda_enter(device);
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.host_alloc(memory, bytes ? (size_t)bytes : 1, 0);
     return tn__cuda_told(device, "cuMemHostAlloc", error);
@@ -52,7 +57,8 @@ tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
 
 void tn__cuda_host_free(tn_plugin_device *device, void *memory)
 {
-    if (!tn__cuda_enter(device))
+    TN_CUDA_ENTER(device);
+    if (!entered.error)
         tn__cu.host_free(memory);
 }
 
@@ -142,7 +148,8 @@ tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
 {
     if (!c->bytes || !c->rows)
         return TN_OK;
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error && is_flat(c))
         error = copy_flat(queue->device, queue->stream, c, c->host, c->dst_offset,
                           c->src_offset, c->rows * c->bytes);

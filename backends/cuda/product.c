@@ -479,9 +479,9 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     if (device->own_products || !has_points(mm) || !dtypes_go(mm, with) ||
         !product_of(mm, &p) || (with && (*why = take_around(&p, with))))
         return TN_ERR_UNSUPPORTED;
-    tn_cu_result error = tn__cuda_enter(device);
-    if (error)
-        return tn__cuda_told(device, "cuCtxSetCurrent", error);
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
     tn_lt_handle handle = handle_of(device);
     if (!handle) {
         *why = atomic_load(&missing);

@@ -3,33 +3,60 @@
 
 #include "cuda.h"
 
-/* Scratch memory up to this size is kept from one sync to the next. */
-#define SCRATCH_KEPT (32u << 20)
-
 /* ---- failures ----------------------------------------------------------- */
 
-/* A fault of a kernel spoils the context: every later call returns it. */
+/* The device is lost to the process after these: "any further CUDA work will
+ * return the same error" (cuda.h of CUDA 13.0), but where another reason is
+ * given. All other errors are those of one call: the next one may work. */
+static const tn_cu_result losses[] = {
+    TN_CU_FORKED,
+    TN_CU_DEINITIALIZED,        /* the driver is shutting down */
+    TN_CU_INVALID_CONTEXT,      /* somebody destroyed the device's context */
+    TN_CU_CONTEXT_IS_DESTROYED, /* likewise, by cuDevicePrimaryCtxReset */
+    TN_CU_ECC_UNCORRECTABLE,    /* what memory holds is wrong from then on */
+    TN_CU_NVLINK_UNCORRECTABLE, /* so is what came from another GPU */
+    TN_CU_CONTAINED,            /* of either, known to be this process's */
+    TN_CU_ILLEGAL_ADDRESS,      /* faults of a kernel, to INVALID_PC */
+    TN_CU_LAUNCH_TIMEOUT,
+    TN_CU_ASSERT, /* "the context cannot be used anymore" */
+    TN_CU_HARDWARE_STACK_ERROR,
+    TN_CU_ILLEGAL_INSTRUCTION,
+    TN_CU_MISALIGNED_ADDRESS,
+    TN_CU_INVALID_ADDRESS_SPACE,
+    TN_CU_INVALID_PC,
+    TN_CU_LAUNCH_FAILED,         /* a fault that has no code of its own */
+    TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 ended with some */
+    TN_CU_MPS_CLIENT_TERMINATED, /* by its server */
+    TN_CU_EXTERNAL_DEVICE,       /* one that shares memory or semaphores */
+};
+
 static tn_status status_of(tn_cu_result error)
 {
-    if (error == TN_CU_OUT_OF_MEMORY)
-        return TN_ERR_MEMORY;
-    if (error == TN_CU_DEINITIALIZED || error == TN_CU_INVALID_CONTEXT ||
-        error >= TN_CU_ILLEGAL_ADDRESS)
-        return TN_ERR_DEVICE_LOST;
-    return TN_ERR_INTERNAL;
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (losses[i] == error)
+            return TN_ERR_DEVICE_LOST;
+    return error == TN_CU_OUT_OF_MEMORY ? TN_ERR_MEMORY : TN_ERR_INTERNAL;
+}
+
+static tn_status told_that(const tn_plugin_device *device, const char *what,
+                           tn_cu_result error, const char *remedy)
+{
+    tn_status status = status_of(error);
+    if (error == TN_CU_FORKED)
+        return tn__cuda_host->fail(status, "%s: " TN_CUDA_FORKED,
+                                   device->listed->info.name);
+    return tn__cuda_host->fail(
+        status, "%s: %s: %s%s%s", device->listed->info.name, what,
+        tn__cuda_error_name(error),
+        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
+                                     : "",
+        remedy);
 }
 
 tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
                         tn_cu_result error)
 {
-    if (!error)
-        return TN_OK;
-    tn_status status = status_of(error);
-    return tn__cuda_host->fail(
-        status, "%s: %s: %s%s", device->listed->info.name, what,
-        tn__cuda_error_name(error),
-        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
-                                     : "");
+    return error ? told_that(device, what, error, "") : TN_OK;
 }
 
 /* Work that was accepted has failed. Its tag is known where there was one
@@ -37,17 +64,13 @@ tn_status tn__cuda_told(const tn_plugin_device *device, const char *what,
 static tn_status fail_late(tn_queue *queue, tn_cu_result error,
                            tn_fault *fault)
 {
-    tn_status status = status_of(error);
     const tn_fault own = {.size = sizeof own,
-                          .code = status,
+                          .code = status_of(error),
                           .tag = queue->unsynced == 1 ? queue->last_tag : 0};
     if (fault)
         tn_struct_copy(fault, &own);
-    return tn__cuda_host->fail(
-        status, "%s: cuStreamSynchronize: %s%s%s",
-        queue->device->listed->info.name, tn__cuda_error_name(error),
-        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
-                                     : "",
+    return told_that(
+        queue->device, "cuStreamSynchronize", error,
         queue->unsynced > 1
             ? "; with TENON_CUDA_BLOCKING=1 the operator that did it is named"
             : "");
@@ -61,7 +84,8 @@ tn_status tn__cuda_queue_open(tn_plugin_device *device, tn_queue **out)
     if (!queue)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a queue");
     queue->device = device;
-    tn_cu_result error = tn__cuda_enter(device);
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.stream_create(&queue->stream, TN_CU_NON_BLOCKING);
     if (error) {
@@ -81,7 +105,8 @@ static void release(tn_cu_pointer *pointer)
 
 void tn__cuda_queue_close(tn_queue *queue)
 {
-    if (!tn__cuda_enter(queue->device)) {
+    TN_CUDA_ENTER(queue->device);
+    if (!entered.error) {
         tn__cu.stream_sync(queue->stream);
         release(&queue->faults);
         release(&queue->scratch);
@@ -150,13 +175,16 @@ tn_status tn__cuda_queue_given(tn_queue *queue, uint64_t tag)
 
 tn_status tn__cuda_queue_sync(tn_queue *queue, tn_fault *fault)
 {
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.stream_sync(queue->stream);
     if (error)
         return fail_late(queue, error, fault);
     queue->unsynced = 0;
-    if (queue->scratch_bytes > SCRATCH_KEPT) {
+    /* The core waits, and asks once more, where it got no memory. */
+    if (queue->scratch &&
+        atomic_exchange(&queue->device->short_of_memory, false)) {
         release(&queue->scratch);
         queue->scratch_bytes = 0;
     }
@@ -172,7 +200,8 @@ static tn_status event_make(tn_plugin_device *device, unsigned flags,
     if (!event)
         return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for an event");
     event->device = device;
-    tn_cu_result error = tn__cuda_enter(device);
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.event_create(&event->event, flags);
     if (error) {
@@ -195,14 +224,18 @@ tn_status tn__cuda_event_open_timed(tn_plugin_device *device, tn_event **out)
 
 void tn__cuda_event_close(tn_event *event)
 {
-    if (event && !tn__cuda_enter(event->device))
+    if (!event)
+        return;
+    TN_CUDA_ENTER(event->device);
+    if (!entered.error)
         tn__cu.event_destroy(event->event);
     free(event);
 }
 
 tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
 {
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.event_record(event->event, queue->stream);
     return tn__cuda_told(queue->device, "cuEventRecord", error);
@@ -211,7 +244,8 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
 /* An event that was never recorded is done: so the driver has it. */
 tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 {
-    tn_cu_result error = tn__cuda_enter(event->device);
+    TN_CUDA_ENTER(event->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.event_query(event->event);
     *done = error != TN_CU_NOT_READY;
@@ -222,7 +256,8 @@ tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 
 tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event)
 {
-    tn_cu_result error = tn__cuda_enter(queue->device);
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.stream_wait(queue->stream, event->event, 0);
     return tn__cuda_told(queue->device, "cuStreamWaitEvent", error);
@@ -231,7 +266,8 @@ tn_status tn__cuda_queue_wait(tn_queue *queue, tn_event *event)
 tn_status tn__cuda_event_elapsed(tn_event *from, tn_event *to, double *ns)
 {
     float milliseconds;
-    tn_cu_result error = tn__cuda_enter(to->device);
+    TN_CUDA_ENTER(to->device);
+    tn_cu_result error = entered.error;
     if (!error)
         error = tn__cu.event_elapsed(&milliseconds, from->event, to->event);
     if (!error)

@@ -766,7 +766,7 @@ int main(void)
     plan_later();
     setenv("TENON_SIM_DEVICES", "3", 1);
     unsetenv("TENON_SIM_SEED");
-    is_int(cuMemAlloc_v2(&block, 8), SIM_NOT_INITIALIZED,
+    is_int(cuMemAlloc_v2(&block, 8), TN_CU_NOT_INITIALIZED,
            "a call before cuInit");
     open_all();
     note("%zu bugs", sizeof scenes / sizeof *scenes + 2);

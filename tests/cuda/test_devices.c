@@ -1,6 +1,7 @@
 /* Two GPUs, as the simulated driver shows them: which one a name means, how
- * much memory an open one takes, what may meet on one device, copies between them, and training on one and on both
- * with the losses of the cpu. */
+ * much memory an open one takes, what may meet on one device, copies between
+ * them, training on one and on both with the losses of the cpu, and what a child
+ * of a process that has opened one may do. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"
@@ -34,15 +35,24 @@ static void test_names(void)
     ok(strstr(text, "there is no device 2: it has 2"), "%s", text);
     text = named("cuda:GPU-77");
     ok(strstr(text, "GPU-77"), "%s", text);
+    setenv("TENON_SIM_MIG", "1", 1);
+    is_str(named("cuda:MIG-3c3c3c3c-3c3c-3c3c-3c3c-3c3c3c3c3c01"), "cuda:1",
+           "a part of a GPU by its own UUID");
+    unsetenv("TENON_SIM_MIG");
 }
 
 static void print_memory(void)
 {
     int (*info)(size_t *left, size_t *total);
+    int (*retain)(void **context, int device), (*set)(void *context);
     size_t left = 0, total = 0;
+    void *context;
     tn_log_set(NULL, NULL);
     on_sim_find("cuMemGetInfo_v2", &info);
-    if (tn_device_set(tn_device_open("cuda")) >= 0)
+    on_sim_find("cuDevicePrimaryCtxRetain", &retain);
+    on_sim_find("cuCtxSetCurrent", &set);
+    if (tn_device_set(tn_device_open("cuda")) >= 0 && !retain(&context, 0) &&
+        !set(context))
         info(&left, &total);
     printf("%zu", total ? total - left : SIZE_MAX);
 }
@@ -218,6 +228,44 @@ static void test_training(void)
     free(want);
 }
 
+/* ---- after a fork ------------------------------------------------------- */
+
+#define FORKED                                                                \
+    "the process was forked after CUDA was initialised; open devices in the " \
+    "child only, or start it with exec"
+
+static tn_tensor *before; /* of the parent */
+
+static void print_child(void)
+{
+    tn_tensor *x = tn_exp(before);
+    printf("%s %s", x ? "something" : "nothing", tn_error());
+    tn_error_clear();
+    tn_item(before);
+    printf("; %s", tn_error());
+    tn_error_clear();
+    printf("; %s", tn_device_open("cuda:1") ? "open" : tn_error());
+    tn_error_clear();
+    tn_device_set(tn_device_open("cpu"));
+    printf("; %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
+    tn_drop(before); /* of its own copy, of which nothing is on the device */
+}
+
+static void test_fork(void)
+{
+    tn_log_set(NULL, NULL);
+    tn_device_set(tn_device_open("cuda:0"));
+    before = tn_keep(tn_ones(tn_dims(1)));
+    is_str(in_child(print_child),
+           "nothing exp: cuda:0: Simulated GPU 0 (sm_75): " FORKED
+           "; copy to the host: cuda:0: Simulated GPU 0 (sm_75): " FORKED
+           "; device_open: cuda: " FORKED "; 7",
+           "a child of fork hears of it, and has the cpu");
+    ok(tn_item(tn_exp(before)) > 2.7 && !tn_error(),
+       "to the parent nothing has changed");
+    tn_drop(before);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -230,5 +278,6 @@ int main(int argc, char **argv)
     test_memory();
     test_tensors();
     test_training();
+    test_fork(); /* the last: it opens a device in this process */
     return done_testing();
 }

@@ -326,6 +326,7 @@ static void print_what_happens(void)
         "cuMemFree_v2",   "cuStreamDestroy_v2", "cuEventDestroy_v2",
         "cuModuleUnload", "cuGraphDestroy",     "cuGraphExecDestroy",
         "cuMemFreeHost",  "cuStreamEndCapture", "cuCtxSetCurrent",
+        "cuCtxGetCurrent",
         "cuDevicePrimaryCtxRelease_v2", NULL};
     char said[4096];
     sim_fail(NULL, call, error_given);
@@ -349,6 +350,53 @@ static void print_what_happens(void)
         printf(", not listed");
     else
         printf(second ? ", works" : ", WORKS NO MORE: %s", by_hand_failure());
+}
+
+/* A caller who uses CUDA himself has his context as it was; his is that of the
+ * device that i says, -1: none. */
+static void print_contexts(void)
+{
+    int (*retain)(void **context, int device);
+    int (*set)(void *context), (*get)(void **context);
+    on_sim_find("cuDevicePrimaryCtxRetain", &retain);
+    on_sim_find("cuCtxSetCurrent", &set);
+    on_sim_find("cuCtxGetCurrent", &get);
+    if (!works()) /* and the driver is open */
+        return;
+    for (int i = -1; i < 2; i++) {
+        void *callers = NULL, *after = &callers;
+        if ((i >= 0 && retain(&callers, i)) || set(callers) || !works() ||
+            get(&after))
+            return;
+        printf("%s", after == callers ? "as it was, " : "another, ");
+    }
+}
+
+/* Scratch memory lasts from one sync to the next, until memory is short. */
+static void print_scratch(void)
+{
+    const tn_plugin *p = plugin.plugin;
+    tn_buffer *all = NULL;
+    tn_fault fault = {.size = sizeof fault};
+    size_t left[3], total;
+    int (*retain)(void **context, int device);
+    int (*set)(void *context), (*info)(size_t *left, size_t *total);
+    void *context;
+    on_sim_find("cuDevicePrimaryCtxRetain", &retain);
+    on_sim_find("cuCtxSetCurrent", &set);
+    on_sim_find("cuMemGetInfo_v2", &info);
+    if (!open_device(&plugin, 0) || !kernels_work(&plugin) ||
+        retain(&context, 0) || set(context) || info(&left[0], &total) ||
+        p->queue_sync(plugin.queue, &fault) || info(&left[1], &total))
+        return;
+    tn_status status = p->buffer_alloc(plugin.device, total + 1, &all);
+    if (status != TN_ERR_MEMORY || p->queue_sync(plugin.queue, &fault) ||
+        info(&left[2], &total))
+        return;
+    bool again = kernels_work(&plugin);
+    printf("%s, %s, %s", left[1] == left[0] ? "lasts" : "goes",
+           left[2] > left[1] ? "given back" : "held", again ? "works" : "fails");
+    close_device(&plugin);
 }
 
 static void print_reason(void)
@@ -450,6 +498,10 @@ int main(int argc, char **argv)
         bail_out("%s", by_hand_failure());
     if (!on_sim_ready(in_child(print_reason)))
         return done_testing();
+    is_str(in_child(print_contexts), "as it was, as it was, as it was, ",
+           "each call leaves the caller's context current, or none");
+    is_str(in_child(print_scratch), "lasts, given back, works",
+           "scratch memory lasts until memory is short");
     test_error(OUT_OF_MEMORY, "out of memory");
     test_error(INVALID_VALUE, "invalid value");
     test_error(LAUNCH_FAILED, "launch failed");

@@ -13,6 +13,8 @@ enum {
     OUT_OF_MEMORY = 2,
     INVALID_PTX = 218,
     ILLEGAL_ADDRESS = 700,
+    OUT_OF_RESOURCES = 701,
+    MEMORY_LEAK = 721,
     LAUNCH_FAILED = 719
 };
 
@@ -221,10 +223,16 @@ static void test_work(void)
            "a launch without memory is its operator's error, and the device is "
            "of use after it");
     is_str(scene("cuLaunchKernel", 9999, print_launch),
-           "exp: cuLaunchKernel: CUDA error 9999; the device is lost to this "
-           "process; then ones: cuCtxSetCurrent: CUDA error 9999; the device is "
-           "lost to this process",
+           "exp: cuLaunchKernel: CUDA error 9999; then 7",
            "an error that only its driver knows");
+    is_str(scene("cuLaunchKernel", OUT_OF_RESOURCES, print_launch),
+           "exp: cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES; then 7",
+           "not all that counts from 700 on spoils the context");
+    is_str(scene("cuLaunchKernel", MEMORY_LEAK, print_launch),
+           "exp: cuLaunchKernel: CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is "
+           "lost to this process; then ones: cuCtxSetCurrent: "
+           "CUDA_ERROR_TENSOR_MEMORY_LEAK; the device is lost to this process",
+           "but this does");
     is_str(scene("cuCtxSetCurrent", INVALID_VALUE, print_launch),
            "exp: cuCtxSetCurrent: CUDA_ERROR_INVALID_VALUE; then 7",
            "a context that cannot be made current");

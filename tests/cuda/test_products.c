@@ -111,8 +111,8 @@ int main(int argc, char **argv)
     setenv("TENON_CUDA_MATMUL", "cublaslt", 1);
     is_str(in_child(print_error),
            "matmul: cuda:0: TENON_CUDA_MATMUL=cublaslt: cuBLASLt is not found; "
-           "install NVIDIA's libcublas, or name the file: "
-           "TENON_CUDA_CUBLASLT=FILE (/nonexistent: cannot open shared object "
+           "install NVIDIA's libcublas, or name its folder: "
+           "TENON_CUDA_LIBS=FOLDER (/nonexistent: cannot open shared object "
            "file: No such file or directory)",
            "asked for by name, its absence is an error");
     return done_testing();

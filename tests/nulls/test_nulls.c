@@ -585,6 +585,9 @@ static bool make_values(void)
 int main(int argc, char **argv)
 {
     plan_later();
+    /* Arguments are looked at before a device is: any will do that a child of
+     * fork may use as its parent did, which no driver of a GPU allows. */
+    setenv("TENON_DEVICE", "cpu", 1);
     if (!make_values())
         bail_out("%s", tn_error() ? tn_error() : "no room");
     int refused = 0, allowed = 0, wrong_refused = 0;

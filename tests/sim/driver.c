@@ -19,6 +19,9 @@ struct CUfunc_st {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;
+/* This process was forked from one in which cuInit had run: as with a real
+ * driver it refuses every call. */
+static bool is_forked;
 static int device_count = 1;
 static struct CUctx_st contexts[MOST_DEVICES];
 static sim_handle *handles;
@@ -35,7 +38,7 @@ static tn_cu_result fail_with;
 
 bool sim_lock(void)
 {
-    return pthread_mutex_lock(&lock) == 0;
+    return !is_forked && pthread_mutex_lock(&lock) == 0;
 }
 
 void sim_unlock(const bool *holds)
@@ -121,17 +124,28 @@ void sim_library_says(const char *text)
 
 /* ---- entering a call ---------------------------------------------------- */
 
+/* Of those that "leave the process in an inconsistent state": what kernels end
+ * with. */
+static bool is_sticky(tn_cu_result error)
+{
+    return error == TN_CU_ILLEGAL_ADDRESS || error == TN_CU_LAUNCH_TIMEOUT ||
+           error == TN_CU_ASSERT ||
+           (error >= TN_CU_HARDWARE_STACK_ERROR &&
+            error <= TN_CU_LAUNCH_FAILED) ||
+           error == TN_CU_TENSOR_MEMORY_LEAK;
+}
+
 tn_cu_result sim_enter(const char *name, bool needs_context)
 {
     if (fail_in >= 0 && (!*fail_name || strcmp(fail_name, name) == 0) &&
         fail_in-- == 0) {
         failed_name = name;
-        if (fail_with >= TN_CU_ILLEGAL_ADDRESS && current)
+        if (is_sticky(fail_with) && current)
             current->sticky = fail_with;
         return fail_with;
     }
-    if (!is_open)
-        return SIM_NOT_INITIALIZED;
+    if (!is_open || is_forked)
+        return TN_CU_NOT_INITIALIZED;
     if (needs_context && (!current || !current->retained))
         return sim_refuse(TN_CU_INVALID_CONTEXT,
                           "%s without a current context", name);
@@ -214,9 +228,18 @@ static void say_left(const struct CUctx_st *context)
 
 /* ---- the driver and its devices ----------------------------------------- */
 
+static void after_fork(void)
+{
+    is_forked = true;
+}
+
 tn_cu_result cuInit(unsigned flags)
 {
     HOLD();
+    if (is_forked)
+        return TN_CU_NOT_INITIALIZED;
+    if (!is_open)
+        pthread_atfork(NULL, NULL, after_fork);
     const char *count = getenv("TENON_SIM_DEVICES");
     const char *fails = getenv("TENON_SIM_INIT");
     const char *chance = getenv("TENON_SIM_SEED");
@@ -231,7 +254,8 @@ tn_cu_result cuInit(unsigned flags)
 
 tn_cu_result cuDriverGetVersion(int *version)
 {
-    *version = 13000;
+    const char *told = getenv("TENON_SIM_VERSION");
+    *version = told ? atoi(told) : 13000;
     return 0;
 }
 
@@ -243,7 +267,7 @@ static const struct {
     {0, {"CUDA_SUCCESS", "no error"}},
     ERROR(TN_CU_, INVALID_VALUE, "invalid argument"),
     ERROR(TN_CU_, OUT_OF_MEMORY, "out of memory"),
-    ERROR(SIM_, NOT_INITIALIZED, "initialization error"),
+    ERROR(TN_CU_, NOT_INITIALIZED, "initialization error"),
     ERROR(TN_CU_, DEINITIALIZED, "driver shutting down"),
     ERROR(TN_CU_, NO_DEVICE, "no CUDA-capable device is detected"),
     ERROR(TN_CU_, INVALID_CONTEXT, "invalid device context"),
@@ -255,6 +279,9 @@ static const struct {
     ERROR(TN_CU_, ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
     ERROR(TN_CU_, MISALIGNED_ADDRESS, "misaligned address"),
     ERROR(TN_CU_, LAUNCH_FAILED, "unspecified launch failure"),
+    ERROR(TN_CU_, TENSOR_MEMORY_LEAK, "tensor memory not completely freed"),
+    {701, {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+           "too many resources requested for launch"}},
     {999, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
 };
 
@@ -307,6 +334,14 @@ tn_cu_result cuDeviceGetUuid(tn_cu_uuid *uuid, tn_cu_device device)
 {
     ENTER(false);
     memset(uuid, 0x5a, sizeof *uuid);
+    uuid->bytes[15] = (char)device;
+    return 0;
+}
+
+tn_cu_result cuDeviceGetUuid_v2(tn_cu_uuid *uuid, tn_cu_device device)
+{
+    ENTER(false);
+    memset(uuid, getenv("TENON_SIM_MIG") ? 0x3c : 0x5a, sizeof *uuid);
     uuid->bytes[15] = (char)device;
     return 0;
 }
@@ -371,6 +406,13 @@ tn_cu_result cuDevicePrimaryCtxRelease_v2(tn_cu_device device)
         sim_finish(&contexts[device]);
         say_left(&contexts[device]);
     }
+    return 0;
+}
+
+tn_cu_result cuCtxGetCurrent(tn_cu_context *context)
+{
+    ENTER(false);
+    *context = current;
     return 0;
 }
 

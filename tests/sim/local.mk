@@ -34,12 +34,22 @@ cusolver_sim_la_SOURCES = tests/sim/sim.h tests/sim/library.h \
 cusolver_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 cusolver_sim_la_LIBADD = $(TN_LIBS)
 
+check_LTLIBRARIES += nvrtc_sim.la
+nvrtc_sim_la_SOURCES = tests/sim/sim.h tests/sim/nvrtc.c
+nvrtc_sim_la_CPPFLAGS = $(tn_cuda_la_CPPFLAGS)
+nvrtc_sim_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+nvrtc_sim_la_LIBADD = $(TN_LIBS)
+
 check_DATA += tests/sim/driver/libcuda.so.1 \
+	tests/sim/nvrtc/libnvrtc.so.12 \
 	tests/sim/driver/libcublasLt.so.13 \
 	tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
+tests/sim/nvrtc/libnvrtc.so.12: nvrtc_sim.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
+	  $(LN_S) "$(abs_top_builddir)/.libs/nvrtc_sim.so" $@
 tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cublaslt_sim.so" $@
@@ -51,5 +61,5 @@ endif
 
 clean-local: clean-sim
 clean-sim:
-	-rm -rf tests/sim/driver tests/sim/told
+	-rm -rf tests/sim/driver tests/sim/nvrtc tests/sim/told
 .PHONY: clean-sim

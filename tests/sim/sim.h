@@ -19,7 +19,6 @@ TN_CUDA_DRIVER_MAP(SIM_DECLARE)
 
 /* CUresult values that the plugin does not tell apart */
 enum {
-    SIM_NOT_INITIALIZED = 3,
     SIM_INVALID_DEVICE = 101,
     SIM_INVALID_HANDLE = 400,
     SIM_CAPTURE_UNSUPPORTED = 900,
