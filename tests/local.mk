@@ -5,7 +5,7 @@ EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \
-	tests/golden/samples.tar.xz \
+	$(golden_samples) \
 	tests/abi/README.md tests/abi/update.sh tests/abi/opaque.awk \
 	tests/abi/libtenon.abi tests/abi/plugin.abi
 
@@ -17,11 +17,19 @@ dist_check_SCRIPTS += \
 	tests/test_install.sh \
 	tests/test_quickstart.sh
 
+# At most 2 MB each.
+golden_samples = \
+	tests/golden/samples_ops_a_m.tar.xz \
+	tests/golden/samples_ops_n.tar.xz \
+	tests/golden/samples_ops_o_z.tar.xz \
+	tests/golden/samples_training.tar.xz
 check_DATA += tests/golden/samples/.stamp
-tests/golden/samples/.stamp: tests/golden/samples.tar.xz
+tests/golden/samples/.stamp: $(golden_samples)
 	$(AM_V_GEN)rm -rf $(@D) && $(MKDIR_P) $(@D)
-	$(AM_V_at)xz -dc `test -f $< || echo $(srcdir)/`$< | \
-	  (cd $(@D) && tar -xf -)
+	$(AM_V_at)for pack in $(golden_samples); do \
+	  test -f $$pack || pack=$(srcdir)/$$pack; \
+	  xz -dc $$pack | (cd $(@D) && tar -xf -) || exit 1; \
+	done
 	$(AM_V_at)touch $@
 clean-local: clean-samples
 clean-samples:
