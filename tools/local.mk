@@ -32,6 +32,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/lent.c tools/check/lent.h \
 	tools/check/elf_file.c tools/check/elf_file.h \
 	tools/check/process.c tools/check/process.h \
+	tools/check/origin.c tools/check/origin.h \
 	tools/check/one_form.c tools/check/one_case.c tools/check/one_case.h \
 	tools/check/primitives.c tools/check/primitives.h \
 	tools/check/extensions.c tools/check/extensions.h \

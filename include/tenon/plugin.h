@@ -41,6 +41,11 @@
  *  - It starts no thread before a device is opened: not while its file is
  *    loaded, in tenon_plugin_v1, device_count or device_info. These four may
  *    run in a child process. Threads that it starts block all signals.
+ *  - What a library of its vendor does by itself is not the plugin's: such a
+ *    library may start threads whenever it is called (CUDA's driver does so
+ *    when it is asked for devices) and set environment variables (PoCL does).
+ *    Its own are all libraries in the folder of the plugin's file, and what a
+ *    language's runtime, such as libstdc++ or OpenMP, does for it.
  *  - device_count and device_info create no context and open no heavy library;
  *    zero devices with a note is success.
  *  - Numbers are computed with rounding to nearest even and with subnormals, as
@@ -67,11 +72,34 @@
  *    the object. All of a device's objects go before device_close.
  *
  * Order
- *  - Work on a queue happens in order, and the core serialises the calls on one
- *    queue of an asynchronous device (TN_CAP_ASYNC). A synchronous device
- *    finishes before the call returns; calls on its queue, and all other calls
- *    on any device, may run at once from several threads.
+ *  - Work on a queue happens in order. A synchronous device (no TN_CAP_ASYNC)
+ *    finishes it before the call returns.
  *  - Work on different queues has no order but that of queue_wait.
+ *
+ * Threads
+ *  - Any thread of the program calls, also one that starts later. An object
+ *    belongs to no thread: one makes it, others use it, another frees it. What
+ *    a vendor's library has for each thread (a current context) is set anew in
+ *    each call.
+ *  - One at a time over all plugins: loading the file, tenon_plugin_v1,
+ *    device_count, device_open with the device's first queue_open, and
+ *    device_close.
+ *  - One at a time for each queue of an asynchronous device: launch, copy and
+ *    the other primitives, what an extension does on the queue, event_record,
+ *    queue_wait, queue_sync, queue_close. So nothing is given to a queue while
+ *    queue_sync waits for it; other queues go on.
+ *  - One at a time for each event: event_open, event_record, event_close.
+ *    queue_wait, event_query and event_elapsed may run at once, but not beside
+ *    these three.
+ *  - All else may run at once, on one device too: buffer_..., host_...,
+ *    device_info, program_build, program_free, queue_open, extension, all calls
+ *    on the queue of a synchronous device, calls on different queues, and any
+ *    of these beside a queue_sync. Only the end of an object has no other call
+ *    with it beside it (see Life).
+ *  - An object is closed or freed by the thread that gives up the last
+ *    reference to it; a buffer also by a thread that needs memory. That may
+ *    happen while the thread ends, when destructors of its thread-specific
+ *    data (pthread_key_create) have run already.
  *
  * Operands
  *  - Strides, offsets and extents count elements; sizes named bytes count
@@ -762,8 +790,7 @@ typedef struct tn_plugin {
      * An event that was never recorded is done, and queue_wait then waits for
      * nothing. A record that follows another takes its place: event_query tells
      * of the new one alone. event_close may come while a record or a wait is
-     * pending: they stay in force. Of the calls with one event, only
-     * queue_wait, event_query and event_elapsed may run at once. */
+     * pending: they stay in force. See Threads for what may run at once. */
     tn_status (*event_open)(tn_plugin_device *device, tn_event **event);
     void (*event_close)(tn_event *event);
     tn_status (*event_record)(tn_queue *queue, tn_event *event);

@@ -64,6 +64,6 @@ tn_compiled_la_LIBADD = -lm -lpthread
 # A device that works later, and faults for it, built by the test itself.
 EXTRA_DIST += tests/plugins/threaded/README.md \
 	tests/plugins/threaded/threaded.c tests/plugins/threaded/lies.txt \
-	tests/plugins/threaded/lie.awk
+	tests/plugins/threaded/lie.awk tests/plugins/threaded/vendor.c
 dist_check_SCRIPTS += tests/tools/test_plugin_check.sh \
 	tests/tools/test_lies.sh

@@ -63,6 +63,7 @@ finds handler "state after use" "changed the handler of signal" --level 1
 finds memory "larger than memory" "gives 0, not TN_ERR_MEMORY" --level 1
 finds silent "larger than memory" "gives no reason" --level 1
 finds copy "copies on the device" "byte [0-9]+ of the destination" --level 1
+finds busy "threads with one queue" "computes already" --level 1
 finds thread leaks "leaks threads: 8 more" --level 1
 finds leak leaks "leaks memory: [0-9]+ blocks" --level 1
 finds 'double free' sizes "ended by signal 6" --level 1

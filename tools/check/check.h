@@ -53,6 +53,7 @@ typedef struct report {
     char trying[512];   /* the last thing tried */
     char rule[256];     /* that was broken, where it is not the check's */
     char detail[16384]; /* the program, for --verbose */
+    char noted[512];    /* what is said though it is no fault */
     char name[64], version[64], uid[64]; /* of the plugin, when known */
     int64_t interpreted; /* launches that ran the host's interpreter */
 } report;
@@ -69,6 +70,7 @@ CHECK_PRINTF(2, 3) bool expect(bool held, const char *format, ...);
 /* What is expected from here on; NULL: the check's own rule. */
 void rule(const char *text);
 CHECK_PRINTF(1, 2) void leave_out(const char *format, ...);
+void note_vendors(void); /* what their libraries did so far: origin.h */
 bool has_failed(void);
 void tell_case(const random_case *c);         /* kept for --verbose */
 void tell_device(const tn_device_info *info); /* the one in the closing line */

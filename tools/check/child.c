@@ -14,6 +14,7 @@
 
 #include "check.h"
 #include "lent.h"
+#include "origin.h"
 #include "random_source.h"
 
 static report *shared;
@@ -54,6 +55,11 @@ void leave_out(const char *format, ...)
     vsnprintf(shared->why, sizeof shared->why, format, args);
     va_end(args);
     shared->skipped = true;
+}
+
+void note_vendors(void)
+{
+    origin_vendors(shared->noted, sizeof shared->noted);
 }
 
 bool has_failed(void)
@@ -169,6 +175,7 @@ static _Noreturn void be_child(const check *c, int output)
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     lent_watch();
+    origin_watch();
     c->body(c->argument);
     shared->interpreted = by_hand_interpreted();
     fflush(NULL); /* what the plugin left in a buffer counts as printed */

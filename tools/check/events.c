@@ -251,6 +251,39 @@ static void queries(int argument)
     end(&b);
 }
 
+/* Recorded behind work, and again on a queue that has none: the second record
+ * is done though the first is not. Another event, recorded as the first was,
+ * says whether that is so; a device whose queues wait for each other shows
+ * nothing here. */
+static void rerecords(int argument)
+{
+    (void)argument;
+    busy b;
+    if (!begin(&b))
+        return;
+    const tn_plugin *p = b.h.plugin;
+    tn_event *event = open_event(&b), *first = open_event(&b);
+    for (int round = 1; round <= 3 && !has_failed(); round++) {
+        trying("round %d: event_record behind work, event_record on an idle "
+               "queue, queue_sync of that, event_query", round);
+        if (!keep_busy(&b, b.h.queue) || !record(&b, b.h.queue, event) ||
+            !record(&b, b.h.queue, first) || !record(&b, b.second, event) ||
+            !finish(&b, b.second))
+            return;
+        bool done = is_done(&b, event);
+        expect(done || is_done(&b, first),
+               "event_query says not done: it tells of the record before the "
+               "last");
+        finish(&b, b.h.queue);
+        expect(is_done(&b, event), "event_query says not done when all is");
+    }
+    if (event)
+        p->event_close(event);
+    if (first)
+        p->event_close(first);
+    end(&b);
+}
+
 /* ---- the end of an event ------------------------------------------------ */
 
 /* Closed while it is recorded and waited for behind work that takes a while.
@@ -392,6 +425,10 @@ int event_checks(check *list, int count)
                       "event_query: done when all work before the event's "
                       "last record is; an event never recorded is done",
                       queries, 0);
+    count = check_add(list, count, 1, "events recorded again",
+                      "event_query tells of the event's last record alone, on "
+                      "whichever queue",
+                      rerecords, 0);
     count = check_add(list, count, 1, "events closed while pending",
                       "an event may be closed while it is pending: what was "
                       "recorded and waited for goes on",

@@ -235,6 +235,7 @@ static void state(int argument)
         h.plugin->device_info(i, &info);
     }
     process_read(&now);
+    note_vendors();
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
 }
 
@@ -242,7 +243,8 @@ int level0_checks(check *list, int count)
 {
     static const char state_rule[] =
         "loading and describing devices start no thread and change no locale, "
-        "environment, folder, floating-point state or signal handler";
+        "environment, folder, floating-point state or signal handler, but for "
+        "threads and variables of a library of the vendor";
     static const char host_rule[] =
         "of the host table what comes after `extension` is read behind TN_HAS "
         "alone; a refusal has its reason in host->fail";

@@ -236,20 +236,27 @@ static void copies(int direction)
 enum { THREADS = 8, ROUNDS = 30 };
 
 typedef struct worker {
-    const by_hand *shared;
+    by_hand h; /* with the queue that it uses */
     uint64_t seed;
-    char why[512]; /* "": all was well */
+    tn_buffer *left; /* made here, for another thread to read and free */
+    char why[512];   /* "": all was well */
 } worker;
 
-/* Each thread has a queue of its own on the one device. */
+#define LEFT UINT64_C(0x0123456789abcdef)
+static void leave_buffer(worker *w)
+{
+    uint64_t left = LEFT;
+    if (w->h.plugin->buffer_alloc(w->h.device, sizeof left, &w->left) !=
+            TN_OK ||
+        by_hand_copy(&w->h, w->left, 0, &left, sizeof left, true) != TN_OK)
+        snprintf(w->why, sizeof w->why, "a buffer: %s", by_hand_failure());
+}
+
+/* The queue was opened by another thread, and will be closed by it. */
 static void *work(void *context)
 {
     worker *w = context;
-    by_hand h = *w->shared;
-    if (h.plugin->queue_open(h.device, &h.queue) != TN_OK) {
-        snprintf(w->why, sizeof w->why, "queue_open: %s", by_hand_failure());
-        return NULL;
-    }
+    by_hand h = w->h;
     for (uint64_t i = 0; i < ROUNDS && !*w->why; i++) {
         random_case *c = random_case_new(w->seed + i);
         if (c && run_case_fits(&h, c) &&
@@ -261,30 +268,58 @@ static void *work(void *context)
         }
         random_case_free(c);
     }
-    h.plugin->queue_close(h.queue);
+    if (!*w->why)
+        leave_buffer(w);
     return NULL;
 }
 
-static void threads(int argument)
+/* What a thread has left, read and freed by this one. */
+static void take_buffer(const worker *w)
 {
-    (void)argument;
+    uint64_t read = 0;
+    if (expect(by_hand_copy(&w->h, w->left, 0, &read, sizeof read, false) ==
+                   TN_OK,
+               "a buffer of another thread: %s", by_hand_failure()))
+        expect(read == LEFT,
+               "a buffer of another thread reads as 0x%016llx",
+               (unsigned long long)read);
+    w->h.plugin->buffer_free(w->h.device, w->left);
+}
+
+/* Threads with a queue each; or, of a synchronous device, with the one queue
+ * that the core has. */
+static void threads(int one_queue)
+{
     by_hand h;
     pthread_t thread[THREADS];
     static worker workers[THREADS];
     if (!open_device(&h))
         return;
-    trying("%d threads, each with its queue and %d random programs", THREADS,
-           ROUNDS);
+    if (one_queue && h.info.caps & TN_CAP_ASYNC) {
+        leave_out("one thread at a time has a queue of an asynchronous device");
+        by_hand_close(&h);
+        return;
+    }
+    trying("%d threads, %s and %d random programs each", THREADS,
+           one_queue ? "one queue" : "a queue", ROUNDS);
     int started = 0;
     for (; started < THREADS; started++) {
-        workers[started] =
-            (worker){&h, options.seed + (uint64_t)started * ROUNDS, ""};
-        if (pthread_create(&thread[started], NULL, work, &workers[started]))
+        worker *w = &workers[started];
+        *w = (worker){.h = h, .seed = options.seed + (uint64_t)started * ROUNDS};
+        if (!one_queue &&
+            !expect(h.plugin->queue_open(h.device, &w->h.queue) == TN_OK,
+                    "queue_open: %s", by_hand_failure()))
+            return;
+        if (pthread_create(&thread[started], NULL, work, w))
             break;
     }
     for (int t = 0; t < started; t++) {
         pthread_join(thread[t], NULL);
-        expect(!*workers[t].why, "thread %d, %s", t, workers[t].why);
+        if (!expect(!*workers[t].why, "thread %d, %s", t, workers[t].why))
+            continue;
+        take_buffer(&workers[t]);
+        if (!one_queue)
+            h.plugin->queue_close(workers[t].h.queue);
     }
     if (started < 2)
         leave_out("this machine gives no threads");
@@ -375,6 +410,8 @@ static void used_state(int argument)
         return;
     process_read(&now);
     now.threads = before.threads;
+    now.origin.threads = before.origin.threads;
+    note_vendors();
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
 }
 
@@ -406,15 +443,20 @@ int level1_checks(check *list, int count)
                       copies, TN_COPY_ON_DEVICE);
     count = check_add(list, count, 1, "threads",
                       "calls on different queues may run at once from several "
-                      "threads",
+                      "threads; an object belongs to none of them",
                       threads, 0);
+    count = check_add(list, count, 1, "threads with one queue",
+                      "calls on the queue of a synchronous device may run at "
+                      "once from several threads",
+                      threads, 1);
     count = event_checks(list, count);
     count = check_add(list, count, 1, "leaks",
                       "after close and free nothing is left of an object",
                       leaks, 0);
     count = check_add(list, count, 1, "state after use",
                       "a plugin changes no locale, environment, folder, "
-                      "floating-point state or signal handler",
+                      "floating-point state or signal handler, but for "
+                      "variables that a library of its vendor sets",
                       used_state, 0);
     return count;
 }

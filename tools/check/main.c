@@ -83,6 +83,8 @@ static void tell_json(const check *c, const char *mask, const report *r)
         print_field("trying", r->trying);
         print_field("rule", rule_of(c, r));
     }
+    if (*r->noted)
+        print_field("noted", r->noted);
     putchar('}');
 }
 
@@ -98,6 +100,11 @@ static void tell_lines(const check *c, const char *mask, const report *r)
         print_tap(r->why);
     }
     putchar('\n');
+    if (*r->noted) {
+        fputs("# noted: ", stdout);
+        print_tap(r->noted);
+        putchar('\n');
+    }
     if (!r->failed)
         return;
     if (*r->trying) {

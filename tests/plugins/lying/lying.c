@@ -11,6 +11,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -108,7 +109,15 @@ static tn_status lying_launch(tn_queue *queue, tn_built *built,
         puts("computing");
     if (tells("rounding"))
         fesetround(FE_TOWARDZERO);
+    static atomic_flag computes = ATOMIC_FLAG_INIT;
+    if (tells("busy")) {
+        if (atomic_flag_test_and_set(&computes))
+            return reference_host->fail(TN_ERR_STATE, "computes already");
+        usleep(1000);
+    }
     tn_status status = launch(queue, built, &s.launch);
+    if (tells("busy"))
+        atomic_flag_clear(&computes);
     if (tells("beyond"))
         write_beyond(built->program, l);
     if (tells("swallow")) {
