@@ -52,6 +52,38 @@ is_empty "$(for header in $headers; do
     sed '/\*\//q' "$file" | grep -q '^ \* Threads: ' || echo "$header"
 done)" "public headers say what threads may share"
 
+# Regions within each other and beside each other, on one line too: no variable
+# of theirs shadows another.
+regions() {
+    language=$1 standard=$2
+    shift 2
+    cat >"$scratch/regions.$language" <<END
+#include <tenon/tenon.h>
+#define TWICE TN_NO_GRAD TN_NO_GRAD
+int main(void)
+{
+    int runs = 0;
+    TN_NO_GRAD { TN_NO_GRAD { runs++; } TN_NO_GRAD { runs++; } }
+    TN_NO_GRAD TN_NO_GRAD runs++;
+    TWICE { TN_AUTOCAST(TN_BF16) TN_AUTOCAST(TN_F16) runs++; }
+    TN_DETECT_ANOMALY TN_DETECT_ANOMALY { TN_NO_GRAD_HERE; TN_NO_GRAD_HERE; runs++; }
+    { TN_AUTOCAST_HERE(TN_BF16); { TN_AUTOCAST_HERE(TN_F16); runs++; } }
+    return runs;
+}
+END
+    for compiler do
+        if ! command -v "$compiler" >/dev/null; then
+            skip "regions: $compiler $standard" "$compiler is not installed"
+            continue
+        fi
+        # shellcheck disable=SC2086 # lists of options
+        succeeds "regions on one line: $compiler $standard" \
+            "$compiler" "$standard" $strict "$scratch/regions.$language"
+    done
+}
+regions c -std=c11 gcc clang
+regions cpp -std=c++17 g++ clang++
+
 alone c -std=c11 -Wstrict-prototypes gcc clang
 alone cpp -std=c++17 "" g++ clang++
 done_testing

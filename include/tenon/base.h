@@ -152,17 +152,20 @@ typedef struct tn_region {
     bool runs; /* the statement is still to run */
 } tn_region;
 
-#define TN__REGION_JOIN(name, line) TN__REGION_JOIN_AT(name, line)
-#define TN__REGION_JOIN_AT(name, line) name##line
+/* Each region's variable has a name of its own, on one line and nested too, so
+ * that none shadows another (-Wshadow). */
+#define TN__REGION_NAME(name) TN__REGION_JOIN(name, __COUNTER__)
+#define TN__REGION_JOIN(name, number) TN__REGION_JOIN_AT(name, number)
+#define TN__REGION_JOIN_AT(name, number) name##number
 #if !defined(__cplusplus) && defined(__GNUC__)
-#define TN__REGION(name, begin, end)                                          \
-    for (__attribute__((cleanup(end)))                                        \
-         tn_region TN__REGION_JOIN(name, __LINE__) = begin;                   \
-         TN__REGION_JOIN(name, __LINE__).runs;                                \
-         TN__REGION_JOIN(name, __LINE__).runs = false)
-#define TN__REGION_HERE(name, begin, end)                                     \
-    __attribute__((cleanup(end), unused))                                     \
-    tn_region TN__REGION_JOIN(name, __LINE__) = begin
+#define TN__REGION(name, begin, end)                                           \
+    TN__REGION_AS(TN__REGION_NAME(name), begin, end)
+#define TN__REGION_AS(region, begin, end)                                      \
+    for (__attribute__((cleanup(end))) tn_region region = begin; region.runs;  \
+         region.runs = false)
+#define TN__REGION_HERE(name, begin, end)                                      \
+    __attribute__((cleanup(end), unused)) tn_region TN__REGION_NAME(name) =    \
+        begin
 #elif defined(__cplusplus)
 } /* extern "C" */
 template <typename Mode, Mode (*set)(Mode)> struct tn_region_of {
@@ -174,12 +177,11 @@ template <typename Mode, Mode (*set)(Mode)> struct tn_region_of {
     tn_region_of &operator=(const tn_region_of &) = delete;
 };
 extern "C" {
-#define TN__REGION(name, type, mode)                                          \
-    for (type TN__REGION_JOIN(name, __LINE__)(mode);                          \
-         TN__REGION_JOIN(name, __LINE__).runs;                                \
-         TN__REGION_JOIN(name, __LINE__).runs = false)
-#define TN__REGION_HERE(name, type, mode)                                     \
-    type TN__REGION_JOIN(name, __LINE__)(mode)
+#define TN__REGION(name, type, mode)                                           \
+    TN__REGION_AS(TN__REGION_NAME(name), type, mode)
+#define TN__REGION_AS(region, type, mode)                                      \
+    for (type region(mode); region.runs; region.runs = false)
+#define TN__REGION_HERE(name, type, mode) type TN__REGION_NAME(name)(mode)
 #endif
 
 /* ---- sizes ----------------------------------------------------------- */
