@@ -1,7 +1,8 @@
 # What belongs to no one room: scripts that look at the tree as a whole, and
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
-EXTRA_DIST += tests/README.md tests/tap.h tests/tap.sh tests/stages.sh \
+EXTRA_DIST += tests/README.md tests/prototypes.awk tests/tap.h tests/tap.sh \
+	tests/stages.sh \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \

@@ -7,10 +7,11 @@ EXTRA_DIST += tests/nulls/nulls.awk
 # Calls of all functions that the public headers declare.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
-tests/nulls/calls.inc: tests/nulls/nulls.awk tests/nulls/test_nulls.c \
+tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk tests/nulls/test_nulls.c \
 		tests/nulls/bad.h $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
 	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
-	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk $$files \
+	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk \
+	  -f $(srcdir)/tests/prototypes.awk $$files \
 	  >$@.part && mv $@.part $@

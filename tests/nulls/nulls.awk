@@ -8,54 +8,6 @@
 # object that is gone, or of another kind; a bit in the row says so. A type of
 # which bad.h knows neither BAD_<type> nor NO_OBJECT_<type> is an error.
 
-function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
-
-function mangle(t,   s) {
-    s = t
-    gsub(/const|struct /, "", s)
-    gsub(/\*/, " p ", s)
-    s = trim(s)
-    gsub(/[^A-Za-z0-9_]+/, "_", s)
-    return s
-}
-
-# Splits the parameters at commas outside parentheses.
-function split_args(text, out,   i, c, depth, n, at) {
-    n = 0; depth = 0; at = ""
-    for (i = 1; i <= length(text); i++) {
-        c = substr(text, i, 1)
-        if (c == "(") depth++
-        if (c == ")") depth--
-        if (c == "," && !depth) { out[++n] = trim(at); at = "" }
-        else at = at c
-    }
-    if (trim(at) != "" && trim(at) != "void") out[++n] = trim(at)
-    return n
-}
-
-# Type and name of one parameter: ty, nm.
-function take(arg,   k) {
-    if (match(arg, /\(\*[a-z_0-9]*\)/)) {
-        nm = substr(arg, RSTART + 2, RLENGTH - 3)
-        ty = "function_" nm
-        return
-    }
-    if (match(arg, /\[[A-Z_0-9a-z]*\]$/)) {
-        arg = substr(arg, 1, RSTART - 1)
-        match(arg, /[A-Za-z_0-9]+$/)
-        nm = substr(arg, RSTART)
-        ty = trim(substr(arg, 1, RSTART - 1)) " *"
-        return
-    }
-    match(arg, /[A-Za-z_0-9]+$/)
-    nm = substr(arg, RSTART)
-    ty = trim(substr(arg, 1, RSTART - 1))
-}
-
-function is_pointer(t) {
-    return t ~ /^function_/ || t ~ /\*/ || t ~ /_hook$|_fn$/
-}
-
 # What stands for a parameter that is given: of this function's, or of its type.
 function plausible(fn,   own, type) {
     own = substr(fn, 4) "_" nm
@@ -86,7 +38,7 @@ function result_kind(ret) {
         : ret ~ /^(int|int64_t|bool|size_t|tn_dtype)$/ ? "WHOLE" : "STRUCT"
 }
 
-function emit(proto,   args, n, i, fn, ret, pointers, values, names, list,
+function call_found(proto,   args, n, i, fn, ret, pointers, values, names, list,
               objects) {
     if (!match(proto, /tn_[a-z0-9_]+ *\(/)) {
         if (proto !~ /tenon_plugin_v1/)
@@ -127,6 +79,9 @@ function emit(proto,   args, n, i, fn, ret, pointers, values, names, list,
         "NULL}, " objects "},\n"
 }
 
+# Structs of options stand for the defaults.
+function options_found(call, list) {}
+
 FILENAME ~ /\/nulls\// { # the values
     if (match($0, /PLAUSIBLE_[A-Za-z0-9_]+/) && /^#define/)
         known[substr($0, RSTART + 10, RLENGTH - 10)] = 1
@@ -135,20 +90,5 @@ FILENAME ~ /\/nulls\// { # the values
     if (match($0, /NO_OBJECT_[A-Za-z0-9_]+/) && /^#define/)
         plain[substr($0, RSTART + 10, RLENGTH - 10)] = 1
     next
-}
-{
-    line = $0
-    if (line ~ /^ *#/) next
-    gsub(/\/\*[^*]*\*\//, "", line)
-    if (line ~ /^TN_API/) { in_proto = 1; text = ""; sub(/^TN_API/, "", line) }
-    if (in_proto) {
-        text = text " " line
-        if (line ~ /;/) {
-            sub(/;.*/, "", text)
-            sub(/__attribute__.*/, "", text)
-            in_proto = 0
-            emit(trim(text))
-        }
-    }
 }
 END { print "static const call calls[] = {\n" table "};" }

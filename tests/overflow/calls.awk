@@ -6,54 +6,6 @@
 # row of a table. Of option structs each field is drawn one time in three. A
 # type without a value is asked for by the compiler.
 
-function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
-
-function mangle(t,   s) {
-    s = t
-    gsub(/const|struct /, "", s)
-    gsub(/\*/, " p ", s)
-    s = trim(s)
-    gsub(/[^A-Za-z0-9_]+/, "_", s)
-    return s
-}
-
-# Splits the parameters at commas outside parentheses.
-function split_args(text, out,   i, c, depth, n, at) {
-    n = 0; depth = 0; at = ""
-    for (i = 1; i <= length(text); i++) {
-        c = substr(text, i, 1)
-        if (c == "(") depth++
-        if (c == ")") depth--
-        if (c == "," && !depth) { out[++n] = trim(at); at = "" }
-        else at = at c
-    }
-    if (trim(at) != "" && trim(at) != "void") out[++n] = trim(at)
-    return n
-}
-
-# Type and name of one parameter: ty, nm.
-function take(arg) {
-    if (match(arg, /\(\*[a-z_0-9]*\)/)) {
-        nm = substr(arg, RSTART + 2, RLENGTH - 3)
-        ty = "function_" nm
-        return
-    }
-    if (match(arg, /\[[A-Z_0-9a-z]*\]$/)) {
-        arg = substr(arg, 1, RSTART - 1)
-        match(arg, /[A-Za-z_0-9]+$/)
-        nm = substr(arg, RSTART)
-        ty = trim(substr(arg, 1, RSTART - 1)) " *"
-        return
-    }
-    match(arg, /[A-Za-z_0-9]+$/)
-    nm = substr(arg, RSTART)
-    ty = trim(substr(arg, 1, RSTART - 1))
-}
-
-function is_pointer(t) {
-    return t ~ /^function_/ || t ~ /\*/ || t ~ /_(hook|fn|closure|visit)$/
-}
-
 # How many elements an array has: what is more is a lie of the caller's.
 function is_length(name) {
     return name ~ /count$|bytes$|room$/
@@ -76,7 +28,7 @@ function result_kind(ret) {
         : "VOID"
 }
 
-function emit(proto,   args, n, i, fn, ret, values, list, body, drawn, kind) {
+function call_found(proto,   args, n, i, fn, ret, values, list, body, drawn, kind) {
     if (!match(proto, /tn_[a-z0-9_]+ *\(/))
         return
     fn = substr(proto, RSTART, RLENGTH - 1)
@@ -144,7 +96,7 @@ function emit_rows(list,   text, row, part, type) {
     }
 }
 
-function emit_options(call, list,   name) {
+function options_found(call, list,   name) {
     name = call
     sub(/^tn_/, "", name)
     print "__attribute__((unused)) static " call "_options draw_" call "_options(draws *d)\n{\n    " \
@@ -160,53 +112,5 @@ FILENAME ~ /\.c$/ { # the values, and what is left out
     if (match($0, /SKIPPED\([a-z_0-9]+\)/))
         skipped[substr($0, RSTART + 8, RLENGTH - 9)] = 1
     next
-}
-FNR == 1 { in_comment = in_list = 0 }
-{
-    line = $0
-    if (line ~ /^#define TN_[A-Z0-9_]+\(X\)/) {
-        in_list = 1
-        list = line
-        sub(/^#define /, "", list)
-        sub(/\(X\).*/, "", list)
-        sub(/^#define [A-Z0-9_]+\(X\)/, "", line)
-    }
-    if (in_list) {
-        in_list = line ~ /\\$/
-        sub(/\\$/, "", line)
-        gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
-        rows[list] = rows[list] " " line
-        next
-    }
-    if (line ~ /^ *#/) next
-    gsub(/\/\*([^*]|\*[^\/])*\*\//, "", line)
-    if (in_comment) {
-        if (line !~ /\*\//) next
-        sub(/^.*\*\//, "", line)
-        in_comment = 0
-    }
-    if (line ~ /\/\*/) { sub(/\/\*.*$/, "", line); in_comment = 1 }
-    if (line ~ /^TN_OPTIONS_STRUCT\(/) { in_struct = 1; text = "" }
-    if (in_struct) {
-        text = text line
-        if (line ~ /;/) {
-            in_struct = 0
-            sub(/^TN_OPTIONS_STRUCT\(/, "", text)
-            sub(/\).*/, "", text)
-            split(text, part, ",")
-            emit_options(trim(part[1]), trim(part[2]))
-        }
-        next
-    }
-    if (line ~ /^TN_API/) { in_proto = 1; text = ""; sub(/^TN_API/, "", line) }
-    if (in_proto) {
-        text = text " " line
-        if (line ~ /;/) {
-            sub(/;.*/, "", text)
-            sub(/__attribute__.*/, "", text)
-            in_proto = 0
-            emit(trim(text))
-        }
-    }
 }
 END { print "static const call calls[] = {\n" table "};" }

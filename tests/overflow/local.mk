@@ -13,11 +13,12 @@ tests_overflow_test_calls_SOURCES = tests/overflow/test_calls.c \
 EXTRA_DIST += tests/overflow/calls.awk
 CLEANFILES += tests/overflow/calls.inc
 tests/overflow/test_calls.$(OBJEXT): tests/overflow/calls.inc
-tests/overflow/calls.inc: tests/overflow/calls.awk \
+tests/overflow/calls.inc: tests/overflow/calls.awk tests/prototypes.awk \
 		tests/overflow/test_calls.c $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/overflow && files= && \
 	for f in tests/overflow/test_calls.c $(tenoninclude_HEADERS); do \
 	  case $$f in */ops.h) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
-	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/overflow/calls.awk $$files \
+	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/overflow/calls.awk \
+	  -f $(srcdir)/tests/prototypes.awk $$files \
 	  >$@.part && mv $@.part $@
