@@ -87,7 +87,8 @@ typedef struct tn_error_details {
     int32_t tensor_count;   /* op's tensors: the first TN_ERROR_TENSORS, each */
     const tn_error_tensor *const *tensor; /* in its own struct */
     int32_t odd;            /* which of them is `argument`; -1: none */
-    bool has_index;         /* of TN_ERR_INDEX: */
+    bool has_index;         /* of TN_ERR_INDEX, and of a dimension that a tensor
+                               has not (TN_ERR_ARGUMENT): */
     int64_t index;          /* the value that */
     int64_t index_low;      /* is below this, the least that is allowed, */
     int64_t index_bound;    /* or not below this */

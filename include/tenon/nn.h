@@ -239,18 +239,18 @@ TN_API tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
 /* A number holds for both axes, a list has one for each: (h, w).
  * padding_mode: "zeros", or one of tn_pad's: "reflect", "replicate",
  * "circular". */
-#define TN_NN_CONV2D_OPTIONS_LIST(X)                                          \
-    X(int64_t, stride, 1)                                                     \
-    X(tn_dims_list, strides, TN_NONE_DIMS)                                    \
-    X(int64_t, padding, 0)                                                    \
-    X(tn_dims_list, paddings, TN_NONE_DIMS)                                   \
-    X(bool, padding_same, false) /* as much as keeps the size; stride 1 */    \
-    X(int64_t, dilation, 1)                                                   \
-    X(tn_dims_list, dilations, TN_NONE_DIMS)                                  \
-    X(int64_t, groups, 1)                                                     \
-    X(bool, bias, true)                                                       \
-    X(const char *, padding_mode, "zeros")                                    \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* in place of kernel_size */
+#define TN_NN_CONV2D_OPTIONS_LIST(X)                                           \
+    X(int64_t, stride, 1)                                                      \
+    X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
+    X(int64_t, padding, 0)                                                     \
+    X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
+    X(bool, padding_same, false) /* as much as keeps the size; stride 1 */     \
+    X(int64_t, dilation, 1)                                                    \
+    X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
+    X(int64_t, groups, 1)                                                      \
+    X(bool, bias, true)                                                        \
+    X(const char *, padding_mode, "zeros")                                     \
+    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* kernel_size: TN_NONE_INT */
 TN_OPTIONS_STRUCT(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST);
 #define TN_NN_CONV2D_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_conv2d, TN_NN_CONV2D_OPTIONS_LIST)

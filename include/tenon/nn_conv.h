@@ -17,18 +17,18 @@ extern "C" {
 /* Parameters: weight (out, in / groups, kernel), or, transposed, (in, out /
  * groups, kernel...); bias (out). A number holds for each axis, a list has one
  * for each. output_padding: of transposed ones; the others refuse it. */
-#define TN_NN_CONV_OPTIONS_LIST(X)                                            \
-    X(int64_t, stride, 1)                                                     \
-    X(tn_dims_list, strides, TN_NONE_DIMS)                                    \
-    X(int64_t, padding, 0)                                                    \
-    X(tn_dims_list, paddings, TN_NONE_DIMS)                                   \
-    X(int64_t, output_padding, 0)                                             \
-    X(tn_dims_list, output_paddings, TN_NONE_DIMS)                            \
-    X(int64_t, dilation, 1)                                                   \
-    X(tn_dims_list, dilations, TN_NONE_DIMS)                                  \
-    X(int64_t, groups, 1)                                                     \
-    X(bool, bias, true)                                                       \
-    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* in place of kernel_size */
+#define TN_NN_CONV_OPTIONS_LIST(X)                                             \
+    X(int64_t, stride, 1)                                                      \
+    X(tn_dims_list, strides, TN_NONE_DIMS)                                     \
+    X(int64_t, padding, 0)                                                     \
+    X(tn_dims_list, paddings, TN_NONE_DIMS)                                    \
+    X(int64_t, output_padding, 0)                                              \
+    X(tn_dims_list, output_paddings, TN_NONE_DIMS)                             \
+    X(int64_t, dilation, 1)                                                    \
+    X(tn_dims_list, dilations, TN_NONE_DIMS)                                   \
+    X(int64_t, groups, 1)                                                      \
+    X(bool, bias, true)                                                        \
+    X(tn_dims_list, kernel_sizes, TN_NONE_DIMS) /* kernel_size: TN_NONE_INT */
 TN_OPTIONS_STRUCT(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST);
 #define TN_NN_CONV1D_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_nn_conv1d, TN_NN_CONV_OPTIONS_LIST)

@@ -35,7 +35,8 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
  *   include_last_offset  offsets also hold the end of the last bag
  *   scale_grad_by_freq   a row's gradient: over how often it is named; not with
  *                        mode "max"
- *   max_norm, norm_type  rows in use are scaled to at most that p-norm */
+ *   max_norm, norm_type  rows in use are scaled to at most that p-norm;
+ *                        norm_type is refused without max_norm */
 #define TN_NN_EMBEDDING_BAG_OPTIONS_LIST(X)                                   \
     X(const char *, mode, "mean")                                             \
     X(int64_t, padding_idx, TN_NONE_INT)                                      \

@@ -11,8 +11,11 @@
  * What does not mean what it says is refused (TN_ERR_ARGUMENT): an option
  * without a name ("sum: 1 is not an option: write tn_sum(input, .dim = 1)"), a
  * name that this library does not know, one number and a list for the same
- * thing. `.dim` takes one number for one dimension or for all of them, `.dims`
- * a list; likewise stride and strides, padding and paddings, and so on.
+ * thing, an option that has no effect in this call ("optim_sgd: .dampening has
+ * no effect without momentum: give momentum, or leave .dampening out"); the
+ * default of such an option may be written. `.dim` takes one number for one
+ * dimension or for all of them, `.dims` a list; likewise stride and strides,
+ * padding and paddings, and so on.
  *
  * Behind each macro stands a function that takes a struct, for options that
  * are computed and for other languages. The struct starts from its defaults:
@@ -155,6 +158,30 @@ typedef struct tn_options_type {
  * the others. TN_ERR_ARGUMENT, with own unspecified, for what is refused. */
 TN_API tn_status tn_options_take(const tn_options_type *type, void *own,
                                  const void *options);
+
+/* What one option needs to have an effect. Closed.
+ *
+ *     const tn_option_need need[] = {
+ *         {"gamma", own.decays, "without decays", "give decays"}};
+ *     if (tn_options_check_needs(my_block_type(), &own, need, 1) < 0)
+ *         return NULL;
+ *
+ * refuses tn_my_block(8, .gamma = 0.5) with "my_block: .gamma has no effect
+ * without decays: give decays, or leave .gamma out". */
+typedef struct tn_option_need {
+    const char *option; /* "gamma" */
+    bool met;           /* does the option have an effect in this call? */
+    const char *why;    /* what is missing: "without decays" */
+    const char *mend;   /* how to give it: "give decays" */
+} tn_option_need;
+
+/* Refuses (TN_ERR_ARGUMENT) the first option whose need is not met and whose
+ * value in own, which tn_options_take filled, is not its default. The default
+ * may be written: it asks for nothing that would not be done, and a struct with
+ * given = "*" has it too. */
+TN_API tn_status tn_options_check_needs(const tn_options_type *type,
+                                        const void *own,
+                                        const tn_option_need *need, int count);
 
 #ifdef __cplusplus
 #define TN_DEFAULT(...) = __VA_ARGS__

@@ -109,6 +109,16 @@ TN_API tn_status tn_error_refuse(tn_status code, const char *name,
 #endif
     ;
 
+/* The same where no tensor is at fault: argument is a number, a text, an option
+ * by its name without the dot; NULL: none alone. A string constant too. */
+TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
+                                          const char *argument,
+                                          const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
 /* Makes name what errors tell as made_by of x, which else is the operator that
  * made it: layers give their parameters their own. Each name is kept for ever:
  * few are wanted; NULL and "" change nothing. */

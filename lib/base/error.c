@@ -262,16 +262,17 @@ tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
     return index;
 }
 
-tn_status tn__fail_outside(tn__error_index index, const char *format, ...)
+tn_status tn__fail_outside(tn_status code, tn__error_index index,
+                           const char *format, ...)
 {
     bool first = !pending;
     va_list args;
     va_start(args, format);
-    fail(TN_ERR_INDEX, true, format, args);
+    fail(code, true, format, args);
     va_end(args);
     if (first)
         error.facts.index = index;
-    return TN_ERR_INDEX;
+    return code;
 }
 
 tn_status tn_error_set(tn_status code, const char *format, ...)

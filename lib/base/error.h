@@ -49,9 +49,10 @@ typedef struct tn__error_index {
 tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    int64_t number, int ndim,
                                    const int64_t *shape);
-/* tn__fail with TN_ERR_INDEX, and its index for tn_error_info. */
-tn_status tn__fail_outside(tn__error_index index, const char *format, ...)
-    TN__PRINTF(2, 3);
+/* tn__fail with an index for tn_error_info. code: TN_ERR_INDEX for one of
+ * elements, TN_ERR_ARGUMENT for a dimension. */
+tn_status tn__fail_outside(tn_status code, tn__error_index index,
+                           const char *format, ...) TN__PRINTF(3, 4);
 
 /* Is an error of this thread pending? Calls that change state refuse then and
  * return TN_ERR_STATE; the first message stays. Cannot fail. */

@@ -43,7 +43,7 @@ static void refuse_unknown(const tn_options_type *type, const char *name,
     for (int i = 0; i < type->option_count; i++)
         tn__text_add(&names, "%s.%s", i ? ", " : "", type->option[i].name);
     char *list = tn__text_finish(&names);
-    tn__fail(TN_ERR_ARGUMENT, "%s: there is no option .%.*s; there are %s",
+    tn__fail(TN_ERR_ARGUMENT, "%s: there is no option .{%.*s}; there are %s",
              type->name, shown_length(length), name, list ? list : "others");
     tn__free(list);
 }
@@ -62,9 +62,10 @@ static int find_option(const tn_options_type *type, const char *name,
 
 static void refuse_uncounted(const tn_options_type *type, int i)
 {
-    tn__fail(TN_ERR_ARGUMENT, "%s: parts of .%s are given without its count: "
-             "write .%s = tn_dims(...)", type->name, type->option[i].name,
-             type->option[i].name);
+    tn__fail(TN_ERR_ARGUMENT,
+             "%s: parts of .{%s} are given without its count: "
+             "write .%s = tn_dims(...)",
+             type->name, type->option[i].name, type->option[i].name);
 }
 
 static const char *skip_quoted(const char *s)
@@ -153,7 +154,7 @@ static bool read_piece(const tn_options_type *type, const char *s,
     }
     uint64_t bit = UINT64_C(1) << i;
     if (to->given & bit && at == part) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is given twice", type->name,
+        tn__fail(TN_ERR_ARGUMENT, "%s: .{%s} is given twice", type->name,
                  type->option[i].name);
         return false;
     }
@@ -271,8 +272,11 @@ static bool read_new(const tn_options_type *type, const char *text,
 static bool is_default(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
-    return memcmp((const char *)own + o->offset,
-                  (const char *)type->defaults + o->offset, o->bytes) == 0;
+    const char *at = (const char *)own + o->offset;
+    const char *fallback = (const char *)type->defaults + o->offset;
+    if (o->kind == TN_OPTION_LIST) /* which is none; bytes pad its count */
+        return ((const tn_dims_list *)(const void *)at)->count < 0;
+    return memcmp(at, fallback, o->bytes) == 0;
 }
 
 /* Is option i the list of the number before it: dims of dim? */
@@ -298,7 +302,7 @@ static bool is_rule_of(const tn_options_type *type, int i, int other)
 
 static bool refuse_both(const tn_options_type *type, int i, int k)
 {
-    tn__fail(TN_ERR_ARGUMENT, "%s: give .%s or .%s, not both", type->name,
+    tn__fail(TN_ERR_ARGUMENT, "%s: give .{%s} or .{%s}, not both", type->name,
              type->option[i].name, type->option[k].name);
     return false;
 }
@@ -309,7 +313,7 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
     const char *string;
     memcpy(&string, (const char *)own + type->option[i].offset, sizeof string);
     if (!string && !is_default(type, i, own)) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is NULL", type->name,
+        tn__fail(TN_ERR_ARGUMENT, "%s: .{%s} is NULL", type->name,
                  type->option[i].name);
         return false;
     }
@@ -325,12 +329,14 @@ static bool refuse_bare(const tn_options_type *type, int i)
 {
     const char *name = type->option[i].name;
     if (is_list_of_last(type, i))
-        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is a list: write .%s = "
-                 "tn_dims(...), or .%s for one number", type->name, name, name,
-                 type->option[i - 1].name);
+        tn__fail(TN_ERR_ARGUMENT,
+                 "%s: .{%s} is a list: write .%s = "
+                 "tn_dims(...), or .%s for one number",
+                 type->name, name, name, type->option[i - 1].name);
     else
-        tn__fail(TN_ERR_ARGUMENT, "%s: .%s is a list: write .%s = tn_dims(...)",
-                 type->name, name, name);
+        tn__fail(TN_ERR_ARGUMENT,
+                 "%s: .{%s} is a list: write .%s = tn_dims(...)", type->name,
+                 name, name);
     return false;
 }
 
@@ -340,7 +346,7 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
     const tn_dims_list *list = (const void *)((const char *)own +
                                               type->option[i].offset);
     if (list->count > TN_MAX_NDIM || list->count < -1) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: .%s has %d numbers; at most %d",
+        tn__fail(TN_ERR_ARGUMENT, "%s: .{%s} has %d numbers; at most %d",
                  type->name, type->option[i].name, list->count, TN_MAX_NDIM);
         return false;
     }
@@ -366,8 +372,10 @@ static bool check_none(const tn_options_type *type, int i, const void *own)
     if ((whole != TN_NONE_INT && !tn_is_none_float(number)) ||
         is_default(type, i, own))
         return true;
-    tn__fail(TN_ERR_ARGUMENT, "%s: .%s cannot be none: leave it out for its "
-             "default", type->name, o->name);
+    tn__fail(TN_ERR_ARGUMENT,
+             "%s: .{%s} cannot be none: leave it out for its "
+             "default",
+             type->name, o->name);
     return false;
 }
 
@@ -469,13 +477,44 @@ tn_status tn_options_take(const tn_options_type *type, void *own,
                           const void *options)
 {
     if (!type || !own)
-        return tn__fail(TN_ERR_ARGUMENT, "options_take: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "options_take: {%s} is NULL",
                         type ? "own" : "type");
     const void *all = tn__options_of(type, options, own);
     if (!all)
         return TN_ERR_ARGUMENT;
     if (all != own)
         memcpy(own, all, type->bytes);
+    return TN_OK;
+}
+
+/* ---- options that need others ------------------------------------------- */
+
+tn_status tn__options_refuse_need(const char *call, const tn_option_need *need)
+{
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: .{%s} has no effect %s: %s, or leave .%s out", call,
+                    need->option, need->why, need->mend, need->option);
+}
+
+tn_status tn_options_check_needs(const tn_options_type *type, const void *own,
+                                 const tn_option_need *need, int count)
+{
+    if (!type || !own || (!need && count > 0))
+        return tn__fail(TN_ERR_ARGUMENT, "options_check_needs: {%s} is NULL",
+                        !type  ? "type"
+                        : !own ? "own"
+                               : "need");
+    for (int k = 0; k < count; k++) {
+        const char *name = need[k].option;
+        int i = name ? find_option(type, name, strlen(name)) : -1;
+        if (i < 0)
+            return tn__fail(TN_ERR_ARGUMENT,
+                            "options_check_needs: {need}[%d]: %s has no option "
+                            ".%s",
+                            k, type->name, name ? name : "(NULL)");
+        if (!need[k].met && !is_default(type, i, own))
+            return tn__options_refuse_need(type->name, &need[k]);
+    }
     return TN_OK;
 }
 
@@ -499,7 +538,7 @@ static const tn_options_type *find_type(const char *name)
 tn_status tn_options_init(const char *name, void *options, size_t bytes)
 {
     if (!name || !options)
-        return tn__fail(TN_ERR_ARGUMENT, "options_init: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "options_init: {%s} is NULL",
                         name ? "options" : "name");
     const tn_options_type *type = find_type(name);
     if (!type)

@@ -26,4 +26,7 @@ static inline const void *tn__options_of(const tn_options_type *type,
     return tn__options_resolve(type, options, room);
 }
 
+/* The words of tn_options_check_needs, for options that are not in a struct. */
+tn_status tn__options_refuse_need(const char *call, const tn_option_need *need);
+
 #endif

@@ -26,7 +26,8 @@ bool tn__dataset_check(const tn_dataset *set, const char *call)
     return tn__object_check(set, &dataset_class, call, "set");
 }
 
-tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
+tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count,
+                            bool draws)
 {
     tn_dataset *set = tn__calloc(1, sizeof *set);
     if (!set)
@@ -34,15 +35,20 @@ tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
     tn__object_init(&set->object, &dataset_class);
     set->kind = kind;
     set->count = count;
+    set->draws = draws;
     return set;
 }
 
-tn_status tn__data_check(const char *name, const char *what, int64_t count)
+tn_status tn__data_check(const char *name, const char *argument,
+                         const char *what, int64_t count)
 {
     if (count <= TN__DATA_MOST)
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: %s is %lld; at most %lld are allowed",
-                    name, what, (long long)count, (long long)TN__DATA_MOST);
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: {%s:}%s is %lld; at most %lld are "
+                    "allowed",
+                    name, argument, what, (long long)count,
+                    (long long)TN__DATA_MOST);
 }
 
 /* ---- rows of tensors ---------------------------------------------------- */
@@ -89,24 +95,26 @@ static const tn__dataset_kind tensors_kind = {tensors_batch, tensors_release};
 
 static tn_status check_fields(tn_tensor *const *fields, int count)
 {
+    const char *call = "dataset_from_fields";
     if (!fields || count < 1 || count > TN_MAX_FIELDS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset: %d fields; 1 to %d are allowed", count,
-                        TN_MAX_FIELDS);
+                        "%s: {fields:}%d fields; 1 to %d are allowed", call,
+                        fields ? count : 0, TN_MAX_FIELDS);
     for (int f = 0; f < count; f++) {
         char name[16];
-        snprintf(name, sizeof name, "field %d", f);
-        if (!tn__tensor_check(fields[f], "dataset", name))
+        snprintf(name, sizeof name, "fields[%d]", f);
+        if (!tn__tensor_check(fields[f], call, name))
             return tn_error_code();
         if (tn_tensor_ndim(fields[f]) == 0)
             return tn__fail(TN_ERR_SHAPE,
-                            "dataset: field %d is 0-dimensional; samples are "
-                            "its rows", f);
+                            "%s: {fields[%d]} is 0-dimensional; samples are "
+                            "its rows",
+                            call, f);
         if (tn_tensor_size(fields[f], 0) != tn_tensor_size(fields[0], 0))
             return tn__fail(TN_ERR_SHAPE,
-                            "dataset: field %d has %lld rows, field 0 has "
-                            "%lld", f,
-                            (long long)tn_tensor_size(fields[f], 0),
+                            "%s: {fields[%d]} has %lld rows, fields[0] has "
+                            "%lld",
+                            call, f, (long long)tn_tensor_size(fields[f], 0),
                             (long long)tn_tensor_size(fields[0], 0));
     }
     return TN_OK;
@@ -116,7 +124,8 @@ tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
 {
     if (check_fields(fields, count) < 0)
         return NULL;
-    tn_dataset *set = tn__dataset_new(&tensors_kind, tn_tensor_size(fields[0], 0));
+    tn_dataset *set =
+        tn__dataset_new(&tensors_kind, tn_tensor_size(fields[0], 0), false);
     if (!set)
         return NULL;
     set->of.tensors.count = count;
@@ -150,28 +159,31 @@ static int fetch_all(tn_dataset *set, const int64_t *index, int64_t count,
         if (got < 0)
             return tn_error()
                        ? got
-                       : tn__fail(got, "dataset: get(%lld) failed with %s",
-                                  (long long)index[i], tn_status_name(got));
+                       : tn__fail(
+                             got,
+                             "dataset_batch: {set:}get(%lld) failed with %s",
+                             (long long)index[i], tn_status_name(got));
         if (got < 1 || got > TN_MAX_FIELDS)
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "dataset: get(%lld) gave %d fields; 1 to %d are "
-                            "allowed", (long long)index[i], got,
-                            TN_MAX_FIELDS);
+            return tn__fail(
+                TN_ERR_ARGUMENT,
+                "dataset_batch: {set:}get(%lld) gave %d fields; 1 to %d are "
+                "allowed",
+                (long long)index[i], got, TN_MAX_FIELDS);
         for (int f = 0; f < got; f++) {
             char name[64];
             snprintf(name, sizeof name, "field %d of get(%lld)", f,
                      (long long)index[i]);
-            if (!tn__tensor_check(sample[f], "dataset", name))
+            if (!tn__tensor_check(sample[f], "dataset_batch", name))
                 return tn_error_code();
         }
         if (i == 0)
             field_count = got;
         if (got != field_count)
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "dataset: get(%lld) gave %d fields; get(%lld) "
-                            "gave %d",
-                            (long long)index[i], got, (long long)index[0],
-                            field_count);
+            return tn__fail(
+                TN_ERR_ARGUMENT,
+                "dataset_batch: {set:}get(%lld) gave %d fields; get(%lld) "
+                "gave %d",
+                (long long)index[i], got, (long long)index[0], field_count);
     }
     return field_count;
 }
@@ -199,8 +211,10 @@ static int user_batch(tn_dataset *set, const int64_t *index, int64_t count,
                       tn_tensor **fields)
 {
     if (count > INT_MAX)
-        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: count is %lld; at "
-                        "most %d samples are stacked", (long long)count, INT_MAX);
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "dataset_batch: {count} is %lld; at "
+                        "most %d samples are stacked",
+                        (long long)count, INT_MAX);
     tn_tensor **fetched =
         tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *fetched);
     if (!fetched)
@@ -223,13 +237,13 @@ static const tn__dataset_kind user_kind = {user_batch, user_release};
 tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 {
     if (!type)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_new: type is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_new: {type} is NULL");
     if (!type->get || type->count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_new: type has %s get and a count of "
+                             "dataset_new: {type} has %s get and a count of "
                              "%lld; at least 0 is wanted",
                              type->get ? "a" : "no", (long long)type->count);
-    tn_dataset *set = tn__dataset_new(&user_kind, type->count);
+    tn_dataset *set = tn__dataset_new(&user_kind, type->count, true);
     if (!set)
         return NULL;
     size_t known = type->size && type->size < sizeof set->of.user.type
@@ -268,12 +282,12 @@ tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
     if (!tn__dataset_check(set, "dataset_range"))
         return NULL;
     if (begin < 0 || begin > end || end > set->count)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_range: [%lld, %lld) is not within the "
-                             "set's [0, %lld)",
-                             (long long)begin, (long long)end,
-                             (long long)set->count);
-    tn_dataset *range = tn__dataset_new(&range_kind, end - begin);
+        return tn__fail_null(
+            TN_ERR_ARGUMENT,
+            "dataset_range: {end:}[%lld, %lld) is not within the "
+            "set's [0, %lld)",
+            (long long)begin, (long long)end, (long long)set->count);
+    tn_dataset *range = tn__dataset_new(&range_kind, end - begin, set->draws);
     if (!range)
         return NULL;
     range->of.range.base = tn__ref(set);
@@ -308,7 +322,7 @@ static const tn__dataset_kind choice_kind = {choice_batch, choice_release};
 /* A choice of count samples whose index the caller fills. */
 static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 {
-    tn_dataset *set = tn__dataset_new(&choice_kind, count);
+    tn_dataset *set = tn__dataset_new(&choice_kind, count, base->draws);
     if (!set)
         return NULL;
     set->of.choice.base = tn__ref(base);
@@ -324,7 +338,8 @@ static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 tn_dataset *tn_dataset_shuffle(tn_dataset *set, uint64_t seed)
 {
     if (!tn__dataset_check(set, "dataset_shuffle") ||
-        tn__data_check("dataset_shuffle", "the set's count", set->count) < 0)
+        tn__data_check("dataset_shuffle", "set", "the set's count",
+                       set->count) < 0)
         return NULL;
     tn_dataset *mixed = choice_new(set, set->count);
     if (!mixed)
@@ -340,19 +355,22 @@ tn_dataset *tn_dataset_subset(tn_dataset *set, const int64_t *index,
         return NULL;
     if (count < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_subset: count is %lld; at least 0 is "
-                             "wanted", (long long)count);
+                             "dataset_subset: {count} is %lld; at least 0 is "
+                             "wanted",
+                             (long long)count);
     if (count && !index)
-        return tn__fail_null(TN_ERR_ARGUMENT, "dataset_subset: index is NULL");
-    if (tn__data_check("dataset_subset", "count", count) < 0)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_subset: {index} is NULL");
+    if (tn__data_check("dataset_subset", "count", "count", count) < 0)
         return NULL;
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count) {
             tn__fail_outside(
+                TN_ERR_INDEX,
                 (tn__error_index){true, index[i], 0, set->count, 1, {i}},
-                "dataset_subset: index[%lld] is %lld, outside the set's "
-                "[0, %lld)", (long long)i, (long long)index[i],
-                (long long)set->count);
+                "dataset_subset: {index}[%lld] is %lld, outside the set's "
+                "[0, %lld)",
+                (long long)i, (long long)index[i], (long long)set->count);
             return NULL;
         }
     }
@@ -374,7 +392,7 @@ tn_dataset *tn_dataset_from_csv(const char *path,
 {
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_csv: path is NULL");
+                             "dataset_from_csv: {path} is NULL");
     tn_csv_load_options wide;
     if (tn_options_take(tn_csv_load_type(), &wide, options) < 0)
         return NULL;
@@ -386,7 +404,9 @@ tn_dataset *tn_dataset_from_csv(const char *path,
     tn_dataset *set = NULL;
     if (table && columns < 2) {
         tn__fail(TN_ERR_FORMAT,
-                 "csv %s: one column; features and a label are wanted", path);
+                 "dataset_from_csv: {path:}%s: one column; features and a "
+                 "label are wanted",
+                 path);
     } else if (table) {
         tn_tensor *x = tn_to_dtype(tn_narrow(table, 1, 0, columns - 1),
                                    TN_F32);
@@ -409,21 +429,22 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
     if (!tn__dataset_check(set, "dataset_batch"))
         return tn_error_code();
     if (!index || !fields)
-        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "dataset_batch: {%s} is NULL",
                         index ? "fields" : "index");
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: count is %lld; 1 or more is wanted",
+                        "dataset_batch: {count} is %lld; 1 or more is wanted",
                         (long long)count);
-    if (tn__data_check("dataset_batch", "count", count) < 0)
+    if (tn__data_check("dataset_batch", "count", "count", count) < 0)
         return tn_error_code();
     for (int64_t i = 0; i < count; i++) {
         if (index[i] < 0 || index[i] >= set->count)
             return tn__fail_outside(
+                TN_ERR_INDEX,
                 (tn__error_index){true, index[i], 0, set->count, 1, {i}},
-                "dataset_batch: index %lld at position %lld is outside "
-                "[0, %lld)", (long long)index[i], (long long)i,
-                (long long)set->count);
+                "dataset_batch: {index} %lld at position %lld is outside "
+                "[0, %lld)",
+                (long long)index[i], (long long)i, (long long)set->count);
     }
     return set->kind->batch(set, index, count, fields);
 }

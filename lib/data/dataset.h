@@ -8,8 +8,9 @@
 /* So many samples at most, of an epoch or a batch: their numbers, eight bytes
  * each, still have a size. */
 #define TN__DATA_MOST (INT64_C(1) << 48)
-/* What is more, a `count` named so, is refused. */
-tn_status tn__data_check(const char *name, const char *what, int64_t count);
+/* More is refused, in words about `what`, a number of an argument of name. */
+tn_status tn__data_check(const char *name, const char *argument,
+                         const char *what, int64_t count);
 
 /* The kinds behind one table: rows of tensors, a user's class, a range and a
  * choice of another set's samples, stretches of a text. */
@@ -25,6 +26,8 @@ struct tn_dataset {
     tn__object object;
     const tn__dataset_kind *kind;
     int64_t count;
+    bool
+        draws; /* a sample may depend on random numbers: a user's get makes it */
     union {
         struct {
             tn_tensor *field[TN_MAX_FIELDS]; /* one reference each */
@@ -49,9 +52,10 @@ struct tn_dataset {
     } of;
 };
 
-/* A set of that kind with nothing in it, not owned by a scope yet. */
 /* An argument: else the error is recorded. */
 bool tn__dataset_check(const tn_dataset *set, const char *call);
-tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
+/* A set of that kind with nothing in it, not owned by a scope yet. */
+tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count,
+                            bool draws);
 
 #endif

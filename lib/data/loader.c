@@ -62,15 +62,19 @@ static tn_status check_order(const tn_dataset *set,
                              const tn_loader_new_options *options)
 {
     if (options->order_count < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "loader: order_count is negative");
-    if (tn__data_check("loader", "order_count", options->order_count) < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_new: {order_count} is negative");
+    if (tn__data_check("loader_new", "order_count", "order_count",
+                       options->order_count) < 0)
         return tn_error_code();
     for (int64_t i = 0; i < options->order_count; i++) {
         if (options->order[i] < 0 || options->order[i] >= set->count)
             return tn__fail_outside(
-                (tn__error_index){true, options->order[i], 0, set->count, 1,
-                                  {i}},
-                "loader: order[%lld] is %lld, outside the set's [0, %lld)",
+                TN_ERR_INDEX,
+                (tn__error_index){
+                    true, options->order[i], 0, set->count, 1, {i}},
+                "loader_new: {order}[%lld] is %lld, outside the set's [0, "
+                "%lld)",
                 (long long)i, (long long)options->order[i],
                 (long long)set->count);
     }
@@ -86,29 +90,33 @@ static tn_status check_weights(const tn_dataset *set,
                                const tn_loader_new_options *options)
 {
     if (options->weight_count != set->count)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: %lld weights for a set of %lld samples",
-                        (long long)options->weight_count,
-                        (long long)set->count);
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_new: {weight_count:}%lld weights for a set of %lld samples",
+            (long long)options->weight_count, (long long)set->count);
     double sum = 0;
     int64_t heavy = 0, wanted = has_count(options) ? options->sample_count
                                                       : set->count;
     for (int64_t i = 0; i < options->weight_count; i++) {
         heavy += options->weights[i] > 0;
         if (!(options->weights[i] >= 0) || isinf(options->weights[i]))
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "loader: weights[%lld] is %g; a finite number of "
-                            "at least 0 is wanted",
-                            (long long)i, options->weights[i]);
+            return tn__fail(
+                TN_ERR_ARGUMENT,
+                "loader_new: {weights}[%lld] is %g; a finite number of "
+                "at least 0 is wanted",
+                (long long)i, options->weights[i]);
         sum += options->weights[i];
     }
     if (!(sum > 0) || isinf(sum))
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: the weights' sum is %g; a finite number "
-                        "above 0 is wanted", sum);
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_new: {weights:}the weights' sum is %g; a finite number "
+            "above 0 is wanted",
+            sum);
     if (options->distinct && wanted > heavy)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: %lld samples without replacement, but %lld of "
+                        "loader_new: {sample_count:}%lld samples without "
+                        "replacement, but %lld of "
                         "the weights are above 0: give a smaller sample_count",
                         (long long)wanted, (long long)heavy);
     return TN_OK;
@@ -119,16 +127,13 @@ static tn_status check_replicas(const tn_loader_new_options *options)
     int replicas = options->num_replicas;
     if (replicas < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: num_replicas is %d; 1 or more is wanted",
+                        "loader_new: {num_replicas} is %d; 1 or more is wanted",
                         replicas);
     if (options->rank < 0 || options->rank >= replicas)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: rank is %d, outside [0, %d), the "
-                        "num_replicas", options->rank, replicas);
-    if (options->distinct && !options->weights)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: distinct is for weights; an order "
-                        "that is shuffled has no sample twice anyway");
+                        "loader_new: {rank} is %d, outside [0, %d), the "
+                        "num_replicas",
+                        options->rank, replicas);
     return TN_OK;
 }
 
@@ -149,12 +154,27 @@ static tn_status check_choice(const tn_loader_new_options *options)
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         if (way[i].given && first)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "loader: both %s and %s are given", first,
+                            "loader_new: both {%s} and {%s} are given", first,
                             way[i].name);
         if (way[i].given)
             first = way[i].name;
     }
     return TN_OK;
+}
+
+TN_OPTIONS_TYPE(tn_loader_new, "loader_new", "set", TN_LOADER_NEW_OPTIONS_LIST)
+
+/* A data set of the user's own may draw by the seed whatever the order is. */
+static tn_status check_needs(const tn_dataset *set,
+                             const tn_loader_new_options *all)
+{
+    bool drawn = all->shuffle || all->replacement || all->weights;
+    const char *why = "without shuffle, replacement or weights";
+    const tn_option_need need[] = {
+        {"seed", drawn || set->draws, why, "give one of them"},
+        {"sample_count", drawn, why, "give one of them"},
+        {"distinct", all->weights != NULL, "without weights", "give weights"}};
+    return tn_options_check_needs(tn_loader_new_type(), all, need, 3);
 }
 
 /* A list that is NULL is one that failed to be made. */
@@ -163,25 +183,26 @@ static tn_status check_lists(const tn_loader_new_options *options)
     bool order = !options->order && options->order_count != 0;
     if (!order && (options->weights || options->weight_count == 0))
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "loader: %s is NULL, %s_count %lld",
-                    order ? "order" : "weights", order ? "order" : "weight",
-                    (long long)(order ? options->order_count
-                                      : options->weight_count));
+    return tn__fail(
+        TN_ERR_ARGUMENT, "loader_new: {%s} is NULL, %s_count %lld",
+        order ? "order" : "weights", order ? "order" : "weight",
+        (long long)(order ? options->order_count : options->weight_count));
 }
 
 static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
 {
     bool drawn = all->replacement || all->weights;
-    bool counted = drawn || all->shuffle;
     if (all->batch_size < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: batch_size is %lld; 1 or more is wanted",
+                        "loader_new: {batch_size} is %lld; 1 or more is wanted",
                         (long long)all->batch_size);
     if (all->workers < 0 || all->workers > MOST_WORKERS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: workers is %d; 0 to %d are allowed",
+                        "loader_new: {workers} is %d; 0 to %d are allowed",
                         all->workers, MOST_WORKERS);
     tn_status status = check_lists(all);
+    if (status == TN_OK)
+        status = check_needs(set, all);
     if (status == TN_OK)
         status = check_choice(all);
     if (status == TN_OK && all->order)
@@ -190,21 +211,23 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
         status = check_replicas(all);
     if (status < 0)
         return status;
-    if (has_count(all) && (all->sample_count < 1 || !counted))
+    if (has_count(all) && all->sample_count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: sample_count is %lld; it is for shuffle, "
-                        "replacement and weights, and at least 1",
+                        "loader_new: {sample_count} is %lld; 1 or more is "
+                        "wanted",
                         (long long)all->sample_count);
     if ((has_count(all) &&
-         tn__data_check("loader", "sample_count", all->sample_count) < 0) ||
-        tn__data_check("loader", "the set's count", set->count) < 0)
+         tn__data_check("loader_new", "sample_count", "sample_count",
+                        all->sample_count) < 0) ||
+        tn__data_check("loader_new", "set", "the set's count", set->count) < 0)
         return tn_error_code();
     if (all->weights && check_weights(set, all) < 0)
         return tn_error_code();
     int64_t count = all->order ? all->order_count : set->count;
     if ((drawn || has_count(all)) && !count)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader: samples cannot be drawn from an empty set");
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_new: {set:}samples cannot be drawn from an empty set");
     return TN_OK;
 }
 
@@ -248,13 +271,10 @@ static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
     return true;
 }
 
-TN_OPTIONS_TYPE(tn_loader_new, "loader_new", "set",
-                TN_LOADER_NEW_OPTIONS_LIST)
-
 tn_loader *tn_loader_new_with(tn_dataset *set,
                               const tn_loader_new_options *options)
 {
-    if (!tn__dataset_check(set, "loader"))
+    if (!tn__dataset_check(set, "loader_new"))
         return NULL;
     tn_loader_new_options all;
     if (tn_options_take(tn_loader_new_type(), &all, options) < 0)
@@ -320,24 +340,24 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
     if (!tn__object_check(loader, &loader_class, "loader_restore", "loader"))
         return tn_error_code();
     if (loader->running)
-        return tn__fail(TN_ERR_STATE,
-                        "loader_restore: a loop over the loader is running");
+        return tn__fail(
+            TN_ERR_STATE,
+            "loader_restore: {loader:}a loop over the loader is running");
     if (state.batch_size != loader->batch_size ||
         state.sample_count != loader->order_count)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_restore: the state is of %lld samples in "
-                        "batches of %lld, the loader has %lld in batches of "
-                        "%lld",
-                        (long long)state.sample_count,
-                        (long long)state.batch_size,
-                        (long long)loader->order_count,
-                        (long long)loader->batch_size);
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_restore: {state:}the state is of %lld samples in "
+            "batches of %lld, the loader has %lld in batches of "
+            "%lld",
+            (long long)state.sample_count, (long long)state.batch_size,
+            (long long)loader->order_count, (long long)loader->batch_size);
     if (state.batch < 0 || state.batch > tn_loader_count(loader))
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_restore: batch %lld is outside the epoch's "
-                        "[0, %lld]",
-                        (long long)state.batch,
-                        (long long)tn_loader_count(loader));
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "loader_restore: {state:}batch %lld is outside the epoch's "
+            "[0, %lld]",
+            (long long)state.batch, (long long)tn_loader_count(loader));
     loader->seed = state.seed;
     loader->epoch = state.epoch;
     loader->next = state.batch;
@@ -523,8 +543,9 @@ bool tn_batch_next(tn_batch *batch)
     tn_loader *loader = batch->loader;
     bool more = loader && !tn__error_pending();
     if (more && !is_its_loop(batch)) {
-        tn__fail(TN_ERR_STATE, "batch_next: another loop over the loader has "
-                               "begun, which ended this one");
+        tn__fail(TN_ERR_STATE,
+                 "batch_next: {batch:}another loop over the loader has "
+                 "begun, which ended this one");
         more = false;
     }
     tn_trace_push("batch_next");

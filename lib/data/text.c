@@ -87,9 +87,14 @@ static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
 
 /* ---- making ------------------------------------------------------------- */
 
-/* The units of data as they come, into text->id; what names it in messages. */
+/* Where data came from, for messages: the call, its argument, and a name. */
+typedef struct source {
+    const char *call, *argument, *name; /* "text_load", "path", "a.txt: " */
+} source;
+
+/* The units of data as they come, into text->id. */
 static tn_status read_units(tn_text *text, const unsigned char *data,
-                            size_t count, const char *what)
+                            size_t count, const source *from)
 {
     text->id = tn__alloc_many((int64_t)count, sizeof *text->id);
     if (!text->id)
@@ -98,9 +103,9 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
         int32_t unit = read_unit(text->bytes, data, count, &at);
         if (unit == NOT_UTF8)
             return tn__fail(TN_ERR_FORMAT,
-                            "%s: byte %zu is not UTF-8; .bytes = true takes "
-                            "any bytes",
-                            what, at);
+                            "%s: {%s:}%sbyte %zu is not UTF-8; .bytes = true "
+                            "takes any bytes",
+                            from->call, from->argument, from->name, at);
         text->id[text->count++] = unit;
     }
     return TN_OK;
@@ -133,16 +138,17 @@ static tn_status number_units(tn_text *text)
 }
 
 static tn_text *text_new(const unsigned char *data, size_t count,
-                         const char *what, bool bytes)
+                         const source *from, bool bytes)
 {
     if (!count)
-        return tn__fail_null(TN_ERR_FORMAT, "%s: it is empty", what);
+        return tn__fail_null(TN_ERR_FORMAT, "%s: {%s:}%sit is empty",
+                             from->call, from->argument, from->name);
     tn_text *text = tn__calloc(1, sizeof *text);
     if (!text)
         return NULL;
     tn__object_init(&text->object, &text_class);
     text->bytes = bytes;
-    if (read_units(text, data, count, what) < 0 || number_units(text) < 0) {
+    if (read_units(text, data, count, from) < 0 || number_units(text) < 0) {
         tn__unref(text);
         return NULL;
     }
@@ -155,18 +161,19 @@ tn_text *tn_text_load_with(const char *path,
                            const tn_text_load_options *options)
 {
     if (!path)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_load: path is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_load: {path} is NULL");
     tn_text_load_options o;
     if (tn_options_take(tn_text_load_type(), &o, options) < 0)
         return NULL;
     unsigned char *data = NULL;
     size_t count;
-    if (tn__file_read(path, "text", &data, &count) < 0)
+    if (tn__file_read(path, "text_load", &data, &count) < 0)
         return NULL;
     tn__text what = {0};
-    tn__text_add(&what, "text %s", path);
+    tn__text_add(&what, "%s: ", path);
     char *name = tn__text_finish(&what);
-    tn_text *text = name ? text_new(data, count, name, o.bytes) : NULL;
+    const source from = {"text_load", "path", name};
+    tn_text *text = name ? text_new(data, count, &from, o.bytes) : NULL;
     tn__free(name);
     tn__free(data);
     return text;
@@ -181,12 +188,12 @@ tn_text_from_string_with(const char *string,
 {
     if (!string)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "text_from_string: string is NULL");
+                             "text_from_string: {string} is NULL");
     tn_text_from_string_options o;
     if (tn_options_take(tn_text_from_string_type(), &o, options) < 0)
         return NULL;
     return text_new((const unsigned char *)string, strlen(string),
-                    "text_from_string", o.bytes);
+                    &(source){"text_from_string", "string", ""}, o.bytes);
 }
 
 /* ---- looking ------------------------------------------------------------ */
@@ -242,17 +249,19 @@ static int64_t encode(const tn_text *text, const unsigned char *data,
         int32_t unit = read_unit(text->bytes, data, bytes, &at);
         if (unit == NOT_UTF8)
             return tn__fail(TN_ERR_FORMAT,
-                            "text_encode: byte %zu is not UTF-8", begin);
+                            "text_encode: {string:}byte %zu is not UTF-8",
+                            begin);
         uint32_t key = (uint32_t)unit;
         const uint32_t *found =
             bsearch(&key, text->unit, (size_t)text->unit_count, sizeof key,
                     compare_units);
         if (!found)
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "text_encode: %s %u at byte %zu is not in the "
-                            "vocabulary of %d",
-                            text->bytes ? "byte" : "character", key, begin,
-                            text->unit_count);
+            return tn__fail(
+                TN_ERR_ARGUMENT,
+                "text_encode: {string:}%s %u at byte %zu is not in the "
+                "vocabulary of %d",
+                text->bytes ? "byte" : "character", key, begin,
+                text->unit_count);
         id[count++] = found - text->unit;
     }
     return count;
@@ -263,7 +272,7 @@ tn_tensor *tn_text_encode(const tn_text *text, const char *string)
     if (!tn__object_check(text, &text_class, "text_encode", "text"))
         return NULL;
     if (!string)
-        return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: string is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "text_encode: {string} is NULL");
     size_t bytes = strlen(string);
     int64_t *id = tn__alloc_many((int64_t)bytes, sizeof *id);
     if (!id)
@@ -286,10 +295,11 @@ static char *decode(const tn_text *text, const int64_t *id, int64_t count)
         if (id[i] < 0 || id[i] >= text->unit_count) {
             free(string);
             tn__fail_outside(
+                TN_ERR_INDEX,
                 (tn__error_index){true, id[i], 0, text->unit_count, 1, {i}},
-                "text_decode: id %lld at position %lld is outside the "
-                "vocabulary's [0, %d)", (long long)id[i], (long long)i,
-                text->unit_count);
+                "text_decode: {ids:}id %lld at position %lld is outside the "
+                "vocabulary's [0, %d)",
+                (long long)id[i], (long long)i, text->unit_count);
             return NULL;
         }
         if (text->bytes)
@@ -309,7 +319,7 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     tn_dtype dtype = tn_tensor_dtype(ids);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
         return tn__fail_null(TN_ERR_DTYPE,
-                             "text_decode: ids are %s; whole numbers are "
+                             "text_decode: {ids} are %s; whole numbers are "
                              "wanted",
                              tn_dtype_name(dtype));
     int64_t count = tn_tensor_numel(ids);
@@ -365,12 +375,12 @@ tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
         return NULL;
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_text: length is %lld; a text of "
+                             "dataset_from_text: {length} is %lld; a text of "
                              "%lld allows 1 to %lld",
                              (long long)length, (long long)text->count,
                              (long long)text->count - 1);
     tn_dataset *set =
-        tn__dataset_new(&stretches_kind, text->count - length);
+        tn__dataset_new(&stretches_kind, text->count - length, false);
     if (!set)
         return NULL;
     set->of.stretches.text = tn__ref(text);

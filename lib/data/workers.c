@@ -106,7 +106,7 @@ static void start_threads(tn__team *team, int count)
         team->thread_count++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (team->thread_count < count)
-        tn__log(1, "loader: only %d of %d workers could be started",
+        tn__log(1, "batch_begin: only %d of %d workers could be started",
                 team->thread_count, count);
 }
 
@@ -147,7 +147,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
 int tn__team_take(tn__team *team, tn_tensor **fields)
 {
     if (team->process != getpid())
-        return tn__fail(TN_ERR_STATE, "loader: its workers did not follow "
+        return tn__fail(TN_ERR_STATE, "batch_next: the workers did not follow "
                                       "this process's fork: begin a new loop");
     pthread_mutex_lock(&team->lock);
     slot *s = &team->slot[team->taken % team->slot_count];

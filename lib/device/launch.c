@@ -300,12 +300,12 @@ static tn_status wait_told(tn_device *device, const char *what)
                                    fault.position, what, device->name));
         /* Of its coordinates only the element's number is known by now. */
         tn__fail_outside(
-            (tn__error_index){true, fault.index, 0, fault.extent, 1,
-                              {fault.position}},
+            TN_ERR_INDEX,
+            (tn__error_index){
+                true, fault.index, 0, fault.extent, 1, {fault.position}},
             "%s: index %" PRId64 " is outside of [0, %" PRId64
             ") (told by %s when %s was waited for)",
-            name ? name : what, fault.index, fault.extent, what,
-            device->name);
+            name ? name : what, fault.index, fault.extent, what, device->name);
         return was_of(name, TN_ERR_INDEX);
     }
     return told(device, name ? name : what, status, was_pending);

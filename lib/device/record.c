@@ -401,8 +401,9 @@ void tn__record_free(tn__record *record)
 static tn_status tell_index(const char *what, const tn_fault *fault)
 {
     return tn__fail_outside(
-        (tn__error_index){true, fault->index, 0, fault->extent, 1,
-                          {fault->position}},
+        TN_ERR_INDEX,
+        (tn__error_index){
+            true, fault->index, 0, fault->extent, 1, {fault->position}},
         "graph_replay: %s: index %" PRId64 " is outside of [0, %" PRId64 ")",
         what, fault->index, fault->extent);
 }

@@ -38,7 +38,7 @@ static tn_status told(const tn__transfer *transfer, tn_status status)
     if (!status)
         return TN_OK;
     tn__error_take(&error);
-    return tn__fail(status, "loader: %s: %s", transfer->device->name,
+    return tn__fail(status, "batch_next: %s: %s", transfer->device->name,
                     error.code ? error.text : tn_status_name(status));
 }
 

@@ -15,7 +15,8 @@
 
 static tn_status fail_errno(const char *what, const char *path)
 {
-    return tn__fail(TN_ERR_IO, "%s %s: %s", what, path, strerror(errno));
+    return tn__fail(TN_ERR_IO, "%s: {path:}%s: %s", what, path,
+                    strerror(errno));
 }
 
 tn_status tn__file_map(const char *path, const char *what, void **data,
@@ -32,7 +33,8 @@ tn_status tn__file_map(const char *path, const char *what, void **data,
     }
     if (!S_ISREG(info.st_mode)) {
         close(fd);
-        return tn__fail(TN_ERR_IO, "%s %s: not a regular file", what, path);
+        return tn__fail(TN_ERR_IO, "%s: {path:}%s: not a regular file", what,
+                        path);
     }
     *bytes = (size_t)info.st_size;
     *data = NULL;

@@ -6,7 +6,7 @@
 #include <tenon/types.h>
 
 /* Maps path privately: readable and writable, changes stay in this process.
- * An empty file gives *data NULL. what ("safetensors") begins messages. */
+ * An empty file gives *data NULL. what ("safetensors_open"), the call, begins messages. */
 tn_status tn__file_map(const char *path, const char *what, void **data,
                        size_t *bytes);
 void tn__file_unmap(void *data, size_t bytes);

@@ -39,7 +39,7 @@ static tn_status read_rest(content *all, gzFile file, const char *path,
         int error;
         const char *text = gzerror(file, &error);
         if (error != Z_OK && error != Z_STREAM_END)
-            return tn__fail(TN_ERR_IO, "%s %s: %s", what, path,
+            return tn__fail(TN_ERR_IO, "%s: {path:}%s: %s", what, path,
                             error == Z_ERRNO ? strerror(errno) : text);
         if (got <= 0)
             return TN_OK;
@@ -54,7 +54,7 @@ tn_status tn__file_read(const char *path, const char *what,
     errno = 0;
     gzFile file = gzopen(path, "rb");
     if (!file)
-        return tn__fail(TN_ERR_IO, "%s %s: %s", what, path,
+        return tn__fail(TN_ERR_IO, "%s: {path:}%s: %s", what, path,
                         errno ? strerror(errno) : "out of memory");
     content all = {0};
     tn_status status = read_rest(&all, file, path, what);

@@ -30,22 +30,25 @@ static tn_status parse_magic(tn__idx *idx, const unsigned char *bytes,
                              const char *where)
 {
     if (bytes[0] || bytes[1])
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: begins with %02x %02x; an IDX file begins "
-                        "with 00 00",
-                        where, bytes[0], bytes[1]);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: begins with %02x %02x; an IDX file begins "
+            "with 00 00",
+            where, bytes[0], bytes[1]);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (types[i].code == bytes[2])
             idx->dtype = types[i].dtype;
     }
     if (!idx->dtype)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: type %02x is none of 08 09 0b 0c 0d 0e",
-                        where, bytes[2]);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: type %02x is none of 08 09 0b 0c 0d 0e",
+            where, bytes[2]);
     if (bytes[3] > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: %d dimensions; at most %d are supported",
-                        where, bytes[3], TN_MAX_NDIM);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: %d dimensions; at most %d are supported",
+            where, bytes[3], TN_MAX_NDIM);
     idx->shape.count = bytes[3];
     idx->header_bytes = 4 + 4 * (size_t)bytes[3];
     return TN_OK;
@@ -56,15 +59,17 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
 {
     memset(idx, 0, sizeof *idx);
     if (count < 4)
-        return tn__fail(TN_ERR_FORMAT, "idx %s: %zu bytes are no IDX file",
-                        where, count);
+        return tn__fail(TN_ERR_FORMAT,
+                        "idx_load: {path:}%s: %zu bytes are no IDX file", where,
+                        count);
     tn_status status = parse_magic(idx, bytes, where);
     if (status < 0)
         return status;
     if (count < idx->header_bytes)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: ends within its sizes: %zu bytes of %zu",
-                        where, count, idx->header_bytes);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: ends within its sizes: %zu bytes of %zu",
+            where, count, idx->header_bytes);
     uint64_t want = tn_dtype_bytes(idx->dtype);
     bool fits = true;
     for (int i = 0; i < idx->shape.count; i++) {
@@ -74,19 +79,21 @@ tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
     }
     uint64_t got = count - idx->header_bytes;
     if (!fits)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: its sizes are more than memory can hold",
-                        where);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: its sizes are more than memory can hold",
+            where);
     if (got < want)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: its sizes take %llu bytes of elements, the "
-                        "file has %llu",
-                        where, (unsigned long long)want,
-                        (unsigned long long)got);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: its sizes take %llu bytes of elements, the "
+            "file has %llu",
+            where, (unsigned long long)want, (unsigned long long)got);
     if (got > want)
-        return tn__fail(TN_ERR_FORMAT,
-                        "idx %s: %llu bytes stand behind the last element",
-                        where, (unsigned long long)(got - want));
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "idx_load: {path:}%s: %llu bytes stand behind the last element",
+            where, (unsigned long long)(got - want));
     idx->data_bytes = (size_t)want;
     return TN_OK;
 }
@@ -110,12 +117,12 @@ static void to_host_order(unsigned char *data, size_t bytes, size_t width)
 tn_tensor *tn_idx_load(const char *path)
 {
     if (!path)
-        return tn__fail_null(TN_ERR_ARGUMENT, "idx_load: path is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "idx_load: {path} is NULL");
     unsigned char *bytes = NULL;
     size_t count;
     tn__idx idx;
     tn_tensor *x = NULL;
-    if (tn__file_read(path, "idx", &bytes, &count) == TN_OK &&
+    if (tn__file_read(path, "idx_load", &bytes, &count) == TN_OK &&
         tn__idx_parse(&idx, bytes, count, path) == TN_OK) {
         unsigned char *data = bytes + idx.header_bytes;
         to_host_order(data, idx.data_bytes, tn_dtype_bytes(idx.dtype));

@@ -41,21 +41,22 @@ static const tn__class safetensors_class = {.name = "safetensors file",
 
 static tn_status read_header(tn_safetensors *file)
 {
-    tn_status status = tn__file_map(file->path, "safetensors", &file->map,
+    tn_status status = tn__file_map(file->path, "safetensors_open", &file->map,
                                     &file->map_bytes);
     if (status < 0)
         return status;
     if (file->map_bytes < 8)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: %zu bytes are no safetensors file",
-                        file->path, file->map_bytes);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: %zu bytes are no safetensors file",
+            file->path, file->map_bytes);
     const unsigned char *bytes = file->map;
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | bytes[i];
     if (length > MOST_HEADER_BYTES || length > file->map_bytes - 8)
         return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: a header of %" PRIu64
+                        "safetensors_open: {path:}%s: a header of %" PRIu64
                         " bytes in a file of %zu",
                         file->path, length, file->map_bytes);
     file->data = (char *)file->map + 8 + length;
@@ -68,7 +69,7 @@ tn_safetensors *tn_safetensors_open(const char *path)
 {
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_open: path is NULL");
+                             "safetensors_open: {path} is NULL");
     tn_safetensors *file = tn__calloc(1, sizeof *file);
     if (!file)
         return NULL;
@@ -88,7 +89,7 @@ tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
         return NULL;
     if (!prefix)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_part: prefix is NULL");
+                             "safetensors_part: {prefix} is NULL");
     tn_safetensors *part = tn__calloc(1, sizeof *part);
     if (!part)
         return NULL;
@@ -165,18 +166,20 @@ tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
         return NULL;
     if (!name)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_tensor: name is NULL");
+                             "safetensors_tensor: {name} is NULL");
     const tn__safetensors_entry *entry =
         tn__safetensors_find(&file->header, name);
     if (!entry)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors %s: no tensor \"%s\" among %zu",
-                             file->path, name, file->header.count);
+        return tn__fail_null(
+            TN_ERR_ARGUMENT,
+            "safetensors_tensor: {name:}%s: no tensor \"%s\" among %zu",
+            file->path, name, file->header.count);
     if (!entry->dtype)
-        return tn__fail_null(TN_ERR_DTYPE,
-                             "safetensors %s: tensor \"%s\": dtype %s is not "
-                             "one of Tenon's",
-                             file->path, name, entry->type);
+        return tn__fail_null(
+            TN_ERR_DTYPE,
+            "safetensors_tensor: {name:}%s: tensor \"%s\": dtype %s is not "
+            "one of Tenon's",
+            file->path, name, entry->type);
     tn_device *device = tn_device_current();
     if (!device)
         return NULL;
@@ -240,7 +243,8 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
             tn_tensor_numel(tensors[i]),
             tn_dtype_bytes(tn_tensor_dtype(tensors[i])));
         if (__builtin_add_overflow(at, end, &end) || end > INT64_MAX) {
-            tn__fail(TN_ERR_ARGUMENT, "safetensors_save: tensor \"%s\" of "
+            tn__fail(TN_ERR_ARGUMENT,
+                     "safetensors_save: {tensors:}tensor \"%s\" of "
                      "%lld elements has more bytes than a file can have",
                      names[i], (long long)tn_tensor_numel(tensors[i]));
             ok = false;
@@ -248,7 +252,7 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
         }
         if (json_object_get(root, names[i])) {
             tn__fail(TN_ERR_ARGUMENT,
-                     "safetensors_save: the name \"%s\" is given twice",
+                     "safetensors_save: {names:}the name \"%s\" is given twice",
                      names[i]);
             ok = false;
             break;
@@ -257,7 +261,7 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
                                  entry_json(tensors[i], at, end)) == 0;
         if (!ok)
             tn__fail(TN_ERR_ARGUMENT,
-                     "safetensors_save: name %d is not valid UTF-8", i);
+                     "safetensors_save: {names:}name %d is not valid UTF-8", i);
         at = end;
     }
     char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -290,35 +294,39 @@ static tn_status check_arguments(const char *path, const char *const *names,
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (count < 0 || metadata_count < 0)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "safetensors_save: count is %d, metadata_count %d; at "
-                        "least 0 is wanted", count, metadata_count);
+        return tn__fail(
+            TN_ERR_ARGUMENT,
+            "safetensors_save: {count} is %d, {metadata_count} %d; at "
+            "least 0 is wanted",
+            count, metadata_count);
     const char *missing = !path                         ? "path"
                           : count && !names              ? "names"
                           : count && !tensors            ? "tensors"
                                                          : NULL;
     if (missing)
-        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: %s is NULL",
+        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: {%s} is NULL",
                         missing);
     for (int i = 0; i < count; i++) {
         char number[32];
         snprintf(number, sizeof number, "tensors[%d]", i);
         if (!names[i])
             return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: names[%d] is NULL", i);
+                            "safetensors_save: {names[%d]} is NULL", i);
         if (!tn__tensor_check(tensors[i], "safetensors_save", number))
             return tn_error_code();
         if (strcmp(names[i], "__metadata__") == 0)
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: the name \"__metadata__\" is "
-                            "the format's own");
+            return tn__fail(
+                TN_ERR_ARGUMENT,
+                "safetensors_save: {names:}the name \"__metadata__\" is "
+                "the format's own");
     }
     if (metadata_count && !metadata)
-        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: metadata is NULL");
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "safetensors_save: {metadata} is NULL");
     for (int i = 0; i < metadata_count; i++)
         if (!metadata[i][0] || !metadata[i][1])
             return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: metadata[%d] is NULL", i);
+                            "safetensors_save: {metadata[%d]} is NULL", i);
     return TN_OK;
 }
 
@@ -336,7 +344,7 @@ tn_status tn_safetensors_save(const char *path, const char *const *names,
     if (!text)
         return tn_error_code();
     tn__file_writer writer;
-    status = tn__file_writer_open(&writer, path, "safetensors");
+    status = tn__file_writer_open(&writer, path, "safetensors_save");
     if (status == TN_OK) {
         /* Padded with spaces so that the data begins at a multiple of 64: a
          * reader that maps the file can use every tensor in place. */

@@ -23,7 +23,8 @@ static const struct {
 
 static tn_status bad(const char *where, const char *name, const char *what)
 {
-    return tn__fail(TN_ERR_FORMAT, "safetensors %s: tensor \"%s\": %s", where,
+    return tn__fail(TN_ERR_FORMAT,
+                    "safetensors_open: {path:}%s: tensor \"%s\": %s", where,
                     name, what);
 }
 
@@ -47,10 +48,11 @@ static tn_status parse_shape(tn__safetensors_entry *entry, const json_t *shape,
         return bad(where, entry->name, "no \"shape\" list");
     size_t ndim = json_array_size(shape);
     if (ndim > TN_MAX_NDIM)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: tensor \"%s\": %zu dimensions; at "
-                        "most %d are supported",
-                        where, entry->name, ndim, TN_MAX_NDIM);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: tensor \"%s\": %zu dimensions; at "
+            "most %d are supported",
+            where, entry->name, ndim, TN_MAX_NDIM);
     entry->ndim = (int)ndim;
     for (size_t i = 0; i < ndim; i++) {
         const json_t *size = json_array_get(shape, i);
@@ -79,9 +81,10 @@ static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
         }
     }
     if (!bytes)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: tensor \"%s\": unknown dtype \"%s\"",
-                        where, entry->name, type);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: tensor \"%s\": unknown dtype \"%s\"",
+            where, entry->name, type);
     tn_status status =
         parse_shape(entry, json_object_get(value, "shape"), where);
     if (status < 0)
@@ -99,17 +102,19 @@ static tn_status parse_entry(tn__safetensors_entry *entry, const json_t *value,
     entry->end = (uint64_t)json_integer_value(end);
     uint64_t want;
     if (entry->end > data_bytes)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: tensor \"%s\": ends at byte %llu of "
-                        "%llu bytes of data",
-                        where, entry->name, (unsigned long long)entry->end,
-                        (unsigned long long)data_bytes);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: tensor \"%s\": ends at byte %llu of "
+            "%llu bytes of data",
+            where, entry->name, (unsigned long long)entry->end,
+            (unsigned long long)data_bytes);
     if (!entry_bytes(entry, bytes, &want) || want != entry->end - entry->begin)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: tensor \"%s\": shape and dtype do "
-                        "not take the %llu bytes of \"data_offsets\"",
-                        where, entry->name,
-                        (unsigned long long)(entry->end - entry->begin));
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: tensor \"%s\": shape and dtype do "
+            "not take the %llu bytes of \"data_offsets\"",
+            where, entry->name,
+            (unsigned long long)(entry->end - entry->begin));
     return TN_OK;
 }
 
@@ -117,9 +122,10 @@ static tn_status parse_metadata(tn__safetensors_header *header,
                                 json_t *value, const char *where)
 {
     if (!json_is_object(value))
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: \"__metadata__\" is not an object",
-                        where);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: \"__metadata__\" is not an object",
+            where);
     header->metadata =
         tn__calloc(2 * json_object_size(value) + 1, sizeof *header->metadata);
     if (!header->metadata)
@@ -128,9 +134,10 @@ static tn_status parse_metadata(tn__safetensors_header *header,
     json_t *text;
     json_object_foreach(value, key, text) {
         if (!json_is_string(text))
-            return tn__fail(TN_ERR_FORMAT,
-                            "safetensors %s: metadata \"%s\" is not a text",
-                            where, key);
+            return tn__fail(
+                TN_ERR_FORMAT,
+                "safetensors_open: {path:}%s: metadata \"%s\" is not a text",
+                where, key);
         char **pair = header->metadata + 2 * header->metadata_count++;
         pair[0] = tn__strdup(key);
         pair[1] = tn__strdup(json_string_value(text));
@@ -194,10 +201,11 @@ static tn_status check_cover(const tn__safetensors_header *header,
         at = entry->end;
     }
     if (at != data_bytes)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: %llu bytes of data belong to no "
-                        "tensor",
-                        where, (unsigned long long)(data_bytes - at));
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: %llu bytes of data belong to no "
+            "tensor",
+            where, (unsigned long long)(data_bytes - at));
     return TN_OK;
 }
 
@@ -205,8 +213,9 @@ static tn_status parse_root(tn__safetensors_header *header, json_t *root,
                             uint64_t data_bytes, const char *where)
 {
     if (!json_is_object(root))
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors %s: the header is not an object", where);
+        return tn__fail(
+            TN_ERR_FORMAT,
+            "safetensors_open: {path:}%s: the header is not an object", where);
     header->entry =
         tn__calloc(json_object_size(root) + 1, sizeof *header->entry);
     if (!header->entry)
@@ -242,9 +251,10 @@ tn_status tn__safetensors_parse(tn__safetensors_header *header,
     json_t *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES,
                               &error);
     if (!root)
-        return tn__fail(TN_ERR_FORMAT, "safetensors %s: header: line %d, "
-                        "column %d: %s", where, error.line, error.column,
-                        error.text);
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors_open: {path:}%s: header: line %d, "
+                        "column %d: %s",
+                        where, error.line, error.column, error.text);
     tn_status status = parse_root(header, root, data_bytes, where);
     json_decref(root);
     if (status < 0)

@@ -182,10 +182,10 @@ tn_module *tn_nn_prelu(int64_t num_parameters, double init)
         sizeof type,   "PReLU",        sizeof(prelu),
         prelu_forward, prelu_describe, NULL};
     if (num_parameters < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_prelu: num_parameters is %" PRId64
-                     "; at least 1 is wanted",
-                     num_parameters);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_prelu", "num_parameters",
+                                 "num_parameters is %" PRId64
+                                 "; at least 1 is wanted",
+                                 num_parameters);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
@@ -220,9 +220,9 @@ static const tn_module_class dropout_class = {
 tn_module *tn_nn_dropout(double p)
 {
     if (!(p >= 0 && p <= 1)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_dropout: p is %g; a probability in [0, 1] is wanted",
-                     p);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_dropout", "p",
+                                 "p is %g; a probability in [0, 1] is wanted",
+                                 p);
         return NULL;
     }
     dropout *d = tn_module_new(&dropout_class);

@@ -351,12 +351,17 @@ tn_module *tn_nn_multihead_attention_with(
         o.vdim = embed_dim;
     if (embed_dim < 1 || num_heads < 1 || embed_dim % num_heads ||
         o.kdim < 1 || o.vdim < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_multihead_attention: embed_dim %" PRId64
-                     ", num_heads %" PRId64 ", kdim %" PRId64 ", vdim %" PRId64
-                     ": positive numbers are wanted, of which the second "
-                     "divides the first",
-                     embed_dim, num_heads, o.kdim, o.vdim);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_multihead_attention",
+            embed_dim < 1 || embed_dim % (num_heads < 1 ? 1 : num_heads)
+                ? "embed_dim"
+            : num_heads < 1 ? "num_heads"
+            : o.kdim < 1    ? "kdim"
+                            : "vdim",
+            "embed_dim %" PRId64 ", num_heads %" PRId64 ", kdim %" PRId64
+            ", vdim %" PRId64 ": positive numbers are wanted, of which the "
+            "second divides the first",
+            embed_dim, num_heads, o.kdim, o.vdim);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

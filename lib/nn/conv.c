@@ -87,9 +87,10 @@ static bool take_mode(const char **to, const char *name)
     for (int i = 0; i < 3; i++)
         if (strcmp(modes[i], name) == 0)
             return *to = modes[i], true;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "nn_conv2d: padding_mode \"%s\" is none of zeros, reflect, "
-                 "replicate, circular", name);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, "nn_conv2d", "padding_mode",
+        "padding_mode \"%s\" is none of zeros, reflect, replicate, circular",
+        name);
     return false;
 }
 
@@ -99,28 +100,30 @@ static bool configure(conv2d *c, int64_t kernel_size,
     c->groups = o->groups;
     if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
         c->in_channels % c->groups || c->out_channels % c->groups) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_conv2d: %" PRId64 " in_channels and %" PRId64
-                     " out_channels do not divide into %" PRId64 " groups",
-                     c->in_channels, c->out_channels, c->groups);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "groups",
+                                 "%" PRId64 " in_channels and %" PRId64
+                                 " out_channels do not divide into %" PRId64
+                                 " groups",
+                                 c->in_channels, c->out_channels, c->groups);
         return false;
     }
-    if (!pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
+    if (!tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d") ||
+        !pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
         !pair(c->stride, o->stride, &o->strides, 1, "stride") ||
         !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||
         !pair(c->dilation, o->dilation, &o->dilations, 1, "dilation") ||
         !take_mode(&c->mode, o->padding_mode))
         return false;
     if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_conv2d: padding_same with a stride of %" PRId64
-                     ", %" PRId64 ": only 1 keeps the size",
-                     c->stride[0], c->stride[1]);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "padding_same",
+                                 "padding_same with a stride of %" PRId64
+                                 ", %" PRId64 ": only 1 keeps the size",
+                                 c->stride[0], c->stride[1]);
         return false;
     }
     if (o->padding_same && (o->padding != 0 || o->paddings.count >= 0)) {
-        tn_error_set(TN_ERR_ARGUMENT, "nn_conv2d: give padding or "
-                     "padding_same, not both");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "padding_same",
+                                 "give padding or padding_same, not both");
         return false;
     }
     for (int i = 0; i < 2; i++) {
@@ -214,12 +217,16 @@ tn_module *tn_nn_max_pool2d_with(int64_t kernel_size,
         o.stride = kernel_size;
     if (kernel_size < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
         o.padding > kernel_size / 2) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_max_pool2d: kernel_size %" PRId64 ", stride %" PRId64
-                     ", padding %" PRId64 ", dilation %" PRId64
-                     ": positive numbers are wanted, and padding of at most "
-                     "half the kernel_size",
-                     kernel_size, o.stride, o.padding, o.dilation);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_max_pool2d",
+                                 kernel_size < 1  ? "kernel_size"
+                                 : o.stride < 1   ? "stride"
+                                 : o.dilation < 1 ? "dilation"
+                                                  : "padding",
+                                 "kernel_size %" PRId64 ", stride %" PRId64
+                                 ", padding %" PRId64 ", dilation %" PRId64
+                                 ": positive numbers are wanted, and padding "
+                                 "of at most half the kernel_size",
+                                 kernel_size, o.stride, o.padding, o.dilation);
         return NULL;
     }
     max_pool2d *p = tn_module_new(&max_pool2d_class);

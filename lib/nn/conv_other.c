@@ -63,10 +63,11 @@ static bool configure(conv *c, const char *name, int axes,
     c->groups = o->groups;
     if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
         c->in_channels % c->groups || c->out_channels % c->groups) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: %" PRId64 " in_channels and %" PRId64
-                     " out_channels do not divide into %" PRId64 " groups",
-                     name, c->in_channels, c->out_channels, c->groups);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "groups",
+                                 "%" PRId64 " in_channels and %" PRId64
+                                 " out_channels do not divide into %" PRId64
+                                 " groups",
+                                 c->in_channels, c->out_channels, c->groups);
         return false;
     }
     return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
@@ -107,13 +108,13 @@ static tn_module *make(const tn_module_class *type,
 {
     const char *name = option_type->name;
     conv_options o;
+    const char *why = "in a convolution that is not transposed";
+    const char *mend = "make an nn_conv_transpose1d, 2d or 3d";
+    const tn_option_need need[] = {{"output_padding", transposed, why, mend},
+                                   {"output_paddings", transposed, why, mend}};
     if (tn_options_take(option_type, &o, options) < 0 ||
-        (!transposed &&
-         !(tn__nn_check_owner(o.output_padding != 0, name, "output_padding",
-                              "nn_conv_transpose1d, 2d and 3d") &&
-           tn__nn_check_owner(o.output_paddings.count >= 0, name,
-                              "output_paddings",
-                              "nn_conv_transpose1d, 2d and 3d"))))
+        tn_options_check_needs(option_type, &o, need, 2) < 0 ||
+        !tn__nn_check_kernel(kernel_size, &o.kernel_sizes, name))
         return NULL;
     tn_scope *scope = tn_scope_open();
     conv *c = tn_module_new(type);

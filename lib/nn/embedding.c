@@ -37,10 +37,12 @@ static tn_tensor *make_weight(const char *name, int64_t num_embeddings,
 {
     if (num_embeddings >= 1 && embedding_dim >= 1)
         return tn_randn(tn_dims(num_embeddings, embedding_dim));
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: num_embeddings %" PRId64 ", embedding_dim %" PRId64
-                 ": positive numbers are wanted",
-                 name, num_embeddings, embedding_dim);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, name,
+        num_embeddings < 1 ? "num_embeddings" : "embedding_dim",
+        "num_embeddings %" PRId64 ", embedding_dim %" PRId64
+        ": positive numbers are wanted",
+        num_embeddings, embedding_dim);
     return NULL;
 }
 
@@ -53,10 +55,10 @@ static tn_tensor *without_row(const char *name, tn_tensor *weight,
         return weight;
     int64_t count = tn_tensor_size(weight, 0);
     if (*row < -count || *row >= count) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: padding_idx %" PRId64 " is outside [%" PRId64
-                     ", %" PRId64 ")",
-                     name, *row, -count, count);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "padding_idx",
+                                 "padding_idx %" PRId64 " is outside [%" PRId64
+                                 ", %" PRId64 ")",
+                                 *row, -count, count);
         return NULL;
     }
     *row += *row < 0 ? count : 0;
@@ -161,29 +163,10 @@ static const char *find_mode(const char *name)
     for (int i = 0; i < 3; i++)
         if (strcmp(modes[i], name) == 0)
             return modes[i];
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "nn_embedding_bag: mode \"%s\" is neither \"mean\" nor "
-                 "\"sum\" nor \"max\"",
-                 name);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, "nn_embedding_bag", "mode",
+        "mode \"%s\" is neither \"mean\" nor \"sum\" nor \"max\"", name);
     return NULL;
-}
-
-/* Is there no option that another one leaves without a meaning? */
-static bool check_bag(const tn_nn_embedding_bag_options *o)
-{
-    if (o->scale_grad_by_freq && strcmp(o->mode, "max") == 0) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_embedding_bag: scale_grad_by_freq with mode \"max\"; "
-                     "\"sum\" and \"mean\" take it");
-        return false;
-    }
-    if (o->norm_type != 2 && tn_is_none_float(o->max_norm)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_embedding_bag: norm_type is that of max_norm, which "
-                     "is not given");
-        return false;
-    }
-    return true;
 }
 
 TN_OPTIONS_TYPE(tn_nn_embedding_bag, "nn_embedding_bag",
@@ -198,7 +181,14 @@ tn_module *tn_nn_embedding_bag_with(int64_t num_embeddings,
     if (tn_options_take(tn_nn_embedding_bag_type(), &o, options) < 0)
         return NULL;
     const char *mode = find_mode(o.mode);
-    if (!mode || !check_bag(&o))
+    if (!mode)
+        return NULL;
+    const tn_option_need need[] = {
+        {"scale_grad_by_freq", strcmp(mode, "max") != 0,
+         "unless mode is sum or mean", "change mode"},
+        {"norm_type", !tn_is_none_float(o.max_norm), "without max_norm",
+         "give max_norm"}};
+    if (tn_options_check_needs(tn_nn_embedding_bag_type(), &o, need, 2) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *weight = without_row(
@@ -255,11 +245,14 @@ tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                           int64_t out_features, bool bias)
 {
     if (in1_features < 1 || in2_features < 1 || out_features < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_bilinear: in1_features %" PRId64 ", in2_features "
-                     "%" PRId64 ", out_features %" PRId64
-                     ": positive numbers are wanted",
-                     in1_features, in2_features, out_features);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_bilinear",
+            in1_features < 1   ? "in1_features"
+            : in2_features < 1 ? "in2_features"
+                               : "out_features",
+            "in1_features %" PRId64 ", in2_features %" PRId64
+            ", out_features %" PRId64 ": positive numbers are wanted",
+            in1_features, in2_features, out_features);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

@@ -52,7 +52,8 @@ static tn_hook *add(tn_module *any, enum kind kind, tn_module_hook run,
     if (!module)
         return NULL;
     if (!run) {
-        tn_error_set(TN_ERR_ARGUMENT, "%s: hook is NULL", kind_names[kind]);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, kind_names[kind], "hook",
+                                 "hook is NULL");
         return NULL;
     }
     struct tn__nn_hook *hook = tn_object_new(&hook_class, 0);
@@ -185,10 +186,10 @@ static tn_tensor *at_output(tn_tensor *grad, void *context)
         tn_drop(passage->grad_output);
         passage->grad_output = tn_keep(grad);
     } else if (run_hooks(passage->module, GRADIENT, NULL, grad)) {
-        tn_error_set(TN_ERR_STATE,
-                     "%s: a full backward hook returned a gradient, but the "
-                     "module's input requires none: return NULL",
-                     passage->module->type->name);
+        tn_error_refuse_argument(
+            TN_ERR_STATE, passage->module->type->name, NULL,
+            "a full backward hook returned a gradient, but the module's input "
+            "requires none: return NULL");
     }
     return grad;
 }

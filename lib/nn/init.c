@@ -41,9 +41,9 @@ bool tn__nn_check_probability(double value, const char *layer,
 {
     if (value >= 0 && value <= 1)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: %s is %g; a probability in [0, 1] is wanted", layer,
-                 option, value);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
+                             "%s is %g; a probability in [0, 1] is wanted",
+                             option, value);
     return false;
 }
 
@@ -51,18 +51,20 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option)
 {
     if (value >= 0)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; 0 or more is wanted", layer,
-                 option, value);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
+                             "%s is %g; 0 or more is wanted", option, value);
     return false;
 }
 
-bool tn__nn_check_owner(bool given, const char *layer, const char *option,
-                        const char *owner)
+bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
+                         const char *layer)
 {
-    if (given)
-        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is an option of %s", layer,
-                     option, owner);
-    return !given;
+    bool both = kernel_size != TN_NONE_INT && kernel_sizes->count >= 0;
+    if (both)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_sizes",
+                                 "give kernel_size or .kernel_sizes, not both: "
+                                 "TN_NONE_INT is no kernel_size");
+    return !both;
 }
 
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
@@ -70,9 +72,10 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
                       const char *layer, const char *option)
 {
     if (list->count >= 0 && list->count != axes) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: %s has %d numbers; one is wanted for each of %d axes",
-                     layer, option, (int)list->count, axes);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, layer, option,
+            "%s has %d numbers; one is wanted for each of %d axes", option,
+            (int)list->count, axes);
         return false;
     }
     to->count = axes;
@@ -80,10 +83,10 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
     for (int i = 0; i < axes; i++) {
         to->dim[i] = list->count >= 0 ? list->dim[i] : single;
         if (to->dim[i] < least) {
-            tn_error_set(TN_ERR_ARGUMENT,
-                         "%s: %s is %" PRId64 "; at least %" PRId64
-                         " is wanted",
-                         layer, option, to->dim[i], least);
+            tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
+                                     "%s is %" PRId64 "; at least %" PRId64
+                                     " is wanted",
+                                     option, to->dim[i], least);
             return false;
         }
     }
@@ -94,7 +97,8 @@ bool tn__nn_check_layers(const char *layer, int64_t count)
 {
     if (count <= TN__NN_MOST_LAYERS)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: %" PRId64 " layers; at most %d are "
-                 "allowed", layer, count, TN__NN_MOST_LAYERS);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "num_layers",
+                             "%" PRId64 " layers; at most %d are allowed",
+                             count, TN__NN_MOST_LAYERS);
     return false;
 }

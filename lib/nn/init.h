@@ -32,10 +32,10 @@ bool tn__nn_check_probability(double value, const char *layer,
                               const char *option);
 bool tn__nn_check_eps(double value, const char *layer, const char *option);
 
-/* An option that stands in the list of several layers, and is not this one's:
- * false, and an error that names the layer whose it is, where it was given. */
-bool tn__nn_check_owner(bool given, const char *layer, const char *option,
-                        const char *owner);
+/* kernel_size, an argument, or the list of that option: one of them is given.
+ * Else false, and an error that names the layer. */
+bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
+                         const char *layer);
 
 /* More layers of a stack than any model has are refused: each would be made
  * before memory runs out. False, and an error that names the layer. */

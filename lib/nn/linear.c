@@ -58,10 +58,12 @@ tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
     if (tn_options_take(tn_nn_linear_type(), &o, options) < 0)
         return NULL;
     if (in_features < 0 || out_features < 0) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_linear: in_features %" PRId64 ", out_features %" PRId64
-                     ": sizes are 0 or more",
-                     in_features, out_features);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_linear",
+            in_features < 0 ? "in_features" : "out_features",
+            "in_features %" PRId64 ", out_features %" PRId64
+            ": sizes are 0 or more",
+            in_features, out_features);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

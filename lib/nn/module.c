@@ -67,15 +67,16 @@ bool tn__nn_is_kind(tn_module *any, const tn_module_class *a,
     const tn_module *module = tn__nn_module(any, what);
     if (!module || module->type == a || module->type == b)
         return module;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: the module is a %s", what,
-                 module->type->name);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
+                             "the module is a %s", module->type->name);
     return false;
 }
 
 bool tn__nn_given(const void *x, const char *what, const char *argument)
 {
     if (!x)
-        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", what, argument);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, what, argument, "%s is NULL",
+                                 argument);
     return x;
 }
 
@@ -123,9 +124,9 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
 {
     if (!type || !type->name || !type->forward ||
         type->bytes < sizeof(tn_module)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "module_new: the class has no name or forward, or its "
-                     "bytes are fewer than those of a tn_module");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
+                                 "the class has no name or forward, or its "
+                                 "bytes are fewer than those of a tn_module");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
@@ -175,8 +176,9 @@ static bool name_allowed(const tn_module *module, const char *name,
     else if (find(module, name, strlen(name)))
         wrong = "the name is taken";
     if (wrong)
-        tn_error_set(TN_ERR_ARGUMENT, "%s: %s: \"%s\": %s",
-                     module->type->name, what, name ? name : "", wrong);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, "name",
+                                 "%s: \"%s\": %s", what, name ? name : "",
+                                 wrong);
     return !wrong;
 }
 
@@ -232,9 +234,9 @@ void *tn_module_add(tn_module *module, const char *name, tn_module *child)
         !tn_object_check(child, &module_class, "module_add", "child"))
         return NULL;
     if (is_within(module, child)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "module_add: \"%s\" holds the module it is added to",
-                     name ? name : "");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_add", "child",
+                                 "\"%s\" holds the module it is added to",
+                                 name ? name : "");
         return NULL;
     }
     tn__nn_entry *entry = add(module, name, TN__NN_CHILD, child, "module_add");
@@ -385,8 +387,8 @@ tn_tensor *tn_forward(tn_module *any, tn_tensor *input)
     tn_module_call call = begin(module, &input, 1, true);
     tn_tensor *output = input ? tn__nn_forward(module, input) : NULL;
     if (!output && !tn_error())
-        tn_error_set(TN_ERR_ARGUMENT, "%s: its forward gave no result",
-                     module->type->name);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, module->type->name, NULL,
+                                 "its forward gave no result");
     if (output &&
         !tn__nn_tensor(output, module->type->name, "its forward's result"))
         output = NULL;
@@ -413,8 +415,8 @@ static void *find_path(tn_module *module, const char *path,
     }
     if (!module || !tn__nn_given(path, what, "path"))
         return NULL;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: %s has no \"%s\"", what,
-                 module->type->name, path ? path : "");
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "path", "%s has no \"%s\"",
+                             module->type->name, path ? path : "");
     return NULL;
 }
 
@@ -545,6 +547,7 @@ tn_status tn_module_print(FILE *file, const tn_module *module)
         return TN_ERR_ARGUMENT;
     print(file, module, 0);
     if (ferror(file))
-        return tn_error_set(TN_ERR_IO, "module_print: cannot write");
+        return tn_error_refuse_argument(TN_ERR_IO, "module_print", NULL,
+                                        "cannot write");
     return TN_OK;
 }

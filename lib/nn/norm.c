@@ -48,9 +48,9 @@ static bool check_shape(const norm *n, const char *name)
     for (int i = 0; i < n->shape.count; i++)
         fine = fine && n->shape.dim[i] > 0;
     if (!fine)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: sizes of at least 1 are wanted to normalize over",
-                     name);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, name, NULL,
+            "sizes of at least 1 are wanted to normalize over");
     return fine;
 }
 
@@ -77,8 +77,6 @@ static bool check_input(const norm *n, tn_tensor *input, int at)
 /* The share that the next batch has in the running statistics. */
 static double share_of_batch(const norm *n)
 {
-    if (!n->running_mean)
-        return 0;
     return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
                          : n->momentum;
 }
@@ -97,7 +95,7 @@ static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
     if (tn_error() || !check_input(n, input, 1))
         return NULL;
     bool own = self->training || !n->running_mean;
-    double momentum = self->training ? share_of_batch(n) : 0;
+    double momentum = own ? share_of_batch(n) : 0;
     return counted(n, tn_batch_norm(input, n->running_mean, n->running_var,
                                     n->weight, n->bias, .training = own,
                                     .momentum = momentum, .eps = n->eps));
@@ -132,23 +130,9 @@ static void channels_describe(const tn_module *self, char *text, size_t room)
              n->running_mean ? "True" : "False");
 }
 
-/* Is there no option that another one leaves without a meaning? */
-static bool check_momentum(const char *name, double momentum, bool cumulative,
-                           bool tracked)
-{
-    bool given = momentum != 0.1;
-    if (given && cumulative)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: give momentum or cumulative, not both", name);
-    else if ((given || cumulative) && !tracked)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: %s is of the running statistics, and "
-                     "track_running_stats is false", name,
-                     given ? "momentum" : "cumulative");
-    else
-        return true;
-    return false;
-}
+/* Both are of the running statistics. */
+static const char untracked[] = "without track_running_stats";
+static const char track[] = "give track_running_stats = true";
 
 /* The options of all dimensions. */
 TN_OPTIONS_STRUCT(batch_norm, TN_NN_BATCH_NORM_OPTIONS_LIST);
@@ -161,9 +145,14 @@ static tn_module *make_batch_norm(const tn_module_class *type,
     const char *name = option_type->name;
     batch_norm_options o;
     if (tn_options_take(option_type, &o, options) < 0 ||
-        !tn__nn_check_eps(o.eps, name, "eps") ||
-        !check_momentum(name, o.momentum, o.cumulative,
-                        o.track_running_stats))
+        !tn__nn_check_eps(o.eps, name, "eps"))
+        return NULL;
+    const tn_option_need need[] = {
+        {"momentum", o.track_running_stats, untracked, track},
+        {"cumulative", o.track_running_stats, untracked, track},
+        {"momentum", !o.cumulative, "where cumulative is given",
+         "leave cumulative out"}};
+    if (tn_options_check_needs(option_type, &o, need, 3) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
@@ -208,8 +197,11 @@ static tn_module *make_instance_norm(const tn_module_class *type,
     const char *name = option_type->name;
     instance_norm_options o;
     if (tn_options_take(option_type, &o, options) < 0 ||
-        !tn__nn_check_eps(o.eps, name, "eps") ||
-        !check_momentum(name, o.momentum, false, o.track_running_stats))
+        !tn__nn_check_eps(o.eps, name, "eps"))
+        return NULL;
+    const tn_option_need need = {"momentum", o.track_running_stats, untracked,
+                                 track};
+    if (tn_options_check_needs(option_type, &o, &need, 1) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     norm *n = tn_module_new(type);
@@ -274,10 +266,11 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
         !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
         return NULL;
     if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_group_norm: %" PRId64 " num_channels do not divide "
-                     "into %" PRId64 " num_groups",
-                     num_channels, num_groups);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_group_norm", "num_groups",
+                                 "%" PRId64
+                                 " num_channels do not divide into %" PRId64
+                                 " num_groups",
+                                 num_channels, num_groups);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

@@ -90,7 +90,8 @@ tn_parameter_list *tn_module_state(tn_module *module)
 tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
 {
     if (count < 0 || (count && !tensors)) {
-        tn_error_set(TN_ERR_ARGUMENT, "parameters_from: tensors is NULL");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "parameters_from", "tensors",
+                                 "tensors is NULL");
         return NULL;
     }
     enum { NAME_BYTES = 12 };
@@ -101,10 +102,10 @@ tn_parameter_list *tn_parameters_from(tn_tensor *const *tensors, int count)
             return NULL;
         if (!tn_tensor_is_leaf(tensors[i]) ||
             !tn_tensor_requires_grad(tensors[i])) {
-            tn_error_set(TN_ERR_STATE,
-                         "parameters_from: tensors[%d] is not a leaf that "
-                         "requires a gradient: call tn_requires_grad on it",
-                         i);
+            tn_error_refuse_argument(TN_ERR_STATE, "parameters_from", "tensors",
+                                     "tensors[%d] is not a leaf that requires "
+                                     "a gradient: call tn_requires_grad on it",
+                                     i);
             return NULL;
         }
         for (int k = 0; k < i; k++)

@@ -48,16 +48,21 @@ tn_module *tn_nn_avg_pool2d_with(int64_t kernel_size,
     if (o.stride == TN_NONE_INT)
         o.stride = kernel_size;
     if (o.divisor_override == 0) {
-        tn_error_set(TN_ERR_ARGUMENT, "nn_avg_pool2d: divisor_override is 0");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_avg_pool2d",
+                                 "divisor_override", "divisor_override is 0");
         return NULL;
     }
     if (kernel_size < 1 || o.stride < 1 || o.padding < 0 ||
         o.padding > kernel_size / 2) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_avg_pool2d: kernel_size %" PRId64 ", stride %" PRId64
-                     ", padding %" PRId64 ": positive numbers are wanted, and "
-                     "padding of at most half the kernel_size",
-                     kernel_size, o.stride, o.padding);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_avg_pool2d",
+                                 kernel_size < 1 ? "kernel_size"
+                                 : o.stride < 1  ? "stride"
+                                                 : "padding",
+                                 "kernel_size %" PRId64 ", stride %" PRId64
+                                 ", padding %" PRId64
+                                 ": positive numbers are wanted, and padding "
+                                 "of at most half the kernel_size",
+                                 kernel_size, o.stride, o.padding);
         return NULL;
     }
     avg_pool2d *p = tn_module_new(&type);
@@ -108,10 +113,12 @@ tn_module *tn_nn_adaptive_avg_pool2d(int64_t height, int64_t width)
         adaptive_forward, adaptive_describe,   NULL};
     if ((height < 0 && height != TN_NONE_INT) ||
         (width < 0 && width != TN_NONE_INT)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_adaptive_avg_pool2d: height %" PRId64 ", width "
-                     "%" PRId64 ": sizes are 0 or more, or TN_NONE_INT to "
-                     "keep one", height, width);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_adaptive_avg_pool2d",
+            height < 0 && height != TN_NONE_INT ? "height" : "width",
+            "height %" PRId64 ", width %" PRId64
+            ": sizes are 0 or more, or TN_NONE_INT to keep one",
+            height, width);
         return NULL;
     }
     adaptive *a = tn_module_new(&type);
@@ -146,10 +153,9 @@ tn_module *tn_nn_pixel_shuffle(int64_t upscale_factor)
         sizeof type,     "PixelShuffle",   sizeof(shuffle),
         shuffle_forward, shuffle_describe, NULL};
     if (upscale_factor < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_pixel_shuffle: upscale_factor %" PRId64
-                     "; at least 1 is wanted",
-                     upscale_factor);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_pixel_shuffle", "upscale_factor",
+            "upscale_factor %" PRId64 "; at least 1 is wanted", upscale_factor);
         return NULL;
     }
     shuffle *s = tn_module_new(&type);
@@ -192,9 +198,9 @@ static void upsample_describe(const tn_module *self, char *text, size_t room)
                  u->mode);
 }
 
-/* The library's own copy of the name; NULL, and an error, for a name that is
- * none or does not go with align_corners. */
-static const char *find_mode(const char *name, bool align_corners)
+/* The library's own copy of the name, and whether it has corners to align;
+ * NULL, and an error, for a name that is none. */
+static const char *find_mode(const char *name, bool *has_corners)
 {
     static const char *const modes[] = {"linear", "bilinear", "trilinear",
                                         "bicubic", "nearest", "nearest-exact",
@@ -204,17 +210,13 @@ static const char *find_mode(const char *name, bool align_corners)
     while (i < MODES && strcmp(modes[i], name) != 0)
         i++;
     if (i == MODES)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_upsample: mode \"%s\" is none of nearest, "
-                     "nearest-exact, linear, bilinear, trilinear, bicubic, "
-                     "area", name);
-    else if (align_corners && i >= ALIGNED)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_upsample: align_corners with mode \"%s\"; linear, "
-                     "bilinear, trilinear and bicubic take it", name);
-    else
-        return modes[i];
-    return NULL;
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_upsample", "mode",
+            "mode \"%s\" is none of nearest, nearest-exact, linear, bilinear, "
+            "trilinear, bicubic, area",
+            name);
+    *has_corners = i < ALIGNED;
+    return i < MODES ? modes[i] : NULL;
 }
 
 /* One size for all axes, or one for each; TN_NONE_DIMS where there are none. */
@@ -228,11 +230,12 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
 {
     bool scaled = !tn_is_none_float(scale_factor);
     if (scaled == (size->count >= 0)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     scaled ? "nn_upsample: give scale_factor or output_size, "
-                              "not both: TN_NONE_FLOAT is no scale_factor"
-                            : "nn_upsample: scale_factor or output_size is "
-                              "wanted");
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_upsample",
+            scaled ? "output_size" : "scale_factor",
+            scaled ? "give scale_factor or output_size, not both: "
+                     "TN_NONE_FLOAT is no scale_factor"
+                   : "scale_factor or output_size is wanted");
         return false;
     }
     bool fine = scaled ? scale_factor > 0 && scale_factor < INFINITY
@@ -240,9 +243,10 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
     for (int i = 0; i < size->count; i++)
         fine = fine && size->dim[i] > 0;
     if (!fine)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "nn_upsample: scale_factor and output_size are "
-                     "positive numbers");
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_upsample",
+            scaled ? "scale_factor" : "output_size",
+            "scale_factor and output_size are positive numbers");
     return fine;
 }
 
@@ -259,8 +263,14 @@ tn_module *tn_nn_upsample_with(double scale_factor,
     if (tn_options_take(tn_nn_upsample_type(), &o, options) < 0)
         return NULL;
     tn_dims_list size = sizes_of(&o);
-    const char *mode = find_mode(o.mode, o.align_corners);
+    bool has_corners;
+    const char *mode = find_mode(o.mode, &has_corners);
     if (!mode || !check_sizes(scale_factor, &size))
+        return NULL;
+    const tn_option_need need = {
+        "align_corners", has_corners,
+        "unless mode is linear, bilinear, trilinear or bicubic", "change mode"};
+    if (tn_options_check_needs(tn_nn_upsample_type(), &o, &need, 1) < 0)
         return NULL;
     upsample *u = tn_module_new(&type);
     if (u) {

@@ -103,25 +103,33 @@ static bool check_sizes(const char *name, int64_t input_size,
 {
     if (input_size < 1 || hidden_size < 1 || o->num_layers < 1 ||
         o->proj_size < 0 || o->proj_size >= hidden_size) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: input_size %" PRId64 ", hidden_size %" PRId64
-                     ", num_layers %d, proj_size %" PRId64
-                     ": positive numbers are wanted, and a proj_size below "
-                     "hidden_size",
-                     name, input_size, hidden_size, o->num_layers,
-                     o->proj_size);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, name,
+            input_size < 1      ? "input_size"
+            : hidden_size < 1   ? "hidden_size"
+            : o->num_layers < 1 ? "num_layers"
+                                : "proj_size",
+            "input_size %" PRId64 ", hidden_size %" PRId64
+            ", num_layers %d, proj_size %" PRId64
+            ": positive numbers are wanted, and a proj_size below hidden_size",
+            input_size, hidden_size, o->num_layers, o->proj_size);
         return false;
     }
-    if (!tn__nn_check_layers(name, o->num_layers) ||
-        !tn__nn_check_probability(o->dropout, name, "dropout"))
-        return false;
-    if (o->dropout > 0 && o->num_layers == 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: dropout %g lies between layers, and num_layers is 1",
-                     name, o->dropout);
-        return false;
-    }
-    return true;
+    return tn__nn_check_layers(name, o->num_layers) &&
+           tn__nn_check_probability(o->dropout, name, "dropout");
+}
+
+/* gates: 1 of an RNN, 3 of a GRU, 4 of an LSTM. */
+static bool check_needs(const tn_options_type *type, int gates,
+                        const recurrent_options *o)
+{
+    const tn_option_need need[] = {
+        {"relu", gates == 1, "in another layer than nn_rnn", "make an nn_rnn"},
+        {"proj_size", gates == 4, "in another layer than nn_lstm",
+         "make an nn_lstm"},
+        {"dropout", o->num_layers != 1,
+         "in one layer, as it lies between layers", "give num_layers"}};
+    return tn_options_check_needs(type, o, need, 3) >= 0;
 }
 
 static tn_module *make(const tn_module_class *type,
@@ -132,9 +140,7 @@ static tn_module *make(const tn_module_class *type,
     const char *name = option_type->name;
     recurrent_options o;
     if (tn_options_take(option_type, &o, options) < 0 ||
-        !tn__nn_check_owner(o.relu && gates != 1, name, "relu", "nn_rnn") ||
-        !tn__nn_check_owner(o.proj_size != 0 && gates != 4, name, "proj_size",
-                            "nn_lstm") ||
+        !check_needs(option_type, gates, &o) ||
         !check_sizes(name, input_size, hidden_size, &o))
         return NULL;
     int layers = o.num_layers, directions = o.bidirectional ? 2 : 1;
@@ -467,9 +473,11 @@ static tn_module *make_cell(const tn_module_class *type,
     const char *name = option_type->name;
     const recurrent_options one_layer = {.num_layers = 1};
     cell_options o;
+    const tn_option_need need = {"relu", gates == 1,
+                                 "in another layer than nn_rnn_cell",
+                                 "make an nn_rnn_cell"};
     if (tn_options_take(option_type, &o, options) < 0 ||
-        !tn__nn_check_owner(o.relu && gates != 1, name, "relu",
-                            "nn_rnn_cell") ||
+        tn_options_check_needs(option_type, &o, &need, 1) < 0 ||
         !check_sizes(name, input_size, hidden_size, &one_layer))
         return NULL;
     tn_scope *scope = tn_scope_open();

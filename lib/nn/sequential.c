@@ -47,7 +47,8 @@ static tn_tensor *forward(tn_module *self, tn_tensor *input)
 tn_module *tn_nn_sequential_with(tn_module *const *modules, int count)
 {
     if (count < 0 || (count && !modules)) {
-        tn_error_set(TN_ERR_ARGUMENT, "nn_sequential: modules is NULL");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_sequential", "modules",
+                                 "modules is NULL");
         return NULL;
     }
     for (int i = 0; i < count; i++) {

@@ -68,7 +68,8 @@ tn_status tn_module_save(const tn_module *module, const char *path)
     if (!here)
         return TN_ERR_ARGUMENT;
     if (!path)
-        return tn_error_set(TN_ERR_ARGUMENT, "module_save: path is NULL");
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_save", "path",
+                                        "path is NULL");
     tn_scope *scope = tn_scope_open();
     state *s = state_of(here);
     tn_status status =
@@ -87,14 +88,13 @@ static tn_status check_same(const char *path, const char *name, tn_tensor *x,
         same = tn_tensor_shape(x)[i] == tn_tensor_shape(y)[i];
     if (same)
         return TN_OK;
-    return tn_error_set(TN_ERR_SHAPE,
-                        "module_load %s: \"%s\" has another shape or dtype "
-                        "in the file (%s, %d dimensions, %lld elements) than "
-                        "in the module (%s, %d, %lld)",
-                        path, name, tn_dtype_name(tn_tensor_dtype(y)),
-                        tn_tensor_ndim(y), (long long)tn_tensor_numel(y),
-                        tn_dtype_name(tn_tensor_dtype(x)), tn_tensor_ndim(x),
-                        (long long)tn_tensor_numel(x));
+    return tn_error_refuse_argument(
+        TN_ERR_SHAPE, "module_load", "path",
+        "%s: \"%s\" has another shape or dtype in the file (%s, %d dimensions, "
+        "%lld elements) than in the module (%s, %d, %lld)",
+        path, name, tn_dtype_name(tn_tensor_dtype(y)), tn_tensor_ndim(y),
+        (long long)tn_tensor_numel(y), tn_dtype_name(tn_tensor_dtype(x)),
+        tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
 }
 
 /* Every name on both sides, with the same shape: else nothing is loaded. */
@@ -103,9 +103,9 @@ static tn_status check_file(const state *s, tn_safetensors *file,
 {
     for (int i = 0; i < s->count; i++) {
         if (!tn_safetensors_has(file, s->name[i]))
-            return tn_error_set(TN_ERR_ARGUMENT,
-                                "module_load %s: the file has no \"%s\"",
-                                path, s->name[i]);
+            return tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, "module_load", "path",
+                "%s: the file has no \"%s\"", path, s->name[i]);
         tn_tensor *y = tn_safetensors_tensor(file, s->name[i]);
         tn_status status = y ? check_same(path, s->name[i], s->tensor[i], y)
                              : tn_error_code();
@@ -118,9 +118,9 @@ static tn_status check_file(const state *s, tn_safetensors *file,
         for (int i = 0; i < s->count && !known; i++)
             known = strcmp(s->name[i], name) == 0;
         if (!known)
-            return tn_error_set(TN_ERR_ARGUMENT,
-                                "module_load %s: the module has no \"%s\"",
-                                path, name);
+            return tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, "module_load", "path",
+                "%s: the module has no \"%s\"", path, name);
     }
     return TN_OK;
 }
@@ -146,7 +146,8 @@ tn_status tn_module_load(tn_module *module, const char *path)
     if (!tn__nn_module(module, "module_load"))
         return TN_ERR_ARGUMENT;
     if (!path)
-        return tn_error_set(TN_ERR_ARGUMENT, "module_load: path is NULL");
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_load", "path",
+                                        "path is NULL");
     tn_scope *scope = tn_scope_open();
     tn_safetensors *file = tn_safetensors_open(path);
     state *s = file ? state_of(module) : NULL;

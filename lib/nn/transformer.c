@@ -114,17 +114,18 @@ static bool take(layers_options *o, const tn_options_type *type,
         !tn__nn_check_eps(o->layer_norm_eps, name, "layer_norm_eps"))
         return false;
     if (o->dim_feedforward < 1) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: dim_feedforward is %" PRId64 "; at least 1 is "
-                     "wanted", name, o->dim_feedforward);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "dim_feedforward",
+                                 "dim_feedforward is %" PRId64
+                                 "; at least 1 is wanted",
+                                 o->dim_feedforward);
         return false;
     }
     if (strcmp(o->activation, "relu") == 0 ||
         strcmp(o->activation, "gelu") == 0)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: activation \"%s\" is neither \"relu\" nor \"gelu\"",
-                 name, o->activation);
+    tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, name, "activation",
+        "activation \"%s\" is neither \"relu\" nor \"gelu\"", o->activation);
     return false;
 }
 
@@ -182,8 +183,11 @@ tn_module *tn_nn_transformer_encoder_layer_with(
     const tn_options_type *type = tn_nn_transformer_encoder_layer_type();
     layers_options o;
     if (!take(&o, type, options) ||
-        !tn__nn_check_owner(o.final_norm, type->name, "final_norm",
-                            "nn_transformer_encoder"))
+        tn_options_check_needs(
+            type, &o,
+            &(tn_option_need){"final_norm", false, "in a single layer",
+                              "make an nn_transformer_encoder"},
+            1) < 0)
         return NULL;
     return make_block(&encoder_layer_class, d_model, nhead, false, &o);
 }
@@ -197,8 +201,11 @@ tn_module *tn_nn_transformer_decoder_layer_with(
     const tn_options_type *type = tn_nn_transformer_decoder_layer_type();
     layers_options o;
     if (!take(&o, type, options) ||
-        !tn__nn_check_owner(o.final_norm, type->name, "final_norm",
-                            "nn_transformer_decoder"))
+        tn_options_check_needs(
+            type, &o,
+            &(tn_option_need){"final_norm", false, "in a single layer",
+                              "make an nn_transformer_decoder"},
+            1) < 0)
         return NULL;
     return make_block(&decoder_layer_class, d_model, nhead, true, &o);
 }
@@ -251,8 +258,8 @@ static const tn_module_class decoder_class = {
 static tn_tensor *list_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
-    tn_error_set(TN_ERR_UNSUPPORTED, "%s: a list of modules is not run",
-                 self->type->name);
+    tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
+                             "a list of modules is not run");
     return NULL;
 }
 
@@ -264,8 +271,8 @@ static tn_module *make_stack(const tn_module_class *type, int64_t d_model,
         sizeof list_class, "ModuleList", sizeof(tn_module), list_forward,
         NULL, NULL};
     if (count < 1) {
-        tn_error_set(TN_ERR_ARGUMENT, "%s: %d layers; at least 1 is wanted",
-                     type->name, count);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, type->name, "num_layers",
+                                 "%d layers; at least 1 is wanted", count);
         return NULL;
     }
     if (!tn__nn_check_layers(type->name, count))

@@ -280,9 +280,6 @@ tn_status tn__run_scaled_dot_product_attention(tn__call *call)
     tn_status status = check_sizes(call, q, k);
     if (status < 0)
         return status;
-    if (causal_too && mask)
-        return tn__fail(TN_ERR_ARGUMENT, "scaled_dot_product_attention: "
-                        "{attn_mask} and {is_causal}: one of them is wanted");
     double p = tn__call_float(call, dropout_p);
     const tn__attention way = {
         .mask = mask, .dropout = p, .is_causal = causal_too,

@@ -243,9 +243,11 @@ static bool find_bags(const tn__call *call, bags *b, const tn_tensor *weight)
     int64_t at = tn__call_int(call, TN__ARG_EMBEDDING_BAG_PADDING_IDX);
     if (at < -rows || at >= rows)
         return tn__fail_outside(
+                   TN_ERR_INDEX,
                    (tn__error_index){true, at, -rows, rows, 0, {0}},
                    "embedding_bag: {padding_idx} %lld is outside [%lld, %lld)",
-                   (long long)at, (long long)-rows, (long long)rows), false;
+                   (long long)at, (long long)-rows, (long long)rows),
+               false;
     b->padding = at < 0 ? at + rows : at;
     b->ignored = tn_eq_scalar(b->index, b->padding);
     return b->ignored != NULL;
@@ -282,20 +284,12 @@ static tn_tensor *rows_of(const tn__call *call, const bags *b,
     return exact ? tn_add(x, tn_sub(exact, tn_detach(x))) : x;
 }
 
-static tn_status check_options(const tn__call *call, enum mode mode,
-                               const tn_tensor *input, const tn_tensor *scale,
-                               const tn_tensor *weight)
+static tn_status check_scale(const tn_tensor *input, const tn_tensor *scale,
+                             const tn_tensor *weight)
 {
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
-    if (tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ) &&
-        mode == MAX)
-        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {scale_grad_by_freq} "
-                        "with {mode} \"max\"; \"sum\" and \"mean\" take it");
     if (!scale)
         return TN_OK;
-    if (mode != SUM)
-        return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {per_sample_weights} "
-                        "with another {mode} than \"sum\"");
     if (!tn__shape_equal(input->ndim, input->shape, scale->ndim,
                          scale->shape))
         return tn__fail(TN_ERR_SHAPE, "embedding_bag: {per_sample_weights} %s "
@@ -315,8 +309,7 @@ tn_status tn__run_embedding_bag(tn__call *call)
     enum mode mode;
     bags b = {0};
     if (!find_mode(call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string, &mode) ||
-        check_options(call, mode, input, scale, weight) < 0 ||
-        !find_bags(call, &b, weight))
+        check_scale(input, scale, weight) < 0 || !find_bags(call, &b, weight))
         return tn_error_code();
     tn_dtype dtype = weight->dtype;
     tn_tensor *x = rows_of(call, &b, weight);

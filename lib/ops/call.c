@@ -391,6 +391,8 @@ static tn_status run_as_given(tn__call *call, tn_tensor *const *into,
 {
     bool requires_grad = false;
     tn_status status = check_tensors(call->op, call->value, &requires_grad);
+    if (TN__UNLIKELY(call->op->need_count) && status >= 0)
+        status = tn__check_needs(call->op, call->value);
     if (TN__LIKELY(status >= 0))
         status = run_checked(call, into, into_count, requires_grad);
     if (TN__LIKELY(status == TN_OK))

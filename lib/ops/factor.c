@@ -120,6 +120,7 @@ tn_status tn__run_lu_order(tn__call *call)
             int64_t other = pivot[k * width + i] - 1, kept = row[i];
             if (other < 0 || other >= rows) {
                 status = tn__fail_outside(
+                    TN_ERR_INDEX,
                     tn__error_index_in(other + 1, 1, rows + 1, k * width + i,
                                        x->ndim, x->shape),
                     "%s: {pivots:pivot} %lld is outside [1, %lld]", name,
@@ -314,6 +315,7 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
     for (int64_t k = 0; status >= 0 && k < j.a.batch * n; k++)
         if (j.pivots[k] == 0 || j.pivots[k] > n || j.pivots[k] < -n)
             status = tn__fail_outside(
+                TN_ERR_INDEX,
                 tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
                                    pivots->shape),
                 "%s: {pivots:pivot} %d is none for %d rows", j.name,

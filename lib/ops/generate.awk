@@ -110,6 +110,11 @@ function finish_line(    word, rest, at, arg)
         }
         return
     }
+    if (word == "needs" || word == "bounds") {
+        need_lines[++need_count] = rest
+        need_word[need_count] = word
+        return
+    }
     if (word !~ /^(torch|doc|kernel|native|composite|rows|rule|select|flags|autocast|named)$/) {
         fail("unknown line: " word)
         return
@@ -233,6 +238,7 @@ function reset_row()
     delete field
     delete grad_text
     grad_names = with_name = with_text = ""
+    need_count = 0
     in_row = 0
 }
 
@@ -432,6 +438,50 @@ function options_type(    i, k, text, type, arguments)
         "    sizeof(tn_options_type), " quote(name) ", " quote(arguments) \
         ", &defaults_" name ",\n    sizeof defaults_" name ", options_" name \
         ", " option_count "};\nTN_OPTIONS_LISTED(type_" name ");\n"
+}
+
+# A line "bounds ARG: >= 0", with >, >=, <= or !=, and a number or an argument.
+function bound_row(option, rest,    sign, how)
+{
+    sign = rest
+    sub(/[^<>!=].*/, "", sign)
+    rest = trim(substr(rest, length(sign) + 1))
+    how = sign == ">" ? "ABOVE" : sign == ">=" ? "AT_LEAST" : \
+        sign == "<=" ? "AT_MOST" : sign == "!=" ? "OTHER" : ""
+    if (how == "")
+        fail("bounds wants >, >=, <= or !=: " sign)
+    return "    {" argument_of(option, "bounds") - 1 ", " \
+        (rest ~ /^[a-z]/ ? argument_of(rest, "bounds") - 1 : -1) \
+        ", TN__NEED_" how ", NULL, " (rest ~ /^[a-z]/ ? 0 : rest) "},\n"
+}
+
+# The list of lines "needs OPTION: OTHER", "needs OPTION: !OTHER" and "needs
+# OPTION: OTHER = word|word": other is given, is not given, is one of the words.
+function need_rows(    i, at, option, other, how, words, text)
+{
+    text = ""
+    for (i = 1; i <= need_count; i++) {
+        at = index(need_lines[i], ":")
+        option = trim(substr(need_lines[i], 1, at - 1))
+        other = trim(substr(need_lines[i], at + 1))
+        if (need_word[i] == "bounds") {
+            text = text bound_row(option, other)
+            continue
+        }
+        how = "GIVEN"
+        words = ""
+        if (sub(/^!/, "", other))
+            how = "ABSENT"
+        if ((at = index(other, "="))) {
+            how = "VALUE"
+            words = trim(substr(other, at + 1))
+            other = trim(substr(other, 1, at - 1))
+        }
+        text = text "    {" argument_of(option, "needs") - 1 ", " \
+            argument_of(other, "needs") - 1 ", TN__NEED_" how ", " \
+            (words == "" ? "NULL" : quote(words)) ", 0},\n"
+    }
+    return text
 }
 
 # What calls by name alone can take, since it changes how many outputs there
@@ -791,6 +841,9 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
             keepdim = i - 1
     if (with_name != "")
         with_arg = argument_of(with_name, "with") - 1
+    if (need_count)
+        descriptors = descriptors "static const tn__op_need need_" name \
+            "[] = {\n" need_rows() "};\n"
     if (any_grad)
         descriptors = descriptors "static const char *const grad_" name \
             "[] = {\n" grads "};\n"
@@ -817,6 +870,8 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
         ", .mask = " mask \
         (("autocast" in field) ? ", .autocast = TN__AUTOCAST_" \
             toupper(field["autocast"]) : "") ",\n" \
+        (need_count ? "        .need_count = " need_count ", .need = need_" \
+            name ",\n" : "") \
         "        .name = " quote(name) ", .torch = " quote(torch_names()) \
         ",\n        .signature = " quote(sig) ",\n        .doc = " \
         quote(emit_row_inplace ? \

@@ -179,10 +179,10 @@ tn_status tn__run_embedding(tn__call *call)
         int64_t at = tn__call_int(call, TN__ARG_EMBEDDING_PADDING_IDX);
         if (at < -w->shape[0] || at >= w->shape[0])
             return tn__fail_outside(
+                TN_ERR_INDEX,
                 (tn__error_index){true, at, -w->shape[0], w->shape[0], 0, {0}},
                 "embedding: {padding_idx} %lld is outside [%lld, %lld)",
-                (long long)at, (long long)-w->shape[0],
-                (long long)w->shape[0]);
+                (long long)at, (long long)-w->shape[0], (long long)w->shape[0]);
     }
     tn__shape shape = shape_of(index);
     shape.dim[shape.ndim++] = w->shape[1];

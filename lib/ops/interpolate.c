@@ -214,14 +214,6 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
                         "tensors%s: convert it with tn_to_dtype", name,
                         tn_dtype_name(x->dtype),
                         images ? " and uint8" : "");
-    if (s->align_corners && s->mode != LINEAR && s->mode != CUBIC)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {align_corners} goes with modes "
-                        "linear, bilinear, trilinear and bicubic, not with "
-                        "\"%s\"", name, text);
-    if (s->antialias && (x->ndim != 4 || (s->mode != LINEAR &&
-                                          s->mode != CUBIC)))
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {antialias} goes with modes "
-                        "bilinear and bicubic, not with \"%s\"", name, text);
     return TN_OK;
 }
 
@@ -243,7 +235,7 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
         given = NULL;
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     size->count = x->ndim - 2;
-    if ((given != NULL) == scaled)
+    if (!given && !scaled)
         return tn__fail(TN_ERR_ARGUMENT, "%s: either {size} or {scale_factor} "
                         "is wanted", name);
     if (given && given->count != 1 && given->count != size->count)
@@ -300,10 +292,6 @@ tn_status tn__run_interpolate(tn__call *call)
                  .antialias = tn__call_int(call, antialias),
                  .factor = tn__call_int(call, recompute) ? 0 : factor};
     tn_dims_list sizes;
-    if (tn__call_int(call, recompute) && !tn__call_has(call, scale_factor))
-        return tn__fail(TN_ERR_ARGUMENT, "interpolate: "
-                        "{recompute_scale_factor} goes with {scale_factor}, "
-                        "not with {size}");
     tn_status status = find_mode(call, x, call->value[mode].of.string, &s);
     if (status >= 0)
         status = find_sizes(call, x, size, scale_factor, &sizes);

@@ -51,7 +51,8 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
                            fault->position, late->ndim, late->extent);
     if (!late->op)
         return tn__fail_outside(
-            at, "%s: index %lld at position %s is outside [0, %lld)%s", name,
+            TN_ERR_INDEX, at,
+            "%s: index %lld at position %s is outside [0, %lld)%s", name,
             (long long)at.value, tn__shape_text(text, at.ndim, at.position),
             (long long)at.bound, told);
     if (at.value < 0) /* as it was before it was counted from the end */
@@ -66,14 +67,16 @@ static tn_status tell(const tn__late *late, const tn_fault *fault,
                   ? late->of_ndim : 0;
     if (at.ndim || !late->of_ndim)
         tn__fail_outside(
-            at, "%s: %s%s %lld at position %s of %s is outside [%lld, %lld)%s",
+            TN_ERR_INDEX, at,
+            "%s: %s%s %lld at position %s of %s is outside [%lld, %lld)%s",
             name, inner, late->argument, (long long)at.value,
             tn__shape_text(text, at.ndim, at.position), shape,
             (long long)at.low, (long long)at.bound, told);
     else
         tn__fail_outside(
-            at, "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s",
-            name, inner, late->argument, (long long)at.value, shape,
+            TN_ERR_INDEX, at,
+            "%s: %s%s %lld, somewhere in %s, is outside [%lld, %lld)%s", name,
+            inner, late->argument, (long long)at.value, shape,
             (long long)at.low, (long long)at.bound, told);
     tn__error_facts *facts = tn__error_within(tn__here.doing);
     if (facts && !*inner) {

@@ -4,7 +4,7 @@ tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
 
 libtenon_la_SOURCES += \
 	lib/ops/ops.h \
-	lib/ops/call.c lib/ops/precision.c lib/ops/mistakes.c \
+	lib/ops/call.c lib/ops/needs.c lib/ops/precision.c lib/ops/mistakes.c \
 	lib/ops/mistakes.h lib/ops/details.c \
 	lib/ops/late.c lib/ops/late.h \
 	lib/ops/run_kernel.c lib/ops/kernels.c lib/ops/define.h \

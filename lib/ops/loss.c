@@ -378,7 +378,8 @@ tn_status tn__run_cross_entropy(tn__call *call)
     bool soft = tn_dtype_is_floating(target->dtype) &&
                 tn__shape_equal(x->ndim, x->shape, target->ndim,
                                 target->shape);
-    if (soft && ignore >= 0)
+    if (soft &&
+        ignore != call->op->fallback[TN__ARG_CROSS_ENTROPY_IGNORE_INDEX].of.i)
         return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {ignore_index} is "
                         "%lld, and {target} holds probabilities: none of them "
                         "is a class to ignore", (long long)ignore);

@@ -20,10 +20,12 @@ tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
 {
     int count = ndim ? ndim : 1;
     const char *shown = strchr(argument, ':');
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {%.*s:%s} %lld is outside [%d, %d]",
-                    name, shown ? (int)(shown - argument) : 40, argument,
-                    shown ? shown + 1 : argument, (long long)dim, -count,
-                    count - 1);
+    return tn__fail_outside(
+        TN_ERR_ARGUMENT,
+        (tn__error_index){TN__INDEX_GIVEN, dim, -count, count, 0, {0}},
+        "%s: {%.*s:%s} %lld is outside [%d, %d]", name,
+        shown ? (int)(shown - argument) : 40, argument,
+        shown ? shown + 1 : argument, (long long)dim, -count, count - 1);
 }
 
 /* One tensor of a message: "other (2, 3) is on cpu". */
@@ -191,12 +193,13 @@ tn_status tn__fail_index(const char *name, const char *argument,
                                             fault->position, ndim, extent);
     if (argument)
         return tn__fail_outside(
-            at, "%s: {%s} %lld at position %s is outside [0, %lld)",
+            TN_ERR_INDEX, at,
+            "%s: {%s} %lld at position %s is outside [0, %lld)",
             tn__op_outer(name), argument, (long long)fault->index,
             tn__shape_text(text, ndim, at.position), (long long)fault->extent);
     at.given = TN__INDEX_IN_SPACE;
     return tn__fail_outside(
-        at, "%s: index %lld at position %s is outside [0, %lld)",
+        TN_ERR_INDEX, at, "%s: index %lld at position %s is outside [0, %lld)",
         tn__op_outer(name), (long long)fault->index,
         tn__shape_text(text, ndim, at.position), (long long)fault->extent);
 }
@@ -259,8 +262,9 @@ tn_status tn__check_indices(const char *name, const char *argument, int number,
     if (number >= 0)
         snprintf(which, sizeof which, "[%d]", number);
     return tn__fail_outside(
-        at, "%s: {%s%s} %lld at position %s is outside [%lld, %lld)", name,
+        TN_ERR_INDEX, at,
+        "%s: {%s%s} %lld at position %s is outside [%lld, %lld)", name,
         argument, which, (long long)at.value,
-        tn__shape_text(text, x->ndim, at.position),
-        (long long)low, (long long)bound);
+        tn__shape_text(text, x->ndim, at.position), (long long)low,
+        (long long)bound);
 }

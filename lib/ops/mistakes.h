@@ -28,6 +28,9 @@ tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
 tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
 /* An optional argument left out while an error is pending. */
 tn_status tn__fail_left_out(const tn_op *op, int i);
+/* An option that has another value than its default, and no effect; a number out
+ * of bounds: op's needs (values in their final kinds). TN_OK if there is none. */
+tn_status tn__check_needs(const tn_op *op, const tn_value *value);
 /* Shapes that do not broadcast: the operands' names and shapes. */
 tn_status tn__fail_broadcast(const char *name, int count,
                              const char *const *names,

@@ -48,6 +48,24 @@ enum {
     TN__AUTOCAST_WIDEST /* the widest that one of them has */
 };
 
+/* What a line of the table asks of a value. "needs": an option that has an
+ * effect only with another argument. "bounds": a number, where it is given. */
+typedef struct tn__op_need {
+    int option,
+        other; /* arguments; other of bounds: -1, or in place of bound */
+    enum {
+        TN__NEED_GIVEN,  /* other is given */
+        TN__NEED_ABSENT, /* other is not given */
+        TN__NEED_VALUE,  /* other is `value`, words with | between them */
+        TN__NEED_ABOVE,  /* option > bound */
+        TN__NEED_AT_LEAST,
+        TN__NEED_AT_MOST,
+        TN__NEED_OTHER /* option != bound */
+    } how;
+    const char *value;
+    double bound;
+} tn__op_need;
+
 struct tn_op {
     int id;             /* dense over the table; user's come after */
     uint8_t sort;       /* TN__OP_KERNEL ... */
@@ -63,6 +81,7 @@ struct tn_op {
     uint8_t mask;       /* KERNEL: the number, from 1, of an argument that has to
                            be bool; 0: none */
     uint8_t autocast;   /* TN__AUTOCAST_... */
+    uint8_t need_count; /* what it asks of values: need */
     const char *name;      /* as in C: "max_dim" */
     const char *torch;     /* names served: "max amax", by spaces */
     const char *signature;
@@ -87,6 +106,7 @@ struct tn_op {
     const char *const *grad; /* per argument: kernel text, "none", or
                                 NULL: derived. KERNEL only */
     struct tn__op_cache *cache; /* kernels by dtypes; made on first use */
+    const tn__op_need *need;    /* need_count of them */
 };
 
 struct tn__call {

@@ -481,10 +481,5 @@ tn_status tn__run_pad(tn__call *call)
         return tn__give(call, tn_constant_pad_nd(
                                   x, *call->value[TN__ARG_PAD_PAD].of.dims,
                                   tn__call_float(call, TN__ARG_PAD_VALUE)));
-    if (tn__call_float(call, TN__ARG_PAD_VALUE) != 0)
-        return tn__fail(TN_ERR_ARGUMENT, "pad: {value} is %g, and mode \"%s\" "
-                        "takes none",
-                        tn__call_float(call, TN__ARG_PAD_VALUE),
-                        call->value[TN__ARG_PAD_MODE].of.string);
     return tn__give(call, tn__row(TN__OP_ID_PAD_EDGES, call->value, 3));
 }

@@ -131,8 +131,7 @@ static tn_status give_cross(tn__call *call, tn_tensor *a, tn_tensor *b,
                         tn__shape_text(s, a->ndim, a->shape),
                         tn__shape_text(t, b->ndim, b->shape));
     if (dim < -ndim || dim >= ndim)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {dim} %lld is not in [%d, %d)",
-                        name, (long long)dim, -ndim, ndim);
+        return tn__fail_dim(name, "dim", dim, ndim);
     int64_t d = dim < 0 ? dim + ndim : dim;
     if (a->shape[d] != 3 || b->shape[d] != 3)
         return tn__fail(TN_ERR_SHAPE, "%s: {dim} %lld of {input} %s and "

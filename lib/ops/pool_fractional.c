@@ -23,9 +23,8 @@ static tn_status find_out(const tn__call *call, int size, fraction *f)
 {
     const char *name = call->op->name;
     const tn_value *given = &call->value[size], *ratio = given + 1;
-    bool by_ratio = ratio->kind == TN_VALUE_FLOATS;
     bool by_size = given->kind == TN_VALUE_DIMS && given->of.dims->count > 0;
-    if (by_size == by_ratio)
+    if (!by_size && ratio->kind != TN_VALUE_FLOATS)
         return tn__fail(TN_ERR_ARGUMENT, "%s: either {output_size} or "
                         "{output_ratio} is wanted", name);
     int count = by_size ? given->of.dims->count : ratio->count;

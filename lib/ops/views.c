@@ -336,7 +336,7 @@ tn_status tn__run_select(tn__call *call)
     int64_t size = x->shape[dim], index = given < 0 ? given + size : given;
     if (index < 0 || index >= size)
         return tn__fail_outside(
-            (tn__error_index){true, given, -size, size, 0, {0}},
+            TN_ERR_INDEX, (tn__error_index){true, given, -size, size, 0, {0}},
             "select: {index} %lld is outside [%lld, %lld) of {dim} %d",
             (long long)given, (long long)-size, (long long)size, dim);
     frame f = frame_of(x);
@@ -359,16 +359,20 @@ tn_status tn__run_narrow(tn__call *call)
     int64_t from = start < 0 ? start + size : start;
     if (from < 0 || from > size)
         return tn__fail_outside(
+            TN_ERR_INDEX,
             (tn__error_index){true, start, -size, size + 1, 0, {0}},
             "narrow: {start} %lld is outside [%lld, %lld], a dimension of size "
-            "%lld", (long long)start, (long long)-size, (long long)size,
+            "%lld",
+            (long long)start, (long long)-size, (long long)size,
             (long long)size);
     if (length < 0 || length > size - from)
         return tn__fail_outside(
+            TN_ERR_INDEX,
             (tn__error_index){true, length, 0, size - from + 1, 0, {0}},
             "narrow: {length} %lld is outside [0, %lld], behind {start} %lld "
-            "of a dimension of size %lld", (long long)length,
-            (long long)(size - from), (long long)start, (long long)size);
+            "of a dimension of size %lld",
+            (long long)length, (long long)(size - from), (long long)start,
+            (long long)size);
     frame f = frame_of(x);
     f.offset += from * x->stride[dim];
     f.shape[dim] = length;

@@ -22,6 +22,35 @@ void tn__error_add_tensor(tn__error_facts *facts, const char *argument,
     to->requires_grad = x->requires_grad;
 }
 
+/* "name: text" for a call that has no error yet. NULL, with the error recorded,
+ * where name is. */
+static tn__error_facts *refuse(tn_status code, const char *name,
+                               const char *format, va_list args)
+{
+    tn__fail_va(code, format ? format : tn_status_name(code), args);
+    if (!name)
+        return NULL;
+    tn__error_put_before("%s", name);
+    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    facts->called = facts->op = name;
+    return facts;
+}
+
+tn_status tn_error_refuse_argument(tn_status code, const char *name,
+                                   const char *argument, const char *format,
+                                   ...)
+{
+    if (tn__error_pending())
+        return code;
+    va_list args;
+    va_start(args, format);
+    tn__error_facts *facts = refuse(code, name, format, args);
+    va_end(args);
+    if (facts)
+        facts->argument = argument;
+    return code;
+}
+
 tn_status tn_error_refuse(tn_status code, const char *name,
                           const tn_given *given, int count,
                           const char *format, ...)
@@ -30,13 +59,10 @@ tn_status tn_error_refuse(tn_status code, const char *name,
         return code;
     va_list args;
     va_start(args, format);
-    tn__fail_va(code, format ? format : tn_status_name(code), args);
+    tn__error_facts *facts = refuse(code, name, format, args);
     va_end(args);
-    if (!name)
+    if (!facts)
         return code;
-    tn__error_put_before("%s", name);
-    tn__error_facts *facts = tn__error_within(tn__here.doing);
-    facts->called = facts->op = name;
     for (int i = 0; given && i < count; i++) {
         if (i == 0)
             facts->argument = given[i].argument;

@@ -199,46 +199,47 @@ static void test_mistakes(tn_dataset *set)
 {
     tn_tensor *three = tn_zeros(tn_dims(3, 2)), *four = tn_zeros(tn_dims(4));
     mistake(tn_dataset_from_tensors(three, four),
-            "dataset: field 1 has 4 rows, field 0 has 3");
+            "dataset_from_fields: fields[1] has 4 rows, fields[0] has 3");
     mistake(tn_dataset_from_tensors(tn_zeros(TN_SCALAR), NULL),
-            "dataset: field 0 is 0-dimensional; samples are its rows");
+            "dataset_from_fields: fields[0] is 0-dimensional; samples are its rows");
     mistake(tn_dataset_range(set, 5, 11),
             "dataset_range: [5, 11) is not within the set's [0, 10)");
     mistake(tn_loader_new(set, .batch_size = -1),
-            "loader: batch_size is -1; 1 or more is wanted");
+            "loader_new: batch_size is -1; 1 or more is wanted");
     int64_t order[] = {0, 10};
     mistake(tn_loader_new(set, .order = order, .order_count = 2),
-            "loader: order[1] is 10, outside the set's [0, 10)");
+            "loader_new: order[1] is 10, outside the set's [0, 10)");
     mistake(tn_loader_new(set, .order = order, .order_count = 1,
                           .replacement = true),
-            "loader: both order and replacement are given");
+            "loader_new: both order and replacement are given");
     mistake(tn_loader_new(set, .order = NULL, .order_count = 4),
-            "loader: order is NULL, order_count 4");
+            "loader_new: order is NULL, order_count 4");
     mistake(tn_loader_new(set, .weights = NULL, .weight_count = 4),
-            "loader: weights is NULL, weight_count 4");
+            "loader_new: weights is NULL, weight_count 4");
     mistake(tn_dataset_subset(set, order, 2),
             "dataset_subset: index[1] is 10, outside the set's [0, 10)");
     mistake(tn_dataset_subset(set, NULL, 2),
             "dataset_subset: index is NULL");
     double weights[COUNT] = {0};
     mistake(tn_loader_new(set, .weights = weights, .weight_count = 9),
-            "loader: 9 weights for a set of 10 samples");
+            "loader_new: 9 weights for a set of 10 samples");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT),
-            "loader: the weights' sum is 0; a finite number above 0 is "
+            "loader_new: the weights' sum is 0; a finite number above 0 is "
             "wanted");
     weights[3] = -0.5;
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT),
-            "loader: weights[3] is -0.5; a finite number of at least 0 is "
+            "loader_new: weights[3] is -0.5; a finite number of at least 0 is "
             "wanted");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT,
                           .replacement = true),
-            "loader: both replacement and weights are given");
+            "loader_new: both replacement and weights are given");
     mistake(tn_loader_new(set, .sample_count = 3),
-            "loader: sample_count is 3; it is for shuffle, replacement and "
-            "weights, and at least 1");
+            "loader_new: .sample_count has no effect without shuffle, "
+            "replacement or weights: give one of them, or leave .sample_count "
+            "out");
     mistake(tn_loader_new(tn_dataset_subset(set, NULL, 0),
                           .replacement = true),
-            "loader: samples cannot be drawn from an empty set");
+            "loader_new: samples cannot be drawn from an empty set");
     tn_tensor *fields[TN_MAX_FIELDS];
     int64_t wrong = -1;
     is_int(tn_dataset_batch(set, &wrong, 1, fields), TN_ERR_INDEX,
@@ -246,7 +247,7 @@ static void test_mistakes(tn_dataset *set)
     is_str(tn_error(), "dataset_batch: index -1 at position 0 is outside "
                        "[0, 10)", "with its value, position and bound");
     tn_error_clear();
-    mistake(tn_loader_new(NULL), "loader: set is NULL");
+    mistake(tn_loader_new(NULL), "loader_new: set is NULL");
 }
 
 int main(void)

@@ -93,7 +93,7 @@ static void bad_text(const char *bytes, size_t count, const char *message)
 {
     write_bytes(bytes, count);
     char want[200];
-    snprintf(want, sizeof want, "text %s: %s", path, message);
+    snprintf(want, sizeof want, "text_load: %s: %s", path, message);
     mistake(tn_text_load(path), want);
 }
 
@@ -115,7 +115,7 @@ static void test_mistakes(void)
     bad_text("", 0, "it is empty");
     unlink(path);
     char want[200];
-    snprintf(want, sizeof want, "text %s: No such file or directory", path);
+    snprintf(want, sizeof want, "text_load: %s: No such file or directory", path);
     mistake(tn_text_load(path), want);
     mistake(tn_text_load(NULL), "text_load: path is NULL");
     mistake(tn_text_from_string(""), "text_from_string: it is empty");

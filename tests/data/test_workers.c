@@ -191,7 +191,7 @@ static void test_fork(void)
     if (child == 0) {
         bool more = tn_batch_next(&batch);
         bool told = tn_error() && strcmp(tn_error(),
-                                         "loader: its workers did not follow "
+                                         "batch_next: the workers did not follow "
                                          "this process's fork: begin a new "
                                          "loop") == 0;
         _exit(!more && told ? 0 : 1);
@@ -333,7 +333,7 @@ static void test_mistakes(void)
     is_str(tn_error(), "loader_restore: loader is NULL", "and told");
     tn_error_clear();
     ok(!tn_loader_new(noise(), .workers = -1), "fewer than none are refused");
-    is_str(tn_error(), "loader: workers is -1; 0 to 256 are allowed",
+    is_str(tn_error(), "loader_new: workers is -1; 0 to 256 are allowed",
            "and the message tells it");
     tn_error_clear();
 }

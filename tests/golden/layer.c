@@ -190,7 +190,7 @@ static tn_module *make_conv2d(const json_t *args)
         return NULL;
     return tn_nn_conv2d(
         whole(args, "in_channels", 0), whole(args, "out_channels", 0),
-        whole(args, "kernel_size", 0),
+        number_only(args, "kernel_size", TN_NONE_INT),
         .stride = number_only(args, "stride", 1),
         .padding = number_only(args, "padding", 0),
         .dilation = number_only(args, "dilation", 1),
@@ -210,7 +210,7 @@ static tn_module *make_conv2d(const json_t *args)
             return NULL;                                                      \
         return tn_nn_##function(                                              \
             whole(args, "in_channels", 0), whole(args, "out_channels", 0),    \
-            whole(args, "kernel_size", 0),                                    \
+            number_only(args, "kernel_size", TN_NONE_INT),                    \
             .stride = number_only(args, "stride", 1),                         \
             .padding = number_only(args, "padding", 0),                       \
             .dilation = number_only(args, "dilation", 1),                     \

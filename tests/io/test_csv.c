@@ -22,7 +22,7 @@ static void refused(const char *text, const char *message)
 {
     write_text(text);
     char want[300];
-    snprintf(want, sizeof want, "csv %s: %s", path, message);
+    snprintf(want, sizeof want, "csv_load: %s: %s", path, message);
     ok(!tn_csv_load(path), "refused: %s", message);
     is_str(tn_error(), want, "and the message tells it");
     tn_error_clear();
@@ -69,12 +69,12 @@ int main(void)
     fwrite(zero, 1, sizeof zero - 1, file);
     fclose(file);
     char want[300];
-    snprintf(want, sizeof want, "csv %s: line 2 holds a byte of 0", path);
+    snprintf(want, sizeof want, "csv_load: %s: line 2 holds a byte of 0", path);
     ok(!tn_csv_load(path), "what stands behind a byte of 0 is not lost");
     is_str(tn_error(), want, "but told");
     tn_error_clear();
     ok(!tn_csv_load("/nosuch/file"), "a file that is not there");
-    is_str(tn_error(), "csv /nosuch/file: No such file or directory",
+    is_str(tn_error(), "csv_load: /nosuch/file: No such file or directory",
            "is told with the reason");
     tn_error_clear();
     ok(!tn_csv_load(NULL), "NULL is refused");

@@ -21,7 +21,7 @@ static void refused(const void *bytes, size_t count, tn_status code,
 {
     write_bytes(bytes, count);
     char want[300];
-    snprintf(want, sizeof want, "idx %s: %s", path, message);
+    snprintf(want, sizeof want, "idx_load: %s: %s", path, message);
     ok(!tn_idx_load(path), "refused: %s", message);
     is_str(tn_error(), want, "and the message tells it");
     is_int(tn_error_code(), code, "with its code");
@@ -101,7 +101,7 @@ static void test_cut_gzip(void)
     if (truncate(path, 900) != 0)
         bail_out("cannot cut %s", path);
     char want[200];
-    snprintf(want, sizeof want, "idx %s: %s: unexpected end of file", path,
+    snprintf(want, sizeof want, "idx_load: %s: %s: unexpected end of file", path,
              path);
     ok(!tn_idx_load(path), "a gzipped file that is cut off is refused");
     is_str(tn_error(), want, "and the message tells it");
@@ -132,7 +132,7 @@ static void test_mistakes(void)
 
     unlink(path);
     char want[300];
-    snprintf(want, sizeof want, "idx %s: No such file or directory", path);
+    snprintf(want, sizeof want, "idx_load: %s: No such file or directory", path);
     ok(!tn_idx_load(path), "a file that is not there is refused");
     is_str(tn_error(), want, "by its name");
     is_int(tn_error_code(), TN_ERR_IO, "as one that cannot be read");

@@ -29,7 +29,7 @@ static void refused(const char *header, size_t data_bytes,
 {
     write_file(header, data_bytes);
     char want[512];
-    snprintf(want, sizeof want, "safetensors %s: %s", path, message);
+    snprintf(want, sizeof want, "safetensors_open: %s: %s", path, message);
     ok(!tn_safetensors_open(path), "refused: %s", message);
     is_str(tn_error(), want, "and the message tells it");
     tn_error_clear();
@@ -99,11 +99,11 @@ static void test_malformed(void)
        "and it is said: %s", tn_error());
     tn_error_clear();
     ok(!tn_safetensors_open("/nosuch/file"), "a file that is not there");
-    is_str(tn_error(), "safetensors /nosuch/file: No such file or directory",
+    is_str(tn_error(), "safetensors_open: /nosuch/file: No such file or directory",
            "is told by name and reason");
     tn_error_clear();
     ok(!tn_safetensors_open("."), "a folder is refused");
-    is_str(tn_error(), "safetensors .: not a regular file", "as one");
+    is_str(tn_error(), "safetensors_open: .: not a regular file", "as one");
     tn_error_clear();
     ok(!tn_safetensors_open(NULL), "NULL is refused");
     is_str(tn_error(), "safetensors_open: path is NULL", "and named");
@@ -165,7 +165,7 @@ static void test_round_trip(void)
     ok(!tn_safetensors_tensor(again, "weight"), "a name that is not there");
     char want[200];
     snprintf(want, sizeof want,
-             "safetensors %s: no tensor \"weight\" among 4", path);
+             "safetensors_tensor: %s: no tensor \"weight\" among 4", path);
     is_str(tn_error(), want, "is told");
     tn_error_clear();
 }
@@ -188,7 +188,7 @@ static void test_save_mistakes(void)
     tn_error_clear();
     is_int(tn_safetensors_save("/nosuch/file", twice, both, 1, NULL, 0),
            TN_ERR_IO, "a folder that is not there");
-    is_str(tn_error(), "safetensors /nosuch/file: No such file or directory",
+    is_str(tn_error(), "safetensors_save: /nosuch/file: No such file or directory",
            "is told");
     tn_error_clear();
     tn_tensor *missing[] = {NULL};

@@ -121,7 +121,13 @@ static void test_index(void)
     tn_dataset *set = tn_dataset_from_tensors(x, NULL);
     ok(!tn_dataset_subset(set, numbers + 1, 3), "a place in a data set");
     outside(2, 0, 2, 1, 1, 0, "dataset_subset");
-    ok(!tn_softmax(x, 5), "another error afterwards");
+    ok(!tn_softmax(x, 5), "a dimension");
+    ok(tn_error_code() == TN_ERR_ARGUMENT && tn_error_info()->has_index &&
+           tn_error_info()->index == 5 && tn_error_info()->index_low == -2 &&
+           tn_error_info()->index_bound == 2,
+       "has an index and its limits, too");
+    tn_error_clear();
+    ok(!tn_relu(NULL), "another error afterwards");
     ok(!tn_error_info()->has_index, "has no index");
     tn_error_clear();
 }

@@ -147,6 +147,7 @@ static tn_scope *bad_scope(void)
 
 /* What is no object that a scope owns, nor leads to one that is read. */
 #define NO_OBJECT_tn_options_type_p
+#define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p
 #define NO_OBJECT_tn_op_p
 #define NO_OBJECT_tn_path_p

@@ -181,6 +181,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_options_type_p thing_type()
 #define PLAUSIBLE_options_take_own room
 #define PLAUSIBLE_options_take_options NULL
+#define PLAUSIBLE_tn_option_need_p &(tn_option_need){"number", true, "", ""}
 #define PLAUSIBLE_tn_dtype TN_F32
 #define PLAUSIBLE_bool true
 #define PLAUSIBLE_int 1
@@ -325,7 +326,9 @@ static const struct meant {
     {"the outermost path", "path_join.outer"},
     {"a set without labels", "dataset_from_tensors.y"},
     {"the code's own words", "error_set.format error_refuse.name "
-     "error_refuse.given error_refuse.format object_check.object "
+     "error_refuse.given error_refuse.format error_refuse_argument.name "
+     "error_refuse_argument.argument error_refuse_argument.format "
+     "object_check.object "
      "object_check.type object_check.call object_check.argument "
      "object_check_kind.object object_check_kind.kind "
      "object_check_kind.call object_check_kind.argument"},

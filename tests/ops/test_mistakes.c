@@ -139,8 +139,8 @@ static void check_losses(void)
             "embedding_bag: mode \"median\" is neither \"sum\" nor \"mean\" nor "
             "\"max\"");
     refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
-            TN_ERR_ARGUMENT, "embedding_bag: per_sample_weights with another "
-            "mode than \"sum\"");
+            TN_ERR_ARGUMENT, "embedding_bag: .per_sample_weights has no effect "
+            "unless mode is sum: change mode, or leave .per_sample_weights out");
     refused(tn_embedding_bag(t, x, NULL, .mode = "sum",
                              .per_sample_weights = v),
             TN_ERR_SHAPE, "embedding_bag: per_sample_weights (3,) has not the "
@@ -151,8 +151,9 @@ static void check_losses(void)
             "float64, weight is float32; convert one with tn_to_dtype");
     refused(tn_embedding_bag(t, x, NULL, .mode = "max",
                              .scale_grad_by_freq = true),
-            TN_ERR_ARGUMENT, "embedding_bag: scale_grad_by_freq with mode "
-            "\"max\"; \"sum\" and \"mean\" take it");
+            TN_ERR_ARGUMENT, "embedding_bag: .scale_grad_by_freq has no effect "
+            "unless mode is sum or mean: change mode, or leave "
+            ".scale_grad_by_freq out");
     refused(tn_embedding_bag(t, x, NULL, .padding_idx = 2),
             TN_ERR_INDEX,
             "embedding_bag: padding_idx 2 is outside [-2, 2)");

@@ -314,7 +314,8 @@ typedef struct call {
 /* Left out: SKIPPED(tn_memory_set_limit), the limit that is watched here;
  * SKIPPED(tn_module_begin) and SKIPPED(tn_module_end), which belong together;
  * SKIPPED(tn_progress_begin), which prints; SKIPPED(tn_set_num_threads), and
- * SKIPPED(tn_host_ops_allow), which hold for what follows. */
+ * SKIPPED(tn_host_ops_allow), which hold for what follows;
+ * SKIPPED(tn_options_check_needs), whose one number is the length of a list. */
 #include "tests/overflow/calls.inc" /* made */
 
 /* ---- all of them -------------------------------------------------------- */
