@@ -10,6 +10,9 @@ EXTRA_DIST += tests/README.md tests/prototypes.awk tests/tap.h tests/tap.sh \
 	tests/abi/README.md tests/abi/update.sh tests/abi/opaque.awk \
 	tests/abi/libtenon.abi tests/abi/plugin.abi
 
+check_PROGRAMS += tests/options/test_needs
+tests_options_test_needs_SOURCES = tests/options/test_needs.c
+
 dist_check_SCRIPTS += \
 	tests/test_layers.sh \
 	tests/test_headers.sh \

@@ -117,7 +117,8 @@ TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
 TN_OPTIONS_STRUCT(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST);
 #define TN_OPTIM_SGD_OPTIONS                                                  \
     TN_OPTIONS_DEFAULTS(tn_optim_sgd, TN_OPTIM_SGD_OPTIONS_LIST)
-/* Stochastic gradient descent. Source: torch.optim.SGD. */
+/* Stochastic gradient descent. Without a momentum, dampening and nesterov are
+ * refused: they would have no effect. Source: torch.optim.SGD. */
 TN_API tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
                                    const tn_optim_sgd_options *options);
 

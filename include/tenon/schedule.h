@@ -144,8 +144,9 @@ TN_OPTIONS_STRUCT(tn_schedule_cyclic_lr, TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST);
 #define TN_SCHEDULE_CYCLIC_LR_OPTIONS                                         \
     TN_OPTIONS_DEFAULTS(tn_schedule_cyclic_lr,                                \
                         TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
-/* Up and down between base_lr and max_lr. arXiv:1506.01186. With momentum the
- * optimizer must have one (TN_ERR_ARGUMENT). */
+/* Up and down between base_lr and max_lr. arXiv:1506.01186. With cycle_momentum
+ * the optimizer must have one (TN_ERR_ARGUMENT); without, base_momentum and
+ * max_momentum are refused, and so is gamma in another mode than its own. */
 TN_API tn_schedule *
 tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
                            const tn_schedule_cyclic_lr_options *options);
@@ -165,8 +166,8 @@ TN_OPTIONS_STRUCT(tn_schedule_one_cycle_lr,
     TN_OPTIONS_DEFAULTS(tn_schedule_one_cycle_lr,                             \
                         TN_SCHEDULE_ONE_CYCLE_LR_OPTIONS_LIST)
 /* Up to max_lr, then down to nearly nothing, within total_steps, after which
- * tn_schedule_step is refused (TN_ERR_STATE). arXiv:1708.07120. With momentum
- * the optimizer must have one (TN_ERR_ARGUMENT). */
+ * tn_schedule_step is refused (TN_ERR_STATE). arXiv:1708.07120. cycle_momentum,
+ * base_momentum and max_momentum as in tn_schedule_cyclic_lr. */
 TN_API tn_schedule *
 tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
                               int64_t total_steps,

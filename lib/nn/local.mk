@@ -23,7 +23,8 @@ EXTRA_DIST += lib/nn/README.md
 
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
-	tests/nn/test_options
+	tests/nn/test_options tests/nn/test_error_calls
+tests_nn_test_error_calls_SOURCES = tests/nn/test_error_calls.c
 tests_nn_test_hooks_SOURCES = tests/nn/test_hooks.c
 tests_nn_test_no_module_SOURCES = tests/nn/test_no_module.c
 tests_nn_test_module_SOURCES = tests/nn/test_module.c

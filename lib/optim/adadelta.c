@@ -15,10 +15,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule adadelta = {
-    .name = "Adadelta",
-    .text = "optim_adadelta(param, grad, v, a; lr, decay, sign, rho, share, eps) = "
-            TN__OPTIM_DIRECTION
-            "let v1 = rho * v + share * d * d; "
+    .name = "optim_adadelta",
+    .text = "optim_adadelta(param, grad, v, a; lr, decay, sign, rho, share, "
+            "eps) = " TN__OPTIM_DIRECTION "let v1 = rho * v + share * d * d; "
             "let s = sqrt(a + eps) / sqrt(v1 + eps) * d; "
             "(param - lr * s, v1, rho * a + share * s * s)",
     .slots = 2,
@@ -36,10 +35,11 @@ tn_optim *tn_optim_adadelta_with(tn_parameter_list *parameters,
     tn_optim_adadelta_options o;
     if (tn_options_take(tn_optim_adadelta_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("Adadelta", "lr", o.lr, 1e300) ||
-        !tn__optim_check("Adadelta", "rho", o.rho, 1) ||
-        !tn__optim_check("Adadelta", "eps", o.eps, 1e300) ||
-        !tn__optim_check("Adadelta", "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check("optim_adadelta", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_adadelta", "rho", o.rho, 1) ||
+        !tn__optim_check("optim_adadelta", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_adadelta", "weight_decay", o.weight_decay,
+                         1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&adadelta, parameters, o.lr, 0, o.weight_decay);

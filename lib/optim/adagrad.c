@@ -19,8 +19,9 @@ static double start(const tn__optim_group *group, int slot)
 }
 
 static tn__optim_rule adagrad = {
-    .name = "Adagrad",
-    .text = "optim_adagrad(param, grad, s; lr, decay, sign, eps) = " TN__OPTIM_DIRECTION
+    .name = "optim_adagrad",
+    .text = "optim_adagrad(param, grad, s; lr, decay, sign, eps) "
+            "= " TN__OPTIM_DIRECTION
             "let s1 = s + d * d; (param - lr * d / (sqrt(s1) + eps), s1)",
     .slots = 1,
     .slot_name = {"sum"},
@@ -38,12 +39,13 @@ tn_optim *tn_optim_adagrad_with(tn_parameter_list *parameters,
     tn_optim_adagrad_options o;
     if (tn_options_take(tn_optim_adagrad_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("Adagrad", "lr", o.lr, 1e300) ||
-        !tn__optim_check("Adagrad", "lr_decay", o.lr_decay, 1e300) ||
-        !tn__optim_check("Adagrad", "weight_decay", o.weight_decay, 1e300) ||
-        !tn__optim_check("Adagrad", "initial_accumulator_value",
+    if (!tn__optim_check("optim_adagrad", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_adagrad", "lr_decay", o.lr_decay, 1e300) ||
+        !tn__optim_check("optim_adagrad", "weight_decay", o.weight_decay,
+                         1e300) ||
+        !tn__optim_check("optim_adagrad", "initial_accumulator_value",
                          o.initial_accumulator_value, 1e300) ||
-        !tn__optim_check("Adagrad", "eps", o.eps, 1e300))
+        !tn__optim_check("optim_adagrad", "eps", o.eps, 1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&adagrad, parameters, o.lr, 0, o.weight_decay);

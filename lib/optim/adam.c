@@ -19,7 +19,7 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 {
     const tn_optim_adam_options *o = &group->optim->options.adam;
     const tn__optim_rates *r = &group->rates;
-    bool decoupled = group->optim->rule->name[4] == 'W';
+    bool decoupled = group->optim->rule->decoupled;
     double steps = (double)next->steps;
     number[0] = r->lr / (1 - pow(r->momentum, steps));
     number[1] = 1 - r->momentum;
@@ -40,20 +40,22 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
          "let t1 = max(top, v1); "                                            \
          "(keep * param - rate * (m1 / (sqrt(t1) / root + eps)), m1, v1, t1)"
 
-#define RULE(variable, rule_name, rule_text, slot_count)                      \
-    static tn__optim_rule variable = {.name = rule_name,                      \
-                                      .text = rule_text,                      \
-                                      .slots = slot_count,                    \
-                                      .slot_name = {"exp_avg", "exp_avg_sq",  \
-                                                    "max_exp_avg_sq"},        \
-                                      .numbers = 9,                           \
-                                      .momentum = true,                       \
-                                      .numbers_of = numbers_of}
+#define RULE(variable, rule_name, rule_text, slot_count, is_decoupled)         \
+    static tn__optim_rule variable = {                                         \
+        .name = rule_name,                                                     \
+        .text = rule_text,                                                     \
+        .slots = slot_count,                                                   \
+        .slot_name = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},              \
+        .numbers = 9,                                                          \
+        .momentum = true,                                                      \
+        .decoupled = is_decoupled,                                             \
+        .numbers_of = numbers_of}
 
-RULE(adam, "Adam", PLAIN_TEXT("optim_adam"), 2);
-RULE(adam_amsgrad, "Adam", AMSGRAD_TEXT("optim_adam_amsgrad"), 3);
-RULE(adamw, "AdamW", PLAIN_TEXT("optim_adamw"), 2);
-RULE(adamw_amsgrad, "AdamW", AMSGRAD_TEXT("optim_adamw_amsgrad"), 3);
+RULE(adam, "optim_adam", PLAIN_TEXT("optim_adam"), 2, false);
+RULE(adam_amsgrad, "optim_adam", AMSGRAD_TEXT("optim_adam_amsgrad"), 3, false);
+RULE(adamw, "optim_adamw", PLAIN_TEXT("optim_adamw"), 2, true);
+RULE(adamw_amsgrad, "optim_adamw", AMSGRAD_TEXT("optim_adamw_amsgrad"), 3,
+     true);
 
 static tn_optim *make(tn_parameter_list *parameters, tn__optim_rule *plain,
                       tn__optim_rule *amsgrad, const tn_optim_adam_options *o)

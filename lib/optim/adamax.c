@@ -18,10 +18,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule adamax = {
-    .name = "Adamax",
-    .text = "optim_adamax(param, grad, m, u; rate, decay, sign, share, beta2, eps) = "
-            TN__OPTIM_DIRECTION
-            "let m1 = m + share * (d - m); "
+    .name = "optim_adamax",
+    .text = "optim_adamax(param, grad, m, u; rate, decay, sign, share, beta2, "
+            "eps) = " TN__OPTIM_DIRECTION "let m1 = m + share * (d - m); "
             "let u1 = max(beta2 * u, abs(d) + eps); "
             "(param - rate * m1 / u1, m1, u1)",
     .slots = 2,
@@ -40,11 +39,11 @@ tn_optim *tn_optim_adamax_with(tn_parameter_list *parameters,
     tn_optim_adamax_options o;
     if (tn_options_take(tn_optim_adamax_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("Adamax", "lr", o.lr, 1e300) ||
-        !tn__optim_check("Adamax", "beta1", o.beta1, 1) ||
-        !tn__optim_check("Adamax", "beta2", o.beta2, 1) ||
-        !tn__optim_check("Adamax", "eps", o.eps, 1e300) ||
-        !tn__optim_check("Adamax", "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check("optim_adamax", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_adamax", "beta1", o.beta1, 1) ||
+        !tn__optim_check("optim_adamax", "beta2", o.beta2, 1) ||
+        !tn__optim_check("optim_adamax", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_adamax", "weight_decay", o.weight_decay, 1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&adamax, parameters, o.lr, o.beta1, o.weight_decay);

@@ -22,10 +22,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule asgd = {
-    .name = "ASGD",
-    .text = "optim_asgd(param, grad, a; eta, keep, share, decay, sign) = "
-            TN__OPTIM_DIRECTION
-            "let p1 = keep * param - eta * d; "
+    .name = "optim_asgd",
+    .text = "optim_asgd(param, grad, a; eta, keep, share, decay, sign) "
+            "= " TN__OPTIM_DIRECTION "let p1 = keep * param - eta * d; "
             "(p1, where(share == 1, p1, a + share * (p1 - a)))",
     .slots = 1,
     .slot_name = {"ax"},
@@ -42,11 +41,11 @@ tn_optim *tn_optim_asgd_with(tn_parameter_list *parameters,
     tn_optim_asgd_options o;
     if (tn_options_take(tn_optim_asgd_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("ASGD", "lr", o.lr, 1e300) ||
-        !tn__optim_check("ASGD", "lambd", o.lambd, 1e300) ||
-        !tn__optim_check("ASGD", "alpha", o.alpha, 1e300) ||
-        !tn__optim_check("ASGD", "t0", o.t0, 1e300) ||
-        !tn__optim_check("ASGD", "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check("optim_asgd", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_asgd", "lambd", o.lambd, 1e300) ||
+        !tn__optim_check("optim_asgd", "alpha", o.alpha, 1e300) ||
+        !tn__optim_check("optim_asgd", "t0", o.t0, 1e300) ||
+        !tn__optim_check("optim_asgd", "weight_decay", o.weight_decay, 1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&asgd, parameters, o.lr, 0, o.weight_decay);

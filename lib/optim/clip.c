@@ -82,9 +82,9 @@ static tn_status check_limit(const char *call,
     if (!tn__optim_is_list(parameters, call))
         return tn_error_code();
     if (!(limit >= 0))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: %s is %g; it must be at least 0", call, name,
-                            limit);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, name,
+                                        "%s is %g; it must be at least 0", name,
+                                        limit);
     return TN_OK;
 }
 

@@ -9,10 +9,10 @@ static bool has_momentum(const tn__schedule_kind *kind, const tn_optim *optim)
 {
     if (!tn__optim_is(optim, kind->name) || optim->rule->momentum)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT,
-                 "%s: the %s optimizer has no momentum to change: give it one "
-                 "or set .cycle_momentum = false",
-                 kind->name, optim->rule->name);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, "cycle_momentum",
+                             "the optimizer, of %s, has no momentum to change: "
+                             "give it one or set .cycle_momentum = false",
+                             optim->rule->name);
     return false;
 }
 
@@ -49,7 +49,8 @@ static void cyclic_advance(const tn_schedule *schedule, int64_t step,
             o->max_momentum - (o->max_momentum - o->base_momentum) * share;
 }
 
-static const tn__schedule_kind cyclic_kind = {"CyclicLR", cyclic_advance};
+static const tn__schedule_kind cyclic_kind = {"schedule_cyclic_lr",
+                                              cyclic_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cyclic_lr, "schedule_cyclic_lr",
                 "optim, base_lr, max_lr", TN_SCHEDULE_CYCLIC_LR_OPTIONS_LIST)
@@ -76,6 +77,15 @@ tn_schedule_cyclic_lr_with(tn_optim *optim, double base_lr, double max_lr,
         !tn__schedule_check(kind, "base_momentum", o.base_momentum, 0, 1) ||
         !tn__schedule_check(kind, "max_momentum", o.max_momentum, 0, 1) ||
         (o.cycle_momentum && !has_momentum(kind, optim)))
+        return NULL;
+    const tn_option_need need[] = {
+        {"gamma", o.mode == TN_CYCLE_EXP_RANGE,
+         "unless mode is TN_CYCLE_EXP_RANGE", "change mode"},
+        {"base_momentum", o.cycle_momentum, "without cycle_momentum",
+         "give cycle_momentum = true"},
+        {"max_momentum", o.cycle_momentum, "without cycle_momentum",
+         "give cycle_momentum = true"}};
+    if (tn_options_check_needs(tn_schedule_cyclic_lr_type(), &o, need, 3) < 0)
         return NULL;
     tn_schedule *schedule = tn__schedule_new(kind, optim, 0);
     if (schedule) {
@@ -133,7 +143,7 @@ static void one_cycle_advance(const tn_schedule *schedule, int64_t step,
         rates->momentum = between(all[i].momentum, share, o->linear);
 }
 
-static const tn__schedule_kind one_cycle_kind = {"OneCycleLR",
+static const tn__schedule_kind one_cycle_kind = {"schedule_one_cycle_lr",
                                                  one_cycle_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_one_cycle_lr, "schedule_one_cycle_lr",
@@ -159,6 +169,14 @@ tn_schedule_one_cycle_lr_with(tn_optim *optim, double max_lr,
         !tn__schedule_check(kind, "base_momentum", o.base_momentum, 0, 1) ||
         !tn__schedule_check(kind, "max_momentum", o.max_momentum, 0, 1) ||
         (o.cycle_momentum && !has_momentum(kind, optim)))
+        return NULL;
+    const tn_option_need need[] = {
+        {"base_momentum", o.cycle_momentum, "without cycle_momentum",
+         "give cycle_momentum = true"},
+        {"max_momentum", o.cycle_momentum, "without cycle_momentum",
+         "give cycle_momentum = true"}};
+    if (tn_options_check_needs(tn_schedule_one_cycle_lr_type(), &o, need, 2) <
+        0)
         return NULL;
     tn_schedule *schedule = tn__schedule_new(kind, optim, 0);
     if (schedule) {

@@ -247,17 +247,17 @@ static double step(tn_optim *optim, tn_optim_closure closure, void *context)
     return tn_error() ? NAN : first_loss;
 }
 
-static tn_status one_kind(const tn_parameter_list *list)
+static tn_status one_kind(const tn_parameter_list *list, const char *call)
 {
     const tn_tensor *first = tn_parameters_at(list, 0);
     for (int i = 1; i < tn_parameters_count(list); i++) {
         const tn_tensor *p = tn_parameters_at(list, i);
         if (tn_tensor_dtype(p) != tn_tensor_dtype(first) ||
             tn_tensor_device(p) != tn_tensor_device(first))
-            return tn_error_set(
-                TN_ERR_DTYPE,
-                "LBFGS: parameter \"%s\" (%s on %s) is not of the dtype and "
-                "device of \"%s\" (%s on %s)",
+            return tn_error_refuse_argument(
+                TN_ERR_DTYPE, call, "parameters",
+                "parameter \"%s\" (%s on %s) is not of the dtype and device of "
+                "\"%s\" (%s on %s)",
                 tn_parameters_name(list, i), tn_dtype_name(tn_tensor_dtype(p)),
                 tn_device_name(tn_tensor_device(p)),
                 tn_parameters_name(list, 0),
@@ -268,7 +268,7 @@ static tn_status one_kind(const tn_parameter_list *list)
 }
 
 static tn__optim_rule lbfgs = {
-    .name = "LBFGS", .closure = step, .accepts = one_kind};
+    .name = "optim_lbfgs", .closure = step, .accepts = one_kind};
 
 TN_OPTIONS_TYPE(tn_optim_lbfgs, "optim_lbfgs", "parameters",
                 TN_OPTIM_LBFGS_OPTIONS_LIST)
@@ -278,8 +278,8 @@ static bool is_positive(const char *option, int number)
 {
     if (number >= 1)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "LBFGS: %s is %d; it must be at least 1",
-                 option, number);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_lbfgs", option,
+                             "%s is %d; it must be at least 1", option, number);
     return false;
 }
 
@@ -291,14 +291,16 @@ tn_optim *tn_optim_lbfgs_with(tn_parameter_list *parameters,
         return NULL;
     if (o.max_eval == TN_NONE_INT)
         o.max_eval = (int64_t)o.max_iter * 5 / 4;
-    if (!tn__optim_check("LBFGS", "lr", o.lr, 1e300) ||
+    if (!tn__optim_check("optim_lbfgs", "lr", o.lr, 1e300) ||
         !is_positive("max_iter", o.max_iter) ||
         !is_positive("history_size", o.history_size) ||
-        !tn__optim_check("LBFGS", "max_eval", (double)o.max_eval, 0x1p31) ||
-        !tn__optim_check("LBFGS", "tolerance_grad", o.tolerance_grad, 1e300) ||
-        !tn__optim_check("LBFGS", "tolerance_change", o.tolerance_change,
+        !tn__optim_check("optim_lbfgs", "max_eval", (double)o.max_eval,
+                         0x1p31) ||
+        !tn__optim_check("optim_lbfgs", "tolerance_grad", o.tolerance_grad,
                          1e300) ||
-        !tn__optim_check("LBFGS", "history_size", o.history_size, 1000))
+        !tn__optim_check("optim_lbfgs", "tolerance_change", o.tolerance_change,
+                         1e300) ||
+        !tn__optim_check("optim_lbfgs", "history_size", o.history_size, 1000))
         return NULL;
     tn_optim *optim = tn__optim_new(&lbfgs, parameters, o.lr, 0, 0);
     if (optim)

@@ -106,23 +106,22 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
     return status;
 }
 
-static tn_status matrices_only(const tn_parameter_list *list)
+static tn_status matrices_only(const tn_parameter_list *list, const char *call)
 {
     for (int i = 0; i < tn_parameters_count(list); i++) {
         int ndim = tn_tensor_ndim(tn_parameters_at(list, i));
         if (ndim != 2)
-            return tn_error_set(TN_ERR_SHAPE,
-                                "Muon: parameter \"%s\" has %d dimension%s; "
-                                "Muon changes matrices alone: give the others "
-                                "to AdamW",
-                                tn_parameters_name(list, i), ndim,
-                                ndim == 1 ? "" : "s");
+            return tn_error_refuse_argument(
+                TN_ERR_SHAPE, call, "parameters",
+                "parameter \"%s\" has %d dimension%s; Muon changes matrices "
+                "alone: give the others to tn_optim_adamw",
+                tn_parameters_name(list, i), ndim, ndim == 1 ? "" : "s");
     }
     return TN_OK;
 }
 
 static tn__optim_rule muon = {
-    .name = "Muon",
+    .name = "optim_muon",
     .slots = 1,
     .slot_name = {"momentum_buffer"},
     .momentum = true,
@@ -140,11 +139,11 @@ tn_optim *tn_optim_muon_with(tn_parameter_list *parameters,
     tn_optim_muon_options o;
     if (tn_options_take(tn_optim_muon_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("Muon", "lr", o.lr, 1e300) ||
-        !tn__optim_check("Muon", "weight_decay", o.weight_decay, 1e300) ||
-        !tn__optim_check("Muon", "momentum", o.momentum, 1e300) ||
-        !tn__optim_check("Muon", "eps", o.eps, 1e300) ||
-        !tn__optim_check("Muon", "ns_steps", o.ns_steps, 100))
+    if (!tn__optim_check("optim_muon", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_muon", "weight_decay", o.weight_decay, 1e300) ||
+        !tn__optim_check("optim_muon", "momentum", o.momentum, 1e300) ||
+        !tn__optim_check("optim_muon", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_muon", "ns_steps", o.ns_steps, 100))
         return NULL;
     tn_optim *optim = tn__optim_new(&muon, parameters, o.lr, o.momentum,
                                     o.weight_decay);

@@ -36,8 +36,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule nadam = {
-    .name = "NAdam",
-    .text = "optim_nadam(param, grad, m, v; rate, rate_next, decay, keep, sign, share1, "
+    .name = "optim_nadam",
+    .text = "optim_nadam(param, grad, m, v; rate, rate_next, decay, keep, "
+            "sign, share1, "
             "beta2, share2, correction, eps) = " TN__OPTIM_DIRECTION
             "let m1 = m + share1 * (d - m); "
             "let v1 = beta2 * v + share2 * d * d; "
@@ -59,12 +60,14 @@ tn_optim *tn_optim_nadam_with(tn_parameter_list *parameters,
     tn_optim_nadam_options o;
     if (tn_options_take(tn_optim_nadam_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("NAdam", "lr", o.lr, 1e300) ||
-        !tn__optim_check("NAdam", "beta1", o.beta1, 1) ||
-        !tn__optim_check("NAdam", "beta2", o.beta2, 1) ||
-        !tn__optim_check("NAdam", "eps", o.eps, 1e300) ||
-        !tn__optim_check("NAdam", "weight_decay", o.weight_decay, 1e300) ||
-        !tn__optim_check("NAdam", "momentum_decay", o.momentum_decay, 1e300))
+    if (!tn__optim_check("optim_nadam", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_nadam", "beta1", o.beta1, 1) ||
+        !tn__optim_check("optim_nadam", "beta2", o.beta2, 1) ||
+        !tn__optim_check("optim_nadam", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_nadam", "weight_decay", o.weight_decay,
+                         1e300) ||
+        !tn__optim_check("optim_nadam", "momentum_decay", o.momentum_decay,
+                         1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&nadam, parameters, o.lr, o.beta1, o.weight_decay);

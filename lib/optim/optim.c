@@ -111,27 +111,27 @@ static const tn__optim_group *group_of(const tn_optim *optim,
     return NULL;
 }
 
-static tn_status check_list(const tn_optim *optim,
+static tn_status check_list(const char *name, const tn_optim *optim,
                             const tn_parameter_list *list)
 {
-    const char *name = optim->rule->name;
     if (tn_parameters_count(list) == 0)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: the parameter list is empty", name);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "parameters",
+                                        "the parameter list is empty");
     for (int i = 0; i < tn_parameters_count(list); i++) {
         if (group_of(optim, tn_parameters_at(list, i)))
-            return tn_error_set(TN_ERR_ARGUMENT,
-                                "%s: parameter \"%s\" stands in another "
-                                "group already",
-                                name, tn_parameters_name(list, i));
+            return tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, name, "parameters",
+                "parameter \"%s\" stands in another group already",
+                tn_parameters_name(list, i));
     }
-    return optim->rule->accepts ? optim->rule->accepts(list) : TN_OK;
+    return optim->rule->accepts ? optim->rule->accepts(list, name) : TN_OK;
 }
 
-static tn_status add_group(tn_optim *optim, tn_parameter_list *parameters,
+static tn_status add_group(const char *call, tn_optim *optim,
+                           tn_parameter_list *parameters,
                            const tn__optim_rates *rates)
 {
-    tn_status status = check_list(optim, parameters);
+    tn_status status = check_list(call, optim, parameters);
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();
@@ -167,7 +167,7 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
                                         .initial_lr = -1,
                                         .momentum = momentum,
                                         .weight_decay = weight_decay};
-    if (add_group(optim, parameters, &optim->defaults) < 0) {
+    if (add_group(rule->name, optim, parameters, &optim->defaults) < 0) {
         tn_drop(optim);
         return NULL;
     }
@@ -189,10 +189,11 @@ tn_status tn_optim_add_group_with(tn_optim *optim,
     tn_optim_add_group_options o;
     if (tn_options_take(tn_optim_add_group_type(), &o, options) < 0)
         return TN_ERR_ARGUMENT;
-    const char *name = optim->rule->name;
+    const char *name = "optim_add_group";
     if (optim->rule->closure)
-        return tn_error_set(TN_ERR_UNSUPPORTED,
-                            "%s: has one group of parameters only", name);
+        return tn_error_refuse_argument(TN_ERR_UNSUPPORTED, name, "optim",
+                                        "%s has one group of parameters only",
+                                        optim->rule->name);
     tn__optim_rates rates = optim->defaults;
     if (!tn_is_none_float(o.lr))
         rates.lr = o.lr;
@@ -201,16 +202,17 @@ tn_status tn_optim_add_group_with(tn_optim *optim,
     if (!tn__optim_check(name, "lr", rates.lr, 1e300) ||
         !tn__optim_check(name, "weight_decay", rates.weight_decay, 1e300))
         return TN_ERR_ARGUMENT;
-    return add_group(optim, parameters, &rates);
+    return add_group(name, optim, parameters, &rates);
 }
 
-bool tn__optim_check(const char *rule, const char *option, double number,
+bool tn__optim_check(const char *call, const char *option, double number,
                      double below)
 {
     if (number >= 0 && number < below)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be at least 0%s",
-                 rule, option, number, below == 1 ? " and below 1" : "");
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
+                             "%s is %g; it must be at least 0%s", option,
+                             number, below == 1 ? " and below 1" : "");
     return false;
 }
 
@@ -239,11 +241,11 @@ static tn_status check_device(const tn__optim_group *group, int i,
     tn_tensor *slot = group->state[i].slot[0];
     if (!slot || tn_tensor_device(slot) == tn_tensor_device(p))
         return TN_OK;
-    return tn_error_set(
-        TN_ERR_DEVICE,
-        "%s: parameter \"%s\" is on %s, its state on %s: make the optimizer "
-        "anew after moving the model",
-        group->optim->rule->name, tn_parameters_name(group->parameters, i),
+    return tn_error_refuse_argument(
+        TN_ERR_DEVICE, "optim_step", NULL,
+        "parameter \"%s\" is on %s, its state on %s: make the optimizer anew "
+        "after moving the model",
+        tn_parameters_name(group->parameters, i),
         tn_device_name(tn_tensor_device(p)),
         tn_device_name(tn_tensor_device(slot)));
 }
@@ -255,8 +257,7 @@ static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
     if (tn_tensor_numel(g) == 0 || tn_item_int(tn_max(nan)) != 1)
         return tn_error() ? tn_error_code() : TN_OK;
     int64_t at = tn_item_int(tn_argmax(nan));
-    return tn_error_refuse(TN_ERR_NAN, group->optim->rule->name,
-                           &(tn_given){"grad", g}, 1,
+    return tn_error_refuse(TN_ERR_NAN, "optim_step", &(tn_given){"grad", g}, 1,
                            "the gradient of parameter \"%s\" is NaN, at "
                            "element %" PRId64,
                            tn_parameters_name(group->parameters, i), at);
@@ -316,10 +317,11 @@ static tn_status step_one(tn__optim_group *group, int i)
 static tn_status refuse_recording(void)
 {
     return tn_graph_is_recording()
-               ? tn_error_set(TN_ERR_STATE,
-                              "optim_step: a graph is being recorded, and a "
-                              "replay would not count the step: call it after "
-                              "tn_graph_record and after each tn_graph_replay")
+               ? tn_error_refuse_argument(
+                     TN_ERR_STATE, "optim_step", NULL,
+                     "a graph is being recorded, and a replay would not count "
+                     "the step: call it after tn_graph_record and after each "
+                     "tn_graph_replay")
                : TN_OK;
 }
 
@@ -330,10 +332,11 @@ tn_status tn_optim_step(tn_optim *optim)
     if (!tn__optim_is(optim, "optim_step"))
         return tn_error_code();
     if (optim->rule->closure)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: a step looks at the loss several times: "
-                            "call tn_optim_step_closure",
-                            optim->rule->name);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_step", "optim",
+            "a step of %s looks at the loss several times: call "
+            "tn_optim_step_closure",
+            optim->rule->name);
     tn_status status = TN_OK;
     tn_trace_push("optim_step");
     tn_scope *scope = tn_scope_open();
@@ -357,7 +360,8 @@ double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
     if (!tn__optim_is(optim, "optim_step_closure"))
         return NAN;
     if (!closure) {
-        tn_error_set(TN_ERR_ARGUMENT, "optim_step_closure: closure is NULL");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_step_closure",
+                                 "closure", "closure is NULL");
         return NAN;
     }
     if (optim->rule->closure)
@@ -393,7 +397,7 @@ tn_status tn_optim_set_lr(tn_optim *optim, double lr)
         return TN_ERR_STATE;
     if (!tn__optim_is(optim, "optim_set_lr"))
         return tn_error_code();
-    if (!tn__optim_check(optim->rule->name, "lr", lr, 1e300))
+    if (!tn__optim_check("optim_set_lr", "lr", lr, 1e300))
         return TN_ERR_ARGUMENT;
     for (tn__optim_group *g = optim->first; g; g = g->next)
         g->rates.lr = lr;
@@ -419,8 +423,9 @@ static tn__optim_group *group_at(const char *call, const tn_optim *optim,
     for (int i = 0; g && i < group; i++)
         g = g->next;
     if (!g)
-        tn_error_set(TN_ERR_ARGUMENT, "%s: group %d of %d", call, group,
-                     tn_optim_group_count(optim));
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "group",
+                                 "group %d of %d", group,
+                                 tn_optim_group_count(optim));
     return g;
 }
 
@@ -435,7 +440,7 @@ tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr)
     if (tn_error())
         return TN_ERR_STATE;
     tn__optim_group *g = group_at("optim_group_set_lr", optim, group);
-    if (!g || !tn__optim_check(optim->rule->name, "lr", lr, 1e300))
+    if (!g || !tn__optim_check("optim_group_set_lr", "lr", lr, 1e300))
         return TN_ERR_ARGUMENT;
     g->rates.lr = lr;
     return TN_OK;

@@ -40,12 +40,13 @@ typedef struct tn__optim_group {
  * One that is more than a kernel has a step function instead, or, where it
  * looks at all parameters and at the loss at once, a closure function. */
 typedef struct tn__optim_rule {
-    const char *name; /* "Adam" */
+    const char *name; /* of the call that makes it: "optim_adam" */
     const char *text; /* of the kernel, NULL for a rule with a function */
     int slots;        /* tensors of state */
     const char *slot_name[TN__OPTIM_SLOTS]; /* PyTorch's */
     int numbers;      /* of the kernel's parameters */
     bool momentum;    /* a schedule may change it */
+    bool decoupled;   /* weights decay by themselves, not by the gradient */
     /* Fills numbers[] for a step. next is the progress after that step, with
      * the memory still of the last; it counts if the step succeeds. */
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
@@ -55,8 +56,8 @@ typedef struct tn__optim_rule {
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
                       const double *numbers, tn_tensor *p, tn_tensor *g);
     double (*closure)(tn_optim *optim, tn_optim_closure loss, void *context);
-    /* Refuses parameters the rule cannot change; may be NULL. */
-    tn_status (*accepts)(const tn_parameter_list *parameters);
+    /* Refuses parameters the rule cannot change, for call; may be NULL. */
+    tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
     const tn_op *op;  /* text, defined on first use; guarded by a lock */
     const tn_op *straight; /* likewise, of a direction that is the gradient */
     int decay, sign;       /* where these stand among the numbers */
@@ -99,8 +100,8 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
 /* The kernel of a text, defined when first asked for; *op keeps it. */
 const tn_op *tn__optim_op(const char *text, const tn_op **op);
 
-/* number is in [0, below), or TN_ERR_ARGUMENT naming rule and option. */
-bool tn__optim_check(const char *rule, const char *option, double number,
+/* number is in [0, below), or TN_ERR_ARGUMENT naming call and option. */
+bool tn__optim_check(const char *call, const char *option, double number,
                      double below);
 
 /* The beginning of kernels: d is the gradient g with weight decay. sign is -1

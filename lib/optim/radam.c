@@ -31,8 +31,9 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule radam = {
-    .name = "RAdam",
-    .text = "optim_radam(param, grad, m, v; rate, rectified, factor, decay, keep, sign, "
+    .name = "optim_radam",
+    .text = "optim_radam(param, grad, m, v; rate, rectified, factor, decay, "
+            "keep, sign, "
             "share1, beta2, share2, eps) = " TN__OPTIM_DIRECTION
             "let m1 = m + share1 * (d - m); "
             "let v1 = beta2 * v + share2 * d * d; "
@@ -54,11 +55,11 @@ tn_optim *tn_optim_radam_with(tn_parameter_list *parameters,
     tn_optim_radam_options o;
     if (tn_options_take(tn_optim_radam_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("RAdam", "lr", o.lr, 1e300) ||
-        !tn__optim_check("RAdam", "beta1", o.beta1, 1) ||
-        !tn__optim_check("RAdam", "beta2", o.beta2, 1) ||
-        !tn__optim_check("RAdam", "eps", o.eps, 1e300) ||
-        !tn__optim_check("RAdam", "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check("optim_radam", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_radam", "beta1", o.beta1, 1) ||
+        !tn__optim_check("optim_radam", "beta2", o.beta2, 1) ||
+        !tn__optim_check("optim_radam", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_radam", "weight_decay", o.weight_decay, 1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&radam, parameters, o.lr, o.beta1, o.weight_decay);

@@ -26,29 +26,30 @@ static void numbers_of(const tn__optim_group *group, tn__optim_progress *next,
 }
 
 static tn__optim_rule rules[2][2] = {
-    {{.name = "RMSprop",
+    {{.name = "optim_rmsprop",
       .text = "optim_rmsprop(param, grad, v; " NUMBERS ") = " SQUARES PLAIN
               "(param - lr * d / avg, v1)",
       .slots = 1,
       .slot_name = {"square_avg"},
       .numbers = 6,
       .numbers_of = numbers_of},
-     {.name = "RMSprop",
-      .text = "optim_rmsprop_centered(param, grad, v, m; " NUMBERS ") = " SQUARES
-              CENTERED "(param - lr * d / avg, v1, m1)",
+     {.name = "optim_rmsprop",
+      .text = "optim_rmsprop_centered(param, grad, v, m; " NUMBERS
+              ") = " SQUARES CENTERED "(param - lr * d / avg, v1, m1)",
       .slots = 2,
       .slot_name = {"square_avg", "grad_avg"},
       .numbers = 6,
       .numbers_of = numbers_of}},
-    {{.name = "RMSprop",
-      .text = "optim_rmsprop_momentum(param, grad, v, b; " NUMBERS ", momentum) = "
-              SQUARES PLAIN MOMENTUM "(param - lr * b1, v1, b1)",
+    {{.name = "optim_rmsprop",
+      .text =
+          "optim_rmsprop_momentum(param, grad, v, b; " NUMBERS
+          ", momentum) = " SQUARES PLAIN MOMENTUM "(param - lr * b1, v1, b1)",
       .slots = 2,
       .slot_name = {"square_avg", "momentum_buffer"},
       .numbers = 7,
       .momentum = true,
       .numbers_of = numbers_of},
-     {.name = "RMSprop",
+     {.name = "optim_rmsprop",
       .text = "optim_rmsprop_momentum_centered(param, grad, v, b, m; " NUMBERS
               ", momentum) = " SQUARES CENTERED MOMENTUM
               "(param - lr * b1, v1, b1, m1)",
@@ -68,11 +69,12 @@ tn_optim *tn_optim_rmsprop_with(tn_parameter_list *parameters,
     tn_optim_rmsprop_options o;
     if (tn_options_take(tn_optim_rmsprop_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("RMSprop", "lr", o.lr, 1e300) ||
-        !tn__optim_check("RMSprop", "alpha", o.alpha, 1e300) ||
-        !tn__optim_check("RMSprop", "eps", o.eps, 1e300) ||
-        !tn__optim_check("RMSprop", "weight_decay", o.weight_decay, 1e300) ||
-        !tn__optim_check("RMSprop", "momentum", o.momentum, 1e300))
+    if (!tn__optim_check("optim_rmsprop", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_rmsprop", "alpha", o.alpha, 1e300) ||
+        !tn__optim_check("optim_rmsprop", "eps", o.eps, 1e300) ||
+        !tn__optim_check("optim_rmsprop", "weight_decay", o.weight_decay,
+                         1e300) ||
+        !tn__optim_check("optim_rmsprop", "momentum", o.momentum, 1e300))
         return NULL;
     tn_optim *optim =
         tn__optim_new(&rules[o.momentum != 0][o.centered], parameters, o.lr,

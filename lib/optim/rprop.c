@@ -25,13 +25,14 @@ static double start(const tn__optim_group *group, int slot)
 /* Where the sign turned the gradient counts as 0, in this step and in the
  * comparison of the next. */
 static tn__optim_rule rprop = {
-    .name = "Rprop",
-    .text = "optim_rprop(param, grad, prev, size; sign, minus, plus, low, high) = "
-            "let d = sign * grad; let turn = d * prev; "
-            "let eta = where(turn > 0, plus, where(turn < 0, minus, 1)); "
-            "let size1 = min(max(size * eta, low), high); "
-            "let d1 = where(turn < 0, 0, d); "
-            "(param - where(d1 > 0, size1, where(d1 < 0, -size1, 0)), d1, size1)",
+    .name = "optim_rprop",
+    .text =
+        "optim_rprop(param, grad, prev, size; sign, minus, plus, low, high) = "
+        "let d = sign * grad; let turn = d * prev; "
+        "let eta = where(turn > 0, plus, where(turn < 0, minus, 1)); "
+        "let size1 = min(max(size * eta, low), high); "
+        "let d1 = where(turn < 0, 0, d); "
+        "(param - where(d1 > 0, size1, where(d1 < 0, -size1, 0)), d1, size1)",
     .slots = 2,
     .slot_name = {[PREVIOUS] = "prev", [STEP_SIZE] = "step_size"},
     .numbers = 5,
@@ -48,15 +49,17 @@ tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
     tn_optim_rprop_options o;
     if (tn_options_take(tn_optim_rprop_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("Rprop", "lr", o.lr, 1e300) ||
-        !tn__optim_check("Rprop", "step_min", o.step_min, 1e300) ||
-        !tn__optim_check("Rprop", "step_max", o.step_max, 1e300))
+    if (!tn__optim_check("optim_rprop", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_rprop", "step_min", o.step_min, 1e300) ||
+        !tn__optim_check("optim_rprop", "step_max", o.step_max, 1e300))
         return NULL;
     if (!(0 < o.eta_minus && o.eta_minus < 1 && 1 < o.eta_plus)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "Rprop: eta_minus is %g, eta_plus %g; they must be "
-                     "between 0 and 1, and above 1",
-                     o.eta_minus, o.eta_plus);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_rprop",
+            o.eta_minus > 0 && o.eta_minus < 1 ? "eta_plus" : "eta_minus",
+            "eta_minus is %g, eta_plus %g; they must be between 0 and 1, and "
+            "above 1",
+            o.eta_minus, o.eta_plus);
         return NULL;
     }
     tn_optim *optim = tn__optim_new(&rprop, parameters, o.lr, 0, 0);

@@ -144,11 +144,12 @@ static tn_status check_call(const char *call, const tn_optim *optim,
     if (!tn__optim_is(optim, call))
         return tn_error_code();
     if (!path)
-        return tn_error_set(TN_ERR_ARGUMENT, "%s: path is NULL", call);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
+                                        "path is NULL");
     if (optim->rule->closure)
-        return tn_error_set(TN_ERR_UNSUPPORTED,
-                            "%s: the history of %s is not saved", call,
-                            optim->rule->name);
+        return tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "optim",
+                                        "the history of %s is not saved",
+                                        optim->rule->name);
     return TN_OK;
 }
 
@@ -167,7 +168,8 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
         status = tn_safetensors_save(path, l->name, l->tensor, l->count,
                                      metadata, 1);
     } else {
-        status = l ? tn_error_set(TN_ERR_MEMORY, "optim_save: out of memory")
+        status = l ? tn_error_refuse_argument(TN_ERR_MEMORY, "optim_save", NULL,
+                                              "out of memory")
                    : tn_error_code();
     }
     free(text);
@@ -179,7 +181,8 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
 
 static tn_status bad_file(const char *path, const char *what)
 {
-    return tn_error_set(TN_ERR_FORMAT, "optim_load %s: %s", path, what);
+    return tn_error_refuse_argument(TN_ERR_FORMAT, "optim_load", "path",
+                                    "%s: %s", path, what);
 }
 
 static tn_status check_group(const tn__optim_group *group, int number,
@@ -194,10 +197,10 @@ static tn_status check_group(const tn__optim_group *group, int number,
     const json_t *memory = json_object_get(json, "memory");
     int count = tn_parameters_count(group->parameters);
     if (json_array_size(steps) != (size_t)count)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "optim_load %s: group %d has %d parameters, in "
-                            "the file %zu",
-                            path, number, count, json_array_size(steps));
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_load", "path",
+            "%s: group %d has %d parameters, in the file %zu", path, number,
+            count, json_array_size(steps));
     if (json_array_size(memory) != (size_t)count)
         return bad_file(path, "a group lacks its memory");
     for (size_t i = 0; i < (size_t)count; i++) {
@@ -221,14 +224,14 @@ static tn_status check_text(const tn_optim *optim, const json_t *top,
         return bad_file(path, "no \"optimizer\" in its metadata: not written "
                               "by tn_optim_save");
     if (strcmp(rule, optim->rule->name) != 0)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "optim_load %s: the state of %s, not of %s", path,
-                            rule, optim->rule->name);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
+                                        "%s: the state of %s, not of %s", path,
+                                        rule, optim->rule->name);
     if (json_array_size(groups) != (size_t)tn_optim_group_count(optim))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "optim_load %s: %zu groups; the optimizer has %d",
-                            path, json_array_size(groups),
-                            tn_optim_group_count(optim));
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
+                                        "%s: %zu groups; the optimizer has %d",
+                                        path, json_array_size(groups),
+                                        tn_optim_group_count(optim));
     int number = 0;
     tn_status status = TN_OK;
     for (const tn__optim_group *g = optim->first; g && status == TN_OK;
@@ -243,8 +246,8 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
                             const char *name, tn_tensor *p)
 {
     if (!tn_safetensors_has(file, name)) {
-        tn_error_set(TN_ERR_ARGUMENT, "optim_load %s: the file has no \"%s\"",
-                     path, name);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
+                                 "%s: the file has no \"%s\"", path, name);
         return NULL;
     }
     tn_tensor *x = tn_safetensors_tensor(file, name);
@@ -255,10 +258,10 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
     for (int i = 0; same && i < tn_tensor_ndim(p); i++)
         same = tn_tensor_shape(x)[i] == tn_tensor_shape(p)[i];
     if (!same) {
-        tn_error_set(TN_ERR_SHAPE,
-                     "optim_load %s: \"%s\" has another shape or dtype than "
-                     "its parameter",
-                     path, name);
+        tn_error_refuse_argument(
+            TN_ERR_SHAPE, "optim_load", "path",
+            "%s: \"%s\" has another shape or dtype than its parameter", path,
+            name);
         return NULL;
     }
     /* a copy: what is read is a view on the file */
@@ -295,9 +298,10 @@ static tn_status read_all(const tn_optim *optim, const json_t *groups,
         }
     }
     if (tn_safetensors_count(file) != l->count)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "optim_load %s: %d tensors; the optimizer has %d",
-                            path, tn_safetensors_count(file), l->count);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
+                                        "%s: %d tensors; the optimizer has %d",
+                                        path, tn_safetensors_count(file),
+                                        l->count);
     return TN_OK;
 }
 
@@ -370,14 +374,16 @@ char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
     if (check_call("optim_state", optim, "") < 0)
         return NULL;
     if (!visit) {
-        tn_error_set(TN_ERR_ARGUMENT, "optim_state: visit is NULL");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_state", "visit",
+                                 "visit is NULL");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
     list *l = state_of(optim);
     char *text = l ? text_of(optim) : NULL;
     if (l && !text)
-        tn_error_set(TN_ERR_MEMORY, "optim_state: out of memory");
+        tn_error_refuse_argument(TN_ERR_MEMORY, "optim_state", NULL,
+                                 "out of memory");
     for (int i = 0; text && i < l->count; i++)
         visit(l->name[i], l->tensor[i], context);
     tn_scope_close(scope);

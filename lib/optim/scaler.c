@@ -36,31 +36,35 @@ static void begin_round(tn_grad_scaler *scaler)
 
 /* ---- making ------------------------------------------------------------- */
 
-static tn_status check_state(const char *call, const tn_grad_scaler_state *s)
+/* state: the argument that s is; NULL: its numbers are arguments. */
+static tn_status check_state(const char *call, const char *state,
+                             const tn_grad_scaler_state *s)
 {
     if (!(s->scale > 0 && isfinite(s->scale)))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: the scale is %g; it must be above 0", call,
-                            s->scale);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, state ? state : "init_scale",
+            "the scale is %g; it must be above 0", s->scale);
     if (s->scale < LEAST || s->scale > (double)FLT_MAX)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: the scale is %g; it must be a float32 whose "
-                            "reciprocal is one too, from %g to %g", call,
-                            s->scale, LEAST, (double)FLT_MAX);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, state ? state : "init_scale",
+            "the scale is %g; it must be a float32 whose reciprocal is one "
+            "too, from %g to %g",
+            s->scale, LEAST, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: growth_factor is %g; it must be above 1",
-                            call, s->growth_factor);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, state ? state : "growth_factor",
+            "growth_factor is %g; it must be above 1", s->growth_factor);
     if (!(s->backoff_factor > 0 && s->backoff_factor < 1))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: backoff_factor is %g; it must be between 0 "
-                            "and 1", call, s->backoff_factor);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, state ? state : "backoff_factor",
+            "backoff_factor is %g; it must be between 0 and 1",
+            s->backoff_factor);
     if (s->growth_interval < 1 || s->growth_tracker < 0)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: growth_interval is %lld, growth_tracker %lld; "
-                            "they must be at least 1 and 0", call,
-                            (long long)s->growth_interval,
-                            (long long)s->growth_tracker);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, state ? state : "growth_interval",
+            "growth_interval is %lld, growth_tracker %lld; they must be at "
+            "least 1 and 0",
+            (long long)s->growth_interval, (long long)s->growth_tracker);
     return TN_OK;
 }
 
@@ -75,7 +79,7 @@ tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options)
         return NULL;
     tn_grad_scaler_state state = {o.init_scale, o.growth_factor,
                                   o.backoff_factor, o.growth_interval, 0};
-    if (check_state("grad_scaler_new", &state) < 0)
+    if (check_state("grad_scaler_new", NULL, &state) < 0)
         return NULL;
     tn_grad_scaler *scaler = tn_object_new(&scaler_class, 0);
     if (!scaler)
@@ -150,10 +154,10 @@ static int unscale_all(tn_optim *optim, double number)
             if (!grad)
                 continue;
             if (tn_tensor_dtype(grad) == TN_F16)
-                return tn_error_set(
-                    TN_ERR_DTYPE,
-                    "grad_scaler_unscale: the gradient of \"%s\" is float16: "
-                    "keep parameters in float32, and use TN_AUTOCAST",
+                return tn_error_refuse_argument(
+                    TN_ERR_DTYPE, "grad_scaler_unscale", "optim",
+                    "the gradient of \"%s\" is float16: keep parameters in "
+                    "float32, and use TN_AUTOCAST",
                     tn_parameters_name(g->parameters, i));
             tn_tensor *next = unscale(grad, number);
             bool here = any && next &&
@@ -166,9 +170,10 @@ static int unscale_all(tn_optim *optim, double number)
         }
     }
     if (!any)
-        return tn_error_set(TN_ERR_STATE,
-                            "grad_scaler_unscale: no parameter of the "
-                            "optimizer has a gradient: call tn_backward first");
+        return tn_error_refuse_argument(TN_ERR_STATE, "grad_scaler_unscale",
+                                        "optim",
+                                        "no parameter of the optimizer has a "
+                                        "gradient: call tn_backward first");
     found |= tn_item_int(any) != 0;
     return tn_error() ? tn_error_code() : found;
 }
@@ -201,9 +206,10 @@ tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler, tn_optim *optim)
     if (scaler->disabled)
         return TN_OK;
     if (optim->unscaled == scaler->round)
-        return tn_error_set(TN_ERR_STATE,
-                            "grad_scaler_unscale: the gradients were unscaled "
-                            "already since the last tn_grad_scaler_update");
+        return tn_error_refuse_argument(TN_ERR_STATE, "grad_scaler_unscale",
+                                        "optim",
+                                        "the gradients were unscaled already "
+                                        "since the last tn_grad_scaler_update");
     return unscale_optim(scaler, optim);
 }
 
@@ -215,9 +221,10 @@ int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim)
     if (!tn__optim_is(optim, "grad_scaler_step"))
         return tn_error_code();
     if (!scaler->disabled && optim->stepped == scaler->round)
-        return tn_error_set(TN_ERR_STATE,
-                            "grad_scaler_step: the optimizer has stepped "
-                            "already since the last tn_grad_scaler_update");
+        return tn_error_refuse_argument(TN_ERR_STATE, "grad_scaler_step",
+                                        "optim",
+                                        "the optimizer has stepped already "
+                                        "since the last tn_grad_scaler_update");
     if (!scaler->disabled && optim->unscaled != scaler->round)
         status = unscale_optim(scaler, optim);
     bool go = scaler->disabled || !optim->found;
@@ -235,9 +242,9 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
     if (status < 0 || scaler->disabled)
         return status;
     if (!scaler->looked)
-        return tn_error_set(TN_ERR_STATE,
-                            "grad_scaler_update: no step since the last one: "
-                            "call tn_grad_scaler_step first");
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "grad_scaler_update", NULL,
+            "no step since the last one: call tn_grad_scaler_step first");
     tn_grad_scaler_state *s = &scaler->state;
     if (scaler->found) {
         float less = (float)(s->scale * s->backoff_factor);
@@ -280,7 +287,7 @@ tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
 {
     tn_status status = check_call("grad_scaler_restore", scaler);
     if (status == TN_OK)
-        status = check_state("grad_scaler_restore", &state);
+        status = check_state("grad_scaler_restore", "state", &state);
     if (status < 0)
         return status;
     scaler->state = state;

@@ -54,12 +54,13 @@ bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
     if (number >= low && number <= high)
         return true;
     if (high < 1e300)
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "%s: %s is %g; it must be between %g and %g", kind->name,
-                     option, number, low, high);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
+                                 "%s is %g; it must be between %g and %g",
+                                 option, number, low, high);
     else
-        tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be at least %g",
-                     kind->name, option, number, low);
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
+                                 "%s is %g; it must be at least %g", option,
+                                 number, low);
     return false;
 }
 
@@ -71,11 +72,10 @@ tn_status tn_schedule_step(tn_schedule *schedule)
                          "schedule"))
         return tn_error_code();
     if (schedule->limit && schedule->steps >= schedule->limit)
-        return tn_error_set(TN_ERR_STATE,
-                            "%s: step %lld, but total_steps is %lld",
-                            schedule->kind->name,
-                            (long long)schedule->steps + 1,
-                            (long long)schedule->limit);
+        return tn_error_refuse_argument(TN_ERR_STATE, "schedule_step", NULL,
+                                        "step %lld, but total_steps is %lld",
+                                        (long long)schedule->steps + 1,
+                                        (long long)schedule->limit);
     schedule->steps++;
     advance_groups(schedule);
     return TN_OK;
@@ -97,9 +97,9 @@ tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
                          "schedule"))
         return tn_error_code();
     if (steps < 0 || (schedule->limit && steps > schedule->limit))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: %lld steps: not a number of its steps",
-                            schedule->kind->name, (long long)steps);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "schedule_set_steps", "steps",
+            "%lld steps: not a number of its steps", (long long)steps);
     schedule->steps = steps;
     return TN_OK;
 }
@@ -113,7 +113,7 @@ static void step_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= schedule->of.step.gamma;
 }
 
-static const tn__schedule_kind step_kind = {"StepLR", step_advance};
+static const tn__schedule_kind step_kind = {"schedule_step_lr", step_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_step_lr, "schedule_step_lr", "optim, step_size",
                 TN_SCHEDULE_STEP_LR_OPTIONS_LIST)
@@ -146,7 +146,7 @@ static void multi_step_advance(const tn_schedule *schedule, int64_t step,
     }
 }
 
-static const tn__schedule_kind multi_step_kind = {"MultiStepLR",
+static const tn__schedule_kind multi_step_kind = {"schedule_multi_step_lr",
                                                   multi_step_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_multi_step_lr, "schedule_multi_step_lr",
@@ -161,7 +161,8 @@ tn_schedule *tn_schedule_multi_step_lr_with(
     if (tn_options_take(tn_schedule_multi_step_lr_type(), &o, options) < 0)
         return NULL;
     if (count < 0 || (count > 0 && !milestones)) {
-        tn_error_set(TN_ERR_ARGUMENT, "MultiStepLR: milestones is NULL");
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "schedule_multi_step_lr",
+                                 "milestones", "milestones is NULL");
         return NULL;
     }
     if (!tn__schedule_check(&multi_step_kind, "gamma", o.gamma, 0, 1e300))
@@ -186,7 +187,7 @@ static void exponential_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= schedule->of.gamma;
 }
 
-static const tn__schedule_kind exponential_kind = {"ExponentialLR",
+static const tn__schedule_kind exponential_kind = {"schedule_exponential_lr",
                                                    exponential_advance};
 
 tn_schedule *tn_schedule_exponential_lr(tn_optim *optim, double gamma)
@@ -211,7 +212,7 @@ static void constant_advance(const tn_schedule *schedule, int64_t step,
         rates->lr *= 1 / o->factor;
 }
 
-static const tn__schedule_kind constant_kind = {"ConstantLR",
+static const tn__schedule_kind constant_kind = {"schedule_constant_lr",
                                                 constant_advance};
 
 /* A factor of 0 could not be undone: 1 / 0. */
@@ -220,8 +221,9 @@ static bool is_factor(const tn__schedule_kind *kind, const char *option,
 {
     if (factor > 0 && factor <= 1)
         return true;
-    tn_error_set(TN_ERR_ARGUMENT, "%s: %s is %g; it must be above 0 and at "
-                 "most 1", kind->name, option, factor);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
+                             "%s is %g; it must be above 0 and at most 1",
+                             option, factor);
     return false;
 }
 
@@ -257,7 +259,8 @@ static void linear_advance(const tn_schedule *schedule, int64_t step,
                                   (double)(step - 1) * slope);
 }
 
-static const tn__schedule_kind linear_kind = {"LinearLR", linear_advance};
+static const tn__schedule_kind linear_kind = {"schedule_linear_lr",
+                                              linear_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_linear_lr, "schedule_linear_lr", "optim",
                 TN_SCHEDULE_LINEAR_LR_OPTIONS_LIST)
@@ -291,7 +294,7 @@ static void polynomial_advance(const tn_schedule *schedule, int64_t step,
                          o->power);
 }
 
-static const tn__schedule_kind polynomial_kind = {"PolynomialLR",
+static const tn__schedule_kind polynomial_kind = {"schedule_polynomial_lr",
                                                   polynomial_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_polynomial_lr, "schedule_polynomial_lr", "optim",
@@ -333,7 +336,7 @@ static void cosine_advance(const tn_schedule *schedule, int64_t step,
                     low;
 }
 
-static const tn__schedule_kind cosine_kind = {"CosineAnnealingLR",
+static const tn__schedule_kind cosine_kind = {"schedule_cosine_annealing_lr",
                                               cosine_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_lr,
@@ -375,8 +378,8 @@ static void restarts_advance(const tn_schedule *schedule, int64_t step,
                           (1 + cos(pi * (double)step / (double)period)) / 2;
 }
 
-static const tn__schedule_kind restarts_kind = {"CosineAnnealingWarmRestarts",
-                                                restarts_advance};
+static const tn__schedule_kind restarts_kind = {
+    "schedule_cosine_annealing_warm_restarts", restarts_advance};
 
 TN_OPTIONS_TYPE(tn_schedule_cosine_annealing_warm_restarts,
                 "schedule_cosine_annealing_warm_restarts", "optim, T_0",

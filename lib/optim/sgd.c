@@ -11,7 +11,7 @@ static void plain_numbers(const tn__optim_group *group,
 }
 
 static tn__optim_rule plain = {
-    .name = "SGD",
+    .name = "optim_sgd",
     .text = "optim_sgd(param, grad; lr, decay, sign) = " TN__OPTIM_DIRECTION
             "param - lr * d",
     .numbers = 3,
@@ -28,17 +28,18 @@ static void momentum_numbers(const tn__optim_group *group,
     number[4] = next->steps == 1 ? 1 : 1 - o->dampening;
 }
 
-#define MOMENTUM(rule, kernel, direction)                                     \
-    static tn__optim_rule rule = {                                            \
-        .name = "SGD",                                                        \
-        .text = kernel "(param, grad, b; lr, decay, sign, momentum, share) = " \
-                TN__OPTIM_DIRECTION "let b1 = momentum * b + share * d; "     \
-                "(param - lr * (" direction "), b1)",                         \
-        .slots = 1,                                                           \
-        .slot_name = {"momentum_buffer"},                                     \
-        .numbers = 5,                                                         \
-        .momentum = true,                                                     \
-        .numbers_of = momentum_numbers,                                       \
+#define MOMENTUM(rule, kernel, direction)                                      \
+    static tn__optim_rule rule = {                                             \
+        .name = "optim_sgd",                                                   \
+        .text = kernel "(param, grad, b; lr, decay, sign, momentum, share) "   \
+                       "= " TN__OPTIM_DIRECTION                                \
+                       "let b1 = momentum * b + share * d; "                   \
+                       "(param - lr * (" direction "), b1)",                   \
+        .slots = 1,                                                            \
+        .slot_name = {"momentum_buffer"},                                      \
+        .numbers = 5,                                                          \
+        .momentum = true,                                                      \
+        .numbers_of = momentum_numbers,                                        \
     }
 MOMENTUM(momentum, "optim_sgd_momentum", "b1");
 MOMENTUM(nesterov, "optim_sgd_nesterov", "d + momentum * b1");
@@ -52,13 +53,20 @@ tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
     tn_optim_sgd_options o;
     if (tn_options_take(tn_optim_sgd_type(), &o, options) < 0)
         return NULL;
-    if (!tn__optim_check("SGD", "lr", o.lr, 1e300) ||
-        !tn__optim_check("SGD", "momentum", o.momentum, 1e300) ||
-        !tn__optim_check("SGD", "weight_decay", o.weight_decay, 1e300))
+    if (!tn__optim_check("optim_sgd", "lr", o.lr, 1e300) ||
+        !tn__optim_check("optim_sgd", "momentum", o.momentum, 1e300) ||
+        !tn__optim_check("optim_sgd", "weight_decay", o.weight_decay, 1e300))
         return NULL;
-    if (o.nesterov && (o.momentum == 0 || o.dampening != 0)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "SGD: nesterov needs a momentum and no dampening");
+    const tn_option_need need[] = {
+        {"dampening", o.momentum != 0, "without momentum", "give momentum"},
+        {"nesterov", o.momentum != 0, "without momentum", "give momentum"}};
+    if (tn_options_check_needs(tn_optim_sgd_type(), &o, need, 2) < 0)
+        return NULL;
+    if (o.nesterov && o.dampening != 0) {
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_sgd", "nesterov",
+            "nesterov with a dampening of %g: leave one of them out",
+            o.dampening);
         return NULL;
     }
     tn_optim *optim =

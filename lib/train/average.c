@@ -74,9 +74,9 @@ tn_average *tn_average_new_with(tn_module *module,
     if (tn_options_take(tn_average_new_type(), &o, options) < 0)
         return NULL;
     if (!tn_is_none_float(o.decay) && !(o.decay >= 0 && o.decay < 1)) {
-        tn_error_set(TN_ERR_ARGUMENT,
-                     "average_new: decay is %g; it must be at least 0 and "
-                     "below 1", o.decay);
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "average_new", "decay",
+            "decay is %g; it must be at least 0 and below 1", o.decay);
         return NULL;
     }
     tn_average *average = NULL;
@@ -105,12 +105,12 @@ static tn_status check_devices(const tn_average *average)
             tn_tensor_device(tn_parameters_at(average->model, i));
         tn_device *here = tn_tensor_device(average->own[i].tensor);
         if (here != there)
-            return tn_error_set(TN_ERR_DEVICE,
-                                "average_update: \"%s\" is on %s, its average "
-                                "on %s: make the average anew after moving "
-                                "the model",
-                                tn_parameters_name(average->model, i),
-                                tn_device_name(there), tn_device_name(here));
+            return tn_error_refuse_argument(
+                TN_ERR_DEVICE, "average_update", "module",
+                "\"%s\" is on %s, its average on %s: make the average anew "
+                "after moving the model",
+                tn_parameters_name(average->model, i), tn_device_name(there),
+                tn_device_name(here));
     }
     return TN_OK;
 }
@@ -121,9 +121,9 @@ tn_status tn_average_update(tn_average *average)
     if (status < 0)
         return status;
     if (average->swapped)
-        return tn_error_set(TN_ERR_STATE,
-                            "average_update: the averages stand in the "
-                            "module: call tn_average_swap first");
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "average_update", NULL,
+            "the averages stand in the module: call tn_average_swap first");
     status = check_devices(average);
     double share = average->decay >= 0
                        ? 1 - average->decay
@@ -189,9 +189,9 @@ tn_status tn_average_set_updates(tn_average *average, int64_t count)
     if (status < 0)
         return status;
     if (count < 0)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "average_set_updates: %lld updates",
-                            (long long)count);
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "average_set_updates",
+                                        "count", "%lld updates",
+                                        (long long)count);
     average->updates = count;
     return TN_OK;
 }

@@ -28,12 +28,13 @@ static tn_status check_arguments(const char *call, const char *path,
     if (tn_error())
         return TN_ERR_STATE;
     if (!path || !checkpoint)
-        return tn_error_set(TN_ERR_ARGUMENT, "%s: %s is NULL", call,
-                            path ? "checkpoint" : "path");
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, path ? "checkpoint" : "path", "%s is NULL",
+            path ? "checkpoint" : "path");
     if (checkpoint->size < LEAST_SIZE)
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "%s: size is %zu; set it to sizeof(tn_checkpoint)",
-                            call, checkpoint->size);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, "checkpoint",
+            "size is %zu; set it to sizeof(tn_checkpoint)", checkpoint->size);
     return TN_OK;
 }
 
@@ -184,9 +185,9 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     if (status < 0)
         return status;
     if (tn_average_is_swapped(c.average))
-        return tn_error_set(TN_ERR_STATE,
-                            "checkpoint_save: the averages stand in the "
-                            "module: call tn_average_swap first");
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "checkpoint_save", "checkpoint",
+            "the averages stand in the module: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
     tn_parameter_list *state = c.module ? tn_module_state(c.module) : NULL;
     gather all = {0};
@@ -268,10 +269,10 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
     }
     if (at && !*at)
         return TN_OK;
-    return tn_error_set(TN_ERR_FORMAT,
-                        "checkpoint_load %s: no \"%s\" in its metadata: not "
-                        "written by tn_checkpoint_save",
-                        l->path, key);
+    return tn_error_refuse_argument(
+        TN_ERR_FORMAT, "checkpoint_load", "path",
+        "%s: no \"%s\" in its metadata: not written by tn_checkpoint_save",
+        l->path, key);
 }
 
 /* Is a part in both, or in neither? */
@@ -280,11 +281,11 @@ static tn_status check_part(const loaded *l, const char *part, bool wanted,
 {
     if (wanted == found)
         return TN_OK;
-    return tn_error_set(TN_ERR_ARGUMENT,
-                        found ? "checkpoint_load %s: the file has a %s, the "
-                                "checkpoint has none"
-                              : "checkpoint_load %s: the file has no %s",
-                        l->path, part);
+    return tn_error_refuse_argument(
+        TN_ERR_ARGUMENT, "checkpoint_load", "path",
+        found ? "%s: the file has a %s, the checkpoint has none"
+              : "%s: the file has no %s",
+        l->path, part);
 }
 
 static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
@@ -313,9 +314,9 @@ static tn_status check_tensor(const loaded *l, const section *p, int i)
     const char *name = part_name(p, i);
     tn_tensor *x = part_tensor(p, i);
     if (!tn_safetensors_has(p->file, name))
-        return tn_error_set(TN_ERR_ARGUMENT,
-                            "checkpoint_load %s: the file's %s has no \"%s\"",
-                            l->path, p->what, name);
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "checkpoint_load", "path",
+            "%s: the file's %s has no \"%s\"", l->path, p->what, name);
     tn_tensor *y = tn_safetensors_tensor(p->file, name);
     if (!y)
         return tn_error_code();
@@ -325,14 +326,14 @@ static tn_status check_tensor(const loaded *l, const section *p, int i)
         same = tn_tensor_shape(x)[d] == tn_tensor_shape(y)[d];
     if (same)
         return TN_OK;
-    return tn_error_set(TN_ERR_SHAPE,
-                        "checkpoint_load %s: \"%s\" has another shape or "
-                        "dtype in the file (%s, %d dimensions, %lld elements) "
-                        "than in the %s (%s, %d, %lld)",
-                        l->path, name, tn_dtype_name(tn_tensor_dtype(y)),
-                        tn_tensor_ndim(y), (long long)tn_tensor_numel(y),
-                        p->what, tn_dtype_name(tn_tensor_dtype(x)),
-                        tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
+    return tn_error_refuse_argument(
+        TN_ERR_SHAPE, "checkpoint_load", "path",
+        "%s: \"%s\" has another shape or dtype in the file (%s, %d dimensions, "
+        "%lld elements) than in the %s (%s, %d, %lld)",
+        l->path, name, tn_dtype_name(tn_tensor_dtype(y)), tn_tensor_ndim(y),
+        (long long)tn_tensor_numel(y), p->what,
+        tn_dtype_name(tn_tensor_dtype(x)), tn_tensor_ndim(x),
+        (long long)tn_tensor_numel(x));
 }
 
 static tn_status check_tensors(const loaded *l, section p)
@@ -342,11 +343,10 @@ static tn_status check_tensors(const loaded *l, section p)
     for (int i = 0; i < count && status == TN_OK; i++)
         status = check_tensor(l, &p, i);
     if (status == TN_OK && tn_safetensors_count(p.file) != count)
-        status = tn_error_set(TN_ERR_ARGUMENT,
-                              "checkpoint_load %s: the file's %s has %d "
-                              "tensors, the checkpoint's %d",
-                              l->path, p.what, tn_safetensors_count(p.file),
-                              count);
+        status = tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "checkpoint_load", "path",
+            "%s: the file's %s has %d tensors, the checkpoint's %d", l->path,
+            p.what, tn_safetensors_count(p.file), count);
     return status;
 }
 
@@ -364,9 +364,10 @@ static tn_status read_schedule(loaded *l)
     tn_status status = read_numbers(l, schedule_key, 1, &steps);
     l->schedule_steps = (int64_t)steps;
     if (status == TN_OK && l->schedule_steps < 0)
-        status = tn_error_set(TN_ERR_FORMAT,
-                              "checkpoint_load %s: a schedule of %lld steps",
-                              l->path, (long long)l->schedule_steps);
+        status =
+            tn_error_refuse_argument(TN_ERR_FORMAT, "checkpoint_load", "path",
+                                     "%s: a schedule of %lld steps", l->path,
+                                     (long long)l->schedule_steps);
     return status;
 }
 
@@ -378,9 +379,10 @@ static tn_status read_scaler(loaded *l)
     if (sscanf(text, "%" SCNd64 " %" SCNd64 " %lf %lf %lf%n",
                &s->growth_interval, &s->growth_tracker, &s->scale,
                &s->growth_factor, &s->backoff_factor, &end) != 5 || text[end])
-        return tn_error_set(TN_ERR_FORMAT,
-                            "checkpoint_load %s: \"%s\" in its metadata is "
-                            "no scaler's state", l->path, scaler_key);
+        return tn_error_refuse_argument(
+            TN_ERR_FORMAT, "checkpoint_load", "path",
+            "%s: \"%s\" in its metadata is no scaler's state", l->path,
+            scaler_key);
     /* Would a scaler take it? One that goes with the scope is asked. */
     return tn_grad_scaler_restore(tn_grad_scaler_new(), *s);
 }
@@ -391,9 +393,9 @@ static tn_status read_updates(loaded *l)
     tn_status status = read_numbers(l, average_key, 1, &updates);
     l->updates = (int64_t)updates;
     if (status == TN_OK && l->updates < 0)
-        status = tn_error_set(TN_ERR_FORMAT,
-                              "checkpoint_load %s: an average of %lld updates",
-                              l->path, (long long)l->updates);
+        status = tn_error_refuse_argument(
+            TN_ERR_FORMAT, "checkpoint_load", "path",
+            "%s: an average of %lld updates", l->path, (long long)l->updates);
     return status;
 }
 
@@ -481,9 +483,9 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     if (status < 0)
         return status;
     if (tn_average_is_swapped(c.average))
-        return tn_error_set(TN_ERR_STATE,
-                            "checkpoint_load: the averages stand in the "
-                            "module: call tn_average_swap first");
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "checkpoint_load", "checkpoint",
+            "the averages stand in the module: call tn_average_swap first");
     tn_scope *scope = tn_scope_open();
     loaded l = {.path = path};
     status = read_file(&l, &c);

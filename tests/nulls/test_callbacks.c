@@ -150,7 +150,7 @@ static int try_debug(void)
             tn_parameters(tn_nn_linear(1, 1)), NULL);
         tn_scope_close(scope);
         tn_optim_step(optim);
-        ok(strstr(tn_error(), "optim_step: optim is gone: made by SGD, scope "),
+        ok(strstr(tn_error(), "optim_step: optim is gone: made by optim_sgd, scope "),
            "an optimizer's maker is named");
         _exit(tap_failed);
     }

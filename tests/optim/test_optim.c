@@ -148,15 +148,16 @@ static void test_mistakes(void)
              "gradient: call tn_requires_grad on it",
              "a parameter without a gradient");
     ok(!tn_optim_sgd(list, .lr = -1), "a learning rate is not negative");
-    ok(tn_error() && strstr(tn_error(), "SGD: lr") != NULL, "%s", tn_error());
+    ok(tn_error() && strstr(tn_error(), "optim_sgd: lr") != NULL, "%s", tn_error());
     tn_error_clear();
     ok(!tn_optim_adam(list, .beta1 = 1.5), "beta1 is below 1");
-    ok(tn_error() && strstr(tn_error(), "Adam: beta1") != NULL, "%s",
+    ok(tn_error() && strstr(tn_error(), "optim_adam: beta1") != NULL, "%s",
        tn_error());
     tn_error_clear();
     ok(!tn_optim_sgd(list, .nesterov = true), "nesterov needs a momentum");
     is_error(TN_ERR_ARGUMENT,
-             "SGD: nesterov needs a momentum and no dampening",
+             "optim_sgd: .nesterov has no effect without momentum: give "
+             "momentum, or leave .nesterov out",
              "nesterov without a momentum");
     ok(!tn_optim_sgd(NULL), "no parameters, no optimizer");
     tn_error_clear();

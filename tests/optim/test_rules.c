@@ -257,12 +257,12 @@ static void test_lbfgs(void)
 
     ok(tn_optim_step(b.optim) < 0, "LBFGS without a closure");
     is_str(tn_error(),
-           "LBFGS: a step looks at the loss several times: call "
+           "optim_step: a step of optim_lbfgs looks at the loss several times: call "
            "tn_optim_step_closure",
            "is refused");
     tn_error_clear();
     ok(tn_optim_add_group(b.optim, list) < 0, "LBFGS: a second group");
-    is_str(tn_error(), "LBFGS: has one group of parameters only",
+    is_str(tn_error(), "optim_add_group: optim_lbfgs has one group of parameters only",
            "is refused");
     tn_error_clear();
     b.fails = true;
@@ -296,33 +296,33 @@ static void test_mistakes(void)
     tn_tensor *two[] = {p, wide};
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     REFUSED(tn_optim_rmsprop(list, .momentum = -1), TN_ERR_ARGUMENT,
-            "RMSprop: momentum is -1; it must be at least 0");
+            "optim_rmsprop: momentum is -1; it must be at least 0");
     REFUSED(tn_optim_adagrad(list, .lr_decay = -0.5), TN_ERR_ARGUMENT,
-            "Adagrad: lr_decay is -0.5; it must be at least 0");
+            "optim_adagrad: lr_decay is -0.5; it must be at least 0");
     REFUSED(tn_optim_adadelta(list, .rho = 1), TN_ERR_ARGUMENT,
-            "Adadelta: rho is 1; it must be at least 0 and below 1");
+            "optim_adadelta: rho is 1; it must be at least 0 and below 1");
     REFUSED(tn_optim_adamax(list, .beta2 = 1), TN_ERR_ARGUMENT,
-            "Adamax: beta2 is 1; it must be at least 0 and below 1");
+            "optim_adamax: beta2 is 1; it must be at least 0 and below 1");
     REFUSED(tn_optim_nadam(list, .momentum_decay = NAN), TN_ERR_ARGUMENT,
-            "NAdam: momentum_decay is nan; it must be at least 0");
+            "optim_nadam: momentum_decay is nan; it must be at least 0");
     REFUSED(tn_optim_radam(list, .lr = -1e-3), TN_ERR_ARGUMENT,
-            "RAdam: lr is -0.001; it must be at least 0");
+            "optim_radam: lr is -0.001; it must be at least 0");
     REFUSED(tn_optim_asgd(list, .weight_decay = -1), TN_ERR_ARGUMENT,
-            "ASGD: weight_decay is -1; it must be at least 0");
+            "optim_asgd: weight_decay is -1; it must be at least 0");
     REFUSED(tn_optim_rprop(list, .eta_minus = 1.5), TN_ERR_ARGUMENT,
-            "Rprop: eta_minus is 1.5, eta_plus 1.2; they must be between 0 "
+            "optim_rprop: eta_minus is 1.5, eta_plus 1.2; they must be between 0 "
             "and 1, and above 1");
     REFUSED(tn_optim_muon(list), TN_ERR_SHAPE,
-            "Muon: parameter \"0\" has 1 dimension; Muon changes matrices "
-            "alone: give the others to AdamW");
+            "optim_muon: parameter \"0\" has 1 dimension; Muon changes matrices "
+            "alone: give the others to tn_optim_adamw");
     REFUSED(tn_optim_lbfgs(list, .history_size = -1), TN_ERR_ARGUMENT,
-            "LBFGS: history_size is -1; it must be at least 1");
+            "optim_lbfgs: history_size is -1; it must be at least 1");
     ok(!tn_optim_lbfgs(tn_parameters_from(two, 2)), "LBFGS of two dtypes");
-    ok(tn_error() && strstr(tn_error(), "LBFGS: parameter \"1\" (float64 on "),
+    ok(tn_error() && strstr(tn_error(), "optim_lbfgs: parameter \"1\" (float64 on "),
        "is refused: %s", tn_error());
     tn_error_clear();
     REFUSED(tn_optim_rprop(tn_parameters_from(NULL, 0)), TN_ERR_ARGUMENT,
-            "Rprop: the parameter list is empty");
+            "optim_rprop: the parameter list is empty");
 }
 
 int main(void)

@@ -194,8 +194,10 @@ static void is_refused(bool refused, tn_status code, const char *text,
 {
     ok(refused, "%s is refused", fact);
     is_int(tn_error_code(), code, "with %s", tn_status_name(code));
-    if (tn_error() && strncmp(tn_error(), "optim_load /", 12) == 0)
-        is_str(strchr(tn_error(), ':') + 2, text, "and its message");
+    const char *begin = "optim_load: /";
+    if (tn_error() && strncmp(tn_error(), begin, strlen(begin)) == 0)
+        is_str(strchr(tn_error() + strlen(begin), ':') + 2, text,
+               "and its message");
     else
         is_str(tn_error(), text, "and its message");
     tn_error_clear();
@@ -207,13 +209,13 @@ static void test_mistakes(void)
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     tn_optim *optim = tn_optim_adam(list);
     is_refused(tn_optim_add_group(optim, list) < 0, TN_ERR_ARGUMENT,
-               "Adam: parameter \"0\" stands in another group already",
+               "optim_add_group: parameter \"0\" stands in another group already",
                "a parameter in two groups");
     is_refused(tn_optim_add_group(optim, NULL) < 0, TN_ERR_ARGUMENT,
                "optim_add_group: parameters is NULL", "a group of nothing");
     is_refused(tn_optim_add_group(optim, tn_parameters_from(&q, 1),
                                   .lr = -1) < 0,
-               TN_ERR_ARGUMENT, "Adam: lr is -1; it must be at least 0",
+               TN_ERR_ARGUMENT, "optim_add_group: lr is -1; it must be at least 0",
                "a negative rate");
     is_int(tn_optim_group_count(optim), 1, "no group was added");
     is_refused(isnan(tn_optim_group_lr(optim, 1)), TN_ERR_ARGUMENT,
@@ -222,7 +224,7 @@ static void test_mistakes(void)
     after_step(optim, p);
     is_int(tn_optim_save(optim, path), TN_OK, "saved");
     is_refused(tn_optim_load(tn_optim_adamw(list), path) < 0, TN_ERR_ARGUMENT,
-               "the state of Adam, not of AdamW", "another rule");
+               "the state of optim_adam, not of optim_adamw", "another rule");
     is_refused(tn_optim_load(tn_optim_adam(list, .amsgrad = true), path) < 0,
                TN_ERR_ARGUMENT, "the file has no \"0.0.max_exp_avg_sq\"",
                "another variant");
@@ -242,13 +244,13 @@ static void test_mistakes(void)
                "another shape");
     is_refused(tn_optim_save(tn_optim_lbfgs(list), path) < 0,
                TN_ERR_UNSUPPORTED,
-               "optim_save: the history of LBFGS is not saved",
+               "optim_save: the history of optim_lbfgs is not saved",
                "LBFGS in a file");
     const char *const metadata[][2] = {
-        {"optimizer", "{\"rule\":\"Adam\",\"groups\":[{\"lr\":1e999}]}"}};
+        {"optimizer", "{\"rule\":\"optim_adam\",\"groups\":[{\"lr\":1e999}]}"}};
     const char *const endless[][2] = {
         {"optimizer",
-         "{\"rule\":\"Adam\",\"groups\":[{\"lr\":1,\"initial_lr\":1,"
+         "{\"rule\":\"optim_adam\",\"groups\":[{\"lr\":1,\"initial_lr\":1,"
          "\"momentum\":0,\"weight_decay\":0,\"memory\":[0],"
          "\"steps\":[9223372036854775807]}]}"}};
     const char *name = "x";

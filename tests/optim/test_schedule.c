@@ -89,7 +89,7 @@ static void test_momentum(void)
     tn_optim *plain = tn_optim_sgd(parameters());
     ok(!tn_schedule_one_cycle_lr(plain, 0.1, 10), "no momentum to move");
     is_str(tn_error(),
-           "OneCycleLR: the SGD optimizer has no momentum to change: give it "
+           "schedule_one_cycle_lr: the optimizer, of optim_sgd, has no momentum to change: give it "
            "one or set .cycle_momentum = false",
            "is refused");
     tn_error_clear();
@@ -136,33 +136,33 @@ static void test_mistakes(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1, .momentum = 0.9);
     REFUSED(tn_schedule_step_lr(optim, 0), TN_ERR_ARGUMENT,
-            "StepLR: step_size is 0; it must be at least 1");
+            "schedule_step_lr: step_size is 0; it must be at least 1");
     REFUSED(tn_schedule_multi_step_lr(optim, NULL, 2), TN_ERR_ARGUMENT,
-            "MultiStepLR: milestones is NULL");
+            "schedule_multi_step_lr: milestones is NULL");
     REFUSED(tn_schedule_exponential_lr(optim, -1), TN_ERR_ARGUMENT,
-            "ExponentialLR: gamma is -1; it must be at least 0");
+            "schedule_exponential_lr: gamma is -1; it must be at least 0");
     REFUSED(tn_schedule_constant_lr(optim, .factor = 2), TN_ERR_ARGUMENT,
-            "ConstantLR: factor is 2; it must be above 0 and at most 1");
+            "schedule_constant_lr: factor is 2; it must be above 0 and at most 1");
     REFUSED(tn_schedule_linear_lr(optim, .total_iters = -1), TN_ERR_ARGUMENT,
-            "LinearLR: total_iters is -1; it must be at least 1");
+            "schedule_linear_lr: total_iters is -1; it must be at least 1");
     REFUSED(tn_schedule_polynomial_lr(optim, .power = -2), TN_ERR_ARGUMENT,
-            "PolynomialLR: power is -2; it must be at least 0");
+            "schedule_polynomial_lr: power is -2; it must be at least 0");
     REFUSED(tn_schedule_cosine_annealing_lr(optim, 0), TN_ERR_ARGUMENT,
-            "CosineAnnealingLR: T_max is 0; it must be at least 1");
+            "schedule_cosine_annealing_lr: T_max is 0; it must be at least 1");
     REFUSED(tn_schedule_one_cycle_lr(optim, 1, 10, .pct_start = 1.5),
             TN_ERR_ARGUMENT,
-            "OneCycleLR: pct_start is 1.5; it must be between 0 and 1");
+            "schedule_one_cycle_lr: pct_start is 1.5; it must be between 0 and 1");
     REFUSED(tn_schedule_exponential_lr(NULL, 0.9), TN_ERR_ARGUMENT,
-            "ExponentialLR: optim is NULL");
+            "schedule_exponential_lr: optim is NULL");
 
     tn_schedule *schedule = tn_schedule_one_cycle_lr(optim, 1, 1);
     double first = tn_optim_lr(optim);
     ok(isfinite(first), "a cycle of one step has a rate");
     is_int(tn_schedule_step(schedule), TN_OK, "the last step");
     REFUSED(tn_schedule_step(schedule) == TN_OK, TN_ERR_STATE,
-            "OneCycleLR: step 2, but total_steps is 1");
+            "schedule_step: step 2, but total_steps is 1");
     REFUSED(tn_schedule_set_steps(schedule, 2) == TN_OK, TN_ERR_ARGUMENT,
-            "OneCycleLR: 2 steps: not a number of its steps");
+            "schedule_set_steps: 2 steps: not a number of its steps");
     REFUSED(tn_schedule_step(NULL) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_step: schedule is NULL");
     tn_schedule_one_cycle_lr(optim, 2, 10, .pct_start = 0.1);

@@ -147,7 +147,7 @@ static void check_checkpoint(void)
     tn_checkpoint less = all;
     less.average = NULL;
     char want[200];
-    snprintf(want, sizeof want, "checkpoint_load %s: the file has a running "
+    snprintf(want, sizeof want, "checkpoint_load: %s: the file has a running "
                                 "average, the checkpoint has none", path);
     is_int(tn_checkpoint_load(path, &less), TN_ERR_ARGUMENT,
            "a checkpoint without an average is refused");

@@ -101,7 +101,7 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     char before[80], after[80], want[300];
     snprintf(before, sizeof before, "%s.before", other);
     snprintf(after, sizeof after, "%s.after", other);
-    snprintf(want, sizeof want, "checkpoint_load %s: %s", path, message);
+    snprintf(want, sizeof want, "checkpoint_load: %s: %s", path, message);
     tn_checkpoint_save(before, &all);
     is_int(tn_checkpoint_load(path, &all), code, "refused: %s", message);
     is_str(tn_error(), want, "and the message tells it");
@@ -153,7 +153,7 @@ static void test_mistakes(void)
     bad.optim = tn_optim_sgd(tn_parameters(bad.module), .lr = 0.1);
     bad.schedule = tn_schedule_exponential_lr(bad.optim, 0.9);
     char want[200];
-    snprintf(want, sizeof want, "optim_load %s: the state of Adam, not of SGD",
+    snprintf(want, sizeof want, "optim_load: %s: the state of optim_adam, not of optim_sgd",
              path);
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
     is_str(tn_error(), want, "and the message tells it");
