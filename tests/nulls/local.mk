@@ -7,8 +7,8 @@ EXTRA_DIST += tests/nulls/nulls.awk
 # Calls of all functions that the public headers declare.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
-tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk tests/nulls/test_nulls.c \
-		tests/nulls/bad.h $(tenoninclude_HEADERS)
+tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \
+		tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
 	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \

@@ -38,8 +38,8 @@ function result_kind(ret) {
         : ret ~ /^(int|int64_t|bool|size_t|tn_dtype)$/ ? "WHOLE" : "STRUCT"
 }
 
-function call_found(proto,   args, n, i, fn, ret, pointers, values, names, list,
-              objects) {
+function call_found(proto,   args, n, i, fn, ret, pointers, values, names,
+                    list, objects) {
     if (!match(proto, /tn_[a-z0-9_]+ *\(/)) {
         if (proto !~ /tenon_plugin_v1/)
             print "#error \"nulls.awk: not understood: " proto "\""

@@ -94,6 +94,25 @@ static void test_tables(void)
        "a default may be written: it asks for nothing that is not done");
 }
 
+/* sparse changes nothing of the values. */
+static void test_sparse(void)
+{
+    tn_tensor *i = tn_zeros(tn_dims(2, 2), .dtype = TN_I64);
+    tn_tensor *grad[4];
+    for (int k = 0; k < 4; k++) {
+        tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(3, 2)));
+        bool sparse = k % 2;
+        tn_tensor *y = k < 2 ? tn_embedding(i, w, .sparse = sparse)
+                             : tn_embedding_bag(i, w, NULL, .sparse = sparse);
+        tn_backward(tn_sum(tn_square(y)));
+        grad[k] = tn_tensor_grad(w);
+    }
+    for (int k = 0; k < 4; k += 2)
+        ok(tn_item(tn_max(tn_abs(tn_sub(grad[k], grad[k + 1])))) == 0 &&
+               tn_item(tn_sum(grad[k])) > 0,
+           "%s: the gradient of .sparse", k ? "embedding_bag" : "embedding");
+}
+
 static void test_images(void)
 {
     tn_tensor *x = tn_ones(tn_dims(1, 1, 4, 4)), *v = tn_ones(tn_dims(1, 4));
@@ -429,6 +448,7 @@ int main(void)
     tn_scope *scope = tn_scope_open();
     plan_later();
     test_tables();
+    test_sparse();
     test_images();
     test_numbers();
     test_layers();

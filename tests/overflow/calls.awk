@@ -28,7 +28,8 @@ function result_kind(ret) {
         : "VOID"
 }
 
-function call_found(proto,   args, n, i, fn, ret, values, list, body, drawn, kind) {
+function call_found(proto,   args, n, i, fn, ret, values, list, body, drawn,
+                    kind) {
     if (!match(proto, /tn_[a-z0-9_]+ *\(/))
         return
     fn = substr(proto, RSTART, RLENGTH - 1)
