@@ -169,8 +169,9 @@ static void check(const sizes *s, tn_device *device)
     run(s, tn_detach(laid(one, s->last[0])), tn_detach(laid(two, s->last[1])),
         back, got);
     tn_device_set(cpu);
-    /* Of how many products each is the sum: those of TF32 would be off by
-     * 2^12 / sqrt(terms) units. */
+    /* Of how many products each is the sum. Those of TF32 would be off by
+     * 10^4 / sqrt(terms) units; cuDNN's engine of 3 x 3 gradients of weights,
+     * which transforms tiles, is by up to 650 / sqrt(terms), and 9. */
     const double outs = (double)tn_tensor_numel(want[0]) / (double)s->out;
     const double taps = (double)(s->kernel[0] * s->kernel[1]);
     const double terms[] = {taps * (double)(s->in / s->groups),
@@ -182,7 +183,8 @@ static void check(const sizes *s, tn_device *device)
     for (int i = 0; i < RESULTS; i++) {
         double by = got[i] && want[i] ? worst(s, got[i], want[i], scale[i])
                                       : NAN;
-        double limit = 8 + 256 / sqrt(terms[i]);
+        double limit = s->dtype == TN_F32 ? 16 + 800 / sqrt(terms[i])
+                                          : 8 + 256 / sqrt(terms[i]);
         ok(by <= limit, "%s is off by %.3g units of %.3g%s%s", names[i], by,
            limit, tn_error() ? ": " : "", tn_error() ? tn_error() : "");
         tn_error_clear();
