@@ -285,13 +285,12 @@ static bool set_up(product *p, const tn_matmul_args *m)
     }
     static const uint8_t bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
     p->bytes = bytes[p->type];
-    tn_number alpha = {.f = m->alpha}, beta = {.f = m->beta};
     if (!is_float(p)) {
-        alpha.i = (int64_t)m->alpha;
-        beta.i = (int64_t)m->beta;
+        tn__cpu_number_store(&p->alpha, p->type,
+                             (tn_number){.i = (int64_t)m->alpha});
+        tn__cpu_number_store(&p->beta, p->type,
+                             (tn_number){.i = (int64_t)m->beta});
     }
-    tn__cpu_number_store(&p->alpha, p->type, alpha);
-    tn__cpu_number_store(&p->beta, p->type, beta);
     p->batches = tn__cpu_product(m->batch, m->batch_ndim);
     return p->batches > 0 && m->m > 0 && m->n > 0;
 }
@@ -322,15 +321,19 @@ static void join_batches(tn_matmul_args *m)
 
 tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
 {
-    tn_matmul_args joined, *m = &joined;
-    joined.size = sizeof joined;
-    tn_struct_copy(&joined, args);
+    const tn_matmul_args *m = args;
+    tn_matmul_args joined;
+    if (args->batch_ndim > 0) {
+        joined.size = sizeof joined;
+        tn_struct_copy(&joined, args);
+        join_batches(&joined);
+        m = &joined;
+    }
     product p; /* the rest is set up */
     p.m = m;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);
     char *owned[3] = {NULL, NULL, NULL};
-    join_batches(m);
     if (!set_up(&p, m))
         return TN_OK;
     bool ready =

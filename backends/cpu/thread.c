@@ -168,6 +168,10 @@ void tn__cpu_fpu_restore(unsigned state)
 
 float tn__cpu_single(double x)
 {
+    /* What is a float has one value in every state. */
+    float same = (float)x;
+    if ((double)same == x)
+        return same;
     volatile double from = x; /* volatile: converted between the two calls */
     unsigned fpu = tn__cpu_fpu_set();
     volatile float single = (float)from;

@@ -165,13 +165,15 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
 
 /* ---- running ------------------------------------------------------------------ */
 
-/* All tensors of the call are there and on one device, and whether one requires
- * a gradient: for values in their final kinds. */
+/* All tensors of the call are there and on one device, whether one requires a
+ * gradient, and how many elements the largest has: for values in their final
+ * kinds. */
 static tn_status check_tensors(const tn_op *op, const tn_value *value,
-                               bool *requires_grad)
+                               bool *requires_grad, int64_t *largest)
 {
     tn_device *device = NULL;
     bool grad = false;
+    int64_t most = 0;
     for (int i = 0; i < op->arg_count; i++) {
         tn_tensor *const *x = &value[i].of.tensor;
         int count = 1;
@@ -187,12 +189,14 @@ static tn_status check_tensors(const tn_op *op, const tn_value *value,
                     op, i, value[i].kind == TN_VALUE_TENSORS ? k : -1, x[k]);
             tn_device *own = x[k]->storage->device;
             grad |= tn__tensor_tracks(x[k]);
+            most = x[k]->numel > most ? x[k]->numel : most;
             if (TN__UNLIKELY(device && own != device))
                 return tn__fail_devices(op, value);
             device = own;
         }
     }
     *requires_grad = grad;
+    *largest = most;
     return TN_OK;
 }
 
@@ -233,9 +237,10 @@ static void set_apart(tn__call *call)
     }
 }
 
-/* A view may show more elements than can be gone over. Kernels look at their
- * whole space; reshape copies by one. */
-static tn_status check_spans(const tn__call *call)
+/* A tensor of the call has more elements than can be gone over, as a view may.
+ * Kernels look at their whole space; reshape copies by one. */
+static __attribute__((noinline, cold)) tn_status
+check_spans(const tn__call *call)
 {
     const tn_op *op = call->op;
     if (op->view || op->run == tn__run_reshape)
@@ -255,11 +260,10 @@ static tn_status check_spans(const tn__call *call)
     return TN_OK;
 }
 
-static tn_status run_native(tn__call *call)
+static tn_status run_native(tn__call *call, int64_t largest)
 {
-    tn_status fits = check_spans(call);
-    if (TN__UNLIKELY(fits < 0))
-        return fits;
+    if (TN__UNLIKELY(largest > TN__SIZE_SPAN) && check_spans(call) < 0)
+        return tn_error_code();
     native_depth++;
     tn_status status = call->op->host ? tn__run_host_row(call)
                                       : call->op->run(call);
@@ -306,7 +310,8 @@ static void drop_outputs(tn__call *call)
 
 /* Values in their final kinds. Fills call->out, out_count. */
 static tn_status run_checked(tn__call *call, tn_tensor *const *into,
-                             int into_count, bool requires_grad)
+                             int into_count, bool requires_grad,
+                             int64_t largest)
 {
     const tn_op *op = call->op;
     tn_status status;
@@ -324,7 +329,7 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
     }
     status = op->sort == TN__OP_KERNEL      ? op->run(call)
              : op->sort == TN__OP_COMPOSITE ? run_composite(call)
-                                            : run_native(call);
+                                            : run_native(call, largest);
     if (TN__UNLIKELY(status < 0)) {
         tn__unref(call->original);
         tn__unref(call->context);
@@ -390,11 +395,13 @@ static tn_status run_as_given(tn__call *call, tn_tensor *const *into,
                               int into_count)
 {
     bool requires_grad = false;
-    tn_status status = check_tensors(call->op, call->value, &requires_grad);
+    int64_t largest = 0;
+    tn_status status =
+        check_tensors(call->op, call->value, &requires_grad, &largest);
     if (TN__UNLIKELY(call->op->need_count) && status >= 0)
         status = tn__check_needs(call->op, call->value);
     if (TN__LIKELY(status >= 0))
-        status = run_checked(call, into, into_count, requires_grad);
+        status = run_checked(call, into, into_count, requires_grad, largest);
     if (TN__LIKELY(status == TN_OK))
         status = own_outputs(call);
     if (TN__UNLIKELY(tn__here.watched) && status >= 0)

@@ -249,18 +249,23 @@ static void merge(merged *m, const tn__space *space)
     m->row_ndim = at - m->outer_ndim;
 }
 
-/* Is there an element to be written? None without outer elements, and none of
- * rows that are empty but for what is one a row. */
-static bool writes_any(const tn__kernel *kernel, const tn__space *space)
+/* How many elements the space has, and whether one is written: none without
+ * outer elements, and none of rows that are empty but for what is one a row. */
+static int64_t space_size(const tn__kernel *kernel, const tn__space *space,
+                          bool *writes)
 {
     bool row = false;
     for (int o = 0; o < kernel->output_count; o++)
         row |= kernel->out[o].level != TN_LEVEL_ELEM;
-    int ndim = space->outer_ndim + (row ? 0 : space->row_ndim);
-    for (int d = 0; d < ndim; d++)
-        if (space->extent[d] == 0)
-            return false;
-    return true;
+    int64_t all = 1;
+    int d = 0;
+    for (; d < space->outer_ndim; d++)
+        all = tn__size_mul(all, space->extent[d]);
+    const int64_t outer = all;
+    for (; d < space->outer_ndim + space->row_ndim; d++)
+        all = tn__size_mul(all, space->extent[d]);
+    *writes = (row ? outer : all) != 0;
+    return all;
 }
 
 tn_status tn__space_check(const char *name, const char *what, int ndim,
@@ -285,12 +290,13 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                             tn__space *space, const tn_number *param,
                             const char *what)
 {
-    if (!writes_any(kernel, space))
+    bool writes;
+    const int64_t all = space_size(kernel, space, &writes);
+    if (!writes)
         return TN_OK;
-    tn_status status = tn__space_check(
-        what, NULL, space->outer_ndim + space->row_ndim, space->extent);
-    if (TN__UNLIKELY(status < 0))
-        return status;
+    if (TN__UNLIKELY(all > TN__SIZE_SPAN))
+        return tn__space_check(what, NULL, space->outer_ndim + space->row_ndim,
+                               space->extent);
     const tn_program *program = tn__kernel_program(kernel);
     tn_built *built = program ? tn__device_built(device, program) : NULL;
     if (!built)
@@ -310,7 +316,7 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
                         param, 0};
     tn_fault fault = {.size = sizeof fault};
     tn__late late;
-    status = tn__device_launch(
+    tn_status status = tn__device_launch(
         device, program, built, &launch, what,
         device->synchronous ? NULL : tn__late_of_kernel(&late, kernel, space),
         &fault);
