@@ -9,6 +9,9 @@
 #include <tenon/base.h>
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
+/* What fails is rare: compilers take the branch to such a call for unlikely, and
+ * put it where it is not in the way of the others. */
+#define TN__COLD __attribute__((cold))
 
 /* Records code and text unless an error is pending; returns code.
  *
@@ -24,14 +27,18 @@
  * The one with !, or else the first, is what tn_error_info tells as argument.
  * Marks are read in the format alone, never in what it prints; what they name
  * is kept beside the words. Other braces, as in "{.dim = 1}", stay. */
-tn_status tn__fail(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
+TN__COLD tn_status tn__fail(tn_status code, const char *format, ...)
+    TN__PRINTF(2, 3);
 /* "who: text" with marks in a text that was made piece by piece, of words and
  * names that are the library's own. */
-tn_status tn__fail_marked(tn_status code, const char *who, const char *text);
+TN__COLD tn_status tn__fail_marked(tn_status code, const char *who,
+                                   const char *text);
 /* For formats of others: braces are braces. */
-tn_status tn__fail_va(tn_status code, const char *format, va_list args);
+TN__COLD tn_status tn__fail_va(tn_status code, const char *format,
+                               va_list args);
 /* The same as tn__fail for makers: returns NULL. */
-void *tn__fail_null(tn_status code, const char *format, ...) TN__PRINTF(2, 3);
+TN__COLD void *tn__fail_null(tn_status code, const char *format, ...)
+    TN__PRINTF(2, 3);
 
 /* An index that lies outside [low, bound). */
 typedef struct tn__error_index {
@@ -51,8 +58,8 @@ tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    const int64_t *shape);
 /* tn__fail with an index for tn_error_info. code: TN_ERR_INDEX for one of
  * elements, TN_ERR_ARGUMENT for a dimension. */
-tn_status tn__fail_outside(tn_status code, tn__error_index index,
-                           const char *format, ...) TN__PRINTF(3, 4);
+TN__COLD tn_status tn__fail_outside(tn_status code, tn__error_index index,
+                                    const char *format, ...) TN__PRINTF(3, 4);
 
 /* Is an error of this thread pending? Calls that change state refuse then and
  * return TN_ERR_STATE; the first message stays. Cannot fail. */

@@ -318,8 +318,8 @@ static bool check_string(const tn_options_type *type, int i, const void *own,
         return false;
     }
     for (int k = i - 1; string && k >= 0 && k >= i - 2; k--)
-        if (is_rule_of(type, i, k) && given >> k & 1 &&
-            !is_default(type, k, own))
+        if (given >> k & 1 && !is_default(type, k, own) &&
+            is_rule_of(type, i, k))
             return refuse_both(type, k, i);
     return true;
 }
@@ -353,8 +353,9 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
     if (list->count >= 0 && list->dim[TN_MAX_NDIM] != TN_DIMS_MARK &&
         !(parts >> i & 1))
         return refuse_bare(type, i);
-    return list->count < 0 || !is_list_of_last(type, i) ||
-           !(given >> (i - 1) & 1) || is_default(type, i - 1, own) ||
+    /* Names are compared last: that takes longer than all before it. */
+    return list->count < 0 || i == 0 || !(given >> (i - 1) & 1) ||
+           is_default(type, i - 1, own) || !is_list_of_last(type, i) ||
            refuse_both(type, i - 1, i);
 }
 

@@ -13,37 +13,37 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
 
 /* "softmax: dim 3 is outside [-2, 1]"; argument: "dim", or "dims:dim" for one
  * of dims. */
-tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
+TN__COLD tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
                        int ndim);
 /* Tensors on two devices: each with its shape and device, and the tn_to. */
-tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
+TN__COLD tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
 /* x, argument i (of a list its tensor k, else -1), is gone or no tensor. */
-tn_status tn__fail_dead(const tn_op *op, int i, int k, const tn_tensor *x);
+TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k, const tn_tensor *x);
 /* Numbers alone, where the result takes its shape from a tensor. */
-tn_status tn__fail_numbers(const tn_op *op);
+TN__COLD tn_status tn__fail_numbers(const tn_op *op);
 /* A value of a kind that the argument does not take. */
-tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
+TN__COLD tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
 /* Dtypes for which a row's kernel is not defined, whose message is pending: that
  * speaks of a text the caller did not write, this of the arguments. */
-tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
+TN__COLD tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
 /* An optional argument left out while an error is pending. */
-tn_status tn__fail_left_out(const tn_op *op, int i);
+TN__COLD tn_status tn__fail_left_out(const tn_op *op, int i);
 /* An option that has another value than its default, and no effect; a number out
  * of bounds: op's needs (values in their final kinds). TN_OK if there is none. */
 tn_status tn__check_needs(const tn_op *op, const tn_value *value);
 /* Shapes that do not broadcast: the operands' names and shapes. */
-tn_status tn__fail_broadcast(const char *name, int count,
+TN__COLD tn_status tn__fail_broadcast(const char *name, int count,
                              const char *const *names,
                              tn_tensor *const *tensor);
 /* An index fault. argument: whose elements the fault counts, in the shape
  * `extent`; NULL: it counts those of the iteration space, and where in what the
  * caller gave that is remains to be found. */
-tn_status tn__fail_index(const char *name, const char *argument,
+TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
                          const tn_fault *fault, int ndim,
                          const int64_t *extent);
 /* A kernel's guard that found an input's element bad: which, and where; the
  * words end in `told`. */
-tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
+TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
                          const tn_fault *fault, int ndim,
                          const int64_t *extent, const char *told);
 
