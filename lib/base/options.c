@@ -406,8 +406,10 @@ static void copy_given(const tn_options_type *type, char *own,
     for (const tn_option *o = type->option; given; o++, given >>= 1) {
         if (!(given & 1))
             continue;
-        if (o->bytes == 8)
+        if (o->bytes == 8) /* sizes that are known need no call */
             memcpy(own + o->offset, theirs + o->offset, 8);
+        else if (o->bytes == sizeof(tn_dims_list))
+            memcpy(own + o->offset, theirs + o->offset, sizeof(tn_dims_list));
         else if (o->bytes == 1)
             own[o->offset] = theirs[o->offset];
         else
