@@ -9,8 +9,8 @@
 #include <tenon/base.h>
 
 #define TN__PRINTF(f, a) __attribute__((format(printf, f, a)))
-/* What fails is rare: compilers take the branch to such a call for unlikely, and
- * put it where it is not in the way of the others. */
+/* What fails is rare: compilers take the branch to such a call for unlikely,
+ * and put it where it is not in the way of the others. */
 #define TN__COLD __attribute__((cold))
 
 /* Records code and text unless an error is pending; returns code.

@@ -13,12 +13,13 @@ const char *tn__shape_text(char text[TN__SHAPE_TEXT], int ndim,
 
 /* "softmax: dim 3 is outside [-2, 1]"; argument: "dim", or "dims:dim" for one
  * of dims. */
-TN__COLD tn_status tn__fail_dim(const char *name, const char *argument, int64_t dim,
-                       int ndim);
+TN__COLD tn_status tn__fail_dim(const char *name, const char *argument,
+                                int64_t dim, int ndim);
 /* Tensors on two devices: each with its shape and device, and the tn_to. */
 TN__COLD tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
 /* x, argument i (of a list its tensor k, else -1), is gone or no tensor. */
-TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k, const tn_tensor *x);
+TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k,
+                                 const tn_tensor *x);
 /* Numbers alone, where the result takes its shape from a tensor. */
 TN__COLD tn_status tn__fail_numbers(const tn_op *op);
 /* A value of a kind that the argument does not take. */
@@ -33,19 +34,19 @@ TN__COLD tn_status tn__fail_left_out(const tn_op *op, int i);
 tn_status tn__check_needs(const tn_op *op, const tn_value *value);
 /* Shapes that do not broadcast: the operands' names and shapes. */
 TN__COLD tn_status tn__fail_broadcast(const char *name, int count,
-                             const char *const *names,
-                             tn_tensor *const *tensor);
+                                      const char *const *names,
+                                      tn_tensor *const *tensor);
 /* An index fault. argument: whose elements the fault counts, in the shape
  * `extent`; NULL: it counts those of the iteration space, and where in what the
  * caller gave that is remains to be found. */
 TN__COLD tn_status tn__fail_index(const char *name, const char *argument,
-                         const tn_fault *fault, int ndim,
-                         const int64_t *extent);
+                                  const tn_fault *fault, int ndim,
+                                  const int64_t *extent);
 /* A kernel's guard that found an input's element bad: which, and where; the
  * words end in `told`. */
 TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
-                         const tn_fault *fault, int ndim,
-                         const int64_t *extent, const char *told);
+                                  const tn_fault *fault, int ndim,
+                                  const int64_t *extent, const char *told);
 
 /* Are all elements of x, integers, in [low, bound)? Else the index error:
  * "take: index 7 at position (0, 1) is outside [0, 3)"; number: which of a list

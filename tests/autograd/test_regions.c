@@ -12,25 +12,29 @@ static const char *const way_names[WAYS] = {"to its end", "by continue",
 
 static int inside; /* bodies that saw the region's mode */
 
-/* Both forms of a region: `region` and `here`, in which `mode` is true. */
+/* A body in which `mode` is true: left in that way, or `ends` counts it. */
+#define BODY(mode, way, ends)                                                 \
+    inside += (mode);                                                         \
+    if (way == BY_CONTINUE)                                                   \
+        continue;                                                             \
+    if (way == BY_BREAK)                                                      \
+        break;                                                                \
+    if (way == BY_GOTO)                                                       \
+        goto out;                                                             \
+    if (way == BY_RETURN)                                                     \
+        return ends;                                                          \
+    ends++;
+
+/* Both forms of a region: `region` and `here`. */
 #define TRY_REGION(name, region, here, mode)                                  \
     static int name##_block(enum way way)                                     \
     {                                                                         \
-        int behind = 0;                                                       \
+        int ends = 0;                                                         \
         region {                                                              \
-            inside += (mode);                                                 \
-            if (way == BY_CONTINUE)                                           \
-                continue;                                                     \
-            if (way == BY_BREAK)                                              \
-                break;                                                        \
-            if (way == BY_GOTO)                                               \
-                goto out;                                                     \
-            if (way == BY_RETURN)                                             \
-                return behind;                                                \
-            behind++;                                                         \
+            BODY(mode, way, ends)                                             \
         }                                                                     \
     out:                                                                      \
-        return behind;                                                        \
+        return ends;                                                          \
     }                                                                         \
     /* Rounds of the user's own loop that came to their end. */               \
     static int name##_here(enum way way)                                      \
@@ -38,16 +42,7 @@ static int inside; /* bodies that saw the region's mode */
         int ends = 0;                                                         \
         for (int i = 0; i < 3; i++) {                                         \
             here;                                                             \
-            inside += (mode);                                                 \
-            if (way == BY_CONTINUE)                                           \
-                continue;                                                     \
-            if (way == BY_BREAK)                                              \
-                break;                                                        \
-            if (way == BY_GOTO)                                               \
-                goto out;                                                     \
-            if (way == BY_RETURN)                                             \
-                return ends;                                                  \
-            ends++;                                                           \
+            BODY(mode, way, ends)                                             \
         }                                                                     \
     out:                                                                      \
         return ends;                                                          \

@@ -23,19 +23,43 @@ static const json_t *take(arguments *a, const char *name)
     return value;
 }
 
-/* Each sets what is given; the option keeps its default otherwise. */
+/* Each sets what is given; the option keeps its default otherwise. What is two
+ * options here may be a pair there. */
 static void number(arguments *a, const char *name, double *to)
 {
-    const json_t *value = take(a, name);
+    static const struct {
+        const char *option, *pair;
+        size_t at;
+    } parts[] = {
+        {"beta1", "betas", 0},         {"beta2", "betas", 1},
+        {"eta_minus", "etas", 0},      {"eta_plus", "etas", 1},
+        {"step_min", "step_sizes", 0}, {"step_max", "step_sizes", 1},
+    };
+    const json_t *value = NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i].option, name) == 0)
+            value = json_array_get(parts[i].at ? json_object_get(a->json,
+                                                                 parts[i].pair)
+                                               : take(a, parts[i].pair),
+                                   parts[i].at);
+    if (!value)
+        value = take(a, name);
     if (json_is_number(value))
         *to = json_number_value(value);
 }
 
 static void whole(arguments *a, const char *name, int *to)
 {
-    double x = *to;
-    number(a, name, &x);
-    *to = (int)x;
+    const json_t *value = take(a, name);
+    if (json_is_number(value))
+        *to = (int)json_number_value(value);
+}
+
+static void long_whole(arguments *a, const char *name, int64_t *to)
+{
+    const json_t *value = take(a, name);
+    if (json_is_integer(value))
+        *to = json_integer_value(value);
 }
 
 static void flag(arguments *a, const char *name, bool *to)
@@ -43,188 +67,49 @@ static void flag(arguments *a, const char *name, bool *to)
     const json_t *value = take(a, name);
     if (json_is_boolean(value))
         *to = json_is_true(value);
-}
-
-static void pair(arguments *a, const char *name, double *first, double *second)
-{
-    const json_t *values = take(a, name);
-    if (!values)
-        return;
-    *first = json_number_value(json_array_get(values, 0));
-    *second = json_number_value(json_array_get(values, 1));
+    if (strcmp(name, "match_rms_adamw") == 0 &&
+        (value = take(a, "adjust_lr_fn")))
+        *to = json_is_string(value) &&
+              strcmp(json_string_value(value), name) == 0;
 }
 
 /* ---- the optimizers ----------------------------------------------------- */
 
-static tn_optim *make_sgd(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_sgd_options o = TN_OPTIM_SGD_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "momentum", &o.momentum);
-    number(a, "dampening", &o.dampening);
-    number(a, "weight_decay", &o.weight_decay);
-    flag(a, "nesterov", &o.nesterov);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_sgd_with(list, &o);
-}
+#define TAKE(type, name, value)                                                \
+    _Generic(&o.name, double *: number, int *: whole, int64_t *: long_whole,   \
+             bool *: flag)(a, #name, &o.name);
 
-static tn_optim *make_adam(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_adam_options o = TN_OPTIM_ADAM_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    pair(a, "betas", &o.beta1, &o.beta2);
-    flag(a, "amsgrad", &o.amsgrad);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_adam_with(list, &o);
-}
+/* PyTorch's name, ours, and the list of the options. */
+#define OPTIMIZER_MAP(X)                                                       \
+    X(SGD, sgd, SGD)                                                           \
+    X(Adam, adam, ADAM)                                                        \
+    X(AdamW, adamw, ADAMW)                                                     \
+    X(RMSprop, rmsprop, RMSPROP)                                               \
+    X(Adagrad, adagrad, ADAGRAD)                                               \
+    X(Adadelta, adadelta, ADADELTA)                                            \
+    X(Adamax, adamax, ADAMAX)                                                  \
+    X(NAdam, nadam, NADAM)                                                     \
+    X(RAdam, radam, RADAM)                                                     \
+    X(ASGD, asgd, ASGD)                                                        \
+    X(Rprop, rprop, RPROP)                                                     \
+    X(Muon, muon, MUON)                                                        \
+    X(LBFGS, lbfgs, LBFGS)
 
-static tn_optim *make_adamw(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_adamw_options o = TN_OPTIM_ADAMW_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    pair(a, "betas", &o.beta1, &o.beta2);
-    flag(a, "amsgrad", &o.amsgrad);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_adamw_with(list, &o);
-}
-
-static tn_optim *make_rmsprop(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_rmsprop_options o = TN_OPTIM_RMSPROP_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "alpha", &o.alpha);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    number(a, "momentum", &o.momentum);
-    flag(a, "centered", &o.centered);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_rmsprop_with(list, &o);
-}
-
-static tn_optim *make_adagrad(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_adagrad_options o = TN_OPTIM_ADAGRAD_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "lr_decay", &o.lr_decay);
-    number(a, "weight_decay", &o.weight_decay);
-    number(a, "initial_accumulator_value", &o.initial_accumulator_value);
-    number(a, "eps", &o.eps);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_adagrad_with(list, &o);
-}
-
-static tn_optim *make_adadelta(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_adadelta_options o = TN_OPTIM_ADADELTA_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "rho", &o.rho);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_adadelta_with(list, &o);
-}
-
-static tn_optim *make_adamax(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_adamax_options o = TN_OPTIM_ADAMAX_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    pair(a, "betas", &o.beta1, &o.beta2);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_adamax_with(list, &o);
-}
-
-static tn_optim *make_nadam(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_nadam_options o = TN_OPTIM_NADAM_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    number(a, "momentum_decay", &o.momentum_decay);
-    pair(a, "betas", &o.beta1, &o.beta2);
-    flag(a, "decoupled_weight_decay", &o.decoupled_weight_decay);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_nadam_with(list, &o);
-}
-
-static tn_optim *make_radam(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_radam_options o = TN_OPTIM_RADAM_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "eps", &o.eps);
-    number(a, "weight_decay", &o.weight_decay);
-    pair(a, "betas", &o.beta1, &o.beta2);
-    flag(a, "decoupled_weight_decay", &o.decoupled_weight_decay);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_radam_with(list, &o);
-}
-
-static tn_optim *make_asgd(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_asgd_options o = TN_OPTIM_ASGD_OPTIONS;
-    number(a, "lr", &o.lr);
-    number(a, "lambd", &o.lambd);
-    number(a, "alpha", &o.alpha);
-    number(a, "t0", &o.t0);
-    number(a, "weight_decay", &o.weight_decay);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_asgd_with(list, &o);
-}
-
-static tn_optim *make_rprop(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_rprop_options o = TN_OPTIM_RPROP_OPTIONS;
-    number(a, "lr", &o.lr);
-    pair(a, "etas", &o.eta_minus, &o.eta_plus);
-    pair(a, "step_sizes", &o.step_min, &o.step_max);
-    flag(a, "maximize", &o.maximize);
-    return tn_optim_rprop_with(list, &o);
-}
-
-static tn_optim *make_muon(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_muon_options o = TN_OPTIM_MUON_OPTIONS;
-    const char *adjust = json_string_value(take(a, "adjust_lr_fn"));
-    o.match_rms_adamw = adjust && !strcmp(adjust, "match_rms_adamw");
-    number(a, "lr", &o.lr);
-    number(a, "weight_decay", &o.weight_decay);
-    number(a, "momentum", &o.momentum);
-    flag(a, "nesterov", &o.nesterov);
-    number(a, "eps", &o.eps);
-    whole(a, "ns_steps", &o.ns_steps);
-    return tn_optim_muon_with(list, &o);
-}
-
-static tn_optim *make_lbfgs(tn_parameter_list *list, arguments *a)
-{
-    tn_optim_lbfgs_options o = TN_OPTIM_LBFGS_OPTIONS;
-    const json_t *evaluations = take(a, "max_eval");
-    if (json_is_integer(evaluations))
-        o.max_eval = json_integer_value(evaluations);
-    number(a, "lr", &o.lr);
-    whole(a, "max_iter", &o.max_iter);
-    number(a, "tolerance_grad", &o.tolerance_grad);
-    number(a, "tolerance_change", &o.tolerance_change);
-    whole(a, "history_size", &o.history_size);
-    return tn_optim_lbfgs_with(list, &o);
-}
+#define MAKE(theirs, ours, OPTIONS)                                            \
+    static tn_optim *make_##ours(tn_parameter_list *list, arguments *a)        \
+    {                                                                          \
+        tn_optim_##ours##_options o = TN_OPTIM_##OPTIONS##_OPTIONS;            \
+        TN_OPTIM_##OPTIONS##_OPTIONS_LIST(TAKE)                                \
+        return tn_optim_##ours##_with(list, &o);                               \
+    }
+OPTIMIZER_MAP(MAKE)
 
 static const struct {
     const char *name;
     tn_optim *(*make)(tn_parameter_list *list, arguments *a);
 } optimizers[] = {
-    {"SGD", make_sgd},           {"Adam", make_adam},
-    {"AdamW", make_adamw},       {"RMSprop", make_rmsprop},
-    {"Adagrad", make_adagrad},   {"Adadelta", make_adadelta},
-    {"Adamax", make_adamax},     {"NAdam", make_nadam},
-    {"RAdam", make_radam},       {"ASGD", make_asgd},
-    {"Rprop", make_rprop},       {"Muon", make_muon},
-    {"LBFGS", make_lbfgs},
+#define NAMED(theirs, ours, OPTIONS) {#theirs, make_##ours},
+    OPTIMIZER_MAP(NAMED)
 };
 
 /* NULL without an error: no such optimizer, or an argument it has not. */

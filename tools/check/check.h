@@ -91,5 +91,7 @@ int launch_checks(check *list, int count); /* of level 2 */
 int level2_checks(check *list, int count);
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument);
+int check_add_all(check *list, int count, const check *more,
+                  size_t more_count);
 
 #endif

@@ -411,35 +411,39 @@ static void frees(int argument)
            written);
 }
 
+static const check of_events[] = {
+    {1, "waits",
+     "work that follows queue_wait on a queue begins after all before "
+     "the event's record is done",
+     .body = waits},
+    {1, "what a wait captures",
+     "queue_wait waits for the event's last record before the call, "
+     "whatever is recorded after it",
+     .body = captures},
+    {1, "event queries",
+     "event_query: done when all work before the event's last record "
+     "is; an event never recorded is done",
+     .body = queries},
+    {1, "events recorded again",
+     "event_query tells of the event's last record alone, on whichever "
+     "queue",
+     .body = rerecords},
+    {1, "events closed while pending",
+     "an event may be closed while it is pending: what was recorded and"
+     " waited for goes on",
+     .body = closes},
+    {1, "events that tell the time",
+     "event_elapsed: the device's time from one done event to another, "
+     "in nanoseconds",
+     .body = timed},
+    {1, "buffers freed in use",
+     "buffer_free: work under way on the buffer goes on until it is "
+     "done",
+     .body = frees},
+};
+
 int event_checks(check *list, int count)
 {
-    count = check_add(list, count, 1, "waits",
-                      "work that follows queue_wait on a queue begins after "
-                      "all before the event's record is done",
-                      waits, 0);
-    count = check_add(list, count, 1, "what a wait captures",
-                      "queue_wait waits for the event's last record before "
-                      "the call, whatever is recorded after it",
-                      captures, 0);
-    count = check_add(list, count, 1, "event queries",
-                      "event_query: done when all work before the event's "
-                      "last record is; an event never recorded is done",
-                      queries, 0);
-    count = check_add(list, count, 1, "events recorded again",
-                      "event_query tells of the event's last record alone, on "
-                      "whichever queue",
-                      rerecords, 0);
-    count = check_add(list, count, 1, "events closed while pending",
-                      "an event may be closed while it is pending: what was "
-                      "recorded and waited for goes on",
-                      closes, 0);
-    count = check_add(list, count, 1, "events that tell the time",
-                      "event_elapsed: the device's time from one done event "
-                      "to another, in nanoseconds",
-                      timed, 0);
-    count = check_add(list, count, 1, "buffers freed in use",
-                      "buffer_free: work under way on the buffer goes on "
-                      "until it is done",
-                      frees, 0);
-    return count;
+    return check_add_all(list, count, of_events,
+                         sizeof of_events / sizeof *of_events);
 }

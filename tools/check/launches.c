@@ -276,20 +276,23 @@ static void freed_programs(int argument)
     free(memory);
 }
 
+static const check of_launches[] = {
+    {2, "first fault",
+     "queue_sync reports the first failure since the last sync: that of"
+     " the launch given first, with its tag",
+     .body = first_fault},
+    {2, "fault sizes",
+     "tn_fault is filled no further than its size says, and with 0 "
+     "where a field is not known",
+     .body = fault_sizes},
+    {2, "programs freed",
+     "what was built is an object of its own; program_free may come "
+     "while a launch runs, and then waits or frees later",
+     .body = freed_programs},
+};
+
 int launch_checks(check *list, int count)
 {
-    count = check_add(list, count, 2, "first fault",
-                      "queue_sync reports the first failure since the last "
-                      "sync: that of the launch given first, with its tag",
-                      first_fault, 0);
-    count = check_add(list, count, 2, "fault sizes",
-                      "tn_fault is filled no further than its size says, and "
-                      "with 0 where a field is not known",
-                      fault_sizes, 0);
-    count = check_add(list, count, 2, "programs freed",
-                      "what was built is an object of its own; program_free "
-                      "may come while a launch runs, and then waits or frees "
-                      "later",
-                      freed_programs, 0);
-    return count;
+    return check_add_all(list, count, of_launches,
+                         sizeof of_launches / sizeof *of_launches);
 }

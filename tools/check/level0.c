@@ -239,39 +239,45 @@ static void state(int argument)
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
 }
 
+static const char state_rule[] =
+    "loading and describing devices start no thread and change no locale, "
+    "environment, folder, floating-point state or signal handler, but for "
+    "threads and variables of a library of the vendor";
+static const char host_rule[] =
+    "of the host table what comes after `extension` is read behind TN_HAS "
+    "alone; a refusal has its reason in host->fail";
+
+static const check of_level0[] = {
+    {0, "exports",
+     "a plugin exports one symbol, tenon_plugin_v1",
+     .body = exports},
+    {0, "needs",
+     "a plugin links nothing of Tenon",
+     .body = needs},
+    {0, "load",
+     "tenon_plugin_v1 returns the plugin's table, of at least "
+     "TN_PLUGIN_SIZE_1_0 bytes",
+     .body = load},
+    {0, "slots",
+     "the slots under `required` are never NULL",
+     .body = slots},
+    {0, "wrong major",
+     "a host of another major version is refused, with a reason in "
+     "host->fail",
+     .body = wrong_major},
+    {0, "longer host table", host_rule, .body = host_table,
+     .argument = (int)sizeof(tn_host) + 64},
+    {0, "shorter host table", host_rule, .body = host_table,
+     .argument = (int)TN_HOST_SIZE_1_0},
+    {0, "devices",
+     "device_count and device_info describe each device whole, and the "
+     "same whenever asked",
+     .body = devices, .is_vital = true},
+    {0, "state", state_rule, .body = state},
+};
+
 int level0_checks(check *list, int count)
 {
-    static const char state_rule[] =
-        "loading and describing devices start no thread and change no locale, "
-        "environment, folder, floating-point state or signal handler, but for "
-        "threads and variables of a library of the vendor";
-    static const char host_rule[] =
-        "of the host table what comes after `extension` is read behind TN_HAS "
-        "alone; a refusal has its reason in host->fail";
-    count = check_add(list, count, 0, "exports",
-                      "a plugin exports one symbol, tenon_plugin_v1", exports,
-                      0);
-    count = check_add(list, count, 0, "needs",
-                      "a plugin links nothing of Tenon", needs, 0);
-    count = check_add(list, count, 0, "load",
-                      "tenon_plugin_v1 returns the plugin's table, of at least "
-                      "TN_PLUGIN_SIZE_1_0 bytes",
-                      load, 0);
-    count = check_add(list, count, 0, "slots",
-                      "the slots under `required` are never NULL", slots, 0);
-    count = check_add(list, count, 0, "wrong major",
-                      "a host of another major version is refused, with a "
-                      "reason in host->fail",
-                      wrong_major, 0);
-    count = check_add(list, count, 0, "longer host table", host_rule,
-                      host_table, (int)sizeof(tn_host) + 64);
-    count = check_add(list, count, 0, "shorter host table", host_rule,
-                      host_table, (int)TN_HOST_SIZE_1_0);
-    count = check_add(list, count, 0, "devices",
-                      "device_count and device_info describe each device "
-                      "whole, and the same whenever asked",
-                      devices, 0);
-    list[count - 1].is_vital = true;
-    count = check_add(list, count, 0, "state", state_rule, state, 0);
-    return count;
+    return check_add_all(list, count, of_level0,
+                         sizeof of_level0 / sizeof *of_level0);
 }

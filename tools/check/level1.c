@@ -305,7 +305,8 @@ static void threads(int one_queue)
     int started = 0;
     for (; started < THREADS; started++) {
         worker *w = &workers[started];
-        *w = (worker){.h = h, .seed = options.seed + (uint64_t)started * ROUNDS};
+        *w = (worker){.h = h,
+                      .seed = options.seed + (uint64_t)started * ROUNDS};
         if (!one_queue &&
             !expect(h.plugin->queue_open(h.device, &w->h.queue) == TN_OK,
                     "queue_open: %s", by_hand_failure()))
@@ -415,48 +416,52 @@ static void used_state(int argument)
     expect(process_same(&before, &now, why, sizeof why), "%s", why);
 }
 
+static const char copy_rule[] =
+    "copy: `rows` rows of `bytes` bytes, dst_pitch and src_pitch bytes "
+    "from one to the next, and no other byte";
+
+static const check of_level1[] = {
+    {1, "sizes",
+     "buffer_alloc: a buffer of that many bytes, of its own",
+     .body = sizes},
+    {1, "larger than memory",
+     "what does not fit is TN_ERR_MEMORY with a reason in host->fail, "
+     "and the device is usable after it",
+     .body = too_large},
+    {1, "mapped buffers",
+     "buffer_map gives the buffer's memory, at a multiple of the "
+     "device's align",
+     .body = mapped},
+    {1, "wrapped buffers",
+     "buffer_wrap: a buffer over the caller's memory, who keeps it",
+     .body = wrapped},
+    {1, "copies to the device", copy_rule, .body = copies,
+     .argument = TN_COPY_TO_DEVICE},
+    {1, "copies to the host", copy_rule, .body = copies,
+     .argument = TN_COPY_TO_HOST},
+    {1, "copies on the device", copy_rule, .body = copies,
+     .argument = TN_COPY_ON_DEVICE},
+    {1, "threads",
+     "calls on different queues may run at once from several threads; "
+     "an object belongs to none of them",
+     .body = threads},
+    {1, "threads with one queue",
+     "calls on the queue of a synchronous device may run at once from "
+     "several threads",
+     .body = threads, .argument = 1},
+    {1, "leaks",
+     "after close and free nothing is left of an object",
+     .body = leaks},
+    {1, "state after use",
+     "a plugin changes no locale, environment, folder, floating-point "
+     "state or signal handler, but for variables that a library of its "
+     "vendor sets",
+     .body = used_state},
+};
+
 int level1_checks(check *list, int count)
 {
-    static const char copy_rule[] =
-        "copy: `rows` rows of `bytes` bytes, dst_pitch and src_pitch bytes "
-        "from one to the next, and no other byte";
-    count = check_add(list, count, 1, "sizes",
-                      "buffer_alloc: a buffer of that many bytes, of its own",
-                      sizes, 0);
-    count = check_add(list, count, 1, "larger than memory",
-                      "what does not fit is TN_ERR_MEMORY with a reason in "
-                      "host->fail, and the device is usable after it",
-                      too_large, 0);
-    count = check_add(list, count, 1, "mapped buffers",
-                      "buffer_map gives the buffer's memory, at a multiple of "
-                      "the device's align",
-                      mapped, 0);
-    count = check_add(list, count, 1, "wrapped buffers",
-                      "buffer_wrap: a buffer over the caller's memory, who "
-                      "keeps it",
-                      wrapped, 0);
-    count = check_add(list, count, 1, "copies to the device", copy_rule,
-                      copies, TN_COPY_TO_DEVICE);
-    count = check_add(list, count, 1, "copies to the host", copy_rule, copies,
-                      TN_COPY_TO_HOST);
-    count = check_add(list, count, 1, "copies on the device", copy_rule,
-                      copies, TN_COPY_ON_DEVICE);
-    count = check_add(list, count, 1, "threads",
-                      "calls on different queues may run at once from several "
-                      "threads; an object belongs to none of them",
-                      threads, 0);
-    count = check_add(list, count, 1, "threads with one queue",
-                      "calls on the queue of a synchronous device may run at "
-                      "once from several threads",
-                      threads, 1);
-    count = event_checks(list, count);
-    count = check_add(list, count, 1, "leaks",
-                      "after close and free nothing is left of an object",
-                      leaks, 0);
-    count = check_add(list, count, 1, "state after use",
-                      "a plugin changes no locale, environment, folder, "
-                      "floating-point state or signal handler, but for "
-                      "variables that a library of its vendor sets",
-                      used_state, 0);
-    return count;
+    count = check_add_all(list, count, of_level1,
+                          sizeof of_level1 / sizeof *of_level1);
+    return event_checks(list, count);
 }

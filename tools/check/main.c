@@ -22,16 +22,21 @@ static int passed[LEVELS], run[LEVELS], number;
 static int64_t interpreted;
 static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];
 
+int check_add_all(check *list, int count, const check *more, size_t more_count)
+{
+    if (count + more_count > MAX_CHECKS)
+        abort(); /* the room is too small: seen at the first run */
+    memcpy(list + count, more, more_count * sizeof *more);
+    return count + (int)more_count;
+}
+
 int check_add(check *list, int count, int level, const char *name,
               const char *rule, void (*body)(int argument), int argument)
 {
-    if (count == MAX_CHECKS)
-        abort(); /* the room is too small: seen at the first run */
-    check *c = &list[count];
-    *c = (check){
+    check one = {
         .level = level, .rule = rule, .body = body, .argument = argument};
-    snprintf(c->name, sizeof c->name, "%s", name);
-    return count + 1;
+    snprintf(one.name, sizeof one.name, "%s", name);
+    return check_add_all(list, count, &one, 1);
 }
 
 /* ---- telling ------------------------------------------------------------ */
