@@ -576,7 +576,7 @@ typedef struct tn_target {
     uint32_t argument_room; /* bytes of by-value arguments, buffers' pointers
                              * included: 1024 in OpenCL, 4096 in CUDA */
     uint32_t fault_room;    /* records of a fault buffer, and so the most
-                             * work-items of a launch that may fault; 4096 at
+                             * groups of a launch that may fault; 4096 at
                              * least, 65536 is plenty */
     uint32_t local_bytes;   /* local (shared) memory of a group */
     uint32_t reserved;

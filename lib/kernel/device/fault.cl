@@ -1,8 +1,8 @@
 /* fault.cl: index faults. A work-item keeps its first one (the lowest
  * position; of those at one position the one that comes first in the
- * program's order) and adds it to the queue's buffer when it ends, if no
- * earlier launch on the queue failed: the host takes the lowest of the list,
- * which has room for every work-item.
+ * program's order). When a group ends it adds the first of its work-items' to the
+ * queue's buffer, if no earlier launch on the queue failed: the host takes the
+ * lowest of the list, which has room for every group.
  *
  * The buffer: the number of the launch that failed (0: none), how many records
  * there are, then the records, of five 64-bit words each. */
@@ -35,6 +35,36 @@ TK_FN tk_fault tk_fault_at(tk_fault f, tk_i64 position, tk_i32 order,
     }
     return f;
 }
+
+/* Of two faults the first. */
+TK_FN tk_fault tk_fault_least(tk_fault f, tk_fault g)
+{
+    return g.position < 0 ? f
+                          : tk_fault_at(f, g.position, g.order, g.operand,
+                                        g.index, g.extent);
+}
+
+/* At the end of a kernel, which all work-items of a group reach. They look one
+ * after the other at what the group's fault is, but only if there is one. */
+#define TK_FAULT_TELL(buffer, fault, tag, launch, room)                       \
+    TK_SHARED(tk_fault, fault_of_group, 1);                                   \
+    TK_SHARED(tk_u32, faults_of_group, 1);                                    \
+    if (TK_LOCAL == 0) {                                                      \
+        fault_of_group[0] = tk_fault_none();                                  \
+        faults_of_group[0] = 0;                                               \
+    }                                                                         \
+    TK_BARRIER();                                                             \
+    if (fault.position >= 0)                                                  \
+        tk_count_one(faults_of_group);                                        \
+    TK_BARRIER();                                                             \
+    const tk_i32 turns = faults_of_group[0] != 0 ? TK_GROUP_SIZE : 0;         \
+    for (tk_i32 turn = 0; turn < turns; turn++) {                             \
+        if (TK_LOCAL == turn)                                                 \
+            fault_of_group[0] = tk_fault_least(fault_of_group[0], fault);     \
+        TK_BARRIER();                                                         \
+    }                                                                         \
+    if (TK_LOCAL == 0)                                                        \
+        tk_fault_tell(buffer, fault_of_group[0], tag, launch, room);
 
 TK_FN void tk_fault_tell(TK_G tk_u32 *buffer, tk_fault f, tk_i64 tag,
                          tk_i64 launch, tk_i64 room)

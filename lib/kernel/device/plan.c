@@ -394,7 +394,7 @@ static void size_launch(tn_plan *plan, const tn_target *target,
         groups = tn__device_least(most, things);
     }
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_least(groups, target->fault_room / class->group);
+        groups = tn__device_least(groups, target->fault_room);
     plan->group_count = (uint64_t)groups;
 }
 

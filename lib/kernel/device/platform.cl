@@ -157,6 +157,7 @@ TK_FN tk_u32 tk_swap_if(tk_u32 *p, tk_u32 old, tk_u32 value)
     return old;
 }
 #define tk_take_one(p) atomic_fetch_add((_Atomic tk_u32 *)(p), 1u)
+#define tk_count_one(p) (++*(p)) /* a group is one work-item */
 
 #else /* CUDA C */
 

@@ -114,9 +114,7 @@ tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
         plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
     groups = tn__device_least(groups, units * per_unit);
     if (plan->flags & TN_PLAN_FAULTS)
-        groups = tn__device_least(
-            groups, j->target->fault_room /
-                        (j->may_fault ? j->may_fault : j->v.group));
+        groups = tn__device_least(groups, j->target->fault_room);
     plan->group_count = (uint64_t)groups;
     plan->group_size = j->v.group;
     plan->variant = pack(&j->v);

@@ -33,7 +33,6 @@ typedef struct tn__primitive {
     tn__device_space outer;
     uint64_t own[48];
     uint32_t own_count;
-    uint32_t may_fault; /* work-items of a group that report; 0: all */
 } tn__primitive;
 
 void tn__primitive_init(tn__primitive *j, const tn_target *target,

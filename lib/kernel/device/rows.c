@@ -583,6 +583,7 @@ static void fill_cache(tn__device_printer *p)
 /* What of a row's variables anything uses. */
 typedef struct rows_walk {
     uint32_t in_rows, in_elems; /* operands */
+    uint32_t in_vectors;        /* of those of elements */
     bool row_stores, elems, reduces;
     bool folds; /* what groups left of their shares of a row */
 } rows_walk;
@@ -599,6 +600,8 @@ static rows_walk look_at_rows(const tn__device_printer *p)
             rows.in_elems |= walk.used;
             rows.elems = rows.elems || walk.does;
             rows.reduces = rows.reduces || walk.reduces;
+            if (walk.does && !walk.reduces)
+                rows.in_vectors |= tn__device_vectors_of(p, walk.used);
         }
         if (split && s >= p->stage)
             continue;
@@ -693,8 +696,7 @@ void tn__device_rows(tn__device_printer *p)
     rows_walk rows = look_at_rows(p);
     if (!p->chunked) {
         print_shared(p);
-        tn__device_vector_types(p, p->cached | tn__device_vectors_of(
-                                                   p, rows.in_elems));
+        tn__device_vector_types(p, p->cached | rows.in_vectors);
     }
     print_cache(p);
     tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",

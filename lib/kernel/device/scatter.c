@@ -142,7 +142,6 @@ static tn_status plan_sorted_step(const tn_target *target,
     j.v.kind = s->reduce;
     j.v.flags = SORTED | (sorted->is_wide ? WIDE_PLACES : 0) |
                 (narrow ? NARROW : 0);
-    j.may_fault = j.v.group / (uint32_t)team;
     const int64_t word[] = {
         length, a->src.stride[last], a->dst.stride[last], s->dst_extent,
         (int64_t)(UINT64_MAX >> (64 - 8 * digits)), sorted->first_line,

@@ -28,5 +28,5 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
             from += (tk_idx)TK_OWN(2);
         }
     }
-    tk_fault_tell(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8));
+    TK_FAULT_TELL(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8))
 }

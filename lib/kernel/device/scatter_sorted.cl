@@ -97,9 +97,8 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const TK_STORED *src,
             if (is_there[k])
                 dst[to[k]] = sum[k];
     }
+    tk_fault fault = tk_fault_none();
     if (wrong >= 0)
-        tk_fault_tell(faults,
-                      tk_fault_at(tk_fault_none(), wrong, 0, 0, wrong_index,
-                                  TK_EXTENT),
-                      TK_OWN(12), TK_OWN(13), TK_OWN(14));
+        fault = tk_fault_at(fault, wrong, 0, 0, wrong_index, TK_EXTENT);
+    TK_FAULT_TELL(faults, fault, TK_OWN(12), TK_OWN(13), TK_OWN(14))
 }
