@@ -110,6 +110,7 @@ check_PROGRAMS += tests/ops/test_rows tests/ops/test_calls \
 	tests/ops/test_einsum \
 	tests/ops/test_options \
 	tests/ops/test_random_bits tests/ops/test_sample tests/ops/test_long_rows \
+	tests/ops/test_strides \
 	tests/ops/test_conv
 tests_ops_test_conv_SOURCES = tests/ops/test_conv.c
 check_PROGRAMS += tests/ops/test_pool
