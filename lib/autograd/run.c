@@ -10,8 +10,8 @@ tn_tensor *tn__sum_to_shape(tn_tensor *g, int ndim, const int64_t *shape)
         return NULL;
     tn_dims_list sum = {0, {0}}, kept = {ndim, {0}};
     int lead = g->ndim - ndim;
-    for (int d = 0; d < g->ndim; d++)
-        if (d < lead || (shape[d - lead] == 1 && g->shape[d] != 1))
+    for (int d = 0; d < g->ndim; d++) /* of one number there is no sum */
+        if (g->shape[d] != 1 && (d < lead || shape[d - lead] == 1))
             sum.dim[sum.count++] = d;
     if (sum.count)
         g = tn_sum(g, .dims = tn__marked(sum), .keepdim = true);
@@ -68,14 +68,16 @@ static tn_tensor *operand(const tn__node *node, tn_tensor *const *g, int u)
     return with_row_dims(node, g[u] ? g[u] : node_zeros(node, u));
 }
 
-/* Along which of the node's dimensions the input of port p was broadcast. */
+/* Along which of the node's dimensions the input of port p was broadcast, one
+ * element seen as several. */
 static uint32_t broadcast_dims(const tn__node *node, int p)
 {
     const tn__port *port = &node->port[p];
     int lead = node->ndim - port->ndim;
     uint32_t dims = 0;
     for (int d = 0; d < node->ndim; d++)
-        if (d < lead || port->shape[d - lead] != node->shape[d])
+        if (node->shape[d] != 1 &&
+            (d < lead || port->shape[d - lead] != node->shape[d]))
             dims |= 1u << d;
     return dims;
 }

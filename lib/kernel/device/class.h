@@ -19,9 +19,11 @@ typedef struct tn__device_class {
     bool is_short;     /* rows that a team folds at once: no tree */
     uint32_t slots;    /* chunks that a team folds at once; 0: TN_TARGET_CHUNKED,
                         *   where a work-item takes a row */
-    bool columns;      /* memory is contiguous across rows, not along them:
-                        *   neighbouring work-items have neighbouring rows, and
-                        *   each has TN__COLUMN_LANES lanes of a chunk */
+    uint32_t lanes;    /* that one work-item accumulates, as many independent
+                        *   loads for each step of its loop: 1, and neighbouring
+                        *   work-items have neighbouring lanes; or 4 where
+                        *   memory is contiguous across rows, 16 where rows are
+                        *   short, and they have neighbouring rows */
     bool cached;       /* a team copies what several stages load of its row to
                         *   local memory first: tn__device_cached */
     uint32_t tile;     /* of elements: a group takes squares of this side, and
@@ -39,14 +41,10 @@ typedef struct tn__device_class {
 
 tn__device_class tn__device_class_unpack(uint64_t variant);
 
-/* Lanes that one work-item accumulates where class.columns: as many independent
- * loads for each step of its loop. */
-#define TN__COLUMN_LANES 4
-
 /* Work-items that share a chunk, and those that share a row: a team. */
 static inline uint32_t tn__device_width(const tn__device_class *class)
 {
-    return class->columns ? TN_LANES / TN__COLUMN_LANES : TN_LANES;
+    return TN_LANES / class->lanes;
 }
 
 static inline uint32_t tn__device_team(const tn__device_class *class)

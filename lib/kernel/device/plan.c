@@ -29,7 +29,8 @@ static uint64_t class_pack(const tn__device_class *class)
            (uint64_t)class->row << 5 | (uint64_t)class->is_wide << 9 |
            (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
            (uint64_t)class->is_short << 12 | slots << 13 |
-           (uint64_t)class->columns << 16 | (uint64_t)class->cached << 17 |
+           (uint64_t)(log2_of(class->lanes) / 2) << 16 |
+           (uint64_t)class->cached << 22 |
            (uint64_t)log2_of(class->group) << 18 |
            (uint64_t)log2_of(class->vector) << 24 |
            (uint64_t)class->split << 27 |
@@ -49,8 +50,8 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
         .is_unit = variant >> 11 & 1,
         .is_short = variant >> 12 & 1,
         .slots = is_rows && slots ? 1u << (slots - 1) : 0,
-        .columns = variant >> 16 & 1,
-        .cached = variant >> 17 & 1,
+        .lanes = 1u << 2 * (variant >> 16 & 3),
+        .cached = variant >> 22 & 1,
         .tile = has_tiles ? 1u << slots : 0,
         .turned = has_tiles ? mask : 0,
         .group = 1u << (variant >> 18 & 15),
@@ -261,6 +262,11 @@ static uint32_t team_slots(const tn_target *target, uint32_t group,
  * f32); and how many are worth it: fewer are read through a cache anyway. */
 #define COLUMNS 32
 #define LEAST_COLUMNS 4
+#define COLUMN_LANES 4
+/* Rows that a work-item takes whole: a team would meet at more barriers than it
+ * has elements. BRIEF: instructions of such programs. */
+#define SHORT 32
+#define BRIEF 64
 
 /* Is memory contiguous across rows, and along none? */
 static bool find_columns(const tn_program *program,
@@ -287,7 +293,7 @@ static bool find_columns(const tn_program *program,
  * there are as many, and more where rows have few chunks. */
 static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
 {
-    uint32_t most = group * TN__COLUMN_LANES / TN_LANES, slots = 1;
+    uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;
     for (uint32_t side = 1; side < COLUMNS && side < columns; side *= 2)
         most /= 2;
     while (slots < most && (int64_t)slots * TN_CHUNK < length)
@@ -343,22 +349,35 @@ static void find_cached(tn__device_class *class, const tn_program *program,
     class->group = group;
 }
 
+/* Is it worth printing once for each lane? */
+static bool is_brief(const tn_program *program)
+{
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_LOOP)
+            return false;
+    return program->order_count <= BRIEF && program->fn_count <= 2;
+}
+
 static void size_team(tn__device_class *class, const tn_program *program,
                       const tn_target *target, const tn__device_space *outer,
                       const tn__device_space *row)
 {
-    class->columns = find_columns(program, outer, row);
-    class->slots =
-        class->columns
-            ? column_slots(class->group, outer->extent[outer->ndim - 1],
-                           row->count)
-            : team_slots(target, class->group, outer->count, row->count);
-    if (!class->columns)
+    if (row->count <= SHORT && is_brief(program)) {
+        class->lanes = TN_LANES;
+        class->slots = 1;
+    } else if (find_columns(program, outer, row)) {
+        class->lanes = COLUMN_LANES;
+        class->slots = column_slots(
+            class->group, outer->extent[outer->ndim - 1], row->count);
+    } else {
+        class->slots =
+            team_slots(target, class->group, outer->count, row->count);
         find_cached(class, program, target, row->count);
+    }
 }
 
 /* Smaller groups where whole ones would leave units idle. */
-static void spread_columns(tn__device_class *class, const tn_target *target,
+static void spread_rows(tn__device_class *class, const tn_target *target,
                            int64_t count)
 {
     const uint32_t team = tn__device_team(class);
@@ -510,7 +529,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     uint32_t outer_ndim = launch->outer_ndim,
              ndim = outer_ndim + launch->row_ndim;
     bool chunked = target->flags & TN_TARGET_CHUNKED;
-    tn__device_class class = {.is_rows = is_rows(program), .vector = 1};
+    tn__device_class class = {
+        .is_rows = is_rows(program), .vector = 1, .lanes = 1};
     tn__device_space outer, row;
     tn__device_space_init(&outer, launch, program->operand_count, 0,
                           class.is_rows ? outer_ndim : ndim);
@@ -530,7 +550,7 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
                                                     ? outer.count : length);
     if (class.is_rows && !chunked)
         size_team(&class, program, target, &outer, &row);
-    if (!chunked && class.is_rows && !class.columns)
+    if (!chunked && class.is_rows && class.lanes == 1)
         find_vector(&class, program, launch, &row, &outer);
     else if (!chunked && !class.is_rows && !class.tile)
         find_vector(&class, program, launch, &outer, NULL);
@@ -543,8 +563,8 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     if (share) {
         class.split = plan->step + 1;
         class.is_short = share == TN_CHUNK * class.slots;
-    } else if (class.columns) {
-        spread_columns(&class, target, outer.count);
+    } else if (class.lanes > 1) {
+        spread_rows(&class, target, outer.count);
     }
 
     plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;

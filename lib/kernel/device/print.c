@@ -446,6 +446,7 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
         } else if (ins->op == TN_K_STORE) {
             /* what a row's team has read may lie where one now stores */
             if (p->in_row_part && !p->chunked &&
+                tn__device_team(&p->class) > 1 &&
                 (at == first ||
                  p->ins[number_at(order, at - 1)].op != TN_K_STORE))
                 tn__device_line(p, "TK_BARRIER();");

@@ -3,9 +3,9 @@
  * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
  * sums in an array; a compiler makes vectors of the innermost loop. Else: a
  * row belongs to a team of slots * 16 work-items, a lane of a chunk to each;
- * where memory is contiguous across rows, of slots * 4, four lanes to each; or
- * (split.c) a share of it does. Bits are the same: the order of a fold depends
- * on the row alone. */
+ * where memory is contiguous across rows, of slots * 4, four lanes to each; a
+ * short one to one work-item; or (split.c) a share of it does. Bits are the same:
+ * the order of a fold depends on the row alone. */
 #include <stdio.h>
 
 #include <kernel/device/print.h>
@@ -93,9 +93,13 @@ static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
 /* Lanes that a work-item accumulates, in an array unless it is one. */
 static uint32_t lanes_of(const tn__device_printer *p)
 {
-    return p->chunked         ? TN_LANES
-           : p->class.columns ? TN__COLUMN_LANES
-                              : 1;
+    return p->chunked ? TN_LANES : p->class.lanes;
+}
+
+/* Do several work-items share a row? */
+static bool has_team(const tn__device_printer *p)
+{
+    return !p->chunked && tn__device_team(&p->class) > 1;
 }
 
 void tn__device_reduce(tn__device_printer *p, uint32_t i)
@@ -249,7 +253,7 @@ static void print_folds(tn__device_printer *p, const stage_walk *walk)
         if (lanes_of(p) > 1)
             tn__device_line(p, "TK_FOLD_LANES(%s, acc%u, %u)", fold, i,
                             lanes_of(p));
-        if (!p->chunked)
+        if (has_team(p))
             tn__device_line(p, "TK_FOLD_TEAM(%s, %s, shared_%s)", fold, one,
                             type);
         if (p->class.is_short)
@@ -359,7 +363,7 @@ static void print_lanes(tn__device_printer *p, const stage_walk *walk,
 static void print_rounds(tn__device_printer *p, const stage_walk *walk)
 {
     tn__device_line(p, "tk_idx j = chunk + TK_LANE;");
-    if (takes_little(p, walk))
+    if (takes_little(p, walk) && p->class.lanes < TN_LANES)
         tn__text_add(&p->body, "#pragma unroll 4\n");
     tn__device_open(p, "for (; j + TK_LANES - TK_WIDTH < most; j += TK_LANES) ");
     print_lanes(p, walk, false);
@@ -390,7 +394,7 @@ static void print_span(tn__device_printer *p, const stage_walk *walk)
         tn__device_line(p, "const tk_idx most = chunk + TK_CHUNK < mine "
                            "? chunk + TK_CHUNK : mine;");
     }
-    if (p->class.columns) {
+    if (!p->chunked && p->class.lanes > 1) {
         print_rounds(p, walk);
     } else if (!p->chunked) {
         if (takes_little(p, walk))
@@ -454,7 +458,7 @@ static bool part_stores(const tn__device_printer *p, uint32_t first,
  * must not read what another has overwritten. */
 static void print_barrier(tn__device_printer *p, bool needed)
 {
-    if (needed && !p->chunked)
+    if (needed && has_team(p))
         tn__device_line(p, "TK_BARRIER();");
 }
 
@@ -510,6 +514,8 @@ static void print_shared(tn__device_printer *p)
 {
     bool seen[2 * TN_DTYPE_END] = {false};
     char type[16];
+    if (!has_team(p))
+        return;
     for (uint32_t i = 0; i < p->program->ins_count; i++) {
         const tn_kernel_ins *ins = &p->ins[i];
         if (ins->op != TN_K_REDUCE || !p->needed[i])
@@ -684,7 +690,7 @@ void tn__device_rows_head(tn__device_printer *p)
                      "#define TK_TEAMS %u\n",
                      p->class.slots, tn__device_width(&p->class),
                      p->class.group / tn__device_team(&p->class));
-        if (p->class.columns)
+        if (p->class.lanes > 1)
             tn__text_add(&p->body, "#define TK_COLUMNS 1\n");
     }
     tn__text_add(&p->body, "%s", tn__device_part("rows.cl"));
@@ -694,8 +700,8 @@ void tn__device_rows(tn__device_printer *p)
 {
     p->cached = find_cached(p);
     rows_walk rows = look_at_rows(p);
+    print_shared(p);
     if (!p->chunked) {
-        print_shared(p);
         tn__device_vector_types(p, p->cached | rows.in_vectors);
     }
     print_cache(p);
