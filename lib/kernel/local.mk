@@ -63,6 +63,7 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/scatter_sorted.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/scan_block.cl \
 	lib/kernel/device/scan_sum.cl lib/kernel/device/scan_team.cl \
+	lib/kernel/device/scan_line.cl \
 	lib/kernel/device/sort.cl \
 	lib/kernel/device/sort_few.cl lib/kernel/device/sort_group.cl \
 	lib/kernel/device/sort_count.cl lib/kernel/device/sort_sum.cl \

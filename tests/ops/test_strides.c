@@ -111,6 +111,8 @@ static results rows(int64_t n, int64_t length, tn_dtype dtype)
     add(&r, tn_normalize(x));
     add(&r, tn_sum(x, .dim = 1));
     add(&r, tn_argmax(x, .dim = 1));
+    add(&r, tn_cumsum(x, 1));
+    add(&r, tn_cumsum(tn_to_dtype(tn_mul_scalar(x, 48), TN_I32), 1));
     tn_tensor *leaf = tn_requires_grad(tn_detach(x)), *slope = NULL;
     tn_tensor *y = tn_softmax(leaf, 1);
     if (y && tn_grad(tn_sum(tn_mul(y, y)), &leaf, 1, &slope) >= 0)

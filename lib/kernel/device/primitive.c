@@ -13,7 +13,7 @@ static uint64_t pack(const tn__variant *v)
     return (uint64_t)v->primitive | (uint64_t)v->dtype << 4 |
            (uint64_t)v->ndim << 8 | (uint64_t)v->is_wide << 12 |
            (uint64_t)v->in_buffer << 13 | (uint64_t)v->kind << 14 |
-           (uint64_t)v->flags << 17 | (uint64_t)v->group << 20;
+           (uint64_t)v->flags << 17 | (uint64_t)v->group << 21;
 }
 
 static tn__variant unpack(uint64_t word)
@@ -24,8 +24,8 @@ static tn__variant unpack(uint64_t word)
                      .is_wide = word >> 12 & 1,
                      .in_buffer = word >> 13 & 1,
                      .kind = word >> 14 & 7,
-                     .flags = word >> 17 & 7,
-                     .group = (uint32_t)(word >> 20 & 0xffff)};
+                     .flags = word >> 17 & 15,
+                     .group = (uint32_t)(word >> 21 & 0xffff)};
 }
 
 /* ---- plans ---------------------------------------------------------------- */

@@ -14,7 +14,7 @@ enum { TN__MATMUL, TN__SCATTER, TN__SCAN, TN__SORT, TN__CONV };
 typedef struct tn__variant {
     unsigned primitive, dtype, ndim, kind; /* kind: reduction, of conv, or 0 */
     bool is_wide, in_buffer;
-    unsigned flags; /* of the primitive's own, 7 at most */
+    unsigned flags; /* of the primitive's own, 15 at most */
     uint32_t group;
 } tn__variant;
 

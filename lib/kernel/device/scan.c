@@ -1,14 +1,16 @@
-/* scan.c: plans and texts of scans. Three ways: groups take chunks of lines, in
- * three steps where a line has several (scan_team.cl); a work-item takes a
- * line, floating sums in the order of chunks (scan_sum.cl), all else as it
- * comes (scan.cl). For integers a single pass with look-back would do; with
- * three they share a text with floats. */
+/* scan.c: plans and texts of scans. Four ways: groups take chunks of lines, in
+ * three steps where a line has several (scan_team.cl); a group takes a line of a
+ * few chunks (scan_line.cl); a work-item takes a line, floating sums in the order
+ * of chunks (scan_sum.cl), all else as it comes (scan.cl). For integers a single
+ * pass with look-back would do; with three they share a text with floats. */
 #include <kernel/device/primitive.h>
 
-/* Flags: above WITH_INDEX the team's step, TK_STEP, or 0. */
-enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3 };
+/* Flags: above WITH_INDEX the team's step, TK_STEP, or 0; or that a group has a
+ * line. */
+enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
 #define TEAM 64 /* work-items: TK_TEAM */
 #define SHORT 32 /* a team would idle */
+#define MOST_CHUNKS 8 /* of a line that a group takes */
 
 /* Floating products are in rising order. Where elements of a line are apart
  * neighbouring lines most often are not: many of them are read well by a
@@ -24,6 +26,25 @@ static bool suits_team(const tn__primitive *j, const tn_scan_args *s)
            s->extent[last] > SHORT &&
            !(apart && j->outer.count >= 256 * (int64_t)j->target->units) &&
            j->target->group_limit >= TEAM && j->target->local_bytes >= most;
+}
+
+/* Work-items of a group that takes a whole line of so many chunks; 0: it has
+ * too many, or too few that groups of single chunks would leave anything to
+ * gain. */
+static uint32_t line_group(const tn__primitive *j, const tn_scan_args *s,
+                           int64_t chunks)
+{
+    const uint32_t value =
+        (uint32_t)tn_dtype_bytes(tn__primitive_type(s->in.dtype));
+    uint32_t teams = 2;
+    while (teams < MOST_CHUNKS && (int64_t)teams < chunks)
+        teams *= 2;
+    const uint32_t bytes = value * (teams * (1088 + TEAM) + 16);
+    if (chunks < 2 || chunks > teams || s->out_index.buffer ||
+        j->outer.count < j->target->units ||
+        teams * TEAM > j->target->group_limit || bytes > j->target->local_bytes)
+        return 0;
+    return teams * TEAM;
 }
 
 tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
@@ -54,6 +75,12 @@ tn_status tn__plan_scan(const tn_target *target, const tn_scan_args *s,
     if (!suits_team(&j, s))
         return tn__primitive_end_lines(&j);
     const int64_t chunks = tn__device_divide_up(length, TN_CHUNK);
+    const uint32_t group = line_group(&j, s, chunks);
+    if (group) {
+        j.v.flags |= STEP_LINE << STEP;
+        j.v.group = group;
+        return tn__primitive_end(&j, j.outer.count, 64);
+    }
     const unsigned step = chunks > 1 ? plan->step + 1 : STEP_ALL;
     plan->step_count = chunks > 1 ? 3 : 1;
     plan->flags |= TN_PLAN_SCRATCH;
@@ -86,9 +113,14 @@ const char *tn__define_scan(tn__text *text, const tn__variant *v,
             tn__text_add(text, "#define TK_TAKES(x, best) ((x) %s (best))\n",
                          sign);
     }
-    if (step)
+    if (step == STEP_LINE)
+        tn__text_add(text, "#define TK_CHUNKS %u\n", v->group / TEAM);
+    else if (step)
         tn__text_add(text, "#define TK_STEP %u\n", step);
     if (step || sums)
         tn__text_add(text, "%s", tn__device_part("scan_block.cl"));
-    return step ? "scan_team.cl" : sums ? "scan_sum.cl" : "scan.cl";
+    return step == STEP_LINE ? "scan_line.cl"
+           : step            ? "scan_team.cl"
+           : sums            ? "scan_sum.cl"
+                             : "scan.cl";
 }
