@@ -35,6 +35,7 @@ typedef struct tn__device_class {
     uint32_t vector;   /* elements that a work-item takes at once, each
                         *   operand that is side by side with one load or
                         *   store of at most 16 bytes; 1: one by one */
+    bool distinct;     /* what is written lies in no other operand's buffer */
     uint32_t split;    /* rows over several groups: 1 + the plan's step; else
                         *   0. is_short: a group has one span of its row */
 } tn__device_class;

@@ -30,7 +30,7 @@ static uint64_t class_pack(const tn__device_class *class)
            (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
            (uint64_t)class->is_short << 12 | slots << 13 |
            (uint64_t)(log2_of(class->lanes) / 2) << 16 |
-           (uint64_t)class->cached << 22 |
+           (uint64_t)class->cached << 22 | (uint64_t)class->distinct << 23 |
            (uint64_t)log2_of(class->group) << 18 |
            (uint64_t)log2_of(class->vector) << 24 |
            (uint64_t)class->split << 27 |
@@ -52,6 +52,7 @@ tn__device_class tn__device_class_unpack(uint64_t variant)
         .slots = is_rows && slots ? 1u << (slots - 1) : 0,
         .lanes = 1u << 2 * (variant >> 16 & 3),
         .cached = variant >> 22 & 1,
+        .distinct = variant >> 23 & 1,
         .tile = has_tiles ? 1u << slots : 0,
         .turned = has_tiles ? mask : 0,
         .group = 1u << (variant >> 18 & 15),
@@ -128,6 +129,18 @@ static bool uses_double(const tn_program *program)
         if (computes_double(program->fn[i].ins, program->fn[i].ins_count))
             return true;
     return computes_double(program->ins, program->ins_count);
+}
+
+static bool are_distinct(const tn_program *program, const tn_launch *launch)
+{
+    const uint32_t count = program->operand_count;
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t o = 0;
+             o < count && program->operand[k].access == TN_OPERAND_WRITE; o++)
+            if (o != k && program->operand[o].access != TN_OPERAND_OFFSET &&
+                launch->operand[o].buffer == launch->operand[k].buffer)
+                return false;
+    return true;
 }
 
 /* ---- the iteration space ------------------------------------------------- */
@@ -540,6 +553,7 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     int64_t length = class.is_rows ? row.count : 1;
 
     class.group = chunked ? 1 : tn__device_group(target);
+    class.distinct = !chunked && are_distinct(program, launch);
     if (!chunked && !class.is_rows)
         tn__device_find_tiles(&class, program, target, &outer);
     if (!class.tile)

@@ -21,6 +21,7 @@
 #define TK_FN static inline __attribute__((unused))
 #define TK_G __global
 #define TK_S __local
+#define TK_RESTRICT restrict
 #define TK_SHARED(type, name, count) __local type name[count]
 /* orders the group's accesses to local and to global memory */
 #define TK_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
@@ -165,6 +166,7 @@ TK_FN tk_u32 tk_swap_if(tk_u32 *p, tk_u32 old, tk_u32 value)
 #define TK_FN static __device__ __forceinline__ __attribute__((unused))
 #define TK_G
 #define TK_S
+#define TK_RESTRICT __restrict__
 #define TK_SHARED(type, name, count) __shared__ type name[count]
 #define TK_BARRIER() __syncthreads()
 #define TK_LOCAL ((tk_i32)threadIdx.x)

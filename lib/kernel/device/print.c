@@ -509,9 +509,10 @@ static void print_arguments(tn__device_printer *p, const tn_target *target)
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const tn_kernel_operand *operand = &program->operand[k];
         if (operand->access != TN_OPERAND_OFFSET)
-            tn__text_add(&p->body, "TK_G %stk_s_%s *p%u, ",
+            tn__text_add(&p->body, "TK_G %stk_s_%s *%sp%u, ",
                          operand->access == TN_OPERAND_READ ? "const " : "",
-                         dtype_name[operand->dtype], k);
+                         dtype_name[operand->dtype],
+                         p->class.distinct ? "TK_RESTRICT " : "", k);
     }
     if (p->class.split && tn__split_part(program, TN_NONE) > 0)
         tn__text_add(&p->body, "TK_G tk_i64 *scratch, ");

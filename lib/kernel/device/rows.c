@@ -362,12 +362,15 @@ static void print_lanes(tn__device_printer *p, const stage_walk *walk,
  * condition, and the last one. */
 static void print_rounds(tn__device_printer *p, const stage_walk *walk)
 {
-    tn__device_line(p, "tk_idx j = chunk + TK_LANE;");
+    tn__device_line(p, "const tk_i32 rounds = most > chunk "
+                       "? (tk_i32)(most - chunk) / TK_LANES : 0;");
     if (takes_little(p, walk) && p->class.lanes < TN_LANES)
         tn__text_add(&p->body, "#pragma unroll 4\n");
-    tn__device_open(p, "for (; j + TK_LANES - TK_WIDTH < most; j += TK_LANES) ");
+    tn__device_open(p, "for (tk_i32 r = 0; r < rounds; r++) ");
+    tn__device_line(p, "const tk_idx j = chunk + TK_LANE + r * TK_LANES;");
     print_lanes(p, walk, false);
     tn__device_close(p);
+    tn__device_line(p, "const tk_idx j = chunk + TK_LANE + rounds * TK_LANES;");
     print_lanes(p, walk, true);
 }
 
