@@ -60,7 +60,7 @@ EXTRA_DIST += lib/kernel/device/README.md \
 	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
 	lib/kernel/device/conv_fold.cl \
 	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
-	lib/kernel/device/scatter_sorted.cl \
+	lib/kernel/device/scatter_held.cl lib/kernel/device/scatter_sorted.cl \
 	lib/kernel/device/scan.cl lib/kernel/device/scan_block.cl \
 	lib/kernel/device/scan_sum.cl lib/kernel/device/scan_team.cl \
 	lib/kernel/device/scan_line.cl \

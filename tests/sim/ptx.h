@@ -41,7 +41,7 @@ enum {
     PTX_TABLE
 };
 enum { PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM };
-enum { PTX_ATOM_ADD, PTX_ATOM_CAS, PTX_ATOM_EXCH };
+enum { PTX_ATOM_ADD, PTX_ATOM_CAS, PTX_ATOM_EXCH, PTX_ATOM_MIN };
 
 typedef struct ptx_ins {
     uint16_t op;

@@ -63,9 +63,12 @@ static void access_of(parser *p, ptx_ins *i, const char *name,
 
 static void atom(parser *p, ptx_ins *i, const char *name, const operand *o)
 {
-    static const char *const kinds[] = {"add", "cas", "exch"};
+    static const char *const kinds[] = {"add", "cas", "exch", "min"};
+    static const char *const unsigned_one[] = {"u32"};
     access_of(p, i, name, o);
-    i->kind = which(p, name, kinds, 3, "an atom of an unknown kind before");
+    i->kind = which(p, name, kinds, 4, "an atom of an unknown kind before");
+    if (i->kind == PTX_ATOM_MIN)
+        which(p, name, unsigned_one, 1, "a minimum of another type before");
 }
 
 /* mov between a register and the two halves of one */

@@ -137,6 +137,8 @@ static void atomic(const thread *t, unsigned char *at, const ptx_ins *i)
     memcpy(&old, at, i->bytes);
     if (i->kind == PTX_ATOM_ADD)
         new += old;
+    else if (i->kind == PTX_ATOM_MIN) /* of 32 bits without a sign */
+        new = (uint32_t)new < old ? (uint32_t)new : old;
     else if (i->kind == PTX_ATOM_CAS) /* of as many bits as it has */
         new = memcmp(&new, &old, i->bytes) ? old : slot_of(t, i->c)->u64;
     memcpy(at, &new, i->bytes);

@@ -206,22 +206,33 @@ static int64_t check_scatter(void)
     args.reduce = random_below(&now.source, TN_SCATTER_END);
     args.dst_extent = random_between(&now.source, 1, 8);
     const bool is_long = random_chance(&now.source, 30);
-    if (is_long) { /* enough for devices that sort indices, of a byte or two */
+    const bool is_dense = is_long && random_chance(&now.source, 40);
+    if (is_long) { /* enough for devices that sort indices, of a byte or two,
+                    * or that hold a line in memory of their own */
         for (uint32_t d = 0; d < ndim; d++)
             extent[d] = extent[d] > 2 ? 2 : extent[d];
-        extent[args.dim] = random_between(&now.source, 64, 200);
-        args.dst_extent = random_between(&now.source, 1, 600);
+        args.dim = is_dense ? ndim - 1 : args.dim;
+        extent[args.dim] = random_between(
+            &now.source, 64, random_chance(&now.source, 50) ? 200 : 1000);
+        args.dst_extent = random_between(
+            &now.source, 1, random_chance(&now.source, 50) ? 20 : 600);
     }
     memcpy(args.extent, extent, sizeof extent);
     memcpy(dst_extent, extent, sizeof extent);
     dst_extent[args.dim] = args.dst_extent;
     tn_dtype dtype = operand_any_dtype();
-    operand_init(&a, dtype, ndim, extent, false);
-    operand_init(&b, TN_I64, ndim, extent, false);
-    for (uint32_t d = 0; d < ndim; d++) /* indices that lines share */
-        if (is_long && d != args.dim && random_chance(&now.source, 50))
-            b.view.stride[d] = 0;
-    operand_init(&c, dtype, ndim, dst_extent, true);
+    if (is_dense) {
+        operand_init_dense(&a, dtype, ndim, extent);
+        operand_init_dense(&b, TN_I64, ndim, extent);
+        operand_init_dense(&c, dtype, ndim, dst_extent);
+    } else {
+        operand_init(&a, dtype, ndim, extent, false);
+        operand_init(&b, TN_I64, ndim, extent, false);
+        for (uint32_t d = 0; d < ndim; d++) /* indices that lines share */
+            if (is_long && d != args.dim && random_chance(&now.source, 50))
+                b.view.stride[d] = 0;
+        operand_init(&c, dtype, ndim, dst_extent, true);
+    }
     name("src", "index", "dst");
     operand_words("scatter", "reduce", args.reduce, &a);
     bool faults = random_chance(&now.source, 10);

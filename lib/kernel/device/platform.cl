@@ -82,6 +82,7 @@ TK_ROUNDING(rint, f64, 0x1p52)
     atomic_cmpxchg((volatile TK_G tk_u32 *)(p), (old), (new))
 #define tk_take_one(p) atomic_inc((volatile TK_G tk_u32 *)(p))
 #define tk_count_one(p) atomic_inc((volatile TK_S tk_u32 *)(p))
+#define tk_take_least(p, x) atomic_min((volatile TK_S tk_u32 *)(p), (x))
 
 #elif defined(TK_PLAIN)
 
@@ -245,6 +246,7 @@ TK_ORDER(greater, "max.f64", f64, "d")
 #define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
 #define tk_take_one(p) atomicAdd((p), 1u)
 #define tk_count_one(p) atomicAdd((p), 1u)
+#define tk_take_least(p, x) atomicMin((p), (x))
 
 #endif
 

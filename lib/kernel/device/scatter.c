@@ -1,17 +1,21 @@
 /* scatter.c: plans and texts of scatters.
  *
- * What is stored at one place is stored in the order of the indices: those of
- * a line along the scatter's dimension. Either each line is one work-item's, or
- * indices are sorted first (sort.c), and a team of work-items takes the indices
- * of one destination, in their order, for neighbouring lines that share them: so
- * it is where there are few lines of different indices, as in the gradient of
- * an embedding. */
+ * What is stored at one place is stored in the order of the indices along the
+ * scatter's dimension. There are three kernels:
+ *   - scatter.cl: a work-item takes a line along that dimension;
+ *   - scatter_held.cl: a group takes a line and holds its part of dst in shared
+ *     memory, where that has room and the line is contiguous;
+ *   - scatter_sorted.cl: indices are sorted first (sort.c), then a team of
+ *     work-items takes those of one destination, in their order, for
+ *     neighbouring lines that share them. So it is where few lines have
+ *     indices of their own, as in the gradient of an embedding. */
 #include <string.h>
 
 #include <kernel/device/primitive.h>
 
-/* Flags of a variant. */
-enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4 };
+/* Flags of a variant: with SORTED, of the sorted kernel; without it HELD is
+ * that kernel's, and LARGE its greater room. */
+enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, HELD = 2, LARGE = 4 };
 
 /* Computed, not measured: a line by itself takes a microsecond an index, and a
  * sort of few indices some 30. */
@@ -23,6 +27,12 @@ enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4 };
 #define AHEAD 2
 #define NARROW_AHEAD 8
 #define TEAM 32
+/* Of the held kernel. */
+#define HELD_EACH 4
+#define HELD_SLOTS 2048
+#define HELD_BYTES 16384 /* of dst; twice as many where it is LARGE */
+#define HELD_SPARSE 4    /* elements of dst for each index, at most */
+#define HELD_ALONE 16384 /* indices of a line that need no other lines */
 
 /* Where each point stands among all of the scatter's, as a fault reports it. */
 static tn_strided positions(const tn_scatter_args *s)
@@ -34,10 +44,11 @@ static tn_strided positions(const tn_scatter_args *s)
     return at;
 }
 
-/* ---- a line a work-item -------------------------------------------------- */
+/* ---- a line a work-item, or a group -------------------------------------- */
 
+/* flags: 0, HELD or HELD | LARGE */
 static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
-                            tn_plan *plan)
+                            unsigned flags, tn_plan *plan)
 {
     tn__primitive j;
     const int64_t length = s->extent[s->dim];
@@ -64,7 +75,35 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
         j.outer.count = 0;
     tn__device_fault_words(j.own + j.own_count, target, s->tag);
     j.own_count += 3;
-    return tn__primitive_end_lines(&j);
+    j.v.flags = flags;
+    if (!flags)
+        return tn__primitive_end_lines(&j);
+    j.v.group = tn__device_group(target);
+    j.may_fault = 1;
+    return tn__primitive_end(&j, j.outer.count, 16);
+}
+
+/* The flags of the kernel that holds a line in shared memory; 0: none fits. */
+static unsigned held_flags(const tn_target *target, const tn_scatter_args *s)
+{
+    const int64_t units = target->units ? target->units : 1;
+    const int64_t length = s->extent[s->dim], group = tn__device_group(target);
+    const int64_t bytes =
+        s->dst_extent * (int64_t)tn_dtype_bytes(s->dst.dtype);
+    const unsigned flags = HELD | (bytes > HELD_BYTES ? LARGE : 0);
+    const int64_t room = flags & LARGE ? 2 * HELD_BYTES : HELD_BYTES;
+    int64_t lines = 1;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        lines *= d == s->dim ? 1 : s->extent[d];
+    const bool is_busy = lines * 4 >= units || length <= HELD_ALONE;
+    const bool is_contiguous =
+        s->index.stride[s->dim] == 1 && s->dst.stride[s->dim] == 1;
+    return is_busy && is_contiguous && length >= SHORT_LINE && bytes <= room &&
+                   s->dst_extent <= HELD_SPARSE * length &&
+                   room + 4 * HELD_SLOTS + 16 * group + 8 <=
+                       (int64_t)target->local_bytes
+               ? flags
+               : 0;
 }
 
 /* ---- by sorted indices --------------------------------------------------- */
@@ -182,12 +221,13 @@ tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
 {
     const int64_t units = target->units ? target->units : 1;
     const arranged a = arrange(s);
-    const bool is_sorted = !(target->flags & TN_TARGET_CHUNKED) &&
-                           s->extent[s->dim] >= SHORT_LINE && a.width > 0 &&
-                           a.keys > 0 && s->dst_extent > 0 &&
-                           a.keys <= LINES_PER_UNIT * units;
-    return is_sorted ? plan_sorted(target, s, &a, plan)
-                     : plan_lines(target, s, plan);
+    if (target->flags & TN_TARGET_CHUNKED || s->extent[s->dim] < SHORT_LINE ||
+        a.width == 0 || a.keys == 0 || s->dst_extent == 0)
+        return plan_lines(target, s, 0, plan);
+    const unsigned flags = a.width == 1 ? held_flags(target, s) : 0;
+    return flags || a.keys > LINES_PER_UNIT * units
+               ? plan_lines(target, s, flags, plan)
+               : plan_sorted(target, s, &a, plan);
 }
 
 /* ---- texts --------------------------------------------------------------- */
@@ -202,8 +242,18 @@ const char *tn__define_scatter(tn__text *text, const tn__variant *v,
     else
         tn__text_add(text, "#define TK_FOLD(old, x) tk_%s_%s((old), (x))\n",
                      name[v->kind], type);
-    if (!(v->flags & SORTED))
+    if (!v->flags)
         return "scatter.cl";
+    if (!(v->flags & SORTED)) {
+        tn__text_add(text,
+                     "#define TK_SIZE %u\n#define TK_EACH %d\n"
+                     "#define TK_ROOM %d\n#define TK_SLOTS %d\n",
+                     v->group, HELD_EACH,
+                     (v->flags & LARGE ? 2 : 1) * HELD_BYTES /
+                         (int)tn_dtype_bytes((tn_dtype)v->dtype),
+                     HELD_SLOTS);
+        return "scatter_held.cl";
+    }
     tn__text_add(text,
                  "#define TK_PLACES tk_u%d\n#define TK_EACH %d\n"
                  "#define TK_AHEAD %d\n",

@@ -1,0 +1,107 @@
+/* scatter_held.cl: an indexed store with a reduction, each line a group's, which
+ * holds the line of dst in shared memory. It takes TK_CHUNK points of the line at
+ * once, in rounds. Of those that are left, the first of each destination is stored in
+ * a round: each offers its number to the destination's slot, which takes the
+ * least. Destinations that share a slot wait for each other.
+ * TK_FOLD(old, x) is what is stored. Before it stand
+ *   TK_SIZE   work-items of a group
+ *   TK_EACH   points of a work-item at once
+ *   TK_ROOM   elements of a line of dst, at most
+ *   TK_SLOTS  a power of two
+ * Own words: those of scatter.cl. */
+#define TK_EXTENT TK_OWN(4)
+#define TK_CHUNK (TK_EACH * TK_SIZE)
+#define TK_NONE 0xffffffffu
+
+TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
+                     TK_G const TK_STORED *src, TK_G tk_u32 *faults, TK_WORDS)
+{
+    TK_SHARED(TK_STORED, held, TK_ROOM);
+    TK_SHARED(tk_u32, slot, TK_SLOTS);
+    TK_SHARED(tk_u32, left, 2);
+    TK_SHARED(tk_i64, wrong, 2 * TK_SIZE); /* positions; then indices */
+    tk_i32 to[TK_EACH]; /* -1: nothing is left to do */
+    TK_STORED x[TK_EACH];
+    tk_bool is_first[TK_EACH];
+    const tk_idx lines = (tk_idx)TK_WORD(0), length = (tk_idx)TK_OWN(0);
+    const tk_i32 extent = (tk_i32)TK_EXTENT;
+    wrong[TK_LOCAL] = -1;
+    for (tk_i32 i = TK_LOCAL; i < TK_SLOTS; i += TK_SIZE)
+        slot[i] = TK_NONE;
+    if (TK_LOCAL < 2)
+        left[TK_LOCAL] = 0;
+    for (tk_idx line = TK_GROUP; line < lines; line += TK_GROUPS) {
+        TK_PLACE(begin, 0, line)
+        TK_PLACE(at, 1, line)
+        TK_PLACE(from, 2, line)
+        for (tk_i32 i = TK_LOCAL; i < extent; i += TK_SIZE)
+            held[i] = dst[begin + i * (tk_idx)TK_OWN(3)];
+        TK_BARRIER();
+        for (tk_idx start = 0; start < length; start += TK_CHUNK) {
+            for (tk_i32 k = 0; k < TK_EACH; k++) {
+                const tk_idx p = start + k * TK_SIZE + TK_LOCAL;
+                to[k] = -1;
+                if (p >= length)
+                    continue;
+                const tk_i64 i = index[at + p * (tk_idx)TK_OWN(1)];
+                if (i >= 0 && i < TK_EXTENT) {
+                    to[k] = (tk_i32)i;
+                    x[k] = src[from + p * (tk_idx)TK_OWN(2)];
+                } else {
+                    TK_PLACE(position, 3, line)
+                    const tk_i64 here = (tk_i64)position + p * TK_OWN(5);
+                    if (wrong[TK_LOCAL] < 0 || here < wrong[TK_LOCAL]) {
+                        wrong[TK_LOCAL] = here;
+                        wrong[TK_SIZE + TK_LOCAL] = i;
+                    }
+                }
+            }
+            tk_i32 turn = 0;
+            tk_bool goes_on = true;
+            while (goes_on) {
+                for (tk_i32 k = 0; k < TK_EACH; k++)
+                    if (to[k] >= 0)
+                        tk_take_least(&slot[to[k] & (TK_SLOTS - 1)],
+                                      (tk_u32)(k * TK_SIZE + TK_LOCAL));
+                if (TK_LOCAL == 0)
+                    left[1 - turn] = 0;
+                TK_BARRIER();
+                tk_bool waits = false;
+                for (tk_i32 k = 0; k < TK_EACH; k++) {
+                    is_first[k] = to[k] >= 0 &&
+                                  slot[to[k] & (TK_SLOTS - 1)] ==
+                                      (tk_u32)(k * TK_SIZE + TK_LOCAL);
+                    waits = waits || (to[k] >= 0 && !is_first[k]);
+                }
+                if (waits)
+                    tk_count_one(&left[turn]);
+                TK_BARRIER();
+                for (tk_i32 k = 0; k < TK_EACH; k++)
+                    if (is_first[k]) {
+                        held[to[k]] = TK_TO(TK_FOLD(TK_FROM(held[to[k]]),
+                                                    TK_FROM(x[k])));
+                        slot[to[k] & (TK_SLOTS - 1)] = TK_NONE;
+                        to[k] = -1;
+                    }
+                goes_on = left[turn] > 0;
+                turn = 1 - turn;
+                TK_BARRIER();
+            }
+        }
+        for (tk_i32 i = TK_LOCAL; i < extent; i += TK_SIZE)
+            dst[begin + i * (tk_idx)TK_OWN(3)] = held[i];
+        TK_BARRIER();
+    }
+    /* One work-item of the group reports. */
+    if (wrong[TK_LOCAL] >= 0)
+        tk_count_one(&left[0]);
+    TK_BARRIER();
+    if (TK_LOCAL == 0 && left[0] > 0) {
+        tk_fault fault = tk_fault_none();
+        for (tk_i32 i = 0; i < TK_SIZE; i++)
+            if (wrong[i] >= 0)
+                fault = tk_fault_at(fault, wrong[i], 0, 0, wrong[TK_SIZE + i],
+                                    TK_EXTENT);
+        tk_fault_tell(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8));
+    }
+}
