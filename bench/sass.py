@@ -145,23 +145,28 @@ def run_cases(build, folder, arch, cases):
 
 
 def counts(case, kernels, archs):
-    """What the table has of a case, and what the test holds."""
-    used = {a: [kernels[x.module, a] for x in case.launches] for a in archs}
+    """What the tables have of a case, and what the test holds."""
+    used = {a: {kernels[x.module, a] for x in case.launches} for a in archs}
     total = collections.Counter()
     for x in case.launches:
         total.update(x._asdict() | {'module': 0, 'kernel': 0})
     return {
         'launches': len(case.launches),
-        'registers': [max([k.registers for k in used[a]], default=0)
-                      for a in archs],
-        'spills': [sum(k.spills for k in set(used[a])) for a in archs],
-        'shared': max([k.shared for k in used[archs[0]]], default=0),
+        'products': case.products,
+        'registers': [max(k.registers for k in used[a]) for a in archs],
+        'spills': [sum(k.spills for k in used[a]) for a in archs],
+        'shared': max(k.shared for k in used[archs[0]]),
         'bytes a load': total['load_bytes'] / max(1, total['loads'] * 32),
-        'instructions': total['instructions'] * 32 / case.elements,
-        'sectors': 32 * (total['load_sectors'] + total['store_sectors'])
-                   / case.least,
-        'memory': (total['read'] + total['write'] + case.copied) / case.least,
+        'instructions': total['instructions'] * 32,
+        'sectors': 32 * (total['load_sectors'] + total['store_sectors']),
+        'memory': total['read'] + total['write'] + case.copied,
     }
+
+
+def of_archs(numbers):
+    """One number where all are equal."""
+    return ' '.join(map(str, numbers if len(set(numbers)) > 1
+                        else numbers[:1]))
 
 
 # A copy's rate = 100, on an H200 (bench/cuda bandwidth)
@@ -196,25 +201,41 @@ def main():
             made = pool.map(lambda j: assemble(
                 ptxas, os.path.join(folder, j[0] + '.ptx'), j[1]), jobs)
         kernels = dict(zip(jobs, made))
-    print('| case | launches | registers | spills | bytes a load | '
-          'instructions | sectors | memory | estimate | measured |')
-    print('|---' * 10 + '|')
+    if any(case.least for case in found.values()):
+        print('| case | launches | registers | spills | shared | '
+              'bytes a load | instructions | sectors | memory | estimate | '
+              'measured |')
+        print('|---' * 11 + '|')
+    rows = []
     for name, case in found.items():
         c = counts(case, kernels, archs)
         time = case.copied / COPY + sum(
             seconds(x, kernels[x.module, 90 if 90 in archs else archs[0]])
             for x in case.launches)
-        print('| %s | %d | %s | %s | %.1f | %.1f | %.2f | %.2f | %.0f | %s |' % (
-            name, c['launches'], ' '.join(map(str, c['registers'])),
-            ' '.join(map(str, c['spills'])) if any(c['spills']) else 0,
-            c['bytes a load'], c['instructions'], c['sectors'], c['memory'],
-            100 * case.least / COPY / time, MEASURED.get(name, '')))
+        if case.least:
+            print('| %s | %d | %s | %s | %d | %.1f | %.1f | %.2f | %.2f | %.0f '
+                  '| %s |' % (
+                      name, c['launches'], of_archs(c['registers']),
+                      of_archs(c['spills']), c['shared'], c['bytes a load'],
+                      c['instructions'] / case.elements,
+                      c['sectors'] / case.least, c['memory'] / case.least,
+                      100 * case.least / COPY / time, MEASURED.get(name, '')))
+        else:
+            rows.append('| %s | %d | %d | %s | %s | %.2f | %.2f | %.2f |' % (
+                name, c['launches'], c['products'], of_archs(c['registers']),
+                of_archs(c['spills']), c['memory'] / 1e9, c['sectors'] / 1e9,
+                1e3 * time))
         for x in case.launches if asked.launches else []:
             k = kernels[x.module, archs[-1]]
             print('    %s %s: %d x %d, %d registers, %d shared, us: %s' % (
                 x.module, x.kernel, x.grid, x.block, k.registers, k.shared,
                 ' '.join('%s %.1f' % (limit, 1e6 * t)
                          for limit, t in parts(x, k).items())))
+    if rows:
+        print('\n| training step | launches | products | registers | spills | '
+              'memory, GB | sectors, GB | estimate without products, ms |')
+        print('|---' * 8 + '|')
+        print('\n'.join(rows))
 
 
 if __name__ == '__main__':

@@ -210,7 +210,8 @@ typedef struct ptx_launch {
     const ptx_kernel *kernel;
     unsigned grid, block;
     void *parameters; /* their bytes, as ptx_parameters places them */
-    unsigned sample;  /* so many groups run, evenly spaced; 0: all */
+    unsigned sample;  /* so many groups run, evenly spaced, and what they do
+                       * to shared memory is not checked; 0: all */
     uint64_t *steps;  /* takes the instructions that warps ran; or NULL */
 } ptx_launch;
 
