@@ -59,8 +59,8 @@ clean-sass:
 .PHONY: clean-sass
 
 # lanes.c is compiled by hand, once for each width: its head says how.
-EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/compare.py bench/compare_basic.py \
+EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/libtorch.cpp bench/memory.py bench/char_gpt.py bench/chart.awk \
 	docs/performance.md docs/performance.svg
 
-dist_check_SCRIPTS += tests/test_bench.sh
+dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh

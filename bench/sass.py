@@ -3,6 +3,8 @@
 estimate of their speed (docs/gpu.md has the formula and its constants).
 
     bench/sass.py [--build FOLDER] [--arch 80,90,100] [CASE...]
+    bench/sass.py --check FILE [CASE...]    what is worse than there: exit 1
+    bench/sass.py --update FILE [CASE...]   writes it; of other cases what it has
 
 sass_cases.c calls Tenon on sass_driver.c, a driver that runs a few thread
 blocks of each launch and counts; ptxas says what each kernel takes of a
@@ -12,6 +14,7 @@ TENON_CUDA_FOLDER or /usr/local/cuda, or the one in PATH.
 import argparse
 import collections
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -49,8 +52,8 @@ def parts(launch, kernel):
     cache = 32 * (launch.load_sectors + launch.store_sectors) / CACHE
     issue = launch.instructions * kernel.ratio / (
         min(launch.grid, UNITS) * ISSUE * CLOCK)
-    # Loads of warps, one after the other FLIGHT at a time in each warp
-    waits = launch.loads * 32 * LATENCY / (FLIGHT * blocks * launch.block)
+    # Loads of a thread, FLIGHT at a time
+    waits = launch.loads * LATENCY / (FLIGHT * blocks * launch.block)
     return {'memory': memory, 'cache': cache, 'issue': issue, 'waits': waits}
 
 
@@ -67,9 +70,12 @@ Kernel = collections.namedtuple(
     'Kernel', 'registers spills shared size ratio')
 
 
+def toolkit():
+    return os.environ.get('TENON_CUDA_FOLDER', '/usr/local/cuda')
+
+
 def find_ptxas():
-    folder = os.environ.get('TENON_CUDA_FOLDER', '/usr/local/cuda')
-    own = os.path.join(folder, 'bin', 'ptxas')
+    own = os.path.join(toolkit(), 'bin', 'ptxas')
     return own if os.access(own, os.X_OK) else shutil.which('ptxas')
 
 
@@ -109,6 +115,10 @@ def assemble(ptxas, text, arch):
                   number(r'(\d+) bytes smem'), size, size / max(lines, 1))
 
 
+class Missing(Exception):
+    """What a count needs and this machine has not."""
+
+
 class Case:
     """The launches of a case, bytes copied, products of cuBLASLt."""
 
@@ -126,7 +136,10 @@ def run_cases(build, folder, arch, cases):
         TENON_CUDA_CODE='ptx', TENON_DEVICE='cuda',
         TENON_PLUGIN_PATH=os.path.join(build, 'tenon-1'))
     done = subprocess.run([os.path.join(build, 'bench', 'sass_cases')] + cases,
-                          env=environment)
+                          env=environment, stderr=subprocess.PIPE, text=True)
+    if done.returncode and 'NVRTC' in done.stderr:
+        raise Missing(done.stderr.strip())
+    sys.stderr.write(done.stderr)
     if done.returncode:
         sys.exit(1)
     found, case = {}, None
@@ -156,7 +169,7 @@ def counts(case, kernels, archs):
         'registers': [max(k.registers for k in used[a]) for a in archs],
         'spills': [sum(k.spills for k in used[a]) for a in archs],
         'shared': max(k.shared for k in used[archs[0]]),
-        'bytes a load': total['load_bytes'] / max(1, total['loads'] * 32),
+        'bytes a load': total['load_bytes'] / max(1, total['loads']),
         'instructions': total['instructions'] * 32,
         'sectors': 32 * (total['load_sectors'] + total['store_sectors']),
         'memory': total['read'] + total['write'] + case.copied,
@@ -179,28 +192,70 @@ MEASURED = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument('--build', default='.')
-    parser.add_argument('--arch', default='80,90,100')
-    parser.add_argument('--launches', action='store_true',
-                        help='a line for each launch, too')
-    parser.add_argument('case', nargs='*')
-    asked = parser.parse_args()
-    archs = [int(x) for x in asked.arch.split(',')]
-    ptxas = find_ptxas()
-    if not ptxas:
-        sys.exit('sass.py: no ptxas')
+def tools_of(folder):
+    """The version of NVRTC, which counts depend on."""
+    with open(os.path.join(folder, '000.ptx')) as text:
+        return re.search(r'release [\d.]+', text.read()).group(0)
+
+
+def measure(build, ptxas, archs, cases):
+    """Cases by name, kernels by module and architecture, NVRTC's version."""
     with tempfile.TemporaryDirectory() as folder:
-        found = run_cases(os.path.abspath(asked.build), folder, min(archs),
-                          asked.case)
+        found = run_cases(os.path.abspath(build), folder, min(archs), cases)
         jobs = sorted({(x.module, a) for case in found.values()
                        for x in case.launches for a in archs})
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            made = pool.map(lambda j: assemble(
-                ptxas, os.path.join(folder, j[0] + '.ptx'), j[1]), jobs)
-        kernels = dict(zip(jobs, made))
+            made = list(pool.map(lambda j: assemble(
+                ptxas, os.path.join(folder, j[0] + '.ptx'), j[1]), jobs))
+        return found, dict(zip(jobs, made)), tools_of(folder)
+
+
+HELD_ARCH = 90  # of --check and --update
+WORSE = 1.05
+
+
+def worse(name, now, before):
+    """A line for each count that has become worse."""
+    for count, old in before.items():
+        new = now[count]
+        for x, y in zip(*[n if isinstance(n, list) else [n]
+                          for n in (new, old)]):
+            if count == 'bytes a load':
+                x, y = y, x
+            if x > y * WORSE:
+                yield '%s: %s %s, was %s' % (name, count, new, old)
+
+
+def check(path, found, tools):
+    with open(path) as file:
+        before = json.load(file)
+    if before['tools'] != tools:
+        print('skipped: %s is of NVRTC %s, this is %s' % (
+            path, before['tools'], tools))
+        return 0
+    lines = []
+    for name, now in found.items():
+        if name in before['cases']:
+            lines += worse(name, now, before['cases'][name])
+        else:
+            lines.append('%s: not in %s' % (name, path))
+    print('\n'.join(lines or ['%d cases: no count is worse' % len(found)]))
+    return 1 if lines else 0
+
+
+def update(path, found, tools):
+    cases = {}
+    if os.path.exists(path):
+        with open(path) as file:
+            cases = json.load(file)['cases']
+    with open(path, 'w') as file:
+        cases.update(found)
+        json.dump({'tools': tools, 'cases': cases}, file, indent=1)
+        file.write('\n')
+    return 0
+
+
+def table(found, kernels, archs, launches):
     if any(case.least for case in found.values()):
         print('| case | launches | registers | spills | shared | '
               'bytes a load | instructions | sectors | memory | estimate | '
@@ -225,7 +280,7 @@ def main():
                 name, c['launches'], c['products'], of_archs(c['registers']),
                 of_archs(c['spills']), c['memory'] / 1e9, c['sectors'] / 1e9,
                 1e3 * time))
-        for x in case.launches if asked.launches else []:
+        for x in case.launches if launches else []:
             k = kernels[x.module, archs[-1]]
             print('    %s %s: %d x %d, %d registers, %d shared, us: %s' % (
                 x.module, x.kernel, x.grid, x.block, k.registers, k.shared,
@@ -238,5 +293,42 @@ def main():
         print('\n'.join(rows))
 
 
+def run(asked):
+    ptxas = find_ptxas()
+    if not ptxas:
+        raise Missing('no ptxas in %s/bin or PATH' % toolkit())
+    held = asked.check or asked.update
+    archs = [HELD_ARCH] if held else [int(x) for x in asked.arch.split(',')]
+    found, kernels, tools = measure(
+        asked.build, ptxas, archs,
+        asked.case + ['-' + name for name in asked.without])
+    if held:
+        now = {name: counts(case, kernels, archs)
+               for name, case in found.items()}
+        return (check if asked.check else update)(held, now, tools)
+    table(found, kernels, archs, asked.launches)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument('--build', default='.')
+    parser.add_argument('--arch', default='80,90,100')
+    parser.add_argument('--launches', action='store_true',
+                        help='a line for each launch, too')
+    parser.add_argument('--check', metavar='FILE')
+    parser.add_argument('--update', metavar='FILE')
+    parser.add_argument('--without', metavar='CASE', action='append',
+                        default=[])
+    parser.add_argument('case', nargs='*')
+    asked = parser.parse_args()
+    try:
+        return run(asked)
+    except Missing as missing:
+        print('skipped: %s' % missing)
+        return 0 if asked.check else 1
+
+
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

@@ -12,7 +12,7 @@
  *         LOAD_SECTORS STORES STORE_BYTES STORE_SECTORS READ_BYTES WRITE_BYTES
  *     copy BYTES           (read and written)
  *     product              (of cuBLASLt, which is here, too)
- * LOADS are accesses of a warp, LOAD_BYTES those of its threads added up.
+ * LOADS are those of threads, 32 for an access of a warp.
  * READ_BYTES and WRITE_BYTES count each sector once.
  * SASS_ARCH    the compute capability (90: 9.0)
  * SASS_UNITS   multiprocessors (132) */
@@ -215,13 +215,14 @@ static bool touched_grow(void)
     return true;
 }
 
-/* One access of a warp. Sectors that it covers more than once count once. */
+/* One access of a warp, or of one thread. Sectors that it covers more than once
+ * count once. lanes: 32, threads that are not active too, or 1. */
 static void count_access(int how, const uint64_t *at, unsigned count,
-                         size_t bytes)
+                         size_t bytes, unsigned lanes)
 {
     uint64_t sector[32 * 16];
     unsigned sectors = 0;
-    now.accesses[how]++;
+    now.accesses[how] += lanes;
     now.bytes[how] += count * bytes;
     for (unsigned n = 0; n < count; n++)
         for (uint64_t s = at[n] / SECTOR; s <= (at[n] + bytes - 1) / SECTOR;
@@ -249,7 +250,7 @@ void *sim_memory_at(const sim_actor *actor, int how, const char *what,
 {
     (void)actor, (void)what, (void)error;
     const uint64_t one = at;
-    count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes);
+    count_access(how == SIM_READ ? READ : WRITE, &one, 1, bytes, 1);
     /* Writes come here from atomic instructions alone. Kernels report indices
      * out of range by them, which missing results may well be. */
     return how == SIM_READ && block_of(at, bytes) ? (void *)(uintptr_t)at
@@ -260,7 +261,7 @@ void sim_memory_lanes(const sim_actor *actor, bool writes, const uint64_t *at,
                       unsigned count, size_t bytes, unsigned char **to)
 {
     (void)actor;
-    count_access(writes ? WRITE : READ, at, count, bytes);
+    count_access(writes ? WRITE : READ, at, count, bytes, 32);
     for (unsigned n = 0; n < count; n++)
         to[n] = block_of(at[n], bytes) ? (unsigned char *)(uintptr_t)at[n]
                                        : nowhere;
