@@ -7,8 +7,8 @@
  *               stops: of one element, over and above a bare cuLaunchKernel
  *   bandwidth   programs over 256 MiB a tensor, and over the driver's copy
  *   matmul      tn_matmul, and over cublasLtMatmul with its first algorithm
- *   attention   forward, and forward with gradients; of our own kernels, or with
- *               TENON_CUDA_ATTENTION=cudnn of cuDNN's
+ *   attention   forward, and gradients; by cuDNN where the plugin uses it, or with
+ *               TENON_CUDA_ATTENTION=own by our own kernels
  *
  * and first of all the memory that an open device takes. --glance: sizes that
  * tell nothing but that all of it runs. The libraries are opened as the plugin

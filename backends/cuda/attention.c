@@ -1,8 +1,7 @@
-/* attention.c: attention by cuDNN, for those who ask for it (option `attention`
- * is cudnn): operations that it knows to be an attention and does in one kernel,
- * in the order by which NVIDIA's cudnn-frontend describes one to cuDNN 9;
- * backwards that whose sums have one order. What is declined, and all that
- * drops, is the own kernels'. */
+/* attention.c: attention by cuDNN: operations that it knows to be an attention
+ * and does in one kernel, in the order by which NVIDIA's cudnn-frontend describes
+ * one to cuDNN 9; backwards that whose sums have one order. What is declined, and
+ * all that drops, is the own kernels'; so is what attention_check.c finds wrong. */
 #include <math.h>
 #include <string.h>
 
@@ -284,8 +283,8 @@ static bool shape_of(const tn_attention_args *a, shape *s)
              put(s, DV, &a->dv, a->kv_heads, a->keys, a->values)));
 }
 
-static tn_status run(tn_queue *queue, const tn_dnn_plan *plan,
-                     const tn_attention_args *a)
+static tn_dnn_status run(tn_queue *queue, const tn_dnn_plan *plan,
+                         const tn_attention_args *a)
 {
     const bool back = a->kind == TN_ATTENTION_BACKWARD;
     float scale = tn__cuda_single(a->scale), hidden = -INFINITY, one = 1;
@@ -306,29 +305,66 @@ static tn_status run(tn_queue *queue, const tn_dnn_plan *plan,
         at[count] = at[i];
         id[count++] = i;
     }
-    return tn__dnn_plan_run(queue, plan, count, id, at, a->tag);
+    return tn__dnn_plan_run(queue, plan, count, id, at);
+}
+
+/* The plan for shape s of it. */
+static const tn_dnn_plan *plan_of(tn_queue *queue, const shape *s,
+                                  const tn_attention_args *a, const char **why)
+{
+    const bool back = a->kind == TN_ATTENTION_BACKWARD;
+    const uint64_t rows = (uint64_t)(a->batch * a->heads * a->queries);
+    const tn_dnn_problem problem = {
+        .key = s, .bytes = sizeof *s, .describe = describe, .oldest = OLDEST,
+        .refused = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS,
+        .beside = back ? (rows * 4 + 255) / 256 * 256 : 0,
+        .name = back ? "gradient of attention" : "attention",
+        .size = s->size[Q],
+        /* Gradients whose sums have one order are summed in parts: bench/cuda's
+         * take 0.5 and 1 GiB. */
+        .room = queue->device->listed->info.memory_total / 16};
+    return tn__dnn_plan(queue, &problem, why);
+}
+
+/* Since Blackwell no heuristic names the engine whose sums have one order. */
+static bool is_taken(const tn_queue *queue, const tn_attention_args *a,
+                     shape *s)
+{
+    return shape_of(a, s) && (a->kind != TN_ATTENTION_BACKWARD ||
+                              queue->device->listed->major < 10);
+}
+
+tn_status tn__cuda_attention_try(tn_queue *queue, const tn_attention_args *a,
+                                 const char **why)
+{
+    shape s;
+    *why = "cuDNN is not asked";
+    if (!is_taken(queue, a, &s))
+        return TN_ERR_UNSUPPORTED;
+    const tn_dnn_plan *plan = plan_of(queue, &s, a, why);
+    if (!plan)
+        return TN_ERR_UNSUPPORTED;
+    *why = "cudnnBackendExecute fails";
+    return run(queue, plan, a) ? TN_ERR_UNSUPPORTED : TN_OK;
 }
 
 tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
                                     const tn_attention_args *a)
 {
-    const char *why; /* nobody is told: the own kernel does it then */
+    const char *why; /* the log has it: the own kernel does it then */
     shape s;
-    const bool back = a->kind == TN_ATTENTION_BACKWARD;
-    /* Since Blackwell no heuristic names the engine whose sums have one order. */
-    if (!queue->device->dnn_attention || !shape_of(a, &s) ||
-        (back && queue->device->listed->major >= 10))
+    const tn_plugin_device *device = queue->device;
+    if (device->own_attention || !is_taken(queue, a, &s))
         return TN_ERR_UNSUPPORTED;
-    TN_CUDA_ENTER(queue->device);
+    TN_CUDA_ENTER(device);
     if (entered.error)
-        return tn__cuda_told(queue->device, "cuCtxSetCurrent", entered.error);
-    const uint64_t rows = (uint64_t)(a->batch * a->heads * a->queries);
-    const tn_dnn_problem problem = {
-        .key = &s, .bytes = sizeof s, .describe = describe, .oldest = OLDEST,
-        .refused = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS,
-        .beside = back ? (rows * 4 + 255) / 256 * 256 : 0,
-        .name = back ? "gradient of attention" : "attention",
-        .size = s.size[Q]};
-    const tn_dnn_plan *plan = tn__dnn_plan(queue, &problem, &why);
-    return plan ? run(queue, plan, a) : TN_ERR_UNSUPPORTED;
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+    /* Before the plan, which the trial's own might take the place of. */
+    if (!device->dnn_attention && !tn__cuda_attention_is_right(queue, a))
+        return TN_ERR_UNSUPPORTED;
+    const tn_dnn_plan *plan = plan_of(queue, &s, a, &why);
+    if (!plan)
+        return TN_ERR_UNSUPPORTED;
+    tn_dnn_status e = run(queue, plan, a);
+    return e ? tn__dnn_failed(queue, e) : tn__cuda_queue_given(queue, a->tag);
 }

@@ -7,6 +7,8 @@
 #include "cuda.h"
 #include "cudnn.h"
 
+#define WORKSPACE (256ull << 20) /* bytes; no plan that takes more is taken */
+
 enum { IN, WEIGHT, OUT, SIDES };
 
 /* All that a plan depends on, without gaps: bytes are compared. */
@@ -196,7 +198,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         const tn_dnn_problem problem = {
             .key = &s, .bytes = sizeof s, .describe = describe,
             .refused = refused(&s), .name = operations[s.kind].name,
-            .size = s.size[IN]};
+            .size = s.size[IN], .room = WORKSPACE};
         why = "a tensor that is no new one's layout";
         if (packed)
             plan = tn__dnn_plan(queue, &problem, &why);
@@ -205,7 +207,9 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
         void *const pointer[SIDES] = {tn__cuda_place(&args->in, 0),
                                       tn__cuda_place(&args->weight, 0),
                                       tn__cuda_place(&args->out, 0)};
-        return tn__dnn_plan_run(queue, plan, SIDES, id, pointer, args->tag);
+        tn_dnn_status e = tn__dnn_plan_run(queue, plan, SIDES, id, pointer);
+        return e ? tn__dnn_failed(queue, e)
+                 : tn__cuda_queue_given(queue, args->tag);
     }
     /* With a bias, the core asks once more without it. */
     return plan || is_for_columns(device, args) ||

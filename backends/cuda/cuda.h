@@ -56,6 +56,9 @@ typedef struct tn_cuda_table {
 /* What was chosen for a queue's products (product.c), of cuDNN (cudnn.c). */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
+/* For which attentions cuDNN was compared with the own kernels
+ * (attention_check.c). */
+typedef struct tn_cuda_checks tn_cuda_checks;
 
 typedef struct tn_cuda_making tn_cuda_making; /* compile.c */
 
@@ -68,7 +71,8 @@ struct tn_plugin_device {
     /* Matrix products: option `matmul` is own, or cublaslt, whose absence is an
      * error then; option `tf32` has f32 multiplied in 19 bits. */
     bool own_products, lt_wanted, tf32;
-    bool dnn_attention; /* option `attention` is cudnn */
+    /* Option `attention`: own, or cudnn, which is not checked then. */
+    bool own_attention, dnn_attention;
     _Atomic bool lt_failed; /* it was looked for in vain */
     _Atomic(struct cublasLtContext *) lt; /* owned; NULL: none yet */
     /* Factorisations: owned, NULL until needed, used under build_lock. */
@@ -115,6 +119,7 @@ struct tn_queue {
     tn_recorded *capture; /* owned: what is recorded; NULL: work runs */
     tn_cuda_choices *choices; /* owned; NULL: none yet */
     tn_cuda_plans *plans;     /* likewise */
+    tn_cuda_checks *checks;   /* likewise */
     bool checked; /* a launch since the last sync may have found a fault */
     uint64_t last_tag, unsynced; /* of work since the last sync */
 };
@@ -208,6 +213,16 @@ extern const tn_conv_extension tn__cuda_conv;
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
 tn_status tn__cuda_attention_by_dnn(tn_queue *queue,
                                     const tn_attention_args *attention);
+/* By cuDNN, whether that is right or not, with the device's context current;
+ * TN_ERR_UNSUPPORTED, without words but with *why set, if that cannot be. */
+tn_status tn__cuda_attention_try(tn_queue *queue,
+                                 const tn_attention_args *attention,
+                                 const char **why);
+/* Has cuDNN the own kernels' results for attentions like this one? Tries it the
+ * first time, with the device's context current. */
+bool tn__cuda_attention_is_right(tn_queue *queue,
+                                 const tn_attention_args *attention);
+void tn__cuda_checks_free(tn_cuda_checks *checks);
 
 /* ---- factorisations (factor.c) ------------------------------------------ */
 
@@ -233,6 +248,8 @@ tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
 /* ---- by the core's kernels (launch.c) ------------------------------------- */
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
+tn_status tn__cuda_attention_own(tn_queue *queue,
+                                 const tn_attention_args *attention);
 extern const tn_attention_extension tn__cuda_attention;
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */

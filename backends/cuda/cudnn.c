@@ -10,7 +10,6 @@
 
 #define PLANS 256               /* a power of two */
 #define CONFIGS 16              /* engines that are tried, by each heuristic */
-#define WORKSPACE (256ll << 20) /* bytes; more is not taken */
 
 struct tn_dnn_plan {
     tn_dnn_problem of; /* its key: owned, behind this */
@@ -150,7 +149,7 @@ static bool take(tn_dnn_plan *p, tn_dnn_handle handle,
     if (!e)
         e = tn__dnn.get(p->plan, TN_DNN_PLAN_WORKSPACE, TN_DNN_IS_INT64, 1,
                         &count, &p->workspace_bytes);
-    if (!e && p->workspace_bytes <= WORKSPACE)
+    if (!e && (uint64_t)p->workspace_bytes <= p->of.room)
         return true;
     drop(&p->plan);
     return false;
@@ -216,11 +215,13 @@ static tn_dnn_plan *plan_make(tn_dnn_handle handle, const tn_dnn_problem *of)
                 (choose(p, handle, TN_DNN_HEUR_A) ||
                  choose(p, handle, TN_DNN_HEUR_FALLBACK));
     tn__cuda_host->log(3, "cuda: cuDNN %s the %s of %lld x %lld x %lld x %lld "
-                       "(status %d, %d operations, engine %lld, notes %#x)",
+                       "(status %d, %d operations, engine %lld, notes %#x, "
+                       "%lld MiB of workspace)",
                        p->usable ? "takes" : "declines", of->name,
                        (long long)of->size[0], (long long)of->size[1],
                        (long long)of->size[2], (long long)of->size[3], *e,
-                       graph->op_count, (long long)p->engine, p->notes);
+                       graph->op_count, (long long)p->engine, p->notes,
+                       (long long)p->workspace_bytes >> 20);
     return p;
 }
 
@@ -285,9 +286,9 @@ const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                : p;
 }
 
-tn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
-                           int64_t count, const int64_t *ids,
-                           void *const *pointers, uint64_t tag)
+tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
+                               int64_t count, const int64_t *ids,
+                               void *const *pointers)
 {
     void *const workspace =
         (void *)(uintptr_t)(queue->scratch + plan->of.beside);
@@ -301,8 +302,12 @@ tn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
     if (!e)
         e = tn__dnn.execute(queue->plans->handle, plan->plan, pack);
     drop(&pack);
-    return e ? tn__cuda_host->fail(TN_ERR_INTERNAL,
-                                   "%s: cudnnBackendExecute: status %d",
-                                   queue->device->listed->info.name, e)
-             : tn__cuda_queue_given(queue, tag);
+    return e;
+}
+
+tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status)
+{
+    return tn__cuda_host->fail(TN_ERR_INTERNAL,
+                               "%s: cudnnBackendExecute: status %d",
+                               queue->device->listed->info.name, status);
 }

@@ -154,6 +154,7 @@ typedef struct tn_dnn_problem {
     void (*describe)(tn_dnn_graph *graph, const void *key);
     size_t oldest;    /* version of cuDNN that is asked */
     uint64_t beside;  /* bytes of scratch memory before its workspace */
+    uint64_t room;    /* bytes of workspace that it may take */
     unsigned refused; /* 1 << note: engines that have it are left out */
     const char *name;    /* what it is, and */
     const int64_t *size; /* of what: for the log */
@@ -166,8 +167,10 @@ typedef struct tn_dnn_plan tn_dnn_plan;
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why);
 /* With the tensors of these ids at these addresses. */
-tn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
-                           int64_t count, const int64_t *ids,
-                           void *const *pointers, uint64_t tag);
+tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
+                               int64_t count, const int64_t *ids,
+                               void *const *pointers);
+/* The error that a run of a plan has returned. */
+tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status);
 
 #endif

@@ -176,6 +176,7 @@ tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
     device->own_products = option_is("matmul", "own");
     device->lt_wanted = option_is("matmul", "cublaslt");
     device->tf32 = option_is("tf32", "1");
+    device->own_attention = option_is("attention", "own");
     device->dnn_attention = option_is("attention", "cudnn");
     target_fill(device);
     tn__cu.version(&device->driver_version);

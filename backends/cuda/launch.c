@@ -186,12 +186,17 @@ static tn_status attention_fits(tn_plugin_device *device,
     return plan_attention(&device->target, NULL, args, &plan);
 }
 
+tn_status tn__cuda_attention_own(tn_queue *queue,
+                                 const tn_attention_args *args)
+{
+    return run_steps(queue, plan_attention, NULL, args, args->tag);
+}
+
 static tn_status attention_run(tn_queue *queue, const tn_attention_args *args)
 {
     tn_status status = tn__cuda_attention_by_dnn(queue, args);
-    return status == TN_ERR_UNSUPPORTED
-               ? run_steps(queue, plan_attention, NULL, args, args->tag)
-               : status;
+    return status == TN_ERR_UNSUPPORTED ? tn__cuda_attention_own(queue, args)
+                                        : status;
 }
 
 const tn_attention_extension tn__cuda_attention = {

@@ -18,7 +18,8 @@ tn_cuda_la_SOURCES = \
 	backends/cuda/graph.c \
 	backends/cuda/product.c backends/cuda/cublaslt.h \
 	backends/cuda/cudnn.c backends/cuda/cudnn.h \
-	backends/cuda/conv.c backends/cuda/attention.c \
+	backends/cuda/conv.c \
+	backends/cuda/attention.c backends/cuda/attention_check.c \
 	backends/cuda/factor.c backends/cuda/cusolver.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)

@@ -115,6 +115,7 @@ void tn__cuda_queue_close(tn_queue *queue)
         tn__cuda_plans_free(queue->plans);
         tn__cu.stream_destroy(queue->stream);
     }
+    tn__cuda_checks_free(queue->checks);
     free(queue);
 }
 

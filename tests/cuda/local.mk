@@ -48,6 +48,11 @@ tests_cuda_test_dnn_SOURCES = tests/cuda/test_dnn.c \
 	backends/cuda/conv.c backends/cuda/attention.c
 tests_cuda_test_dnn_CPPFLAGS = $(tn_cuda_la_CPPFLAGS)
 tests_cuda_test_dnn_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_attention_check
+tests_cuda_test_attention_check_SOURCES = tests/cuda/test_attention_check.c \
+	backends/cuda/cuda.h backends/cuda/cudnn.h \
+	backends/cuda/attention_check.c
+tests_cuda_test_attention_check_LDADD = $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_dnn_attention
 tests_cuda_test_dnn_attention_SOURCES = tests/cuda/test_dnn_attention.c \
 	tests/plugins/folder.h

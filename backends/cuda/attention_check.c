@@ -1,0 +1,356 @@
+/* attention_check.c: is cuDNN's attention that of the own kernels? Asked once for
+ * each class of shapes, before cuDNN's is first used for it: both compute a small
+ * attention of made-up numbers, and the results are compared. The core's cache on
+ * disk remembers the answer for this GPU, driver and version of cuDNN. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+#include "cudnn.h"
+
+/* What the answer depends on. */
+typedef struct class {
+    uint32_t kind, dtype, is_causal, mask; /* the mask's dtype; 0: none */
+    uint32_t shared;    /* of the mask: 1 by the batch, 2 by the heads */
+    uint32_t is_grouped; /* heads share keys and values */
+    uint32_t features, values;
+} class;
+
+#define CLASSES 32
+struct tn_cuda_checks {
+    uint32_t count; /* of all that were ever asked; the last CLASSES are here */
+    class of[CLASSES];
+    bool is_right[CLASSES];
+};
+
+static class class_of(const tn_attention_args *a)
+{
+    class c = {.kind = a->kind, .dtype = a->q.dtype,
+               .is_causal = a->flags & TN_ATTENTION_CAUSAL,
+               .is_grouped = a->heads != a->kv_heads,
+               .features = (uint32_t)a->features,
+               .values = (uint32_t)a->values};
+    if (a->mask.buffer) {
+        c.mask = a->mask.dtype;
+        c.shared = (uint32_t)(a->mask.stride[0] == 0) |
+                   (uint32_t)(a->mask.stride[1] == 0) << 1;
+    }
+    return c;
+}
+
+/* ---- a small attention -------------------------------------------------- */
+
+/* Neither is a multiple of a tile, and with causal some rows see all keys. */
+enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
+enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
+enum { OWN, DNN, BOTH };
+
+typedef struct trial {
+    tn_attention_args args[BOTH];
+    tn_buffer buffer[BOTH]; /* all tensors of one, laid alike */
+    int64_t count[SIDES];   /* elements; 0: it has none */
+    uint64_t begin[SIDES], bytes; /* bytes */
+    unsigned char *image[BOTH];   /* owned; the buffers' bytes on the host */
+    uint32_t random;
+} trial;
+
+static tn_strided *side_of(tn_attention_args *a, int side)
+{
+    tn_strided *const sides[SIDES] = {
+        [Q] = &a->q, [K] = &a->k, [V] = &a->v, [MASK] = &a->mask, [G] = &a->g,
+        [OUT] = &a->out, [LSE] = &a->lse, [DQ] = &a->dq, [DK] = &a->dk,
+        [DV] = &a->dv};
+    return sides[side];
+}
+
+static uint64_t bytes_of(uint32_t dtype)
+{
+    return dtype == TN_F32 ? 4 : 2; /* there are no others */
+}
+
+/* A tensor in both, behind those before it. */
+static void lay(trial *t, int side, uint32_t dtype, int64_t heads,
+                int64_t length, int64_t width)
+{
+    const uint64_t bytes = bytes_of(dtype);
+    t->begin[side] = t->bytes;
+    t->count[side] = heads * length * width;
+    t->bytes += ((uint64_t)t->count[side] * bytes + 255) / 256 * 256;
+    for (int w = 0; w < BOTH; w++)
+        *side_of(&t->args[w], side) = (tn_strided){
+            .buffer = &t->buffer[w], .offset = (int64_t)(t->begin[side] / bytes),
+            .dtype = dtype, .ndim = side == LSE ? 3 : 4,
+            .stride = {heads * length * width, length * width, width,
+                       side == LSE ? 0 : 1}};
+}
+
+static void describe(trial *t, const class *c)
+{
+    const int64_t kv = c->is_grouped ? 1 : HEADS;
+    for (int w = 0; w < BOTH; w++)
+        t->args[w] = (tn_attention_args){
+            .size = sizeof *t->args, .kind = c->kind,
+            .flags = c->is_causal ? TN_ATTENTION_CAUSAL : 0, .batch = 1,
+            .heads = HEADS, .kv_heads = kv, .queries = QUERIES, .keys = KEYS,
+            .features = c->features, .values = c->values,
+            .scale = 1 / sqrt((double)c->features)};
+    lay(t, Q, c->dtype, HEADS, QUERIES, c->features);
+    lay(t, K, c->dtype, kv, KEYS, c->features);
+    lay(t, V, c->dtype, kv, KEYS, c->values);
+    lay(t, OUT, c->dtype, HEADS, QUERIES, c->values);
+    lay(t, LSE, TN_F32, HEADS, QUERIES, 1);
+    if (c->mask)
+        lay(t, MASK, c->mask, c->shared & 2 ? 1 : HEADS, QUERIES, KEYS);
+    for (int w = 0; w < BOTH && c->mask; w++)
+        for (int d = 0; d < 2; d++)
+            if (c->shared >> d & 1)
+                t->args[w].mask.stride[d] = 0;
+    if (c->kind != TN_ATTENTION_BACKWARD)
+        return;
+    lay(t, G, c->dtype, HEADS, QUERIES, c->values);
+    lay(t, DQ, c->dtype, HEADS, QUERIES, c->features);
+    lay(t, DK, c->dtype, kv, KEYS, c->features);
+    lay(t, DV, c->dtype, kv, KEYS, c->values);
+}
+
+/* ---- its numbers -------------------------------------------------------- */
+
+/* Of either sign, from 1/8 to 2: sign, exponent and fraction at random. */
+static uint32_t draw(trial *t, uint32_t dtype)
+{
+    t->random ^= t->random << 13; /* G. Marsaglia, "Xorshift RNGs" */
+    t->random ^= t->random >> 17;
+    t->random ^= t->random << 5;
+    const uint32_t r = t->random, sign = r >> 31, power = r >> 8 & 3;
+    if (dtype == TN_F16)
+        return sign << 15 | (12 + power) << 10 | (r >> 12 & 0x3ff);
+    const uint32_t bf16 = sign << 15 | (124 + power) << 7 | (r >> 12 & 0x7f);
+    return dtype == TN_F32 ? bf16 << 16 : bf16;
+}
+
+static void fill(trial *t, int side)
+{
+    const uint32_t dtype = side_of(t->args, side)->dtype;
+    for (int64_t i = 0; i < t->count[side]; i++) {
+        const uint32_t bits = draw(t, dtype);
+        const uint16_t half = (uint16_t)bits;
+        unsigned char *at = t->image[OWN] + t->begin[side];
+        memcpy(at + (uint64_t)i * bytes_of(dtype),
+               dtype == TN_F32 ? (const void *)&bits : &half, bytes_of(dtype));
+    }
+}
+
+static float number(const trial *t, int which, int side, int64_t i)
+{
+    const uint32_t dtype = side_of((tn_attention_args *)t->args, side)->dtype;
+    const unsigned char *at = t->image[which] + t->begin[side];
+    uint32_t bits = 0;
+    uint16_t half;
+    float x;
+    if (dtype == TN_F32) {
+        memcpy(&bits, at + 4 * i, sizeof bits);
+    } else {
+        memcpy(&half, at + 2 * i, sizeof half);
+        bits = (uint32_t)half << 16; /* a bfloat16 is half a float */
+    }
+    if (dtype == TN_F16) {
+        const int power = half >> 10 & 31, fraction = half & 0x3ff;
+        x = power == 31 ? (fraction ? NAN : INFINITY)
+            : power     ? ldexpf((float)(1024 + fraction), power - 25)
+                        : ldexpf((float)fraction, -24);
+        return half >> 15 ? -x : x;
+    }
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* How far the results of a side are apart, by the roundings of weights and results
+ * that each way has in its own place: 1 is the most that these explain. (The same
+ * measure as in tests/cuda/test_dnn_attention.c.) */
+static double apart(const trial *t, int side)
+{
+    const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
+    double most = 0, size = 0;
+    for (int64_t i = 0; i < t->count[side]; i++) {
+        const double own = (double)number(t, OWN, side, i);
+        const double dnn = (double)number(t, DNN, side, i);
+        if (!isfinite(own) || !isfinite(dnn))
+            return INFINITY;
+        most = fmax(most, fabs(own - dnn));
+        size = fmax(size, fabs(own));
+    }
+    return most / (unit * (1 + size));
+}
+
+/* ---- the trial ---------------------------------------------------------- */
+
+static void release(trial *t)
+{
+    for (int w = 0; w < BOTH; w++) {
+        if (t->buffer[w].pointer)
+            tn__cu.free(t->buffer[w].pointer);
+        free(t->image[w]);
+    }
+}
+
+/* The same numbers to both, on the queue's stream. */
+static tn_cu_result begin(tn_queue *queue, trial *t)
+{
+    tn_cu_result error = 0;
+    for (int side = Q; side <= G; side++)
+        fill(t, side);
+    for (int w = 0; w < BOTH && !error; w++) {
+        t->buffer[w].device = queue->device;
+        error = tn__cu.alloc(&t->buffer[w].pointer, (size_t)t->bytes);
+        if (!error)
+            error = tn__cu.to_device(t->buffer[w].pointer, t->image[OWN],
+                                     (size_t)t->bytes, queue->stream);
+    }
+    return error ? error : tn__cu.stream_sync(queue->stream);
+}
+
+/* Gradients read what the own kernels' forward has written, for both. */
+static tn_status compute(tn_queue *queue, trial *t, const char **why)
+{
+    tn_status status = TN_OK;
+    for (int w = 0; w < BOTH && !status; w++) {
+        tn_attention_args forward = t->args[w];
+        forward.kind = TN_ATTENTION_FORWARD;
+        if (w == OWN || t->args[w].kind == TN_ATTENTION_BACKWARD)
+            status = tn__cuda_attention_own(queue, &forward);
+    }
+    if (!status && t->args[OWN].kind == TN_ATTENTION_BACKWARD)
+        status = tn__cuda_attention_own(queue, &t->args[OWN]);
+    if (status)
+        *why = "the own kernels fail";
+    return status ? status
+                  : tn__cuda_attention_try(queue, &t->args[DNN], why);
+}
+
+static tn_cu_result fetch(tn_queue *queue, trial *t)
+{
+    tn_cu_result error = 0;
+    for (int w = 0; w < BOTH && !error; w++)
+        error = tn__cu.to_host(t->image[w], t->buffer[w].pointer,
+                               (size_t)t->bytes, queue->stream);
+    return error ? error : tn__cu.stream_sync(queue->stream);
+}
+
+/* By how much cuDNN is off, as apart() has it; *why: NULL, or it could not be
+ * asked. */
+static double try_class(tn_queue *queue, const class *c, const char **why)
+{
+    trial t = {.random = 2463534242u};
+    double most = INFINITY;
+    describe(&t, c);
+    for (int w = 0; w < BOTH; w++)
+        t.image[w] = calloc(1, (size_t)t.bytes);
+    *why = "no memory for it";
+    if (t.image[OWN] && t.image[DNN] && !begin(queue, &t) &&
+        !compute(queue, &t, why)) {
+        *why = "its results cannot be read";
+        if (!fetch(queue, &t)) {
+            *why = NULL;
+            most = 0;
+            for (int side = c->kind == TN_ATTENTION_BACKWARD ? DQ : OUT;
+                 side < SIDES; side++)
+                most = fmax(most, apart(&t, side));
+        }
+    }
+    release(&t);
+    return most;
+}
+
+/* ---- the answer --------------------------------------------------------- */
+
+/* "gradient of attention of float16, causal, 64 and 64 features" */
+static void name_of(const class *c, char *out, size_t room)
+{
+    snprintf(out, room, "%s of %s%s%s%s%s, %u and %u features",
+             c->kind == TN_ATTENTION_BACKWARD ? "gradient of attention"
+                                              : "attention",
+             c->dtype == TN_F16 ? "float16" : "bfloat16",
+             c->is_causal ? ", causal" : "",
+             !c->mask             ? ""
+             : c->mask == TN_F32  ? ", a mask of float32"
+                                  : ", a mask",
+             c->shared & 2 ? " for all heads" : "",
+             c->is_grouped ? ", shared keys" : "", c->features, c->values);
+}
+
+static uint32_t take_answer(void *context, const void *value, uint64_t bytes)
+{
+    memcpy(context, value, sizeof(double));
+    return bytes == sizeof(double);
+}
+
+/* Tries it, unless the cache on disk knows what came of that. */
+static bool ask(tn_queue *queue, const class *c)
+{
+    char name[128], key[512];
+    const char *why = tn__cuda_open(TN_CUDA_DNN);
+    double most = INFINITY;
+    name_of(c, name, sizeof name);
+    if (why) {
+        tn__cuda_host->log(3, "cuda: %s is by the own kernels: %s", name, why);
+        return false;
+    }
+    int length = snprintf(key, sizeof key, "cuda attention 1\n%s %d %zu\n%s %u",
+                          queue->device->listed->info.name,
+                          queue->device->driver_version,
+                          tn__dnn.version(), name, c->shared);
+    const bool caches = TN_HAS(tn_host, tn__cuda_host, cache_write) &&
+                        tn__cuda_host->cache_read;
+    const bool known =
+        caches && tn__cuda_host->cache_read(key, (uint64_t)length, take_answer,
+                                            &most);
+    if (!known)
+        most = try_class(queue, c, &why);
+    if (!known && !why && caches)
+        tn__cuda_host->cache_write(key, (uint64_t)length, &most, sizeof most);
+    if (why)
+        tn__cuda_host->log(2, "cuda: %s is by the own kernels: %s", name, why);
+    else
+        tn__cuda_host->log(most <= 1 ? 3 : 1,
+                           "cuda: %s is by %s: cuDNN's results are %.2g of the "
+                           "allowed rounding off%s",
+                           name, most <= 1 ? "cuDNN" : "the own kernels", most,
+                           known ? ", as was found before" : "");
+    return most <= 1;
+}
+
+bool tn__cuda_attention_is_right(tn_queue *queue, const tn_attention_args *a)
+{
+    const class c = class_of(a);
+    tn_cuda_checks *checks = queue->checks;
+    const uint32_t count = checks ? checks->count : 0;
+    for (uint32_t i = 0; i < count && i < CLASSES; i++)
+        if (memcmp(&checks->of[i], &c, sizeof c) == 0)
+            return checks->is_right[i];
+    if (queue->capture) { /* the core gives work once before it is captured */
+        tn__cuda_host->log(2, "cuda: a captured attention is by the own kernels:"
+                              " cuDNN's was not tried before");
+        return false;
+    }
+    if (!checks)
+        checks = queue->checks = calloc(1, sizeof *checks);
+    if (!checks)
+        return false;
+    /* The trial has waited for all that was given to the queue; of that and of its
+     * own work the next sync tells. */
+    const uint64_t tag = queue->last_tag, unsynced = queue->unsynced;
+    const bool right = ask(queue, &c);
+    queue->last_tag = tag;
+    queue->unsynced = unsynced;
+    const uint32_t at = checks->count++ % CLASSES;
+    checks->of[at] = c;
+    checks->is_right[at] = right;
+    return right;
+}
+
+void tn__cuda_checks_free(tn_cuda_checks *checks)
+{
+    free(checks);
+}
