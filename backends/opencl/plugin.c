@@ -1,5 +1,6 @@
 /* plugin.c: the table that the core sees, and the one exported symbol. */
 #include <fenv.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "opencl.h"
@@ -38,16 +39,58 @@ static tn_status call_end(const call *made, tn_status status)
     return status;
 }
 
+/* Drivers have threads, and files of the device, that a child of fork has not:
+ * calls would wait for ever. So nothing of a device reaches a driver there. */
+static bool is_forked;
+
+static void after_fork(void)
+{
+    is_forked = true;
+}
+
+static void fork_watch(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+static tn_status refuse(const tn_plugin_device *device)
+{
+    return tn__opencl_host->fail(
+        device ? TN_ERR_DEVICE_LOST : TN_ERR_NO_DEVICE,
+        "%s%sthe process was forked after OpenCL was initialised; open devices "
+        "in the child only, or start it with exec",
+        device ? device->listed->info.name : "", device ? ": " : "");
+}
+
 /* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
 #define AS_CALL(slot, device, declared, passed)                               \
     static tn_status slot declared                                            \
     {                                                                         \
+        if (is_forked)                                                        \
+            return refuse(device);                                            \
         call made = call_begin(device);                                       \
         return call_end(&made, tn__opencl_##slot passed);                     \
     }
-AS_CALL(device_count, NULL, (uint32_t *count), (count))
-AS_CALL(device_open, NULL, (uint32_t i, tn_plugin_device **device),
-        (i, device))
+static tn_status device_count(uint32_t *count)
+{
+    call made = call_begin(NULL); /* listed once, perhaps by the parent */
+    return call_end(&made, tn__opencl_device_count(count));
+}
+
+static tn_status device_open(uint32_t i, tn_plugin_device **device)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (is_forked)
+        return refuse(NULL);
+    call made = call_begin(NULL);
+    tn_status status = tn__opencl_device_open(i, device);
+    if (!status)
+        pthread_once(&once, fork_watch);
+    return call_end(&made, status);
+}
+
+AS_CALL(queue_open, device, (tn_plugin_device *device, tn_queue **queue),
+        (device, queue))
 AS_CALL(buffer_alloc, device,
         (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
         (device, bytes, out))
@@ -77,8 +120,40 @@ AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
 AS_CALL(conv, queue->device, (tn_queue *queue, const tn_conv_args *args),
         (queue, args))
 
+/* What a child of fork gives back is the parent's, but for our own struct. */
+static void device_close(tn_plugin_device *device)
+{
+    if (!is_forked)
+        tn__opencl_device_close(device);
+}
+
+static void buffer_free(tn_plugin_device *device, tn_buffer *buffer)
+{
+    if (is_forked)
+        free(buffer);
+    else
+        tn__opencl_buffer_free(device, buffer);
+}
+
+static void event_close(tn_event *event)
+{
+    if (is_forked)
+        free(event);
+    else
+        tn__opencl_event_close(event);
+}
+
+/* No work of a child's is under way. */
+static tn_status event_query(tn_event *event, uint32_t *done)
+{
+    *done = 1;
+    return is_forked ? TN_OK : tn__opencl_event_query(event, done);
+}
+
 static void host_free(tn_plugin_device *device, void *memory)
 {
+    if (is_forked)
+        return;
     call made = call_begin(device);
     tn__opencl_host_free(device, memory);
     call_end(&made, TN_OK);
@@ -86,6 +161,10 @@ static void host_free(tn_plugin_device *device, void *memory)
 
 static void queue_close(tn_queue *queue)
 {
+    if (is_forked) {
+        free(queue);
+        return;
+    }
     call made = call_begin(queue->device);
     tn__opencl_queue_close(queue);
     call_end(&made, TN_OK);
@@ -112,10 +191,10 @@ static const tn_plugin plugin = {
     .device_count = device_count,
     .device_info = tn__opencl_device_info,
     .device_open = device_open,
-    .device_close = tn__opencl_device_close,
+    .device_close = device_close,
     .buffer_alloc = buffer_alloc,
-    .buffer_free = tn__opencl_buffer_free,
-    .queue_open = tn__opencl_queue_open,
+    .buffer_free = buffer_free,
+    .queue_open = queue_open,
     .queue_close = queue_close,
     .queue_sync = queue_sync,
     .copy = copy,
@@ -127,9 +206,9 @@ static const tn_plugin plugin = {
     .scan = scan,
     .sort = sort,
     .event_open = tn__opencl_event_open,
-    .event_close = tn__opencl_event_close,
+    .event_close = event_close,
     .event_record = event_record,
-    .event_query = tn__opencl_event_query,
+    .event_query = event_query,
     .queue_wait = queue_wait,
     .extension = extension,
     .host_alloc = host_alloc,

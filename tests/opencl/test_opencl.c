@@ -311,6 +311,46 @@ static void print_threads(void)
     printf("%d", good);
 }
 
+static tn_tensor *parents;
+
+static void print_forked_child(void)
+{
+    tn_exp(parents);
+    printf("%s", tn_error());
+    tn_error_clear();
+    tn_item(parents);
+    printf("; %s", tn_error());
+    tn_error_clear();
+    printf("; %s", tn_device_open("opencl:1") ? "open" : tn_error());
+    tn_error_clear();
+    tn_drop(parents);
+    tn_device_set(tn_device_open("cpu"));
+    printf("; %.0f", tn_item(tn_sum(tn_ones(tn_dims(7)))));
+}
+
+static void print_forked(void)
+{
+    tn_device_set(tn_device_open("opencl:0"));
+    parents = tn_keep(tn_ones(tn_dims(1)));
+    printf("%s", in_child(print_forked_child));
+    printf("; %.0f", tn_item(tn_sum(parents)));
+}
+
+static void test_fork(void)
+{
+    const char *text = in_child(print_forked);
+    static const char *const said[] = {
+        "exp: opencl:0: ", "; copy to the host: opencl:0: ",
+        "; device_open: opencl: the process was forked after OpenCL was "
+        "initialised; open devices in the child only, or start it with exec; "
+        "7; 1"};
+    bool all = true;
+    for (int i = 0; i < 3; i++)
+        all = all && strstr(text, said[i]);
+    ok(all, "a child of fork hears of it, and has the cpu; the parent goes on: "
+            "%s", text);
+}
+
 static void test_failures(void)
 {
     is_str(in_child(print_fault),
@@ -447,6 +487,7 @@ int main(void)
     if (!mkdtemp(scratch))
         bail_out("mkdtemp");
     test_missing();
+    test_fork();
     test_failures();
     test_two();
     test_cache();
