@@ -68,6 +68,14 @@ check_DATA += tests/sim/told/libcuda.so.1
 tests/sim/told/libcuda.so.1: cuda_told.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_told.so" $@
+check_PROGRAMS += tests/cuda/test_compile
+tests_cuda_test_compile_SOURCES = tests/cuda/test_compile.c \
+	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \
+	tools/check/by_hand.c tools/check/by_hand.h
+check_PROGRAMS += tests/cuda/test_far
+tests_cuda_test_far_SOURCES = tests/cuda/test_far.c \
+	tests/cuda/on_sim.h tests/plugins/folder.h
+tests_cuda_test_far_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_failures
 tests_cuda_test_failures_SOURCES = tests/cuda/test_failures.c \
 	tests/ops/outside.h \

@@ -1,9 +1,12 @@
 /* nvrtc.c: an NVRTC that says to be of the version in TENON_SIM_NVRTC ("12.4"),
- * and compiles by the one that is installed. */
+ * and compiles by the one that is installed. It counts compilations, and those that
+ * are under way at once. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sim.h"
 
@@ -12,7 +15,7 @@ static void *installed(const char *symbol)
     static const char *const files[] = {
         "libnvrtc.so.13", "libnvrtc.so.12",
         TENON_CUDA_FOLDER "/lib64/libnvrtc.so"};
-    static void *file;
+    void *file = NULL;
     for (int i = 0; i < 3 && !file; i++)
         file = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     return file ? dlsym(file, symbol) : NULL;
@@ -34,9 +37,6 @@ PASS(nvrtcCreateProgram,
      (tn_nvrtc_program *program, const char *text, const char *name,
       int headers, const char *const *header, const char *const *header_name),
      (program, text, name, headers, header, header_name))
-PASS(nvrtcCompileProgram,
-     (tn_nvrtc_program program, int options, const char *const *option),
-     (program, options, option))
 PASS(nvrtcGetProgramLogSize, (tn_nvrtc_program program, size_t *bytes),
      (program, bytes))
 PASS(nvrtcGetProgramLog, (tn_nvrtc_program program, char *log),
@@ -48,6 +48,60 @@ PASS(nvrtcGetCUBINSize, (tn_nvrtc_program program, size_t *bytes),
      (program, bytes))
 PASS(nvrtcGetCUBIN, (tn_nvrtc_program program, char *cubin), (program, cubin))
 PASS(nvrtcDestroyProgram, (tn_nvrtc_program *program), (program))
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+static int compiled, now, most, wanted;
+
+/* From now on a compilation waits, ten seconds at most, until so many are under way
+ * at once. The numbers of all till now and of the most at once; both begin anew. */
+EXPORT void sim_nvrtc(int wait_for, int *all, int *at_once);
+void sim_nvrtc(int wait_for, int *all, int *at_once)
+{
+    pthread_mutex_lock(&lock);
+    wanted = wait_for;
+    *all = compiled;
+    *at_once = most;
+    compiled = most = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void compile_begin(void)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 10;
+    pthread_mutex_lock(&lock);
+    compiled++;
+    now++;
+    most = now > most ? now : most;
+    pthread_cond_broadcast(&news);
+    while (most < wanted && !pthread_cond_timedwait(&news, &lock, &end))
+        ;
+    pthread_mutex_unlock(&lock);
+}
+
+static void compile_end(void)
+{
+    pthread_mutex_lock(&lock);
+    now--;
+    pthread_mutex_unlock(&lock);
+}
+
+EXPORT tn_nvrtc_result nvrtcCompileProgram(tn_nvrtc_program program,
+                                           int options,
+                                           const char *const *option);
+tn_nvrtc_result nvrtcCompileProgram(tn_nvrtc_program program, int options,
+                                    const char *const *option)
+{
+    tn_nvrtc_result (*real)(tn_nvrtc_program, int, const char *const *);
+    void *found = installed("nvrtcCompileProgram");
+    memcpy(&real, &found, sizeof found);
+    compile_begin();
+    tn_nvrtc_result result = real ? real(program, options, option) : 11;
+    compile_end();
+    return result;
+}
 
 EXPORT tn_nvrtc_result nvrtcVersion(int *major, int *minor);
 tn_nvrtc_result nvrtcVersion(int *major, int *minor)
