@@ -146,7 +146,8 @@ static bool tell(const gpu *g)
              "\"memClockRateKHz\":2619000,\"pciDeviceId\":9040,"
              "\"regsPerBlock\":65536,\"reservedSharedMemoryPerBlock\":1024,"
              "\"smClockRateKHz\":1785000,\"supportCoopLaunch\":1,"
-             "\"warpSize\":32}",
+             "\"warpSize\":32,\"memoryBusWidth\":5120,\"smCountOrigin\":1,"
+             "\"oversizedSharedMemoryPerBlock\":0}",
              g->name, g->version, g->units, g->shared, 80ll << 30);
     tn_dnn_status e = library.create(GPU, &told);
     if (!e)
@@ -224,28 +225,11 @@ static bool find(void *file, const char *symbol, void *out)
     return found != NULL;
 }
 
-/* Where the plugin looks, too. */
-static void *file_open(void)
-{
-    const char *asked = getenv("TENON_CUDA_CUDNN");
-    const char *libs = getenv("TENON_CUDA_LIBS");
-    char path[4096];
-    void *file = dlopen(asked ? asked : "libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    while (libs && *libs && !file) {
-        int length = (int)strcspn(libs, ":");
-        snprintf(path, sizeof path, "%.*s/libcudnn.so.9", length, libs);
-        file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        libs += length + (libs[length] == ':');
-    }
-    return file ? file
-                : dlopen(TENON_CUDA_FOLDER "/lib64/libcudnn.so.9",
-                         RTLD_NOW | RTLD_LOCAL);
-}
-
 /* False where there is no library that can be told. */
 static bool open_library(void)
 {
-    void *file = file_open();
+    const char *asked = getenv("TENON_CUDA_CUDNN");
+    void *file = dlopen(asked ? asked : "libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     bool all = file && find(file, "cudnnGetVersion", &library.version);
 #define FIND(field, symbol, parameters)                                       \
     all = all && find(file, #symbol, &library.field);
@@ -459,16 +443,18 @@ static void check_conv(tn_queue *queue, const gpu *g, const conv *c)
     }
 }
 
-/* Begins anew with the driver that takes all, and NVRTC, which cuDNN looks for. */
+/* Begins anew with the driver that takes all, and where the plugin looks for cuDNN
+ * and NVRTC, which cuDNN looks for. */
 static void on_told_driver(char **argv)
 {
     const char *build = getenv("top_builddir"), *now = getenv("LD_LIBRARY_PATH");
-    char path[4096];
+    const char *libs = getenv("TENON_CUDA_LIBS");
+    char path[8192];
     if (getenv("TN_TEST_TOLD"))
         return;
-    snprintf(path, sizeof path, "%s/tests/sim/told:%s/lib64%s%s",
-             build ? build : ".", TENON_CUDA_FOLDER, now ? ":" : "",
-             now ? now : "");
+    snprintf(path, sizeof path, "%s/tests/sim/told%s%s%s%s:%s/lib64",
+             build ? build : ".", now ? ":" : "", now ? now : "",
+             libs ? ":" : "", libs ? libs : "", TENON_CUDA_FOLDER);
     setenv("LD_LIBRARY_PATH", path, 1);
     setenv("TN_TEST_TOLD", "1", 1);
     execv("/proc/self/exe", argv);

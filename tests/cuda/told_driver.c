@@ -34,11 +34,34 @@ ABSENT(cuLinkDestroy)
 ABSENT(cuLaunchKernel)
 ABSENT(cuLaunchKernelEx)
 ABSENT(cuLaunchCooperativeKernel)
+ABSENT(cuTensorMapEncodeIm2col)
+ABSENT(cuTensorMapEncodeTiled)
 
 SEEN int cuLibraryLoadData(void **library);
 int cuLibraryLoadData(void **library)
 {
     *library = (void *)library;
+    return 0;
+}
+
+SEEN int cuModuleLoadData(void **module);
+int cuModuleLoadData(void **module)
+{
+    *module = (void *)module;
+    return 0;
+}
+
+SEEN int cuModuleGetFunction(void **function);
+int cuModuleGetFunction(void **function)
+{
+    *function = (void *)function;
+    return 0;
+}
+
+SEEN int cuModuleUnload(void *module);
+int cuModuleUnload(void *module)
+{
+    (void)module;
     return 0;
 }
 
