@@ -167,8 +167,8 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
 }
 
 #define TN_CUDA_ENTER(device)                                                 \
-    __attribute__((cleanup(tn__cuda_leave))) const tn_cuda_entered entered =  \
-        tn__cuda_enter(device)
+    __attribute__((cleanup(tn__cuda_leave), unused))                          \
+    const tn_cuda_entered entered = tn__cuda_enter(device)
 
 /* ---- kernels (compile.c) ------------------------------------------------ */
 

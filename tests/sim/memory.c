@@ -15,6 +15,7 @@
 
 #include "sim.h"
 
+#define FILLED (64u << 20)
 #define PAGE 4096ull
 #define GRAIN 16ull
 
@@ -117,8 +118,9 @@ tn_cu_result sim_memory_alloc(int device, size_t bytes, tn_cu_pointer *out)
                                     .span = span,
                                     .device = device,
                                     .live = true};
-    /* Not zero: nobody may count on that. */
-    memset(reached + used, 0xa5, span);
+    /* Not zero: nobody may count on that. Of a large block its beginning; the rest
+     * takes no memory until it is touched. */
+    memset(reached + used, 0xa5, span < FILLED ? span : FILLED);
     used += span + PAGE;
     live_bytes[device] += bytes;
     *out = first + span - asked;
