@@ -79,7 +79,6 @@ static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
     if (!flags)
         return tn__primitive_end_lines(&j);
     j.v.group = tn__device_group(target);
-    j.may_fault = 1;
     return tn__primitive_end(&j, j.outer.count, 16);
 }
 

@@ -92,16 +92,9 @@ TK_KERNEL tn_scatter(TK_G TK_STORED *dst, TK_G const tk_i64 *index,
             dst[begin + i * (tk_idx)TK_OWN(3)] = held[i];
         TK_BARRIER();
     }
-    /* One work-item of the group reports. */
+    tk_fault fault = tk_fault_none();
     if (wrong[TK_LOCAL] >= 0)
-        tk_count_one(&left[0]);
-    TK_BARRIER();
-    if (TK_LOCAL == 0 && left[0] > 0) {
-        tk_fault fault = tk_fault_none();
-        for (tk_i32 i = 0; i < TK_SIZE; i++)
-            if (wrong[i] >= 0)
-                fault = tk_fault_at(fault, wrong[i], 0, 0, wrong[TK_SIZE + i],
-                                    TK_EXTENT);
-        tk_fault_tell(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8));
-    }
+        fault = tk_fault_at(fault, wrong[TK_LOCAL], 0, 0,
+                            wrong[TK_SIZE + TK_LOCAL], TK_EXTENT);
+    TK_FAULT_TELL(faults, fault, TK_OWN(6), TK_OWN(7), TK_OWN(8))
 }
