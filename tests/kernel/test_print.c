@@ -183,6 +183,84 @@ static void light_loops_load_many(void)
        "a loop that computes little has eight loads at once");
 }
 
+/* The plan of a program of x and one result, over extents of two dimensions. */
+static tn_plan plan_of(const tn_program *program, bool rows,
+                       const int64_t *extent, const int64_t *x,
+                       const int64_t *out)
+{
+    const tn_launch_operand operand[2] = {{.stride = x}, {.stride = out}};
+    const tn_launch launch = {.size = sizeof launch,
+                              .outer_ndim = rows ? 1 : 2,
+                              .row_ndim = rows ? 1 : 0,
+                              .extent = extent, .operand = operand};
+    tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
+    tn_plan plan = {.size = sizeof plan};
+    target.units = 132;
+    if (tn__plan_program(&target, program, &launch, &plan) != TN_OK)
+        bail_out("%s", tn_error());
+    return plan;
+}
+
+/* Which work-item takes which element follows from how memory lies. */
+static void plans_follow_strides(void)
+{
+    static const char softmax[] =
+        "s(x) = let e = exp(x - rmax(x)); e / rsum(e)";
+    static const struct {
+        const char *text;
+        int64_t extent[2], x[2], out[2];
+        bool rows, cached;
+        uint32_t lanes, tile;
+        const char *what;
+    } of[] = {
+        {"a(x) = x", {4096, 1000}, {1, 4096}, {1000, 1}, false, false, 1, 64,
+         "a transposed copy takes squares"},
+        {"a(x) = x", {4096, 1000}, {1000, 1}, {1000, 1}, false, false, 1, 0,
+         "a copy does not"},
+        {"a(x) = x", {4096, 8}, {1, 4096}, {8, 1}, false, false, 1, 0,
+         "nor does that of a matrix with 8 columns"},
+        {"a(x) = rsum(x)", {4096, 16384}, {1, 4096}, {1, 0}, true, false, 4, 0,
+         "sums over columns take neighbouring rows"},
+        {"a(x) = rsum(x)", {4096, 16384}, {16384, 1}, {1, 0}, true, false, 1, 0,
+         "sums of rows take neighbouring lanes"},
+        {"a(x) = rsum(x)", {4096, 32}, {32, 1}, {1, 0}, true, false, 16, 0,
+         "a row of 32 is a work-item's"},
+        {"a(x) = rsum(x)", {4096, 33}, {33, 1}, {1, 0}, true, false, 1, 0,
+         "a row of 33 a team's"},
+        {softmax, {4096, 4096}, {4096, 1}, {4096, 1}, true, true, 1, 0,
+         "a softmax of 4096 reads its row once"},
+        {softmax, {4096, 40000}, {40000, 1}, {40000, 1}, true, false, 1, 0,
+         "one of 40000 does not fit"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const tn_plan plan = plan_of(program_of(of[i].text), of[i].rows,
+                                     of[i].extent, of[i].x, of[i].out);
+        const tn__device_class class = tn__device_class_unpack(plan.variant);
+        ok(class.lanes == of[i].lanes && class.tile == of[i].tile &&
+               class.cached == of[i].cached && plan.group_count >= 64,
+           "%s: lanes %u, tile %u, cached %d, %d groups", of[i].what,
+           class.lanes, class.tile, class.cached, (int)plan.group_count);
+    }
+}
+
+/* The exponential is computed once an element. */
+static void calls_are_kept(void)
+{
+    static const int64_t extent[2] = {100, 4096}, stride[2] = {4096, 1};
+    const tn_program *program =
+        program_of("s(x) = let e = exp(x - rmax(x)); e / rsum(e)");
+    const tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
+    const tn_plan plan = plan_of(program, true, extent, stride, stride);
+    tn_source source = {.size = sizeof source};
+    if (tn__print(&target, program, &plan, &source) != TN_OK)
+        bail_out("%s", tn_error());
+    int calls = 0;
+    for (const char *at = source.text; (at = strstr(at, "= fn0(")); at++)
+        calls++;
+    is_int(calls, 1, "a softmax in local memory computes e once");
+    tn__print_free(&source);
+}
+
 static void few_long_rows_are_shared(void)
 {
     sum_has_steps("2^20 elements", 132, 1, 1 << 20, 2, 64);
@@ -325,6 +403,8 @@ int main(void)
     few_long_rows_are_shared();
     sorts_fill_the_device();
     teams_fit_rows();
+    plans_follow_strides();
+    calls_are_kept();
     light_loops_load_many();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");
