@@ -348,21 +348,35 @@ static void add_matmul(printed_list *list, const tn_target *target,
     }
 }
 
+/* Of short lines; of lines that a group holds in shared memory, small and large
+ * ones; and the last step of one by sorted indices. */
 static void add_scatters(printed_list *list, const tn_target *target,
                          uint32_t ndim, const tn_strided *view,
                          const int64_t *extent, const char *dtype)
 {
-    for (uint32_t kind = 0; kind < TN_SCATTER_END; kind++) {
-        char what[64];
-        tn_plan plan = {.size = sizeof plan};
-        tn_scatter_args s = {.size = sizeof s, .ndim = ndim, .reduce = kind,
-                             .dst_extent = 50, .dst = *view, .index = *view,
-                             .src = *view};
-        memcpy(s.extent, extent, ndim * sizeof *extent);
-        snprintf(what, sizeof what, "scatter %u of %s", kind, dtype);
-        add(list, target, NULL, &plan, tn__plan_scatter(target, &s, &plan),
-            what);
-    }
+    static const int64_t extents[] = {50, 60, 5000, (int64_t)1 << 20};
+    for (uint32_t form = 0; form < 4; form++)
+        for (uint32_t kind = 0; kind < (form ? 2 : TN_SCATTER_END); kind++) {
+            char what[64];
+            tn_plan plan = {.size = sizeof plan};
+            tn_scatter_args s = {.size = sizeof s, .ndim = ndim,
+                                 .dim = form ? ndim - 1 : 0, .reduce = kind,
+                                 .dst_extent = extents[form], .dst = *view,
+                                 .index = *view, .src = *view};
+            memcpy(s.extent, extent, ndim * sizeof *extent);
+            if (form)
+                s.extent[s.dim] = form == 2 ? 6000 : 64;
+            if (form == 3)
+                memset(s.index.stride, 0, s.dim * sizeof *s.index.stride);
+            snprintf(what, sizeof what, "scatter %u of %s, form %u", kind,
+                     dtype, form);
+            tn_status status = tn__plan_scatter(target, &s, &plan);
+            if (!status && plan.step_count > 1) {
+                plan.step = plan.step_count - 1;
+                status = tn__plan_scatter(target, &s, &plan);
+            }
+            add(list, target, NULL, &plan, status, what);
+        }
 }
 
 /* Of lines that are too short for a team of work-items, of a chunk, and, where
