@@ -35,28 +35,11 @@ noinst_PROGRAMS += bench/cuda
 bench_cuda_SOURCES = bench/cuda.c
 bench_cuda_LDADD = libtenon.la $(TN_LIBS)
 
-# What sass.py runs: the cases, and the driver that they run on. bench/sass is
-# a folder for LD_LIBRARY_PATH; cuDNN and cuSOLVER are hidden from the plugin.
+# What sass.py runs; the driver is tests/sim's.
 check_PROGRAMS += bench/sass_cases
 bench_sass_cases_SOURCES = bench/sass_cases.c bench/models.h bench/models.c
 bench_sass_cases_LDADD = libtenon.la $(TN_LIBS)
-check_LTLIBRARIES += sass_driver.la
-sass_driver_la_SOURCES = bench/sass_driver.c tests/sim/ptx_parse.c \
-	tests/sim/ptx_make.c tests/sim/ptx_reach.c tests/sim/ptx_run.c
-sass_driver_la_CFLAGS = $(cuda_sim_la_CFLAGS)
-sass_driver_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
-sass_driver_la_LIBADD = $(TN_LIBS)
-check_DATA += bench/sass/libcuda.so.1
-bench/sass/libcuda.so.1: sass_driver.la
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && for name in libcuda.so.1 \
-	  libcublasLt.so.13 libcudnn.so.9 libcusolver.so.12; do \
-	  rm -f $(@D)/$$name && $(LN_S) \
-	    "$(abs_top_builddir)/.libs/sass_driver.so" $(@D)/$$name || exit; done
 endif
-clean-local: clean-sass
-clean-sass:
-	-rm -rf bench/sass
-.PHONY: clean-sass
 
 # lanes.c is compiled by hand, once for each width: its head says how.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \

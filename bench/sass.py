@@ -6,7 +6,7 @@ estimate of their speed (docs/gpu.md has the formula and its constants).
     bench/sass.py --check FILE [CASE...]    what is worse than there: exit 1
     bench/sass.py --update FILE [CASE...]   writes it; of other cases what it has
 
-sass_cases.c calls Tenon on sass_driver.c, a driver that runs a few thread
+sass_cases.c calls Tenon on tests/sim/counting.c, a driver that runs a few thread
 blocks of each launch and counts; ptxas says what each kernel takes of a
 multiprocessor. It needs NVRTC, which the plugin finds, and ptxas: that of
 TENON_CUDA_FOLDER or /usr/local/cuda, or the one in PATH.
@@ -128,7 +128,7 @@ class Case:
 
 
 def run_cases(build, folder, arch, cases):
-    driver = os.path.join(build, 'bench', 'sass')
+    driver = os.path.join(build, 'tests', 'sim', 'counting')
     before = os.environ.get('LD_LIBRARY_PATH')
     environment = dict(
         os.environ, SASS_FOLDER=folder, SASS_ARCH=str(arch),

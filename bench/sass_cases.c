@@ -1,5 +1,5 @@
 /* sass_cases.c: the calls of which bench/sass.py counts what their kernels do,
- * on the driver of sass_driver.c.
+ * on the driver of tests/sim/counting.c.
  *
  *     bench/sass_cases [CASE...] [-CASE...]    (without those with a -)
  *
@@ -252,7 +252,7 @@ static bool fails(void)
 
 static bool run(const struct work *w)
 {
-    const double elements = w->elements ? w->elements : (double)ROWS * COLUMNS;
+    const double elements = w->elements > 0 ? w->elements : (double)ROWS * COLUMNS;
     bool failed = false;
     /* Memory that a buffer shares a block with depends on no case before. */
     tn_cache_empty(NULL);
@@ -305,7 +305,7 @@ int main(int argc, char **argv)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *found = driver ? dlsym(driver, "sass_case") : NULL;
     if (!found) {
-        fprintf(stderr, "sass_cases: not on sass_driver.c's driver; "
+        fprintf(stderr, "sass_cases: not on the driver that counts; "
                         "bench/sass.py starts this program\n");
         return 1;
     }

@@ -57,9 +57,28 @@ tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9: cusolver_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) "$(abs_top_builddir)/.libs/cusolver_sim.so" $@
+
+# For bench/sass.py, in a folder of its own. The plugin finds this file under the
+# names of cuDNN and cuSOLVER, too, without their functions.
+check_LTLIBRARIES += cuda_counting.la
+cuda_counting_la_SOURCES = tests/sim/counting.c tests/sim/sim.h \
+	tests/sim/ptx.h tests/sim/ptx.def tests/sim/ptx_parse.h \
+	tests/sim/ptx_parse.c tests/sim/ptx_make.c tests/sim/ptx_run.h \
+	tests/sim/ptx_reach.c tests/sim/ptx_run.c
+cuda_counting_la_CFLAGS = $(cuda_sim_la_CFLAGS)
+cuda_counting_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
+cuda_counting_la_LIBADD = $(TN_LIBS)
+check_DATA += tests/sim/counting/libcuda.so.1
+tests/sim/counting/libcuda.so.1: cuda_counting.la
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && for name in libcuda.so.1 \
+	  libcublasLt.so.13 libcudnn.so.9 libcusolver.so.12; do \
+	  rm -f $(@D)/$$name && $(LN_S) \
+	    "$(abs_top_builddir)/.libs/cuda_counting.so" $(@D)/$$name || exit; \
+	  done
 endif
 
 clean-local: clean-sim
 clean-sim:
-	-rm -rf tests/sim/driver tests/sim/nvrtc tests/sim/told
+	-rm -rf tests/sim/driver tests/sim/nvrtc tests/sim/told \
+	  tests/sim/counting
 .PHONY: clean-sim

@@ -1,6 +1,6 @@
-/* sass_driver.c: a libcuda.so.1 for bench/sass.py: no GPU, and no results. It
+/* counting.c: a libcuda.so.1 for bench/sass.py: no GPU, and no results. It
  * takes every call. Of each launch it runs a few thread blocks with the PTX
- * interpreter of tests/sim and counts what they do: instructions of warps, and
+ * interpreter and counts what they do: instructions of warps, and
  * the 32-byte sectors of global memory that each access of a warp covers.
  * Counts of the blocks that ran are scaled to the whole grid. What kernels
  * compute is not right, since most blocks do not run and memory begins as
@@ -23,8 +23,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../backends/cuda/cublaslt.h"
-#include "../tests/sim/sim.h"
+#include "../../backends/cuda/cublaslt.h"
+#include "sim.h"
 
 enum { SAMPLE = 2, SMALL_GRID = 32, SECTOR = 32, BLOCKS = 1 << 16,
        SMALL_COPY = 64 << 20 };
