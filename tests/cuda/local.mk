@@ -30,6 +30,10 @@ check_PROGRAMS += tests/cuda/test_conv
 tests_cuda_test_conv_SOURCES = tests/cuda/test_conv.c \
 	tests/cuda/on_sim.h tests/device/convolutions.h tests/plugins/folder.h
 tests_cuda_test_conv_LDADD = libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/cuda/test_scatter
+tests_cuda_test_scatter_SOURCES = tests/cuda/test_scatter.c \
+	tests/cuda/on_sim.h tests/plugins/folder.h
+tests_cuda_test_scatter_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_attention
 tests_cuda_test_attention_SOURCES = tests/cuda/test_attention.c \
 	tests/cuda/on_sim.h tests/plugins/folder.h
