@@ -233,9 +233,10 @@ static tn_status end(const work *w, const tn_sort_args *args, const step *s)
     return status;
 }
 
-/* What a plan begins with. */
+/* What a plan begins with. at_once: lines whose elements are counted together,
+ * if they may be more than ELEMENTS. */
 static work begin(tn__primitive *j, const tn_target *target,
-                  const tn_sort_args *s, tn_plan *plan)
+                  const tn_sort_args *s, int64_t at_once, tn_plan *plan)
 {
     const uint32_t last = s->ndim - 1;
     const int64_t length = s->extent[last];
@@ -248,7 +249,7 @@ static work begin(tn__primitive *j, const tn_target *target,
     tn__primitive_buffer(j, s->in.buffer);
     tn__primitive_buffer(j, s->out.buffer);
     tn__primitive_buffer(j, s->out_index.buffer);
-    tn__primitive_space(j, length);
+    tn__primitive_space(j, at_once * length);
     j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(target);
     return (work){.j = j, .length = length, .lines = j->outer.count,
                   .keep = tn__device_least(s->keep, length),
@@ -262,7 +263,10 @@ tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
                           tn__sorted *out)
 {
     tn__primitive j;
-    work w = begin(&j, target, s, plan);
+    int64_t lines = 1;
+    for (uint32_t d = 0; at_once && d + 1 < s->ndim; d++)
+        lines *= s->extent[d];
+    work w = begin(&j, target, s, lines, plan);
     w.stays = true;
     w.at_once = at_once;
     w.passes = digits;
@@ -290,7 +294,7 @@ tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
                         tn_plan *plan)
 {
     tn__primitive j;
-    work w = begin(&j, target, s, plan);
+    work w = begin(&j, target, s, 1, plan);
     const int64_t length = w.length;
     step only = {.lines = w.keep > 0 ? w.lines : 0, .count = length,
                  .keep = w.keep, .from = -1, .to = -1};
