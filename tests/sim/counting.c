@@ -553,9 +553,13 @@ SUCCEEDS(cuGetErrorString, (tn_cu_result error, const char **text),
 SUCCEEDS(cuDeviceGet, (tn_cu_device *device, int ordinal), *device = ordinal)
 SUCCEEDS(cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device),
          (void)device, memset(uuid, 1, sizeof *uuid))
+SUCCEEDS(cuDeviceGetUuid_v2, (tn_cu_uuid *uuid, tn_cu_device device),
+         (void)device, memset(uuid, 1, sizeof *uuid))
 SUCCEEDS(cuDevicePrimaryCtxRetain, (tn_cu_context *context, tn_cu_device device),
          (void)device, *context = (tn_cu_context)&handle)
 SUCCEEDS(cuDevicePrimaryCtxRelease_v2, (tn_cu_device device), (void)device)
+SUCCEEDS(cuCtxGetCurrent, (tn_cu_context *context),
+         *context = (tn_cu_context)&handle)
 SUCCEEDS(cuCtxSetCurrent, (tn_cu_context context), (void)context)
 SUCCEEDS(cuMemcpyPeerAsync,
          (tn_cu_pointer dst, tn_cu_context to, tn_cu_pointer src,
