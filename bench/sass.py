@@ -182,13 +182,16 @@ def of_archs(numbers):
                         else numbers[:1]))
 
 
-# A copy's rate = 100, on an H200 (bench/cuda bandwidth)
+# A copy's rate = 100, on an H200 (bench/cuda bandwidth, the second of the tables in
+# docs/gpu.md); in brackets by kernels that have changed since
 MEASURED = {
-    'clone': 92, 'add': 96, 'mul_scalar': 94, 'exp': 85, 'gelu': 91,
-    'add row': 91, 'to float16': 72, 'sum': 87.5, 'sum rows': 95,
-    'sum columns': 14, 'softmax': 37, 'log_softmax': 38, 'layer_norm': 46,
-    'transpose': 16.5, 'cumsum rows': 43, 'softmax of 4 rows': 34,
-    'sort of all': 3.1, 'sort of rows of 1024': 10, 'topk 100 of all': 3.4,
+    'clone': 92, 'add': 97, 'mul_scalar': 92, 'exp': 88, 'gelu': 86,
+    'add row': 92, 'to float16': 96, 'sum': 72, 'sum rows': 95,
+    'sum columns': 86.5, 'softmax': 80, 'log_softmax': 84, 'layer_norm': 75,
+    'transpose': 96, 'cumsum rows': '(43)', 'softmax of 4 rows': '(37)',
+    'sort of all': 3.8, 'sort of rows of 1024': 10, 'topk 100 of all': 3.5,
+    'index_select': '(57)', 'index_add': 72, 'embedding, back': '(64)',
+    'scatter_add': '(7.8)',
 }
 
 
