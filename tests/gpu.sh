@@ -365,8 +365,8 @@ part_learn() {
 
 part_limits() {
     "$(program bench/cuda)" &&
-        echo "== attention by cuDNN" &&
-        TENON_CUDA_ATTENTION=cudnn "$(program bench/cuda)" attention
+        echo "== attention by our own kernels alone" &&
+        TENON_CUDA_ATTENTION=own "$(program bench/cuda)" attention
 }
 
 part_bench() {

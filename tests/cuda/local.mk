@@ -71,7 +71,7 @@ cuda_told_la_LDFLAGS = $(cuda_sim_la_LDFLAGS)
 check_DATA += tests/sim/told/libcuda.so.1
 tests/sim/told/libcuda.so.1: cuda_told.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_told.so" $@
+	  $(LN_S) ../../../.libs/cuda_told.so $@
 check_PROGRAMS += tests/cuda/test_compile
 tests_cuda_test_compile_SOURCES = tests/cuda/test_compile.c \
 	tests/cuda/on_sim.h tests/device/by_name.h tests/plugins/folder.h \

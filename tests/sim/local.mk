@@ -46,17 +46,17 @@ check_DATA += tests/sim/driver/libcuda.so.1 \
 	tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9
 tests/sim/driver/libcuda.so.1: cuda_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) "$(abs_top_builddir)/.libs/cuda_sim.so" $@
+	  $(LN_S) ../../../.libs/cuda_sim.so $@
 tests/sim/nvrtc/libnvrtc.so.12: nvrtc_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) "$(abs_top_builddir)/.libs/nvrtc_sim.so" $@
+	  $(LN_S) ../../../.libs/nvrtc_sim.so $@
 tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) "$(abs_top_builddir)/.libs/cublaslt_sim.so" $@
+	  $(LN_S) ../../../.libs/cublaslt_sim.so $@
 # cuDNN is not simulated: a library without its functions hides one of NVIDIA's.
 tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9: cusolver_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
-	  $(LN_S) "$(abs_top_builddir)/.libs/cusolver_sim.so" $@
+	  $(LN_S) ../../../.libs/cusolver_sim.so $@
 
 # For bench/sass.py, in a folder of its own. The plugin finds this file under the
 # names of cuDNN and cuSOLVER, too, without their functions.
@@ -73,7 +73,7 @@ tests/sim/counting/libcuda.so.1: cuda_counting.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && for name in libcuda.so.1 \
 	  libcublasLt.so.13 libcudnn.so.9 libcusolver.so.12; do \
 	  rm -f $(@D)/$$name && $(LN_S) \
-	    "$(abs_top_builddir)/.libs/cuda_counting.so" $(@D)/$$name || exit; \
+	    ../../../.libs/cuda_counting.so $(@D)/$$name || exit; \
 	  done
 endif
 
