@@ -43,6 +43,16 @@ int main(void)
     CHECK(tn_grad_scaler_new() && tn_grad_scaler_new(.init_scale = 2));
     CHECK(tn_loader_new(tn_dataset_from_tensors(two(), NULL),
                         .batch_size = 2, .shuffle = true));
+    /* However long a list in a value is: these weights are not dropped. */
+    CHECK(!tn_loader_new(
+        tn_dataset_from_tensors(two(), NULL), .weight_count = 70,
+        .weights = (const double[]){
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            1}));
+    CHECK(tn_error() && strstr(tn_error(), "70 weights for a set of 2"));
+    tn_error_clear();
     CHECK(!tn_error());
     return failed;
 }
