@@ -276,7 +276,21 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
     const char *fallback = (const char *)type->defaults + o->offset;
     if (o->kind == TN_OPTION_LIST) /* which is none; bytes pad its count */
         return ((const tn_dims_list *)(const void *)at)->count < 0;
-    return memcmp(at, fallback, o->bytes) == 0;
+    if (memcmp(at, fallback, o->bytes) == 0)
+        return true;
+    if (o->kind == TN_OPTION_STRING) { /* written elsewhere, the same words */
+        const char *a, *b;
+        memcpy(&a, at, sizeof a);
+        memcpy(&b, fallback, sizeof b);
+        return a && b && strcmp(a, b) == 0;
+    }
+    if (o->kind == TN_OPTION_NUMBER) { /* -0 is 0 */
+        double a, b;
+        memcpy(&a, at, sizeof a);
+        memcpy(&b, fallback, sizeof b);
+        return a == b;
+    }
+    return false;
 }
 
 /* Is option i the list of the number before it: dims of dim? */

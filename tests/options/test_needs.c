@@ -400,6 +400,8 @@ static void test_table(void)
     X(bool, decays, false)                                                    \
     X(double, gamma, 0.5)                                                     \
     X(const char *, name, NULL)                                               \
+    X(const char *, mode, "linear")                                           \
+    X(double, shift, 0)                                                       \
     X(tn_dims_list, sizes, TN_NONE_DIMS)
 TN_OPTIONS_STRUCT(own, OWN_OPTIONS_LIST);
 TN_OPTIONS_TYPE(own, "own", "", OWN_OPTIONS_LIST)
@@ -411,9 +413,11 @@ static tn_status own_with(const own_options *options)
     const tn_option_need need[] = {
         {"gamma", o.decays, "without decays", "give decays"},
         {"name", o.decays, "without decays", "give decays"},
+        {"mode", o.decays, "without decays", "give decays"},
+        {"shift", o.decays, "without decays", "give decays"},
         {"sizes", o.decays, "without decays", "give decays"}};
     return status < 0 ? status
-                      : tn_options_check_needs(own_type(), &o, need, 3);
+                      : tn_options_check_needs(own_type(), &o, need, 5);
 }
 #define own(...) TN_CALL_0(own, __VA_ARGS__)
 
@@ -428,6 +432,13 @@ static void test_own(void)
     tn_error_clear();
     is_int(own(.name = ""), TN_ERR_ARGUMENT, "a string");
     is_idle("own", "name");
+    const char linear[] = "linear"; /* another address */
+    is_int(own(.mode = linear), TN_OK, "the default's words");
+    is_int(own(.mode = "cubic"), TN_ERR_ARGUMENT, "other words");
+    is_idle("own", "mode");
+    is_int(own(.shift = -0.0), TN_OK, "-0 is the default 0");
+    is_int(own(.shift = 1e-300), TN_ERR_ARGUMENT, "another number");
+    is_idle("own", "shift");
     is_int(own(.sizes = tn_dims(1)), TN_ERR_ARGUMENT, "a list");
     is_idle("own", "sizes");
     is_int(own(.sizes = tn_dims(1), .decays = true), TN_OK, "with decays");
