@@ -59,12 +59,15 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option)
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer)
 {
-    bool both = kernel_size != TN_NONE_INT && kernel_sizes->count >= 0;
-    if (both)
+    bool one = kernel_size != TN_NONE_INT, all = kernel_sizes->count >= 0;
+    if (one && all)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_sizes",
                                  "give kernel_size or .kernel_sizes, not both: "
                                  "TN_NONE_INT is no kernel_size");
-    return !both;
+    if (!one && !all)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "kernel_size",
+                                 "kernel_size or .kernel_sizes is wanted");
+    return one != all;
 }
 
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
