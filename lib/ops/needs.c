@@ -119,26 +119,24 @@ static tn_status refuse(const tn_op *op, const tn__op_need *need)
         &(tn_option_need){op->arg[need->option].name, false, why, mend});
 }
 
-/* "softshrink: lambd is -1; 0 or more is wanted" */
+/* "softshrink: lambd is -1; it must be at least 0" */
 static tn_status refuse_number(const tn_op *op, const tn__op_need *need,
                                const tn_value *value)
 {
     char bound[80];
-    double x = number_of(&value[need->option]);
     if (need->other >= 0)
-        snprintf(bound, sizeof bound, "%s, %g,", op->arg[need->other].name,
-                 number_of(&value[need->other]));
+        snprintf(bound, sizeof bound, "%s, which is %g",
+                 op->arg[need->other].name, number_of(&value[need->other]));
     else
         snprintf(bound, sizeof bound, "%g", need->bound);
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %g; %s%s%s is wanted",
-                    op->name, op->arg[need->option].name, x,
-                    need->how == TN__NEED_ABOVE   ? "more than "
-                    : need->how == TN__NEED_OTHER ? "another number than "
-                                                  : "",
-                    bound,
-                    need->how == TN__NEED_AT_LEAST  ? " or more"
-                    : need->how == TN__NEED_AT_MOST ? " or less"
-                                                    : "");
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %g; it must %s %s", op->name,
+                    op->arg[need->option].name,
+                    number_of(&value[need->option]),
+                    need->how == TN__NEED_ABOVE      ? "be above"
+                    : need->how == TN__NEED_AT_LEAST ? "be at least"
+                    : need->how == TN__NEED_AT_MOST  ? "be at most"
+                                                     : "not be",
+                    bound);
 }
 
 tn_status tn__check_needs(const tn_op *op, const tn_value *value)

@@ -353,7 +353,7 @@ static void test_loader(void)
 #define BOUNDS(call, argument, outside, inside)                               \
     do {                                                                      \
         ok((outside) == NULL, "%s: %s outside", call, argument);              \
-        is_refusal(call, argument, " is wanted");                             \
+        is_refusal(call, argument, "; it must ");                             \
         remember(call, argument);                                                 \
         ok((inside) != NULL, "%s: %s at its bound", call, argument);          \
     } while (0)
@@ -379,6 +379,9 @@ static void test_bounds(void)
     BOUNDS("scaled_dot_product_attention", "dropout_p",
            tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = -0.1),
            tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = 0));
+    BOUNDS("scaled_dot_product_attention", "dropout_p",
+           tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = 1.5),
+           tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = 1));
 }
 
 /* ---- all of the table ---------------------------------------------------------- */
