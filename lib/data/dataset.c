@@ -284,8 +284,9 @@ tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
     if (begin < 0 || begin > end || end > set->count)
         return tn__fail_null(
             TN_ERR_ARGUMENT,
-            "dataset_range: {end:}[%lld, %lld) is not within the "
+            "dataset_range: {%s:}[%lld, %lld) is not within the "
             "set's [0, %lld)",
+            begin < 0 || begin > set->count ? "begin" : "end",
             (long long)begin, (long long)end, (long long)set->count);
     tn_dataset *range = tn__dataset_new(&range_kind, end - begin, set->draws);
     if (!range)

@@ -98,16 +98,9 @@ static bool configure(conv2d *c, int64_t kernel_size,
                       const tn_nn_conv2d_options *o)
 {
     c->groups = o->groups;
-    if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
-        c->in_channels % c->groups || c->out_channels % c->groups) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_conv2d", "groups",
-                                 "%" PRId64 " in_channels and %" PRId64
-                                 " out_channels do not divide into %" PRId64
-                                 " groups",
-                                 c->in_channels, c->out_channels, c->groups);
-        return false;
-    }
-    if (!tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d") ||
+    if (!tn__nn_check_channels("nn_conv2d", c->in_channels, c->out_channels,
+                               c->groups) ||
+        !tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d") ||
         !pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
         !pair(c->stride, o->stride, &o->strides, 1, "stride") ||
         !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||

@@ -61,15 +61,9 @@ static bool configure(conv *c, const char *name, int axes,
                       int64_t kernel_size, const conv_options *o)
 {
     c->groups = o->groups;
-    if (c->in_channels < 1 || c->out_channels < 1 || c->groups < 1 ||
-        c->in_channels % c->groups || c->out_channels % c->groups) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, name, "groups",
-                                 "%" PRId64 " in_channels and %" PRId64
-                                 " out_channels do not divide into %" PRId64
-                                 " groups",
-                                 c->in_channels, c->out_channels, c->groups);
+    if (!tn__nn_check_channels(name, c->in_channels, c->out_channels,
+                               c->groups))
         return false;
-    }
     return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
                             name, "kernel_size") &&
            tn__nn_take_axes(&c->stride, axes, o->stride, &o->strides, 1, name,

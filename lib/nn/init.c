@@ -56,6 +56,30 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option)
     return false;
 }
 
+bool tn__nn_check_channels(const char *layer, int64_t in_channels,
+                           int64_t out_channels, int64_t groups)
+{
+    bool positive = in_channels >= 1 && out_channels >= 1 && groups >= 1;
+    if (positive && in_channels % groups == 0 && out_channels % groups == 0)
+        return true;
+    if (!positive)
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, layer,
+            in_channels < 1    ? "in_channels"
+            : out_channels < 1 ? "out_channels"
+                               : "groups",
+            "in_channels %" PRId64 ", out_channels %" PRId64 ", groups %" PRId64
+            ": positive numbers are wanted",
+            in_channels, out_channels, groups);
+    else
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "groups",
+                                 "%" PRId64 " in_channels and %" PRId64
+                                 " out_channels do not divide into %" PRId64
+                                 " groups",
+                                 in_channels, out_channels, groups);
+    return false;
+}
+
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer)
 {

@@ -32,6 +32,11 @@ bool tn__nn_check_probability(double value, const char *layer,
                               const char *option);
 bool tn__nn_check_eps(double value, const char *layer, const char *option);
 
+/* Numbers of a convolution: positive ones, of which groups divides both others.
+ * Else false, and an error that names the layer. */
+bool tn__nn_check_channels(const char *layer, int64_t in_channels,
+                           int64_t out_channels, int64_t groups);
+
 /* kernel_size, an argument, or the list of that option: one of them is given.
  * Else false, and an error that names the layer. */
 bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,

@@ -266,7 +266,10 @@ tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
         !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
         return NULL;
     if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_group_norm", "num_groups",
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_group_norm",
+                                 num_groups >= 1 && num_channels < 1
+                                     ? "num_channels"
+                                     : "num_groups",
                                  "%" PRId64
                                  " num_channels do not divide into %" PRId64
                                  " num_groups",

@@ -36,10 +36,13 @@ static void test_layers(void)
     WRONG(tn_nn_conv2d(1, 1, 3, .padding_mode = "none"), "nn_conv2d",
           "padding_mode");
     WRONG(tn_nn_conv2d(3, 2, 3, .groups = 2), "nn_conv2d", "groups");
+    WRONG(tn_nn_conv2d(0, 2, 3), "nn_conv2d", "in_channels");
+    WRONG(tn_nn_conv1d(1, 0, 3), "nn_conv1d", "out_channels");
     WRONG(tn_nn_max_pool2d(2, .padding = 2), "nn_max_pool2d", "padding");
     WRONG(tn_nn_dropout(2), "nn_dropout", "p");
     WRONG(tn_nn_layer_norm(tn_dims(2), .eps = -1), "nn_layer_norm", "eps");
     WRONG(tn_nn_group_norm(2, 3), "nn_group_norm", "num_groups");
+    WRONG(tn_nn_group_norm(2, 0), "nn_group_norm", "num_channels");
     WRONG(tn_nn_embedding(4, 2, .padding_idx = 4), "nn_embedding",
           "padding_idx");
     WRONG(tn_nn_lstm(2, 3, .proj_size = 3), "nn_lstm", "proj_size");
@@ -136,6 +139,7 @@ static void test_data(void)
             "dataset_from_fields", "fields");
     WRONG(tn_dataset_from_fields(field, 0), "dataset_from_fields", "fields");
     WRONG(tn_dataset_range(set, 3, 5), "dataset_range", "end");
+    WRONG(tn_dataset_range(set, -1, 2), "dataset_range", "begin");
     WRONG(tn_dataset_subset(set, NULL, 1), "dataset_subset", "index");
     FAILS(tn_dataset_batch(set, order, 0, field), TN_ERR_ARGUMENT,
           "dataset_batch", "count");

@@ -181,11 +181,11 @@ static void test_positive(void)
     refused(tn_nn_conv3d(2, 2, 3, .dilation = 0),
             "nn_conv3d: dilation is 0; at least 1 is wanted");
     refused(tn_nn_conv2d(2, 2, 3, .groups = 0),
-            "nn_conv2d: 2 in_channels and 2 out_channels do not divide into 0 "
-            "groups");
+            "nn_conv2d: in_channels 2, out_channels 2, groups 0: positive "
+            "numbers are wanted");
     refused(tn_nn_conv_transpose2d(2, 2, 3, .groups = 0),
-            "nn_conv_transpose2d: 2 in_channels and 2 out_channels do not "
-            "divide into 0 groups");
+            "nn_conv_transpose2d: in_channels 2, out_channels 2, groups 0: "
+            "positive numbers are wanted");
     refused(tn_nn_max_pool2d(2, .stride = 0),
             "nn_max_pool2d: kernel_size 2, stride 0, padding 0, dilation 1: "
             "positive numbers are wanted, and padding of at most half the "
