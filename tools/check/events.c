@@ -272,7 +272,7 @@ static void rerecords(int argument)
             return;
         bool done = is_done(&b, event);
         expect(done || is_done(&b, first),
-               "event_query says not done: it tells of the record before the "
+               "event_query says not done: it reports the record before the "
                "last");
         finish(&b, b.h.queue);
         expect(is_done(&b, event), "event_query says not done when all is");
@@ -425,7 +425,7 @@ static const check of_events[] = {
      "is; an event never recorded is done",
      .body = queries},
     {1, "events recorded again",
-     "event_query tells of the event's last record alone, on whichever "
+     "event_query reports the event's last record alone, on whichever "
      "queue",
      .body = rerecords},
     {1, "events closed while pending",

@@ -252,12 +252,24 @@ static void leave_buffer(worker *w)
         snprintf(w->why, sizeof w->why, "a buffer: %s", by_hand_failure());
 }
 
+/* As other threads do at the same time. */
+static bool open_queue(worker *w)
+{
+    tn_queue *own;
+    if (w->h.plugin->queue_open(w->h.device, &own) != TN_OK) {
+        snprintf(w->why, sizeof w->why, "queue_open: %s", by_hand_failure());
+        return false;
+    }
+    w->h.plugin->queue_close(own);
+    return true;
+}
+
 /* The queue was opened by another thread, and will be closed by it. */
 static void *work(void *context)
 {
     worker *w = context;
     by_hand h = w->h;
-    for (uint64_t i = 0; i < ROUNDS && !*w->why; i++) {
+    for (uint64_t i = 0; i < ROUNDS && !*w->why && open_queue(w); i++) {
         random_case *c = random_case_new(w->seed + i);
         if (c && run_case_fits(&h, c) &&
             !run_case(&h, c, w->why, sizeof w->why)) {
@@ -310,19 +322,21 @@ static void threads(int one_queue)
         if (!one_queue &&
             !expect(h.plugin->queue_open(h.device, &w->h.queue) == TN_OK,
                     "queue_open: %s", by_hand_failure()))
-            return;
-        if (pthread_create(&thread[started], NULL, work, w))
             break;
+        if (pthread_create(&thread[started], NULL, work, w)) {
+            if (!one_queue)
+                h.plugin->queue_close(w->h.queue);
+            break;
+        }
     }
     for (int t = 0; t < started; t++) {
         pthread_join(thread[t], NULL);
-        if (!expect(!*workers[t].why, "thread %d, %s", t, workers[t].why))
-            continue;
-        take_buffer(&workers[t]);
+        if (expect(!*workers[t].why, "thread %d, %s", t, workers[t].why))
+            take_buffer(&workers[t]);
         if (!one_queue)
             h.plugin->queue_close(workers[t].h.queue);
     }
-    if (started < 2)
+    if (started < 2 && !has_failed())
         leave_out("this machine gives no threads");
     by_hand_close(&h);
 }
