@@ -75,8 +75,9 @@ typedef struct tn_error_details {
     const char *path;       /* of the module that was running: "encoder.3.fc";
                                "" outside of any */
     const char *called;     /* the operator that the program (or a module)
-                               called, or the layer that refused what it was
-                               given; NULL where neither was running */
+                               called, or the layer, optimizer or other call
+                               that refused what it was given: "loader_new";
+                               NULL where none was running */
     const char *op;         /* that of which argument and tensor tell: called;
                                in a backward that which failed, which may be
                                one that was run again (tn_recompute). Of a call

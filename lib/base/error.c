@@ -433,7 +433,8 @@ const tn_error_details *tn_error_info(void)
                                        .code = pending,
                                        .message = tn_error(),
                                        .path = tn_path_text(facts->path),
-                                       .called = facts->called,
+                                       .called = own ? error.who
+                                                     : facts->called,
                                        .op = own ? error.who : facts->op,
                                        .argument = own ? error.argument
                                                        : facts->argument,

@@ -17,6 +17,7 @@ static void refused(bool failed, tn_status code, const char *call,
     if (ok(failed && e && e->code == code, "refused: %s",
            e ? e->message : "nothing") && e) {
         is_str(e->op, call, "%s: op", call);
+        is_str(e->called, call, "%s: called", call);
         is_str(e->argument, argument, "%s: argument", call);
         ok(strncmp(e->message, begin, strlen(begin)) == 0,
            "%s: the message begins with it", call);
