@@ -182,8 +182,9 @@ typedef struct tn_option_need {
 
 /* Refuses (TN_ERR_ARGUMENT) the first option whose need is not met and whose
  * value in own, which tn_options_take filled, is not its default. The default
- * may be written: it asks for nothing that would not be done, and a struct with
- * given = "*" has it too. */
+ * may be written, as a struct with given = "*" has it too. TN_OK if there is
+ * none; TN_ERR_ARGUMENT, too, where type, own or need is NULL, or an option is
+ * none of type's. need and its texts are read during the call alone. */
 TN_API tn_status tn_options_check_needs(const tn_options_type *type,
                                         const void *own,
                                         const tn_option_need *need, int count);

@@ -26,8 +26,7 @@ struct tn_dataset {
     tn__object object;
     const tn__dataset_kind *kind;
     int64_t count;
-    bool
-        draws; /* a sample may depend on random numbers: a user's get makes it */
+    bool draws; /* a user's get makes its samples, perhaps by random numbers */
     union {
         struct {
             tn_tensor *field[TN_MAX_FIELDS]; /* one reference each */

@@ -51,8 +51,8 @@ enum {
 /* What a line of the table asks of a value. "needs": an option that has an
  * effect only with another argument. "bounds": a number, where it is given. */
 typedef struct tn__op_need {
-    int option,
-        other; /* arguments; other of bounds: -1, or in place of bound */
+    int option; /* an argument */
+    int other;  /* an argument; of bounds: in place of bound, or -1 */
     enum {
         TN__NEED_GIVEN,  /* other is given */
         TN__NEED_ABSENT, /* other is not given */

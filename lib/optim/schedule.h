@@ -9,7 +9,7 @@
  * to its new rates: of the last learning rate where PyTorch's chain, of the
  * first where they do not. */
 typedef struct tn__schedule_kind {
-    const char *name; /* "StepLR" */
+    const char *name; /* of the call that makes it: "schedule_step_lr" */
     void (*advance)(const tn_schedule *schedule, int64_t step,
                     tn__optim_rates *rates);
 } tn__schedule_kind;

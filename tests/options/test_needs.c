@@ -1,8 +1,8 @@
 /* test_needs.c: options that have an effect only with another one, or in one
  * mode: a line for each. Given without, they are refused, with the call, the
  * option, the reason and what to write instead; given with, they are taken. And
- * numbers that PyTorch refuses. A row of the operator table whose lines "needs"
- * or "bounds" no line here tries is told. */
+ * numbers that PyTorch refuses. The test fails for a row of the operator table
+ * with a line "needs" or "bounds" that no line here tries. */
 #include <ops/ops.h>
 #include <stdio.h>
 #include <string.h>
