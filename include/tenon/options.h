@@ -78,14 +78,27 @@ TN_API tn_status tn_options_init(const char *name, void *options,
                                  size_t bytes);
 
 /* The argument of a ..._with function: options as they stand in a call, behind
- * which a comma follows if there are any. Without any the text is empty and the
- * argument NULL: no struct is cleared, which takes longer than all else that is
- * done for options. The size of the text decides, however many commas the
- * values have. */
+ * which a comma follows if there are any. Without any it is NULL: no struct is
+ * cleared, which takes longer than all else that is done for options. */
 #define TN__OPTIONS(type, ...)                                                \
-    (sizeof #__VA_ARGS__ > 1                                                  \
+    (TN__ANY(__VA_ARGS__)                                                     \
          ? &(type){__VA_ARGS__ .size = sizeof(type), .given = #__VA_ARGS__}   \
          : (const type *)0)
+/* Is there a comma among them? Of the text and what follows, the 65th piece is "?"
+ * where there is none, "1" for up to 63, and beyond that a piece of the text: no
+ * piece of a list begins with "?". The text itself is not repeated, which would
+ * double it in each call around a call. */
+#define TN__ANY(...)                                                          \
+    (*TN__AT_65(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  \
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,      \
+    1, ?, ) != '?')
+#define TN__AT_65(                                                            \
+    _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16,    \
+    _17, _18, _19, _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30,     \
+    _31, _32, _33, _34, _35, _36, _37, _38, _39, _40, _41, _42, _43, _44,     \
+    _45, _46, _47, _48, _49, _50, _51, _52, _53, _54, _55, _56, _57, _58,     \
+    _59, _60, _61, _62, _63, _64, at, ...) #at
 
 /* Calls with up to six arguments and options:
  *     #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )  */
