@@ -1,14 +1,26 @@
 /* <tenon/io.h>: tensors in files.
  *
  * Weights live in safetensors files: a JSON header and plain bytes, no code.
- * Files are mapped, so opening one of many gigabytes takes milliseconds and
- * only what is touched is read.
+ * Opening one of many gigabytes reads its header alone, and a tensor is read
+ * when it is asked for.
  *
  *     tn_safetensors *file = tn_safetensors_open("model.safetensors");
  *     tn_tensor *w = tn_safetensors_tensor(file, "fc1.weight");
  *
- * Threads: A file that was opened does not change, and any thread may read
- * tensors from it. The other calls share nothing but the file system.
+ * Reading takes regular files. FIFOs, devices, sockets and folders are refused
+ * (TN_ERR_IO) and never waited for. No file is mapped: one that becomes shorter
+ * while it is read is an error, and no SIGBUS.
+ *
+ * Saving is atomic: the new file is written beside the old one under the name
+ * "<file>.tmp-<machine>-<process>-<number>", synced, and renamed. A process that
+ * is killed meanwhile leaves the old file whole, and that other one, which the
+ * next call that saves to the same path removes. A symbolic link is followed: the
+ * file that it leads to is replaced, or made. The new file has the old one's
+ * mode, and its owner and group where the system allows that; where there was
+ * none, 0666 less the umask. What is no regular file is refused.
+ *
+ * Threads: A tn_safetensors does not change, and any thread may read tensors
+ * from it. The other calls share the file system, and tn_unpack_set_limit.
  */
 #ifndef TENON_IO_H
 #define TENON_IO_H
@@ -24,9 +36,10 @@ extern "C" {
 
 typedef struct tn_safetensors tn_safetensors;
 
-/* Maps a file and checks its header from end to end: sizes, offsets without
- * gap or overlap, known dtypes, no name twice. The open scope owns the result.
- * NULL: TN_ERR_IO (cannot be read), TN_ERR_FORMAT (what is wrong, and where).
+/* Opens a file and checks its header from end to end: sizes, offsets without
+ * gap or overlap, known dtypes, no name twice. It stays open as long as the
+ * result, which the open scope owns. NULL: TN_ERR_IO (cannot be read),
+ * TN_ERR_FORMAT (what is wrong, and where), TN_ERR_MEMORY.
  * Source: the safetensors format description, version 0.4. */
 TN_API tn_safetensors *tn_safetensors_open(const char *path);
 
@@ -48,21 +61,47 @@ TN_API bool tn_safetensors_has(const tn_safetensors *file, const char *name);
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
-/* The tensor of that name on the current device. Where the device uses host
- * memory it is a view on the mapped file (changing it in place changes this
- * process's copy alone); it stays good after the file's object is gone.
- * NULL: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE (a dtype we have not). */
+/* Dtype, number of dimensions and sizes (lent, good while the file is open) of
+ * the tensor of that name, without reading it. TN_DTYPE_NONE if there is none of
+ * that name, or it has a dtype we have not; 0 and NULL if there is none. Cannot
+ * fail. */
+TN_API tn_dtype tn_safetensors_dtype(const tn_safetensors *file,
+                                     const char *name);
+TN_API int tn_safetensors_ndim(const tn_safetensors *file, const char *name);
+TN_API const int64_t *tn_safetensors_shape(const tn_safetensors *file,
+                                           const char *name);
+
+/* The tensor of that name, read to the current device; owned by the open
+ * scope. NULL: TN_ERR_ARGUMENT (no such name), TN_ERR_DTYPE (a dtype we have
+ * not), TN_ERR_IO (cannot be read, or the file was written to since it was
+ * opened), TN_ERR_MEMORY. */
 TN_API tn_tensor *tn_safetensors_tensor(tn_safetensors *file,
                                         const char *name);
+/* The same elements, row-major, into out, which has room for `bytes`:
+ * TN_ERR_ARGUMENT if that is not numel * element size. A dtype that we have not
+ * can be read so. Errors leave out unspecified. */
+TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
+                                     void *out, size_t bytes);
 
 /* Writes tensors under names, with `metadata_count` pairs of key and text (may
- * be 0, NULL). Atomic: written beside path, synced, then renamed. Refused
- * while an error is pending. */
+ * be 0, NULL). On failure the old file is as it was: TN_ERR_ARGUMENT (a name that
+ * is given twice or is no UTF-8), TN_ERR_IO, TN_ERR_MEMORY. Refused while an
+ * error is pending (TN_ERR_STATE). */
 TN_API tn_status tn_safetensors_save(const char *path,
                                      const char *const *names,
                                      tn_tensor *const *tensors, int count,
                                      const char *const (*metadata)[2],
                                      int metadata_count);
+
+/* ---- compressed files ----------------------------------------------------
+ * IDX, CSV and text files may be gzipped. One that is cut off, damaged or
+ * followed by something else is refused (TN_ERR_IO). */
+
+/* The most bytes that one gzipped file may unpack to, for all threads from now
+ * on; 0: no limit. At first that is TENON_UNPACK_LIMIT ("4G"; 0), or else 1 GiB.
+ * A longer one is refused (TN_ERR_IO) before it takes more memory. Plain files
+ * have no limit. TN_ERR_ARGUMENT if bytes is negative. */
+TN_API tn_status tn_unpack_set_limit(int64_t bytes);
 
 /* ---- IDX ---------------------------------------------------------------- */
 

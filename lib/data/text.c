@@ -6,6 +6,7 @@
 
 #include <base/error.h>
 #include <base/memory.h>
+#include <base/utf8.h>
 #include <io/file.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,36 +35,6 @@ static const tn__class text_class = {.name = "text",
 
 /* ---- UTF-8 -------------------------------------------------------------- */
 
-enum { NOT_UTF8 = -1, UNICODE_COUNT = 0x110000 };
-
-/* The character at *at, which moves on; NOT_UTF8 for what is none: cut short,
- * longer than need be, half of a pair of UTF-16, or beyond Unicode. */
-static int32_t read_character(const unsigned char *data, size_t count,
-                              size_t *at)
-{
-    static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char first = data[*at];
-    int length = first < 0x80             ? 1
-                 : (first & 0xe0) == 0xc0 ? 2
-                 : (first & 0xf0) == 0xe0 ? 3
-                 : (first & 0xf8) == 0xf0 ? 4
-                                          : 0;
-    if (!length || count - *at < (size_t)length)
-        return NOT_UTF8;
-    int32_t code = length == 1 ? first : first & (0x7f >> length);
-    for (int i = 1; i < length; i++) {
-        unsigned char next = data[*at + (size_t)i];
-        if ((next & 0xc0) != 0x80)
-            return NOT_UTF8;
-        code = code << 6 | (next & 0x3f);
-    }
-    if (code < least[length] || code >= UNICODE_COUNT ||
-        (code >= 0xd800 && code < 0xe000))
-        return NOT_UTF8;
-    *at += (size_t)length;
-    return code;
-}
-
 /* Writes a character into out, which has room for four bytes; how many. */
 static int write_character(uint32_t code, char *out)
 {
@@ -82,7 +53,7 @@ static int write_character(uint32_t code, char *out)
 static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
                          size_t *at)
 {
-    return bytes ? data[(*at)++] : read_character(data, count, at);
+    return bytes ? data[(*at)++] : tn__utf8_next(data, count, at);
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -101,7 +72,7 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
         return TN_ERR_MEMORY;
     for (size_t at = 0; at < count;) {
         int32_t unit = read_unit(text->bytes, data, count, &at);
-        if (unit == NOT_UTF8)
+        if (unit == TN__NOT_UTF8)
             return tn__fail(TN_ERR_FORMAT,
                             "%s: {%s:}%sbyte %zu is not UTF-8; .bytes = true "
                             "takes any bytes",
@@ -114,17 +85,17 @@ static tn_status read_units(tn_text *text, const unsigned char *data,
 /* Puts ids for units, and the units that occur into the vocabulary. */
 static tn_status number_units(tn_text *text)
 {
-    int32_t *id_of = tn__calloc(UNICODE_COUNT, sizeof *id_of);
+    int32_t *id_of = tn__calloc(TN__UNICODE_COUNT, sizeof *id_of);
     if (!id_of)
         return TN_ERR_MEMORY;
     for (int64_t i = 0; i < text->count; i++)
         id_of[text->id[i]] = 1;
-    for (int32_t unit = 0; unit < UNICODE_COUNT; unit++)
+    for (int32_t unit = 0; unit < TN__UNICODE_COUNT; unit++)
         text->unit_count += id_of[unit];
     text->unit = tn__alloc_many(text->unit_count, sizeof *text->unit);
     if (text->unit) {
         int32_t id = 0;
-        for (int32_t unit = 0; unit < UNICODE_COUNT; unit++) {
+        for (int32_t unit = 0; unit < TN__UNICODE_COUNT; unit++) {
             if (!id_of[unit])
                 continue;
             text->unit[id] = (uint32_t)unit;
@@ -247,7 +218,7 @@ static int64_t encode(const tn_text *text, const unsigned char *data,
     for (size_t at = 0; at < bytes;) {
         size_t begin = at;
         int32_t unit = read_unit(text->bytes, data, bytes, &at);
-        if (unit == NOT_UTF8)
+        if (unit == TN__NOT_UTF8)
             return tn__fail(TN_ERR_FORMAT,
                             "text_encode: {string:}byte %zu is not UTF-8",
                             begin);

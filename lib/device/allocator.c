@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* "512M", "4GiB", "1000000": bytes; -1 for what is none. */
-static int64_t bytes_parse(const char *text)
+int64_t tn__bytes_parse(const char *text)
 {
     char *end;
     if (!isdigit((unsigned char)*text))
@@ -65,7 +65,7 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
 {
     int64_t limit = 0;
     const char *text = tn__env("TENON_MEM_LIMIT");
-    if (text && (limit = bytes_parse(text)) < 0)
+    if (text && (limit = tn__bytes_parse(text)) < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "TENON_MEM_LIMIT=%s is no number of bytes, such "
                              "as 512M or 4G",

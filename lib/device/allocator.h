@@ -108,6 +108,8 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room);
 /* "10.00 MiB", without the lock. */
 #define TN__BYTES_TEXT 32
 const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes);
+/* Of "512M", "4 GiB" and the like; negative: it is no number of bytes. */
+int64_t tn__bytes_parse(const char *text);
 
 /* Bytes in use, of all threads; keeps the peak. */
 int64_t tn__allocator_used(tn__allocator *a);

@@ -1,13 +1,213 @@
-/* gzip.c: the whole of a file in memory, gzipped or not (zlib reads both). */
+/* gzip.c: a file in order, unpacked if it is gzipped.
+ *
+ * zlib's own gzread passes over what stands behind the last gzip member, and
+ * unpacks for as long as there is memory: inflate is called here instead, with
+ * our allocations. A thousand bytes of a bomb unpack to a million, so what is
+ * unpacked is counted against a limit. */
 #include <io/file.h>
 
 #include <base/error.h>
 #include <base/memory.h>
+#include <base/platform.h>
+#include <device/allocator.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <tenon/io.h>
+#include <unistd.h>
 #include <zlib.h>
 
-enum { FIRST_ROOM = 1 << 16, MOST_AT_ONCE = 1 << 30 };
+enum { IN_BYTES = 1 << 16, FIRST_ROOM = 1 << 16, MOST_AT_ONCE = 1 << 30 };
+static const int64_t DEFAULT_LIMIT = (int64_t)1 << 30;
+
+/* ---- the limit ------------------------------------------------------------ */
+
+enum { NOT_SET = -1 };
+static _Atomic int64_t limit_set = NOT_SET;
+
+tn_status tn_unpack_set_limit(int64_t bytes)
+{
+    if (bytes < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "unpack_set_limit: {bytes} is %lld; at least 0 is "
+                        "wanted (0: no limit)",
+                        (long long)bytes);
+    atomic_store(&limit_set, bytes);
+    return TN_OK;
+}
+
+/* 0: none; negative with the error recorded if the environment's is wrong. */
+static int64_t limit_now(const char *what)
+{
+    int64_t limit = atomic_load(&limit_set);
+    if (limit != NOT_SET)
+        return limit;
+    const char *text = tn__env("TENON_UNPACK_LIMIT");
+    if (!text)
+        return DEFAULT_LIMIT;
+    limit = tn__bytes_parse(text);
+    if (limit < 0)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: TENON_UNPACK_LIMIT=%s is no number of bytes, such "
+                        "as 512M or 4G",
+                        what, text);
+    return limit;
+}
+
+/* ---- reading -------------------------------------------------------------- */
+
+struct tn__unpacker {
+    int fd;
+    const char *path, *what; /* lent */
+    bool gzipped;
+    bool between; /* behind a gzip member's end */
+    bool ended;   /* the file has no more bytes than are in z */
+    int64_t limit, given;
+    z_stream z;   /* next_in and avail_in of plain files too */
+    unsigned char in[IN_BYTES];
+};
+
+static voidpf take(voidpf context, uInt count, uInt bytes)
+{
+    (void)context;
+    return tn__calloc(count, bytes);
+}
+
+static void give(voidpf context, voidpf block)
+{
+    (void)context;
+    tn__free(block);
+}
+
+/* More of the file, where all before it has been used. */
+static tn_status refill(tn__unpacker *u)
+{
+    ssize_t got = 0;
+    while (!u->ended && !u->z.avail_in) {
+        got = read(u->fd, u->in, sizeof u->in);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return tn__file_fail(u->what, u->path);
+        u->ended = got == 0;
+        u->z.next_in = u->in;
+        u->z.avail_in = (uInt)got;
+    }
+    return TN_OK;
+}
+
+tn__unpacker *tn__unpacker_open(const char *path, const char *what)
+{
+    int64_t limit = limit_now(what);
+    int fd = limit < 0 ? -1 : tn__file_open(path, what, NULL);
+    if (fd < 0)
+        return NULL;
+    tn__unpacker *u = tn__alloc(sizeof *u);
+    if (!u) {
+        close(fd);
+        return NULL;
+    }
+    memset(u, 0, offsetof(tn__unpacker, in));
+    u->fd = fd;
+    u->path = path;
+    u->what = what;
+    u->limit = limit;
+    u->z.zalloc = take;
+    u->z.zfree = give;
+    if (refill(u) < 0) {
+        tn__unpacker_close(u);
+        return NULL;
+    }
+    u->gzipped = u->z.avail_in > 1 && u->in[0] == 0x1f && u->in[1] == 0x8b;
+    /* 15: the largest window; 16: with gzip's header and checksum. */
+    if (u->gzipped && inflateInit2(&u->z, 15 + 16) != Z_OK) {
+        u->gzipped = false;
+        tn__fail(TN_ERR_MEMORY, "%s: {path:}%s: out of memory", what, path);
+        tn__unpacker_close(u);
+        return NULL;
+    }
+    return u;
+}
+
+void tn__unpacker_close(tn__unpacker *u)
+{
+    if (!u)
+        return;
+    if (u->gzipped)
+        inflateEnd(&u->z);
+    close(u->fd);
+    tn__free(u);
+}
+
+static tn_status read_plain(tn__unpacker *u, void *out, size_t room,
+                            size_t *got)
+{
+    tn_status status = refill(u);
+    *got = u->z.avail_in < room ? u->z.avail_in : room;
+    memcpy(out, u->z.next_in, *got);
+    u->z.next_in += *got;
+    u->z.avail_in -= (uInt)*got;
+    return status;
+}
+
+static tn_status bad_member(const tn__unpacker *u, int result)
+{
+    const char *why = result == Z_MEM_ERROR  ? "out of memory"
+                      : result == Z_NEED_DICT ? "it needs a dictionary"
+                      : result == Z_BUF_ERROR
+                          ? "the gzipped file is cut off: unexpected end of file"
+                      : u->between ? "something else stands behind the gzipped "
+                                     "data"
+                      : u->z.msg   ? u->z.msg
+                                   : "damaged";
+    return tn__fail(result == Z_MEM_ERROR ? TN_ERR_MEMORY : TN_ERR_IO,
+                    "%s: {path:}%s: %s", u->what, u->path, why);
+}
+
+static tn_status read_gzipped(tn__unpacker *u, void *out, size_t room,
+                              size_t *got)
+{
+    u->z.next_out = out;
+    u->z.avail_out = (uInt)room;
+    while (u->z.avail_out == room) {
+        tn_status status = refill(u);
+        if (status < 0)
+            return status;
+        if (u->between && !u->z.avail_in)
+            break; /* the end */
+        if (u->between)
+            inflateReset(&u->z);
+        int result = inflate(&u->z, Z_NO_FLUSH);
+        if (result == Z_STREAM_END)
+            u->between = true;
+        else if (result == Z_OK)
+            u->between = false;
+        else
+            return bad_member(u, result);
+    }
+    *got = room - u->z.avail_out;
+    u->given += (int64_t)*got;
+    return TN_OK;
+}
+
+tn_status tn__unpacker_read(tn__unpacker *u, void *out, size_t room,
+                            size_t *got)
+{
+    if (room > MOST_AT_ONCE)
+        room = MOST_AT_ONCE;
+    tn_status status = u->gzipped ? read_gzipped(u, out, room, got)
+                                  : read_plain(u, out, room, got);
+    if (status == TN_OK && u->limit && u->given > u->limit)
+        return tn__fail(TN_ERR_IO,
+                        "%s: {path:}%s: unpacks to more than %lld bytes; if "
+                        "that is meant, set a greater TENON_UNPACK_LIMIT "
+                        "(now %lld; 0: none) or call tn_unpack_set_limit",
+                        u->what, u->path, (long long)u->limit,
+                        (long long)u->limit);
+    return status;
+}
+
+/* ---- whole files ---------------------------------------------------------- */
 
 typedef struct content {
     unsigned char *data; /* owned */
@@ -27,38 +227,20 @@ static tn_status make_room(content *all)
     return TN_OK;
 }
 
-static tn_status read_rest(content *all, gzFile file, const char *path,
-                           const char *what)
-{
-    while (make_room(all) == TN_OK) {
-        size_t most = all->room - all->count;
-        int got = gzread(file, all->data + all->count,
-                         most < MOST_AT_ONCE ? (unsigned)most : MOST_AT_ONCE);
-        /* A gzipped file that is cut off reads as if it ended there: gzerror
-         * alone tells. */
-        int error;
-        const char *text = gzerror(file, &error);
-        if (error != Z_OK && error != Z_STREAM_END)
-            return tn__fail(TN_ERR_IO, "%s: {path:}%s: %s", what, path,
-                            error == Z_ERRNO ? strerror(errno) : text);
-        if (got <= 0)
-            return TN_OK;
-        all->count += (size_t)got;
-    }
-    return TN_ERR_MEMORY;
-}
-
 tn_status tn__file_read(const char *path, const char *what,
                         unsigned char **data, size_t *bytes)
 {
-    errno = 0;
-    gzFile file = gzopen(path, "rb");
-    if (!file)
-        return tn__fail(TN_ERR_IO, "%s: {path:}%s: %s", what, path,
-                        errno ? strerror(errno) : "out of memory");
+    tn__unpacker *u = tn__unpacker_open(path, what);
+    if (!u)
+        return tn_error_code();
     content all = {0};
-    tn_status status = read_rest(&all, file, path, what);
-    gzclose(file);
+    tn_status status;
+    size_t got = 1;
+    while (got && (status = make_room(&all)) == TN_OK &&
+           (status = tn__unpacker_read(u, all.data + all.count,
+                                       all.room - all.count, &got)) == TN_OK)
+        all.count += got;
+    tn__unpacker_close(u);
     if (status < 0) {
         tn__free(all.data);
         return status;

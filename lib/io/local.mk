@@ -4,7 +4,9 @@ libtenon_la_SOURCES += \
 	lib/io/file.c lib/io/file.h \
 	lib/io/gzip.c \
 	lib/io/idx.c lib/io/idx.h \
+	lib/io/replace.c \
 	lib/io/safetensors.c lib/io/safetensors.h \
-	lib/io/safetensors_header.c
+	lib/io/safetensors_header.c \
+	lib/io/safetensors_save.c
 tenoninclude_HEADERS += include/tenon/io.h
 EXTRA_DIST += lib/io/README.md

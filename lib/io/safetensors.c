@@ -1,5 +1,8 @@
-/* safetensors.c: files of named tensors: mapped when read, replaced when
- * written. The header's checks are in safetensors_header.c. */
+/* safetensors.c: files of named tensors that are read.
+ *
+ * The header is read when a file is opened, a tensor when it is asked for. The
+ * file is not mapped: file.h says why. Its header's checks are in
+ * safetensors_header.c, saving is in safetensors_save.c. */
 #include <io/safetensors.h>
 
 #include <base/error.h>
@@ -8,10 +11,9 @@
 #include <device/device.h>
 #include <inttypes.h>
 #include <io/file.h>
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tensor/tensor.h>
+#include <unistd.h>
 
 /* The format's own bound on the header. */
 enum { MOST_HEADER_BYTES = 100 * 1000 * 1000 };
@@ -19,10 +21,10 @@ enum { MOST_HEADER_BYTES = 100 * 1000 * 1000 };
 struct tn_safetensors {
     tn__object object;
     char *path;  /* owned */
-    void *map;   /* owned: the whole file; NULL of a part */
-    size_t map_bytes;
+    int fd;      /* owned; -1 of a part */
+    struct stat info; /* as it was opened */
     struct tn_safetensors *whole; /* of a part: one reference */
-    char *data;  /* within map: after the header */
+    uint64_t data; /* where it begins, in bytes: after the header */
     tn__safetensors_header header;
 };
 
@@ -30,7 +32,8 @@ static void destroy(tn__object *object)
 {
     tn_safetensors *file = (tn_safetensors *)object;
     tn__safetensors_release(&file->header);
-    tn__file_unmap(file->map, file->map_bytes);
+    if (file->fd >= 0)
+        close(file->fd);
     tn__unref(file->whole);
     tn__free(file->path);
     tn__object_free(file, sizeof *file);
@@ -41,28 +44,54 @@ static const tn__class safetensors_class = {.name = "safetensors file",
 
 static tn_status read_header(tn_safetensors *file)
 {
-    tn_status status = tn__file_map(file->path, "safetensors_open", &file->map,
-                                    &file->map_bytes);
+    static const char call[] = "safetensors_open";
+    file->fd = tn__file_open(file->path, call, &file->info);
+    if (file->fd < 0)
+        return file->fd;
+    uint64_t file_bytes = (uint64_t)file->info.st_size, length = 0;
+    if (file_bytes < 8)
+        return tn__fail(TN_ERR_FORMAT,
+                        "safetensors_open: {path:}%s: %" PRIu64
+                        " bytes are no safetensors file",
+                        file->path, file_bytes);
+    unsigned char bytes[8];
+    tn_status status =
+        tn__file_read_at(file->fd, file->path, call, bytes, sizeof bytes, 0);
     if (status < 0)
         return status;
-    if (file->map_bytes < 8)
-        return tn__fail(
-            TN_ERR_FORMAT,
-            "safetensors_open: {path:}%s: %zu bytes are no safetensors file",
-            file->path, file->map_bytes);
-    const unsigned char *bytes = file->map;
-    uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | bytes[i];
-    if (length > MOST_HEADER_BYTES || length > file->map_bytes - 8)
+    if (length > MOST_HEADER_BYTES || length > file_bytes - 8)
         return tn__fail(TN_ERR_FORMAT,
                         "safetensors_open: {path:}%s: a header of %" PRIu64
-                        " bytes in a file of %zu",
-                        file->path, length, file->map_bytes);
-    file->data = (char *)file->map + 8 + length;
-    return tn__safetensors_parse(&file->header, (char *)file->map + 8,
-                                 (size_t)length,
-                                 file->map_bytes - 8 - length, file->path);
+                        " bytes in a file of %" PRIu64,
+                        file->path, length, file_bytes);
+    char *json = tn__alloc((size_t)length);
+    if (!json)
+        return TN_ERR_MEMORY;
+    status = tn__file_read_at(file->fd, file->path, call, json,
+                              (size_t)length, 8);
+    if (status == TN_OK)
+        status = tn__safetensors_parse(&file->header, json, (size_t)length,
+                                       file_bytes - 8 - length, file->path);
+    tn__free(json);
+    file->data = 8 + length;
+    return status;
+}
+
+static tn_safetensors *file_new(const char *path)
+{
+    tn_safetensors *file = tn__calloc(1, sizeof *file);
+    if (!file)
+        return NULL;
+    tn__object_init(&file->object, &safetensors_class);
+    file->fd = -1;
+    file->path = tn__strdup(path);
+    if (!file->path) {
+        tn__unref(file);
+        return NULL;
+    }
+    return file;
 }
 
 tn_safetensors *tn_safetensors_open(const char *path)
@@ -70,12 +99,10 @@ tn_safetensors *tn_safetensors_open(const char *path)
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "safetensors_open: {path} is NULL");
-    tn_safetensors *file = tn__calloc(1, sizeof *file);
+    tn_safetensors *file = file_new(path);
     if (!file)
         return NULL;
-    tn__object_init(&file->object, &safetensors_class);
-    file->path = tn__strdup(path);
-    if (!file->path || read_header(file) < 0) {
+    if (read_header(file) < 0) {
         tn__unref(file);
         return NULL;
     }
@@ -90,15 +117,12 @@ tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
     if (!prefix)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "safetensors_part: {prefix} is NULL");
-    tn_safetensors *part = tn__calloc(1, sizeof *part);
+    tn_safetensors *part = file_new(file->path);
     if (!part)
         return NULL;
-    tn__object_init(&part->object, &safetensors_class);
     part->whole = tn__ref(file);
     part->data = file->data;
-    part->path = tn__strdup(file->path);
-    if (!part->path ||
-        tn__safetensors_select(&part->header, &file->header, prefix) < 0) {
+    if (tn__safetensors_select(&part->header, &file->header, prefix) < 0) {
         tn__unref(part);
         return NULL;
     }
@@ -147,33 +171,109 @@ const char *tn_safetensors_metadata(const tn_safetensors *file,
     return NULL;
 }
 
-static void release_file(void *context)
+/* For attributes: NULL where there is none. */
+static const tn__safetensors_entry *entry_of(const tn_safetensors *file,
+                                             const char *name,
+                                             const char *call)
 {
-    tn__unref(context);
+    return is_file(file, call) && name
+               ? tn__safetensors_find(&file->header, name)
+               : NULL;
 }
 
-/* A view on the mapped bytes where the device can use them as they lie. */
-static bool can_wrap(const tn_device *device, const void *data, tn_dtype dtype)
+tn_dtype tn_safetensors_dtype(const tn_safetensors *file, const char *name)
 {
-    return device->host_visible && device->plugin->buffer_wrap &&
-           (uintptr_t)data % tn_dtype_bytes(dtype) == 0;
+    const tn__safetensors_entry *entry =
+        entry_of(file, name, "safetensors_dtype");
+    return entry ? entry->dtype : TN_DTYPE_NONE;
 }
 
-tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
+int tn_safetensors_ndim(const tn_safetensors *file, const char *name)
 {
-    if (!tn__object_check(file, &safetensors_class, "safetensors_tensor",
-                          "file"))
+    const tn__safetensors_entry *entry =
+        entry_of(file, name, "safetensors_ndim");
+    return entry ? entry->ndim : 0;
+}
+
+const int64_t *tn_safetensors_shape(const tn_safetensors *file,
+                                    const char *name)
+{
+    const tn__safetensors_entry *entry =
+        entry_of(file, name, "safetensors_shape");
+    return entry ? entry->shape : NULL;
+}
+
+/* ---- data ----------------------------------------------------------------- */
+
+static const tn__safetensors_entry *
+find_entry(tn_safetensors *file, const char *name, const char *call)
+{
+    if (!tn__object_check(file, &safetensors_class, call, "file"))
         return NULL;
     if (!name)
-        return tn__fail_null(TN_ERR_ARGUMENT,
-                             "safetensors_tensor: {name} is NULL");
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {name} is NULL", call);
     const tn__safetensors_entry *entry =
         tn__safetensors_find(&file->header, name);
     if (!entry)
         return tn__fail_null(
-            TN_ERR_ARGUMENT,
-            "safetensors_tensor: {name:}%s: no tensor \"%s\" among %zu",
+            TN_ERR_ARGUMENT, "%s: {name:}%s: no tensor \"%s\" among %zu", call,
             file->path, name, file->header.count);
+    return entry;
+}
+
+/* Bytes of the file as they were when it was opened, or an error. One that was
+ * replaced, as tn_safetensors_save does it, is still there for its reader; one
+ * that was written to in place is neither the old nor the new one. */
+static tn_status read_data(const tn_safetensors *file,
+                           const tn__safetensors_entry *entry,
+                           const char *call, void *out)
+{
+    size_t bytes = (size_t)(entry->end - entry->begin);
+    if (!bytes)
+        return TN_OK;
+    const tn_safetensors *whole = file->whole ? file->whole : file;
+    while (whole->whole) /* a part of a part */
+        whole = whole->whole;
+    tn_status status = tn__file_read_at(whole->fd, file->path, call, out,
+                                        bytes, file->data + entry->begin);
+    if (status < 0)
+        return status;
+    struct stat now;
+    if (fstat(whole->fd, &now) < 0)
+        return tn__file_fail(call, file->path);
+    if (now.st_size != whole->info.st_size ||
+        now.st_mtim.tv_sec != whole->info.st_mtim.tv_sec ||
+        now.st_mtim.tv_nsec != whole->info.st_mtim.tv_nsec)
+        return tn__fail(TN_ERR_IO,
+                        "%s: {file:}%s: was written to since it was opened; "
+                        "open it again",
+                        call, file->path);
+    return TN_OK;
+}
+
+tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
+                              void *out, size_t bytes)
+{
+    static const char call[] = "safetensors_read";
+    const tn__safetensors_entry *entry = find_entry(file, name, call);
+    if (!entry)
+        return tn_error_code();
+    if (bytes != entry->end - entry->begin)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "safetensors_read: {bytes} is %zu, tensor \"%s\" of "
+                        "%s has %" PRIu64,
+                        bytes, name, file->path, entry->end - entry->begin);
+    if (!out && bytes)
+        return tn__fail(TN_ERR_ARGUMENT, "safetensors_read: {out} is NULL");
+    return read_data(file, entry, call, out);
+}
+
+tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
+{
+    static const char call[] = "safetensors_tensor";
+    const tn__safetensors_entry *entry = find_entry(file, name, call);
+    if (!entry)
+        return NULL;
     if (!entry->dtype)
         return tn__fail_null(
             TN_ERR_DTYPE,
@@ -183,185 +283,23 @@ tn_tensor *tn_safetensors_tensor(tn_safetensors *file, const char *name)
     tn_device *device = tn_device_current();
     if (!device)
         return NULL;
-    tn_dims_list shape = {.count = entry->ndim};
-    memcpy(shape.dim, entry->shape, sizeof shape.dim);
-    char *data = file->data + entry->begin;
-    if (entry->begin == entry->end || !can_wrap(device, data, entry->dtype))
-        return tn_tensor_from_array(data, entry->dtype, shape);
-    tn_tensor *x = tn_tensor_wrap(data, entry->dtype, shape, release_file,
-                                  tn__ref(file));
+    tn_tensor *x =
+        tn__tensor_new(device, entry->dtype, entry->ndim, entry->shape, call);
     if (!x)
-        tn__unref(file);
-    return x;
-}
-
-/* ---- writing ------------------------------------------------------------- */
-
-static const char *format_name(tn_dtype dtype)
-{
-#define ROW(name, bytes, code)                                                \
-    if (code == dtype)                                                        \
-        return name;
-    TN__SAFETENSORS_DTYPE_MAP(ROW)
-#undef ROW
-    return NULL;
-}
-
-static json_t *entry_json(tn_tensor *x, uint64_t begin, uint64_t end)
-{
-    json_t *shape = json_array();
-    for (int i = 0; i < tn_tensor_ndim(x); i++)
-        json_array_append_new(shape, json_integer(tn_tensor_shape(x)[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype",
-                     format_name(tn_tensor_dtype(x)), "shape", shape,
-                     "data_offsets", (json_int_t)begin, (json_int_t)end);
-}
-
-static json_t *metadata_json(const char *const (*metadata)[2], int count)
-{
-    json_t *object = json_object();
-    for (int i = 0; i < count; i++)
-        json_object_set_new(object, metadata[i][0],
-                            json_string(metadata[i][1]));
-    return object;
-}
-
-/* The header's text, malloc'ed by jansson; NULL if a name is no UTF-8, stands
- * twice, or memory runs out. */
-static char *header_text(const char *const *names, tn_tensor *const *tensors,
-                         int count, const char *const (*metadata)[2],
-                         int metadata_count)
-{
-    json_t *root = json_object();
-    bool ok = root != NULL;
-    if (ok && metadata_count)
-        ok = json_object_set_new(root, "__metadata__",
-                                 metadata_json(metadata, metadata_count)) == 0;
-    uint64_t at = 0;
-    for (int i = 0; ok && i < count; i++) {
-        uint64_t end = tn__size_bytes(
-            tn_tensor_numel(tensors[i]),
-            tn_dtype_bytes(tn_tensor_dtype(tensors[i])));
-        if (__builtin_add_overflow(at, end, &end) || end > INT64_MAX) {
-            tn__fail(TN_ERR_ARGUMENT,
-                     "safetensors_save: {tensors:}tensor \"%s\" of "
-                     "%lld elements has more bytes than a file can have",
-                     names[i], (long long)tn_tensor_numel(tensors[i]));
-            ok = false;
-            break;
-        }
-        if (json_object_get(root, names[i])) {
-            tn__fail(TN_ERR_ARGUMENT,
-                     "safetensors_save: {names:}the name \"%s\" is given twice",
-                     names[i]);
-            ok = false;
-            break;
-        }
-        ok = json_object_set_new(root, names[i],
-                                 entry_json(tensors[i], at, end)) == 0;
-        if (!ok)
-            tn__fail(TN_ERR_ARGUMENT,
-                     "safetensors_save: {names:}name %d is not valid UTF-8", i);
-        at = end;
-    }
-    char *text = ok ? json_dumps(root, JSON_COMPACT) : NULL;
-    json_decref(root);
-    if (ok && !text)
-        tn__fail(TN_ERR_MEMORY, "safetensors_save: out of memory");
-    return text;
-}
-
-static tn_status write_tensor(FILE *stream, tn_tensor *x)
-{
-    size_t bytes = tn__size_bytes(tn_tensor_numel(x),
-                                  tn_dtype_bytes(tn_tensor_dtype(x)));
-    void *copy = tn__alloc(bytes);
-    if (!copy)
-        return TN_ERR_MEMORY;
-    tn_status status = tn_tensor_to_array(x, copy, bytes);
-    /* A short write leaves the stream's error flag, which commit looks at. */
+        return NULL;
+    size_t bytes = (size_t)(entry->end - entry->begin);
+    /* Where the CPU can use the device's memory, read to where it stays. */
+    void *own = device->host_visible ? NULL : tn__alloc(bytes);
+    void *data = device->host_visible ? tn_tensor_data(x) : own;
+    tn_status status = data || !bytes ? TN_OK : tn_error_code();
     if (status == TN_OK)
-        (void)fwrite(copy, 1, bytes, stream);
-    tn__free(copy);
-    return status;
-}
-
-static tn_status check_arguments(const char *path, const char *const *names,
-                                 tn_tensor *const *tensors, int count,
-                                 const char *const (*metadata)[2],
-                                 int metadata_count)
-{
-    if (tn__error_pending())
-        return TN_ERR_STATE;
-    if (count < 0 || metadata_count < 0)
-        return tn__fail(
-            TN_ERR_ARGUMENT,
-            "safetensors_save: {count} is %d, {metadata_count} %d; at "
-            "least 0 is wanted",
-            count, metadata_count);
-    const char *missing = !path                         ? "path"
-                          : count && !names              ? "names"
-                          : count && !tensors            ? "tensors"
-                                                         : NULL;
-    if (missing)
-        return tn__fail(TN_ERR_ARGUMENT, "safetensors_save: {%s} is NULL",
-                        missing);
-    for (int i = 0; i < count; i++) {
-        char number[32];
-        snprintf(number, sizeof number, "tensors[%d]", i);
-        if (!names[i])
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: {names[%d]} is NULL", i);
-        if (!tn__tensor_check(tensors[i], "safetensors_save", number))
-            return tn_error_code();
-        if (strcmp(names[i], "__metadata__") == 0)
-            return tn__fail(
-                TN_ERR_ARGUMENT,
-                "safetensors_save: {names:}the name \"__metadata__\" is "
-                "the format's own");
+        status = read_data(file, entry, call, data);
+    if (status == TN_OK && own)
+        status = tn_tensor_set_array(x, own, bytes);
+    tn__free(own);
+    if (status < 0) {
+        tn__unref(x);
+        return NULL;
     }
-    if (metadata_count && !metadata)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "safetensors_save: {metadata} is NULL");
-    for (int i = 0; i < metadata_count; i++)
-        if (!metadata[i][0] || !metadata[i][1])
-            return tn__fail(TN_ERR_ARGUMENT,
-                            "safetensors_save: {metadata[%d]} is NULL", i);
-    return TN_OK;
-}
-
-tn_status tn_safetensors_save(const char *path, const char *const *names,
-                              tn_tensor *const *tensors, int count,
-                              const char *const (*metadata)[2],
-                              int metadata_count)
-{
-    tn_status status = check_arguments(path, names, tensors, count,
-                                       metadata, metadata_count);
-    if (status < 0)
-        return status;
-    char *text =
-        header_text(names, tensors, count, metadata, metadata_count);
-    if (!text)
-        return tn_error_code();
-    tn__file_writer writer;
-    status = tn__file_writer_open(&writer, path, "safetensors_save");
-    if (status == TN_OK) {
-        /* Padded with spaces so that the data begins at a multiple of 64: a
-         * reader that maps the file can use every tensor in place. */
-        uint64_t length = strlen(text);
-        uint64_t padded = (length + 8 + 63) / 64 * 64 - 8;
-        unsigned char size[8];
-        for (int i = 0; i < 8; i++)
-            size[i] = (unsigned char)(padded >> 8 * i);
-        fwrite(size, 1, sizeof size, writer.stream);
-        fprintf(writer.stream, "%s%*s", text, (int)(padded - length), "");
-        for (int i = 0; i < count && status == TN_OK; i++)
-            status = write_tensor(writer.stream, tensors[i]);
-        if (status == TN_OK)
-            status = tn__file_writer_commit(&writer);
-        else
-            tn__file_writer_abandon(&writer);
-    }
-    free(text);
-    return status;
+    return tn__scope_own(x);
 }

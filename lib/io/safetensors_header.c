@@ -250,6 +250,11 @@ tn_status tn__safetensors_parse(tn__safetensors_header *header,
     json_error_t error;
     json_t *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES,
                               &error);
+    /* Not every allocation that fails in jansson sets a code. */
+    if (!root && (json_error_code(&error) == json_error_out_of_memory ||
+                  !*error.text))
+        return tn__fail(TN_ERR_MEMORY,
+                        "safetensors_open: {path:}%s: out of memory", where);
     if (!root)
         return tn__fail(TN_ERR_FORMAT,
                         "safetensors_open: {path:}%s: header: line %d, "

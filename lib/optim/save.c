@@ -264,8 +264,7 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
             name);
         return NULL;
     }
-    /* a copy: what is read is a view on the file */
-    return tn_clone(tn_to(x, tn_tensor_device(p)));
+    return tn_to(x, tn_tensor_device(p));
 }
 
 static const json_t *in_group(const json_t *groups, int group,
@@ -340,9 +339,17 @@ static tn_status load_file(tn_optim *optim, tn_safetensors *file)
     if (!l)
         return tn_error_code();
     const char *text = tn_safetensors_metadata(file, "optimizer");
-    json_t *top = text ? json_loads(text, 0, NULL) : NULL;
+    json_error_t error = {.text = "none"};
+    json_t *top = text ? json_loads(text, 0, &error) : NULL;
     const json_t *groups = json_object_get(top, "groups");
-    tn_status status = check_text(optim, top, path);
+    tn_status status;
+    /* Not every allocation that fails in jansson sets a code. */
+    if (!top && (json_error_code(&error) == json_error_out_of_memory ||
+                 !*error.text))
+        status = tn_error_refuse_argument(TN_ERR_MEMORY, "optim_load", NULL,
+                                          "out of memory");
+    else
+        status = check_text(optim, top, path);
     TN_NO_GRAD {
         if (status == TN_OK)
             status = read_all(optim, groups, file, path, l);

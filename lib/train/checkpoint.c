@@ -1,16 +1,15 @@
 /* checkpoint.c: a training run in one safetensors file.
  *
  * Loading has two halves. The first reads and checks everything and changes
- * nothing; the second copies, and begins with the optimizer, whose own loading
- * is whole or not at all. After that only the device can fail. */
+ * nothing: the module's tensors wait in host memory, as many bytes as they have.
+ * The second copies, and begins with the optimizer, whose own loading is whole or
+ * not at all. After that only the device can fail. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/autograd.h>
 #include <tenon/checkpoint.h>
 #include <tenon/io.h>
-#include <tenon/ops.h>
 #include <tenon/random.h>
 
 static const char module_prefix[] = "module.", optim_prefix[] = "optim.",
@@ -213,6 +212,7 @@ typedef struct loaded {
     const char *path;
     tn_safetensors *file, *module, *optim, *averages;
     tn_parameter_list *state; /* of the module; NULL for none */
+    char *data; /* lent by the scope: the tensors of all sections, in order */
     int64_t step, schedule_steps;
     tn_rng_state rng;
     tn_loader_state loader;
@@ -317,23 +317,24 @@ static tn_status check_tensor(const loaded *l, const section *p, int i)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "checkpoint_load", "path",
             "%s: the file's %s has no \"%s\"", l->path, p->what, name);
-    tn_tensor *y = tn_safetensors_tensor(p->file, name);
-    if (!y)
-        return tn_error_code();
-    bool same = tn_tensor_dtype(x) == tn_tensor_dtype(y) &&
-                tn_tensor_ndim(x) == tn_tensor_ndim(y);
-    for (int d = 0; same && d < tn_tensor_ndim(x); d++)
-        same = tn_tensor_shape(x)[d] == tn_tensor_shape(y)[d];
+    tn_dtype dtype = tn_safetensors_dtype(p->file, name);
+    int ndim = tn_safetensors_ndim(p->file, name);
+    const int64_t *shape = tn_safetensors_shape(p->file, name);
+    bool same = tn_tensor_dtype(x) == dtype && tn_tensor_ndim(x) == ndim;
+    int64_t numel = 1;
+    for (int d = 0; d < ndim; d++) {
+        same = same && tn_tensor_shape(x)[d] == shape[d];
+        numel *= shape[d];
+    }
     if (same)
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_SHAPE, "checkpoint_load", "path",
         "%s: \"%s\" has another shape or dtype in the file (%s, %d dimensions, "
         "%lld elements) than in the %s (%s, %d, %lld)",
-        l->path, name, tn_dtype_name(tn_tensor_dtype(y)), tn_tensor_ndim(y),
-        (long long)tn_tensor_numel(y), p->what,
-        tn_dtype_name(tn_tensor_dtype(x)), tn_tensor_ndim(x),
-        (long long)tn_tensor_numel(x));
+        l->path, name, dtype ? tn_dtype_name(dtype) : "none of Tenon's", ndim,
+        (long long)numel, p->what, tn_dtype_name(tn_tensor_dtype(x)),
+        tn_tensor_ndim(x), (long long)tn_tensor_numel(x));
 }
 
 static tn_status check_tensors(const loaded *l, section p)
@@ -348,6 +349,51 @@ static tn_status check_tensors(const loaded *l, section p)
             "%s: the file's %s has %d tensors, the checkpoint's %d", l->path,
             p.what, tn_safetensors_count(p.file), count);
     return status;
+}
+
+static size_t part_bytes(const section *p, int i)
+{
+    const tn_tensor *x = part_tensor(p, i);
+    return (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
+}
+
+/* Calls visit(section, i, data) for each tensor with its place in l->data. */
+static tn_status each_tensor(const loaded *l, const tn_checkpoint *c,
+                             tn_status (*visit)(const section *p, int i,
+                                                char *data))
+{
+    tn_status status = TN_OK;
+    char *data = l->data;
+    for (int k = 0; k < SECTIONS; k++) {
+        section p = section_of(l, c, k);
+        int count = part_count(&p);
+        for (int i = 0; i < count && status == TN_OK; i++) {
+            status = visit(&p, i, data);
+            data += part_bytes(&p, i);
+        }
+    }
+    return status;
+}
+
+static tn_status read_tensor(const section *p, int i, char *data)
+{
+    return tn_safetensors_read(p->file, part_name(p, i), data,
+                               part_bytes(p, i));
+}
+
+static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
+{
+    size_t bytes = 0; /* of tensors that are in memory: no overflow */
+    for (int k = 0; k < SECTIONS; k++) {
+        section p = section_of(l, c, k);
+        for (int i = 0; i < part_count(&p); i++)
+            bytes += part_bytes(&p, i);
+    }
+    char *room = tn_object_new(&list_class, bytes);
+    if (!room)
+        return tn_error_code();
+    l->data = room + sizeof(tn_object);
+    return each_tensor(l, c, read_tensor);
 }
 
 /* Would the loader take the state? It is asked, and set back. */
@@ -435,31 +481,22 @@ static tn_status read_file(loaded *l, const tn_checkpoint *c)
         status = read_updates(l);
     for (int k = 0; k < SECTIONS && status == TN_OK; k++)
         status = check_tensors(l, section_of(l, c, k));
-    return status;
+    return status == TN_OK ? read_tensors(l, c) : status;
 }
 
 /* ---- loading: the half that copies -------------------------------------- */
 
-static tn_status copy_tensors(section p)
+static tn_status copy_tensor(const section *p, int i, char *data)
 {
-    int count = part_count(&p);
-    for (int i = 0; i < count; i++) {
-        tn_tensor *x = part_tensor(&p, i);
-        tn_tensor *y = tn_safetensors_tensor(p.file, part_name(&p, i));
-        if (!tn_copy_(x, tn_to(y, tn_tensor_device(x))))
-            return tn_error_code();
-    }
-    return TN_OK;
+    return tn_tensor_set_array(part_tensor(p, i), data, part_bytes(p, i));
 }
 
 static tn_status take_all(const loaded *l, const tn_checkpoint *c)
 {
     tn_status status =
         c->optim ? tn_optim_load_part(c->optim, l->optim) : TN_OK;
-    TN_NO_GRAD {
-        for (int k = 0; k < SECTIONS && status == TN_OK; k++)
-            status = copy_tensors(section_of(l, c, k));
-    }
+    if (status == TN_OK)
+        status = each_tensor(l, c, copy_tensor);
     if (status == TN_OK && c->schedule)
         status = tn_schedule_set_steps(c->schedule, l->schedule_steps);
     if (status == TN_OK && c->loader)

@@ -101,7 +101,8 @@ static void test_cut_gzip(void)
     if (truncate(path, 900) != 0)
         bail_out("cannot cut %s", path);
     char want[200];
-    snprintf(want, sizeof want, "idx_load: %s: %s: unexpected end of file", path,
+    snprintf(want, sizeof want,
+             "idx_load: %s: the gzipped file is cut off: unexpected end of file",
              path);
     ok(!tn_idx_load(path), "a gzipped file that is cut off is refused");
     is_str(tn_error(), want, "and the message tells it");

@@ -1,0 +1,50 @@
+/* utf8.h: characters in bytes. */
+#ifndef TN_LIB_BASE_UTF8_H
+#define TN_LIB_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { TN__NOT_UTF8 = -1, TN__UNICODE_COUNT = 0x110000 };
+
+/* The character at *at, which moves on; TN__NOT_UTF8 for what is none: cut
+ * short, longer than need be, half of a pair of UTF-16, or beyond Unicode. */
+static inline int32_t tn__utf8_next(const unsigned char *data, size_t count,
+                                    size_t *at)
+{
+    static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char first = data[*at];
+    int length = first < 0x80             ? 1
+                 : (first & 0xe0) == 0xc0 ? 2
+                 : (first & 0xf0) == 0xe0 ? 3
+                 : (first & 0xf8) == 0xf0 ? 4
+                                          : 0;
+    if (!length || count - *at < (size_t)length)
+        return TN__NOT_UTF8;
+    int32_t code = length == 1 ? first : first & (0x7f >> length);
+    for (int i = 1; i < length; i++) {
+        unsigned char next = data[*at + (size_t)i];
+        if ((next & 0xc0) != 0x80)
+            return TN__NOT_UTF8;
+        code = code << 6 | (next & 0x3f);
+    }
+    if (code < least[length] || code >= TN__UNICODE_COUNT ||
+        (code >= 0xd800 && code < 0xe000))
+        return TN__NOT_UTF8;
+    *at += (size_t)length;
+    return code;
+}
+
+static inline bool tn__utf8_is(const char *text)
+{
+    size_t count = strlen(text), at = 0;
+    while (at < count)
+        if (tn__utf8_next((const unsigned char *)text, count, &at) ==
+            TN__NOT_UTF8)
+            return false;
+    return true;
+}
+
+#endif

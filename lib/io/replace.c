@@ -1,0 +1,288 @@
+/* replace.c: files that are written beside the old one and take its place.
+ *
+ * A process that is killed leaves the file that it was writing. Each is locked
+ * (flock) while its writer lives, and the system drops the lock with the
+ * process: the next writer to the same path removes those that nobody holds.
+ * Not every file system of a network carries locks from machine to machine, so
+ * one that another machine made must be an hour old as well; the machine is in
+ * the name. */
+#include <io/file.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/memory.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A name has up to 255 bytes: of a long one, less stands in the temporary's. */
+enum { MOST_LINKS = 40, MOST_STEM = 180, MOST_TAIL = 64, MOST_TRIES = 1000 };
+enum { OLD_SECONDS = 3600 };
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* ---- where to write ------------------------------------------------------- */
+
+/* One symbolic link on: path (of PATH_MAX bytes) becomes what it names. False
+ * with errno set if it is none. */
+static bool follow_once(char *path, char *room)
+{
+    ssize_t length = readlink(path, room, PATH_MAX - 1);
+    if (length < 0)
+        return false;
+    room[length] = '\0';
+    size_t folder = room[0] == '/' ? 0 : (size_t)(base_of(path) - path);
+    if (folder + (size_t)length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(path + folder, room, (size_t)length + 1);
+    return true;
+}
+
+/* The end of a chain of links: a file, or a name that is free. */
+static tn_status find_target(tn__file_writer *w)
+{
+    /* The same room holds the temporary's name afterwards. */
+    int links = 0;
+    while (links < MOST_LINKS && follow_once(w->path, w->temporary))
+        links++;
+    if (links == MOST_LINKS)
+        errno = ELOOP;
+    if (errno != EINVAL && errno != ENOENT) /* no link; nothing there */
+        return tn__file_fail(w->what, w->named);
+    /* Asked of the caller's name: a link in /proc leads where no name does. */
+    if (stat(w->named, &w->old) < 0)
+        return errno == ENOENT ? TN_OK : tn__file_fail(w->what, w->named);
+    if (!S_ISREG(w->old.st_mode))
+        return tn__fail(TN_ERR_IO,
+                        "%s: {path:}%s: %s, which is not written to: give the "
+                        "name of a file",
+                        w->what, w->named,
+                        S_ISDIR(w->old.st_mode)    ? "a folder"
+                        : S_ISFIFO(w->old.st_mode) ? "a FIFO"
+                        : S_ISSOCK(w->old.st_mode) ? "a socket"
+                                                   : "a device");
+    w->replaces = true;
+    return TN_OK;
+}
+
+/* ---- temporary files ------------------------------------------------------ */
+
+/* "model.st.tmp-", in out: what the names of path's temporaries begin with. */
+static int stem_of(char *out, size_t room, const char *path)
+{
+    return snprintf(out, room, "%.*s.tmp-", MOST_STEM, base_of(path));
+}
+
+static uint32_t machine(void)
+{
+    char name[256] = "";
+    (void)gethostname(name, sizeof name - 1);
+    uint64_t hash[2] = {0, 0};
+    tn__hash_bytes(hash, name, strlen(name));
+    tn__hash_finish(hash);
+    return (uint32_t)hash[0];
+}
+
+/* Of "<machine>-<process>-<number>", and nothing behind it. */
+static bool read_tail(const char *tail, uint32_t *from)
+{
+    int end = 0;
+    long process;
+    unsigned number;
+    return sscanf(tail, "%8" SCNx32 "-%ld-%u%n", from, &process, &number,
+                  &end) == 3 &&
+           end && !tail[end];
+}
+
+static void remove_if_left(int folder, const char *name, uint32_t from)
+{
+    int fd = openat(folder, name,
+                    O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    struct stat info;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+        (from == machine() || time(NULL) - info.st_mtime > OLD_SECONDS) &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        (void)unlinkat(folder, name, 0);
+    close(fd);
+}
+
+/* Housekeeping: what cannot be looked at or removed stays. */
+static void remove_left(char *path)
+{
+    char stem[MOST_STEM + MOST_TAIL];
+    size_t length = (size_t)stem_of(stem, sizeof stem, path);
+    size_t folder = (size_t)(base_of(path) - path);
+    char first = path[folder];
+    path[folder] = '\0';
+    DIR *list = opendir(folder ? path : ".");
+    path[folder] = first;
+    struct dirent *entry;
+    uint32_t from;
+    while (list && (entry = readdir(list)))
+        if (strncmp(entry->d_name, stem, length) == 0 &&
+            read_tail(entry->d_name + length, &from))
+            remove_if_left(dirfd(list), entry->d_name, from);
+    if (list)
+        closedir(list);
+}
+
+/* A new file that nobody else has, locked where the system can. */
+static int open_temporary(tn__file_writer *w)
+{
+    static _Atomic unsigned next;
+    size_t folder = (size_t)(base_of(w->path) - w->path);
+    memcpy(w->temporary, w->path, folder);
+    char *name = w->temporary + folder;
+    int stem = stem_of(name, MOST_STEM + MOST_TAIL, w->path);
+    /* Nobody else may read what replaces a private file, not even meanwhile;
+     * a new file's mode is the umask's matter, which open knows. */
+    mode_t mode = w->replaces ? 0600 : 0666;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        snprintf(name + stem, MOST_TAIL, "%08" PRIx32 "-%ld-%u", machine(),
+                 (long)getpid(), atomic_fetch_add(&next, 1));
+        int fd = open(w->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+                      mode);
+        if (fd < 0 && (errno == EEXIST || errno == EINTR))
+            continue;
+        if (fd < 0)
+            return -1;
+        /* Between the two calls another may have taken it for one that was
+         * left: then it holds the lock, or the file has no name any more. */
+        struct stat info;
+        bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        bool taken = !locked && errno == EWOULDBLOCK;
+        if (!taken && fstat(fd, &info) == 0 && info.st_nlink)
+            return fd;
+        close(fd);
+    }
+    errno = EEXIST;
+    return -1;
+}
+
+/* ---- a file's life -------------------------------------------------------- */
+
+tn_status tn__file_writer_open(tn__file_writer *w, const char *path,
+                               const char *what)
+{
+    memset(w, 0, sizeof *w);
+    w->fd = -1;
+    w->what = what;
+    w->named = path;
+    if (strlen(path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return tn__file_fail(what, path);
+    }
+    w->path = tn__alloc(PATH_MAX);
+    w->temporary = tn__alloc(PATH_MAX + MOST_TAIL);
+    tn_status status = TN_ERR_MEMORY;
+    if (w->path && w->temporary) {
+        memcpy(w->path, path, strlen(path) + 1);
+        status = find_target(w);
+    }
+    if (status == TN_OK) {
+        remove_left(w->path);
+        w->fd = open_temporary(w);
+        if (w->fd < 0)
+            status = tn__file_fail(what, path);
+    }
+    if (status < 0)
+        tn__file_writer_abandon(w);
+    return status;
+}
+
+tn_status tn__file_writer_write(tn__file_writer *w, const void *data,
+                                size_t bytes)
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t done = write(w->fd, at, bytes);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return tn__file_fail(w->what, w->named);
+        at += done;
+        bytes -= (size_t)done;
+    }
+    return TN_OK;
+}
+
+/* Owner, group and mode of the old file, as far as this user can give them: a
+ * group that cannot be given gets no more than all others have. */
+static bool take_mode(const tn__file_writer *w)
+{
+    mode_t mode = w->old.st_mode & 0777;
+    struct stat now;
+    if (fstat(w->fd, &now) < 0)
+        return false;
+    if ((now.st_uid != w->old.st_uid || now.st_gid != w->old.st_gid) &&
+        fchown(w->fd, w->old.st_uid, w->old.st_gid) < 0 &&
+        now.st_gid != w->old.st_gid &&
+        fchown(w->fd, (uid_t)-1, w->old.st_gid) < 0)
+        mode = (mode & 0707) | (mode & 07) << 3;
+    return fchmod(w->fd, mode) == 0;
+}
+
+static bool sync_file(int fd)
+{
+    int result;
+    while ((result = fsync(fd)) < 0 && errno == EINTR)
+        ;
+    return result == 0;
+}
+
+/* The rename itself is durable once its folder is synced. */
+static void sync_folder(char *path)
+{
+    size_t folder = (size_t)(base_of(path) - path);
+    path[folder] = '\0';
+    int fd = open(folder ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)sync_file(fd);
+        close(fd);
+    }
+}
+
+tn_status tn__file_writer_commit(tn__file_writer *w)
+{
+    /* The lock goes with the descriptor: it stays open until the file has its
+     * name. */
+    if ((w->replaces && !take_mode(w)) || !sync_file(w->fd) ||
+        rename(w->temporary, w->path) < 0) {
+        tn_status status = tn__file_fail(w->what, w->named);
+        tn__file_writer_abandon(w);
+        return status;
+    }
+    close(w->fd);
+    w->fd = -1;
+    sync_folder(w->path);
+    tn__file_writer_abandon(w);
+    return TN_OK;
+}
+
+void tn__file_writer_abandon(tn__file_writer *w)
+{
+    if (w->fd >= 0) {
+        unlink(w->temporary);
+        close(w->fd);
+    }
+    tn__free(w->path);
+    tn__free(w->temporary);
+    memset(w, 0, sizeof *w);
+    w->fd = -1;
+}
