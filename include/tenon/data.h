@@ -50,8 +50,9 @@ typedef struct tn_dataset_class {
 } tn_dataset_class;
 TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
 
-/* A CSV file (may be gzipped): the last column is the label (int64), the
- * others are features (float32). options as in tn_csv_load. */
+/* A CSV file (may be gzipped): the last column is the label (int64, and exact: 1.7
+ * is refused), the others are features (of dtype, float32). options as in
+ * tn_csv_load; .category = -1 for labels that are texts. */
 struct tn_csv_load_options;
 TN_API tn_dataset *tn_dataset_from_csv(const char *path,
                                        const struct tn_csv_load_options *options);

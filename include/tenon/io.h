@@ -110,19 +110,50 @@ TN_API tn_status tn_unpack_set_limit(int64_t bytes);
  * Source: Y. LeCun's description of the MNIST files. */
 TN_API tn_tensor *tn_idx_load(const char *path);
 
-/* ---- comma-separated values --------------------------------------------- */
+/* ---- comma-separated values ---------------------------------------------
+ * As RFC 4180 has it: a cell may stand in quotes ("a ""b"", c"), and then hold
+ * delimiters, quotes (doubled) and ends of lines. Lines end in LF, CR LF or CR;
+ * empty ones are passed over, and so is a byte order mark of UTF-8. Blanks and
+ * tabs around a cell do not count.
+ *
+ * A cell is a number as strtod reads it in the C locale: "1", "-2.5e3", "inf",
+ * "nan", "0x1p4". It is exact, or rounded once where dtype has not all of its
+ * digits; what dtype has no room for is refused: 300 and 1.5 as uint8, 1e999 as
+ * float32. (float16 and narrower ones are rounded from float64.) */
+
+/* Texts as numbers, for a column of them: the text that appears first is 0, the
+ * next other one 1, and so on (as in pandas.factorize). The same categories may
+ * be given for several files, one after the other: a name has one number in all
+ * of them, and new names come behind.
+ *
+ *     tn_categories *kinds = tn_categories_new();
+ *     tn_tensor *x = tn_csv_load("iris.csv", .category = -1,
+ *                                .categories = kinds);
+ *     puts(tn_categories_name(kinds, 0));
+ */
+typedef struct tn_categories tn_categories;
+/* None yet. The open scope owns it. */
+TN_API tn_categories *tn_categories_new(void);
+/* How many; name i (lent, good while the categories live; NULL outside). Cannot
+ * fail. */
+TN_API int64_t tn_categories_count(const tn_categories *categories);
+TN_API const char *tn_categories_name(const tn_categories *categories,
+                                      int64_t i);
 
 #define TN_CSV_LOAD_OPTIONS_LIST(X)                                           \
     X(char, delimiter, ',')                                                   \
     X(int, skip_rows, 0) /* lines before the data, such as a header */        \
-    X(tn_dtype, dtype, TN_F32)
+    X(tn_dtype, dtype, TN_F32)                                                \
+    X(double, empty, TN_NONE_FLOAT) /* an empty cell's value; none: refused */ \
+    X(int64_t, category, TN_NONE_INT) /* a column of texts; -1: the last */   \
+    X(tn_categories *, categories, NULL) /* takes the names; lent */
 TN_OPTIONS_STRUCT(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST);
 #define TN_CSV_LOAD_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_csv_load, TN_CSV_LOAD_OPTIONS_LIST)
 
 /* A (rows, columns) tensor of the numbers in a text file, which may be
- * gzipped. Empty lines are passed over. NULL: TN_ERR_IO, TN_ERR_FORMAT with
- * line and column. options may be NULL. */
+ * gzipped. NULL: TN_ERR_IO, TN_ERR_FORMAT with line and column, TN_ERR_MEMORY;
+ * categories are as they were then. options may be NULL. */
 TN_API tn_tensor *tn_csv_load_with(const char *path,
                                    const tn_csv_load_options *options);
 

@@ -6,6 +6,7 @@
 #include <base/memory.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <io/csv.h>
 #include <string.h>
 #include <tenon/io.h>
 #include <tenon/ops.h>
@@ -394,26 +395,17 @@ tn_dataset *tn_dataset_from_csv(const char *path,
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "dataset_from_csv: {path} is NULL");
-    tn_csv_load_options wide;
-    if (tn_options_take(tn_csv_load_type(), &wide, options) < 0)
+    tn_csv_load_options o;
+    tn__csv_table table;
+    if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
+        tn__csv_read(&table, "dataset_from_csv", path, &o, true) < 0)
         return NULL;
-    wide.given = "*";
-    wide.dtype = TN_F64; /* labels stay exact */
     tn_scope *scope = tn_scope_open();
-    tn_tensor *table = tn_csv_load_with(path, &wide);
-    int64_t columns = table ? tn_tensor_size(table, 1) : 0;
-    tn_dataset *set = NULL;
-    if (table && columns < 2) {
-        tn__fail(TN_ERR_FORMAT,
-                 "dataset_from_csv: {path:}%s: one column; features and a "
-                 "label are wanted",
-                 path);
-    } else if (table) {
-        tn_tensor *x = tn_to_dtype(tn_narrow(table, 1, 0, columns - 1),
-                                   TN_F32);
-        tn_tensor *y = tn_to_dtype(tn_select(table, 1, columns - 1), TN_I64);
-        set = tn_dataset_from_tensors(x, y);
-    }
+    tn_tensor *x = tn__csv_tensor(&table, o.dtype);
+    tn_tensor *y =
+        tn_tensor_from_array(table.label, TN_I64, tn_dims(table.rows));
+    tn__csv_release(&table);
+    tn_dataset *set = x && y ? tn_dataset_from_tensors(x, y) : NULL;
     return tn_scope_result(scope, set);
 }
 

@@ -1,126 +1,469 @@
-/* csv.c: tables of numbers in text files, gzipped or not (zlib reads both). */
+/* csv.c: tables in text files, gzipped or not.
+ *
+ * A row's cells are first taken apart (RFC 4180: quotes, doubled quotes, ends of
+ * lines within them), then each becomes a number: only at a row's end is it known
+ * which column is the last. */
+#include <io/csv.h>
+
 #include <base/error.h>
 #include <base/memory.h>
-#include <errno.h>
+#include <io/file.h>
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <tenon/io.h>
 #include <tenon/ops.h>
-#include <zlib.h>
 
-/* One line may be this long; more is taken for a file that is no table. */
-enum { LINE_BYTES = 1 << 20 };
+/* One row may be this long; more is taken for a file that is no table, such as
+ * one with a quote that is never closed. */
+enum { MOST_ROW_BYTES = 1 << 26, AT_ONCE = 1 << 16 };
+enum { END = -1, FAILED = -2 };
 
-typedef struct table {
-    const char *path;
-    double *value; /* owned */
-    size_t count, room;
-    int64_t rows, columns;
-    char *line;    /* owned, LINE_BYTES */
-    locale_t c;    /* owned; C's: the program's may read "1,5" as one number */
-} table;
+typedef struct cell {
+    size_t begin, end; /* in text; a 0 stands at end */
+    int64_t line;      /* from 1: where it begins */
+    bool quoted;
+} cell;
 
-/* Reads the numbers of one line; number is the line's, from 1. */
-static tn_status read_line(table *t, char *line, int64_t number,
-                           char delimiter)
+typedef struct reader {
+    const char *call, *path;
+    tn__unpacker *file; /* owned */
+    const tn_csv_load_options *o;
+    locale_t c; /* owned; C's: the program's may read "1,5" as one number */
+    bool label;
+    int64_t line;
+    int kept; /* a character that was read ahead, or END */
+    char *text; /* owned; the row's cells */
+    size_t text_count, text_room;
+    cell *cell; /* owned */
+    size_t cell_count, cell_room;
+    size_t value_count, number_room, whole_room, label_room;
+    int64_t all_columns, category; /* with the label; -1: none */
+    tn__csv_table *table;
+    size_t next, limit; /* within bytes */
+    unsigned char bytes[AT_ONCE];
+} reader;
+
+/* ---- characters ----------------------------------------------------------- */
+
+/* The next character; END; FAILED with the error recorded. */
+static int take(reader *r)
 {
-    char *at = line;
-    int64_t column = 0;
-    for (;;) {
-        char *end;
-        double value = strtod_l(at, &end, t->c);
-        while (*end == ' ' || *end == '\t')
-            end++;
-        bool last = *end == '\0' || *end == '\n' || *end == '\r';
-        if (end == at || (!last && *end != delimiter))
-            return tn__fail(
-                TN_ERR_FORMAT,
-                "csv_load: {path:}%s: line %lld, column %lld: not a number: "
-                "\"%.*s\"",
-                t->path, (long long)number, (long long)(column + 1),
-                (int)strcspn(at, ",;\t\r\n"), at);
-        if (!tn__grow(&t->value, &t->room, t->count, sizeof *t->value))
-            return TN_ERR_MEMORY;
-        t->value[t->count++] = value;
-        column++;
-        if (last)
-            break;
-        at = end + 1;
+    if (r->kept != END) {
+        int kept = r->kept;
+        r->kept = END;
+        return kept;
     }
-    if (t->rows == 0)
-        t->columns = column;
-    if (column != t->columns)
+    if (r->next == r->limit) {
+        r->next = 0;
+        r->limit = 0;
+        if (tn__unpacker_read(r->file, r->bytes, sizeof r->bytes, &r->limit) <
+            0)
+            return FAILED;
+        if (!r->limit)
+            return END;
+    }
+    int c = r->bytes[r->next++];
+    if (c)
+        return c;
+    tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: line %lld holds a byte of 0",
+             r->call, r->path, (long long)r->line);
+    return FAILED;
+}
+
+/* The end of a line in any of its three ways is one '\n'. */
+static int take_line_end(reader *r, int c)
+{
+    if (c == '\r') {
+        c = take(r);
+        if (c == FAILED)
+            return FAILED;
+        if (c != '\n')
+            r->kept = c;
+        c = '\n';
+    }
+    return c;
+}
+
+static bool put(reader *r, int c)
+{
+    if (r->text_count >= MOST_ROW_BYTES) {
+        tn__fail(TN_ERR_FORMAT,
+                 "%s: {path:}%s: line %lld: a row of more than %d bytes",
+                 r->call, r->path, (long long)r->line, MOST_ROW_BYTES);
+        return false;
+    }
+    if (!tn__grow(&r->text, &r->text_room, r->text_count, 1))
+        return false;
+    r->text[r->text_count++] = (char)c;
+    return true;
+}
+
+static tn_status fail_cell(const reader *r, int64_t line, size_t column,
+                           const char *problem)
+{
+    return tn__fail(TN_ERR_FORMAT,
+                    "%s: {path:}%s: line %lld, column %zu: %s", r->call,
+                    r->path, (long long)line, column + 1, problem);
+}
+
+/* ---- cells ---------------------------------------------------------------- */
+
+static bool is_blank(const reader *r, int c)
+{
+    return (c == ' ' || c == '\t') && c != r->o->delimiter;
+}
+
+/* Behind an opening quote: up to the closing one. What follows it, or FAILED. */
+static int read_quoted(reader *r, int64_t line)
+{
+    for (;;) {
+        int c = take(r);
+        if (c == FAILED)
+            return FAILED;
+        if (c == END) {
+            fail_cell(r, line, r->cell_count, "a quote that is never closed");
+            return FAILED;
+        }
+        if (c == '"' && (c = take(r)) != '"')
+            return c;
+        /* A doubled quote is one; the ends of lines stay as they are. */
+        if (c == '\n')
+            r->line++;
+        if (!put(r, c))
+            return FAILED;
+    }
+}
+
+/* One cell into text. The character behind it (a delimiter, '\n', END), or
+ * FAILED. */
+static int read_cell(reader *r)
+{
+    cell at = {.begin = r->text_count, .line = r->line};
+    int c = take(r);
+    while (is_blank(r, c))
+        c = take(r);
+    if (c == '"') {
+        at.quoted = true;
+        c = read_quoted(r, at.line);
+        at.end = r->text_count;
+        while (is_blank(r, c))
+            c = take(r);
+    }
+    for (; c != END && c != '\n' && c != '\r' && c != r->o->delimiter;
+         c = take(r)) {
+        if (c == FAILED)
+            return FAILED;
+        if (at.quoted) {
+            fail_cell(r, at.line, r->cell_count,
+                      "something stands behind a closing quote");
+            return FAILED;
+        }
+        if (!put(r, c))
+            return FAILED;
+    }
+    if (!at.quoted) {
+        at.end = r->text_count;
+        while (at.end > at.begin && is_blank(r, r->text[at.end - 1]))
+            at.end--;
+    }
+    c = take_line_end(r, c);
+    r->text_count = at.end;
+    if (c == FAILED || !put(r, '\0') ||
+        !tn__grow(&r->cell, &r->cell_room, r->cell_count, sizeof at))
+        return FAILED;
+    r->cell[r->cell_count++] = at;
+    return c;
+}
+
+/* 1: a row; 0: no more; or a status. Empty lines are no rows. */
+static int read_row(reader *r)
+{
+    for (;;) {
+        r->text_count = 0;
+        r->cell_count = 0;
+        int c;
+        while ((c = read_cell(r)) == r->o->delimiter)
+            ;
+        if (c == FAILED)
+            return tn_error_code();
+        if (c == '\n')
+            r->line++;
+        bool empty = r->cell_count == 1 && !r->cell[0].quoted &&
+                     r->cell[0].begin == r->cell[0].end;
+        if (!empty)
+            return 1;
+        if (c == END)
+            return 0;
+    }
+}
+
+/* ---- values --------------------------------------------------------------- */
+
+/* The value that an empty cell has, or false. */
+static bool empty_value(const reader *r, tn_dtype dtype, tn__csv_number *out)
+{
+    double value = r->o->empty;
+    out->number = value;
+    if (tn_is_none_float(value))
+        return false;
+    if (tn_dtype_is_floating(dtype))
+        return true;
+    if (value != trunc(value) || !(fabs(value) <= 0x1p53))
+        return false;
+    out->whole = (int64_t)value;
+    return tn__csv_fits(out->whole, dtype);
+}
+
+static tn_status category_value(const reader *r, const cell *at, size_t column,
+                                tn_dtype dtype, tn__csv_number *out)
+{
+    out->whole = tn__categories_add(r->o->categories, r->text + at->begin,
+                                    at->end - at->begin);
+    if (out->whole < 0)
+        return tn_error_code();
+    out->number = (double)out->whole;
+    if (tn__csv_fits(out->whole, dtype))
+        return TN_OK;
+    char problem[TN__CSV_PROBLEM];
+    snprintf(problem, sizeof problem, "category %lld is beyond what %s counts",
+             (long long)out->whole, tn_dtype_name(dtype));
+    return fail_cell(r, at->line, column, problem);
+}
+
+static tn_status read_value(const reader *r, const cell *at, size_t column,
+                            bool category, tn_dtype dtype,
+                            tn__csv_number *out)
+{
+    char problem[TN__CSV_PROBLEM];
+    if (at->begin == at->end) {
+        if (empty_value(r, dtype, out))
+            return TN_OK;
+        bool given = !tn_is_none_float(r->o->empty);
+        snprintf(problem, sizeof problem,
+                 given ? "an empty cell, and %s has no %g"
+                       : "an empty cell: give .empty, such as .empty = NAN, "
+                         "for its value",
+                 tn_dtype_name(dtype), r->o->empty);
+        return fail_cell(r, at->line, column, problem);
+    }
+    if (category)
+        return category_value(r, at, column, dtype, out);
+    if (tn__csv_parse(out, r->text + at->begin, at->end - at->begin, dtype,
+                      r->c, problem))
+        return TN_OK;
+    return fail_cell(r, at->line, column, problem);
+}
+
+static tn_status add_value(reader *r, tn__csv_number value)
+{
+    tn__csv_table *t = r->table;
+    size_t at = r->value_count++;
+    if (tn_dtype_is_floating(r->o->dtype)) {
+        if (!tn__grow(&t->number, &r->number_room, at, sizeof *t->number))
+            return TN_ERR_MEMORY;
+        t->number[at] = value.number;
+    } else {
+        if (!tn__grow(&t->whole, &r->whole_room, at, sizeof *t->whole))
+            return TN_ERR_MEMORY;
+        t->whole[at] = value.whole;
+    }
+    return TN_OK;
+}
+
+static tn_status add_label(reader *r, tn__csv_number value)
+{
+    tn__csv_table *t = r->table;
+    if (!tn__grow(&t->label, &r->label_room, (size_t)t->rows, sizeof *t->label))
+        return TN_ERR_MEMORY;
+    t->label[t->rows] = value.whole;
+    return TN_OK;
+}
+
+/* The first row says how many columns there are. */
+static tn_status check_columns(reader *r)
+{
+    int64_t count = (int64_t)r->cell_count;
+    if (r->table->rows && count != r->all_columns)
         return tn__fail(
             TN_ERR_FORMAT,
-            "csv_load: {path:}%s: line %lld has %lld columns, those before it "
-            "have %lld",
-            t->path, (long long)number, (long long)column,
-            (long long)t->columns);
-    t->rows++;
+            "%s: {path:}%s: line %lld has %lld columns, those before it have "
+            "%lld",
+            r->call, r->path, (long long)r->cell[0].line, (long long)count,
+            (long long)r->all_columns);
+    if (r->table->rows)
+        return TN_OK;
+    if (r->label && count < 2)
+        return tn__fail(TN_ERR_FORMAT,
+                        "%s: {path:}%s: one column; features and a label are "
+                        "wanted",
+                        r->call, r->path);
+    r->all_columns = count;
+    r->table->columns = count - r->label;
+    int64_t category = r->o->category;
+    r->category = category == TN_NONE_INT ? -1
+                  : category < 0          ? category + count
+                                          : category;
+    if (category != TN_NONE_INT && (r->category < 0 || r->category >= count))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: {category} is %lld, outside the %lld columns of "
+                        "%s",
+                        r->call, (long long)category, (long long)count,
+                        r->path);
     return TN_OK;
 }
 
-static tn_status read_lines(table *t, gzFile file, int skip, char delimiter)
+static tn_status add_row(reader *r)
 {
-    z_off_t begin = 0, end;
-    for (int64_t number = 1; gzgets(file, t->line, LINE_BYTES);
-         number++, begin = end) {
-        size_t length = strlen(t->line);
-        end = gztell(file);
-        /* What stands behind it would be lost in silence. */
-        if (end - begin != (z_off_t)length)
-            return tn__fail(TN_ERR_FORMAT,
-                            "csv_load: {path:}%s: line %lld holds a byte of 0",
-                            t->path, (long long)number);
-        if (length + 1 == LINE_BYTES && t->line[length - 1] != '\n')
-            return tn__fail(
-                TN_ERR_FORMAT,
-                "csv_load: {path:}%s: line %lld is longer than %d bytes",
-                t->path, (long long)number, LINE_BYTES);
-        if (number <= skip || t->line[strspn(t->line, " \t\r\n")] == '\0')
-            continue;
-        tn_status status = read_line(t, t->line, number, delimiter);
-        if (status < 0)
-            return status;
+    tn_status status = check_columns(r);
+    for (size_t i = 0; i < r->cell_count && status == TN_OK; i++) {
+        bool label = r->label && i + 1 == r->cell_count;
+        tn__csv_number value = {0};
+        status = read_value(r, &r->cell[i], i, (int64_t)i == r->category,
+                            label ? TN_I64 : r->o->dtype, &value);
+        if (status == TN_OK)
+            status = label ? add_label(r, value) : add_value(r, value);
     }
-    int error;
-    const char *text = gzerror(file, &error);
-    if (error != Z_OK && error != Z_STREAM_END)
-        return tn__fail(TN_ERR_IO, "csv_load: {path:}%s: %s", t->path, text);
+    r->table->rows++;
+    return status;
+}
+
+/* ---- files ---------------------------------------------------------------- */
+
+/* A mark of UTF-8 that some programs write in front of a text. */
+static tn_status pass_mark(reader *r)
+{
+    size_t got = 1;
+    while (r->limit < 3 && got) {
+        if (tn__unpacker_read(r->file, r->bytes + r->limit,
+                              sizeof r->bytes - r->limit, &got) < 0)
+            return tn_error_code();
+        r->limit += got;
+    }
+    if (r->limit >= 3 && memcmp(r->bytes, "\xef\xbb\xbf", 3) == 0)
+        r->next = 3;
     return TN_OK;
 }
 
-/* The values as a tensor: the current device gets float64 and converts. */
-static tn_tensor *table_tensor(const table *t, tn_dtype dtype)
+static tn_status pass_lines(reader *r, int count)
 {
-    tn_scope *scope = tn_scope_open();
-    tn_tensor *x = tn_tensor_from_array(
-        t->value, TN_F64, tn_dims(t->rows, t->columns));
-    return tn_scope_result(scope, tn_to_dtype(x, dtype));
+    int c = '\n';
+    while (count > 0 && c != END) {
+        c = take_line_end(r, take(r));
+        if (c == FAILED)
+            return tn_error_code();
+        if (c == '\n') {
+            r->line++;
+            count--;
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status read_rows(reader *r)
+{
+    tn_status status = pass_mark(r);
+    if (status == TN_OK)
+        status = pass_lines(r, r->o->skip_rows);
+    int row = 1;
+    while (status == TN_OK && (row = read_row(r)) == 1)
+        status = add_row(r);
+    if (status == TN_OK && row < 0)
+        status = row;
+    if (status == TN_OK && !r->table->rows)
+        status = tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: no rows", r->call,
+                          r->path);
+    return status;
+}
+
+static tn_status check_options(const char *call, const tn_csv_load_options *o)
+{
+    if (!tn_dtype_bytes(o->dtype))
+        return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is none", call,
+                        (unsigned)o->dtype);
+    if (o->skip_rows < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d", call,
+                        o->skip_rows);
+    if (!o->delimiter || strchr("\r\n\"0123456789+-.eE", o->delimiter))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: {delimiter} is character %d, "
+                        "which ends a line, quotes, or is part of a number",
+                        call, o->delimiter);
+    if (o->categories && !tn__categories_check(o->categories, call))
+        return tn_error_code();
+    if (o->categories && o->category == TN_NONE_INT)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: {.categories} has no effect without category: "
+                        "give category, the number of a column, or leave "
+                        ".categories out",
+                        call);
+    if (!o->categories && o->category != TN_NONE_INT)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: {.category} needs categories, which take the "
+                        "names: give .categories = tn_categories_new()",
+                        call);
+    return TN_OK;
+}
+
+tn_status tn__csv_read(tn__csv_table *table, const char *call,
+                       const char *path, const tn_csv_load_options *options,
+                       bool label)
+{
+    memset(table, 0, sizeof *table);
+    tn_status status = check_options(call, options);
+    if (status < 0)
+        return status;
+    reader *r = tn__calloc(1, sizeof *r);
+    if (!r)
+        return TN_ERR_MEMORY;
+    r->call = call;
+    r->path = path;
+    r->o = options;
+    r->label = label;
+    r->line = 1;
+    r->kept = END;
+    r->table = table;
+    int64_t names = tn_categories_count(options->categories);
+    r->file = tn__unpacker_open(path, call);
+    r->c = r->file ? newlocale(LC_ALL_MASK, "C", (locale_t)0) : (locale_t)0;
+    if (r->c)
+        status = read_rows(r);
+    else
+        status = r->file ? tn__fail(TN_ERR_MEMORY,
+                                    "%s: {path:}%s: out of memory", call, path)
+                         : tn_error_code();
+    if (r->c)
+        freelocale(r->c);
+    tn__unpacker_close(r->file);
+    tn__free(r->text);
+    tn__free(r->cell);
+    tn__free(r);
+    if (status < 0) {
+        tn__csv_release(table);
+        if (options->categories)
+            tn__categories_cut(options->categories, names);
+    }
+    return status;
+}
+
+void tn__csv_release(tn__csv_table *table)
+{
+    tn__free(table->number);
+    tn__free(table->whole);
+    tn__free(table->label);
+    memset(table, 0, sizeof *table);
+}
+
+tn_tensor *tn__csv_tensor(const tn__csv_table *t, tn_dtype dtype)
+{
+    tn_dims_list shape = tn_dims(t->rows, t->columns);
+    return tn_to_dtype(
+        t->number ? tn_tensor_from_array(t->number, TN_F64, shape)
+                  : tn_tensor_from_array(t->whole, TN_I64, shape),
+        dtype);
 }
 
 TN_OPTIONS_TYPE(tn_csv_load, "csv_load", "path", TN_CSV_LOAD_OPTIONS_LIST)
-
-static bool check_options(const tn_csv_load_options *o)
-{
-    if (!tn_dtype_bytes(o->dtype))
-        return tn__fail(TN_ERR_DTYPE, "csv_load: {dtype} %u is none",
-                        (unsigned)o->dtype),
-               false;
-    if (o->skip_rows < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "csv_load: {skip_rows} is %d",
-                        o->skip_rows),
-               false;
-    if (!o->delimiter || strchr("\r\n0123456789+-.eE", o->delimiter))
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "csv_load: {delimiter} is character %d, "
-                        "which ends a line or is part of a number",
-                        o->delimiter),
-               false;
-    return true;
-}
 
 tn_tensor *tn_csv_load_with(const char *path,
                             const tn_csv_load_options *options)
@@ -128,35 +471,12 @@ tn_tensor *tn_csv_load_with(const char *path,
     if (!path)
         return tn__fail_null(TN_ERR_ARGUMENT, "csv_load: {path} is NULL");
     tn_csv_load_options o;
+    tn__csv_table table;
     if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
-        !check_options(&o))
+        tn__csv_read(&table, "csv_load", path, &o, false) < 0)
         return NULL;
-
-    table t = {.path = path, .line = tn__alloc(LINE_BYTES)};
-    if (!t.line)
-        return NULL;
-    t.c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!t.c) {
-        tn__free(t.line);
-        return tn__fail_null(TN_ERR_MEMORY,
-                             "csv_load: {path:}%s: out of memory", path);
-    }
-    tn_tensor *x = NULL;
-    errno = 0;
-    gzFile file = gzopen(path, "rb");
-    if (!file) {
-        tn__fail(TN_ERR_IO, "csv_load: {path:}%s: %s", path,
-                 errno ? strerror(errno) : "out of memory");
-    } else {
-        tn_status status = read_lines(&t, file, o.skip_rows, o.delimiter);
-        gzclose(file);
-        if (status == TN_OK && t.rows == 0)
-            tn__fail(TN_ERR_FORMAT, "csv_load: {path:}%s: no rows", path);
-        else if (status == TN_OK)
-            x = table_tensor(&t, o.dtype);
-    }
-    freelocale(t.c);
-    tn__free(t.line);
-    tn__free(t.value);
-    return x;
+    tn_scope *scope = tn_scope_open();
+    tn_tensor *x = tn__csv_tensor(&table, o.dtype);
+    tn__csv_release(&table);
+    return tn_scope_result(scope, x);
 }

@@ -1,6 +1,7 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/io/csv.c \
+	lib/io/categories.c \
+	lib/io/csv.c lib/io/csv.h lib/io/csv_number.c \
 	lib/io/file.c lib/io/file.h \
 	lib/io/gzip.c \
 	lib/io/idx.c lib/io/idx.h \

@@ -258,13 +258,13 @@ tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
     const tn__safetensors_entry *entry = find_entry(file, name, call);
     if (!entry)
         return tn_error_code();
+    if (!out && entry->end > entry->begin)
+        return tn__fail(TN_ERR_ARGUMENT, "safetensors_read: {out} is NULL");
     if (bytes != entry->end - entry->begin)
         return tn__fail(TN_ERR_ARGUMENT,
                         "safetensors_read: {bytes} is %zu, tensor \"%s\" of "
                         "%s has %" PRIu64,
                         bytes, name, file->path, entry->end - entry->begin);
-    if (!out && bytes)
-        return tn__fail(TN_ERR_ARGUMENT, "safetensors_read: {out} is NULL");
     return read_data(file, entry, call, out);
 }
 

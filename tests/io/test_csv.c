@@ -28,6 +28,262 @@ static void refused(const char *text, const char *message)
     tn_error_clear();
 }
 
+/* A table of that dtype holds this text, as tn_tensor_text writes it. */
+static void holds(const char *text, tn_dtype dtype, const char *want)
+{
+    write_text(text);
+    tn_tensor *x = tn_csv_load(path, .dtype = dtype);
+    char *got = tn_tensor_text(x);
+    is_str(got ? got : tn_error(), want, "as %s: %s", tn_dtype_name(dtype),
+           want);
+    free(got);
+    tn_error_clear();
+}
+
+static void refused_as(tn_dtype dtype, const char *text, const char *message)
+{
+    write_text(text);
+    char want[300];
+    snprintf(want, sizeof want, "csv_load: %s: %s", path, message);
+    ok(!tn_csv_load(path, .dtype = dtype), "refused: %s", message);
+    is_str(tn_error(), want, "with line and column");
+    is_int(tn_error_code(), TN_ERR_FORMAT, "and its code");
+    tn_error_clear();
+}
+
+static void test_exact(void)
+{
+    holds("9007199254740993,1\n", TN_I64,
+          "tensor([[9007199254740993,                1]])");
+    holds("9223372036854775807,-9223372036854775808", TN_I64,
+          "tensor([[ 9223372036854775807, -9223372036854775808]])");
+    holds("1e3,2.0,0x10", TN_I64, "tensor([[1000,    2,   16]])");
+    holds("255,0", TN_U8, "tensor([[255,   0]], dtype=torch.uint8)");
+    refused_as(TN_I64, "1\n9223372036854775808\n",
+               "line 2, column 1: outside the range of int64: "
+               "\"9223372036854775808\"");
+    refused_as(TN_I64, "9007199254740993.0",
+               "line 1, column 1: outside the range of int64: "
+               "\"9007199254740993.0\"");
+    refused_as(TN_U8, "1,300\n",
+               "line 1, column 2: outside the range of uint8: \"300\"");
+    refused_as(TN_U8, "-1", "line 1, column 1: outside the range of uint8: "
+                            "\"-1\"");
+    refused_as(TN_I32, "1.5", "line 1, column 1: no number of int32: \"1.5\"");
+    refused_as(TN_I32, "nan", "line 1, column 1: no number of int32: \"nan\"");
+    refused_as(TN_I32, "1e30",
+               "line 1, column 1: outside the range of int32: \"1e30\"");
+    refused_as(TN_BOOL, "0,2",
+               "line 1, column 2: outside the range of bool: \"2\"");
+    refused_as(TN_F64, "1e999",
+               "line 1, column 1: beyond the range of float64: \"1e999\"");
+    refused_as(TN_F32, "1e300",
+               "line 1, column 1: beyond the range of float32: \"1e300\"");
+    refused_as(TN_F16, "65504,65520",
+               "line 1, column 2: beyond the range of float16: \"65520\"");
+    refused_as(TN_BF16, "3.4e38",
+               "line 1, column 1: beyond the range of bfloat16: \"3.4e38\"");
+    write_text("65519.99,inf,-inf\n");
+    float half[3] = {0};
+    tn_tensor_to_array(
+        tn_to_dtype(tn_csv_load(path, .dtype = TN_F16), TN_F32), half,
+        sizeof half);
+    ok(half[0] == 65504 && isinf(half[1]) && isinf(half[2]),
+       "what rounds to the largest float16 is it; written infinity is that");
+    /* Between two float32s, and 2^-54 more than halfway: a float64 in between
+     * would round to halfway, and then to even. */
+    write_text("1.000000059604644831126868677\n");
+    ok(tn_item(tn_csv_load(path)) == 1 + 0x1p-23,
+       "float32 is rounded once, not twice");
+}
+
+static void test_lines(void)
+{
+    holds("1,2\r3,4", TN_I64, "tensor([[1, 2],\n        [3, 4]])");
+    holds("1,2\r\n3,4\r\n\r\n", TN_I64,
+          "tensor([[1, 2],\n        [3, 4]])");
+    refused("\n\xef\xbb\xbf" "1\n",
+            "line 2, column 1: not a number: \"\xef\xbb\xbf" "1\"");
+    holds("\xef\xbb\xbf" "1,2\n", TN_I64, "tensor([[1, 2]])");
+    write_text("\xef\xbb\xbfname\r1\r2");
+    is_int(tn_item_int(tn_sum(tn_csv_load(path, .skip_rows = 1,
+                                          .dtype = TN_I64))),
+           3, "lines that are passed over end in CR too");
+}
+
+static void test_quotes(void)
+{
+    holds("\"1\",2\n 3 , \"4\" \n", TN_I64,
+          "tensor([[1, 2],\n        [3, 4]])");
+    refused("1,\"2\n\n\n", "line 1, column 2: a quote that is never closed");
+    refused("1,\"2\"3\n",
+            "line 1, column 2: something stands behind a closing quote");
+    refused("1,2\n3,\"\n4\"\nx\n",
+            "line 4 has 1 columns, those before it have 2");
+    refused("1,2\n3,4\"5\n", "line 2, column 2: not a number: \"4\"5\"");
+}
+
+static void test_empty(void)
+{
+    refused("1,2,\n", "line 1, column 3: an empty cell: give .empty, such as "
+                      ".empty = NAN, for its value");
+    write_text("1,,3\n,\"\",\n");
+    tn_tensor *x = tn_csv_load(path, .empty = NAN);
+    float cell[6] = {0};
+    is_int(tn_tensor_to_array(x, cell, sizeof cell), TN_OK,
+           "empty cells may have a value");
+    ok(cell[0] == 1 && isnan(cell[1]) && cell[2] == 3 && isnan(cell[3]) &&
+           isnan(cell[4]) && isnan(cell[5]),
+       "NaN, wherever they are");
+    is_int(tn_item_int(tn_sum(tn_csv_load(path, .empty = -1,
+                                          .dtype = TN_I64))),
+           0, "or a number of the dtype");
+    ok(!tn_csv_load(path, .empty = NAN, .dtype = TN_I64),
+       "not one that it has not");
+    ok(strstr(tn_error(), "line 1, column 2: an empty cell, and int64 has no "
+                          "nan") != NULL, "%s", tn_error());
+    tn_error_clear();
+}
+
+static void test_categories(void)
+{
+    tn_categories *kinds = tn_categories_new();
+    write_text("5.1, setosa\n6,\"virginica, \"\"wild\"\"\"\n4,setosa\n"
+               "5,\"two\nlines\"\n");
+    tn_tensor *x = tn_csv_load(path, .category = 1, .categories = kinds);
+    float cell[8] = {0};
+    tn_tensor_to_array(x, cell, sizeof cell);
+    ok(cell[1] == 0 && cell[3] == 1 && cell[5] == 0 && cell[7] == 2,
+       "texts are numbered as they first appear");
+    is_int(tn_categories_count(kinds), 3, "three names");
+    is_str(tn_categories_name(kinds, 0), "setosa", "without blanks around");
+    is_str(tn_categories_name(kinds, 1), "virginica, \"wild\"",
+           "of quoted texts what they hold");
+    is_str(tn_categories_name(kinds, 2), "two\nlines", "on several lines too");
+    ok(!tn_categories_name(kinds, 3) && !tn_categories_name(kinds, -1),
+       "no others");
+
+    write_text("1,other\n2,setosa\n");
+    tn_dataset *set = tn_dataset_from_csv(
+        path, TN__OPTIONS(tn_csv_load_options, .category = -1,
+                          .categories = kinds, ));
+    tn_tensor *fields[TN_MAX_FIELDS];
+    int64_t both[2] = {0, 1}, label[2] = {-1, -1};
+    tn_dataset_batch(set, both, 2, fields);
+    tn_tensor_to_array(fields[1], label, sizeof label);
+    ok(label[0] == 3 && label[1] == 0,
+       "a second file has the numbers of the first: labels of a data set");
+    write_text("1,newer\n2\n");
+    ok(!tn_csv_load(path, .category = 1, .categories = kinds),
+       "where loading fails");
+    tn_error_clear();
+    is_int(tn_categories_count(kinds), 4, "no name has come");
+    char *many = malloc(1 << 17), *at = many;
+    for (int i = 0; i < 5000; i++)
+        at += sprintf(at, "name %d\nname %d\n", i, i);
+    write_text(many);
+    tn_tensor *ids = tn_csv_load(path, .category = 0, .categories = kinds,
+                                 .dtype = TN_I64);
+    is_int(tn_item_int(tn_max(ids)), 5003, "5000 more names");
+    is_str(tn_categories_name(kinds, 5003), "name 4999", "the last of them");
+    ok(!tn_csv_load(path, .category = 0, .categories = kinds, .dtype = TN_U8),
+       "more than uint8 counts are refused");
+    ok(strstr(tn_error(), "line 505, column 1: category 256 is beyond what "
+                          "uint8 counts") != NULL, "%s", tn_error());
+    tn_error_clear();
+    free(many);
+    ok(!tn_csv_load(path, .category = 1, .categories = kinds),
+       "a column that is not there is refused");
+    ok(strstr(tn_error(), "category is 1, outside the 1 columns") != NULL,
+       "%s", tn_error());
+    tn_error_clear();
+    ok(!tn_csv_load(path, .category = 0), "names have to go somewhere");
+    tn_error_clear();
+    ok(!tn_csv_load(path, .categories = kinds), "and come from somewhere");
+    tn_error_clear();
+}
+
+static void test_labels(void)
+{
+    static const char *const bad[] = {"1.7", "nan", "1e30"};
+    for (int i = 0; i < 3; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "1,2,1\n3,4,%s\n", bad[i]);
+        write_text(text);
+        ok(!tn_dataset_from_csv(path, NULL), "label %s is refused", bad[i]);
+        char place[140];
+        snprintf(place, sizeof place, "dataset_from_csv: %s: line 2, column 3: ",
+                 path);
+        ok(strncmp(tn_error(), place, strlen(place)) == 0, "%s", tn_error());
+        tn_error_clear();
+    }
+    write_text("1,9007199254740993\n");
+    tn_tensor *fields[TN_MAX_FIELDS];
+    int64_t first = 0;
+    tn_dataset_batch(tn_dataset_from_csv(path, NULL), &first, 1, fields);
+    is_int(tn_item_int(fields[1]), 9007199254740993, "labels are exact");
+}
+
+static void append(const char *text)
+{
+    FILE *file = fopen(path, "ab");
+    fputs(text, file);
+    fclose(file);
+}
+
+static void zip(const char *text, int times, const char *mode)
+{
+    gzFile zipped = gzopen(path, mode);
+    for (int i = 0; i < times; i++)
+        gzputs(zipped, text);
+    gzclose(zipped);
+}
+
+static void test_gzip(void)
+{
+    zip("1,2\n", 1, "wb");
+    zip("3,4\n", 1, "ab");
+    ok(tn_item(tn_sum(tn_csv_load(path))) == 10,
+       "two gzip members are one file");
+    append("5,6\n");
+    char want[300];
+    snprintf(want, sizeof want,
+             "csv_load: %s: something else stands behind the gzipped data",
+             path);
+    ok(!tn_csv_load(path), "a text behind them is not lost in silence");
+    is_str(tn_error(), want, "but told");
+    is_int(tn_error_code(), TN_ERR_IO, "with its code");
+    tn_error_clear();
+
+    /* 16 MiB of one digit and a few bytes: far less than would hurt. */
+    zip("1111111111111111111111111111111111111111111111111111111111111111",
+        1 << 18, "wb");
+    is_int(tn_unpack_set_limit(1 << 20), TN_OK, "a limit for what is unpacked");
+    snprintf(want, sizeof want,
+             "csv_load: %s: unpacks to more than 1048576 bytes; if that is "
+             "meant, set a greater TENON_UNPACK_LIMIT (now 1048576; 0: none) or "
+             "call tn_unpack_set_limit", path);
+    ok(!tn_csv_load(path), "is met by a file that unpacks to more");
+    is_str(tn_error(), want, "which says what to write");
+    tn_error_clear();
+    ok(!tn_idx_load(path) && strstr(tn_error(), "unpacks to more than"),
+       "so it is for IDX");
+    tn_error_clear();
+    ok(!tn_text_load(path) && strstr(tn_error(), "unpacks to more than"),
+       "and for texts");
+    tn_error_clear();
+    tn_unpack_set_limit(1 << 24);
+    is_int(tn_text_count(tn_text_load(path)), 1 << 24,
+           "as many as the limit are taken");
+    tn_unpack_set_limit(0);
+    is_int(tn_text_count(tn_text_load(path)), 1 << 24, "0 is no limit");
+    is_int(tn_unpack_set_limit(-1), TN_ERR_ARGUMENT, "less is refused");
+    is_str(tn_error(),
+           "unpack_set_limit: bytes is -1; at least 0 is wanted (0: no limit)",
+           "and told");
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -61,7 +317,8 @@ int main(void)
 
     refused("1,2\n3\n", "line 2 has 1 columns, those before it have 2");
     refused("1,2\n3,x\n", "line 2, column 2: not a number: \"x\"");
-    refused("1,,2\n", "line 1, column 2: not a number: \"\"");
+    refused("1,,2\n", "line 1, column 2: an empty cell: give .empty, such as "
+                       ".empty = NAN, for its value");
     refused("1 2\n", "line 1, column 1: not a number: \"1 2\"");
     refused("\n\n", "no rows");
     const char zero[] = "1,2\n3,4\0,5\n6,7\n";
@@ -93,6 +350,13 @@ int main(void)
     write_text("1\n2\n");
     ok(!tn_dataset_from_csv(path, NULL), "one column has no label");
     tn_error_clear();
+    test_exact();
+    test_lines();
+    test_quotes();
+    test_empty();
+    test_categories();
+    test_labels();
+    test_gzip();
     unlink(path);
     return done_testing();
 }

@@ -25,6 +25,7 @@ static int bad_now;
     KIND(hook, tn_tensor_register_hook(                                       \
                    tn_requires_grad(tn_ones(tn_dims(1))), keep_grad, NULL))                   \
     KIND(safetensors, tn_safetensors_part(file, ""))                          \
+    KIND(categories, tn_categories_new())                                     \
     KIND(mark, tn_mark_set(NULL))                                             \
     KIND(graph, tn_graph_record(graph_step, NULL))
 
@@ -137,6 +138,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_text_p bad(bad_text)
 #define BAD_tn_hook_p bad(bad_hook)
 #define BAD_tn_safetensors_p bad(bad_safetensors)
+#define BAD_tn_categories_p bad(bad_categories)
 #define BAD_tn_mark_p bad(bad_mark)
 #define BAD_tn_graph_p bad(bad_graph)
 #define BAD_tn_op_context_p bad_context()

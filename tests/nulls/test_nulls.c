@@ -39,6 +39,7 @@ static tn_text *text;
 static tn_hook *hook;
 static FILE *nowhere;
 static tn_safetensors *file;
+static tn_categories *categories;
 static char room[256];
 static const char *texts[2] = {"a", "b"};
 static int64_t wholes[4] = {0, 1, 0, 1};
@@ -232,6 +233,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_memory_stats_p &stats
 #define PLAUSIBLE_tn_hook_p hook
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
 #define PLAUSIBLE_tn_accumulated_hook accumulated
@@ -301,7 +303,10 @@ static const struct meant {
      "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
      "safetensors_path.file safetensors_count.file safetensors_name.file "
      "safetensors_has.file safetensors_has.name safetensors_metadata.file "
-     "safetensors_metadata.key op_find.name op_name.op op_doc.op "
+     "safetensors_metadata.key safetensors_dtype.file "
+     "safetensors_dtype.name safetensors_ndim.file safetensors_ndim.name "
+     "safetensors_shape.file safetensors_shape.name "
+     "categories_count.categories categories_name.categories op_find.name op_name.op op_doc.op "
      "op_signature.op op_kernel.op op_arg_count.op op_arg_at.op "
      "op_is_differentiable.op op_next.op op_next.name optim_lr.optim "
      "optim_group_count.optim parameters_count.list parameters_at.list "
@@ -576,6 +581,7 @@ static bool make_values(void)
     file = tn_safetensors_open(path);
     close(descriptor);
     unlink(path);
+    categories = tn_categories_new();
     values[0] = values[1] =
         (tn_value){TN_VALUE_TENSOR, 0, {.tensor = x}};
     checkpoint.module = linear;

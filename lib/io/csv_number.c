@@ -1,0 +1,109 @@
+/* csv_number.c: the text of a cell as a number of a dtype.
+ *
+ * Nothing is lost in silence: a number that an integer dtype does not have, or
+ * that is beyond the range of a dtype of floats, is refused. Digits that a float
+ * does not have are rounded, as they are in C. */
+#include <io/csv.h>
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an integer dtype holds, and from where on (in magnitude) a number rounds
+ * to infinity in a dtype of floats, or to no number in float8_e4m3. */
+static const struct {
+    tn_dtype dtype;
+    int64_t least, most; /* most 0: of floats */
+    double beyond;
+} range[] = {
+    {TN_I64, INT64_MIN, INT64_MAX, 0}, {TN_I32, INT32_MIN, INT32_MAX, 0},
+    {TN_I16, INT16_MIN, INT16_MAX, 0}, {TN_I8, INT8_MIN, INT8_MAX, 0},
+    {TN_U8, 0, UINT8_MAX, 0},          {TN_BOOL, 0, 1, 0},
+    {TN_F64, 0, 0, INFINITY},          {TN_F32, 0, 0, INFINITY},
+    {TN_F16, 0, 0, 65520},             {TN_BF16, 0, 0, 0x1.ffp127},
+    {TN_F8E4M3, 0, 0, 464},            {TN_F8E5M2, 0, 0, 61440},
+};
+
+static int range_of(tn_dtype dtype)
+{
+    for (int i = 0; i < (int)(sizeof range / sizeof *range); i++)
+        if (range[i].dtype == dtype)
+            return i;
+    return -1;
+}
+
+bool tn__csv_fits(int64_t whole, tn_dtype dtype)
+{
+    int i = range_of(dtype);
+    if (range[i].most)
+        return whole >= range[i].least && whole <= range[i].most;
+    /* 2^p: the first whole numbers that are not all there come behind it. */
+    int digits = dtype == TN_F64    ? 53
+                 : dtype == TN_F32  ? 24
+                 : dtype == TN_F16  ? 11
+                 : dtype == TN_BF16 ? 8
+                 : dtype == TN_F8E4M3 ? 4
+                                      : 3;
+    return whole <= (int64_t)1 << digits;
+}
+
+static bool bad(char problem[TN__CSV_PROBLEM], const char *text,
+                const char *what, tn_dtype dtype)
+{
+    snprintf(problem, TN__CSV_PROBLEM, "%s%s: \"%.60s\"", what,
+             dtype ? tn_dtype_name(dtype) : "", text);
+    return false;
+}
+
+/* The end of a number and of blanks behind it is the end of the text. */
+static bool is_end(const char *end, const char *text, size_t count)
+{
+    if (end == text)
+        return false;
+    while (*end == ' ' || *end == '\t')
+        end++;
+    return end == text + count;
+}
+
+bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
+                   tn_dtype dtype, void *c_locale,
+                   char problem[TN__CSV_PROBLEM])
+{
+    locale_t c = (locale_t)c_locale;
+    int in = range_of(dtype);
+    bool whole = range[in].most != 0;
+    char *end;
+    if (whole) {
+        errno = 0;
+        out->whole = strtoll(text, &end, 10);
+        if (is_end(end, text, count))
+            return (errno != ERANGE && out->whole >= range[in].least &&
+                    out->whole <= range[in].most) ||
+                   bad(problem, text, "outside the range of ", dtype);
+    }
+    errno = 0;
+    /* Rounded once: a float64 between two float32s would round again. */
+    double value = dtype == TN_F32 ? (double)strtof_l(text, &end, c)
+                                   : strtod_l(text, &end, c);
+    bool too_large = errno == ERANGE && isinf(value);
+    if (!is_end(end, text, count))
+        return bad(problem, text, "not a number", TN_DTYPE_NONE);
+    if (!whole) {
+        out->number = value;
+        return (!too_large &&
+                (isinf(value) || !(fabs(value) >= range[in].beyond))) ||
+               bad(problem, text, "beyond the range of ", dtype);
+    }
+    /* "1e3" and "2.0" are whole numbers; from 2^53 on a float64 may have been
+     * rounded to one. */
+    if (value != trunc(value))
+        return bad(problem, text, "no number of ", dtype);
+    if (!(fabs(value) < 0x1p53) || value < (double)range[in].least ||
+        value > (double)range[in].most)
+        return bad(problem, text, "outside the range of ", dtype);
+    out->whole = (int64_t)value;
+    return true;
+}
