@@ -242,24 +242,38 @@ static tn_status parse_root(tn__safetensors_header *header, json_t *root,
     return status < 0 ? status : sort_names(header);
 }
 
+/* The text as jansson reads it, twice. Where an allocation fails, jansson 2.14
+ * reports bad syntax or, worse, leaves a key out or gets the last digits of a
+ * number wrong and goes on; two readings that agree are what the text says. */
+static json_t *read_json(const char *json, size_t bytes, const char *where)
+{
+    json_error_t error, again;
+    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *other = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &again);
+    if (!root && !other && error.position == again.position &&
+        strcmp(error.text, again.text) == 0 && *error.text &&
+        json_error_code(&error) != json_error_out_of_memory) {
+        tn__fail(TN_ERR_FORMAT,
+                 "safetensors_open: {path:}%s: header: line %d, column %d: %s",
+                 where, error.line, error.column, error.text);
+    } else if (!root || !other || !json_equal(root, other)) {
+        json_decref(root);
+        root = NULL;
+        tn__fail(TN_ERR_MEMORY, "safetensors_open: {path:}%s: out of memory",
+                 where);
+    }
+    json_decref(other);
+    return root;
+}
+
 tn_status tn__safetensors_parse(tn__safetensors_header *header,
                                 const char *json, size_t json_bytes,
                                 uint64_t data_bytes, const char *where)
 {
     memset(header, 0, sizeof *header);
-    json_error_t error;
-    json_t *root = json_loadb(json, json_bytes, JSON_REJECT_DUPLICATES,
-                              &error);
-    /* Not every allocation that fails in jansson sets a code. */
-    if (!root && (json_error_code(&error) == json_error_out_of_memory ||
-                  !*error.text))
-        return tn__fail(TN_ERR_MEMORY,
-                        "safetensors_open: {path:}%s: out of memory", where);
+    json_t *root = read_json(json, json_bytes, where);
     if (!root)
-        return tn__fail(TN_ERR_FORMAT,
-                        "safetensors_open: {path:}%s: header: line %d, "
-                        "column %d: %s",
-                        where, error.line, error.column, error.text);
+        return tn_error_code();
     tn_status status = parse_root(header, root, data_bytes, where);
     json_decref(root);
     if (status < 0)

@@ -6,7 +6,6 @@
 #include <base/utf8.h>
 #include <io/file.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tensor/tensor.h>
 
@@ -78,7 +77,22 @@ static tn_status add_entry(json_t *root, const char *name, tn_tensor *x,
     return TN_OK;
 }
 
-/* The header's text, malloc'ed by jansson; NULL with the error recorded. */
+/* Measured and then written: where json_dumps has no memory for a key, it leaves
+ * the key out and goes on. */
+static char *text_of(const json_t *root)
+{
+    size_t bytes = json_dumpb(root, NULL, 0, JSON_COMPACT);
+    char *text = bytes ? tn__alloc(bytes + 1) : NULL;
+    if (text && json_dumpb(root, text, bytes, JSON_COMPACT) == bytes) {
+        text[bytes] = '\0';
+        return text;
+    }
+    tn__free(text);
+    out_of_memory();
+    return NULL;
+}
+
+/* The header's text (tn__free it); NULL with the error recorded. */
 static char *header_text(const char *const *names, tn_tensor *const *tensors,
                          int count, const char *const (*metadata)[2],
                          int metadata_count)
@@ -92,9 +106,7 @@ static char *header_text(const char *const *names, tn_tensor *const *tensors,
     uint64_t at = 0;
     for (int i = 0; status == TN_OK && i < count; i++)
         status = add_entry(root, names[i], tensors[i], &at);
-    char *text = status == TN_OK ? json_dumps(root, JSON_COMPACT) : NULL;
-    if (status == TN_OK && !text)
-        out_of_memory();
+    char *text = status == TN_OK ? text_of(root) : NULL;
     json_decref(root);
     return text;
 }
@@ -210,6 +222,6 @@ tn_status tn_safetensors_save(const char *path, const char *const *names,
         else
             tn__file_writer_abandon(&writer);
     }
-    free(text);
+    tn__free(text);
     return status;
 }
