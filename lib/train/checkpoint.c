@@ -430,7 +430,8 @@ static tn_status read_scaler(loaded *l)
             "%s: \"%s\" in its metadata is no scaler's state", l->path,
             scaler_key);
     /* Would a scaler take it? One that goes with the scope is asked. */
-    return tn_grad_scaler_restore(tn_grad_scaler_new(), *s);
+    tn_grad_scaler *asked = tn_grad_scaler_new();
+    return asked ? tn_grad_scaler_restore(asked, *s) : tn_error_code();
 }
 
 static tn_status read_updates(loaded *l)
