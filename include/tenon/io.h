@@ -20,7 +20,7 @@
  * none, 0666 less the umask. What is no regular file is refused.
  *
  * Threads: A tn_safetensors does not change, and any thread may read tensors
- * from it. The other calls share the file system, and tn_unpack_set_limit.
+ * from it. The other calls share the file system, and tn_unpack_limit_set.
  */
 #ifndef TENON_IO_H
 #define TENON_IO_H
@@ -100,8 +100,10 @@ TN_API tn_status tn_safetensors_save(const char *path,
 /* The most bytes that one gzipped file may unpack to, for all threads from now
  * on; 0: no limit. At first that is TENON_UNPACK_LIMIT ("4G"; 0), or else 1 GiB.
  * A longer one is refused (TN_ERR_IO) before it takes more memory. Plain files
- * have no limit. TN_ERR_ARGUMENT if bytes is negative. */
-TN_API tn_status tn_unpack_set_limit(int64_t bytes);
+ * have no limit. TN_ERR_ARGUMENT if bytes is negative. tn_unpack_limit gives it;
+ * negative, with TN_ERR_ARGUMENT, if TENON_UNPACK_LIMIT is no number of bytes. */
+TN_API int64_t tn_unpack_limit(void);
+TN_API tn_status tn_unpack_limit_set(int64_t bytes);
 
 /* ---- IDX ---------------------------------------------------------------- */
 

@@ -398,7 +398,7 @@ tn_dataset *tn_dataset_from_csv(const char *path,
     tn_csv_load_options o;
     tn__csv_table table;
     if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
-        tn__csv_read(&table, "dataset_from_csv", path, &o, true) < 0)
+        tn__csv_read(&table, tn_csv_load_type(), path, &o, true) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn__csv_tensor(&table, o.dtype);

@@ -376,8 +376,10 @@ static tn_status read_rows(reader *r)
     return status;
 }
 
-static tn_status check_options(const char *call, const tn_csv_load_options *o)
+static tn_status check_options(const tn_options_type *type,
+                               const tn_csv_load_options *o)
 {
+    const char *call = type->name;
     if (!tn_dtype_bytes(o->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is none", call,
                         (unsigned)o->dtype);
@@ -391,26 +393,23 @@ static tn_status check_options(const char *call, const tn_csv_load_options *o)
                         call, o->delimiter);
     if (o->categories && !tn__categories_check(o->categories, call))
         return tn_error_code();
-    if (o->categories && o->category == TN_NONE_INT)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {.categories} has no effect without category: "
-                        "give category, the number of a column, or leave "
-                        ".categories out",
-                        call);
-    if (!o->categories && o->category != TN_NONE_INT)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {.category} needs categories, which take the "
-                        "names: give .categories = tn_categories_new()",
-                        call);
-    return TN_OK;
+    /* Each needs the other: names without a column, a column without names. */
+    const tn_option_need need[] = {
+        {"category", o->categories != NULL, "without categories, which take "
+                                            "the names",
+         "give .categories = tn_categories_new()"},
+        {"categories", o->category != TN_NONE_INT, "without category",
+         "give category, the number of a column"}};
+    return tn_options_check_needs(type, o, need, 2);
 }
 
-tn_status tn__csv_read(tn__csv_table *table, const char *call,
+tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
                        const char *path, const tn_csv_load_options *options,
                        bool label)
 {
+    const char *call = type->name;
     memset(table, 0, sizeof *table);
-    tn_status status = check_options(call, options);
+    tn_status status = check_options(type, options);
     if (status < 0)
         return status;
     reader *r = tn__calloc(1, sizeof *r);
@@ -473,7 +472,7 @@ tn_tensor *tn_csv_load_with(const char *path,
     tn_csv_load_options o;
     tn__csv_table table;
     if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
-        tn__csv_read(&table, "csv_load", path, &o, false) < 0)
+        tn__csv_read(&table, tn_csv_load_type(), path, &o, false) < 0)
         return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn__csv_tensor(&table, o.dtype);

@@ -13,8 +13,9 @@ typedef struct tn__csv_table {
     int64_t *label;  /* owned; rows, or NULL */
 } tn__csv_table;
 
-/* Reads path; options are checked here. call begins messages. */
-tn_status tn__csv_read(tn__csv_table *table, const char *call,
+/* Reads path; options, which are of this type, are checked here. Messages begin
+ * with its call. */
+tn_status tn__csv_read(tn__csv_table *table, const tn_options_type *type,
                        const char *path, const tn_csv_load_options *options,
                        bool label);
 void tn__csv_release(tn__csv_table *table);

@@ -32,7 +32,7 @@ typedef struct tn__unpacker tn__unpacker;
 tn__unpacker *tn__unpacker_open(const char *path, const char *what);
 /* Up to room of the next bytes; *got is 0 at the end alone. A gzipped file that
  * is cut off, damaged, followed by something else, or longer than
- * tn_unpack_set_limit allows when it is unpacked is an error. */
+ * tn_unpack_limit_set allows when it is unpacked is an error. */
 tn_status tn__unpacker_read(tn__unpacker *unpacker, void *out, size_t room,
                             size_t *got);
 void tn__unpacker_close(tn__unpacker *unpacker); /* NULL is welcome */

@@ -25,11 +25,11 @@ static const int64_t DEFAULT_LIMIT = (int64_t)1 << 30;
 enum { NOT_SET = -1 };
 static _Atomic int64_t limit_set = NOT_SET;
 
-tn_status tn_unpack_set_limit(int64_t bytes)
+tn_status tn_unpack_limit_set(int64_t bytes)
 {
     if (bytes < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "unpack_set_limit: {bytes} is %lld; at least 0 is "
+                        "unpack_limit_set: {bytes} is %lld; at least 0 is "
                         "wanted (0: no limit)",
                         (long long)bytes);
     atomic_store(&limit_set, bytes);
@@ -52,6 +52,11 @@ static int64_t limit_now(const char *what)
                         "as 512M or 4G",
                         what, text);
     return limit;
+}
+
+int64_t tn_unpack_limit(void)
+{
+    return limit_now("unpack_limit");
 }
 
 /* ---- reading -------------------------------------------------------------- */
@@ -201,7 +206,7 @@ tn_status tn__unpacker_read(tn__unpacker *u, void *out, size_t room,
         return tn__fail(TN_ERR_IO,
                         "%s: {path:}%s: unpacks to more than %lld bytes; if "
                         "that is meant, set a greater TENON_UNPACK_LIMIT "
-                        "(now %lld; 0: none) or call tn_unpack_set_limit",
+                        "(now %lld; 0: none) or call tn_unpack_limit_set",
                         u->what, u->path, (long long)u->limit,
                         (long long)u->limit);
     return status;

@@ -255,14 +255,26 @@ static void test_gzip(void)
     is_int(tn_error_code(), TN_ERR_IO, "with its code");
     tn_error_clear();
 
+    setenv("TENON_UNPACK_LIMIT", "much", 1);
+    ok(!tn_csv_load(path), "TENON_UNPACK_LIMIT has to be a number");
+    is_str(tn_error(), "csv_load: TENON_UNPACK_LIMIT=much is no number of bytes, "
+                       "such as 512M or 4G", "of bytes");
+    tn_error_clear();
+    is_int(tn_unpack_limit(), TN_ERR_ARGUMENT, "who asks for it is told too");
+    tn_error_clear();
+    setenv("TENON_UNPACK_LIMIT", "4G", 1);
+    is_int(tn_unpack_limit(), INT64_C(4) << 30, "it is read");
+    unsetenv("TENON_UNPACK_LIMIT");
+    is_int(tn_unpack_limit(), 1 << 30, "without it, 1 GiB");
+
     /* 16 MiB of one digit and a few bytes: far less than would hurt. */
     zip("1111111111111111111111111111111111111111111111111111111111111111",
         1 << 18, "wb");
-    is_int(tn_unpack_set_limit(1 << 20), TN_OK, "a limit for what is unpacked");
+    is_int(tn_unpack_limit_set(1 << 20), TN_OK, "a limit for what is unpacked");
     snprintf(want, sizeof want,
              "csv_load: %s: unpacks to more than 1048576 bytes; if that is "
              "meant, set a greater TENON_UNPACK_LIMIT (now 1048576; 0: none) or "
-             "call tn_unpack_set_limit", path);
+             "call tn_unpack_limit_set", path);
     ok(!tn_csv_load(path), "is met by a file that unpacks to more");
     is_str(tn_error(), want, "which says what to write");
     tn_error_clear();
@@ -272,14 +284,14 @@ static void test_gzip(void)
     ok(!tn_text_load(path) && strstr(tn_error(), "unpacks to more than"),
        "and for texts");
     tn_error_clear();
-    tn_unpack_set_limit(1 << 24);
+    tn_unpack_limit_set(1 << 24);
     is_int(tn_text_count(tn_text_load(path)), 1 << 24,
            "as many as the limit are taken");
-    tn_unpack_set_limit(0);
+    tn_unpack_limit_set(0);
     is_int(tn_text_count(tn_text_load(path)), 1 << 24, "0 is no limit");
-    is_int(tn_unpack_set_limit(-1), TN_ERR_ARGUMENT, "less is refused");
+    is_int(tn_unpack_limit_set(-1), TN_ERR_ARGUMENT, "less is refused");
     is_str(tn_error(),
-           "unpack_set_limit: bytes is -1; at least 0 is wanted (0: no limit)",
+           "unpack_limit_set: bytes is -1; at least 0 is wanted (0: no limit)",
            "and told");
     tn_error_clear();
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
+
 #include "tap.h"
 
 /* What was tried: "embedding_bag.norm_type". */
@@ -348,6 +350,23 @@ static void test_loader(void)
                         .weight_count = 4));
 }
 
+static void test_tables_of_text(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "needs-test-%ld.tmp", (long)getpid());
+    FILE *file = fopen(path, "w");
+    if (!file)
+        bail_out("cannot write %s", path);
+    fputs("1,a\n", file);
+    fclose(file);
+    tn_categories *names = tn_categories_new();
+    NEEDS("csv_load", "category", tn_csv_load(path, .category = 1),
+          tn_csv_load(path, .category = 1, .categories = names));
+    NEEDS("csv_load", "categories", tn_csv_load(path, .categories = names),
+          tn_csv_load(path, .category = 1, .categories = names));
+    unlink(path);
+}
+
 /* ---- numbers that PyTorch refuses -------------------------------------------- */
 
 #define BOUNDS(call, argument, outside, inside)                               \
@@ -472,6 +491,7 @@ int main(void)
     test_both();
     test_optim();
     test_loader();
+    test_tables_of_text();
     test_bounds();
     test_table();
     test_own();

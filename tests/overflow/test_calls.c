@@ -28,6 +28,7 @@ static tn_dataset *set;
 static tn_loader *loader;
 static tn_text *text;
 static tn_safetensors *file;
+static tn_categories *categories;
 static tn_module_call begun;
 static tn_value values[4];
 static const char *texts[4] = {"a", "b", "c", "d"};
@@ -105,6 +106,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_categories_p categories
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
 #define PLAUSIBLE_tn_recompute_fn recomputed
@@ -195,7 +197,7 @@ static uint64_t bits(draws *d)
 /* Nothing, and no message: an attribute of what is not there. */
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
-    "safetensors_name op_context_tensor op_context_saved status_name "
+    "safetensors_name safetensors_shape categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
 static bool is_meant(const char *name)
