@@ -75,6 +75,12 @@ static tn_status find_target(tn__file_writer *w)
                         : S_ISFIFO(w->old.st_mode) ? "a FIFO"
                         : S_ISSOCK(w->old.st_mode) ? "a socket"
                                                    : "a device");
+    struct stat end;
+    if (stat(w->path, &end) < 0 || end.st_dev != w->old.st_dev ||
+        end.st_ino != w->old.st_ino)
+        return tn__fail(TN_ERR_IO,
+                        "%s: {path:}%s: leads to a file that has no name any "
+                        "more", w->what, w->named);
     w->replaces = true;
     return TN_OK;
 }

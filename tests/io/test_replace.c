@@ -86,6 +86,27 @@ static void test_links(void)
     tn_error_clear();
     unlink("sub/up.st");
     rmdir("sub");
+
+    /* A link in /proc leads to a file even when that has no name. */
+    char open_file[64];
+    int fd = open("gone.st", O_CREAT | O_RDWR, 0600);
+    snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
+    if (access(open_file, F_OK) == 0) {
+        is_int(save(open_file), TN_OK, "a link in /proc leads to its file");
+        ok(loads("gone.st") && mode_of("gone.st") == 0600, "by its name");
+        close(fd);
+        fd = open("gone.st", O_RDWR);
+        snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
+        unlink("gone.st");
+        is_int(save(open_file), TN_ERR_IO, "of one that has none");
+        ok(strstr(tn_error(), "leads to a file that has no name any more") &&
+               count_files("gone.st") == 0,
+           "%s", tn_error());
+        tn_error_clear();
+    } else {
+        skip(4, "there is no /proc");
+    }
+    close(fd);
 }
 
 static void test_modes(void)
