@@ -103,63 +103,119 @@ static list *state_of(const tn_optim *optim)
     return l;
 }
 
-static json_t *json_of_group(const tn__optim_group *group)
+/* JSON that grows. Written here: without memory jansson 2.14 leaves a key out or
+ * gets the last digits of a number wrong, and says that all went well. */
+typedef struct json_text {
+    char *at; /* owned; malloc'ed */
+    size_t count, room;
+    bool failed, not_finite;
+} json_text;
+
+static void add(json_text *t, const char *piece)
 {
-    json_t *out = json_object(), *steps = json_array(), *memory = json_array();
-    int failed = 0;
-    for (int i = 0; i < RATE_FIELDS; i++) {
-        double value;
-        memcpy(&value, (const char *)&group->rates + rate_fields[i].at,
-               sizeof value);
-        failed |= json_object_set_new(out, rate_fields[i].name,
-                                      json_real(value));
+    size_t length = strlen(piece) + 1;
+    if (!t->failed && t->room - t->count < length) {
+        size_t room = 2 * (t->room + length);
+        char *at = realloc(t->at, room);
+        t->failed = !at;
+        t->at = at ? at : t->at;
+        t->room = at ? room : t->room;
     }
-    for (int i = 0; i < tn_parameters_count(group->parameters); i++) {
-        const tn__optim_progress *p = &group->state[i].progress;
-        failed |= json_array_append_new(steps, json_integer(p->steps));
-        failed |= json_array_append_new(memory, json_real(p->memory));
-    }
-    failed |= json_object_set_new(out, "steps", steps);
-    failed |= json_object_set_new(out, "memory", memory);
-    if (!failed)
-        return out;
-    json_decref(out);
-    return NULL;
+    if (t->failed)
+        return;
+    memcpy(t->at + t->count, piece, length);
+    t->count += length - 1;
 }
 
-/* Where an allocation fails, jansson 2.14 goes on: json_dumps leaves a key out,
- * a number has wrong last digits, or a good text has bad syntax. So a text is
- * measured and then written, which takes no memory; what was written is read
- * back; and what is read is read twice, and must be the same. */
-static char *dump(const json_t *top)
+/* 17 digits bring a double back as it was. What the program's locale writes
+ * between them is a point in JSON, and a real number has one or an exponent. */
+static void add_real(json_text *t, double value)
 {
-    const size_t flags =
-        JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
-    size_t bytes = json_dumpb(top, NULL, 0, flags);
-    char *text = bytes ? malloc(bytes + 1) : NULL;
-    if (text && json_dumpb(top, text, bytes, flags) == bytes) {
-        text[bytes] = '\0';
-        json_t *read = json_loads(text, 0, NULL);
-        bool same = json_equal(top, read);
-        json_decref(read);
-        if (same)
-            return text;
+    char digits[48], out[48];
+    size_t count = 0;
+    bool real = false, in_point = false;
+    snprintf(digits, sizeof digits, "%.17g", value);
+    for (const char *c = digits; *c; c++) {
+        bool point = !strchr("0123456789+-e", *c);
+        if (!point || !in_point)
+            out[count++] = point ? '.' : *c;
+        in_point = point;
+        real |= point || *c == 'e';
     }
-    free(text);
-    return NULL;
+    out[count] = '\0';
+    t->not_finite |= !isfinite(value);
+    add(t, out);
+    if (!real)
+        add(t, ".0");
 }
 
-/* The text for the metadata, malloc'ed; NULL without memory. */
-static char *text_of(const tn_optim *optim)
+static double rate_of(const tn__optim_group *group, const char *name)
 {
-    json_t *top = json_object(), *groups = json_array();
-    int failed = json_object_set_new(top, "groups", groups);
-    failed |= json_object_set_new(top, "rule", json_string(optim->rule->name));
-    for (const tn__optim_group *g = optim->first; g && !failed; g = g->next)
-        failed |= json_array_append_new(groups, json_of_group(g));
-    char *text = failed ? NULL : dump(top);
-    json_decref(top);
-    return text;
+    double value = 0;
+    for (int i = 0; i < RATE_FIELDS; i++)
+        if (strcmp(rate_fields[i].name, name) == 0)
+            memcpy(&value, (const char *)&group->rates + rate_fields[i].at,
+                   sizeof value);
+    return value;
+}
+
+static void add_rate(json_text *t, const tn__optim_group *group, const char *name)
+{
+    add(t, "\"");
+    add(t, name);
+    add(t, "\":");
+    add_real(t, rate_of(group, name));
+}
+
+/* Keys in the order of the alphabet. */
+static void add_group(json_text *t, const tn__optim_group *group)
+{
+    int count = tn_parameters_count(group->parameters);
+    add(t, "{");
+    add_rate(t, group, "initial_lr");
+    add(t, ",");
+    add_rate(t, group, "lr");
+    add(t, ",\"memory\":[");
+    for (int i = 0; i < count; i++) {
+        add(t, i ? "," : "");
+        add_real(t, group->state[i].progress.memory);
+    }
+    add(t, "],");
+    add_rate(t, group, "momentum");
+    add(t, ",\"steps\":[");
+    for (int i = 0; i < count; i++) {
+        char number[32];
+        snprintf(number, sizeof number, "%s%lld", i ? "," : "",
+                 (long long)group->state[i].progress.steps);
+        add(t, number);
+    }
+    add(t, "],");
+    add_rate(t, group, "weight_decay");
+    add(t, "}");
+}
+
+/* The text for the metadata, malloc'ed; NULL with the error recorded. */
+static char *text_of(const tn_optim *optim, const char *call)
+{
+    json_text t = {0};
+    add(&t, "{\"groups\":[");
+    for (const tn__optim_group *g = optim->first; g; g = g->next) {
+        add(&t, g == optim->first ? "" : ",");
+        add_group(&t, g);
+    }
+    add(&t, "],\"rule\":\"");
+    add(&t, optim->rule->name);
+    add(&t, "\"}");
+    if (!t.failed && !t.not_finite)
+        return t.at;
+    if (t.failed)
+        out_of_memory(call);
+    else
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "optim",
+                                 "a rate or a memory of its is not finite, "
+                                 "which a file cannot hold");
+    free(t.at);
+    return NULL;
 }
 
 /* LBFGS has a past that is no state of parameters. */
@@ -187,13 +243,13 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
         return status;
     tn_scope *scope = tn_scope_open();
     list *l = state_of(optim);
-    char *text = l ? text_of(optim) : NULL;
+    char *text = l ? text_of(optim, "optim_save") : NULL;
     if (text) {
         const char *const metadata[][2] = {{"optimizer", text}};
         status = tn_safetensors_save(path, l->name, l->tensor, l->count,
                                      metadata, 1);
     } else {
-        status = l ? out_of_memory("optim_save") : tn_error_code();
+        status = tn_error_code();
     }
     free(text);
     tn_scope_close(scope);
@@ -365,6 +421,8 @@ static tn_status load_file(tn_optim *optim, tn_safetensors *file)
     json_t *top = text ? json_loads(text, 0, NULL) : NULL;
     json_t *again = text ? json_loads(text, 0, NULL) : NULL;
     const json_t *groups = json_object_get(top, "groups");
+    /* Read twice: without memory jansson 2.14 may report bad syntax, or no error
+     * and other digits. */
     tn_status status = top == again || json_equal(top, again)
                            ? check_text(optim, top, path)
                            : out_of_memory("optim_load");
@@ -406,9 +464,7 @@ char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
     }
     tn_scope *scope = tn_scope_open();
     list *l = state_of(optim);
-    char *text = l ? text_of(optim) : NULL;
-    if (l && !text)
-        out_of_memory("optim_state");
+    char *text = l ? text_of(optim, "optim_state") : NULL;
     for (int i = 0; text && i < l->count; i++)
         visit(l->name[i], l->tensor[i], context);
     tn_scope_close(scope);
