@@ -39,10 +39,13 @@ lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
 # programs and primitives as source
 libtenon_la_SOURCES += \
 	lib/kernel/device.h lib/kernel/device/class.h \
-	lib/kernel/device/elements.c \
+	lib/kernel/device/cache.c lib/kernel/device/elements.c \
+	lib/kernel/device/needed.c \
 	lib/kernel/device/plan.c lib/kernel/device/print.c \
-	lib/kernel/device/print.h lib/kernel/device/rows.c \
-	lib/kernel/device/tiles.c \
+	lib/kernel/device/print.h lib/kernel/device/reduce.c \
+	lib/kernel/device/rows.c lib/kernel/device/rows.h \
+	lib/kernel/device/stage.c lib/kernel/device/team.c \
+	lib/kernel/device/tiles.c lib/kernel/device/value.c \
 	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
 	lib/kernel/device/product.c lib/kernel/device/conv.c \
 	lib/kernel/device/scan.c lib/kernel/device/scatter.c \

@@ -25,7 +25,7 @@ typedef struct tn__device_class {
                         *   memory is contiguous across rows, 16 where rows are
                         *   short, and they have neighbouring rows */
     bool cached;       /* a team copies what several stages load of its row to
-                        *   local memory first: tn__device_cached */
+                        *   local memory first: cache.c */
     uint32_t tile;     /* of elements: a group takes squares of this side, and
                         *   loads the operands `turned` through local memory,
                         *   along the second innermost dimension; 0: it does
@@ -81,13 +81,27 @@ bool tn__device_may_fault(const tn_program *program);
 bool tn__device_is_side_by_side(const tn_program *program,
                                 const tn__device_class *class, uint32_t k);
 
-/* Operands, one bit each, that the elem parts of several stages load with no
- * index. */
-uint32_t tn__device_cached(const tn_program *program);
-
-/* Local memory of a row of them, in bytes of each element: chunks begin at
- * different banks. */
+/* Elements of a chunk of a cached row in local memory: chunks begin at different
+ * banks. */
 #define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
+
+/* cache.c: rows of `length` that fit local memory are read once. Their groups
+ * are small, so that while some compute others load; the rest of local memory
+ * is what reductions have need of. */
+void tn__cache_choose(tn__device_class *class, const tn_program *program,
+                      const tn_target *target, int64_t length);
+
+/* plan.c: as many groups as hide the memory's latency. */
+int64_t tn__device_most_groups(const tn_target *target);
+
+/* team.c: the lanes and slots of a class, or its cached rows. */
+void tn__device_size_team(tn__device_class *class, const tn_program *program,
+                          const tn_target *target,
+                          const struct tn__device_space *outer,
+                          const struct tn__device_space *row);
+/* Smaller groups where whole ones would leave units idle. */
+void tn__device_spread_rows(tn__device_class *class, const tn_target *target,
+                            int64_t count);
 
 /* tiles.c: does the class have tiles? Then the iteration space comes back with
  * its two innermost dimensions those of the tiles. */

@@ -246,157 +246,9 @@ static bool needs_wide(const tn_program *program, const tn_launch *launch,
 #define GROUPS_PER_UNIT 16
 #define BALANCED 16 /* times as many */
 
-static int64_t most_groups(const tn_target *target)
+int64_t tn__device_most_groups(const tn_target *target)
 {
     return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
-}
-
-/* Chunks that a team folds at once: all of a row's, for work-items beyond them
- * have nothing to fold; more where rows are so few that groups of several teams
- * would leave the device idle, and whoever looks at elements alone has use for
- * them. (A row of 4,096 by a group of 256 leaves three of four idle.) */
-static uint32_t team_slots(const tn_target *target, uint32_t group,
-                           int64_t count, int64_t length)
-{
-    const uint32_t most = group / TN_LANES;
-    uint32_t slots = 1;
-    if (length <= TN_CHUNK)
-        return slots;
-    while (slots < most && ((int64_t)slots * TN_CHUNK < length ||
-                            count * slots < most_groups(target) * most))
-        slots *= 2;
-    return slots;
-}
-
-/* Work-items of a group whose rows are cached, where a row needs no more: of
- * rows of 4096 floats 13 fit a multiprocessor with 228 KiB. */
-#define CACHED_GROUP 64
-/* Rows side by side whose elements make whole lines of memory (128 bytes of
- * f32); and how many are worth it: fewer are read through a cache anyway. */
-#define COLUMNS 32
-#define LEAST_COLUMNS 4
-#define COLUMN_LANES 4
-/* Rows that a work-item takes whole: a team would meet at more barriers than it
- * has elements. BRIEF: instructions of such programs. */
-#define SHORT 32
-#define BRIEF 64
-
-/* Is memory contiguous across rows, and along none? */
-static bool find_columns(const tn_program *program,
-                         const tn__device_space *outer,
-                         const tn__device_space *row)
-{
-    bool across = false;
-    for (uint32_t k = 0; k < program->operand_count; k++) {
-        const tn_kernel_operand *operand = &program->operand[k];
-        if (operand->access == TN_OPERAND_OFFSET ||
-            operand->level == TN_LEVEL_ROW || operand->index_count > 0)
-            continue;
-        const int64_t along = row->stride[k][row->ndim - 1];
-        if (along == 1)
-            return false;
-        across = across ||
-                 (along != 0 && outer->stride[k][outer->ndim - 1] == 1);
-    }
-    return across && row->count > 1 &&
-           outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
-}
-
-/* Chunks that a team folds at once: a group has at least COLUMNS rows where
- * there are as many, and more where rows have few chunks. */
-static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
-{
-    uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;
-    for (uint32_t side = 1; side < COLUMNS && side < columns; side *= 2)
-        most /= 2;
-    while (slots < most && (int64_t)slots * TN_CHUNK < length)
-        slots *= 2;
-    return slots;
-}
-
-uint32_t tn__device_cached(const tn_program *program)
-{
-    uint32_t before = 0, cached = 0;
-    for (uint32_t s = 0; s < program->stage_count; s++) {
-        const tn_kernel_stage *stage = &program->stage[s];
-        uint32_t loads = 0;
-        for (uint32_t at = stage->elem_first;
-             at < stage->elem_first + stage->elem_count; at++) {
-            const tn_kernel_ins *ins = &program->ins[program->order[at]];
-            const tn_kernel_operand *operand = &program->operand[ins->imm.i];
-            if (ins->op == TN_K_LOAD && operand->access == TN_OPERAND_READ &&
-                operand->level == TN_LEVEL_ELEM && operand->index_count == 0)
-                loads |= 1u << ins->imm.i;
-        }
-        cached |= before & loads;
-        before |= loads;
-    }
-    return cached;
-}
-
-/* Rows that fit local memory are read once. Their groups are small, so that
- * while some compute others load; the rest of local memory is what reductions
- * have need of. */
-static void find_cached(tn__device_class *class, const tn_program *program,
-                        const tn_target *target, int64_t length)
-{
-    const uint32_t cached = program->stage_count > 1
-                                ? tn__device_cached(program) : 0;
-    const uint32_t room = target->local_bytes / 4 * 3;
-    uint32_t slots = 1, bytes = 0, group = class->group;
-    while ((int64_t)slots * TN_CHUNK < length)
-        slots *= 2;
-    for (uint32_t k = 0; k < program->operand_count; k++)
-        if (cached >> k & 1)
-            bytes += TN__CACHED_CHUNK *
-                     (uint32_t)tn_dtype_bytes(
-                         (tn_dtype)program->operand[k].dtype);
-    if (!cached || slots * TN_LANES > group || slots * bytes > room)
-        return;
-    while (group > CACHED_GROUP && group > slots * TN_LANES)
-        group /= 2;
-    while (group / TN_LANES * bytes > room)
-        group /= 2;
-    class->cached = true;
-    class->slots = slots;
-    class->group = group;
-}
-
-/* Is it worth printing once for each lane? */
-static bool is_brief(const tn_program *program)
-{
-    for (uint32_t i = 0; i < program->ins_count; i++)
-        if (program->ins[i].op == TN_K_LOOP)
-            return false;
-    return program->order_count <= BRIEF && program->fn_count <= 2;
-}
-
-static void size_team(tn__device_class *class, const tn_program *program,
-                      const tn_target *target, const tn__device_space *outer,
-                      const tn__device_space *row)
-{
-    if (row->count <= SHORT && is_brief(program)) {
-        class->lanes = TN_LANES;
-        class->slots = 1;
-    } else if (find_columns(program, outer, row)) {
-        class->lanes = COLUMN_LANES;
-        class->slots = column_slots(
-            class->group, outer->extent[outer->ndim - 1], row->count);
-    } else {
-        class->slots =
-            team_slots(target, class->group, outer->count, row->count);
-        find_cached(class, program, target, row->count);
-    }
-}
-
-/* Smaller groups where whole ones would leave units idle. */
-static void spread_rows(tn__device_class *class, const tn_target *target,
-                           int64_t count)
-{
-    const uint32_t team = tn__device_team(class);
-    while (class->group > 64 && class->group > 8 * team &&
-           tn__device_divide_up(count, class->group / team) < target->units)
-        class->group /= 2;
 }
 
 static void size_launch(tn_plan *plan, const tn_target *target,
@@ -420,7 +272,7 @@ static void size_launch(tn_plan *plan, const tn_target *target,
                                      : tn__device_divide_up(count, each);
         /* Where groups are small, or take long for what they take at once, the
          * device balances them better than equal shares do. */
-        int64_t most = most_groups(target);
+        int64_t most = tn__device_most_groups(target);
         if (class->cached || class->tile)
             most *= BALANCED;
         groups = tn__device_least(most, things);
@@ -563,22 +415,23 @@ tn_status tn__plan_program(const tn_target *target, const tn_program *program,
     class.is_wide = needs_wide(program, launch, outer.count > length
                                                     ? outer.count : length);
     if (class.is_rows && !chunked)
-        size_team(&class, program, target, &outer, &row);
+        tn__device_size_team(&class, program, target, &outer, &row);
     if (!chunked && class.is_rows && class.lanes == 1)
         find_vector(&class, program, launch, &row, &outer);
     else if (!chunked && !class.is_rows && !class.tile)
         find_vector(&class, program, launch, &outer, NULL);
     class.is_short = class.is_rows &&
                      length <= TN_CHUNK * (class.slots ? class.slots : 1);
-    const int64_t share = class.slots ? tn__split_share(program, &class,
-                                                        most_groups(target),
-                                                        outer.count, length)
-                                      : 0;
+    const int64_t share =
+        class.slots ? tn__split_share(program, &class,
+                                      tn__device_most_groups(target),
+                                      outer.count, length)
+                    : 0;
     if (share) {
         class.split = plan->step + 1;
         class.is_short = share == TN_CHUNK * class.slots;
     } else if (class.lanes > 1) {
-        spread_rows(&class, target, outer.count);
+        tn__device_spread_rows(&class, target, outer.count);
     }
 
     plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;

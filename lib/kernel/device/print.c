@@ -2,21 +2,16 @@
  * lib/kernel/device.
  *
  * What an instruction means is said there, once, by a function of its name;
- * here stand only the loops over rows and elements and the order of things.
+ * here stands only the order of things (and in value.c, rows.c and elements.c).
  * Values are variables v<number of the instruction>, in the scope of their
  * level: the kernel's for uniform ones, a row's, an element's. */
-#include <ctype.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <base/error.h>
 #include <base/fpu.h>
 #include <base/memory.h>
 #include <kernel/device/class.h>
 #include <kernel/device/print.h>
-#include <kernel/kernel.h>
 
 /* ---- names ---------------------------------------------------------------- */
 
@@ -32,18 +27,6 @@ const char *tn__device_dtype(unsigned dtype)
     return dtype_name[dtype];
 }
 
-static bool is_float(unsigned dtype)
-{
-    return dtype == TN_F32 || dtype == TN_F64;
-}
-
-static bool is_narrow(unsigned dtype)
-{
-    return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F8E4M3 ||
-           dtype == TN_F8E5M2 || dtype == TN_I16 || dtype == TN_I8 ||
-           dtype == TN_U8;
-}
-
 void tn__device_line(tn__device_printer *p, const char *format, ...)
 {
     va_list args;
@@ -54,257 +37,6 @@ void tn__device_line(tn__device_printer *p, const char *format, ...)
     tn__text_add(&p->body, "%*s%s\n", 4 * p->depth, "", line);
 }
 
-/* ---- what is needed ------------------------------------------------------- */
-
-static bool may_fault(const tn_kernel_ins *ins)
-{
-    return ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
-           (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE);
-}
-
-static bool need(bool *needed, uint32_t i)
-{
-    if (i == TN_NONE || needed[i])
-        return false;
-    return needed[i] = true;
-}
-
-/* What i makes needed besides; true if there was anything new. A faulting
- * load needs its indices even where its value is of no use. */
-static bool need_operands(const tn_kernel_ins *ins, uint32_t i,
-                          const bool *stands, bool *needed)
-{
-    bool more = false;
-    const tn_kernel_ins *x = &ins[i];
-    if (!stands[i] || !(needed[i] || may_fault(x)))
-        return false;
-    more |= need(needed, x->a);
-    more |= need(needed, x->b);
-    more |= need(needed, x->c);
-    return more;
-}
-
-/* A loop is needed with what decides its rounds if anything inside is. */
-static bool need_loop(const tn_kernel_ins *ins, uint32_t loop,
-                      const bool *stands, bool *needed)
-{
-    bool used = needed[loop], more = false;
-    for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++)
-        used = used || ((needed[i] || (may_fault(&ins[i]) && stands[i])) &&
-                        ins[i].level >= ins[loop].level);
-    if (!used)
-        return false;
-    more |= need(needed, loop);
-    more |= need(needed, (uint32_t)ins[loop].imm.i);
-    for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++) {
-        if (ins[i].op == TN_K_LOOP) /* its own WHILEs are its own matter */
-            i = (uint32_t)ins[i].imm.i;
-        else if (ins[i].op == TN_K_WHILE)
-            more |= need(needed, i);
-    }
-    return more;
-}
-
-/* A list of instructions, and marks for each by its number; NULL: all of them,
- * as a function has them. */
-typedef struct part {
-    const tn_kernel_ins *ins;
-    uint32_t count;        /* of ins */
-    const uint32_t *order;
-    uint32_t order_count;
-    uint32_t given; /* an instruction whose value is there; TN_NONE: none */
-} part;
-
-/* Marks what the stores and reductions that stand in a part hang on, and (of a
- * function) its result. What nobody reads is not printed: compilers would drop
- * it, but warn. stands: room for as many marks. of: reductions that anybody
- * reads; NULL: look only for those. */
-static void find_needed(const part *list, uint32_t result, const bool *of,
-                        bool *stands, bool *needed)
-{
-    const tn_kernel_ins *ins = list->ins;
-    uint32_t count = list->count;
-    memset(stands, 0, count * sizeof *stands);
-    for (uint32_t i = 0; i < list->order_count; i++)
-        stands[list->order ? list->order[i] : i] = true;
-    for (uint32_t i = 0; i < count; i++)
-        needed[i] = (stands[i] && (ins[i].op == TN_K_STORE ||
-                                   (ins[i].op == TN_K_REDUCE && of && of[i]))) ||
-                    i == result;
-    for (bool more = true; more;) { /* again where a loop carries backwards */
-        more = false;
-        for (uint32_t i = count; i-- > 0;) {
-            if (i != list->given)
-                more |= need_operands(ins, i, stands, needed);
-            if (ins[i].op == TN_K_LOOP)
-                more |= need_loop(ins, i, stands, needed);
-        }
-    }
-}
-
-/* ---- values --------------------------------------------------------------- */
-
-static void print_const(char *out, size_t room, const tn_kernel_ins *ins)
-{
-    tn_number none = {.i = 0};
-    tn_number x = tn__kernel_eval(ins, none, none, none, TN_DTYPE_NONE);
-    uint64_t bits = 0;
-    float single = is_float(ins->dtype) ? (float)x.f : 0;
-    if (ins->dtype == TN_BOOL)
-        snprintf(out, room, "%d", x.i != 0);
-    else if (ins->dtype == TN_F32 && (isnormal(single) || single == 0))
-        snprintf(out, room, "%af", (double)single); /* exact, in any locale */
-    else if (ins->dtype == TN_F64 && (isnormal(x.f) || x.f == 0))
-        snprintf(out, room, "%a", x.f);
-    else if (ins->dtype == TN_F32 && isnan(single))
-        snprintf(out, room, "tk_of_bits_f32(0x7fc00000)");
-    else if (ins->dtype == TN_F64 && isnan(x.f))
-        snprintf(out, room, "tk_of_bits_f64(0x7ff8000000000000)");
-    else if (ins->dtype == TN_F32) {
-        memcpy(&bits, &single, sizeof single);
-        snprintf(out, room, "tk_of_bits_f32(0x%08" PRIx32 ")",
-                 (uint32_t)(bits & 0xffffffff));
-    } else if (ins->dtype == TN_F64) {
-        memcpy(&bits, &x.f, sizeof bits);
-        snprintf(out, room, "tk_of_bits_f64(0x%016" PRIx64 ")", bits);
-    } else if (ins->dtype == TN_I64 && x.i == INT64_MIN)
-        snprintf(out, room, "(-(tk_i64)0x7fffffffffffffff - 1)");
-    else if (ins->dtype == TN_I64)
-        snprintf(out, room, "(tk_i64)%" PRId64, x.i);
-    else if (x.i == INT32_MIN)
-        snprintf(out, room, "(-2147483647 - 1)");
-    else
-        snprintf(out, room, "%" PRId64, x.i);
-}
-
-static void print_cast(char *out, size_t room, const tn_kernel_ins *ins,
-                       unsigned from)
-{
-    if (ins->dtype == TN_BOOL)
-        snprintf(out, room, "v%u != 0", ins->a);
-    else if (is_float(from) && !is_float(ins->dtype))
-        snprintf(out, room, "tk_%s_of_%s(v%u)", dtype_name[ins->dtype],
-                 dtype_name[from], ins->a);
-    else
-        snprintf(out, room, "(tk_%s)v%u", dtype_name[ins->dtype], ins->a);
-}
-
-static void print_param(tn__device_printer *p, char *out, size_t room,
-                        const tn_kernel_ins *ins)
-{
-    const char *type = dtype_name[ins->dtype];
-    uint32_t word = p->words.param + (uint32_t)ins->imm.i;
-    snprintf(out, room, is_float(ins->dtype) ? "tk_of_bits_%s(TK_WORD(%u))"
-                        : ins->dtype == TN_BOOL ? "(tk_%s)(TK_WORD(%u) != 0)"
-                                                : "(tk_%s)TK_WORD(%u)",
-             type, word);
-}
-
-static void print_call(char *out, size_t room, const char *name,
-                       const tn_kernel_ins *ins)
-{
-    int length = snprintf(out, room, "%s(v%u", name, ins->a);
-    if (ins->b != TN_NONE)
-        length += snprintf(out + length, room - (size_t)length, ", v%u",
-                           ins->b);
-    if (ins->c != TN_NONE)
-        length += snprintf(out + length, room - (size_t)length, ", v%u",
-                           ins->c);
-    snprintf(out + length, room - (size_t)length, ")");
-}
-
-/* tk_<instruction>_<type> of the dialect */
-static void print_function(char *out, size_t room, const tn_kernel_ins *ins,
-                           unsigned type)
-{
-    static const char *const names[] = {
-#define NAME(name, operands, text) #name,
-        TN_KERNEL_MAP(NAME)
-#undef NAME
-    };
-    char name[48];
-    snprintf(name, sizeof name, "tk_%s_%s", names[ins->op], dtype_name[type]);
-    for (char *c = name; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    print_call(out, room, name, ins);
-}
-
-static const char *infix_of(const tn_kernel_ins *ins)
-{
-    switch (ins->op) {
-    case TN_K_EQ:
-        return "==";
-    case TN_K_NE:
-        return "!=";
-    case TN_K_LT:
-        return "<";
-    case TN_K_LE:
-        return "<=";
-    case TN_K_AND:
-        return "&";
-    case TN_K_OR:
-        return "|";
-    case TN_K_XOR:
-        return "^";
-    default:
-        return NULL;
-    }
-}
-
-/* The right side of a definition. */
-static void print_value(tn__device_printer *p, char *out, size_t room,
-                        uint32_t i)
-{
-    const tn_kernel_ins *ins = &p->ins[i];
-    char name[32];
-    switch (ins->op) {
-    case TN_K_CONST:
-        print_const(out, room, ins);
-        break;
-    case TN_K_PARAM:
-        print_param(p, out, room, ins);
-        break;
-    case TN_K_ARG:
-        snprintf(out, room, "a%d", (int)ins->imm.i);
-        break;
-    case TN_K_ROWLEN:
-        snprintf(out, room, "TK_WORD(%u)", p->words.length);
-        break;
-    case TN_K_OFFSET:
-        snprintf(out, room, "at%d", (int)ins->imm.i);
-        break;
-    case TN_K_CALL:
-        snprintf(name, sizeof name, "fn%d", (int)ins->imm.i);
-        print_call(out, room, name, ins);
-        break;
-    case TN_K_CAST:
-        print_cast(out, room, ins, p->ins[ins->a].dtype);
-        break;
-    case TN_K_NARROW:
-        if (is_narrow(ins->sub))
-            snprintf(out, room, "tk_narrow_%s(v%u)", dtype_name[ins->sub],
-                     ins->a);
-        else
-            snprintf(out, room, "v%u", ins->a);
-        break;
-    case TN_K_SELECT:
-        snprintf(out, room, "v%u ? v%u : v%u", ins->a, ins->b, ins->c);
-        break;
-    case TN_K_NOT:
-        snprintf(out, room, "%sv%u", ins->dtype == TN_BOOL ? "!" : "~",
-                 ins->a);
-        break;
-    default:
-        if (!infix_of(ins))
-            print_function(out, room, ins, ins->dtype);
-        else if (ins->a == ins->b) /* compilers suspect "v1 == v1" */
-            print_function(out, room, ins, p->ins[ins->a].dtype);
-        else
-            snprintf(out, room, "v%u %s v%u", ins->a, infix_of(ins), ins->b);
-        break;
-    }
-}
-
 /* ---- memory ---------------------------------------------------------------- */
 
 static void print_indexed_load(tn__device_printer *p, uint32_t i)
@@ -313,7 +45,7 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
     uint32_t k = (uint32_t)ins->imm.i;
     const uint32_t index[3] = {ins->a, ins->b, ins->c};
     const char *storage = dtype_name[p->program->operand[k].dtype];
-    bool faults = may_fault(ins);
+    bool faults = tn__needed_may_fault(ins);
     char at[256];
     int length = snprintf(at, sizeof at, "at%u", k);
     if (p->needed[i])
@@ -451,14 +183,15 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
                  p->ins[number_at(order, at - 1)].op != TN_K_STORE))
                 tn__device_line(p, "TK_BARRIER();");
             print_store(p, ins);
-        } else if (ins->op == TN_K_LOAD && (p->needed[i] || may_fault(ins))) {
+        } else if (ins->op == TN_K_LOAD &&
+                   (p->needed[i] || tn__needed_may_fault(ins))) {
             print_load(p, i);
         } else if (i == p->kept && p->needed[i] && p->local_stage > p->kept_stage) {
             name_element(p, p->kept_operand, value);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
         } else if (p->needed[i]) {
-            print_value(p, value, sizeof value, i);
+            tn__device_value(p, value, sizeof value, i);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
             if (i == p->kept && p->local_stage == p->kept_stage)
@@ -478,8 +211,7 @@ static bool print_fn(tn__device_printer *p, uint32_t f)
         return false;
     p->ins = fn->ins;
     p->needed = marks;
-    find_needed(&(part){fn->ins, fn->ins_count, NULL, fn->ins_count, TN_NONE},
-                fn->result, NULL, marks + fn->ins_count, marks);
+    tn__needed_function(fn, marks);
     tn__text_add(&p->body, "TK_FN tk_%s fn%u(", dtype_name[fn->dtype], f);
     for (uint32_t i = 0; i < fn->arg_count; i++)
         tn__text_add(&p->body, "%stk_%s a%u", i ? ", " : "",
@@ -588,109 +320,6 @@ void tn__device_head(tn__text *text, const tn_target *target, bool is_wide,
                      "#define TK_WORD(i) words.w[i]\n", words);
 }
 
-/* Of the marks for the whole program, those of a step whose rows are split. */
-static bool mark_step(tn__device_printer *p, bool *stands, bool *marks)
-{
-    const tn_program *program = p->program;
-    uint32_t *order = tn__calloc((size_t)program->order_count + 1,
-                                 sizeof *order);
-    if (!order)
-        return false;
-    const uint32_t count = tn__split_order(program, p->stage, order);
-    find_needed(&(part){program->ins, program->ins_count, order, count,
-                        TN_NONE},
-                TN_NONE, marks, stands, marks);
-    tn__free(order);
-    return true;
-}
-
-/* What the elem part of stage s needs, where instruction `given` is there. */
-static void mark_elems(tn__device_printer *p, uint32_t s, uint32_t given,
-                       bool *marks)
-{
-    const tn_program *program = p->program;
-    const tn_kernel_stage *stage = &program->stage[s];
-    const size_t count = program->ins_count;
-    find_needed(&(part){program->ins, program->ins_count,
-                        program->order + stage->elem_first, stage->elem_count,
-                        given},
-                TN_NONE, marks, marks + count * (program->stage_count + 1),
-                marks + (s + 1) * count);
-}
-
-static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
-{
-    const tn_kernel_stage *stage = &p->program->stage[s];
-    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
-    return tn__device_operands_of(p, needed, stage->elem_first,
-                                  stage->elem_first + stage->elem_count) >>
-               operand & 1;
-}
-
-/* Does the cached operand have room for the value of instruction i: of its type,
- * and no stage after s loads it where that value is there? If so the later
- * stages are marked as having it. */
-static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
-                       uint32_t operand, bool *marks)
-{
-    const uint32_t stages = p->program->stage_count;
-    bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype;
-    for (uint32_t later = s + 1; is_free && later < stages; later++) {
-        mark_elems(p, later, i, marks);
-        is_free = !loads(p, later, operand);
-    }
-    for (uint32_t later = s + 1; !is_free && later < stages; later++)
-        mark_elems(p, later, TN_NONE, marks);
-    return is_free;
-}
-
-/* The call that is computed for a reduction and again for a later stage, as the
- * exponential of a softmax: its value replaces in local memory what it was
- * computed from. */
-static void find_kept(tn__device_printer *p, bool *marks)
-{
-    const tn_program *program = p->program;
-    const uint32_t cached = tn__device_cached(program) & ~p->class.zero;
-    for (uint32_t i = program->ins_count; i-- > 0;) {
-        uint32_t in = 0, first = 0;
-        for (uint32_t s = program->stage_count; s-- > 0;)
-            if (p->elem_needed[s * program->ins_count + i]) {
-                in++;
-                first = s;
-            }
-        if (p->ins[i].op != TN_K_CALL || p->ins[i].level != TN_LEVEL_ELEM ||
-            in < 2 || !tn__device_reduces(p, first))
-            continue;
-        for (uint32_t k = 0; k < program->operand_count; k++)
-            if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
-                p->kept = i;
-                p->kept_stage = first;
-                p->kept_operand = k;
-                return;
-            }
-    }
-}
-
-/* What the program needs at all, and what of that each stage's elem part does:
- * a part may list more than its own stores and reductions read. */
-static bool mark_program(tn__device_printer *p, bool *marks)
-{
-    const tn_program *program = p->program;
-    size_t count = program->ins_count;
-    bool *stands = marks + count * (program->stage_count + 1);
-    p->ins = program->ins;
-    p->needed = marks;
-    p->elem_needed = marks + count;
-    find_needed(&(part){program->ins, program->ins_count, program->order,
-                        program->order_count, TN_NONE},
-                TN_NONE, NULL, stands, marks);
-    for (uint32_t s = 0; s < program->stage_count; s++)
-        mark_elems(p, s, TN_NONE, marks);
-    if (p->class.cached)
-        find_kept(p, marks);
-    return !p->class.split || mark_step(p, stands, marks);
-}
-
 static bool print_kernel(tn__device_printer *p, const tn_target *target)
 {
     const tn_program *program = p->program;
@@ -701,7 +330,7 @@ static bool print_kernel(tn__device_printer *p, const tn_target *target)
                              ((size_t)program->ins_count + 1), sizeof *marks);
     if (!marks)
         return false;
-    if (!mark_program(p, marks)) {
+    if (!tn__needed_program(p, marks)) {
         tn__free(marks);
         return false;
     }

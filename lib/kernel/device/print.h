@@ -56,6 +56,28 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
+/* value.c: the right side of the definition of instruction i. */
+void tn__device_value(tn__device_printer *p, char *out, size_t room,
+                      uint32_t i);
+
+/* needed.c. Marks of a program are one for each instruction, then as many for
+ * each stage's elem part, then room for as many; those of a function are one
+ * for each, then room for as many. */
+bool tn__needed_may_fault(const tn_kernel_ins *ins);
+void tn__needed_function(const tn_kernel_fn *fn, bool *marks);
+/* What the program needs at all, and what of that each stage's elem part does:
+ * a part may list more than its own stores and reductions read. False if memory
+ * runs out. */
+bool tn__needed_program(tn__device_printer *p, bool *marks);
+/* What the elem part of stage s needs, where instruction `given` is there. */
+void tn__needed_elems(tn__device_printer *p, uint32_t s, uint32_t given,
+                      bool *marks);
+
+/* cache.c: the call that is computed for a reduction and again for a later
+ * stage, as the exponential of a softmax: its value replaces in local memory
+ * what it was computed from. */
+void tn__cache_find_kept(tn__device_printer *p, bool *marks);
+
 /* order[first .. end) as statements (order NULL: a function's own). Operand
  * k's place is a variable at<k>. */
 void tn__device_list(tn__device_printer *p, const uint32_t *order,
@@ -107,12 +129,12 @@ void tn__device_places(tn__device_printer *p, uint32_t used, const char *name,
 /* CHUNKED: [first, end), this work-item's share of `count` things. */
 void tn__device_share(tn__device_printer *p);
 
-/* rows.c: what stands before the kernel, and the loops over rows, stages and
- * elements. */
+/* rows.c: what stands before the kernel, and the loops over rows and stages. */
 void tn__device_rows_head(tn__device_printer *p);
 void tn__device_rows(tn__device_printer *p);
-/* Does the elem part of stage s make a reduction that is needed? */
+/* stage.c: does the elem part of stage s make a reduction that is needed? */
 bool tn__device_reduces(const tn__device_printer *p, uint32_t s);
+/* reduce.c: the statement of REDUCE i. */
 void tn__device_reduce(tn__device_printer *p, uint32_t i);
 
 #endif
