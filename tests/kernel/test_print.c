@@ -261,6 +261,39 @@ static void calls_are_kept(void)
     tn__print_free(&source);
 }
 
+/* In f, x is exp(q): stage 1 computes it first and loads y then, which no later
+ * stage does. Its memory is free only behind that load. */
+static void calls_replace_what_was_read(void)
+{
+    static const int64_t extent[2] = {100, 1024}, stride[2] = {1024, 1};
+    static const tn_dtype dtypes[] = {TN_F32, TN_F32};
+    tn__def *f = tn__def_parse("f(x, y) = let m = rmax(y); "
+                               "let s = rsum(x * (y - m)); x / s", "f");
+    tn__def *exp = tn__def_parse("e(q) = exp(q)", "e");
+    const tn__kernel *both =
+        f && exp ? tn__kernel_compose(tn__def_kernel(f, dtypes), 0,
+                                      tn__def_kernel(exp, dtypes), 0, NULL)
+                 : NULL;
+    const tn_program *program = both ? tn__kernel_program(both) : NULL;
+    if (!program)
+        bail_out("%s", tn_error());
+    const tn_launch_operand operand[] = {
+        {.stride = stride}, {.stride = stride}, {.stride = stride}};
+    const tn_launch launch = {.size = sizeof launch, .outer_ndim = 1,
+                              .row_ndim = 1, .extent = extent,
+                              .operand = operand};
+    const tn_target target = printed_target(TN_TARGET_EXACT_DIVIDE);
+    tn_plan plan = {.size = sizeof plan};
+    tn_source source = {.size = sizeof source};
+    if (tn__plan_program(&target, program, &launch, &plan) != TN_OK ||
+        tn__print(&target, program, &plan, &source) != TN_OK)
+        bail_out("%s", tn_error());
+    ok(strstr(source.text, "local1[here1] = v") &&
+           !strstr(source.text, "local0[here0] = v"),
+       "a call's value replaces what its stage has read before");
+    tn__print_free(&source);
+}
+
 static void few_long_rows_are_shared(void)
 {
     sum_has_steps("2^20 elements", 132, 1, 1 << 20, 2, 64);
@@ -405,6 +438,7 @@ int main(void)
     teams_fit_rows();
     plans_follow_strides();
     calls_are_kept();
+    calls_replace_what_was_read();
     light_loops_load_many();
     if (system("clang --version >/dev/null 2>&1") == 0) {
         test_clang("CL1.2");

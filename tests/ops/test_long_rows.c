@@ -186,6 +186,20 @@ static results layouts(int64_t rows, int64_t length)
     return r;
 }
 
+/* A call in a loop has a value for each round. */
+static results loops(int64_t rows, int64_t length)
+{
+    static const char text[] =
+        "rounds(x) = let y = loop(i < 3; c = 0.0) (c + exp(x * float(i))); "
+        "y / rsum(y)";
+    static const tn_op *op;
+    results r = {.count = 0};
+    tn_tensor *x = thirds(rows, length, TN_F32);
+    op = op ? op : tn_op_define(text);
+    add(&r, tn_op_apply(op, &x, NULL));
+    return r;
+}
+
 static results whole(int64_t rows, int64_t length)
 {
     results r = {.count = 0};
@@ -367,6 +381,7 @@ int main(void)
     test(layer_norms, 451, 300, "layer_norm and its gradients");
     test(roots, 301, 519, "rms_norm and normalize and their gradients");
     test(layer_norms, 130, 2100, "layer_norm and its gradients");
+    test(loops, 65, 300, "loops of calls");
     test(variances, 2, 49170, "variances");
     test(softmaxes, 3, 49170, "softmaxes");
     test(layer_norms, 2, 49170, "layer_norm and its gradients");

@@ -69,14 +69,41 @@ static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
                operand & 1;
 }
 
-/* Does the cached operand have room for the value of instruction i: of its
- * type, and no stage after s loads it where that value is there? If so the later
- * stages are marked as having it. */
+/* Does stage s load the operand after it has computed instruction i? */
+static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
+                        uint32_t operand)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    uint32_t at = stage->elem_first;
+    const uint32_t end = at + stage->elem_count;
+    while (at < end && p->program->order[at] != i)
+        at++;
+    for (; at < end; at++) {
+        const tn_kernel_ins *ins = &p->ins[p->program->order[at]];
+        if (ins->op == TN_K_LOAD && ins->imm.i == operand)
+            return true;
+    }
+    return false;
+}
+
+/* An instruction in a loop has a value for each round. */
+static bool is_in_loop(const tn__device_printer *p, uint32_t i)
+{
+    for (uint32_t loop = 0; loop < i; loop++)
+        if (p->ins[loop].op == TN_K_LOOP && i < p->ins[loop].imm.i)
+            return true;
+    return false;
+}
+
+/* Does the cached operand have room for the value of instruction i: it is of
+ * the same type, stage s has loaded it before, and no later stage loads it where
+ * that value is there? If so the later stages are marked as having it. */
 static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
                        uint32_t operand, bool *marks)
 {
     const uint32_t stages = p->program->stage_count;
-    bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype;
+    bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype &&
+                   !loads_after(p, i, s, operand);
     for (uint32_t later = s + 1; is_free && later < stages; later++) {
         tn__needed_elems(p, later, i, marks);
         is_free = !loads(p, later, operand);
@@ -98,7 +125,7 @@ void tn__cache_find_kept(tn__device_printer *p, bool *marks)
                 first = s;
             }
         if (p->ins[i].op != TN_K_CALL || p->ins[i].level != TN_LEVEL_ELEM ||
-            in < 2 || !tn__device_reduces(p, first))
+            in < 2 || is_in_loop(p, i) || !tn__device_reduces(p, first))
             continue;
         for (uint32_t k = 0; k < program->operand_count; k++)
             if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
