@@ -167,16 +167,14 @@ static tn_status plan_sorted_step(const tn_target *target,
     tn__primitive_buffer(&j, s->dst.buffer);
     tn__primitive_buffer(&j, s->src.buffer);
     const bool narrow = a->width < EACH;
-    const int64_t each = narrow ? 1 : EACH;
+    const int64_t each = narrow ? 1 : EACH, group = tn__device_group(target);
     int64_t team = 1;
-    while (team < TEAM && team * each < a->width)
+    while (team < TEAM && team < group && team * each < a->width)
         team *= 2;
     const int64_t tiles = tn__device_divide_up(a->width, team * each);
     const int64_t tasks = sorted->lines * length * tiles;
     tn__primitive_space(&j, tasks);
-    j.v.group = tn__device_group(target);
-    if (team > j.v.group)
-        team = j.v.group;
+    j.v.group = (uint32_t)group;
     j.v.kind = s->reduce;
     j.v.flags = SORTED | (sorted->is_wide ? WIDE_PLACES : 0) |
                 (narrow ? NARROW : 0);
@@ -189,8 +187,7 @@ static tn_status plan_sorted_step(const tn_target *target,
         tn__primitive_own(&j, word[i]);
     tn__device_fault_words(j.own + j.own_count, target, s->tag);
     j.own_count += 3;
-    return tn__primitive_end(
-        &j, tn__device_divide_up(tasks, j.v.group / team), 64);
+    return tn__primitive_end(&j, tn__device_divide_up(tasks, group / team), 64);
 }
 
 static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
