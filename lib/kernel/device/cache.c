@@ -22,8 +22,10 @@ static uint32_t find_cached(const tn_program *program)
         for (uint32_t at = stage->elem_first;
              at < stage->elem_first + stage->elem_count; at++) {
             const tn_kernel_ins *ins = &program->ins[program->order[at]];
+            if (ins->op != TN_K_LOAD)
+                continue;
             const tn_kernel_operand *operand = &program->operand[ins->imm.i];
-            if (ins->op == TN_K_LOAD && operand->access == TN_OPERAND_READ &&
+            if (operand->access == TN_OPERAND_READ &&
                 operand->level == TN_LEVEL_ELEM && operand->index_count == 0)
                 loads |= 1u << ins->imm.i;
         }
