@@ -74,7 +74,10 @@ bool tn__device_words_init(tn__device_words *words, const tn_program *program,
 /* Are these flags that go together? */
 tn_status tn__device_check_target(const tn_target *target);
 
-/* Does a LOAD of the program raise index faults? */
+/* Does the instruction report an index that is out of range? */
+bool tn__device_faults(const tn_kernel_ins *ins);
+
+/* Does any of the program? */
 bool tn__device_may_fault(const tn_program *program);
 
 /* Does operand k lie side by side along the innermost dimension? */

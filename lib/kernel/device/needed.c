@@ -6,12 +6,6 @@
 #include <base/memory.h>
 #include <kernel/device/print.h>
 
-bool tn__needed_may_fault(const tn_kernel_ins *ins)
-{
-    return ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
-           (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE);
-}
-
 static bool need(bool *needed, uint32_t i)
 {
     if (i == TN_NONE || needed[i])
@@ -26,7 +20,7 @@ static bool need_operands(const tn_kernel_ins *ins, uint32_t i,
 {
     bool more = false;
     const tn_kernel_ins *x = &ins[i];
-    if (!stands[i] || !(needed[i] || tn__needed_may_fault(x)))
+    if (!stands[i] || !(needed[i] || tn__device_faults(x)))
         return false;
     more |= need(needed, x->a);
     more |= need(needed, x->b);
@@ -40,9 +34,9 @@ static bool need_loop(const tn_kernel_ins *ins, uint32_t loop,
 {
     bool used = needed[loop], more = false;
     for (uint32_t i = loop + 1; i < ins[loop].imm.i; i++)
-        used = used || ((needed[i] ||
-                         (tn__needed_may_fault(&ins[i]) && stands[i])) &&
-                        ins[i].level >= ins[loop].level);
+        used =
+            used || ((needed[i] || (tn__device_faults(&ins[i]) && stands[i])) &&
+                     ins[i].level >= ins[loop].level);
     if (!used)
         return false;
     more |= need(needed, loop);

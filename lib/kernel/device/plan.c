@@ -91,14 +91,17 @@ bool tn__device_words_init(tn__device_words *words, const tn_program *program,
     return at <= TN_PLAN_WORDS;
 }
 
+bool tn__device_faults(const tn_kernel_ins *ins)
+{
+    return ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
+           (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE);
+}
+
 bool tn__device_may_fault(const tn_program *program)
 {
-    for (uint32_t i = 0; i < program->ins_count; i++) {
-        const tn_kernel_ins *ins = &program->ins[i];
-        if (ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
-            (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE))
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (tn__device_faults(&program->ins[i]))
             return true;
-    }
     return false;
 }
 

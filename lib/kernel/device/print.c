@@ -45,7 +45,7 @@ static void print_indexed_load(tn__device_printer *p, uint32_t i)
     uint32_t k = (uint32_t)ins->imm.i;
     const uint32_t index[3] = {ins->a, ins->b, ins->c};
     const char *storage = dtype_name[p->program->operand[k].dtype];
-    bool faults = tn__needed_may_fault(ins);
+    bool faults = tn__device_faults(ins);
     char at[256];
     int length = snprintf(at, sizeof at, "at%u", k);
     if (p->needed[i])
@@ -184,7 +184,7 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
                 tn__device_line(p, "TK_BARRIER();");
             print_store(p, ins);
         } else if (ins->op == TN_K_LOAD &&
-                   (p->needed[i] || tn__needed_may_fault(ins))) {
+                   (p->needed[i] || tn__device_faults(ins))) {
             print_load(p, i);
         } else if (i == p->kept && p->needed[i] && p->local_stage > p->kept_stage) {
             name_element(p, p->kept_operand, value);

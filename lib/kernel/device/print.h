@@ -63,7 +63,6 @@ void tn__device_value(tn__device_printer *p, char *out, size_t room,
 /* needed.c. Marks of a program are one for each instruction, then as many for
  * each stage's elem part, then room for as many; those of a function are one
  * for each, then room for as many. */
-bool tn__needed_may_fault(const tn_kernel_ins *ins);
 void tn__needed_function(const tn_kernel_fn *fn, bool *marks);
 /* What the program needs at all, and what of that each stage's elem part does:
  * a part may list more than its own stores and reductions read. False if memory
