@@ -244,7 +244,7 @@ static void plans_follow_strides(void)
 }
 
 /* The exponential is computed once an element. */
-static void calls_are_kept(void)
+static void calls_are_computed_once(void)
 {
     static const int64_t extent[2] = {100, 4096}, stride[2] = {4096, 1};
     const tn_program *program =
@@ -437,7 +437,7 @@ int main(void)
     sorts_fill_the_device();
     teams_fit_rows();
     plans_follow_strides();
-    calls_are_kept();
+    calls_are_computed_once();
     calls_replace_what_was_read();
     light_loops_load_many();
     if (system("clang --version >/dev/null 2>&1") == 0) {

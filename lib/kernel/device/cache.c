@@ -98,8 +98,8 @@ static bool is_in_loop(const tn__device_printer *p, uint32_t i)
 }
 
 /* Does the cached operand have room for the value of instruction i: it is of
- * the same type, stage s has loaded it before, and no later stage loads it where
- * that value is there? If so the later stages are marked as having it. */
+ * the same type, stage s has loaded it before, and no later stage loads it
+ * where that value is there? If so the later stages are marked as having it. */
 static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
                        uint32_t operand, bool *marks)
 {
@@ -115,7 +115,7 @@ static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
     return is_free;
 }
 
-void tn__cache_find_kept(tn__device_printer *p, bool *marks)
+void tn__cache_find_saved(tn__device_printer *p, bool *marks)
 {
     const tn_program *program = p->program;
     const uint32_t cached = find_cached(program) & ~p->class.zero;
@@ -131,9 +131,9 @@ void tn__cache_find_kept(tn__device_printer *p, bool *marks)
             continue;
         for (uint32_t k = 0; k < program->operand_count; k++)
             if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
-                p->kept = i;
-                p->kept_stage = first;
-                p->kept_operand = k;
+                p->saved = i;
+                p->saved_stage = first;
+                p->saved_operand = k;
                 return;
             }
     }
@@ -149,8 +149,8 @@ uint32_t tn__cache_operands(const tn__device_printer *p)
         cached |= before & used;
         before |= used;
     }
-    if (p->kept != TN_NONE)
-        cached |= 1u << p->kept_operand;
+    if (p->saved != TN_NONE)
+        cached |= 1u << p->saved_operand;
     return cached & find_cached(p->program) & ~p->class.zero;
 }
 

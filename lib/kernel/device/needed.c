@@ -137,6 +137,6 @@ bool tn__needed_program(tn__device_printer *p, bool *marks)
     for (uint32_t s = 0; s < program->stage_count; s++)
         tn__needed_elems(p, s, TN_NONE, marks);
     if (p->class.cached)
-        tn__cache_find_kept(p, marks);
+        tn__cache_find_saved(p, marks);
     return !p->class.split || mark_step(p, stands, marks);
 }

@@ -186,17 +186,18 @@ void tn__device_list(tn__device_printer *p, const uint32_t *order,
         } else if (ins->op == TN_K_LOAD &&
                    (p->needed[i] || tn__device_faults(ins))) {
             print_load(p, i);
-        } else if (i == p->kept && p->needed[i] && p->local_stage > p->kept_stage) {
-            name_element(p, p->kept_operand, value);
+        } else if (i == p->saved && p->needed[i] &&
+                   p->local_stage > p->saved_stage) {
+            name_element(p, p->saved_operand, value);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
         } else if (p->needed[i]) {
             tn__device_value(p, value, sizeof value, i);
             tn__device_line(p, "tk_%s v%u = %s;", dtype_name[ins->dtype], i,
                             value);
-            if (i == p->kept && p->local_stage == p->kept_stage)
-                tn__device_line(p, "local%u[here%u] = v%u;", p->kept_operand,
-                                p->kept_operand, i);
+            if (i == p->saved && p->local_stage == p->saved_stage)
+                tn__device_line(p, "local%u[here%u] = v%u;", p->saved_operand,
+                                p->saved_operand, i);
         }
     }
 }
@@ -362,7 +363,7 @@ static tn_status print_program(const tn_target *target,
     tn__device_printer p = {.program = program,
                             .class = tn__device_class_unpack(plan->variant),
                             .chunked = target->flags & TN_TARGET_CHUNKED,
-                            .kept = TN_NONE,
+                            .saved = TN_NONE,
                             .faults = tn__device_may_fault(program)};
     tn__device_words_init(&p.words, program, &p.class);
     if (p.class.split)

@@ -26,7 +26,7 @@ typedef struct tn__device_printer {
     uint32_t cached;          /* operands of rows in local memory */
     /* An instruction that a stage computes and later ones load (TN_NONE: none)
      * from the local memory of an operand, which they have no more need of. */
-    uint32_t kept, kept_stage, kept_operand;
+    uint32_t saved, saved_stage, saved_operand;
     uint32_t local_stage; /* whose elem part is being printed */
 } tn__device_printer;
 
@@ -75,7 +75,7 @@ void tn__needed_elems(tn__device_printer *p, uint32_t s, uint32_t given,
 /* cache.c: the call that is computed for a reduction and again for a later
  * stage, as the exponential of a softmax: its value replaces in local memory
  * what it was computed from. */
-void tn__cache_find_kept(tn__device_printer *p, bool *marks);
+void tn__cache_find_saved(tn__device_printer *p, bool *marks);
 
 /* order[first .. end) as statements (order NULL: a function's own). Operand
  * k's place is a variable at<k>. */
