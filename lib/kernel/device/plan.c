@@ -265,8 +265,9 @@ static void size_launch(tn_plan *plan, const tn_target *target,
         groups = 0;
     } else if (target->flags & TN_TARGET_CHUNKED) {
         int64_t each = class->is_rows ? length + 16 : 1;
+        const int64_t rows = tn__device_divide_up(SHARE_ELEMENTS, each);
         groups = tn__device_least(units * SHARES_PER_UNIT,
-                       tn__device_divide_up(count, tn__device_divide_up(SHARE_ELEMENTS, each)));
+                                  tn__device_divide_up(count, rows));
     } else {
         int64_t each = class->is_rows
                            ? class->group / tn__device_team(class)
@@ -331,7 +332,8 @@ static uint64_t param_word(tn_dtype dtype, tn_number param)
 
 static void fill_words(uint64_t *word, const tn__device_words *at,
                        const tn_program *program, const tn_launch *launch,
-                       const tn__device_space *outer, const tn__device_space *row)
+                       const tn__device_space *outer,
+                       const tn__device_space *row)
 {
     word[at->count] = (uint64_t)outer->count;
     /* Programs without a reduction may ask for the length of a row, too. */

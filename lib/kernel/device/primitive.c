@@ -45,7 +45,7 @@ void tn__primitive_init(tn__primitive *j, const tn_target *target,
 }
 
 void tn__primitive_operand(tn__primitive *j, const tn_strided *s, uint32_t but,
-                        int64_t length)
+                           int64_t length)
 {
     uint32_t o = j->operands++;
     for (uint32_t d = 0, to = 0; to < j->ndim; d++)
@@ -170,7 +170,8 @@ tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                  "#define TK_FROM(s) tk_from_%s(s)\n"
                  "#define TK_TO(x) tk_to_%s(x)\n",
                  tn__device_parameters(target, v.in_buffer), v.ndim,
-                 v.primitive == TN__SCATTER ? TN__OPERANDS : 3, stored, type, stored, stored);
+                 v.primitive == TN__SCATTER ? TN__OPERANDS : 3, stored, type,
+                 stored, stored);
     const bool chunked = target->flags & TN_TARGET_CHUNKED;
     if (chunked)
         tn__text_add(&text, "#define TK_CHUNKED 1\n");

@@ -174,9 +174,8 @@ void tn__device_rows(tn__device_printer *p)
     p->cached = tn__cache_operands(p);
     rows_walk rows = look_at_rows(p);
     tn__reduce_memory(p);
-    if (!p->chunked) {
+    if (!p->chunked)
         tn__device_vector_types(p, p->cached | rows.in_vectors);
-    }
     tn__cache_memory(p);
     tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
                     p->words.count);

@@ -1,6 +1,6 @@
 /* split.c: few long rows, where a group for each (or for each few: of columns)
- * would leave most of a device idle. Each row is cut into shares, aligned powers of two of its chunks, and
- * groups take a share each, so that a plan has steps:
+ * would leave most of a device idle. Each row is cut into shares, aligned powers
+ * of two of its chunks, and groups take a share each, so that a plan has steps:
  *
  *   - one for each stage whose elem part does anything: a group folds what
  *     those before left of the whole row, runs the row parts before again,
@@ -15,8 +15,8 @@
  * Row parts run in each group of each later step, so they may store in the last
  * one only. Loads see there what they saw at first: an output is the memory of
  * an input element for element or not at all, and one of elements never that of
- * one of rows. Programs that may fault are not split: of what is read again
- * each fault would be told again. */
+ * one of rows. Programs that may fault are not split: what is read again would
+ * report each fault again. */
 #include <kernel/device/class.h>
 #include <kernel/device/space.h>
 

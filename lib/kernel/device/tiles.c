@@ -25,8 +25,8 @@ static bool is_element(const tn_kernel_operand *operand)
     return operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
 }
 
-/* A dimension of at least LEAST_EXTENT along which operand k is contiguous; ndim if
- * there is none. */
+/* A dimension of at least LEAST_EXTENT along which operand k is contiguous;
+ * ndim if there is none. */
 static uint32_t contiguous(const tn__device_space *s, uint32_t k)
 {
     uint32_t d = 0;
