@@ -169,10 +169,11 @@ void tn__cache_memory(tn__device_printer *p)
     }
 }
 
-void tn__cache_here(tn__device_printer *p, const char *k, const char *chunk)
+void tn__cache_here(tn__device_printer *p, uint32_t operands, const char *k,
+                    const char *chunk)
 {
     for (uint32_t o = 0; o < p->program->operand_count; o++)
-        if (p->cached >> o & 1)
+        if (operands >> o & 1)
             tn__device_line(p, "const tk_i32 here%u = TK_CACHED(%s, %s);", o,
                             k, chunk);
 }
@@ -189,7 +190,7 @@ void tn__cache_fill(tn__device_printer *p)
     tn__device_open(p, head);
     tn__device_point(p, "i", p->cached, "at", "row", p->class.outer,
                      p->class.row, 0);
-    tn__cache_here(p, "i", "i / TK_CHUNK");
+    tn__cache_here(p, p->cached, "i", "i / TK_CHUNK");
     for (uint32_t k = 0; k < p->program->operand_count; k++) {
         const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
         if (p->cached >> k & 1)

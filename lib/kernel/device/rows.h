@@ -8,7 +8,8 @@
 typedef struct tn__stage_walk {
     const tn_kernel_stage *stage;
     const bool *needed; /* by instruction, in its elem part */
-    uint32_t used;      /* operands that the elem part has a place of */
+    uint32_t used;      /* operands that the elem part has a place of, */
+    uint32_t cached;    /*   and those that it has in local memory */
     bool reduces, does; /* anything at all */
     bool numbers;       /* the element's number k, besides */
 } tn__stage_walk;
@@ -49,7 +50,8 @@ uint32_t tn__cache_operands(const tn__device_printer *p);
 void tn__cache_memory(tn__device_printer *p);
 /* A team's row to local memory, when all have done with the one before. */
 void tn__cache_fill(tn__device_printer *p);
-/* here<k> of element `k` in a chunk */
-void tn__cache_here(tn__device_printer *p, const char *k, const char *chunk);
+/* here<k> of element `k` in a chunk, for the operands */
+void tn__cache_here(tn__device_printer *p, uint32_t operands, const char *k,
+                    const char *chunk);
 
 #endif

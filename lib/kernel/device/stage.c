@@ -9,11 +9,14 @@ tn__stage_walk tn__stage_look_at(const tn__device_printer *p, uint32_t s)
     const tn_kernel_stage *stage = &p->program->stage[s];
     const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
     uint32_t end = stage->elem_first + stage->elem_count;
-    tn__stage_walk walk = {
-        .stage = stage,
-        .needed = needed,
-        .used = tn__device_operands_of(p, needed, stage->elem_first, end) &
-                ~p->cached};
+    uint32_t operands =
+        tn__device_operands_of(p, needed, stage->elem_first, end);
+    if (p->saved != TN_NONE && needed[p->saved])
+        operands |= 1u << p->saved_operand;
+    tn__stage_walk walk = {.stage = stage,
+                           .needed = needed,
+                           .used = operands & ~p->cached,
+                           .cached = operands & p->cached};
     for (uint32_t at = stage->elem_first; at < end; at++) {
         uint32_t i = p->program->order[at];
         bool reduce = p->ins[i].op == TN_K_REDUCE && p->needed[i];
@@ -51,8 +54,8 @@ static void print_element(tn__device_printer *p, const tn__stage_walk *walk)
                      p->class.row, 0);
     if (p->terms == 0 && !walk->numbers)
         tn__device_line(p, "(void)k;");
-    tn__cache_here(p, "k", "TK_SLOT");
-    p->local = p->cached;
+    tn__cache_here(p, walk->cached, "k", "TK_SLOT");
+    p->local = walk->cached;
     print_list(p, walk);
     p->local = 0;
 }
@@ -69,8 +72,8 @@ static void print_vectors(tn__device_printer *p, const tn__stage_walk *walk)
     tn__device_open(p, head);
     tn__device_point(p, "i", walk->used, "from", "row", p->class.outer,
                      p->class.row, 0);
-    tn__cache_here(p, "i", "i / TK_CHUNK");
-    p->vectors = tn__device_vectors_of(p, walk->used) | p->cached;
+    tn__cache_here(p, walk->cached, "i", "i / TK_CHUNK");
+    p->vectors = tn__device_vectors_of(p, walk->used) | walk->cached;
     tn__device_vectors_open(p, walk->used);
     if (walk->numbers)
         tn__device_line(p, "const tk_idx k = i + l;");
