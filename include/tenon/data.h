@@ -152,9 +152,9 @@ typedef struct tn_loader tn_loader;
  * loader that begins in the middle of an epoch. */
 
 /*   shuffle          a new order in each epoch, from seed and epoch
- *   seed             the same seed gives the same orders, everywhere; refused
- *                    where nothing is drawn: no shuffle, replacement or
- *                    weights, and no function of your own makes samples
+ *   seed             the same seed gives the same orders, everywhere, and the
+ *                    same random numbers to a function of your own that makes
+ *                    samples
  *   drop_last        leaves out a last batch that is not full
  *   order            a fixed order of your own, of order_count samples; copied
  *   workers          threads that make batches ahead of their use; 0: each is

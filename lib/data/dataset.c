@@ -27,8 +27,7 @@ bool tn__dataset_check(const tn_dataset *set, const char *call)
     return tn__object_check(set, &dataset_class, call, "set");
 }
 
-tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count,
-                            bool draws)
+tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count)
 {
     tn_dataset *set = tn__calloc(1, sizeof *set);
     if (!set)
@@ -36,7 +35,6 @@ tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count,
     tn__object_init(&set->object, &dataset_class);
     set->kind = kind;
     set->count = count;
-    set->draws = draws;
     return set;
 }
 
@@ -126,7 +124,7 @@ tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields, int count)
     if (check_fields(fields, count) < 0)
         return NULL;
     tn_dataset *set =
-        tn__dataset_new(&tensors_kind, tn_tensor_size(fields[0], 0), false);
+        tn__dataset_new(&tensors_kind, tn_tensor_size(fields[0], 0));
     if (!set)
         return NULL;
     set->of.tensors.count = count;
@@ -244,7 +242,7 @@ tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
                              "dataset_new: {type} has %s get and a count of "
                              "%lld; at least 0 is wanted",
                              type->get ? "a" : "no", (long long)type->count);
-    tn_dataset *set = tn__dataset_new(&user_kind, type->count, true);
+    tn_dataset *set = tn__dataset_new(&user_kind, type->count);
     if (!set)
         return NULL;
     size_t known = type->size && type->size < sizeof set->of.user.type
@@ -289,7 +287,7 @@ tn_dataset *tn_dataset_range(tn_dataset *set, int64_t begin, int64_t end)
             "set's [0, %lld)",
             begin < 0 || begin > set->count ? "begin" : "end",
             (long long)begin, (long long)end, (long long)set->count);
-    tn_dataset *range = tn__dataset_new(&range_kind, end - begin, set->draws);
+    tn_dataset *range = tn__dataset_new(&range_kind, end - begin);
     if (!range)
         return NULL;
     range->of.range.base = tn__ref(set);
@@ -324,7 +322,7 @@ static const tn__dataset_kind choice_kind = {choice_batch, choice_release};
 /* A choice of count samples whose index the caller fills. */
 static tn_dataset *choice_new(tn_dataset *base, int64_t count)
 {
-    tn_dataset *set = tn__dataset_new(&choice_kind, count, base->draws);
+    tn_dataset *set = tn__dataset_new(&choice_kind, count);
     if (!set)
         return NULL;
     set->of.choice.base = tn__ref(base);

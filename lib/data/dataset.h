@@ -26,7 +26,6 @@ struct tn_dataset {
     tn__object object;
     const tn__dataset_kind *kind;
     int64_t count;
-    bool draws; /* a user's get makes its samples, perhaps by random numbers */
     union {
         struct {
             tn_tensor *field[TN_MAX_FIELDS]; /* one reference each */
@@ -54,7 +53,6 @@ struct tn_dataset {
 /* An argument: else the error is recorded. */
 bool tn__dataset_check(const tn_dataset *set, const char *call);
 /* A set of that kind with nothing in it, not owned by a scope yet. */
-tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count,
-                            bool draws);
+tn_dataset *tn__dataset_new(const tn__dataset_kind *kind, int64_t count);
 
 #endif

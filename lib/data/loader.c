@@ -164,17 +164,14 @@ static tn_status check_choice(const tn_loader_new_options *options)
 
 TN_OPTIONS_TYPE(tn_loader_new, "loader_new", "set", TN_LOADER_NEW_OPTIONS_LIST)
 
-/* A data set of the user's own may draw by the seed whatever the order is. */
-static tn_status check_needs(const tn_dataset *set,
-                             const tn_loader_new_options *all)
+static tn_status check_needs(const tn_loader_new_options *all)
 {
     bool drawn = all->shuffle || all->replacement || all->weights;
-    const char *why = "without shuffle, replacement or weights";
     const tn_option_need need[] = {
-        {"seed", drawn || set->draws, why, "give one of them"},
-        {"sample_count", drawn, why, "give one of them"},
+        {"sample_count", drawn, "without shuffle, replacement or weights",
+         "give one of them"},
         {"distinct", all->weights != NULL, "without weights", "give weights"}};
-    return tn_options_check_needs(tn_loader_new_type(), all, need, 3);
+    return tn_options_check_needs(tn_loader_new_type(), all, need, 2);
 }
 
 /* A list that is NULL is one that failed to be made. */
@@ -202,7 +199,7 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
                         all->workers, MOST_WORKERS);
     tn_status status = check_lists(all);
     if (status == TN_OK)
-        status = check_needs(set, all);
+        status = check_needs(all);
     if (status == TN_OK)
         status = check_choice(all);
     if (status == TN_OK && all->order)

@@ -351,7 +351,7 @@ tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
                              (long long)length, (long long)text->count,
                              (long long)text->count - 1);
     tn_dataset *set =
-        tn__dataset_new(&stretches_kind, text->count - length, false);
+        tn__dataset_new(&stretches_kind, text->count - length);
     if (!set)
         return NULL;
     set->of.stretches.text = tn__ref(text);
