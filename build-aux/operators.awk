@@ -1,7 +1,7 @@
 # operators.awk: the operator reference, docs/operators.md, from the operator
 # table, the list of wider tolerances and that of what runs on the host.
 #
-#   awk -f operators.awk tests/golden/looser.def tests/golden/host.def \
+#   awk -f needs.awk -f operators.awk tests/golden/looser.def tests/golden/host.def \
 #       lib/ops/table/*.def
 
 function trim(s)
@@ -36,6 +36,7 @@ function finish(    name, text, names, n, i, wider)
         text = text "- runs: C, by the device's primitives\n"
     if (line["composite"] != "")
         text = text "- runs: in terms of other operators\n"
+    text = text needs("bounds") needs("needs")
     text = text "- gradient: " gradient() "\n"
     if (line["autocast"] != "")
         text = text "- autocast: " autocast[line["autocast"]] "\n"
@@ -61,6 +62,15 @@ function finish(    name, text, names, n, i, wider)
     }
     split("", line)
     last = ""
+}
+# The row's lines of that word, as items of a list.
+function needs(key,    text, n, i, part)
+{
+    n = split(line[key], part, "; ")
+    for (i = 1; i <= n; i++)
+        text = text "- `" need_option(part[i]) "`: " \
+            need_words(key, part[i]) "\n"
+    return text
 }
 function has(flag)
 {
@@ -146,11 +156,13 @@ END {
         families " families, and " inner_count " inner rows that they use.\n" \
         "A signature shows the arguments with their kinds (a tensor where none" \
         " is given) and\ndefaults; those after `;` are options: fields of the" \
-        " option struct in C. The kernel\nlanguage is explained in" \
-        " [kernel-language.md](kernel-language.md); `g` is the gradient of" \
-        " the\noutput, `out` the output. Tolerances are those under which" \
-        " PyTorch's own results are\nreproduced (tests/golden); a wider one" \
-        " has its reason in tests/golden/looser.def.\n"
+        " option struct in C. One that" \
+        " is\n\"with max_norm only\" is refused without max_norm, unless its" \
+        " default is written.\nThe kernel language is explained in" \
+        " [kernel-language.md](kernel-language.md); `g` is\nthe gradient of" \
+        " the output, `out` the output. Tolerances are those under which\n" \
+        "PyTorch's own results are reproduced (tests/golden); a wider one has" \
+        " its reason in\ntests/golden/looser.def.\n"
     for (i = 1; i <= families; i++)
         print "- [" title[i] "](#" title[i] ")"
     print "- [on the host](#on-the-host)\n- [inner rows](#inner-rows)\n"

@@ -1,7 +1,7 @@
 # generate.awk: what the operator table says, as C.
 #
 #   awk -v header=ops.h -v source=table.c -v externs=table.h \
-#       -v gradients=gradient_table.c -f generate.awk table/*.def
+#       -v gradients=gradient_table.c -f needs.awk -f generate.awk table/*.def
 #
 # One pass: rows are read and checked one by one and kept as pieces of text for
 # each output; END writes them in order. README.md describes the table.
@@ -461,9 +461,8 @@ function need_rows(    i, at, option, other, how, words, text)
 {
     text = ""
     for (i = 1; i <= need_count; i++) {
-        at = index(need_lines[i], ":")
-        option = trim(substr(need_lines[i], 1, at - 1))
-        other = trim(substr(need_lines[i], at + 1))
+        option = need_option(need_lines[i])
+        other = need_rest(need_lines[i])
         if (need_word[i] == "bounds") {
             text = text bound_row(option, other)
             continue
@@ -719,6 +718,9 @@ function doc_comment(    text, i, first_torch, parts)
             (has_fallback[i] ? ", default " fallback[i] : "") \
             (optional[i] ? ", may be NULL" : ""), " *   ", " *     ") "\n"
     }
+    for (i = 1; i <= need_count; i++)
+        text = text wrap(need_option(need_lines[i]) ": " \
+            need_words(need_word[i], need_lines[i]), " *   ", " *     ") "\n"
     if (listed)
         text = text wrap("returns how many, written into out (room for that " \
             "many), or a negative status", " *   ", " *     ") "\n"
@@ -957,8 +959,9 @@ END {
         " * " made "\n *\n" \
         " * Each gives a new tensor, owned by the open scope, or NULL with the error\n" \
         " * recorded; given NULL it returns NULL. Options come after the arguments, by\n" \
-        " * name: tn_sum(x, .dim = 0, .keepdim = true). Functions whose name\n" \
-        " * ends in _scalar take a C number, those in _ write into their input.\n" \
+        " * name: tn_sum(x, .dim = 0, .keepdim = true). One that is \"with max_norm only\"\n" \
+        " * is refused without max_norm, unless its default is written. Functions whose\n" \
+        " * name ends in _scalar take a C number, those in _ write into their input.\n" \
         " *\n" \
         " * Threads: Any thread may call any of them, several at once, on tensors shared\n" \
         " * as <tenon/tensor.h> says. Modes (recording, autocast), the current device and\n" \

@@ -78,8 +78,8 @@ libtenon_la_SOURCES += lib/ops/table.c lib/ops/table.h \
 tenoninclude_HEADERS += include/tenon/ops.h
 BUILT_SOURCES += lib/ops/table.c $(ops_made)
 MAINTAINERCLEANFILES += lib/ops/table.c $(ops_made)
-EXTRA_DIST += lib/ops/generate.awk $(ops_tables)
-lib/ops/table.c: $(ops_tables) lib/ops/generate.awk
+EXTRA_DIST += lib/ops/generate.awk lib/ops/needs.awk $(ops_tables)
+lib/ops/table.c: $(ops_tables) lib/ops/generate.awk lib/ops/needs.awk
 	$(AM_V_GEN)$(MKDIR_P) include/tenon lib/ops lib/autograd && \
 	files= && for f in $(ops_tables); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
@@ -87,18 +87,20 @@ lib/ops/table.c: $(ops_tables) lib/ops/generate.awk
 	    -v externs=lib/ops/table.h \
 	    -v gradients=lib/autograd/gradient_table.c \
 	    -v source=lib/ops/table.c.part \
-	    -f $(srcdir)/lib/ops/generate.awk $$files && \
+	    -f $(srcdir)/lib/ops/needs.awk -f $(srcdir)/lib/ops/generate.awk \
+	    $$files && \
 	mv lib/ops/table.c.part lib/ops/table.c && touch $(ops_made)
 # The operator reference for people.
 dist_doc_DATA += docs/operators.md
 MAINTAINERCLEANFILES += docs/operators.md
 EXTRA_DIST += build-aux/operators.awk
 docs/operators.md: tests/golden/looser.def tests/golden/host.def $(ops_tables) \
-		build-aux/operators.awk
+		build-aux/operators.awk lib/ops/needs.awk
 	$(AM_V_GEN)$(MKDIR_P) docs && files= && \
 	for f in tests/golden/looser.def tests/golden/host.def $(ops_tables); do \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
-	done && LC_ALL=C $(AWK) -f $(srcdir)/build-aux/operators.awk $$files \
+	done && LC_ALL=C $(AWK) -f $(srcdir)/lib/ops/needs.awk \
+	  -f $(srcdir)/build-aux/operators.awk $$files \
 	  >$@.part && mv $@.part $@
 $(ops_made): lib/ops/table.c
 	@test -f $@ || { rm -f lib/ops/table.c; \

@@ -6,6 +6,7 @@ table() {
     printf '%s\n' "$@" >"$scratch/rows.def"
     LC_ALL=C ${AWK:-awk} -v header="$scratch/ops.h" -v externs="$scratch/table.h" \
         -v gradients="$scratch/gradients.c" -v source="$scratch/table.c" \
+        -f "$top_srcdir/lib/ops/needs.awk" \
         -f "$top_srcdir/lib/ops/generate.awk" "$scratch/rows.def" \
         2>"$scratch/why" && cat "$scratch/table.c"
 }
@@ -40,5 +41,26 @@ is_str "$(table 'op      own(input)' 'torch   none' 'doc     input' \
     'kernel  input' | names)" '.torch = ""' "or, with torch none, no name"
 is_str "$(grep -c 'Source: torch' "$scratch/ops.h")" 0 \
     "and its function names no source there"
+
+# What values must be, in the header and in the manual.
+limits="a: with b only
+c: without b only
+d: with m = sum or mean only
+a: above 0
+a: not b
+c: at least -1
+c: at most 1"
+table 'op      limited(input; a: float = 1, b?: float, c: int = 0,' \
+    '            d: bool = false, m: string = "sum")' 'doc     input' \
+    'kernel  input' 'needs   a: b' 'needs   c: !b' \
+    'needs   d: m = sum|mean' 'bounds  a: > 0' 'bounds  a: != b' \
+    'bounds  c: >= -1' 'bounds  c: <= 1' >/dev/null
+is_str "$(sed -n 's/^ \*   \([a-d]: .*\)/\1/p' "$scratch/ops.h")" \
+    "$limits" "the header says what options need and what numbers may be"
+LC_ALL=C ${AWK:-awk} -f "$top_srcdir/lib/ops/needs.awk" \
+    -f "$top_srcdir/build-aux/operators.awk" "$scratch/rows.def" \
+    >"$scratch/operators.md"
+is_str "$(sed -n 's/^- `\([a-d]\)`\(: .*\)/\1\2/p' "$scratch/operators.md" |
+    sort)" "$(echo "$limits" | sort)" "and so does the manual"
 
 done_testing

@@ -1,0 +1,39 @@
+# needs.awk: a line "needs" or "bounds" of the operator table in plain words, for
+# the headers (generate.awk) and the manual (operators.awk).
+#
+#   needs  norm_type: max_norm     norm_type: with max_norm only
+#   needs  dx: !x                  dx: without x only
+#   needs  sparse: mode = sum|mean sparse: with mode = sum or mean only
+#   bounds lambd: >= 0             lambd: at least 0
+
+# The argument that a line is about, and the rest of it.
+function need_option(text)
+{
+    sub(/[ \t]*:.*/, "", text)
+    return text
+}
+function need_rest(text)
+{
+    sub(/^[^:]*:[ \t]*/, "", text)
+    return text
+}
+# "sum, mean or max" of "sum|mean|max".
+function need_list(words)
+{
+    if (match(words, /[|][^|]*$/))
+        words = substr(words, 1, RSTART - 1) " or " substr(words, RSTART + 1)
+    gsub(/[|]/, ", ", words)
+    return words
+}
+function need_words(word, text,    rest)
+{
+    rest = need_rest(text)
+    if (word == "needs") {
+        rest = need_list(rest) " only"
+        return sub(/^![ \t]*/, "without ", rest) ? rest : "with " rest
+    }
+    if (!sub(/^>=/, "at least", rest) && !sub(/^<=/, "at most", rest) && \
+        !sub(/^!=/, "not", rest))
+        sub(/^>/, "above", rest)
+    return rest
+}
