@@ -148,14 +148,11 @@ static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
 
 /* ---- the operator ------------------------------------------------------------------ */
 
-static bool find_mode(const char *name, enum mode *mode)
+/* The row has checked the word. */
+static enum mode mode_of(const tn__call *call)
 {
-    static const char *const names[] = {"sum", "mean", "max"};
-    for (int i = SUM; i <= MAX; i++)
-        if (strcmp(name, names[i]) == 0)
-            return *mode = (enum mode)i, true;
-    return tn__fail(TN_ERR_ARGUMENT, "embedding_bag: {mode} \"%s\" is neither "
-                    "\"sum\" nor \"mean\" nor \"max\"", name), false;
+    const char *word = call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string;
+    return strcmp(word, "sum") == 0 ? SUM : strcmp(word, "max") == 0 ? MAX : MEAN;
 }
 
 /* A bag's length was refused: tells of the first one that is negative. */
@@ -306,10 +303,9 @@ tn_status tn__run_embedding_bag(tn__call *call)
     tn_tensor *input = tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_INPUT);
     tn_tensor *scale =
         tn__call_tensor(call, TN__ARG_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS);
-    enum mode mode;
+    enum mode mode = mode_of(call);
     bags b = {0};
-    if (!find_mode(call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string, &mode) ||
-        check_scale(input, scale, weight) < 0 || !find_bags(call, &b, weight))
+    if (check_scale(input, scale, weight) < 0 || !find_bags(call, &b, weight))
         return tn_error_code();
     tn_dtype dtype = weight->dtype;
     tn_tensor *x = rows_of(call, &b, weight);

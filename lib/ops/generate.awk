@@ -440,7 +440,8 @@ function options_type(    i, k, text, type, arguments)
         ", " option_count "};\nTN_OPTIONS_LISTED(type_" name ");\n"
 }
 
-# A line "bounds ARG: >= 0", with >, >=, <= or !=, and a number or an argument.
+# A line "bounds ARG: >= 0", with >, >=, <= or !=, and a number or an argument;
+# or "bounds ARG: = word|word".
 function bound_row(option, rest,    sign, how)
 {
     sign = rest
@@ -448,8 +449,11 @@ function bound_row(option, rest,    sign, how)
     rest = trim(substr(rest, length(sign) + 1))
     how = sign == ">" ? "ABOVE" : sign == ">=" ? "AT_LEAST" : \
         sign == "<=" ? "AT_MOST" : sign == "!=" ? "OTHER" : ""
+    if (sign == "=")
+        return "    {" argument_of(option, "bounds") - 1 ", -1, " \
+            "TN__NEED_WORD, " quote(rest) ", 0},\n"
     if (how == "")
-        fail("bounds wants >, >=, <= or !=: " sign)
+        fail("bounds wants >, >=, <=, != or =: " sign)
     return "    {" argument_of(option, "bounds") - 1 ", " \
         (rest ~ /^[a-z]/ ? argument_of(rest, "bounds") - 1 : -1) \
         ", TN__NEED_" how ", NULL, " (rest ~ /^[a-z]/ ? 0 : rest) "},\n"
@@ -457,16 +461,20 @@ function bound_row(option, rest,    sign, how)
 
 # The list of lines "needs OPTION: OTHER", "needs OPTION: !OTHER" and "needs
 # OPTION: OTHER = word|word": other is given, is not given, is one of the words.
+# Bounds come first: of a word that is misspelt no option has to say that it
+# needs another one.
 function need_rows(    i, at, option, other, how, words, text)
 {
     text = ""
+    for (i = 1; i <= need_count; i++)
+        if (need_word[i] == "bounds")
+            text = text bound_row(need_option(need_lines[i]), \
+                need_rest(need_lines[i]))
     for (i = 1; i <= need_count; i++) {
+        if (need_word[i] == "bounds")
+            continue
         option = need_option(need_lines[i])
         other = need_rest(need_lines[i])
-        if (need_word[i] == "bounds") {
-            text = text bound_row(option, other)
-            continue
-        }
         how = "GIVEN"
         words = ""
         if (sub(/^!/, "", other))

@@ -5,6 +5,7 @@
 #   needs  dx: !x                  dx: without x only
 #   needs  sparse: mode = sum|mean sparse: with mode = sum or mean only
 #   bounds lambd: >= 0             lambd: at least 0
+#   bounds mode: = sum|mean|max    mode: sum, mean or max
 
 # The argument that a line is about, and the rest of it.
 function need_option(text)
@@ -32,6 +33,8 @@ function need_words(word, text,    rest)
         rest = need_list(rest) " only"
         return sub(/^![ \t]*/, "without ", rest) ? rest : "with " rest
     }
+    if (sub(/^=[ \t]*/, "", rest))
+        return need_list(rest)
     if (!sub(/^>=/, "at least", rest) && !sub(/^<=/, "at most", rest) && \
         !sub(/^!=/, "not", rest))
         sub(/^>/, "above", rest)

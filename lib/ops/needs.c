@@ -2,7 +2,8 @@
  * an option that has an effect only with another argument; a value other than
  * the default is refused where it has none, as nothing that a caller writes is
  * dropped. The default may be written: what it asks for is done. "bounds lambd:
- * >= 0": a number that PyTorch refuses is refused. */
+ * >= 0", "bounds mode: = sum|mean|max": a number or a word that PyTorch refuses
+ * is refused, and that before all needs. */
 #include <base/options.h>
 #include <ops/mistakes.h>
 #include <ops/ops.h>
@@ -67,6 +68,8 @@ static double number_of(const tn_value *v)
 /* A NaN is at most anything, and different from it, as in PyTorch's tests. */
 static bool is_within(const tn__op_need *need, const tn_value *value)
 {
+    if (need->how == TN__NEED_WORD)
+        return is_one_of(&value[need->option], need->value);
     double bound =
         need->other >= 0 ? number_of(&value[need->other]) : need->bound;
     double x = number_of(&value[need->option]);
@@ -119,11 +122,17 @@ static tn_status refuse(const tn_op *op, const tn__op_need *need)
         &(tn_option_need){op->arg[need->option].name, false, why, mend});
 }
 
-/* "softshrink: lambd is -1; it must be at least 0" */
-static tn_status refuse_number(const tn_op *op, const tn__op_need *need,
+/* "softshrink: lambd is -1; it must be at least 0", "pad: mode is "wrap"; it must
+ * be constant, reflect, replicate or circular" */
+static tn_status refuse_value(const tn_op *op, const tn__op_need *need,
                                const tn_value *value)
 {
-    char bound[80];
+    char bound[96];
+    if (need->how == TN__NEED_WORD)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is \"%s\"; it must be %s",
+                        op->name, op->arg[need->option].name,
+                        value[need->option].of.string,
+                        listed(bound, need->value));
     if (need->other >= 0)
         snprintf(bound, sizeof bound, "%s, which is %g",
                  op->arg[need->other].name, number_of(&value[need->other]));
@@ -146,7 +155,7 @@ tn_status tn__check_needs(const tn_op *op, const tn_value *value)
         if (need->how >= TN__NEED_ABOVE) {
             if (value[need->option].kind != TN_VALUE_NONE &&
                 !is_within(need, value))
-                return refuse_number(op, need, value);
+                return refuse_value(op, need, value);
             continue;
         }
         if (!is_met(need, value) &&

@@ -49,7 +49,8 @@ enum {
 };
 
 /* What a line of the table asks of a value. "needs": an option that has an
- * effect only with another argument. "bounds": a number, where it is given. */
+ * effect only with another argument. "bounds": a number, where it is given, or
+ * a word. */
 typedef struct tn__op_need {
     int option; /* an argument */
     int other;  /* an argument; of bounds: in place of bound, or -1 */
@@ -60,7 +61,8 @@ typedef struct tn__op_need {
         TN__NEED_ABOVE,  /* option > bound */
         TN__NEED_AT_LEAST,
         TN__NEED_AT_MOST,
-        TN__NEED_OTHER /* option != bound */
+        TN__NEED_OTHER, /* option != bound */
+        TN__NEED_WORD   /* option is one of `value` */
     } how;
     const char *value;
     double bound;

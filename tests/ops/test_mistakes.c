@@ -136,8 +136,7 @@ static void check_losses(void)
     refused(tn_embedding_bag(t, v, NULL), TN_ERR_SHAPE,
             "embedding_bag: weight (3,) is no matrix");
     refused(tn_embedding_bag(t, x, NULL, .mode = "median"), TN_ERR_ARGUMENT,
-            "embedding_bag: mode \"median\" is neither \"sum\" nor \"mean\" nor "
-            "\"max\"");
+            "embedding_bag: mode is \"median\"; it must be sum, mean or max");
     refused(tn_embedding_bag(t, x, NULL, .per_sample_weights = x),
             TN_ERR_ARGUMENT, "embedding_bag: .per_sample_weights has no effect "
             "unless mode is sum: change mode, or leave .per_sample_weights out");

@@ -33,7 +33,7 @@ int main(void)
             "pad: (-6, 3) of mode circular is more than dimension 2 of size 6 "
             "has");
     refused(tn_pad(seq, tn_dims(1, 1), .mode = "wrap"), TN_ERR_ARGUMENT,
-            "pad: mode \"wrap\" is none of constant, reflect, replicate, "
+            "pad: mode is \"wrap\"; it must be constant, reflect, replicate or "
             "circular");
     refused(tn_unfold(v, 0, 4, 1), TN_ERR_ARGUMENT,
             "unfold: size 4, step 1 for a dimension of size 3");
@@ -86,8 +86,8 @@ int main(void)
             "interpolate: input (1, 2, 6) for mode \"bilinear\": (N, C, ...) "
             "with 4 dimensions is wanted");
     refused(tn_interpolate(seq, tn_dims(3), .mode = "best"), TN_ERR_ARGUMENT,
-            "interpolate: mode \"best\" is none of nearest, nearest-exact, "
-            "linear, bilinear, trilinear, bicubic, area");
+            "interpolate: mode is \"best\"; it must be nearest, nearest-exact, "
+            "linear, bilinear, trilinear, bicubic or area");
     refused(tn_interpolate(seq, TN_SCALAR, .scale_factor = 0.1), TN_ERR_SHAPE,
             "interpolate: 6 elements along a dimension cannot become 0");
     refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,

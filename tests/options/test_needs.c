@@ -1,8 +1,9 @@
 /* test_needs.c: options that have an effect only with another one, or in one
  * mode: a line for each. Given without, they are refused, with the call, the
  * option, the reason and what to write instead; given with, they are taken. And
- * numbers that PyTorch refuses. The test fails for a row of the operator table
- * with a line "needs" or "bounds" that no line here tries. */
+ * numbers and words that PyTorch refuses. The test fails for each line "needs" or
+ * "bounds" of the operator table whose refusal was not seen here. */
+#include <limits.h>
 #include <ops/ops.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,22 +12,17 @@
 
 #include "tap.h"
 
-/* What was tried: "embedding_bag.norm_type". */
-static char tried[256][64];
-static int tried_count;
+/* The messages that were seen. */
+static char seen[256][256];
+static int seen_count;
 
-static void remember(const char *call, const char *option)
+/* Was there one that begins like this and has these words behind? */
+static bool was_seen(const char *begin, const char *words)
 {
-    if (tried_count < 256)
-        snprintf(tried[tried_count++], sizeof tried[0], "%s.%s", call, option);
-}
-
-static bool was_tried(const char *call, const char *option)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s.%s", call, option);
-    for (int i = 0; i < tried_count; i++)
-        if (strcmp(tried[i], name) == 0)
+    size_t length = strlen(begin);
+    for (int i = 0; i < seen_count; i++)
+        if (strncmp(seen[i], begin, length) == 0 &&
+            strstr(seen[i] + length, words))
             return true;
     return false;
 }
@@ -44,6 +40,8 @@ static void is_refusal(const char *call, const char *option, const char *words)
        "%s", said);
     is_str(e ? e->op : NULL, call, "%s: the call", call);
     is_str(e ? e->argument : NULL, option, "%s: the option", call);
+    if (seen_count < 256)
+        snprintf(seen[seen_count++], sizeof seen[0], "%s", said);
     tn_error_clear();
 }
 
@@ -52,7 +50,6 @@ static void is_idle(const char *call, const char *option)
     char words[128];
     snprintf(words, sizeof words, ".%s has no effect ", option);
     is_refusal(call, option, words);
-    remember(call, option);
 }
 
 /* option in `without` is refused, in `with` taken. */
@@ -360,7 +357,6 @@ static void test_tables_of_text(void)
     do {                                                                      \
         ok((outside) == NULL, "%s: %s outside", call, argument);              \
         is_refusal(call, argument, "; it must ");                             \
-        remember(call, argument);                                                 \
         ok((inside) != NULL, "%s: %s at its bound", call, argument);          \
     } while (0)
 
@@ -390,18 +386,107 @@ static void test_bounds(void)
            tn_scaled_dot_product_attention(q, q, q, NULL, .dropout_p = 1));
 }
 
+/* ---- words that PyTorch refuses ------------------------------------------------ */
+
+/* A word is refused before an option that needs another one. */
+static void test_words(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(1, 1, 4, 4));
+    tn_tensor *w = tn_ones(tn_dims(3, 2));
+    tn_tensor *i = tn_zeros(tn_dims(2, 2), .dtype = TN_I64);
+    ok(!tn_interpolate(x, tn_dims(2), .mode = "nearst", .align_corners = true),
+       "a misspelt mode");
+    is_refusal("interpolate", "mode",
+               "mode is \"nearst\"; it must be nearest, nearest-exact, linear, "
+               "bilinear, trilinear, bicubic or area");
+    ok(!tn_embedding_bag(i, w, NULL, .mode = "mx", .sparse = true),
+       "of bags");
+    is_refusal("embedding_bag", "mode",
+               "mode is \"mx\"; it must be sum, mean or max");
+    ok(!tn_pad(x, tn_dims(1, 1), .mode = "constnt", .value = 1), "of edges");
+    is_refusal("pad", "mode", "mode is \"constnt\"; it must be constant, "
+                              "reflect, replicate or circular");
+    ok(!tn_pad(x, tn_dims(1, 1), .mode = ""), "an empty one");
+    is_refusal("pad", "mode", "mode is \"\"; it must be ");
+    tn_dims_list pad = tn_dims(1, 1);
+    const tn_value value[] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = x},
+        {.kind = TN_VALUE_DIMS, .of.dims = &pad},
+        {.kind = TN_VALUE_STRING, .of.string = "constant"}};
+    const char *const inner[] = {"pad_edges", "pad_edges_backward"};
+    tn_tensor *out;
+    for (int k = 0; k < 2; k++) {
+        ok(tn_op_call(tn_op_find(inner[k]), value, 3, &out, 1) < 0,
+           "%s: no edge is read", inner[k]);
+        is_refusal(inner[k], "mode", "mode is \"constant\"; it must be reflect, "
+                                     "replicate or circular");
+    }
+}
+
 /* ---- all of the table ---------------------------------------------------------- */
+
+/* "a, b or c" of "a|b|c". */
+static const char *listed(char *out, size_t room, const char *words)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (const char *w = words; *w && n < room; w++) {
+        bool last = *w == '|' && !strchr(w + 1, '|');
+        n += (size_t)snprintf(out + n, room - n, "%.*s",
+                              *w != '|' ? 1 : INT_MAX,
+                              *w != '|' ? w
+                              : last    ? " or "
+                                        : ", ");
+    }
+    return out;
+}
+
+/* Was a value seen to be refused for this line? */
+static bool need_was_seen(const tn_op *op, const tn__op_need *need)
+{
+    const char *option = op->arg[need->option].name;
+    const char *other = need->other >= 0 ? op->arg[need->other].name : NULL;
+    char begin[128], words[160], list[128];
+    const char *const bound[] = {[TN__NEED_ABOVE] = "above",
+                                 [TN__NEED_AT_LEAST] = "at least",
+                                 [TN__NEED_AT_MOST] = "at most",
+                                 [TN__NEED_OTHER] = "not be"};
+    snprintf(begin, sizeof begin, "%s: .%s has no effect ", op->name, option);
+    switch (need->how) {
+    case TN__NEED_GIVEN:
+        snprintf(words, sizeof words, "without %s: give %s,", other, other);
+        break;
+    case TN__NEED_VALUE:
+        snprintf(words, sizeof words, "unless %s is %s: change %s,", other,
+                 listed(list, sizeof list, need->value), other);
+        break;
+    case TN__NEED_ABSENT:
+        snprintf(words, sizeof words, "where %s is given: leave %s out,",
+                 other, other);
+        break;
+    default:
+        snprintf(begin, sizeof begin, "%s: %s is ", op->name, option);
+        if (need->how == TN__NEED_WORD)
+            snprintf(words, sizeof words, "; it must be %s",
+                     listed(list, sizeof list, need->value));
+        else if (other)
+            snprintf(words, sizeof words, "%s %s, which is ",
+                     bound[need->how], other);
+        else
+            snprintf(words, sizeof words, "%s %g", bound[need->how],
+                     need->bound);
+    }
+    return was_seen(begin, words);
+}
 
 static void test_table(void)
 {
     int count = 0;
     for (int i = 0; i < tn_op_count(); i++) {
         const tn_op *op = tn_op_at(i);
-        for (int k = 0; k < op->need_count; k++, count++) {
-            const char *option = op->arg[op->need[k].option].name;
-            ok(op->inplace || was_tried(op->name, option),
-               "%s: %s has a line here", op->name, option);
-        }
+        for (int k = 0; k < op->need_count; k++, count++)
+            ok(need_was_seen(op, &op->need[k]), "%s: line %d, of %s, is tried",
+               op->name, k, op->arg[op->need[k].option].name);
     }
     ok(count > 20, "%d lines of the table", count);
 }
@@ -480,6 +565,7 @@ int main(void)
     test_loader();
     test_tables_of_text();
     test_bounds();
+    test_words();
     test_table();
     test_own();
     tn_scope_close(scope);
