@@ -107,15 +107,17 @@ static tn_status refuse(const tn_op *op, const tn__op_need *need)
 {
     const char *other = op->arg[need->other].name;
     char why[160], mend[160], words[96];
+    if (need->how == TN__NEED_ABSENT)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "%s: both .{%s} and %s are given: give one of them",
+                        op->name, op->arg[need->option].name, other);
     if (need->how == TN__NEED_VALUE) {
         snprintf(why, sizeof why, "unless %s is %s", other,
                  listed(words, need->value));
         snprintf(mend, sizeof mend, "change %s", other);
     } else {
-        bool wanted = need->how == TN__NEED_GIVEN;
-        snprintf(why, sizeof why, wanted ? "without %s" : "where %s is given",
-                 other);
-        snprintf(mend, sizeof mend, wanted ? "give %s" : "leave %s out", other);
+        snprintf(why, sizeof why, "without %s", other);
+        snprintf(mend, sizeof mend, "give %s", other);
     }
     return tn__options_refuse_need(
         op->name,

@@ -52,15 +52,27 @@ static void is_idle(const char *call, const char *option)
     is_refusal(call, option, words);
 }
 
-/* option in `without` is refused, in `with` taken. */
-#define NEEDS(call, option, without, with)                                    \
+/* The same of an option beside another one that says as much. */
+static void is_clash(const char *call, const char *option)
+{
+    char words[128];
+    snprintf(words, sizeof words, "%s: both .%s and ", call, option);
+    is_refusal(call, option, words);
+}
+
+#define REFUSED(call, option, check, without, with)                           \
     do {                                                                      \
-        ok((without) == NULL, "%s: .%s alone", call, option);                 \
-        is_idle(call, option);                                                \
+        ok((without) == NULL, "%s: .%s is refused", call, option);            \
+        check(call, option);                                                  \
         ok((with) != NULL, "%s: .%s where it counts%s%s", call, option,       \
            tn_error() ? ": " : "", tn_error() ? tn_error() : "");             \
         tn_error_clear();                                                     \
     } while (0)
+/* option in `without` is refused, in `with` taken. */
+#define NEEDS(call, option, without, with)                                    \
+    REFUSED(call, option, is_idle, without, with)
+#define CLASH(call, option, both, alone)                                      \
+    REFUSED(call, option, is_clash, both, alone)
 
 /* ---- operators ------------------------------------------------------------ */
 
@@ -115,7 +127,7 @@ static void test_sparse(void)
 static void test_images(void)
 {
     tn_tensor *x = tn_ones(tn_dims(1, 1, 4, 4)), *v = tn_ones(tn_dims(1, 4));
-    NEEDS("interpolate", "scale_factor",
+    CLASH("interpolate", "scale_factor",
           tn_interpolate(x, tn_dims(2), .scale_factor = 2),
           tn_interpolate(x, TN_SCALAR, .scale_factor = 2));
     NEEDS("interpolate", "recompute_scale_factor",
@@ -130,10 +142,10 @@ static void test_images(void)
           tn_interpolate(x, tn_dims(2), .antialias = true, .mode = "area"),
           tn_interpolate(x, tn_dims(2), .antialias = true,
                          .mode = "bicubic"));
-    NEEDS("upsample_nearest", "scale_factor",
+    CLASH("upsample_nearest", "scale_factor",
           tn_upsample_nearest(x, tn_dims(2), .scale_factor = 2),
           tn_upsample_nearest(x, TN_SCALAR, .scale_factor = 2));
-    NEEDS("upsample_bilinear", "scale_factor",
+    CLASH("upsample_bilinear", "scale_factor",
           tn_upsample_bilinear(x, tn_dims(2), .scale_factor = 2),
           tn_upsample_bilinear(x, TN_SCALAR, .scale_factor = 2));
     NEEDS("pad", "value", tn_pad(v, tn_dims(1, 1), .mode = "reflect",
@@ -155,7 +167,7 @@ static void test_images(void)
         ratio[2].kind = TN_VALUE_INT;
         int wrong = tn_op_call(op, ratio, 4, out, 2);
         ok(wrong < 0, "%s: .output_ratio beside output_size", name);
-        is_idle(name, "output_ratio");
+        is_clash(name, "output_ratio");
         ratio[2].kind = TN_VALUE_NONE;
         ok(first_of(tn_op_call(op, ratio, 4, out, 2), out) != NULL,
            "%s: .output_ratio alone", name);
@@ -166,9 +178,9 @@ static void test_numbers(void)
 {
     tn_tensor *x = tn_ones(tn_dims(2, 4)), *v = tn_ones(tn_dims(4));
     tn_tensor *s, *t, *mean = tn_zeros(tn_dims(4));
-    NEEDS("trapezoid", "dx", tn_trapezoid(x, v, .dx = 2),
+    CLASH("trapezoid", "dx", tn_trapezoid(x, v, .dx = 2),
           tn_trapezoid(x, NULL, .dx = 2));
-    NEEDS("cumulative_trapezoid", "dx",
+    CLASH("cumulative_trapezoid", "dx",
           tn_cumulative_trapezoid(x, v, .dx = 2),
           tn_cumulative_trapezoid(x, NULL, .dx = 2));
     NEEDS("poisson_nll_loss", "eps", tn_poisson_nll_loss(x, x, .eps = 1e-3),
@@ -187,7 +199,7 @@ static void test_numbers(void)
                            tn_ones(tn_dims(2)), NULL, NULL, .momentum = 0.5));
     tn_tensor *q = tn_ones(tn_dims(1, 2, 4));
     tn_tensor *mask = tn_ones(tn_dims(2, 2), .dtype = TN_BOOL);
-    NEEDS("scaled_dot_product_attention", "is_causal",
+    CLASH("scaled_dot_product_attention", "is_causal",
           tn_scaled_dot_product_attention(q, q, q, mask, .is_causal = true),
           tn_scaled_dot_product_attention(q, q, q, NULL, .is_causal = true));
     ok(!tn_cross_entropy(x, x, .ignore_index = -1),
@@ -461,8 +473,9 @@ static bool need_was_seen(const tn_op *op, const tn__op_need *need)
                  listed(list, sizeof list, need->value), other);
         break;
     case TN__NEED_ABSENT:
-        snprintf(words, sizeof words, "where %s is given: leave %s out,",
-                 other, other);
+        snprintf(begin, sizeof begin, "%s: both .%s and %s are given: ",
+                 op->name, option, other);
+        snprintf(words, sizeof words, "give one of them");
         break;
     default:
         snprintf(begin, sizeof begin, "%s: %s is ", op->name, option);
