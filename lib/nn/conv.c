@@ -66,10 +66,11 @@ static const tn_module_class conv2d_class = {
     sizeof conv2d_class, "Conv2d", sizeof(conv2d), forward, describe, NULL};
 
 static bool pair(int64_t to[2], int64_t single, const tn_dims_list *list,
-                 int64_t least, const char *name)
+                 int64_t least, const char *name, const char *list_name)
 {
     tn_dims_list both;
-    if (!tn__nn_take_axes(&both, 2, single, list, least, "nn_conv2d", name))
+    if (!tn__nn_take_axes(&both, 2, single, list, least, "nn_conv2d", name,
+                          list_name))
         return false;
     to[0] = both.dim[0];
     to[1] = both.dim[1];
@@ -101,10 +102,13 @@ static bool configure(conv2d *c, int64_t kernel_size,
     if (!tn__nn_check_channels("nn_conv2d", c->in_channels, c->out_channels,
                                c->groups) ||
         !tn__nn_check_kernel(kernel_size, &o->kernel_sizes, "nn_conv2d") ||
-        !pair(c->kernel, kernel_size, &o->kernel_sizes, 1, "kernel_size") ||
-        !pair(c->stride, o->stride, &o->strides, 1, "stride") ||
-        !pair(c->padding, o->padding, &o->paddings, 0, "padding") ||
-        !pair(c->dilation, o->dilation, &o->dilations, 1, "dilation") ||
+        !pair(c->kernel, kernel_size, &o->kernel_sizes, 1,
+              "kernel_size", "kernel_sizes") ||
+        !pair(c->stride, o->stride, &o->strides, 1, "stride", "strides") ||
+        !pair(c->padding, o->padding, &o->paddings, 0,
+              "padding", "paddings") ||
+        !pair(c->dilation, o->dilation, &o->dilations, 1,
+              "dilation", "dilations") ||
         !take_mode(&c->mode, o->padding_mode))
         return false;
     if (o->padding_same && (c->stride[0] != 1 || c->stride[1] != 1)) {

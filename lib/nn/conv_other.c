@@ -65,15 +65,16 @@ static bool configure(conv *c, const char *name, int axes,
                                c->groups))
         return false;
     return tn__nn_take_axes(&c->kernel, axes, kernel_size, &o->kernel_sizes, 1,
-                            name, "kernel_size") &&
+                            name, "kernel_size", "kernel_sizes") &&
            tn__nn_take_axes(&c->stride, axes, o->stride, &o->strides, 1, name,
-                            "stride") &&
+                            "stride", "strides") &&
            tn__nn_take_axes(&c->padding, axes, o->padding, &o->paddings, 0,
-                            name, "padding") &&
+                            name, "padding", "paddings") &&
            tn__nn_take_axes(&c->output_padding, axes, o->output_padding,
-                            &o->output_paddings, 0, name, "output_padding") &&
+                            &o->output_paddings, 0, name,
+                            "output_padding", "output_paddings") &&
            tn__nn_take_axes(&c->dilation, axes, o->dilation, &o->dilations, 1,
-                            name, "dilation");
+                            name, "dilation", "dilations");
 }
 
 static bool make_parameters(conv *c, bool transposed, bool bias)

@@ -96,13 +96,16 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
 
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
                       const tn_dims_list *list, int64_t least,
-                      const char *layer, const char *option)
+                      const char *layer, const char *option,
+                      const char *list_option)
 {
+    if (list->count >= 0)
+        option = list_option;
     if (list->count >= 0 && list->count != axes) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, layer, option,
-            "%s has %d numbers; one is wanted for each of %d axes", option,
-            (int)list->count, axes);
+            "%s has %d number%s; one is wanted for each of %d axes", option,
+            (int)list->count, list->count == 1 ? "" : "s", axes);
         return false;
     }
     to->count = axes;
@@ -110,10 +113,13 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
     for (int i = 0; i < axes; i++) {
         to->dim[i] = list->count >= 0 ? list->dim[i] : single;
         if (to->dim[i] < least) {
+            char place[16] = "";
+            if (list->count >= 0)
+                snprintf(place, sizeof place, "[%d]", i);
             tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
-                                     "%s is %" PRId64 "; at least %" PRId64
+                                     "%s%s is %" PRId64 "; at least %" PRId64
                                      " is wanted",
-                                     option, to->dim[i], least);
+                                     option, place, to->dim[i], least);
             return false;
         }
     }

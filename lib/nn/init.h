@@ -48,10 +48,11 @@ enum { TN__NN_MOST_LAYERS = 1 << 16 };
 bool tn__nn_check_layers(const char *layer, int64_t count);
 
 /* One number for each of so many axes: those of list, or single where there is
- * none. False, and an error that names the layer and the option, where there
- * are others, or less than least. */
+ * none. False, and an error that names the layer and the option (of single or
+ * of list, which was given), where there are others, or less than least. */
 bool tn__nn_take_axes(tn_dims_list *to, int axes, int64_t single,
                       const tn_dims_list *list, int64_t least,
-                      const char *layer, const char *option);
+                      const char *layer, const char *option,
+                      const char *list_option);
 
 #endif

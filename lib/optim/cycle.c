@@ -10,7 +10,7 @@ static bool has_momentum(const tn__schedule_kind *kind, const tn_optim *optim)
     if (!tn__optim_is(optim, kind->name) || optim->rule->momentum)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, "cycle_momentum",
-                             "the optimizer, of %s, has no momentum to change: "
+                             "the optimizer (%s) has no momentum to change: "
                              "give it one or set .cycle_momentum = false",
                              optim->rule->name);
     return false;

@@ -174,10 +174,16 @@ static void test_positive(void)
     refused(tn_nn_conv2d(2, 2, 3, .stride = 0),
             "nn_conv2d: stride is 0; at least 1 is wanted");
     refused(tn_nn_conv2d(2, 2, 3, .strides = tn_dims(1, 0)),
-            "nn_conv2d: stride is 0; at least 1 is wanted");
+            "nn_conv2d: strides[1] is 0; at least 1 is wanted");
     refused(tn_nn_conv2d(2, 2, 3, .strides = TN_SCALAR),
-            "nn_conv2d: stride has 0 numbers; one is wanted for each of 2 "
+            "nn_conv2d: strides has 0 numbers; one is wanted for each of 2 "
             "axes");
+    refused(tn_nn_conv2d(2, 2, 3, .paddings = tn_dims(1)),
+            "nn_conv2d: paddings has 1 number; one is wanted for each of 2 "
+            "axes");
+    refused(tn_nn_conv_transpose3d(2, 2, 3, .strides = tn_dims(1, 2)),
+            "nn_conv_transpose3d: strides has 2 numbers; one is wanted for "
+            "each of 3 axes");
     refused(tn_nn_conv3d(2, 2, 3, .dilation = 0),
             "nn_conv3d: dilation is 0; at least 1 is wanted");
     refused(tn_nn_conv2d(2, 2, 3, .groups = 0),

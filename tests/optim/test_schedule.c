@@ -89,8 +89,8 @@ static void test_momentum(void)
     tn_optim *plain = tn_optim_sgd(parameters());
     ok(!tn_schedule_one_cycle_lr(plain, 0.1, 10), "no momentum to move");
     is_str(tn_error(),
-           "schedule_one_cycle_lr: the optimizer, of optim_sgd, has no momentum to change: give it "
-           "one or set .cycle_momentum = false",
+           "schedule_one_cycle_lr: the optimizer (optim_sgd) has no momentum "
+           "to change: give it one or set .cycle_momentum = false",
            "is refused");
     tn_error_clear();
 }
