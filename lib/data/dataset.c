@@ -395,9 +395,13 @@ tn_dataset *tn_dataset_from_csv(const char *path,
                              "dataset_from_csv: {path} is NULL");
     tn_csv_load_options o;
     tn__csv_table table;
+    bool first = !tn__error_pending();
     if (tn_options_take(tn_csv_load_type(), &o, options) < 0 ||
-        tn__csv_read(&table, tn_csv_load_type(), path, &o, true) < 0)
+        tn__csv_read(&table, tn_csv_load_type(), path, &o, true) < 0) {
+        if (first)
+            tn_error_rename("csv_load", "dataset_from_csv", NULL);
         return NULL;
+    }
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn__csv_tensor(&table, o.dtype);
     tn_tensor *y =

@@ -75,6 +75,8 @@ tn_status tn_module_save(const tn_module *module, const char *path)
     tn_status status =
         s ? tn_safetensors_save(path, s->name, s->tensor, s->count, NULL, 0)
           : tn_error_code();
+    tn_error_rename("safetensors_save", "module_save",
+                    status == TN_ERR_IO ? "path" : "module");
     tn_scope_close(scope);
     return status;
 }
@@ -154,6 +156,8 @@ tn_status tn_module_load(tn_module *module, const char *path)
     tn_status status = s ? check_file(s, file, path) : tn_error_code();
     if (status == TN_OK)
         status = load_into(s, file);
+    tn_error_rename("safetensors_open", "module_load", "path");
+    tn_error_rename("safetensors_tensor", "module_load", "path");
     tn_scope_close(scope);
     return status;
 }

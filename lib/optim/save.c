@@ -248,6 +248,8 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
         const char *const metadata[][2] = {{"optimizer", text}};
         status = tn_safetensors_save(path, l->name, l->tensor, l->count,
                                      metadata, 1);
+        tn_error_rename("safetensors_save", "optim_save",
+                        status == TN_ERR_IO ? "path" : "optim");
     } else {
         status = tn_error_code();
     }
@@ -433,6 +435,7 @@ static tn_status load_file(tn_optim *optim, tn_safetensors *file)
     }
     if (status == TN_OK)
         take_all(optim, groups, l);
+    tn_error_rename("safetensors_tensor", "optim_load", "path");
     json_decref(top);
     return status;
 }
@@ -446,6 +449,7 @@ tn_status tn_optim_load(tn_optim *optim, const char *path)
         return status;
     tn_scope *scope = tn_scope_open();
     status = load_file(optim, tn_safetensors_open(path));
+    tn_error_rename("safetensors_open", "optim_load", "path");
     tn_scope_close(scope);
     return status;
 }
@@ -484,6 +488,7 @@ tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
         return status;
     tn_scope *scope = tn_scope_open();
     status = load_file(optim, part);
+    tn_error_rename("optim_load", "optim_load_part", "part");
     tn_scope_close(scope);
     return status;
 }

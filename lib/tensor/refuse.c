@@ -81,3 +81,22 @@ void tn_tensor_set_maker(tn_tensor *x, const char *name)
     if (tn__tensor_check(x, "tensor_set_maker", "x") && name && *name)
         x->made_by = tn_path_text(tn_path_join(NULL, name));
 }
+
+void tn_error_rename(const char *from, const char *call, const char *argument)
+{
+    if (!from || !call) {
+        tn__fail(TN_ERR_ARGUMENT, "error_rename: {%s} is NULL",
+                 from ? "call" : "from");
+        return;
+    }
+    tn__error_facts *facts = tn__error_speaks_of(from)
+                                 ? tn__error_within(tn__here.doing)
+                                 : NULL;
+    if (!facts || (facts->op && strcmp(facts->op, from) != 0))
+        return;
+    tn__error_say_as(call);
+    if (facts->op || argument) /* else the words say it */
+        facts->called = facts->op = call;
+    if (argument)
+        facts->argument = argument;
+}

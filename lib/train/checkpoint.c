@@ -200,6 +200,8 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
         tn_safetensors_save(path, all.name, all.tensor, all.count,
                             (const char *const (*)[2])metadata.pair,
                             metadata.count);
+        tn_error_rename("safetensors_save", "checkpoint_save",
+                        tn_error_code() == TN_ERR_IO ? "path" : "checkpoint");
     }
     free(optim_text);
     tn_scope_close(scope);
@@ -511,6 +513,22 @@ static tn_status take_all(const loaded *l, const tn_checkpoint *c)
     return status;
 }
 
+/* What a part refuses is the file's fault, or the checkpoint's that has it. */
+static void rename_error(void)
+{
+    static const char *const part[] = {
+        "safetensors_open",    "safetensors_tensor", "optim_load_part",
+        "schedule_set_steps",  "loader_restore",     "grad_scaler_restore",
+        "average_set_updates",
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        tn_error_rename(part[i], "checkpoint_load",
+                        tn_error_code() == TN_ERR_UNSUPPORTED ||
+                                tn_error_code() == TN_ERR_STATE
+                            ? "checkpoint"
+                            : "path");
+}
+
 tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
 {
     tn_status status = check_arguments("checkpoint_load", path, checkpoint);
@@ -531,6 +549,7 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
         status = take_all(&l, &c);
     if (status == TN_OK)
         checkpoint->step = l.step;
+    rename_error();
     tn_scope_close(scope);
     return status;
 }

@@ -34,6 +34,10 @@ static void test_layers(void)
     WRONG(tn_nn_linear(-1, 2), "nn_linear", "in_features");
     WRONG(tn_nn_linear(1, -2), "nn_linear", "out_features");
     WRONG(tn_nn_conv2d(1, 1, 3, .stride = 0), "nn_conv2d", "stride");
+    WRONG(tn_nn_conv2d(1, 1, 3, .strides = tn_dims(1, 2, 3)), "nn_conv2d",
+          "strides");
+    WRONG(tn_nn_conv1d(1, 1, 3, .paddings = tn_dims(-1)), "nn_conv1d",
+          "paddings");
     WRONG(tn_nn_conv2d(1, 1, 3, .padding_mode = "none"), "nn_conv2d",
           "padding_mode");
     WRONG(tn_nn_conv2d(3, 2, 3, .groups = 2), "nn_conv2d", "groups");
@@ -54,7 +58,9 @@ static void test_layers(void)
     tn_module *net = tn_nn_linear(2, 2);
     WRONG(tn_module_parameter(net, "none"), "module_parameter", "path");
     FAILS(tn_module_load(net, NULL), TN_ERR_ARGUMENT, "module_load", "path");
-    FAILS(tn_module_load(net, "/nonexistent"), TN_ERR_IO, "safetensors_open",
+    FAILS(tn_module_load(net, "/nonexistent"), TN_ERR_IO, "module_load",
+          "path");
+    FAILS(tn_module_save(net, "/nonexistent/x"), TN_ERR_IO, "module_save",
           "path");
 }
 
@@ -90,6 +96,15 @@ static void test_optimizers(void)
     FAILS(tn_optim_group_set_lr(sgd, 1, 0), TN_ERR_ARGUMENT,
           "optim_group_set_lr", "group");
     FAILS(tn_optim_load(sgd, NULL), TN_ERR_ARGUMENT, "optim_load", "path");
+    FAILS(tn_optim_load(sgd, "/nonexistent"), TN_ERR_IO, "optim_load",
+          "path");
+    FAILS(tn_optim_save(sgd, "/nonexistent/x"), TN_ERR_IO, "optim_save",
+          "path");
+    tn_checkpoint all = {.size = sizeof all, .optim = sgd};
+    FAILS(tn_checkpoint_load("/nonexistent", &all), TN_ERR_IO,
+          "checkpoint_load", "path");
+    FAILS(tn_checkpoint_save("/nonexistent/x", &all), TN_ERR_IO,
+          "checkpoint_save", "path");
     tn_optim *lbfgs = tn_optim_lbfgs(p);
     FAILS(tn_optim_step(lbfgs), TN_ERR_ARGUMENT, "optim_step", "optim");
     FAILS(tn_optim_add_group(lbfgs, list()), TN_ERR_UNSUPPORTED,
@@ -178,8 +193,20 @@ static void test_files(void)
     refused(!tn_text_load(write_file("")), TN_ERR_FORMAT, "text_load", "path");
     refused(!tn_dataset_from_csv(write_file("1\n"), NULL), TN_ERR_FORMAT,
             "dataset_from_csv", "path");
+    refused(!tn_dataset_from_csv(write_file("1,x\n"), NULL), TN_ERR_FORMAT,
+            "dataset_from_csv", "path");
+    tn_csv_load_options skip = TN_CSV_LOAD_OPTIONS;
+    skip.skip_rows = -1;
+    WRONG(tn_dataset_from_csv("none", &skip), "dataset_from_csv", "skip_rows");
+    FAILS(tn_module_load(tn_nn_linear(1, 1), write_file("none")),
+          TN_ERR_FORMAT, "module_load", "path");
     remove("error_calls.tmp");
     refused(!tn_csv_load("/nonexistent"), TN_ERR_IO, "csv_load", "path");
+    refused(!tn_dataset_from_csv("/nonexistent", NULL), TN_ERR_IO,
+            "dataset_from_csv", "path");
+    ok(!tn_csv_load("/nonexistent"), "an error of before");
+    tn_dataset_from_csv("/nonexistent", NULL);
+    refused(true, TN_ERR_IO, "csv_load", "path");
     refused(!tn_idx_load("/nonexistent"), TN_ERR_IO, "idx_load", "path");
     refused(!tn_text_load("/nonexistent"), TN_ERR_IO, "text_load", "path");
     WRONG(tn_csv_load("none", .skip_rows = -1), "csv_load", "skip_rows");
@@ -190,6 +217,35 @@ static void test_files(void)
           TN_ERR_ARGUMENT, "safetensors_save", "names");
     FAILS(tn_safetensors_save("/nonexistent/x", names, both, 1, NULL, 0),
           TN_ERR_IO, "safetensors_save", "path");
+}
+
+/* A call's error in the name of the one that made it. */
+static void test_renamed(void)
+{
+    tn_error_rename("inner", "outer", "x");
+    ok(!tn_error(), "no error is pending: none becomes so");
+    tn_error_refuse_argument(TN_ERR_SHAPE, "inner", "x", "x is %d", 3);
+    tn_error_rename("inne", "outer", "y");
+    tn_error_rename(NULL, "outer", "y");
+    tn_error_rename("inner", NULL, "y");
+    is_str(tn_error(), "inner: x is 3", "another call's stays");
+    tn_error_rename("inner", "outer", NULL);
+    is_str(tn_error(), "outer: x is 3", "the words");
+    refused(true, TN_ERR_SHAPE, "outer", "x");
+    tn_error_refuse_argument(TN_ERR_SHAPE, "inner", "x", "x is %d", 3);
+    tn_error_rename("inner", "outer", "file");
+    refused(true, TN_ERR_SHAPE, "outer", "file");
+    tn_add(tn_ones(tn_dims(2)), tn_ones(tn_dims(3)));
+    tn_error_rename("add", "outer", NULL);
+    is_str(tn_error_info()->op, "outer", "an operator's, too");
+    is_str(tn_error_info()->argument, "input", "with its argument");
+    tn_error_clear();
+    const tn_path *before = tn_path_enter(tn_path_join(NULL, "encoder"));
+    tn_error_refuse_argument(TN_ERR_SHAPE, "inner", "x", "x is %d", 3);
+    tn_error_rename("inner", "outer", NULL);
+    is_str(tn_error(), "encoder: outer: x is 3", "behind the path");
+    tn_path_enter(before);
+    tn_error_clear();
 }
 
 static void test_options(void)
@@ -252,6 +308,7 @@ int main(void)
     test_optimizers();
     test_data();
     test_files();
+    test_renamed();
     test_options();
     test_dims();
     tn_scope_close(scope);

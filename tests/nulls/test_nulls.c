@@ -333,6 +333,7 @@ static const struct meant {
     {"the code's own words", "error_set.format error_refuse.name "
      "error_refuse.given error_refuse.format error_refuse_argument.name "
      "error_refuse_argument.argument error_refuse_argument.format "
+     "error_rename.argument "
      "object_check.object "
      "object_check.type object_check.call object_check.argument "
      "object_check_kind.object object_check_kind.kind "

@@ -145,7 +145,7 @@ static void test_mistakes(void)
         tn_dataset_from_tensors(tn_zeros(tn_dims(20, 3)), NULL),
         .batch_size = 5);
     ok(tn_checkpoint_load(path, &bad) < 0, "another loader is refused");
-    is_str(tn_error(), "loader_restore: the state is of 20 samples in "
+    is_str(tn_error(), "checkpoint_load: the state is of 20 samples in "
                        "batches of 4, the loader has 20 in batches of 5",
            "and the message tells it");
     tn_error_clear();
@@ -153,7 +153,8 @@ static void test_mistakes(void)
     bad.optim = tn_optim_sgd(tn_parameters(bad.module), .lr = 0.1);
     bad.schedule = tn_schedule_exponential_lr(bad.optim, 0.9);
     char want[200];
-    snprintf(want, sizeof want, "optim_load: %s: the state of optim_adam, not of optim_sgd",
+    snprintf(want, sizeof want,
+             "checkpoint_load: %s: the state of optim_adam, not of optim_sgd",
              path);
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
     is_str(tn_error(), want, "and the message tells it");
