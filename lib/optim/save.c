@@ -304,6 +304,13 @@ static tn_status check_text(const tn_optim *optim, const json_t *top,
     if (!rule || !json_is_array(groups))
         return bad_file(path, "no \"optimizer\" in its metadata: not written "
                               "by tn_optim_save");
+    if (strncmp(rule, "optim_", 6) != 0)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_load", "path",
+            "%s: the state of %s, of an earlier version of Tenon: go on with "
+            "that version, or save the weights alone with it (tn_module_save) "
+            "and begin with a new %s",
+            path, rule, optim->rule->name);
     if (strcmp(rule, optim->rule->name) != 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
                                         "%s: the state of %s, not of %s", path,

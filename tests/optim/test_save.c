@@ -228,6 +228,19 @@ static void test_mistakes(void)
     is_refused(tn_optim_load(tn_optim_adam(list, .amsgrad = true), path) < 0,
                TN_ERR_ARGUMENT, "the file has no \"0.0.max_exp_avg_sq\"",
                "another variant");
+    static const char *const old[][2] = {
+        {"optimizer", "{\"groups\":[],\"rule\":\"SGD\"}"}};
+    char aged[] = "/tmp/tenon-test-aged-XXXXXX";
+    close(mkstemp(aged));
+    const char *const names[] = {"p"};
+    is_int(tn_safetensors_save(aged, names, &p, 1, old, 1), TN_OK,
+           "as an earlier version saved it");
+    is_refused(tn_optim_load(tn_optim_sgd(list), aged) < 0, TN_ERR_ARGUMENT,
+               "the state of SGD, of an earlier version of Tenon: go on with "
+               "that version, or save the weights alone with it "
+               "(tn_module_save) and begin with a new optim_sgd",
+               "an earlier version's state");
+    unlink(aged);
     tn_tensor *two[] = {p, q};
     is_refused(tn_optim_load(tn_optim_adam(tn_parameters_from(two, 2)),
                              path) < 0,

@@ -112,6 +112,23 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     unlink(after);
 }
 
+/* Writes other text of the same length in the place of what the file has. */
+static void put_in_file(const char *text, const char *other_text)
+{
+    static char whole[1 << 16];
+    FILE *f = fopen(path, "r+");
+    size_t count = fread(whole, 1, sizeof whole, f), length = strlen(text);
+    size_t at = 0;
+    while (at + length <= count && memcmp(whole + at, text, length) != 0)
+        at++;
+    if (ok(at + length <= count && strlen(other_text) == length,
+           "the file has %s", text)) {
+        fseek(f, (long)at, SEEK_SET);
+        fwrite(other_text, 1, length, f);
+    }
+    fclose(f);
+}
+
 static void test_mistakes(void)
 {
     tn_checkpoint all = make(4, 1), wrong = make(5, 3);
@@ -159,6 +176,13 @@ static void test_mistakes(void)
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
     is_str(tn_error(), want, "and the message tells it");
     tn_error_clear();
+
+    put_in_file("\\\"rule\\\":\\\"optim_adam\\\"",
+                "\\\"rule\\\":\\\"Adam\\\"      ");
+    refused(make(4, 3), TN_ERR_ARGUMENT,
+            "the state of Adam, of an earlier version of Tenon: go on with "
+            "that version, or save the weights alone with it (tn_module_save) "
+            "and begin with a new optim_adam");
 
     tn_module_save(all.module, path);
     refused(make(4, 3), TN_ERR_FORMAT,
