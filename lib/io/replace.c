@@ -63,9 +63,18 @@ static tn_status find_target(tn__file_writer *w)
         errno = ELOOP;
     if (errno != EINVAL && errno != ENOENT) /* no link; nothing there */
         return tn__file_fail(w->what, w->named);
-    /* Asked of the caller's name: a link in /proc leads where no name does. */
-    if (stat(w->named, &w->old) < 0)
-        return errno == ENOENT ? TN_OK : tn__file_fail(w->what, w->named);
+    /* Asked of the caller's name: a link in /proc leads where no name does. Both
+     * names are asked until they agree, since another writer may replace the
+     * file in between. */
+    struct stat end;
+    bool agree = false;
+    for (int tries = 0; tries < MOST_TRIES && !agree; tries++) {
+        if (stat(w->named, &w->old) < 0)
+            return errno == ENOENT ? TN_OK : tn__file_fail(w->what, w->named);
+        agree = links == 0 ||
+                (stat(w->path, &end) == 0 && end.st_dev == w->old.st_dev &&
+                 end.st_ino == w->old.st_ino);
+    }
     if (!S_ISREG(w->old.st_mode))
         return tn__fail(TN_ERR_IO,
                         "%s: {path:}%s: %s, which is not written to: give the "
@@ -75,9 +84,7 @@ static tn_status find_target(tn__file_writer *w)
                         : S_ISFIFO(w->old.st_mode) ? "a FIFO"
                         : S_ISSOCK(w->old.st_mode) ? "a socket"
                                                    : "a device");
-    struct stat end;
-    if (stat(w->path, &end) < 0 || end.st_dev != w->old.st_dev ||
-        end.st_ino != w->old.st_ino)
+    if (!agree)
         return tn__fail(TN_ERR_IO,
                         "%s: {path:}%s: leads to a file that has no name any "
                         "more", w->what, w->named);

@@ -262,8 +262,10 @@ static void *save_often(void *failed)
 {
     for (int i = 0; i < 50; i++) {
         tn_scope *scope = tn_scope_open();
-        if (save("shared.st") < 0)
+        if (save("shared.st") < 0) {
+            note("%s", tn_error());
             *(int *)failed += 1;
+        }
         tn_error_clear();
         tn_scope_close(scope);
     }
