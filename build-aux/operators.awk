@@ -1,8 +1,8 @@
 # operators.awk: the operator reference, docs/operators.md, from the operator
 # table, the list of wider tolerances and that of what runs on the host.
 #
-#   awk -f needs.awk -f operators.awk tests/golden/looser.def tests/golden/host.def \
-#       lib/ops/table/*.def
+#   awk -f needs.awk -f operators.awk \
+#       tests/golden/looser.def tests/golden/host.def lib/ops/table/*.def
 
 function trim(s)
 {

@@ -119,12 +119,12 @@ TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
 #endif
     ;
 
-/* The pending error, where it is one of the call `from`, becomes that of `call`,
- * which made that call: "safetensors_open: ..." becomes "module_load: ...", and
- * tn_error_info's op and called likewise. argument is call's that is at fault;
- * NULL: it has the name that it has in from. String constants. Nothing changes
- * where no error is pending, or another call's. TN_ERR_ARGUMENT if from or call
- * is NULL. */
+/* The pending error, where it is one of the call `from`, becomes that of
+ * `call`, which made that call: "safetensors_open: ..." becomes
+ * "module_load: ...", and tn_error_info's op and called likewise. argument is
+ * call's that is at fault; NULL: it has the name that it has in from. String
+ * constants. Nothing changes where no error is pending, or another call's.
+ * TN_ERR_ARGUMENT if from or call is NULL. */
 TN_API void tn_error_rename(const char *from, const char *call,
                             const char *argument);
 

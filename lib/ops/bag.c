@@ -152,7 +152,9 @@ static tn_tensor *folded(const bags *b, tn_tensor *x, enum mode mode)
 static enum mode mode_of(const tn__call *call)
 {
     const char *word = call->value[TN__ARG_EMBEDDING_BAG_MODE].of.string;
-    return strcmp(word, "sum") == 0 ? SUM : strcmp(word, "max") == 0 ? MAX : MEAN;
+    return strcmp(word, "sum") == 0   ? SUM
+           : strcmp(word, "max") == 0 ? MAX
+                                      : MEAN;
 }
 
 /* A bag's length was refused: tells of the first one that is negative. */

@@ -1,5 +1,5 @@
-# needs.awk: a line "needs" or "bounds" of the operator table in plain words, for
-# the headers (generate.awk) and the manual (operators.awk).
+# needs.awk: a line "needs" or "bounds" of the operator table in plain words,
+# for the headers (generate.awk) and the manual (operators.awk).
 #
 #   needs  norm_type: max_norm     norm_type: with max_norm only
 #   needs  dx: !x                  dx: without x only

@@ -124,8 +124,8 @@ static tn_status refuse(const tn_op *op, const tn__op_need *need)
         &(tn_option_need){op->arg[need->option].name, false, why, mend});
 }
 
-/* "softshrink: lambd is -1; it must be at least 0", "pad: mode is "wrap"; it must
- * be constant, reflect, replicate or circular" */
+/* "softshrink: lambd is -1; it must be at least 0", "embedding_bag: mode is
+ * "mx"; it must be sum, mean or max" */
 static tn_status refuse_value(const tn_op *op, const tn__op_need *need,
                                const tn_value *value)
 {

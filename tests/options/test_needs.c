@@ -1,8 +1,8 @@
 /* test_needs.c: options that have an effect only with another one, or in one
  * mode: a line for each. Given without, they are refused, with the call, the
  * option, the reason and what to write instead; given with, they are taken. And
- * numbers and words that PyTorch refuses. The test fails for each line "needs" or
- * "bounds" of the operator table whose refusal was not seen here. */
+ * numbers and words that PyTorch refuses. The test fails for each line "needs"
+ * or "bounds" of the operator table whose refusal was not seen here. */
 #include <limits.h>
 #include <ops/ops.h>
 #include <stdio.h>
