@@ -23,9 +23,9 @@ tn__stage_walk tn__stage_look_at(const tn__device_printer *p, uint32_t s)
         walk.reduces = walk.reduces || reduce;
         walk.numbers = walk.numbers ||
                        (reduce && tn__reduce_is_arg(&p->ins[i])) ||
-                       (p->faults && p->ins[i].op == TN_K_LOAD);
+                       tn__device_faults(&p->ins[i]);
         walk.does = walk.does || reduce || p->ins[i].op == TN_K_STORE ||
-                    (p->faults && p->ins[i].op == TN_K_LOAD);
+                    tn__device_faults(&p->ins[i]);
     }
     return walk;
 }
