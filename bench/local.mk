@@ -36,7 +36,7 @@ bench_cuda_SOURCES = bench/cuda.c
 bench_cuda_LDADD = libtenon.la $(TN_LIBS)
 
 # What sass.py runs; the driver is tests/sim's.
-check_PROGRAMS += bench/sass_cases
+noinst_PROGRAMS += bench/sass_cases
 bench_sass_cases_SOURCES = bench/sass_cases.c bench/models.h bench/models.c
 bench_sass_cases_LDADD = libtenon.la $(TN_LIBS)
 endif

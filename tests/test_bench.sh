@@ -184,7 +184,7 @@ if ! on_cuda tools/tenon info >"$scratch/output" 2>&1; then
 else
     succeeds "bench/cuda runs" \
         on_cuda bench/cuda --glance launch bandwidth matmul
-    is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 23 \
+    is_str "$(grep -cE '^(launch:|[a-z].* [0-9.]+ %$)' "$scratch/output")" 27 \
         "launches, programs and products are measured beside the driver's"
     is_str "$(grep -cE '^before any tensor: [0-9.]+ MiB' "$scratch/output")" 1 \
         "and the memory that an open device takes"
