@@ -56,6 +56,16 @@ failures() {
         done
 }
 
+# longest FOLDER: the five tests that took most, by what timed.sh says
+longest() {
+    find "$1/tests" "$1/bench" -name '*.log' | while read -r log; do
+        tail -n 1 "$log" | awk -F '[ms ]+' -v name="$(basename "$log" .log)" '
+            /^[0-9]+m[0-9.]+s [0-9]+m[0-9.]+s$/ {
+                print int(($1 + $3) * 60 + $2 + $4), name }'
+    done | sort -rn | head -n 5 |
+        sed 's/^\([0-9]*\) \(.*\)/   \1 s of a processor: \2/'
+}
+
 # make_check FOLDER ARGUMENT...: the test suite of a configured tree
 make_check() {
     folder=$1
@@ -78,6 +88,7 @@ make_check() {
     echo "   $totals (passed, failed, skipped)"
     # shellcheck disable=SC2086 # three numbers
     tally $totals
+    longest "$folder"
 }
 
 # each_test FOLDER COMMAND... -- PROGRAM...: runs programs of a built tree

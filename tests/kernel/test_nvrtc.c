@@ -9,6 +9,11 @@
  * does not hang on that. Built for sm_XX, a program has both, PTX and machine
  * code. Optimized are those with vectors, to PTX, to see what becomes of them.
  *
+ * The oldest architecture, which lacks most, gets all texts. Of the texts of
+ * the others, and of those with vectors, each gets a share, so that every text
+ * is compiled; `make check-long` gives all to all, in twice the time.
+ *
+ *   TENON_TEST_LONG      set: every text for every architecture
  *   TENON_TEST_PROGRAMS  random programs (100)
  *   TENON_CUDA           folder of the CUDA toolkit (configure --with-cuda) */
 #include "joined.h"
@@ -270,33 +275,50 @@ static int compile_all(const printed *item, int count, const build *b,
     return bad;
 }
 
-static void test_arch(const printed_list *list, int arch)
+/* Of a list every SHARE-th text that `wanted` (NULL: any) takes, beginning with
+ * one of the first (free it); all of them in the long run. */
+enum { SHARE = 3, ALL = -1 };
+static printed *choose(const printed_list *list, int first,
+                       bool (*wanted)(const printed *), int *count)
+{
+    printed *some = calloc((size_t)list->count + 1, sizeof *some);
+    if (!some)
+        bail_out("out of memory");
+    const bool all = first == ALL || getenv("TENON_TEST_LONG");
+    int seen = 0;
+    *count = 0;
+    for (int i = 0; i < list->count; i++)
+        if (!wanted || wanted(&list->item[i]))
+            if (all || (seen++ - first) % SHARE == 0)
+                some[(*count)++] = list->item[i];
+    return some;
+}
+
+static void test_arch(const printed_list *list, int arch, int first)
 {
     build b = {.optimizes = false};
-    int units;
+    int units, count;
     double seconds;
     snprintf(b.arch, sizeof b.arch, "sm_%d", arch);
     if (!nvrtc_knows(arch)) {
         skip(1, "this NVRTC does not know the architecture");
         return;
     }
-    const int bad = compile_all(list->item, list->count, &b, &units, &seconds);
-    ok(list->count > 0 && bad == 0,
-       "NVRTC, %s: PTX and machine code of %d texts without a word (%d units, "
-       "%.0f s of a core)", b.arch, list->count, units, seconds);
+    printed *some = choose(list, first, NULL, &count);
+    const int bad = compile_all(some, count, &b, &units, &seconds);
+    ok(count > 0 && bad == 0,
+       "NVRTC, %s: PTX and machine code of %d of %d texts without a word "
+       "(%d units, %.0f s of a core)", b.arch, count, list->count, units,
+       seconds);
+    free(some);
 }
 
 static void test_vectors(const printed_list *list)
 {
     static const build b = {.arch = "compute_75", .optimizes = true};
-    printed *some = calloc((size_t)list->count + 1, sizeof *some);
-    int count = 0, units;
+    int count, units;
     double seconds;
-    if (!some)
-        bail_out("out of memory");
-    for (int i = 0; i < list->count; i++)
-        if (has_vectors(&list->item[i]))
-            some[count++] = list->item[i];
+    printed *some = choose(list, 0, has_vectors, &count);
     const int bad = compile_all(some, count, &b, &units, &seconds);
     ok(count > 0 && bad == 0,
        "NVRTC, optimizing: %d texts that move 16 bytes at once do (%d units, "
@@ -389,7 +411,7 @@ int main(void)
             test_names(&list, "    missing();\n", "an error");
             test_vectors(&list);
         }
-        test_arch(&list, archs[a]);
+        test_arch(&list, archs[a], a == 0 ? ALL : a % SHARE);
     }
     printed_release(&list);
     return done_testing();

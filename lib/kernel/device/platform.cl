@@ -231,17 +231,18 @@ TK_FN tk_f32 tk_f32_of_half(tk_u32 code)
 
 /* One instruction each, for which -0 < +0; either argument where one is a NaN. */
 #define TK_ORDERED_ZEROS 1
-#define TK_ORDER(name, instruction, T, C)                                     \
+#define TK_CHOICE(name, instruction, T, C)                                    \
     TK_FN tk_##T tk_##name##_##T(tk_##T x, tk_##T y)                          \
     {                                                                         \
         tk_##T z;                                                             \
         asm(instruction " %0, %1, %2;" : "=" C(z) : C(x), C(y));              \
         return z;                                                             \
     }
-TK_ORDER(lesser, "min.f32", f32, "f")
-TK_ORDER(greater, "max.f32", f32, "f")
-TK_ORDER(lesser, "min.f64", f64, "d")
-TK_ORDER(greater, "max.f64", f64, "d")
+TK_CHOICE(lesser, "min.f32", f32, "f")
+TK_CHOICE(greater, "max.f32", f32, "f")
+TK_CHOICE(lesser, "min.f64", f64, "d")
+TK_CHOICE(greater, "max.f64", f64, "d")
+#undef TK_CHOICE
 
 #define tk_swap_if(p, old, new) atomicCAS((p), (old), (new))
 #define tk_take_one(p) atomicAdd((p), 1u)
