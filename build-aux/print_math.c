@@ -1,4 +1,4 @@
-/* print_math.c: writes backends/cpu/math_routines.inc: the functions of the
+/* print_math.c: writes backends/cpu/simd/math_routines.inc: the functions of the
  * kernel language as C, but for the rare ones, and the rows of the table by
  * which an executor finds them. Runs on the machine that builds, from the
  * library's own parser and typer, so that what is shipped cannot differ from

@@ -23,14 +23,15 @@ cat >"$scratch/includes.awk" <<'AWK'
         quoted = $0 ~ /^[^<]*"/
         sub(/^[^<"]*[<"]/, ""); sub(/[>"].*/, "")
         split($0, target, "/")
-        if (/\// && (quoted || target[1] in ours)) {
-            print FILENAME "\t" $0 "\t" quoted
-        } else if (quoted) {
-            folder = FILENAME
-            sub(/\/[^\/]*$/, "", folder)
-            sub(/^lib\//, "", folder)
-            print FILENAME "\t" folder "/" $0 "\t" quoted
+        if (!quoted || target[1] in ours) {
+            if (/\//) print FILENAME "\t" $0 "\t" quoted
+            next
         }
+        folder = FILENAME
+        sub(/\/[^\/]*$/, "", folder)
+        while (sub(/^\.\.\//, "")) sub(/\/[^\/]*$/, "", folder)
+        sub(/^lib\//, "", folder)
+        print FILENAME "\t" folder "/" $0 "\t" quoted
     }
 AWK
 sources | xargs awk -v rooms="$rooms" -f "$scratch/includes.awk" \

@@ -1,7 +1,7 @@
 /* cpu.h: what the files of this plugin share.
  *
- * A program is compiled once (build.c) into a flat list of block operations
- * over slots. A launch (launch.c) cuts the iteration space into groups by
+ * A program is compiled once (build_program.c) into a flat list of block operations
+ * over slots. A launch (cpu_launch.c) cuts the iteration space into groups by
  * shape alone and runs the list over each (block.c): every operation is one
  * call of a routine, a plain loop over a block of values that stays in L1.
  * The routines exist once for each instruction set (routines.h). */
@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <tenon/plugin.h>
 
-#include "native.h"
-#include "routines.h"
+#include "jit/native_body.h"
+#include "simd/routines.h"
 
 extern const tn_host *tn__cpu_host;
 
@@ -23,7 +23,7 @@ extern const tn_host *tn__cpu_host;
 #define TN_CPU_MAX_OPERANDS 32
 #define TN_CPU_NONE 0xffffffffu
 
-/* ---- devices, buffers, queues (device.c) ------------------------------- */
+/* ---- devices, buffers, queues (cpu_device.c) ------------------------------- */
 
 /* Windows of three columns by fewer products (conv_winograd.c): option
  * "winograd", not given, 0, 1. */
@@ -105,7 +105,7 @@ static inline int64_t tn__cpu_product(const int64_t *extent, uint32_t ndim)
     return count;
 }
 
-/* ---- compiled programs (build.c) --------------------------------------- */
+/* ---- compiled programs (build_program.c) --------------------------------------- */
 
 /* Where the values of a slot lie. */
 enum {
@@ -141,7 +141,7 @@ enum {
                    bound 0 skips jump operations */
     CPU_WHILE,  /* b &= a; where none is left, skips jump operations */
     CPU_END,    /* the next round of the loop jump operations back */
-    CPU_NATIVE, /* segment number index: several of the others (native.h) */
+    CPU_NATIVE, /* segment number index: several of the others (native_body.h) */
     CPU_NOTHING /* what is read no more */
 };
 
@@ -263,7 +263,7 @@ typedef struct cpu_direct {
     } in[3];
 } cpu_direct;
 
-/* A program that is a sum of loads by an index, each times a weight (taps.c). */
+/* A program that is a sum of loads by an index, each times a weight (taps_blocks.c). */
 typedef struct cpu_taps {
     uint32_t count;   /* 0: it is none */
     uint32_t in, out; /* operand numbers */
@@ -334,7 +334,7 @@ tn_status tn__cpu_find_native(const tn_program *program,
                               const tn_cpu_routines *routines, bool keep,
                               cpu_code *code);
 /* Gives each ELEM slot its place, so that slots whose lives do not meet share
- * one; those that a later part reads become GROUP slots (registers.c). */
+ * one; those that a later part reads become GROUP slots (place_slots.c). */
 tn_status tn__cpu_place_slots(cpu_code *code);
 
 /* ---- running blocks (block.c, view.c) ---------------------------------- */
@@ -401,7 +401,7 @@ typedef struct cpu_later {
 } cpu_later;
 #define TN_CPU_LATER 8
 
-/* What blocks of one size share by taps.c, where the dimensions that they do not
+/* What blocks of one size share by taps_blocks.c, where the dimensions that they do not
  * share are at `outer`. */
 typedef struct cpu_tap_table {
     tn_cpu_tap *tap;
@@ -443,7 +443,7 @@ typedef struct cpu_task {
     bool again;    /* an earlier stage has just read what is loaded */
     const uint8_t *skip; /* of each operation: what is there already; NULL */
     int64_t box_outer, box_count; /* for which it is (hoist.c) */
-    cpu_tap_table taps[2];        /* what taps.c makes of it */
+    cpu_tap_table taps[2];        /* what taps_blocks.c makes of it */
     int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
                                                   i: at + i / width * step[0] +
                                                   i % width * step[1] */
@@ -475,7 +475,7 @@ void tn__cpu_work_beside(cpu_task *task, int64_t bytes);
 /* Sends off what of the results still is on its way past the caches. */
 void tn__cpu_run_end(cpu_task *task);
 
-/* ---- reductions (fold.c) ----------------------------------------------- */
+/* ---- reductions (fold_rows.c) ----------------------------------------------- */
 
 /* The state of one reduction over one row, or over `rows` columns at once. */
 typedef struct cpu_fold {
@@ -531,7 +531,7 @@ void tn__cpu_fold_rows(cpu_fold *fold, const cpu_reduce *reduce,
                        int64_t step, int64_t rows, int64_t length,
                        bool columns, void *out);
 
-/* ---- launches (launch.c) ----------------------------------------------- */
+/* ---- launches (cpu_launch.c) ----------------------------------------------- */
 
 struct cpu_plan {
     const tn_built *built;
@@ -550,7 +550,7 @@ struct cpu_plan {
     int64_t tile[2];            /* most elements along them */
     struct cpu_hoist *hoist; /* blocks that share indices; or NULL */
     bool columns, tiled;
-    bool taps;     /* blocks that share indices go by taps.c */
+    bool taps;     /* blocks that share indices go by taps_blocks.c */
     bool in_place; /* something is written where it was read */
     bool overlap;  /* and is read after that: loads are copies */
     bool kept;   /* a block is a whole group */

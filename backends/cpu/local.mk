@@ -6,33 +6,33 @@ dist_tenonplugin_DATA += backends/cpu/tn_cpu.conf
 EXTRA_DIST += backends/cpu/README.md
 
 CPU_ROUTINES = \
-	backends/cpu/routines.h backends/cpu/isa.h backends/cpu/vector_ops.h \
-	backends/cpu/scalar.h \
-	backends/cpu/math_table.h backends/cpu/math_ops.h \
-	backends/cpu/routines_arith.c backends/cpu/routines_random.c \
-	backends/cpu/routines_convert.c \
-	backends/cpu/routines_move.c \
-	backends/cpu/routines_reduce.c \
-	backends/cpu/routines_gemm.c \
-	backends/cpu/routines_conv.c backends/cpu/conv_loops.inc \
-	backends/cpu/routines_winograd.c \
-	backends/cpu/routines_pool.c backends/cpu/pool_loops.inc \
-	backends/cpu/routines_pair.c backends/cpu/routines_scan.c \
-	backends/cpu/routines_attention.c backends/cpu/routines_order.c \
-	backends/cpu/routines_lapack.c backends/cpu/lapack_loops.inc \
-	backends/cpu/vector.h \
-	backends/cpu/math_table.c
+	backends/cpu/simd/routines.h backends/cpu/simd/isa.h backends/cpu/simd/vector_ops.h \
+	backends/cpu/simd/scalar.h \
+	backends/cpu/simd/math_table.h backends/cpu/simd/math_ops.h \
+	backends/cpu/simd/routines_arith.c backends/cpu/simd/routines_random.c \
+	backends/cpu/simd/routines_convert.c \
+	backends/cpu/simd/routines_move.c \
+	backends/cpu/simd/routines_reduce.c \
+	backends/cpu/simd/routines_gemm.c \
+	backends/cpu/simd/routines_conv.c backends/cpu/simd/conv_loops.inc \
+	backends/cpu/simd/routines_winograd.c \
+	backends/cpu/simd/routines_pool.c backends/cpu/simd/pool_loops.inc \
+	backends/cpu/simd/routines_pair.c backends/cpu/simd/routines_scan.c \
+	backends/cpu/simd/routines_attention.c backends/cpu/simd/routines_order.c \
+	backends/cpu/simd/routines_lapack.c backends/cpu/simd/lapack_loops.inc \
+	backends/cpu/simd/vector.h \
+	backends/cpu/simd/math_table.c
 
 # The mathematical functions as C, by a program that runs where we build: it is
 # made of the kernel language itself, so a change there prints them anew.
-BUILT_SOURCES += backends/cpu/math_routines.inc
-MAINTAINERCLEANFILES += backends/cpu/math_routines.inc
+BUILT_SOURCES += backends/cpu/simd/math_routines.inc
+MAINTAINERCLEANFILES += backends/cpu/simd/math_routines.inc
 CLEANFILES += build-aux/print_math
-EXTRA_DIST += backends/cpu/math_routines.inc build-aux/print_math.c
-backends/cpu/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
+EXTRA_DIST += backends/cpu/simd/math_routines.inc build-aux/print_math.c
+backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 		lib/kernel/mathtext.c $(kernel_math) \
 		$(srcdir)/lib/kernel/*.[ch]
-	$(AM_V_GEN)$(MKDIR_P) backends/cpu build-aux
+	$(AM_V_GEN)$(MKDIR_P) backends/cpu/simd build-aux
 	$(AM_V_at)text=lib/kernel/mathtext.c; \
 	test -f $$text || text=$(srcdir)/$$text; \
 	$(CC_FOR_BUILD) -std=c11 -ffp-contract=off $(CFLAGS_FOR_BUILD) \
@@ -47,47 +47,48 @@ CPU_PLAIN_FLAGS = -fno-asynchronous-unwind-tables
 CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
 	$(CPU_PLAIN_FLAGS)
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
-	-I$(top_srcdir)/backends/cpu -I$(top_builddir)/backends/cpu
+	-I$(top_builddir)/backends/cpu/simd
 
 tn_cpu_la_SOURCES = \
-	backends/cpu/plugin.c \
-	backends/cpu/cpu.h backends/cpu/native.h backends/cpu/x86.h \
-	backends/cpu/device.c backends/cpu/device.h \
-	backends/cpu/thread.c \
-	backends/cpu/isa.c \
-	backends/cpu/build.c \
-	backends/cpu/compile.c backends/cpu/compile.h \
-	backends/cpu/loops.c backends/cpu/fuse.c \
-	backends/cpu/registers.c \
-	backends/cpu/launch.c backends/cpu/task.h \
-	backends/cpu/lines.c \
-	backends/cpu/direct.c backends/cpu/fill.c \
-	backends/cpu/copy.c backends/cpu/runs.c backends/cpu/take.c \
-	backends/cpu/split.c \
-	backends/cpu/tile.c \
-	backends/cpu/hoist.c backends/cpu/taps.c backends/cpu/taps_along.c \
-	backends/cpu/block.c \
-	backends/cpu/native.c backends/cpu/native_code.c \
-	backends/cpu/native_exp.c backends/cpu/native_fold.c backends/cpu/native_nodes.c \
-	backends/cpu/native_registers.c backends/cpu/native_code.h \
-	backends/cpu/native_find.c backends/cpu/native_run.c \
-	backends/cpu/x86.c \
-	backends/cpu/view.c \
-	backends/cpu/fold.c \
-	backends/cpu/matmul.c \
-	backends/cpu/conv.c backends/cpu/conv.h \
-	backends/cpu/conv_grid.c backends/cpu/conv_strip.c \
-	backends/cpu/conv_weight.c backends/cpu/conv_point.c \
-	backends/cpu/conv_plane.c \
-	backends/cpu/conv_winograd.h backends/cpu/conv_winograd.c \
-	backends/cpu/conv_winograd_weight.c \
-	backends/cpu/pool.c \
-	backends/cpu/attention.c \
-	backends/cpu/lapack.c \
-	backends/cpu/product.c backends/cpu/product.h \
-	backends/cpu/scatter.c \
-	backends/cpu/scan.c \
-	backends/cpu/sort.c backends/cpu/sort_orders.inc
+	backends/cpu/cpu.h backends/cpu/cpu_device.c \
+	backends/cpu/cpu_device.h backends/cpu/cpu_plugin.c \
+	backends/cpu/cpu_thread.c \
+	backends/cpu/program/build_program.c \
+	backends/cpu/program/compile_loops.c \
+	backends/cpu/program/compile_program.c \
+	backends/cpu/program/compile_program.h backends/cpu/program/fuse.c \
+	backends/cpu/program/place_slots.c \
+	backends/cpu/run/block.c backends/cpu/run/cpu_launch.c \
+	backends/cpu/run/fold_rows.c backends/cpu/run/hoist.c \
+	backends/cpu/run/lines.c backends/cpu/run/split_rows.c \
+	backends/cpu/run/task.h backends/cpu/run/tile.c \
+	backends/cpu/run/view.c \
+	backends/cpu/paths/copy.c backends/cpu/paths/direct.c \
+	backends/cpu/paths/fill.c backends/cpu/paths/runs.c \
+	backends/cpu/paths/take.c backends/cpu/paths/taps_along.c \
+	backends/cpu/paths/taps_blocks.c \
+	backends/cpu/jit/native_body.h backends/cpu/jit/native_code.c \
+	backends/cpu/jit/native_code.h backends/cpu/jit/native_exp.c \
+	backends/cpu/jit/native_find.c backends/cpu/jit/native_fold.c \
+	backends/cpu/jit/native_nodes.c backends/cpu/jit/native_registers.c \
+	backends/cpu/jit/native_run.c backends/cpu/jit/native_variants.c \
+	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
+	backends/cpu/simd/isa.c \
+	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
+	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
+	backends/cpu/prim/float_product.c backends/cpu/prim/float_product.h \
+	backends/cpu/prim/sort_orders.inc \
+	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
+	backends/cpu/ext/cpu_pool.c \
+	backends/cpu/ext/conv/conv.h backends/cpu/ext/conv/conv_grid.c \
+	backends/cpu/ext/conv/conv_plane.c \
+	backends/cpu/ext/conv/conv_point.c \
+	backends/cpu/ext/conv/conv_strip.c \
+	backends/cpu/ext/conv/conv_weight.c \
+	backends/cpu/ext/conv/conv_winograd.c \
+	backends/cpu/ext/conv/conv_winograd.h \
+	backends/cpu/ext/conv/conv_winograd_weight.c \
+	backends/cpu/ext/conv/cpu_conv.c
 tn_cpu_la_CFLAGS = $(AM_CFLAGS) $(CPU_PLAIN_FLAGS)
 tn_cpu_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_cpu_la_LIBADD = libtn_cpu_generic.la $(TN_LIBS)
@@ -97,7 +98,7 @@ libtn_cpu_generic_la_SOURCES = $(CPU_ROUTINES)
 libtn_cpu_generic_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=generic
 libtn_cpu_generic_la_CFLAGS = $(CPU_FLAGS)
 # BUILT_SOURCES are made first by `make all` alone; `make tn_cpu.la` needs this.
-$(libtn_cpu_generic_la_OBJECTS): backends/cpu/math_routines.inc
+$(libtn_cpu_generic_la_OBJECTS): backends/cpu/simd/math_routines.inc
 
 if HAVE_X86_64
 # Here generic serves processors of before 2013 alone: a third of the size.
@@ -111,8 +112,8 @@ libtn_cpu_v4_la_SOURCES = $(CPU_ROUTINES)
 libtn_cpu_v4_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=v4 -DTN_CPU_SPARE
 libtn_cpu_v4_la_CFLAGS = $(CPU_FLAGS) -march=x86-64-v4 \
 	-mprefer-vector-width=512
-$(libtn_cpu_v3_la_OBJECTS): backends/cpu/math_routines.inc
-$(libtn_cpu_v4_la_OBJECTS): backends/cpu/math_routines.inc
+$(libtn_cpu_v3_la_OBJECTS): backends/cpu/simd/math_routines.inc
+$(libtn_cpu_v4_la_OBJECTS): backends/cpu/simd/math_routines.inc
 endif
 
 check_PROGRAMS += tests/cpu/test_cpu_attention

@@ -18,7 +18,7 @@
  * before it. What the text uses besides <math.h>, <stdint.h>, FN, EACH(i, n)
  * (the head of that loop) and WHOLE (math_table.c: computes the last values, and
  * gives the count of the others, which is one of whole vectors) is in
- * backends/cpu/math_ops.h.
+ * backends/cpu/simd/math_ops.h.
  *
  * Free the text with tn__free. NULL, with the error recorded, where memory runs
  * out or the body holds what no function needs so far (NARROW, PHILOX,

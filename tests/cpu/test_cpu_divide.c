@@ -6,7 +6,7 @@
 #include "../tap.h"
 #include <tenon/base.h>
 
-#include "../../backends/cpu/routines.h"
+#include "../../backends/cpu/simd/routines.h"
 #include "isa_here.h"
 
 enum { COUNT = 4096 + 77, EACH_KIND = 200 };

@@ -5,7 +5,7 @@
 #include "../tap.h"
 #include <tenon/base.h>
 
-#include "../../backends/cpu/math_table.h"
+#include "../../backends/cpu/simd/math_table.h"
 #include "isa_here.h"
 #include "kernel/kernel.h"
 

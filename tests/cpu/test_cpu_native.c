@@ -10,8 +10,8 @@
 #include "../tap.h"
 #include <tenon/base.h>
 
-#include "../../backends/cpu/math_table.h"
-#include "../../backends/cpu/native.h"
+#include "../../backends/cpu/simd/math_table.h"
+#include "../../backends/cpu/jit/native_body.h"
 #include "isa_here.h"
 
 enum { LINES = 7, MOST = 80, NODES = 160, ROOM = LINES * MOST };

@@ -3,7 +3,7 @@
 #include "../tap.h"
 #include <tenon/base.h>
 
-#include "../../backends/cpu/routines.h"
+#include "../../backends/cpu/simd/routines.h"
 #include "isa_here.h"
 #include "kernel/philox.h"
 

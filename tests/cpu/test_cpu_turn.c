@@ -3,7 +3,7 @@
 #include "../tap.h"
 #include <tenon/base.h>
 
-#include "../../backends/cpu/routines.h"
+#include "../../backends/cpu/simd/routines.h"
 #include "isa_here.h"
 
 enum { MOST = 37, GAP = 11, STEP = MOST + GAP };

@@ -1,0 +1,180 @@
+/* cpu_thread.c: what belongs to a thread that runs our work: its scratch memory,
+ * what it lends to the tasks of its calls, its pending fault, its
+ * floating-point state. Memory is kept from launch to launch (a launch
+ * allocates nothing) and freed when the thread ends. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+enum { KEPT = 16 << 20 }; /* bytes lent that are kept: sums of a convolution's
+                            weights are up to 8 MiB and one share */
+
+typedef struct thread_state {
+    char *scratch; /* owned, aligned to 64 */
+    size_t bytes;
+    char *kept; /* the same for what is lent */
+    size_t kept_bytes;
+    tn_fault fault; /* code TN_OK: none pending */
+} thread_state;
+
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+static void state_free(void *value)
+{
+    thread_state *state = value;
+    free(state->scratch);
+    free(state->kept);
+    free(state);
+}
+
+static void key_make(void)
+{
+    key_made = pthread_key_create(&key, state_free) == 0;
+}
+
+static thread_state *state_here(void)
+{
+    pthread_once(&key_once, key_make);
+    if (!key_made)
+        return NULL;
+    thread_state *state = pthread_getspecific(key);
+    if (!state) {
+        state = calloc(1, sizeof *state);
+        if (state && pthread_setspecific(key, state) != 0) {
+            free(state);
+            state = NULL;
+        }
+    }
+    return state;
+}
+
+/* *memory of *room bytes, or more of them, as it may become. */
+static void *grown(char **memory, size_t *room, size_t bytes)
+{
+    if (bytes > *room) {
+        free(*memory);
+        *room = (bytes + bytes / 2 + 4095) & ~(size_t)4095;
+        *memory = aligned_alloc(TN_CPU_ALIGN, *room);
+        if (!*memory)
+            *room = 0;
+    }
+    return *memory;
+}
+
+void *tn__cpu_scratch(size_t bytes)
+{
+    thread_state *state = state_here();
+    return state ? grown(&state->scratch, &state->bytes, bytes) : NULL;
+}
+
+void *tn__cpu_lend(size_t bytes)
+{
+    thread_state *state = state_here();
+    if (!state)
+        return NULL;
+    return bytes > KEPT ? aligned_alloc(TN_CPU_ALIGN,
+                                        (bytes + 63) & ~(size_t)63)
+                        : grown(&state->kept, &state->kept_bytes, bytes + 1);
+}
+
+void tn__cpu_give_back(void *memory)
+{
+    if (memory && memory != state_here()->kept)
+        free(memory);
+}
+
+tn_status tn__cpu_fault_raise(const tn_fault *fault)
+{
+    thread_state *state = state_here();
+    if (!state)
+        return tn__cpu_host->fail(TN_ERR_MEMORY, "launch: out of memory for "
+                                                 "this thread's state");
+    if (state->fault.code == TN_OK)
+        state->fault = *fault;
+    return fault->code;
+}
+
+tn_status tn__cpu_fault_take(tn_fault *fault)
+{
+    thread_state *state = state_here();
+    if (!state || state->fault.code == TN_OK)
+        return TN_OK;
+    tn_status code = state->fault.code;
+    if (fault)
+        tn_struct_copy(fault, &state->fault);
+    state->fault.code = TN_OK;
+    return code;
+}
+
+#if defined(__x86_64__)
+
+/* All exceptions masked, round to nearest, subnormals kept; the low six bits
+ * are sticky flags. */
+#define FPU_NORMAL 0x1f80u
+
+unsigned tn__cpu_fpu_set(void)
+{
+    unsigned state = _mm_getcsr();
+    if ((state & ~0x3fu) != FPU_NORMAL)
+        _mm_setcsr(FPU_NORMAL);
+    return state;
+}
+
+void tn__cpu_fpu_restore(unsigned state)
+{
+    if ((state & ~0x3fu) != FPU_NORMAL)
+        _mm_setcsr(state);
+}
+
+#elif defined(__aarch64__)
+
+/* FPCR is 0 for round to nearest, subnormals kept, no traps. */
+unsigned tn__cpu_fpu_set(void)
+{
+    uint64_t state;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+    if (state != 0)
+        __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+    return (unsigned)state;
+}
+
+void tn__cpu_fpu_restore(unsigned state)
+{
+    if (state != 0)
+        __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)state));
+}
+
+#else
+
+unsigned tn__cpu_fpu_set(void)
+{
+    return 0;
+}
+
+void tn__cpu_fpu_restore(unsigned state)
+{
+    (void)state;
+}
+
+#endif
+
+float tn__cpu_single(double x)
+{
+    /* What is a float has one value in every state. */
+    float same = (float)x;
+    if ((double)same == x)
+        return same;
+    volatile double from = x; /* volatile: converted between the two calls */
+    unsigned fpu = tn__cpu_fpu_set();
+    volatile float single = (float)from;
+    tn__cpu_fpu_restore(fpu);
+    return single;
+}

@@ -1,0 +1,357 @@
+/* conv_weight.c: the gradient of a convolution's weights: a sum over all
+ * pixels of all images. Its tasks are shares of the images, each with sums of
+ * its own that are then joined in order, and ranges of the channels of `in`;
+ * both are cut by shape alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conv.h"
+#include "../../cpu_device.h"
+
+enum {
+    BLOCK_PIXELS = 200,  /* 25 KiB of a panel of out, of two vectors */
+    AT_ONCE = 48,        /* rows between which the next block is asked for */
+    STRIP_ROOM = 16384,  /* elements of a strip: a frame, out and mask */
+    TASK_WORK = 2097152, /* multiply-adds */
+    LEAST_ROWS = 128,    /* of a range */
+    CHANNELS = 8,        /* of one, a multiple: whole tiles of rows */
+    SHARES_ROOM = 2097152, /* elements of all shares' sums, but for the first */
+    LAID_ROOM = 1048576,   /* of panels of out, laid once for all ranges */
+    MOST_TASKS = 64
+};
+
+typedef struct gradient {
+    const tn_conv_args *args;
+    const tn_cpu_routines *general;
+    const tn_cpu_conv_routines *routines;
+    size_t bytes;
+    conv_images in, out;
+    conv_grid grid;
+    int64_t in_channels, out_channels; /* of a group */
+    bool by_pixels; /* vectors are */
+    bool by_lines;  /* of pixels: the taps in threes, and one vector */
+    int64_t panel, width;
+    int64_t shares, ranges, range; /* range: channels of one */
+    char *sums; /* [share][group][range][tap, channel][width] */
+    char *laid; /* out: [group][block][panel][pixel][width of one]; NULL: each
+                   range lays it for itself */
+    int64_t laid_block; /* its elements of a block */
+    atomic_int failed;
+} gradient;
+
+/* Elements of one group's sums. */
+static int64_t group_sums(const gradient *w)
+{
+    return w->ranges * w->range * w->grid.taps * w->width;
+}
+
+static char *sums_of(const gradient *w, int64_t share, int64_t group,
+                     int64_t range)
+{
+    int64_t at = (share * w->args->groups + group) * group_sums(w) +
+                 range * w->range * w->grid.taps * w->width;
+    return w->sums + at * (int64_t)w->bytes;
+}
+
+typedef struct gathering {
+    const gradient *w;
+    char *panel;
+    int64_t pixels, first, width; /* of the panel: its channels */
+} gathering;
+
+static void gather_rows(void *context, const conv_rows *r)
+{
+    const gathering *g = context;
+    const gradient *w = g->w;
+    int64_t channel = w->out.stride[1], bytes = (int64_t)w->bytes;
+    const char *from = r->memory + g->first * channel * bytes;
+    char *to = g->panel + r->pixel * g->width * bytes;
+    for (int64_t i = 0; i < r->rows; i++)
+        tn__cpu_conv_gather(
+            w->general, w->bytes, to + i * r->columns * g->width * bytes,
+            g->width, from + i * r->row * bytes, channel, r->step,
+            tn__cpu_min(g->width, w->out_channels - g->first), r->columns);
+}
+
+/* A panel of a block's pixels, from channel o on. */
+static void lay_panel(const gradient *w, const conv_block *block,
+                      int64_t group, int64_t o, char *panel)
+{
+    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
+    conv_images out = w->out;
+    out.memory += group * w->out_channels * out.stride[1] * (int64_t)w->bytes;
+    gathering g = {w, panel, block->pixels, o,
+                   tn__cpu_min(w->panel, w->width - o)};
+    tn__cpu_conv_runs(block, &out, origin, step, w->bytes, gather_rows, &g);
+}
+
+static char *laid_panel(const gradient *w, const conv_block *block,
+                        int64_t group, int64_t number, int64_t o)
+{
+    return w->laid +
+           ((group * w->grid.block_count + number) * w->laid_block +
+            o * block->pixels) *
+               (int64_t)w->bytes;
+}
+
+static void lay_block(void *context, int64_t i)
+{
+    const gradient *w = context;
+    int64_t group = i / w->grid.block_count, number = i % w->grid.block_count;
+    conv_block block = tn__cpu_conv_block(&w->grid, number);
+    for (int64_t o = 0; o < w->width; o += w->panel)
+        lay_panel(w, &block, group, o,
+                  laid_panel(w, &block, group, number, o));
+}
+
+/* Threes [first, first + count) of taps and channels: each is three rows of the
+ * sums. at: of the block's pixels. */
+static void add_lines(const gradient *w, const conv_block *block,
+                      int64_t first, int64_t count, int64_t channels,
+                      const void *const *x, int64_t *at, const char *panel,
+                      char *sums, bool add)
+{
+    for (int64_t i = first, some; i < first + count; i += some) {
+        int64_t row = i / channels * 3 * channels + i % channels;
+        some = tn__cpu_min(first + count - i, channels - i % channels);
+        w->routines->spans(some, block->size[0] * block->size[1],
+                           block->size[2], x + row, at, panel,
+                           channels * w->width,
+                           sums + row * w->width * (int64_t)w->bytes, add);
+    }
+}
+
+/* Adds a block's products to sums. */
+static bool add_block(const gradient *w, int64_t number, int64_t group,
+                      int64_t first, int64_t channels, char *sums, bool add)
+{
+    const conv_grid *grid = &w->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
+    int64_t frame_bytes = conv_round_up(
+        tn__cpu_conv_frame_size(grid, &block, channels, CONV_PLANES) * bytes,
+        64);
+    int64_t panel_bytes = conv_round_up(block.pixels * w->panel * bytes, 64);
+    char *memory = tn__cpu_scratch(
+        (size_t)(frame_bytes + panel_bytes + (2 * rows + block.pixels) * 8));
+    if (!memory)
+        return false;
+    char *panel = memory + frame_bytes;
+    int64_t *at = (int64_t *)(panel + panel_bytes);
+    int64_t *row = at + block.pixels;
+    const void **x = (const void **)(row + rows);
+    conv_view view = tn__cpu_conv_view(
+        grid, &block, &w->in, group * w->in_channels + first, channels,
+        CONV_PLANES, w->bytes, w->general, memory);
+    tn__cpu_conv_pixels(grid, &block, &view, at);
+    for (int64_t i = 0; i < block.pixels && w->by_lines; i += block.size[2])
+        at[i / block.size[2]] = at[i]; /* of rows alone */
+    tn__cpu_conv_taps(grid, &view, channels, row);
+    for (int64_t i = 0; i < rows; i++)
+        x[i] = view.base + row[i] * bytes;
+
+    conv_ahead in = tn__cpu_conv_ahead(grid, number + 1, &w->in,
+                                       group * w->in_channels + first,
+                                       channels, w->bytes);
+    conv_ahead next = {0};
+    if (!w->laid)
+        next = tn__cpu_conv_ahead_pixels(grid, number + 1, &w->out,
+                                         group * w->out_channels,
+                                         w->out_channels, w->bytes);
+    int64_t calls = (w->width + w->panel - 1) / w->panel *
+                    ((rows + AT_ONCE - 1) / AT_ONCE);
+    int64_t in_lines = in.lines / calls + 1, next_lines = next.lines / calls + 1;
+    for (int64_t o = 0; o < w->width; o += w->panel) {
+        int64_t width = tn__cpu_min(w->panel, w->width - o);
+        if (w->laid)
+            panel = laid_panel(w, &block, group, number, o);
+        else
+            lay_panel(w, &block, group, o, panel);
+        for (int64_t i = 0; i < rows; i += AT_ONCE) {
+            int64_t some = tn__cpu_min(AT_ONCE, rows - i);
+            if (w->by_lines)
+                add_lines(w, &block, i / 3, some / 3, channels, x, at, panel,
+                          sums, add);
+            else
+                w->routines->tiles(some, width / w->routines->lanes,
+                                   block.pixels, x + i, at, panel, width,
+                                   sums + (i * w->width + o) * bytes, w->width,
+                                   1, add ? TN_CPU_TILE_ADD : 0);
+            tn__cpu_conv_ask(&in, in_lines);
+            tn__cpu_conv_ask(&next, next_lines);
+        }
+    }
+    return true;
+}
+
+/* The same with pixels as lanes. */
+static bool add_strip(const gradient *w, int64_t number, int64_t group,
+                      int64_t first, int64_t channels, char *sums, bool add)
+{
+    static const int64_t origin[2] = {0, 0}, step[2] = {1, 1};
+    const conv_grid *grid = &w->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    conv_strip strip =
+        tn__cpu_conv_strip(grid, &block, channels, w->routines);
+    int64_t rows = grid->taps * channels, bytes = (int64_t)w->bytes;
+    int64_t frame_bytes = conv_round_up(strip.elements * bytes, 64);
+    int64_t strip_bytes = strip.pixels * bytes;
+    char *frame = tn__cpu_scratch(
+        (size_t)(frame_bytes + 2 * strip_bytes + rows * 8));
+    if (!frame)
+        return false;
+    char *out = frame + frame_bytes, *mask = out + strip_bytes;
+    int64_t *at = (int64_t *)(mask + strip_bytes);
+    tn__cpu_conv_strip_lay(grid, &block, &strip, &w->in,
+                           group * w->in_channels + first, channels, w->bytes,
+                           w->general, frame);
+    tn__cpu_conv_strip_taps(grid, &block, &strip, channels, at);
+    tn__cpu_conv_strip_mask(&block, &strip, w->bytes, mask);
+    if (!add)
+        memset(sums, 0, (size_t)(rows * w->width * bytes));
+    memset(out, 0, (size_t)strip_bytes);
+    conv_images images = w->out;
+    images.memory += group * w->out_channels * images.stride[1] * bytes;
+    for (int64_t o = 0; o < w->out_channels; o++) {
+        tn__cpu_conv_strip_move(&block, &strip, &images, origin, step,
+                                w->bytes, w->general, out, false);
+        w->routines->meet(rows, strip.pixels, frame, at, out, mask,
+                          sums + o * bytes, w->width);
+        images.memory += images.stride[1] * bytes;
+    }
+    return true;
+}
+
+static void run_task(void *context, int64_t i)
+{
+    gradient *w = context;
+    int64_t range = i % w->ranges, share = i / w->ranges % w->shares;
+    int64_t group = i / w->ranges / w->shares;
+    int64_t first = range * w->range;
+    int64_t channels = tn__cpu_min(w->range, w->in_channels - first);
+    int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
+    int64_t end = tn__cpu_min((share + 1) * each, w->grid.block_count);
+    unsigned fpu = tn__cpu_fpu_set();
+    char *sums = sums_of(w, share, group, range);
+    for (int64_t b = share * each; b < end; b++)
+        if (!(w->by_pixels ? add_strip : add_block)(
+                w, b, group, first, channels, sums, b > share * each)) {
+            atomic_store(&w->failed, 1);
+            break;
+        }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* One tap of one group's range: its shares joined, and written. */
+static void write_tap(void *context, int64_t i)
+{
+    const gradient *w = context;
+    const tn_conv_args *args = w->args;
+    const int64_t *stride = args->weight.stride;
+    int64_t bytes = (int64_t)w->bytes, t = i % w->grid.taps;
+    int64_t range = i / w->grid.taps % w->ranges;
+    int64_t group = i / w->grid.taps / w->ranges;
+    int64_t first = range * w->range;
+    int64_t channels = tn__cpu_min(w->range, w->in_channels - first);
+    int64_t at = t * channels * w->width * bytes;
+    char *sums = sums_of(w, 0, group, range) + at;
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t s = 1; s < w->shares; s++)
+        w->routines->join(sums, sums_of(w, s, group, range) + at,
+                          channels * w->width);
+    char *to = tn__cpu_at(args->weight.buffer, args->weight.offset, w->bytes);
+    to += (group * w->out_channels * stride[0] + first * stride[1] +
+           w->grid.tap[t].weight) *
+          bytes;
+    tn__cpu_conv_spread(w->general, w->bytes, to, stride[0], 0, stride[1], sums,
+                        w->width, w->out_channels, 1, channels, NULL, 0);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void cut(gradient *w)
+{
+    double rows = (double)(w->grid.taps * w->in_channels);
+    double work = rows * (double)w->width * (double)w->grid.count *
+                  (double)(w->grid.size[0] * w->grid.size[1]);
+    double tasks = work / TASK_WORK; /* of a group */
+    double room = SHARES_ROOM / (rows * (double)w->width *
+                                 (double)w->args->groups) + 1;
+    tn__cpu_conv_grid_init(&w->grid, &w->in);
+    bool one = !w->by_pixels && w->width == w->routines->lanes &&
+               w->routines->spans;
+    tn__cpu_conv_grid_cut(&w->grid, w->by_pixels
+                                        ? STRIP_ROOM / (w->in_channels + 2)
+                                    : one ? 2 * BLOCK_PIXELS
+                                          : BLOCK_PIXELS);
+    w->by_lines = one && tn__cpu_conv_least_columns(&w->grid) > 1 &&
+                  w->in_channels > 2 &&
+                  tn__cpu_conv_line(&w->grid, &w->in) == 0;
+    tasks = tasks < 1 ? 1 : tasks > MOST_TASKS ? MOST_TASKS : tasks;
+    int64_t ranges = (int64_t)(rows / LEAST_ROWS);
+    double shares = tasks / (double)(ranges < 1 ? 1 : ranges);
+    shares = shares < 1 ? 1 : shares < room ? shares : room;
+    w->shares = tn__cpu_min((int64_t)shares, w->grid.block_count);
+    int64_t each = (w->grid.block_count + w->shares - 1) / w->shares;
+    w->shares = (w->grid.block_count + each - 1) / each; /* none is empty */
+    ranges = (int64_t)(tasks / (double)w->shares); /* more, of few images */
+    ranges = ranges < 1 ? 1 : tn__cpu_min(ranges, w->in_channels);
+    w->range = (w->in_channels + ranges - 1) / ranges;
+    w->range = tn__cpu_min(conv_round_up(w->range, CHANNELS), w->in_channels);
+    w->ranges = (w->in_channels + w->range - 1) / w->range;
+}
+
+tn_status tn__cpu_conv_weight(const tn_conv_args *args,
+                              const tn_cpu_routines *general, size_t bytes)
+{
+    const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
+    gradient w = {.args = args, .general = general, .routines = routines,
+                  .bytes = bytes,
+                  .in = tn__cpu_conv_images(&args->in, args->in_size, bytes),
+                  .out =
+                      tn__cpu_conv_images(&args->out, args->out_size, bytes),
+                  .in_channels = args->in_channels / args->groups,
+                  .out_channels = args->out_channels / args->groups,
+                  .panel = 2 * routines->lanes};
+    w.by_pixels = conv_by_pixels(w.out_channels, routines);
+    w.width = w.by_pixels ? w.out_channels
+                          : conv_round_up(w.out_channels, routines->lanes);
+    conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
+                           sizeof *tap);
+    if (tap) {
+        tn__cpu_conv_forward_grid(&w.grid, args, tap);
+        cut(&w);
+        int64_t sums = w.shares * args->groups * group_sums(&w);
+        int64_t laid = args->groups * w.grid.block_count;
+        w.laid_block =
+            w.grid.block[0] * w.grid.block[1] * w.grid.block[2] * w.width;
+        laid = w.by_pixels || w.ranges == 1 ||
+                       laid > LAID_ROOM / w.laid_block
+                   ? 0
+                   : laid * w.laid_block;
+        w.sums = tn__cpu_lend((size_t)((sums + laid) * (int64_t)bytes));
+        w.laid = laid && w.sums ? w.sums + sums * (int64_t)bytes : NULL;
+    }
+    if (w.sums) {
+        int64_t tasks = args->groups * w.shares * w.ranges;
+        int64_t taps = args->groups * w.ranges * w.grid.taps;
+        bool serial = tasks == 1;
+        if (w.laid)
+            tn__cpu_host->parallel_for(args->groups * w.grid.block_count,
+                                       lay_block, &w);
+        if (serial)
+            run_task(&w, 0);
+        else
+            tn__cpu_host->parallel_for(tasks, run_task, &w);
+        for (int64_t i = 0; serial && i < taps; i++)
+            write_tap(&w, i);
+        if (!serial)
+            tn__cpu_host->parallel_for(taps, write_tap, &w);
+    }
+    bool good = w.sums && !atomic_load(&w.failed);
+    tn__cpu_give_back(w.sums);
+    free(tap);
+    return good ? TN_OK
+                : tn__cpu_host->fail(TN_ERR_MEMORY,
+                                     "conv: out of memory for the gradient of "
+                                     "the weights");
+}

@@ -1,0 +1,318 @@
+/* conv_winograd.c: windows of 3 x 3 and of 1 x 3 by fewer products: FORWARD and
+ * INPUT.
+ *
+ * Two by two pixels share a window of 4 x 4, and are 16 products a channel
+ * instead of 36 (Winograd's F(2 x 2, 3 x 3): Lavin and Gray, arXiv:1509.09308);
+ * two pixels side by side one of four, and are 4 products instead of 6:
+ *
+ *     Y = A^T [(G g G^T) * (B^T d B)] A        y = A^T [(G g) * (B^T d)]
+ *
+ * where * goes element by element: over channels each of the sixteen (four) is a
+ * product of matrices, by the tiles of convolution. Filters are transformed once
+ * a call; a task does so with the windows of a block of tiles, tiles as lanes,
+ * which then stay in an outer cache while the products run over them, some
+ * channels of the result at a time. Results see only what lies in their own
+ * windows, so a NaN stays with those, too; sums are cut into parts so short that
+ * they err no more than the direct way's (docs/performance.md). */
+#include <string.h>
+
+#include "conv_winograd.h"
+#include "../../cpu_device.h"
+
+enum {
+    STRIP = 8,            /* filters side by side */
+    DEPTH = 64,           /* channels that are summed up before they are added */
+    RESULTS = 32,         /* channels of the result at a time */
+    ROOM = 262144,        /* elements of a block's windows: 1 MiB */
+    MOST_TILES = 128,     /* of a block, of two rows; of one twice as many */
+    LEAST_TILES = 32,
+    LEAST_BLOCKS = 16,    /* if blocks of fewer tiles have LEAST_WORK */
+    LEAST_WORK = 524288,  /* multiply-adds, about 10 us */
+    FILTERS_WORK = 65536, /* elements of filters on one thread */
+    MOST_CHANNELS = 65536,
+    /* What transforms take, in quarters of a vector's multiply-adds: for a
+     * channel's row of tiles, for each four tiles of it, for a filter, for a
+     * filter's gradient. */
+    COST_ROW = 160,
+    COST_TILES = 60,
+    COST_FILTER = 60,
+    COST_TAPS = 16,
+    COST_PART = 4 /* but for the first, of windows of one row: a fourth */
+};
+
+static void transform_filters(void *context, int64_t i)
+{
+    const winograd *w = context;
+    int64_t strips = (w->to_channels + STRIP - 1) / STRIP;
+    int64_t group = i / strips, first = i % strips * STRIP;
+    int64_t count = tn__cpu_min(STRIP, w->to_channels - first);
+    const float *from =
+        w->weight + group * w->weight_group + first * w->weight_to;
+    float *to = w->filters + group * w->elements * w->plane +
+                first * w->from_channels;
+    _Alignas(64) float taps[9 * STRIP] = {0};
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t c = 0; c < w->from_channels; c++, to += STRIP) {
+        w->general->turn[4](taps, STRIP, from + c * w->weight_from,
+                            w->weight_to, count, w->taps, 0);
+        w->routines->filters(
+            to, w->plane, w->turned ? taps + (w->taps - 1) * STRIP : taps,
+            w->turned ? -STRIP : STRIP);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* The windows of tiles [first, end), which are one image's, or one row's; v: of
+ * the first. */
+static void transform_image(const winograd *w, int64_t channel,
+                            int64_t channels, int64_t first, int64_t end,
+                            float *frame, float *v, int64_t step,
+                            int64_t plane)
+{
+    const conv_images *from = &w->from;
+    const bool wide = winograd_is_wide(w);
+    int64_t row = first / w->tiles[1], rows = (end - 1) / w->tiles[1] - row + 1;
+    int64_t column = wide ? first % w->tiles[1] : 0;
+    int64_t half = (wide ? end - first : w->tiles[1]) + 1;
+    int64_t image = row / w->tiles[0];
+    row -= image * w->tiles[0];
+    /* Rows and columns of the image, and where they stand in the frame. */
+    int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
+    int64_t height = w->high * rows + 2 * (w->high - 1);
+    height = tn__cpu_min(low + height, from->size[0]) - start;
+    int64_t side = 2 * column - w->pad[1], left = side < 0 ? 0 : side;
+    int64_t width = tn__cpu_min(side + 2 * half, from->size[1]) - left;
+    memset(frame, 0, (size_t)winograd_frame(w, rows) * sizeof *frame);
+    const float *in = (const float *)from->memory + image * from->stride[0] +
+                      channel * from->stride[1] +
+                      start * from->stride[2] + left;
+    float *inner = frame + (start - low) * 2 * half;
+    for (int64_t c = 0; c < channels; c++, in += from->stride[1]) {
+        if (height > 0 && width > 0)
+            w->routines->split(inner, half, in, from->stride[2], height, width,
+                               left - side);
+        for (int64_t t = first; t < end;) {
+            tile_run run = winograd_run(w, t, end);
+            w->routines->windows(
+                v + c * step + t - first, plane,
+                frame + (run.row - row) * w->high * 2 * half + run.column -
+                    column,
+                half, run.count);
+            t += run.count;
+        }
+    }
+}
+
+void tn__cpu_winograd_windows(const winograd *w, int64_t first,
+                              int64_t channels, int64_t tile, int64_t end,
+                              float *frame, float *v, int64_t step,
+                              int64_t plane)
+{
+    const int64_t piece =
+        winograd_is_wide(w) ? w->tiles[1] : w->tiles[0] * w->tiles[1];
+    for (int64_t t = tile; t < end;) {
+        int64_t next = tn__cpu_min((t / piece + 1) * piece, end);
+        transform_image(w, first, channels, t, next, frame, v + t - tile, step,
+                        plane);
+        t = next;
+    }
+}
+
+/* One channel of the result: its tiles [first, end). */
+static void write_channel(const winograd *w, int64_t channel, int64_t first,
+                          int64_t end, const float *sums, int64_t plane)
+{
+    const conv_images *to = &w->to;
+    float bias = w->bias ? w->bias[channel * w->bias_stride] : 0;
+    float *out = (float *)to->memory + channel * to->stride[1];
+    for (int64_t t = first; t < end;) {
+        tile_run run = winograd_run(w, t, end);
+        int64_t row = w->high * run.row, column = 2 * run.column;
+        w->routines->results(
+            out + run.image * to->stride[0] + row * to->stride[2] + column,
+            to->stride[2], tn__cpu_min(w->high, to->size[0] - row),
+            tn__cpu_min(2 * run.count, to->size[1] - column),
+            sums + t - first, plane, bias);
+        t += run.count;
+    }
+}
+
+/* sums[element][channel][tile] of `count` channels of the result from `first`
+ * on, over `tiles` tiles. */
+static void multiply(const winograd *w, const float *filters, int64_t first,
+                     int64_t count, const float *v, int64_t step,
+                     int64_t plane, int64_t tiles, float *sums,
+                     int64_t sums_plane)
+{
+    const int64_t lanes = w->products->lanes;
+    const void *x[RESULTS];
+    int64_t at[DEPTH];
+    for (int64_t p = 0; p < DEPTH; p++)
+        at[p] = p * STRIP;
+    for (int64_t e = 0; e < w->elements; e++, v += plane, filters += w->plane)
+        for (int64_t p = 0; p < w->from_channels; p += DEPTH) {
+            int64_t depth = tn__cpu_min(DEPTH, w->from_channels - p);
+            for (int64_t i = 0; i < count; i++) {
+                int64_t o = first + i, strip = o / STRIP * STRIP;
+                x[i] = filters + strip * w->from_channels + p * STRIP + o -
+                       strip;
+            }
+            for (int64_t q = 0; q < tiles; q += 2 * lanes)
+                w->products->tiles(count, tiles - q > lanes ? 2 : 1, depth, x,
+                                   at, v + p * step + q, step,
+                                   sums + e * sums_plane + q, w->block, 1,
+                                   p > 0 ? TN_CPU_TILE_ADD : 0);
+        }
+}
+
+static void run_task(void *context, int64_t i)
+{
+    winograd *w = context;
+    int64_t group = i / w->blocks, first = i % w->blocks * w->block;
+    int64_t end = tn__cpu_min(first + w->block, w->total);
+    int64_t step = w->block + WINOGRAD_BEYOND;
+    int64_t plane = winograd_plane(w->from_channels * step);
+    int64_t sums_plane =
+        winograd_plane(tn__cpu_min(RESULTS, w->to_channels) * w->block);
+    int64_t frame = winograd_most_frame(w);
+    float *v = tn__cpu_scratch(
+        (size_t)(w->elements * (plane + sums_plane) + frame +
+                 WINOGRAD_BEYOND) *
+        sizeof *v);
+    if (!v) {
+        atomic_store(&w->failed, 1);
+        return;
+    }
+    float *sums = v + w->elements * plane;
+    float *rows = sums + w->elements * sums_plane + WINOGRAD_BEYOND;
+    unsigned fpu = tn__cpu_fpu_set();
+    tn__cpu_winograd_windows(w, group * w->from_channels, w->from_channels,
+                             first, end, rows, v, step, plane);
+    for (int64_t o = 0; o < w->to_channels; o += RESULTS) {
+        int64_t count = tn__cpu_min(RESULTS, w->to_channels - o);
+        multiply(w, w->filters + group * w->elements * w->plane, o,
+                 count, v, step, plane, end - first, sums, sums_plane);
+        for (int64_t c = 0; c < count; c++)
+            write_channel(w, group * w->to_channels + o + c, first, end,
+                          sums + c * w->block, sums_plane);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Less than the direct way? Both in quarters of a vector's multiply-adds. */
+static bool pays(const winograd *w, uint32_t kind)
+{
+    const double lanes = (double)w->products->lanes;
+    double pairs = (double)(w->from_channels * w->to_channels);
+    double channels = (double)(w->from_channels + w->to_channels);
+    double tiles = (double)w->total;
+    double rows = tiles / (double)w->tiles[1];
+    double fours = (double)((w->tiles[1] + 3) / 4);
+    double part = w->high == 2 ? 1 : 1.0 / COST_PART;
+    double pixels = (double)(2 * w->high * w->taps); /* taps of a tile's */
+    double direct = 4 * pixels * pairs * tiles / lanes;
+    double whole = (double)conv_round_up(w->total, w->products->lanes);
+    double here = 4 * (double)w->elements * pairs * whole / lanes +
+                  rows * channels * (COST_ROW + part * COST_TILES * fours) +
+                  part * (kind == TN_CONV_WEIGHT ? COST_TAPS : COST_FILTER) *
+                      pairs;
+    return here < 0.9 * direct;
+}
+
+static void cut(winograd *w)
+{
+    int64_t most = ROOM / (w->elements * w->from_channels) / LEAST_TILES;
+    double work = (double)(w->elements * w->from_channels * w->to_channels);
+    w->block = tn__cpu_min(most < 1 ? LEAST_TILES : most * LEAST_TILES,
+                           2 / w->high * MOST_TILES);
+    while (w->block > LEAST_TILES &&
+           w->total < LEAST_BLOCKS * w->block &&
+           work * (double)w->block > LEAST_WORK)
+        w->block = conv_round_up(w->block / 2, LEAST_TILES);
+    w->blocks = (w->total + w->block - 1) / w->block;
+}
+
+static bool suits(const tn_conv_args *args)
+{
+    bool line = args->kernel[0] == 1 && args->pad[0] == 0;
+    bool good = args->in.stride[3] == 1 && args->out.stride[3] == 1 &&
+                args->weight.stride[3] == 1 && args->kernel[1] == 3 &&
+                (line || (args->kernel[0] == 3 &&
+                          args->weight.stride[2] == 3)) &&
+                args->in_channels / args->groups <= MOST_CHANNELS &&
+                args->count > 0;
+    for (int a = 0; a < 2; a++)
+        good = good && args->stride[a] == 1 && args->dilation[a] == 1 &&
+               args->in_size[a] > 0 && args->out_size[a] > 0;
+    return good;
+}
+
+static void take(winograd *w, const tn_conv_args *args)
+{
+    bool forward = args->kind != TN_CONV_INPUT;
+    conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);
+    conv_images out = tn__cpu_conv_images(&args->out, args->out_size, 4);
+    int64_t in_channels = args->in_channels / args->groups;
+    int64_t out_channels = args->out_channels / args->groups;
+    const int64_t *stride = args->weight.stride;
+    w->from = forward ? in : out;
+    w->to = forward ? out : in;
+    w->groups = args->groups;
+    w->from_channels = forward ? in_channels : out_channels;
+    w->to_channels = forward ? out_channels : in_channels;
+    w->weight = (const float *)tn__cpu_at(args->weight.buffer,
+                                          args->weight.offset, 4);
+    w->weight_from = forward ? stride[1] : stride[0];
+    w->weight_to = forward ? stride[0] : stride[1];
+    w->weight_group = out_channels * stride[0];
+    w->turned = !forward;
+    if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
+        w->bias = (const float *)tn__cpu_at(args->bias.buffer,
+                                            args->bias.offset, 4);
+        w->bias_stride = args->bias.stride[0];
+    }
+    for (int a = 0; a < 2; a++)
+        w->pad[a] = forward ? args->pad[a] : args->kernel[a] - 1 - args->pad[a];
+    w->tiles[0] = (w->to.size[0] + w->high - 1) / w->high;
+    w->tiles[1] = (w->to.size[1] + 1) / 2;
+    w->total = args->count * w->tiles[0] * w->tiles[1];
+    w->plane = winograd_plane(conv_round_up(w->to_channels, STRIP) *
+                        w->from_channels);
+}
+
+bool tn__cpu_conv_winograd(const tn_conv_args *args,
+                           const tn_cpu_routines *routines,
+                           conv_choice choice, tn_status *status)
+{
+    if (choice == CONV_DIRECT || !routines->winograd[0] || !suits(args))
+        return false;
+    const bool line = args->kernel[0] == 1;
+    winograd w = {.general = routines, .routines = routines->winograd[!line],
+                  .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
+                  .elements = line ? 4 : 16, .taps = line ? 3 : 9};
+    take(&w, args);
+    if (choice == CONV_WHERE_IT_PAYS && !pays(&w, args->kind))
+        return false;
+    if (args->kind == TN_CONV_WEIGHT) {
+        *status = tn__cpu_winograd_weight(&w, args);
+        return true;
+    }
+    cut(&w);
+    w.filters = tn__cpu_lend((size_t)(w.groups * w.elements * w.plane) *
+                             sizeof *w.filters);
+    if (w.filters) {
+        int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
+        bool serial = w.groups * w.elements * w.plane < FILTERS_WORK;
+        for (int64_t i = 0; serial && i < strips; i++)
+            transform_filters(&w, i);
+        if (!serial)
+            tn__cpu_host->parallel_for(strips, transform_filters, &w);
+        tn__cpu_host->parallel_for(w.groups * w.blocks, run_task, &w);
+    }
+    bool good = w.filters && !atomic_load(&w.failed);
+    tn__cpu_give_back(w.filters);
+    *status = good ? TN_OK
+                   : tn__cpu_host->fail(TN_ERR_MEMORY, "conv: out of memory "
+                                        "for transformed windows");
+    return true;
+}

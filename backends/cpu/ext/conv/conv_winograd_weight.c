@@ -1,0 +1,202 @@
+/* conv_winograd_weight.c: the gradient of the weights of windows of 3 x 3 and of
+ * 1 x 3 by fewer products, the adjoint of conv_winograd.c in the weights:
+ *
+ *     dg = G^T [sum over tiles of (A dY A^T) * (B^T d B)] G
+ *
+ * Each of the sixteen (four) sums is a product of matrices over tiles: windows
+ * [channel][tile], of which an element goes to all lanes, and cotangents
+ * [tile][channel], channels as lanes. Tasks are shares of the tiles, each with
+ * sums of its own that are then joined in order, and ranges of channels. */
+#include <string.h>
+
+#include "conv_winograd.h"
+#include "../../cpu_device.h"
+
+enum {
+    SUMMED = 32,           /* tiles, before they are added: see conv_winograd.c */
+    RANGE = 64,            /* channels of `in` at a time */
+    ROOM = 262144,         /* elements of a block, about */
+    LEAST_TILES = 64,      /* of a block: */
+    MOST_TILES = 256,      /* fewer go more often over the sums; half of two
+                              rows */
+    TASK_WORK = 2097152,   /* multiply-adds */
+    MOST_TASKS = 64,
+    SHARES_ROOM = 2097152  /* elements of all shares' sums, but for the first */
+};
+
+typedef struct gradient {
+    const winograd *w;
+    const tn_conv_args *args;
+    int64_t width, panel;  /* lanes of the sums, and of a panel of them */
+    int64_t shares, range, ranges;
+    float *sums; /* [share][group][range][element][channel][width] */
+    atomic_int failed;
+} gradient;
+
+static float *sums_of(const gradient *g, int64_t share, int64_t group,
+                      int64_t range)
+{
+    int64_t at = (share * g->w->groups + group) * g->ranges + range;
+    return g->sums + at * g->w->elements * g->range * g->width;
+}
+
+/* Pixels of a run of tiles, channels [o, o + width), zeros beyond the image:
+ * two rows of them, or one. */
+static void gather_run(const gradient *g, const tile_run *run, int64_t group,
+                       int64_t o, int64_t width, float *pixels)
+{
+    const conv_images *to = &g->w->to;
+    const int64_t high = g->w->high;
+    int64_t row = high * run->row, column = 2 * run->column;
+    int64_t rows = tn__cpu_min(high, to->size[0] - row);
+    int64_t count = tn__cpu_min(2 * run->count, to->size[1] - column);
+    const float *in = (const float *)to->memory +
+                      run->image * to->stride[0] + row * to->stride[2] +
+                      column +
+                      (group * g->w->to_channels + o) * to->stride[1];
+    if (rows < high || count < 2 * run->count)
+        memset(pixels, 0,
+               (size_t)(2 * high * run->count * width) * sizeof *pixels);
+    for (int64_t i = 0; i < rows; i++)
+        tn__cpu_conv_gather(g->w->general, 4,
+                            (char *)(pixels + i * 2 * run->count * width),
+                            width, (const char *)(in + i * to->stride[2]),
+                            to->stride[1], 1,
+                            tn__cpu_min(width, g->w->to_channels - o), count);
+}
+
+/* sums[channel][..] (add: plus) a block's products of one element. */
+static void multiply(const gradient *g, const float *v, int64_t step,
+                     int64_t channels, const float *y, int64_t tiles,
+                     float *sums, bool add)
+{
+    const tn_cpu_conv_routines *products = g->w->products;
+    const void *x[RANGE];
+    int64_t at[MOST_TILES];
+    for (int64_t t = 0; t < tiles; t++)
+        at[t] = t;
+    for (int64_t c = 0; c < channels; c++)
+        x[c] = v + c * step;
+    for (int64_t o = 0; o < g->width; o += g->panel) {
+        int64_t width = tn__cpu_min(g->panel, g->width - o);
+        for (int64_t t = 0; t < tiles; t += SUMMED)
+            products->tiles(channels, width / products->lanes,
+                            tn__cpu_min(SUMMED, tiles - t), x, at + t,
+                            y + o * g->w->block + t * width, width, sums + o,
+                            g->width, 1,
+                            add || t > 0 ? TN_CPU_TILE_ADD : 0);
+    }
+}
+
+static void run_task(void *context, int64_t i)
+{
+    gradient *g = context;
+    const winograd *w = g->w;
+    int64_t range = i % g->ranges, share = i / g->ranges % g->shares;
+    int64_t group = i / g->ranges / g->shares, c = range * g->range;
+    int64_t channels = tn__cpu_min(g->range, w->from_channels - c);
+    int64_t each = (w->blocks + g->shares - 1) / g->shares;
+    int64_t step = w->block + WINOGRAD_BEYOND;
+    int64_t plane = winograd_plane(channels * step);
+    int64_t y_plane = winograd_plane(g->width * w->block);
+    float *v = tn__cpu_scratch(
+        (size_t)(w->elements * (plane + y_plane) + winograd_most_frame(w) +
+                 2 * w->high * w->block * g->panel) *
+        sizeof *v);
+    if (!v) {
+        atomic_store(&g->failed, 1);
+        return;
+    }
+    float *y = v + w->elements * plane;
+    float *pixels = y + w->elements * y_plane;
+    float *frame = pixels + 2 * w->high * w->block * g->panel;
+    float *sums = sums_of(g, share, group, range);
+    unsigned fpu = tn__cpu_fpu_set();
+    int64_t last = tn__cpu_min((share + 1) * each, w->blocks);
+    for (int64_t b = share * each; b < last; b++) {
+        int64_t first = b * w->block;
+        int64_t end = tn__cpu_min(first + w->block, w->total);
+        tn__cpu_winograd_windows(w, group * w->from_channels + c, channels,
+                                 first, end, frame, v, step, plane);
+        for (int64_t o = 0; o < g->width; o += g->panel)
+            for (int64_t t = first; t < end;) {
+                tile_run run = winograd_run(w, t, end);
+                int64_t width = tn__cpu_min(g->panel, g->width - o);
+                gather_run(g, &run, group, o, width, pixels);
+                w->routines->cotangents(
+                    y + o * w->block + (t - first) * width, y_plane, pixels,
+                    2 * run.count * width, width, run.count);
+                t += run.count;
+            }
+        for (int64_t e = 0; e < w->elements; e++)
+            multiply(g, v + e * plane, step, channels, y + e * y_plane,
+                     end - first, sums + e * g->range * g->width,
+                     b > share * each);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* One channel of a group: its shares joined, transformed back and written. */
+static void write_channel(void *context, int64_t i)
+{
+    gradient *g = context;
+    const winograd *w = g->w;
+    int64_t group = i / w->from_channels, c = i % w->from_channels;
+    int64_t plane = g->range * g->width, at = c % g->range * g->width;
+    float *taps = tn__cpu_scratch((size_t)(w->taps * g->width) * sizeof *taps);
+    if (!taps) {
+        atomic_store(&g->failed, 1);
+        return;
+    }
+    float *sums = sums_of(g, 0, group, c / g->range) + at;
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t s = 1; s < g->shares; s++) {
+        const float *more = sums_of(g, s, group, c / g->range) + at;
+        for (int64_t e = 0; e < w->elements; e++)
+            w->products->join(sums + e * plane, more + e * plane, g->width);
+    }
+    w->routines->taps(taps, g->width, sums, plane);
+    float *out = (float *)tn__cpu_at(g->args->weight.buffer,
+                                     g->args->weight.offset, 4);
+    w->general->turn[4](out + group * w->weight_group + c * w->weight_from,
+                        w->weight_to, taps, g->width, w->taps, w->to_channels, 0);
+    tn__cpu_fpu_restore(fpu);
+}
+
+tn_status tn__cpu_winograd_weight(winograd *w, const tn_conv_args *args)
+{
+    gradient g = {.w = w, .args = args, .panel = 2 * w->products->lanes,
+                  .width = conv_round_up(w->to_channels, w->products->lanes),
+                  .range = tn__cpu_min(w->from_channels, RANGE)};
+    g.ranges = (w->from_channels + g.range - 1) / g.range;
+    w->block = ROOM / w->elements / (g.range + g.width) / LEAST_TILES *
+               LEAST_TILES;
+    w->block = w->block < LEAST_TILES
+                   ? LEAST_TILES
+                   : tn__cpu_min(w->block, MOST_TILES / w->high);
+    w->blocks = (w->total + w->block - 1) / w->block;
+    double each = (double)(w->elements * w->from_channels * g.width);
+    double tasks = each * (double)w->total / TASK_WORK;
+    double shares = (tasks < MOST_TASKS ? tasks : MOST_TASKS) /
+                    (double)g.ranges;
+    double room = SHARES_ROOM / (each * (double)w->groups) + 1;
+    shares = shares < room ? shares : room;
+    g.shares = tn__cpu_min(shares < 1 ? 1 : (int64_t)shares, w->blocks);
+    int64_t blocks = (w->blocks + g.shares - 1) / g.shares;
+    g.shares = (w->blocks + blocks - 1) / blocks; /* none is empty */
+    g.sums = tn__cpu_lend((size_t)(g.shares * w->groups * g.ranges *
+                                   w->elements * g.range * g.width) *
+                          sizeof *g.sums);
+    if (g.sums) {
+        tn__cpu_host->parallel_for(g.shares * w->groups * g.ranges, run_task,
+                                   &g);
+        tn__cpu_host->parallel_for(w->groups * w->from_channels,
+                                   write_channel, &g);
+    }
+    bool good = g.sums && !atomic_load(&g.failed);
+    tn__cpu_give_back(g.sums);
+    return good ? TN_OK
+                : tn__cpu_host->fail(TN_ERR_MEMORY,
+                                     "conv: out of memory for the gradient of "
+                                     "the weights");
+}

@@ -1,0 +1,571 @@
+/* cpu_conv.c: the extension `conv`: convolution without columns in memory.
+ *
+ * Each of its three sums is a product of matrices in which the left one is
+ * never laid out: its element (i, p) lies at x[i] + at[p] of the images, which
+ * stand in a frame of zeros where windows reach beyond them.
+ *
+ *     FORWARD  out[pixel][o]    = in[pixel + tap, c]  x  weight[tap, c][o]
+ *     INPUT    in[pixel][c]     = out[pixel + tap, o] x  weight[tap, o][c]
+ *     WEIGHT   weight[tap, c][o] = in[tap, c + pixel] x  out[pixel][o]
+ *
+ * A tap is a place in the window; its pixels, the places it slides to. Vectors
+ * run over channels, so stride and dilation cost nothing, and one loop serves
+ * all three (routines_conv.c); where a group has few of them, over pixels
+ * (conv_strip.c). Work is cut into blocks of pixels by shape alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conv.h"
+#include "../../cpu_device.h"
+
+enum {
+    BLOCK_SUMS = 65536,  /* elements of a block's sums: 256 KiB of an L2 */
+    BLOCK_WORK = 524288, /* multiply-adds, about 10 us */
+    MOST_PIXELS = 1024,
+    LEAST_PIXELS = 256,
+    STRIP_ROOM = 16384, /* elements of a strip's frame and sums */
+    DEPTH = 256,     /* of a product at a time: 32 KiB of weights, by which tiles
+                        of pixels go one after another */
+    LEAST_TAPS = 6,    /* side by side that are packed by squares */
+    LEAST_COLUMNS = 8, /* of a row whose taps outside the images are left out */
+    LAST_CHANNELS = 8, /* fewer: laying them side by side is not worth it */
+    MAX_CLASSES = 64
+};
+
+/* INPUT with stride s: the pixels h with equal h mod s, along both axes, are
+ * met by the same taps. FORWARD has one class. */
+typedef struct pixel_class {
+    conv_grid grid;
+    int64_t first[2]; /* place of pixel (0, 0) */
+    int64_t first_task;
+    int64_t line; /* by lines: which of three taps side by side is the first in
+                     place, 0 or 2; else -1 */
+    char *panels; /* [group][panel][tap, channel][width] */
+} pixel_class;
+
+typedef struct convolution {
+    const tn_cpu_routines *general;
+    const tn_cpu_conv_routines *routines;
+    size_t bytes; /* of an element */
+    conv_images from, to;
+    int64_t groups, from_channels, to_channels; /* channels of a group */
+    int64_t step[2];                            /* from pixel to pixel of to */
+    const char *weight;
+    int64_t weight_from, weight_to, weight_group; /* strides */
+    const char *bias;
+    int64_t bias_stride;
+    bool by_pixels; /* vectors are */
+    bool cleared;   /* classes without taps have no tasks */
+    int64_t panel;  /* channels: two vectors; by pixels, four */
+    int64_t width;  /* of sums: to_channels in whole vectors; by pixels, alone */
+    int64_t class_count, tasks;
+    pixel_class class[MAX_CLASSES];
+    atomic_int failed;
+} convolution;
+
+/* ---- what is to be done ------------------------------------------------- */
+
+static void take_forward(convolution *c, const tn_conv_args *args,
+                         conv_tap *tap)
+{
+    c->from = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
+    c->to = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
+    c->from_channels = args->in_channels / args->groups;
+    c->to_channels = args->out_channels / args->groups;
+    c->weight_from = args->weight.stride[1];
+    c->weight_to = args->weight.stride[0];
+    c->step[0] = c->step[1] = 1;
+    c->class_count = 1;
+    c->class[0].first[0] = c->class[0].first[1] = 0;
+    tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
+}
+
+/* Pixel r + s * i of in met tap k where (r + pad - k * dilation) is a multiple
+ * q * s of the stride: by element q + i of out. False: it never does. */
+static bool meets(const tn_conv_args *args, int a, int64_t r, int64_t k,
+                  int64_t *at)
+{
+    int64_t place = r + args->pad[a] - k * args->dilation[a];
+    *at = place / args->stride[a];
+    return place % args->stride[a] == 0;
+}
+
+static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
+                            int64_t r0, int64_t r1, conv_tap *tap)
+{
+    conv_grid *grid = &class->grid;
+    const int64_t r[2] = {r0, r1};
+    *grid = (conv_grid){.count = args->count, .step = {1, 1}, .tap = tap};
+    for (int a = 0; a < 2; a++) {
+        class->first[a] = r[a];
+        grid->size[a] =
+            (args->in_size[a] - r[a] + args->stride[a] - 1) / args->stride[a];
+    }
+    for (int64_t i = 0; i < args->kernel[0]; i++)
+        for (int64_t j = 0; j < args->kernel[1]; j++) {
+            conv_tap t = {.weight = i * args->weight.stride[2] +
+                                    j * args->weight.stride[3]};
+            if (meets(args, 0, r0, i, &t.at[0]) &&
+                meets(args, 1, r1, j, &t.at[1]))
+                tap[grid->taps++] = t;
+        }
+    return tap + grid->taps;
+}
+
+static void take_input(convolution *c, const tn_conv_args *args, conv_tap *tap)
+{
+    c->from = tn__cpu_conv_images(&args->out, args->out_size, c->bytes);
+    c->to = tn__cpu_conv_images(&args->in, args->in_size, c->bytes);
+    c->from_channels = args->out_channels / args->groups;
+    c->to_channels = args->in_channels / args->groups;
+    c->weight_from = args->weight.stride[0];
+    c->weight_to = args->weight.stride[1];
+    memcpy(c->step, args->stride, sizeof c->step);
+    c->class_count = 0;
+    for (int64_t i = 0; i < args->stride[0] && i < args->in_size[0]; i++)
+        for (int64_t j = 0; j < args->stride[1] && j < args->in_size[1]; j++)
+            tap = take_class(&c->class[c->class_count++], args, i, j, tap);
+}
+
+static int64_t pixels_of_strip(const convolution *c, const conv_grid *grid)
+{
+    int64_t frames = c->from_channels * tn__cpu_min(grid->step[0], 4) *
+                     tn__cpu_min(grid->step[1], 4);
+    int64_t pixels = STRIP_ROOM / (frames + c->to_channels);
+    return pixels < LEAST_PIXELS ? LEAST_PIXELS : pixels;
+}
+
+/* Pixels that no tap meets, of a stride beyond the kernel: where planes have no
+ * gaps, all is cleared at once and they are no task. */
+static bool can_clear(const convolution *c)
+{
+    bool some = false;
+    for (int64_t i = 0; i < c->class_count; i++)
+        some |= c->class[i].grid.taps == 0;
+    return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
+}
+
+static void clear_plane(void *context, int64_t i)
+{
+    const convolution *c = context;
+    int64_t channels = c->groups * c->to_channels, n = i / channels;
+    memset(c->to.memory + (n * c->to.stride[0] +
+                           (i - n * channels) * c->to.stride[1]) *
+                              (int64_t)c->bytes,
+           0, (size_t)(c->to.size[0] * c->to.size[1]) * c->bytes);
+}
+
+/* Blocks of every class; the tasks are groups x blocks. */
+static void cut(convolution *c)
+{
+    c->tasks = 0;
+    for (int64_t i = 0; i < c->class_count; i++) {
+        pixel_class *class = &c->class[i];
+        int64_t depth = class->grid.taps * c->from_channels;
+        int64_t pixels = BLOCK_WORK / (depth * c->width + 1);
+        pixels = pixels < LEAST_PIXELS ? LEAST_PIXELS
+                                       : tn__cpu_min(pixels, MOST_PIXELS);
+        if (c->by_pixels)
+            pixels = pixels_of_strip(c, &class->grid);
+        else if (pixels * c->width > BLOCK_SUMS)
+            pixels = BLOCK_SUMS / c->width;
+        tn__cpu_conv_grid_init(&class->grid, &c->from);
+        tn__cpu_conv_grid_cut(&class->grid, pixels);
+        class->line = c->routines->lines && c->width == c->routines->lanes &&
+                              tn__cpu_conv_least_columns(&class->grid) >=
+                                  c->routines->line
+                          ? tn__cpu_conv_line(&class->grid, &c->from)
+                          : -1;
+        class->first_task = c->tasks;
+        if (class->grid.taps > 0 || !c->cleared)
+            c->tasks += c->groups * class->grid.block_count;
+    }
+}
+
+/* ---- weights ------------------------------------------------------------ */
+
+static int64_t panels_bytes(const convolution *c, const pixel_class *class)
+{
+    return class->grid.taps * c->from_channels * c->width * c->groups *
+           (int64_t)c->bytes;
+}
+
+/* Panel i of all classes' groups. */
+static void pack_panel(void *context, int64_t i)
+{
+    const convolution *c = context;
+    int64_t panels = (c->width + c->panel - 1) / c->panel;
+    int64_t group = i / panels % c->groups, first = i % panels * c->panel;
+    const pixel_class *class = &c->class[i / panels / c->groups];
+    const conv_grid *grid = &class->grid;
+    int64_t depth = grid->taps * c->from_channels;
+    int64_t width = tn__cpu_min(c->panel, c->width - first);
+    char *to = class->panels +
+               (group * c->width + first) * depth * (int64_t)c->bytes;
+    const char *from =
+        c->weight + (group * c->weight_group + first * c->weight_to) *
+                        (int64_t)c->bytes;
+    const int64_t bytes = (int64_t)c->bytes, row = width * bytes;
+    int64_t channels = tn__cpu_min(width, c->to_channels - first);
+    bool squares = channels == width && grid->taps >= LEAST_TAPS;
+    for (int64_t t = 1; t < grid->taps && squares; t++)
+        squares = grid->tap[t].weight == grid->tap[0].weight + t;
+    /* Taps side by side: a channel's are turned over by squares. */
+    for (int64_t p = 0; p < c->from_channels && squares; p++)
+        c->general->turn[bytes](
+            to + p * row, c->from_channels * width,
+            from + (grid->tap[0].weight + p * c->weight_from) * bytes,
+            c->weight_to, channels, grid->taps, 0);
+    for (int64_t t = 0; t < grid->taps && !squares; t++)
+        tn__cpu_conv_gather(c->general, c->bytes,
+                            to + t * c->from_channels * row, width,
+                            from + grid->tap[t].weight * bytes, c->weight_to,
+                            c->weight_from, channels, c->from_channels);
+}
+
+/* ---- blocks ------------------------------------------------------------- */
+
+typedef struct spreading {
+    const convolution *c;
+    const char *sums, *bias;
+    int64_t channel; /* stride of to's channels */
+} spreading;
+
+static void spread_rows(void *context, const conv_rows *r)
+{
+    const spreading *s = context;
+    const convolution *c = s->c;
+    tn__cpu_conv_spread(c->general, c->bytes, r->memory, s->channel, r->row,
+                        r->step,
+                        s->sums + r->pixel * c->width * (int64_t)c->bytes,
+                        c->width, c->to_channels, r->rows, r->columns, s->bias,
+                        c->bias_stride);
+}
+
+/* Pixels of a block that follow each other and are met by the same taps, as a
+ * part [from, end) of the depth: rows at the images' edges have fewer. */
+typedef struct pixel_run {
+    int64_t first, count, from, end;
+} pixel_run;
+
+/* Taps come in rows, so those within the images do. */
+static void find_taps(const conv_grid *grid, const conv_images *images,
+                      int64_t row, int64_t *from, int64_t *end)
+{
+    const int64_t place = row * grid->step[0];
+    const uint64_t size = (uint64_t)images->size[0];
+    *from = 0;
+    *end = grid->taps;
+    while (*from < *end &&
+           (uint64_t)(place + grid->tap[*from].at[0]) >= size)
+        ++*from;
+    while (*end > *from &&
+           (uint64_t)(place + grid->tap[*end - 1].at[0]) >= size)
+        --*end;
+    if (*from == *end)
+        *from = *end = 0;
+}
+
+/* At most a run for each row. */
+static int64_t find_runs(const convolution *c, const conv_grid *grid,
+                         const conv_block *block, pixel_run *run)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < block->size[0] * block->size[1]; i++) {
+        int64_t from = 0, end = grid->taps;
+        if (block->size[2] >= LEAST_COLUMNS)
+            find_taps(grid, &c->from, block->first[1] + i % block->size[1],
+                      &from, &end);
+        from *= c->from_channels;
+        end *= c->from_channels;
+        if (count == 0 || run[count - 1].from != from ||
+            run[count - 1].end != end)
+            run[count++] =
+                (pixel_run){i * block->size[2], 0, from, end};
+        run[count - 1].count += block->size[2];
+    }
+    return count;
+}
+
+static void multiply(const convolution *c, const pixel_class *class,
+                     int64_t group, const pixel_run *run, int64_t runs,
+                     const void *const *x, const int64_t *at, char *sums,
+                     conv_ahead *ahead)
+{
+    int64_t depth = class->grid.taps * c->from_channels;
+    int64_t bytes = (int64_t)c->bytes;
+    const char *panels = class->panels + group * depth * c->width * bytes;
+    int64_t calls = (depth + DEPTH - 1) / DEPTH * runs *
+                    ((c->width + c->panel - 1) / c->panel);
+    int64_t lines = ahead->lines / (calls + 1) + 1;
+    for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
+        for (int64_t o = 0; o < c->width; o += c->panel)
+            for (int64_t i = 0; i < runs; i++) {
+                const pixel_run *r = &run[i];
+                int64_t width = tn__cpu_min(c->panel, c->width - o);
+                int64_t from = r->from > p ? r->from : p;
+                int64_t end = tn__cpu_min(r->end, p + DEPTH);
+                if (from < end || (p == 0 && r->end == 0))
+                    c->routines->tiles(
+                        r->count, width / c->routines->lanes, end - from, x +
+                        r->first, at + from,
+                        panels + (o * depth + from * width) * bytes, width,
+                        sums + (r->first * c->width + o) * bytes, c->width, 1,
+                        from > r->from ? TN_CPU_TILE_ADD : 0);
+                tn__cpu_conv_ask(ahead, lines);
+            }
+}
+
+/* The same by lines, whose pixels lie side by side in the view. */
+static void multiply_lines(const convolution *c, const pixel_class *class,
+                           int64_t group, const pixel_run *run, int64_t runs,
+                           const conv_block *block, const conv_view *view,
+                           const int64_t *at, char *sums, conv_ahead *ahead)
+{
+    int64_t depth = class->grid.taps * c->from_channels;
+    int64_t bytes = (int64_t)c->bytes, tap = c->from_channels;
+    int64_t rows = block->size[1], columns = block->size[2];
+    int64_t row = class->grid.step[0] * view->stride[2];
+    const char *panel = class->panels + group * depth * c->width * bytes;
+    int64_t lines = ahead->lines / (block->size[0] * rows) + 1;
+    for (const pixel_run *r = run; r < run + runs; r++)
+        for (int64_t i = r->first; i < r->first + r->count; i += columns) {
+            int64_t n = i / columns / rows, from = r->from + class->line * tap;
+            int64_t x = n * view->stride[0] + (i / columns - n * rows) * row;
+            c->routines->lines(columns, (r->end - r->from) / (3 * tap), tap,
+                               view->base + x * bytes, at + from,
+                               panel + from * c->width * bytes,
+                               (1 - class->line) * tap * c->width,
+                               sums + i * c->width * bytes);
+            tn__cpu_conv_ask(ahead, lines);
+        }
+}
+
+static void run_block(convolution *c, const pixel_class *class, int64_t group,
+                      int64_t number)
+{
+    const conv_grid *grid = &class->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
+    conv_order order = class->line < 0 && c->from_channels >= LAST_CHANNELS &&
+                               c->to_channels >= LAST_CHANNELS
+                           ? CONV_CHANNELS_LAST
+                           : CONV_PLANES;
+    int64_t frame_bytes = conv_round_up(
+        tn__cpu_conv_frame_size(grid, &block, c->from_channels, order) * bytes,
+        64);
+    int64_t sums_bytes = conv_round_up(block.pixels * c->width * bytes, 64);
+    char *memory = tn__cpu_scratch(
+        (size_t)(frame_bytes + sums_bytes + (2 * block.pixels + depth) * 8) +
+        (size_t)(block.size[0] * block.size[1]) * sizeof(pixel_run));
+    if (!memory) {
+        atomic_store(&c->failed, 1);
+        return;
+    }
+    char *sums = memory + frame_bytes;
+    int64_t *pixel = (int64_t *)(sums + sums_bytes);
+    int64_t *at = pixel + block.pixels;
+    const void **x = (const void **)(at + depth);
+    pixel_run *run = (pixel_run *)(x + block.pixels);
+    conv_view view = tn__cpu_conv_view(
+        grid, &block, &c->from, group * c->from_channels, c->from_channels,
+        order, c->bytes, c->general, memory);
+    tn__cpu_conv_taps(grid, &view, c->from_channels, at);
+    int64_t runs = find_runs(c, grid, &block, run);
+    conv_ahead ahead = tn__cpu_conv_ahead(
+        grid, number + 1, &c->from, group * c->from_channels, c->from_channels,
+        c->bytes);
+    if (class->line >= 0) {
+        multiply_lines(c, class, group, run, runs, &block, &view, at, sums,
+                       &ahead);
+    } else {
+        tn__cpu_conv_pixels(grid, &block, &view, pixel);
+        for (int64_t i = 0; i < block.pixels; i++)
+            x[i] = view.base + pixel[i] * bytes;
+        multiply(c, class, group, run, runs, x, at, sums, &ahead);
+    }
+
+    conv_images to = c->to;
+    int64_t channel = group * c->to_channels;
+    to.memory += channel * to.stride[1] * bytes;
+    spreading s = {c, sums,
+                   c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                   to.stride[1]};
+    tn__cpu_conv_runs(&block, &to, class->first, c->step, c->bytes,
+                      spread_rows, &s);
+}
+
+static void run_strip(convolution *c, const pixel_class *class, int64_t group,
+                      int64_t number)
+{
+    const conv_grid *grid = &class->grid;
+    conv_block block = tn__cpu_conv_block(grid, number);
+    conv_strip strip =
+        tn__cpu_conv_strip(grid, &block, c->from_channels, c->routines);
+    int64_t depth = grid->taps * c->from_channels, bytes = (int64_t)c->bytes;
+    int64_t frame_bytes = conv_round_up(strip.elements * bytes, 64);
+    int64_t sums_bytes = c->panel * strip.pixels * bytes;
+    char *frame = tn__cpu_scratch(
+        (size_t)(frame_bytes + sums_bytes + depth * 8));
+    if (!frame) {
+        atomic_store(&c->failed, 1);
+        return;
+    }
+    char *sums = frame + frame_bytes;
+    int64_t *at = (int64_t *)(sums + sums_bytes);
+    tn__cpu_conv_strip_lay(grid, &block, &strip, &c->from,
+                           group * c->from_channels, c->from_channels,
+                           c->bytes, c->general, frame);
+    tn__cpu_conv_strip_taps(grid, &block, &strip, c->from_channels, at);
+    conv_images to = c->to;
+    to.memory += group * c->to_channels * to.stride[1] * bytes;
+    for (int64_t o = 0; o < c->to_channels; o++) {
+        int64_t of_panel = o % c->panel, channel = group * c->to_channels + o;
+        if (of_panel == 0)
+            c->routines->slide(
+                strip.pixels, tn__cpu_min(c->panel, c->to_channels - o), depth,
+                frame, at,
+                class->panels + (group * c->width + o) * depth * bytes, sums,
+                strip.pixels,
+                c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
+                c->bias_stride);
+        tn__cpu_conv_strip_move(&block, &strip, &to, class->first, c->step,
+                                c->bytes, c->general,
+                                sums + of_panel * strip.pixels * bytes, true);
+        to.memory += to.stride[1] * bytes;
+    }
+}
+
+static void run_task(void *context, int64_t i)
+{
+    convolution *c = context;
+    const pixel_class *class = c->class;
+    while (class + 1 < c->class + c->class_count && class[1].first_task <= i)
+        class++;
+    i -= class->first_task;
+    unsigned fpu = tn__cpu_fpu_set();
+    (c->by_pixels ? run_strip : run_block)(c, class,
+                                           i / class->grid.block_count,
+                                           i % class->grid.block_count);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void run_all(int64_t count, void (*body)(void *, int64_t),
+                    void *context, bool serial)
+{
+    for (int64_t i = 0; serial && i < count; i++)
+        body(context, i);
+    if (!serial)
+        tn__cpu_host->parallel_for(count, body, context);
+}
+
+/* ---- the call ----------------------------------------------------------- */
+
+static tn_status out_of_memory(const tn_conv_args *args)
+{
+    return tn__cpu_host->fail(
+        TN_ERR_MEMORY, "conv: out of memory for weights of (%lld, %lld, "
+        "%lld, %lld)", (long long)args->out_channels,
+        (long long)(args->in_channels / args->groups),
+        (long long)args->kernel[0], (long long)args->kernel[1]);
+}
+
+static tn_status run_images(const tn_conv_args *args,
+                            const tn_cpu_routines *general, size_t bytes)
+{
+    const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
+    convolution c = {.general = general, .routines = routines,
+                     .bytes = bytes, .groups = args->groups};
+    conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
+                           sizeof *tap);
+    if (!tap)
+        return out_of_memory(args);
+    if (args->kind == TN_CONV_FORWARD)
+        take_forward(&c, args, tap);
+    else
+        take_input(&c, args, tap);
+    c.weight = tn__cpu_at(args->weight.buffer, args->weight.offset, bytes);
+    c.weight_group =
+        args->out_channels / args->groups * args->weight.stride[0];
+    if (args->kind == TN_CONV_FORWARD && args->bias.buffer) {
+        c.bias = tn__cpu_at(args->bias.buffer, args->bias.offset, bytes);
+        c.bias_stride = args->bias.stride[0];
+    }
+    c.by_pixels = conv_by_pixels(c.to_channels, routines);
+    c.panel = c.by_pixels ? 4 : 2 * routines->lanes;
+    c.width = c.by_pixels ? c.to_channels
+                          : conv_round_up(c.to_channels, routines->lanes);
+    c.cleared = can_clear(&c);
+    cut(&c);
+
+    int64_t room = 0;
+    for (int64_t i = 0; i < c.class_count; i++)
+        room += panels_bytes(&c, &c.class[i]);
+    char *panels = tn__cpu_lend((size_t)room);
+    if (panels) {
+        char *at = panels;
+        for (int64_t i = 0; i < c.class_count; i++) {
+            c.class[i].panels = at;
+            at += panels_bytes(&c, &c.class[i]);
+        }
+        run_all(c.class_count * c.groups *
+                    ((c.width + c.panel - 1) / c.panel),
+                pack_panel, &c, room < 65536);
+        if (c.cleared)
+            run_all(args->count * args->in_channels, clear_plane, &c,
+                    c.tasks <= 1);
+        run_all(c.tasks, run_task, &c, c.tasks == 1);
+    }
+    tn__cpu_give_back(panels);
+    free(tap);
+    return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
+}
+
+/* Does most of what the windows reach over lie outside the images? Blocks would
+ * be copied into zeros without end. */
+static bool is_mostly_outside(const tn_conv_args *args)
+{
+    double reach = 1, image = 1;
+    for (int a = 0; a < 2; a++) {
+        reach *= (double)(args->out_size[a] - 1) * (double)args->stride[a] +
+                 (double)(args->kernel[a] - 1) * (double)args->dilation[a] + 1;
+        image *= (double)args->in_size[a];
+    }
+    return reach > 16 * image && reach > 1e6;
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    unsigned type = args->out.dtype == TN_F32   ? CPU_F32
+                    : args->out.dtype == TN_F64 ? CPU_F64
+                                                : CPU_TYPE_COUNT;
+    if (type == CPU_TYPE_COUNT)
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes float32 "
+                                  "and float64");
+    if (is_mostly_outside(args))
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: it takes windows "
+                                  "that lie within the images for the most "
+                                  "part");
+    if (args->kind == TN_CONV_INPUT &&
+        tn__cpu_min(args->stride[0], args->in_size[0]) *
+                tn__cpu_min(args->stride[1], args->in_size[1]) >
+            MAX_CLASSES)
+        return tn__cpu_host->fail(
+            TN_ERR_UNSUPPORTED, "conv: the gradient of in at stride (%lld, "
+            "%lld): it takes strides with a product up to %d",
+            (long long)args->stride[0], (long long)args->stride[1],
+            MAX_CLASSES);
+    size_t bytes = type == CPU_F32 ? 4 : 8;
+    tn_status status;
+    if (tn__cpu_conv_point(args, queue->routines, bytes, &status) ||
+        tn__cpu_conv_plane(args, queue->routines->conv[type], &status) ||
+        (bytes == 4 && tn__cpu_conv_winograd(args, queue->routines,
+                                             queue->conv, &status)))
+        return status;
+    return args->kind == TN_CONV_WEIGHT
+               ? tn__cpu_conv_weight(args, queue->routines, bytes)
+               : run_images(args, queue->routines, bytes);
+}
+
+const tn_conv_extension tn__cpu_conv_extension = {
+    .size = sizeof(tn_conv_extension), .run = run};

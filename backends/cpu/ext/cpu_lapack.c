@@ -1,0 +1,224 @@
+/* cpu_lapack.c: the extension `lapack`, of batches of small matrices. LAPACK does
+ * one after another, of which each is too small for vectors; here as many as a
+ * vector has lanes are laid side by side, number by number, factored at once
+ * (routines_lapack.c), and laid back. A group of them is a task. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "../cpu_device.h"
+
+enum {
+    LEAST_BATCH = 4, /* and a vector's lanes: fewer are done sooner by LAPACK */
+    MOST_SIDES = 64
+};
+
+typedef struct batch {
+    const tn_lapack_args *args;
+    tn_cpu_lapack *run;
+    tn_cpu_turn *turn;
+    int64_t bytes, lanes; /* of an element; of a vector */
+    atomic_int failed;
+} batch;
+
+/* Matrices as they lie, line by line, each side by side; and in lanes. */
+typedef struct operand {
+    const tn_strided *x;
+    int64_t lines, length, step;
+    char *lanes;
+    int64_t row, column; /* there, in vectors */
+} operand;
+
+static operand operand_of(const tn_strided *x, int64_t rows, int64_t columns)
+{
+    if (x->stride[2] == 1)
+        return (operand){x, columns, rows, x->stride[1], NULL, 1, rows};
+    return (operand){x, rows, columns, x->stride[2], NULL, columns, 1};
+}
+
+/* One matrix of each lane, from `first` on, into lanes or back. Lanes that have
+ * none are like the first one. */
+static void move(const batch *t, const operand *o, int64_t first,
+                 int64_t count, bool back)
+{
+    const bool dense = o->step == o->length || o->lines == 1;
+    const int64_t lines = dense ? 1 : o->lines;
+    const int64_t length = dense ? o->lines * o->length : o->length;
+    const int64_t each = o->x->stride[0], lanes = t->lanes;
+    char *at = tn__cpu_at(o->x->buffer, o->x->offset + first * each,
+                          (size_t)t->bytes);
+    for (int64_t i = 0; i < lines; i++) {
+        char *line = at + i * o->step * t->bytes;
+        char *in = o->lanes + i * length * lanes * t->bytes;
+        if (back)
+            t->turn(line, each, in, lanes, length, count, 0);
+        else
+            t->turn(in, lanes, line, each, count, length, 0);
+        for (int64_t k = 0; k < length && !back && count < lanes; k++)
+            for (int64_t l = count; l < lanes; l++)
+                memcpy(in + (k * lanes + l) * t->bytes,
+                       in + k * lanes * t->bytes, (size_t)t->bytes);
+    }
+}
+
+/* Whole numbers, `width` for each matrix, `by` more in the tensor than here. */
+static void move_ints(const batch *t, const tn_strided *x, int64_t first,
+                      int64_t count, int64_t width, int32_t by, int32_t *in,
+                      bool back)
+{
+    for (int64_t k = 0; k < t->lanes; k++) {
+        const int64_t from = first + (k < count ? k : 0);
+        int32_t *at = (int32_t *)(void *)tn__cpu_at(
+            x->buffer, x->offset + from * x->stride[0], 4);
+        for (int64_t i = 0; i < width && (!back || k < count); i++)
+            if (back)
+                at[i] = in[i * t->lanes + k] + by;
+            else
+                in[i * t->lanes + k] = at[i] - by;
+    }
+}
+
+/* Which operands a kind reads and writes: a, b, c as bits. */
+static void operands_of(const tn_lapack_args *args, unsigned *reads,
+                        unsigned *writes)
+{
+    const bool vectors = args->flags & TN_LAPACK_VECTORS;
+    *reads = *writes = 1;
+    switch (args->kind) {
+    case TN_LAPACK_SOLVE:
+    case TN_LAPACK_TRIANGLE:
+        *reads = 1 | 2;
+        *writes = 2;
+        break;
+    case TN_LAPACK_QR:
+        *writes = args->sides ? 1 | 2 : 1;
+        break;
+    case TN_LAPACK_EIGH:
+        *writes = vectors ? 1 : 0;
+        break;
+    case TN_LAPACK_SVD:
+        *writes = vectors ? 2 | 4 : 0;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool group(const batch *t, int64_t number)
+{
+    const tn_lapack_args *args = t->args;
+    const uint32_t kind = args->kind;
+    const bool solve = kind == TN_LAPACK_SOLVE, lu = kind == TN_LAPACK_LU;
+    const bool right = kind == TN_LAPACK_TRIANGLE;
+    const int64_t first = number * t->lanes, vector = t->lanes * t->bytes;
+    const int64_t count = tn__cpu_min(t->lanes, args->batch - first);
+    const int64_t m = args->m, n = args->n, sides = args->sides;
+    const int64_t least = tn__cpu_min(m, n);
+    unsigned reads, writes;
+    operands_of(args, &reads, &writes);
+    operand all[] = {operand_of(&args->a, m, n),
+                     operand_of(&args->b, right ? sides : m, right ? n : sides),
+                     operand_of(&args->c, n, n)};
+    int64_t vectors = n + n * n;
+    for (int i = 0; i < 3; i++)
+        vectors += (reads | writes) >> i & 1 ? all[i].lines * all[i].length : 0;
+    char *memory = tn__cpu_lend(
+        (size_t)(vectors * vector + (least + 1) * t->lanes * 4));
+    if (!memory)
+        return false;
+    tn_cpu_lapack_work w = {.kind = kind, .flags = args->flags, .m = (int)m,
+                            .n = (int)n, .sides = (int)sides,
+                            .values = memory, .room = memory + n * vector};
+    tn_cpu_lanes *const view[] = {&w.a, &w.b, &w.c};
+    char *at = memory + (n + n * n) * vector;
+    for (int i = 0; i < 3; i++) {
+        if (!((reads | writes) >> i & 1))
+            continue;
+        all[i].lanes = at;
+        *view[i] = (tn_cpu_lanes){at, all[i].row, all[i].column};
+        at += all[i].lines * all[i].length * vector;
+        if (reads >> i & 1)
+            move(t, &all[i], first, count, false);
+    }
+    w.info = (int32_t *)(void *)at;
+    w.pivots = w.info + t->lanes;
+    if (solve)
+        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, false);
+    t->run(&w);
+    for (int i = 0; i < 3; i++)
+        if (writes >> i & 1)
+            move(t, &all[i], first, count, true);
+    if (kind >= TN_LAPACK_EIGH)
+        move(t, &(operand){&args->values, 1, n, n, w.values, 0, 0}, first,
+             count, true);
+    if (lu)
+        move_ints(t, &args->pivots, first, count, least, 1, w.pivots, true);
+    if (!solve && !right)
+        move_ints(t, &args->info, first, count, 1, 0, w.info, true);
+    tn__cpu_give_back(memory);
+    return true;
+}
+
+static void run_group(void *context, int64_t number)
+{
+    batch *t = context;
+    unsigned fpu = tn__cpu_fpu_set();
+    if (!group(t, number))
+        atomic_store(&t->failed, 1);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* ---- the call --------------------------------------------------------------- */
+
+static tn_status declined(const char *why)
+{
+    return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "lapack: %s", why);
+}
+
+static tn_status fits(tn_plugin_device *device)
+{
+    return device->routines->lapack[CPU_F32]
+               ? TN_OK
+               : declined("the set generic has no loops for it");
+}
+
+static tn_status takes(tn_plugin_device *device, const tn_lapack_args *args)
+{
+    const unsigned type = args->a.dtype == TN_F32 ? CPU_F32 : CPU_F64;
+    if (args->batch < LEAST_BATCH ||
+        args->batch < device->routines->lapack_lanes[type])
+        return declined("a batch of so few matrices is done sooner one by "
+                        "one");
+    if (args->m > TN_CPU_LAPACK_MOST || args->n > TN_CPU_LAPACK_MOST ||
+        args->sides > MOST_SIDES)
+        return declined("it takes matrices of up to 32 rows and columns, and "
+                        "up to 64 right sides");
+    if (args->kind >= TN_LAPACK_EIGH && type == CPU_F64 && args->m > 16)
+        return declined("values of more than 16 rows of float64 are found "
+                        "sooner one by one");
+    return TN_OK;
+}
+
+static tn_status run(tn_queue *queue, const tn_lapack_args *args)
+{
+    const bool single = args->a.dtype == TN_F32;
+    const unsigned type = single ? CPU_F32 : CPU_F64;
+    const int64_t bytes = single ? 4 : 8;
+    batch t = {.args = args, .bytes = bytes,
+               .run = queue->routines->lapack[type],
+               .turn = queue->routines->turn[bytes],
+               .lanes = queue->routines->lapack_lanes[type]};
+    atomic_init(&t.failed, 0);
+    tn__cpu_host->parallel_for((args->batch + t.lanes - 1) / t.lanes,
+                               run_group, &t);
+    return atomic_load(&t.failed)
+               ? tn__cpu_host->fail(TN_ERR_MEMORY, "lapack: out of memory for "
+                                                   "a group of matrices")
+               : TN_OK;
+}
+
+const tn_lapack_extension tn__cpu_lapack_extension = {
+    .size = sizeof(tn_lapack_extension),
+    .flags = TN_LAPACK_BY_ROWS,
+    .fits = fits,
+    .run = run,
+    .takes = takes};

@@ -1,0 +1,566 @@
+/* native_run.c: runs a segment's machine code over a block: line by line where
+ * it reads what is one value, or the same, for each row; some rows, or chunks
+ * of one, side by side where it folds, since a sum waits for itself. */
+#include <string.h>
+
+#include "../cpu.h"
+
+enum { COPIES = TN_CPU_NATIVE_COPIES };
+enum { PIECE = 1024 }; /* elements between which memory is asked for more */
+
+/* A segment's block as lines of `length` elements. */
+typedef struct lines {
+    char *at[TN_CPU_NATIVE_POINTERS];      /* of the first: operands, results */
+    int64_t next[TN_CPU_NATIVE_POINTERS];  /* bytes from line to line */
+    int64_t bytes[TN_CPU_NATIVE_POINTERS]; /* of an element; 0: one value */
+    uint32_t pointers, single, past;
+    int64_t count, length;
+    int64_t first; /* of a row that lies in lines: of an element of its first
+                      one; next[] is that of these lines */
+    uint32_t soon; /* whose lines of the next row are asked for; NONE */
+} lines;
+
+bool tn__cpu_native_folds(const cpu_task *t)
+{
+    return !t->columns && t->by_rows;
+}
+
+/* Is all that a stage makes stored, or folded at once? */
+static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
+{
+    enum { OPERANDS = TN_CPU_CHUNKS_BYTES / (4 * COPIES * TN_CHUNK) };
+    const cpu_op *op = code->op + stage->elem.first;
+    uint32_t results = 0, stores = 0;
+    bool folds = stage->reduce_count > 0;
+    for (uint32_t i = 0; i < stage->elem.count; i++) {
+        const cpu_segment *s =
+            op[i].code == CPU_NATIVE ? code->segment[op[i].index] : NULL;
+        bool able = op[i].code == CPU_REDUCE ? op[i].jump > 0
+                    : op[i].code == CPU_LOAD ? (op[i].flags & CPU_LENT) != 0
+                    : op[i].code == CPU_STORE
+                        ? (op[i].flags & CPU_DIRECT) && !folds
+                    : op[i].code == CPU_SPREAD ? !(op[i].flags & CPU_WANTED)
+                                               : s != NULL;
+        stores += op[i].code == CPU_STORE;
+        if (!able || (s && folds &&
+                      (s->native.fold_count == 0 ||
+                       s->native.operand_count > OPERANDS)))
+            return false;
+        for (uint32_t r = 0; s && r < s->native.result_count; r++)
+            results += !s->native.folded[r];
+    }
+    return results == stores;
+}
+
+bool tn__cpu_native_takes_lines(const cpu_code *code)
+{
+    bool all = code->segment_count > 0;
+    for (uint32_t s = 0; all && s < code->stage_count; s++)
+        all = takes_lines(code, &code->stage[s]);
+    return all;
+}
+
+static bool lies_across(const cpu_task *t, const cpu_segment *s)
+{
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        if (s->operand[i].lent && t->step[s->operand[i].wide] != t->rows)
+            return true;
+    return false;
+}
+
+static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
+                        lines *l)
+{
+    uint32_t i = l->pointers++;
+    bool by_row = operand->narrow != TN_CPU_NONE &&
+                  (operand->wide == TN_CPU_NONE || tn__cpu_native_folds(t));
+    bool numbers = by_row && operand->wide != TN_CPU_NONE && t->line == 0;
+    int64_t step = operand->lent ? t->step[operand->wide] : l->length;
+    bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
+    l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
+    if (!by_row && !one && !each) {
+        l->bytes[i] = operand->bytes;
+        l->next[i] = step * operand->bytes;
+        return;
+    }
+    l->single |= 1u << i;
+    l->bytes[i] = 0;
+    l->next[i] = each || numbers ? operand->bytes : 0;
+}
+
+static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
+{
+    l->count = 1;
+    if (t->line > 0 && s->native.fold_count == 0)
+        l->count = t->count / t->line;
+    else if (t->columns && t->by_lines && lies_across(t, s))
+        l->count = t->count / t->rows;
+    else if (!t->columns && t->by_rows)
+        l->count = t->rows;
+    l->length = t->count / l->count;
+    l->first = t->line > 0 ? t->first_elem % t->line : 0;
+    l->pointers = l->single = 0;
+    l->soon = TN_CPU_NONE;
+    for (uint32_t i = 0; i < s->native.operand_count; i++) {
+        add_operand(t, &s->operand[i], l);
+        if (s->native.fold_count == 0 && t->line > 0 && t->next_row != 0 &&
+            s->operand[i].wide == t->next_slot)
+            l->soon = i;
+    }
+    l->past = 0;
+    for (uint32_t i = 0; i < s->native.result_count; i++, l->pointers++) {
+        uint32_t slot = s->result[i];
+        char *past = t->past[slot];
+        l->at[l->pointers] = past ? past : t->slot[slot];
+        l->bytes[l->pointers] = t->code->slot[slot].bytes;
+        bool apart = t->line > 0 && s->native.fold_count == 0;
+        l->next[l->pointers] =
+            (apart ? t->step[slot] : l->length) * l->bytes[l->pointers];
+        l->past |= (uint32_t)(past != NULL) << i;
+    }
+}
+
+/* Lines that follow each other without a gap are one. */
+static void join_lines(lines *l)
+{
+    for (uint32_t i = 0; i < l->pointers; i++)
+        if (l->next[i] != l->length * l->bytes[i])
+            return;
+    l->length *= l->count;
+    l->count = 1;
+}
+
+/* Points a call at `copies` lines side by side, at an element of each. */
+static void point(cpu_native_call *call, const lines *l, uint32_t each,
+                  int64_t copies, int64_t line, int64_t element)
+{
+    for (uint32_t i = 0; i < l->pointers; i++) {
+        call->next[i] = copies * l->next[i];
+        for (int64_t j = 0; j < copies; j++)
+            call->at[j * each + i] =
+                l->at[i] + (line + j) * l->next[i] + element * l->bytes[i];
+    }
+}
+
+/* What of the next block is to be asked for: the operand of which most is left
+ * to be; NULL: nothing is. */
+static cpu_ahead *most_ahead(cpu_task *t)
+{
+    cpu_ahead *most = NULL;
+    for (int i = 0; t->plan->ahead && i < TN_CPU_AHEAD; i++) {
+        cpu_ahead *ahead = &t->ahead[i];
+        if (ahead->at < ahead->end &&
+            (!most || ahead->end - ahead->at > most->end - most->at))
+            most = ahead;
+    }
+    return most;
+}
+
+/* Points code that asks for memory to it, for so much as it has vectors; where
+ * nothing is left to be asked for, to what it reads. */
+static void point_soon(cpu_task *t, const cpu_segment *s, cpu_native_call *call,
+                       int64_t copies)
+{
+    enum { VECTOR = 64 };
+    cpu_ahead *ahead = most_ahead(t);
+    call->soon = call->at[0];
+    call->soon_next = 0;
+    if (!ahead)
+        return;
+    call->soon = ahead->at;
+    ahead->at +=
+        call->n / (s->native.wide ? 8 : 16) * copies * call->lines * VECTOR;
+    if (ahead->at > ahead->end)
+        ahead->at = ahead->end;
+}
+
+/* Are so many streams read that the processor does not guess them? Else what
+ * will be read need not be asked for: rms_norm of 2048 x 512 took 160 us so, 112
+ * without (Zen 5). */
+static bool goes_by_pieces(const cpu_task *t)
+{
+    return t->plan->piece > 0 && t->plan->ahead && t->plan->in_place;
+}
+
+/* Where stages over rows follow each other memory would wait while code works on
+ * what is in the cache: softmax of 4096 x 4096 7.1 ms, 4.9 where that asks for
+ * the next rows; layer_norm 4.7 and 3.6. Of what does not go past the caches only
+ * code asks that works longer on a vector than the last cache on a line: softmax
+ * of 2048 x 512 with its gradients 725 us and 520, in turns with others; did all
+ * code, layer_norm alone would take 177 in place of 165 (Zen 5). Asked for
+ * between calls they would come too many at a time. */
+static bool asks_soon(cpu_task *t, const cpu_segment *s)
+{
+    enum { LONG = 16 };
+    return (t->plan->stream || s->work >= LONG) && t->code->stage_count > 1 &&
+           most_ahead(t);
+}
+
+/* So much of a block has been worked on. */
+static void work_beside(cpu_task *t, int64_t elements)
+{
+    enum { BYTES = 4, LINE = 64 };
+    if (goes_by_pieces(t))
+        tn__cpu_work_beside(
+            t,
+            (elements * BYTES / t->code->stage_count + LINE - 1) / LINE * LINE);
+}
+
+/* How many of `left` lines are done at once. */
+static int64_t some_lines(const cpu_task *t, const lines *l, int64_t left)
+{
+    int64_t some = goes_by_pieces(t) ? PIECE / l->length : left;
+    return tn__cpu_min(some > 1 ? some : 1, left);
+}
+
+typedef struct runner {
+    cpu_task *t;
+    const cpu_segment *s;
+    const lines *l;
+    cpu_native_run *one, *some; /* of COPIES */
+    cpu_native_run *parts; /* of COPIES, in parts; NULL: not wanted */
+    bool soon;
+    int64_t line;  /* elements of a row's lines, if they do not lie as one; 0 */
+    int64_t first; /* chunk of the batch at hand */
+} runner;
+
+/* What the next row reads, where this one has read the like: while results are
+ * on their way to memory, little else is. batch_norm of 8 x 64 x 56 x 56, nothing
+ * in the caches, took 0.37 ms in place of 0.40 (Zen 5). */
+static void point_next_row(const runner *f, cpu_native_call *call)
+{
+    enum { VECTOR = 64 };
+    const int64_t bytes = f->l->bytes[f->l->soon];
+    call->soon = call->at[f->l->soon] + f->t->next_row;
+    call->soon_next =
+        call->next[f->l->soon] - call->n * bytes / VECTOR * VECTOR;
+}
+
+static void run_lines(const runner *f)
+{
+    cpu_task *t = f->t;
+    const lines *l = f->l;
+    cpu_native_call call;
+    int64_t piece = goes_by_pieces(t) ? PIECE : l->length;
+    for (int64_t line = 0, some; line < l->count; line += some) {
+        some = some_lines(t, l, l->count - line);
+        for (int64_t k = 0; k < l->length; k += call.n) {
+            call.n = some > 1 ? l->length : tn__cpu_min(piece, l->length - k);
+            call.lines = some;
+            point(&call, l, l->pointers, 1, line, k);
+            if (l->soon != TN_CPU_NONE)
+                point_next_row(f, &call);
+            else if (f->soon)
+                point_soon(t, f->s, &call, 1);
+            f->one(&call);
+            work_beside(t, some * call.n);
+        }
+    }
+}
+
+/* ---- folds ------------------------------------------------------------- */
+
+static const cpu_reduce *reduce_of(const runner *f, uint32_t fold)
+{
+    return &f->t->code->reduce[f->s->reduce[fold]];
+}
+
+/* Whole rows, no longer than a chunk. */
+static void fold_rows(const runner *f)
+{
+    const lines *l = f->l;
+    uint32_t folds = f->s->native.fold_count, each = l->pointers + folds;
+    for (int64_t line = 0, some; line < l->count; line += some) {
+        int64_t copies = l->count - line >= COPIES ? COPIES : 1;
+        some = some_lines(f->t, l, l->count - line) / copies;
+        cpu_native_call call; /* pointed at what it is to work on alone */
+        call.n = l->length;
+        call.lines = some > 1 ? some : 1;
+        some = call.lines * copies;
+        point(&call, l, each, copies, line, 0);
+        for (uint32_t i = 0; i < folds; i++) {
+            char *out = f->t->slot[reduce_of(f, i)->out];
+            call.next[l->pointers + i] = copies * (int64_t)sizeof(float);
+            for (int64_t j = 0; j < copies; j++)
+                call.at[j * each + l->pointers + i] =
+                    out + (line + j) * (int64_t)sizeof(float);
+        }
+        if (f->soon)
+            point_soon(f->t, f->s, &call, copies);
+        (copies == COPIES ? f->some : f->one)(&call);
+        work_beside(f->t, some * l->length);
+    }
+}
+
+enum { BATCH = TN_CPU_FOLD_BATCH };
+
+/* A chunk that is in several lines, as one. */
+static void join_chunk(char *to, const char *line, int64_t next, int64_t bytes,
+                       int64_t first, int64_t n, int64_t length)
+{
+    for (int64_t some; n > 0; n -= some, first = 0, line += next) {
+        some = tn__cpu_min(n, length - first);
+        memcpy(to, line + first * bytes, (size_t)(some * bytes));
+        to += some * bytes;
+    }
+}
+
+/* Points copy j of a call at a chunk, of n elements, of a row. Where so many of
+ * them are whole vectors at the end of a line, and the others in the next one,
+ * how many, if it may go in parts; else it is copied. */
+static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
+                           int64_t row, int64_t chunk, int64_t n, bool parts)
+{
+    enum { LANES = 16 };
+    const lines *l = f->l;
+    uint32_t each = l->pointers + f->s->native.fold_count;
+    char **at = &call->at[j * each];
+    int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
+    if (length > 0) { /* the row is one */
+        line = (l->first + first) / length;
+        first = (l->first + first) % length;
+    }
+    for (uint32_t i = 0; i < l->pointers; i++)
+        at[i] = l->at[i] + line * l->next[i] + first * l->bytes[i];
+    if (length == 0 || first + n <= length)
+        return 0;
+    if (parts && (length - first) % LANES == 0 && first + n <= 2 * length)
+        return length - first;
+    const uint32_t operands = f->s->native.operand_count;
+    for (uint32_t i = 0; i < operands; i++) {
+        if (l->bytes[i] == 0)
+            continue;
+        char *to = f->t->chunks + (j * operands + i) * TN_CHUNK * 4;
+        join_chunk(to, l->at[i] + line * l->next[i], l->next[i], l->bytes[i],
+                   first, n, length);
+        at[i] = to;
+    }
+    return 0;
+}
+
+/* Runs chunks that go on in the next line behind cut[] elements, if not 0: in
+ * parts, at whose ends one of them does. */
+static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
+                      const int64_t cut[COPIES])
+{
+    const lines *l = f->l;
+    uint32_t each = l->pointers + f->s->native.fold_count;
+    const int64_t n = part[0].n, length = f->line;
+    int64_t count = 0;
+    for (int64_t from = 0, end; from < n; from = end) {
+        end = n;
+        for (uint32_t j = 0; j < COPIES; j++)
+            if (cut[j] > from && cut[j] < end)
+                end = cut[j];
+        for (uint32_t j = 0; from > 0 && j < COPIES; j++) {
+            char **to = &part[count].at[j * each], **at = &part[0].at[j * each];
+            bool over = cut[j] > 0 && cut[j] <= from;
+            for (uint32_t i = 0; i < l->pointers; i++)
+                to[i] = at[i] + from * l->bytes[i] +
+                        (over ? l->next[i] - length * l->bytes[i] : 0);
+            for (uint32_t i = l->pointers; i < each; i++)
+                to[i] = at[i];
+        }
+        part[count++].n = end - from;
+    }
+    for (int64_t p = 0; p < count; p++)
+        part[p].lines = count - p;
+    f->parts(part);
+}
+
+/* How many calls for all copies, the first of which begins with chunk c of line
+ * r, are one: along a line, or from some whole lines to as many others. */
+static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
+                          int64_t count, int64_t c, int64_t from, int64_t to)
+{
+    const lines *l = f->l;
+    int64_t rows = 0, chunks = COPIES, end = to, calls;
+    if (f->line == 0 && c == from && COPIES % (to - from) == 0) {
+        rows = COPIES / (to - from);
+        chunks = 0;
+        calls = (count - r) / rows;
+    } else {
+        if (f->line > 0) {
+            int64_t at = (l->first + c * TN_CHUNK) % f->line;
+            end = c + (f->line - at) / TN_CHUNK;
+        }
+        calls = (tn__cpu_min(end, to) - c) / COPIES;
+    }
+    if (calls <= 1 || goes_by_pieces(f->t))
+        return 1;
+    for (uint32_t i = 0; i < l->pointers; i++)
+        call->next[i] = rows * l->next[i] + chunks * TN_CHUNK * l->bytes[i];
+    for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+        call->next[l->pointers + i] =
+            (chunks * count + rows) * (int64_t)sizeof(float);
+    return calls;
+}
+
+/* Chunks of one length, from chunk `from` of each of some lines to chunk `to`,
+ * as many side by side as there are copies: so a sum waits less for itself. A
+ * few that are left are done with some of them twice, if that writes nothing
+ * else, which might lie where it is read from. value: of the first
+ * chunk of all lines, then of the next one. */
+static void fold_like(const runner *f, int64_t line, int64_t count,
+                      int64_t from, int64_t to, int64_t n, float value[][BATCH])
+{
+    uint32_t folds = f->s->native.fold_count, each = f->l->pointers + folds;
+    cpu_native_call part[COPIES + 1], *call = part;
+    const int64_t span = to - from, all = span * count;
+    bool writes = false;
+    for (uint32_t i = 0; i < f->s->native.result_count; i++)
+        writes = writes || !f->s->native.folded[i];
+    for (uint32_t i = 0; i < each; i++)
+        call->next[i] = 0;
+    for (int64_t k = 0, some; k < all; k += some) {
+        int64_t r = k / span, c = from + k % span, left = all - k;
+        uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
+        some = tn__cpu_min(left, copies);
+        call->n = n;
+        call->lines =
+            some == COPIES ? join_calls(f, call, r, count, c, from, to) : 1;
+        int64_t cut[COPIES], cuts = 0;
+        for (uint32_t j = 0; j < copies; j++) {
+            cut[j] = point_chunk(call, f, j, line + r, c, n,
+                                 copies > 1 && f->parts);
+            cuts += cut[j];
+            for (uint32_t i = 0; i < folds; i++)
+                call->at[j * each + f->l->pointers + i] =
+                    (char *)&value[i][(c - f->first) * count + r];
+            if (j + 1 < some && ++c == to) {
+                c = from;
+                r++;
+            }
+        }
+        some *= call->lines;
+        if (f->soon)
+            point_soon(f->t, f->s, call, copies);
+        if (cuts > 0)
+            run_parts(f, part, cut);
+        else
+            (copies > 1 ? f->some : f->one)(call);
+        work_beside(f->t, some * n);
+    }
+}
+
+/* Lines of several chunks, or what there is of one that began before. */
+static void fold_chunks(runner *f)
+{
+    float value[TN_CPU_NATIVE_FOLDS][BATCH];
+    const lines *l = f->l;
+    const int64_t whole = l->length / TN_CHUNK, rest = l->length % TN_CHUNK;
+    const int64_t chunks = whole + (rest > 0);
+    const bool kept = f->t->plan->kept;
+    int64_t some = chunks < BATCH && kept ? BATCH / chunks : 1;
+    for (int64_t line = 0; line < l->count; line += some) {
+        some = tn__cpu_min(some, l->count - line);
+        for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
+            tn__cpu_fold_begin(&f->t->fold[f->s->reduce[i]]);
+        for (int64_t n; f->first < chunks; f->first += n) {
+            n = tn__cpu_min(BATCH / some, chunks - f->first);
+            int64_t end = f->first + n, full = tn__cpu_min(end, whole);
+            fold_like(f, line, some, f->first, full, TN_CHUNK, value);
+            fold_like(f, line, some, full, end, rest, value);
+            for (uint32_t i = 0; i < f->s->native.fold_count; i++)
+                tn__cpu_fold_push(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
+                                  f->t->routines, some, value[i], n);
+        }
+        f->first = 0;
+        for (uint32_t i = 0; kept && i < f->s->native.fold_count; i++)
+            tn__cpu_fold_end(&f->t->fold[f->s->reduce[i]], reduce_of(f, i),
+                             f->t->routines, some,
+                             f->t->slot[reduce_of(f, i)->out] +
+                                 line * (int64_t)sizeof(float));
+    }
+}
+
+/* Bits: operands that lie in memory, and a line of them behind the other. */
+static uint32_t streams_of(const cpu_segment *s, const lines *l)
+{
+    uint32_t streams = 0;
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        if (s->operand[i].lent && l->bytes[i] > 0 &&
+            (l->count == 1 || l->next[i] != 0))
+            streams |= 1u << i;
+    return streams;
+}
+
+/* What code asks for by itself.
+ *
+ * Lines that are written: a core waits for each that it stores to as long as
+ * for one that it reads, and guesses fewer. layer_norm of 4096 x 1024, nothing
+ * in the caches, 0.90 ms with 2048 bytes and 1.05 with 3584. One result of one
+ * stage is guessed: exp of 16 MiB took 0.69 ms where it was asked for, and 0.65
+ * does not. Updates in place ask for what they read, which they write then: four
+ * tensors of 4 MiB by SGD with momentum and by Adam 1.28 and 1.81 ms where what
+ * is written was asked for, 3584 bytes ahead, 1.21 and 1.65 so with 3072, 1.19
+ * and 1.65 with 4096, 1.27 and 1.89 with 6144. While results are on their way
+ * past the caches the one stream that is read is guessed too late: a row added
+ * to 4096 x 1024 0.57 ms and 0.45 so, exp of 64 MiB 3.0 and 2.4; two streams
+ * take as long either way (Zen 5). */
+static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
+                const lines *l)
+{
+    enum { WRITTEN = 2048, IN_PLACE = 4096, PAST = 16384 };
+    const bool staged = t->code->stage_count > 1;
+    const uint32_t operands = s->native.operand_count;
+    const uint32_t results = (1u << s->native.result_count) - 1;
+    const uint32_t streams = streams_of(s, l);
+    if (t->plan->ahead && t->plan->in_place && !staged) {
+        way->asked = streams;
+        way->ahead = IN_PLACE;
+    } else if (t->plan->ahead && (staged || s->native.result_count > 1)) {
+        way->asked = (uint64_t)(results & ~l->past) << operands;
+        way->ahead = WRITTEN;
+    } else if (!staged && results && l->past == results && !way->soon &&
+               (streams & (streams - 1)) == 0 && !t->routines->halves) {
+        way->asked = streams;
+        way->ahead = PAST;
+    }
+}
+
+/* Folds take lines of a row that follow each other without a gap as one. */
+static int64_t apart(const cpu_task *t, const cpu_segment *s, lines *l)
+{
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        if (l->next[i] != t->line * l->bytes[i])
+            return t->line;
+    for (uint32_t i = 0; i < s->native.operand_count; i++)
+        l->at[i] += l->first * l->bytes[i];
+    return 0;
+}
+
+void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
+{
+    cpu_segment *s = t->code->segment[op->index];
+    bool folds = s->native.fold_count > 0 && tn__cpu_native_folds(t);
+    lines l;
+    find_lines(t, s, &l);
+    if (!folds)
+        join_lines(&l);
+    runner f = {.t = t, .s = s, .l = &l};
+    if (folds && t->line > 0)
+        f.line = apart(t, s, &l);
+    cpu_native_way way = {.single = l.single,
+                          .past = l.past,
+                          .copies = 1,
+                          .folds = folds,
+                          .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
+    if (t->plan->ahead || l.past)
+        ask(&way, t, s, &l);
+    f.soon = way.soon;
+    f.one = tn__cpu_native_get(&s->native, way);
+    way.copies = COPIES;
+    f.some = folds && f.one ? tn__cpu_native_get(&s->native, way) : f.one;
+    way.parts = true;
+    if (folds && f.line % TN_CHUNK != 0)
+        f.parts = tn__cpu_native_get(&s->native, way);
+    if (!f.one || !f.some)
+        atomic_store(&t->plan->failed, TN_ERR_MEMORY);
+    else if (folds && t->plan->kept && l.length <= TN_CHUNK)
+        fold_rows(&f);
+    else if (folds)
+        fold_chunks(&f);
+    else
+        run_lines(&f);
+}

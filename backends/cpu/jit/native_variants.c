@@ -1,0 +1,73 @@
+/* native_variants.c: variants of a body's machine code, made when they are first wanted,
+ * and whether there can be any. */
+#include "native_body.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool tn__cpu_native_is_there(void)
+{
+#if defined(__x86_64__)
+    /* A system may refuse memory that is to be run. */
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    bool may = mprotect(page, bytes, PROT_READ | PROT_EXEC) == 0;
+    munmap(page, bytes);
+    return may;
+#else
+    return false;
+#endif
+}
+
+static cpu_native_run *find(const cpu_native *native, cpu_native_way way)
+{
+    const cpu_native_variant *v =
+        atomic_load_explicit(&native->variants, memory_order_acquire);
+    while (v && (v->way.single != way.single || v->way.past != way.past ||
+                 v->way.copies != way.copies || v->way.folds != way.folds ||
+                 v->way.asked != way.asked || v->way.ahead != way.ahead ||
+                 v->way.soon != way.soon || v->way.parts != way.parts))
+        v = v->next;
+    return v ? v->run : NULL;
+}
+
+cpu_native_run *tn__cpu_native_get(cpu_native *native, cpu_native_way way)
+{
+    cpu_native_run *run = find(native, way);
+    if (run)
+        return run;
+    pthread_mutex_lock(&native->lock);
+    run = find(native, way);
+    cpu_native_variant *made = run ? NULL : malloc(sizeof *made);
+    if (made) {
+        *made =
+            (cpu_native_variant){.next = atomic_load_explicit(
+                                     &native->variants, memory_order_relaxed),
+                                 .way = way};
+        if (tn__cpu_native_make(native, made)) {
+            run = made->run;
+            atomic_store_explicit(&native->variants, made,
+                                  memory_order_release);
+        } else {
+            free(made);
+        }
+    }
+    pthread_mutex_unlock(&native->lock);
+    return run;
+}
+
+void tn__cpu_native_release(cpu_native *native)
+{
+    cpu_native_variant *v = atomic_load(&native->variants), *next;
+    for (; v; v = next) {
+        next = v->next;
+        munmap(v->pages, v->bytes);
+        free(v);
+    }
+    pthread_mutex_destroy(&native->lock);
+    free(native->node);
+}

@@ -1,0 +1,484 @@
+/* runs.c: programs that store what they load by indices which follow each other:
+ * images with an edge, the columns of windows. Of such an index a row is a few
+ * runs of what is loaded, and zeros; and rows next to each other have the same
+ * runs, so that a run is copied for many rows at once. An index is counted (sums
+ * of coordinates) or a table. Along the last two dimensions one index each may
+ * change, tables there alone; along those before, any. */
+#include <string.h>
+
+#include "../run/task.h"
+
+#define TASK_BYTES (128 << 10)
+#define NEAR (16 << 10) /* bytes of a piece: it and what it is of, in L1 */
+#define MOST_RUNS 32
+#define LEAST_RUN 8 /* elements, on average: shorter ones blocks take faster */
+
+void tn__cpu_runs_init(tn_built *built, const tn_program *program)
+{
+    const tn_kernel_ins *load = NULL, *store = NULL;
+    uint32_t others = 0;
+    cpu_runs runs = {.count = 0};
+    if (built->has_rows)
+        return;
+    for (uint32_t i = 0; i < program->ins_count; i++) {
+        const tn_kernel_ins *ins = &program->ins[i];
+        if (ins->op == TN_K_STORE && !store)
+            store = ins;
+        else if (ins->op == TN_K_LOAD && ins->a != TN_NONE && !load)
+            load = ins;
+        else
+            others++;
+    }
+    if (!load || !store || &program->ins[store->a] != load)
+        return;
+    const uint32_t index[] = {load->a, load->b, load->c};
+    for (; runs.count < 3 && index[runs.count] != TN_NONE; runs.count++) {
+        const tn_kernel_ins *ins = &program->ins[index[runs.count]];
+        uint32_t operand = (uint32_t)ins->imm.i;
+        bool counted = ins->op == TN_K_OFFSET;
+        if (!counted && (ins->op != TN_K_LOAD || ins->a != TN_NONE ||
+                         program->operand[operand].dtype != TN_I64))
+            return;
+        runs.index[runs.count].operand = operand;
+        runs.index[runs.count].counted = counted;
+    }
+    runs.in = (uint32_t)load->imm.i;
+    runs.out = (uint32_t)store->imm.i;
+    runs.zero = load->sub & TN_LOAD_ZERO;
+    uint8_t dtype = program->operand[runs.in].dtype;
+    /* A bool is made 0 or 1 as it is loaded. */
+    if (others == runs.count && dtype != TN_BOOL &&
+        dtype == program->operand[runs.out].dtype)
+        built->runs = runs;
+}
+
+typedef struct dimension {
+    int64_t extent, in, out, index[3]; /* strides in elements */
+} dimension;
+
+/* Places [at, at + count) of a dimension, which are elements `from`, from + step
+ * and so on; or zeros. */
+typedef struct run {
+    int64_t at, count, from, step;
+    bool zero;
+} run;
+
+/* What one of the last two dimensions is made of. */
+typedef struct line {
+    uint32_t index; /* that changes along it; TN_CPU_NONE */
+    uint32_t runs;
+    run run[MOST_RUNS];
+} line;
+
+typedef struct work {
+    const tn_built *built;
+    const tn_launch *launch;
+    const tn_cpu_routines *routines;
+    const char *in;
+    char *out;
+    int64_t bytes; /* of an element */
+    dimension dim[TN_MAX_NDIM * 2];
+    uint32_t ndim; /* at least 2 */
+    line rows, columns; /* of tables: for all; of what is counted: none yet */
+    int64_t piece, pieces; /* rows of one; how many the rows are */
+    int64_t count, per_task;
+    bool stream; /* past the caches, through a block */
+    bool past;   /* edged rows past the caches: from half as much on */
+} work;
+
+static const dimension *rows_of(const work *w)
+{
+    return &w->dim[w->ndim - 2];
+}
+
+static const dimension *columns_of(const work *w)
+{
+    return &w->dim[w->ndim - 1];
+}
+
+static const tn_launch_operand *operand_of(const work *w, uint32_t index)
+{
+    return &w->launch->operand[w->built->runs.index[index].operand];
+}
+
+static const tn_launch_operand *source(const work *w)
+{
+    return &w->launch->operand[w->built->runs.in];
+}
+
+static bool is_counted(const work *w, uint32_t index)
+{
+    return w->built->runs.index[index].counted;
+}
+
+/* An index at so many elements from its beginning. */
+static int64_t value(const work *w, uint32_t index, int64_t at)
+{
+    const tn_launch_operand *of = operand_of(w, index);
+    return is_counted(w, index)
+               ? of->offset + at
+               : *((const int64_t *)tn__cpu_at(of->buffer, of->offset, 8) + at);
+}
+
+static bool is_outside(const work *w, uint32_t index, int64_t value)
+{
+    return (uint64_t)value >= (uint64_t)source(w)->index_extent[index];
+}
+
+/* The runs of a dimension whose index begins at element `first` of its own. */
+static void find_counted(const work *w, const dimension *d, line *l,
+                         int64_t first)
+{
+    const uint32_t k = l->index;
+    const int64_t step = d->index[k], last = source(w)->index_extent[k] - 1;
+    const int64_t stride = source(w)->index_stride[k];
+    int64_t from = value(w, k, first);
+    /* from + i * step lies in [0, last] for i in [low, high) */
+    int64_t low = from < 0 ? (-from + step - 1) / step : 0;
+    int64_t high = from > last ? 0 : (last - from) / step + 1;
+    low = tn__cpu_min(low, d->extent);
+    high = tn__cpu_min(high < low ? low : high, d->extent);
+    l->runs = 0;
+    if (low < high)
+        l->run[l->runs++] = (run){low, high - low,
+                                  (from + low * step) * stride + low * d->in,
+                                  step * stride + d->in, false};
+    if (low > 0)
+        l->run[l->runs++] = (run){.count = low, .zero = true};
+    if (high < d->extent)
+        l->run[l->runs++] =
+            (run){.at = high, .count = d->extent - high, .zero = true};
+}
+
+/* The same of a table. Along columns a run's elements lie side by side. False
+ * where there are too many, or an index is at fault: who goes element by
+ * element finds which. */
+static bool find_listed(const work *w, const dimension *d, line *l,
+                        bool is_columns)
+{
+    const uint32_t k = l->index;
+    const int64_t stride = source(w)->index_stride[k];
+    if (d->extent > NEAR)
+        return false;
+    l->runs = 0;
+    for (int64_t i = 0; i < d->extent; i++) {
+        int64_t at = value(w, k, i * d->index[k]);
+        bool zero = is_outside(w, k, at);
+        int64_t from = zero ? 0 : at * stride + i * d->in;
+        run *r = l->runs ? &l->run[l->runs - 1] : NULL;
+        int64_t step = r ? from - r->from - (r->count - 1) * r->step : 0;
+        bool goes_on = r && r->zero == zero &&
+                       (zero || (r->count > 1 ? step == r->step
+                                 : !is_columns || step == 1));
+        if (zero && !w->built->runs.zero)
+            return false;
+        if (goes_on) {
+            r->step = zero ? 0 : step;
+            r->count++;
+        } else if (l->runs == MOST_RUNS) {
+            return false;
+        } else {
+            l->run[l->runs++] = (run){i, 1, from, 0, zero};
+        }
+    }
+    return true;
+}
+
+/* The longest first: what is left of a memory line is then in the cache. */
+static void longest_first(line *l)
+{
+    for (uint32_t i = 1; i < l->runs; i++)
+        if (l->run[i].count > l->run[0].count) {
+            run first = l->run[0];
+            l->run[0] = l->run[i];
+            l->run[i] = first;
+        }
+}
+
+/* Finds the index of a dimension, and its runs if they are the same for all
+ * others. False if there is more than one. */
+static bool find_line(const work *w, uint32_t d, line *l, bool is_columns)
+{
+    const dimension *x = &w->dim[d];
+    l->index = TN_CPU_NONE;
+    for (uint32_t k = 0; k < w->built->runs.count; k++) {
+        if (x->index[k] == 0)
+            continue;
+        if (l->index != TN_CPU_NONE)
+            return false;
+        l->index = k;
+    }
+    if (l->index == TN_CPU_NONE) {
+        l->runs = 1;
+        l->run[0] = (run){0, x->extent, 0, x->in, false};
+    } else if (is_counted(w, l->index)) {
+        l->runs = 0;
+        return x->index[l->index] > 0;
+    } else {
+        for (uint32_t other = 0; other < w->ndim; other++)
+            if (other != d && w->dim[other].index[l->index] != 0)
+                return false;
+        if (!find_listed(w, x, l, is_columns))
+            return false;
+    }
+    longest_first(l);
+    return true;
+}
+
+/* Finds those of the columns: false if elements along them do not lie side by
+ * side, many of them. */
+static bool find_columns(work *w)
+{
+    line *l = &w->columns;
+    const dimension *d = columns_of(w);
+    if (d->out != 1 || d->extent < LEAST_RUN ||
+        !find_line(w, w->ndim - 1, l, true))
+        return false;
+    if (l->index == TN_CPU_NONE)
+        return d->in == 1;
+    if (l->runs > 0)
+        return l->runs * LEAST_RUN <= d->extent;
+    return d->in + d->index[l->index] * source(w)->index_stride[l->index] == 1;
+}
+
+static bool find_runs(work *w)
+{
+    const cpu_runs *runs = &w->built->runs;
+    bool counts = false;
+    for (uint32_t k = 0; k < runs->count; k++)
+        counts = counts || is_counted(w, k);
+    if (!find_columns(w) || (w->columns.index == TN_CPU_NONE && !counts) ||
+        !find_line(w, w->ndim - 2, &w->rows, false))
+        return false; /* or rows, which take.c copies */
+    for (uint32_t k = 0; k < runs->count && !runs->zero; k++)
+        if (is_counted(w, k) || (k != w->rows.index && k != w->columns.index))
+            return false; /* it may be outside, and nobody has looked */
+    return w->rows.index == TN_CPU_NONE || w->rows.index != w->columns.index;
+}
+
+/* `rows` rows of zeros. */
+static void clear(const work *w, char *to, int64_t to_step, int64_t rows,
+                  int64_t bytes)
+{
+    static const char zeros[256];
+    for (int64_t n; bytes > 0; bytes -= n, to += n) {
+        n = tn__cpu_min(bytes, sizeof zeros);
+        w->routines->copy_rows(to, to_step, zeros, 0, rows, n);
+    }
+}
+
+static void copy_run(const work *w, const run *r, char *to, int64_t to_step,
+                     const char *from, int64_t from_step, int64_t rows)
+{
+    to += r->at * w->bytes;
+    from += r->from * w->bytes;
+    if (r->zero)
+        clear(w, to, to_step, rows, r->count * w->bytes);
+    else
+        w->routines->copy_rows(to, to_step, from, from_step, rows,
+                               r->count * w->bytes);
+}
+
+/* A run and, in the same pass, one or two elements beside it: each by itself
+ * would meet the lines again that are on their way to memory. */
+static void copy_edged(const work *w, const line *columns, bool past, char *to,
+                       int64_t to_step, const char *from, int64_t from_step,
+                       int64_t rows)
+{
+    static const char zero[4];
+    const run *first = &columns->run[0];
+    tn_cpu_edge edge[2];
+    const tn_cpu_edge *before = NULL, *after = NULL;
+    for (uint32_t k = 0; k < 2; k++) {
+        const run *r = &columns->run[columns->runs > 2 ? 1 + k : 1];
+        edge[k] = (tn_cpu_edge){(r->at - first->at) * w->bytes,
+                                r->zero ? zero : from + r->from * w->bytes,
+                                r->zero ? 0 : from_step};
+        *(r->at < first->at ? &before : &after) = &edge[k];
+    }
+    if (past)
+        w->routines->stream_edged(to, from + first->from * w->bytes, from_step,
+                                  rows, first->count, before, after);
+    else
+        w->routines->copy_edged(to + first->at * w->bytes, to_step,
+                            from + first->from * w->bytes, from_step, rows,
+                            first->count * w->bytes, edge);
+}
+
+/* Is it as copy_edged takes it? */
+static bool is_edged(const work *w, const line *columns)
+{
+    const run *r = columns->run;
+    return w->bytes == 4 && (columns->runs == 2 || columns->runs == 3) &&
+           !r[0].zero && r[0].count >= 4 && r[1].count == 1 &&
+           (columns->runs == 2 || r[2].count == 1);
+}
+
+/* Can it go past the caches as it is put together? Then its edges are one on
+ * each side. */
+static bool goes_past(const work *w, const line *columns)
+{
+    const run *r = columns->run;
+    return w->past && is_edged(w, columns) && r[0].count >= 16 &&
+           (columns->runs == 2 || (r[1].at < r[0].at) != (r[2].at < r[0].at));
+}
+
+/* Rows [low, high) of an outer point, whose elements begin at `in`: NULL for
+ * zeros. */
+static void copy_piece(const work *w, const line *rows, const line *columns,
+                       bool past, const char *in, char *out, int64_t out_step,
+                       int64_t low, int64_t high)
+{
+    const int64_t length = columns_of(w)->extent * w->bytes;
+    for (uint32_t i = 0; i < rows->runs; i++) {
+        const run *r = &rows->run[i];
+        int64_t from = r->at > low ? r->at : low;
+        int64_t count = tn__cpu_min(r->at + r->count, high) - from;
+        char *to = out + (from - low) * out_step;
+        if (count <= 0)
+            continue;
+        if (r->zero || !in) {
+            clear(w, to, out_step, count, length);
+            continue;
+        }
+        const char *at =
+            in + (r->from + (from - r->at) * r->step) * w->bytes;
+        if (is_edged(w, columns)) {
+            copy_edged(w, columns, past, to, out_step, at, r->step * w->bytes,
+                       count);
+            continue;
+        }
+        for (uint32_t k = 0; k < columns->runs; k++)
+            copy_run(w, &columns->run[k], to, out_step, at,
+                     r->step * w->bytes, count);
+    }
+}
+
+/* The beginning of an outer point: what it loads, what it stores, and the
+ * indices. NULL if one of those that are the same for all of it is outside. */
+static const char *begin(const work *w, int64_t point, char **out,
+                         int64_t first[3])
+{
+    const cpu_runs *runs = &w->built->runs;
+    int64_t in = 0, to = 0;
+    memset(first, 0, 3 * sizeof *first);
+    for (uint32_t d = w->ndim - 2; d-- > 0;) {
+        const dimension *x = &w->dim[d];
+        int64_t at = point % x->extent;
+        point /= x->extent;
+        in += at * x->in;
+        to += at * x->out;
+        for (uint32_t k = 0; k < runs->count; k++)
+            first[k] += at * x->index[k];
+    }
+    *out = w->out + to * w->bytes;
+    for (uint32_t k = 0; k < runs->count; k++) {
+        if (k == w->rows.index || k == w->columns.index)
+            continue;
+        int64_t at = value(w, k, first[k]);
+        if (is_outside(w, k, at))
+            return NULL;
+        in += at * source(w)->index_stride[k];
+    }
+    return w->in + in * w->bytes;
+}
+
+static void run_task(void *context, int64_t i)
+{
+    const work *w = context;
+    const dimension *d = rows_of(w);
+    const int64_t length = columns_of(w)->extent * w->bytes;
+    const int64_t end = tn__cpu_min((i + 1) * w->per_task, w->count);
+    _Alignas(64) char block[NEAR];
+    line rows = w->rows, columns = w->columns;
+    for (int64_t k = i * w->per_task; k < end; k++) {
+        int64_t first[3], low = k % w->pieces * w->piece;
+        int64_t high = tn__cpu_min(low + w->piece, d->extent);
+        char *out;
+        const char *in = begin(w, k / w->pieces, &out, first);
+        if (w->rows.runs == 0)
+            find_counted(w, d, &rows, first[rows.index]);
+        if (w->columns.runs == 0)
+            find_counted(w, columns_of(w), &columns, first[columns.index]);
+        out += low * d->out * w->bytes;
+        const bool past = goes_past(w, &columns);
+        if (past || !w->stream) {
+            copy_piece(w, &rows, &columns, past, in, out, d->out * w->bytes,
+                       low, high);
+            continue;
+        }
+        copy_piece(w, &rows, &columns, false, in, block, length, low, high);
+        w->routines->stream(out, block, (high - low) * length, 0);
+    }
+    if (w->stream || w->past)
+        w->routines->fence();
+}
+
+/* The dimensions, merged where all operands allow; two or more. */
+static int64_t take_dimensions(work *w)
+{
+    const tn_launch *l = w->launch;
+    const cpu_runs *runs = &w->built->runs;
+    int64_t total = 1;
+    w->ndim = 0;
+    for (uint32_t d = 0; d < l->outer_ndim + l->row_ndim; d++) {
+        dimension x = {.extent = l->extent[d],
+                       .in = source(w)->stride[d],
+                       .out = l->operand[runs->out].stride[d]};
+        dimension *o = &w->dim[w->ndim ? w->ndim - 1 : 0];
+        total *= x.extent;
+        if (x.extent == 1)
+            continue;
+        if (total == 0)
+            return 0;
+        for (uint32_t k = 0; k < runs->count; k++)
+            x.index[k] = operand_of(w, k)->stride[d];
+        bool merges = w->ndim > 0 && o->in == x.in * x.extent &&
+                      o->out == x.out * x.extent;
+        for (uint32_t k = 0; k < runs->count && merges; k++)
+            merges = o->index[k] == x.index[k] * x.extent;
+        x.extent *= merges ? o->extent : 1;
+        w->ndim -= merges;
+        w->dim[w->ndim++] = x;
+    }
+    if (w->ndim == 1) {
+        w->dim[1] = w->dim[0];
+        w->dim[0] = (dimension){.extent = 1};
+        w->ndim = 2;
+    }
+    return w->ndim < 2 ? 0 : total;
+}
+
+bool tn__cpu_launch_runs(const tn_built *built, const tn_launch *launch)
+{
+    work w; /* to clear all of it takes as long as a small launch */
+    w.built = built;
+    w.launch = launch;
+    w.routines = built->routines;
+    int64_t total = take_dimensions(&w);
+    if (total == 0 || !find_runs(&w))
+        return false;
+    const tn_launch_operand *to = &launch->operand[built->runs.out];
+    w.bytes = tn__cpu_dtype_bytes[built->operand[built->runs.out].dtype];
+    w.in = tn__cpu_at(source(&w)->buffer, source(&w)->offset, (size_t)w.bytes);
+    w.out = tn__cpu_at(to->buffer, to->offset, (size_t)w.bytes);
+    int64_t length = columns_of(&w)->extent * w.bytes;
+    w.piece = tn__cpu_min(length < NEAR ? NEAR / length : 1,
+                          rows_of(&w)->extent);
+    w.pieces = (rows_of(&w)->extent + w.piece - 1) / w.piece;
+    w.count = total / columns_of(&w)->extent / rows_of(&w)->extent * w.pieces;
+    w.per_task = TASK_BYTES / (w.piece * length);
+    w.per_task = w.per_task > 0 ? w.per_task : 1;
+    /* Images of 56 x 56 with an edge, 13 MiB: 480 us where they were written
+     * row by row, and 370 so (Zen 5, other work between). */
+    w.past = total * w.bytes >= built->stream_bytes / 2 &&
+             rows_of(&w)->out * w.bytes == length && w.routines->stream_edged;
+    w.stream = total * w.bytes >= built->stream_bytes && length <= NEAR &&
+               rows_of(&w)->out * w.bytes == length;
+    int64_t tasks = (w.count + w.per_task - 1) / w.per_task;
+    if (tasks == 1)
+        run_task(&w, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_task, &w);
+    return true;
+}

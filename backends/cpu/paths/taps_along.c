@@ -1,0 +1,269 @@
+/* taps_along.c: sums of a few loads times weights (taps_blocks.c) whose indices hang
+ * on one dimension alone, as an image's do that is stretched along it. They are
+ * looked at once. Along any dimension but the last a line of results is made of
+ * whole lines, without an index for an element; along the last one, entries of
+ * taps_blocks.c for one row stay in registers while all rows pass. */
+#include "../run/task.h"
+
+#define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
+#define SOME 2048    /* of rows: there is room for what the next ones read */
+#define LEAST_LINE 4 /* results of a line */
+#define LARGE (4 << 20) /* bytes of results that lie in no near cache before: a
+                           Zen 5 takes 5 % longer if less is asked for */
+#define TASK 131072  /* of a task */
+#define LEAST_ROWS 4 /* that are worth a row's entries */
+
+typedef struct along {
+    const tn_built *built;
+    const float *in;
+    float *out;
+    uint32_t ndim; /* dimensions outside of rows, 0 the outermost */
+    int64_t extent[2 * TN_MAX_NDIM];
+    int64_t in_stride[2 * TN_MAX_NDIM], out_stride[2 * TN_MAX_NDIM];
+    tn_cpu_tap_rows rows; /* all of those that one call may take */
+    int64_t some;         /* of these: a unit */
+    int64_t parts;        /* units of them */
+    int64_t units, per_task;
+    int64_t entries; /* of a row; 0: lines */
+    tn_cpu_tap *tap; /* those; lent, as are */
+    int64_t *at;     /* where taps begin: of lines a row's, else results' */
+    float *weight;   /* and theirs */
+    bool stream, asked; /* results, past the caches, or asked for before */
+} along;
+
+static int64_t product_of(const along *a)
+{
+    return tn__cpu_product(a->extent, a->ndim);
+}
+
+static void push(along *a, int64_t extent, int64_t in, int64_t out)
+{
+    const uint32_t last = a->ndim - 1;
+    if (a->ndim > 0 && a->in_stride[last] == in * extent &&
+        a->out_stride[last] == out * extent) {
+        extent *= a->extent[last];
+        a->ndim--;
+    }
+    a->extent[a->ndim] = extent;
+    a->in_stride[a->ndim] = in;
+    a->out_stride[a->ndim++] = out;
+}
+
+/* The one dimension that indices and weights hang on; ndim if there is none. */
+static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
+{
+    const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    uint32_t own = ndim;
+    for (uint32_t d = 0; d < ndim; d++) {
+        bool is_own = false;
+        for (uint32_t t = 0; t < taps->count; t++)
+            is_own |= launch->operand[taps->index[t]].stride[d] != 0 ||
+                      launch->operand[taps->weight[t]].stride[d] != 0;
+        if (!is_own || launch->extent[d] == 1)
+            continue;
+        if (own != ndim)
+            return ndim;
+        own = d;
+    }
+    return own;
+}
+
+/* Dimensions, rows and lines; false if they do not lie so. */
+static bool find_rows(along *a, const tn_launch *launch, uint32_t own)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_launch_operand *in = &launch->operand[taps->in];
+    const tn_launch_operand *out = &launch->operand[taps->out];
+    const uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    a->in = (const float *)(const void *)tn__cpu_at(in->buffer, in->offset, 4);
+    a->out = (float *)(void *)tn__cpu_at(out->buffer, out->offset, 4);
+    if (own == ndim || in->stride[own] != 0 || (const float *)a->out == a->in)
+        return false;
+    int64_t line = 1;
+    for (uint32_t d = ndim; d-- > own + 1;) {
+        if (launch->extent[d] != 1 &&
+            (in->stride[d] != line || out->stride[d] != line))
+            return false;
+        line *= launch->extent[d];
+    }
+    for (uint32_t d = 0; d < own; d++)
+        if (launch->extent[d] != 1)
+            push(a, launch->extent[d], in->stride[d], out->stride[d]);
+    if (line > 1) {
+        a->rows = (tn_cpu_tap_rows){.count = launch->extent[own], .n = line,
+                                    .out_step = out->stride[own]};
+        return line >= LEAST_LINE;
+    }
+    if (a->ndim == 0 || a->extent[a->ndim - 1] < LEAST_ROWS ||
+        in->index_stride[0] != 1 || out->stride[own] != 1)
+        return false;
+    a->ndim--;
+    a->entries = 1; /* to be counted */
+    a->rows = (tn_cpu_tap_rows){.count = a->extent[a->ndim],
+                                .n = launch->extent[own],
+                                .from = in->index_extent[0],
+                                .out_step = a->out_stride[a->ndim],
+                                .in_step = a->in_stride[a->ndim]};
+    return true;
+}
+
+/* Offsets and weights of each tap, at[t * n ..], weight likewise; or, of lines,
+ * of each result, (n, count). False if an index is outside. */
+static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_launch_operand *in = &launch->operand[taps->in];
+    const int64_t count = taps->count, n = launch->extent[own];
+    for (int64_t t = 0; t < count; t++) {
+        const tn_launch_operand *i = &launch->operand[taps->index[t]];
+        const tn_launch_operand *w = &launch->operand[taps->weight[t]];
+        const int64_t *index =
+            (const int64_t *)(const void *)tn__cpu_at(i->buffer, i->offset, 8);
+        const float *factor =
+            (const float *)(const void *)tn__cpu_at(w->buffer, w->offset, 4);
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t from = index[k * i->stride[own]];
+            const int64_t to = a->entries ? t * n + k : k * count + t;
+            if ((uint64_t)from >= (uint64_t)in->index_extent[0])
+                return false;
+            a->at[to] = from * in->index_stride[0];
+            a->weight[to] = factor[k * w->stride[own]];
+        }
+    }
+    return true;
+}
+
+static int64_t most_entries(const along *a)
+{
+    return 3 * (a->rows.n / a->built->routines->tap_points + 1);
+}
+
+/* The entries of a row. The last one begins earlier where it then is a whole
+ * vector. False if there are more than are worth it (taps_blocks.c). */
+static bool fill_entries(along *a)
+{
+    const int64_t n = a->rows.n, lanes = a->built->routines->tap_points;
+    cpu_tap_lists lists = {.count = (int)a->built->taps.count};
+    for (int t = 0; t < lists.count; t++) {
+        lists.where[t] = a->at + t * n;
+        lists.weight[t] = a->weight + t * n;
+        lists.step[t] = 1;
+    }
+    a->entries = 0;
+    for (int64_t k = 0, some; k < n; k += some) {
+        some = tn__cpu_tap_near(&lists, k, tn__cpu_min(lanes, n - k),
+                                2 * lanes);
+        if (some == 0 || a->entries == most_entries(a))
+            return false;
+        if (k + some == n && n >= lanes &&
+            tn__cpu_tap_near(&lists, n - lanes, lanes, 2 * lanes) == lanes) {
+            k = n - lanes;
+            some = lanes;
+        }
+        tn__cpu_tap_fill(a->tap + a->entries * lists.count, &lists, k, some);
+        a->entries++;
+    }
+    return true;
+}
+
+/* The rows of a unit. */
+static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
+{
+    const int64_t first = unit % a->parts * a->some;
+    tn_cpu_tap_rows rows = a->rows;
+    rows.count = tn__cpu_min(a->some, rows.count - first);
+    rows.in = a->in + first * rows.in_step;
+    rows.out = a->out + first * rows.out_step;
+    unit /= a->parts;
+    for (uint32_t d = a->ndim; d-- > 0; unit /= a->extent[d]) {
+        rows.in += unit % a->extent[d] * a->in_stride[d];
+        rows.out += unit % a->extent[d] * a->out_stride[d];
+    }
+    rows.end = rows.in + rows.from;
+    if (rows.in_step > 0)
+        rows.end += (rows.count - 1) * rows.in_step;
+    return rows;
+}
+
+static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
+{
+    const cpu_taps *taps = &a->built->taps;
+    const tn_cpu_routines *routines = a->built->routines;
+    const int64_t first = unit % a->parts * a->some;
+    float room[UNIT], *to = rows.out;
+    if (a->stream)
+        rows.out = room;
+    if (a->entries)
+        routines->taps(&rows, a->tap, a->entries, taps->depth, taps->leaves);
+    else
+        routines->tap_lines(&rows, a->at + first * taps->count,
+                            a->weight + first * taps->count, taps->depth,
+                            taps->leaves);
+    if (a->stream)
+        routines->stream(to, room, rows.count * rows.n * (int64_t)sizeof *to,
+                         0);
+}
+
+static void run_units(void *context, int64_t task)
+{
+    const along *a = context;
+    const unsigned fpu = tn__cpu_fpu_set();
+    const int64_t first = task * a->per_task;
+    const int64_t end = tn__cpu_min(first + a->per_task, a->units);
+    tn_cpu_tap_rows rows, next = find_unit(a, first);
+    for (int64_t unit = first; unit < end; unit++) {
+        rows = next;
+        if (unit + 1 < end) {
+            next = find_unit(a, unit + 1);
+            rows.next = next.in;
+            rows.next_out = a->asked ? next.out : NULL;
+        }
+        run_unit(a, rows, unit);
+    }
+    if (a->stream)
+        a->built->routines->fence();
+    tn__cpu_fpu_restore(fpu);
+}
+
+static void run_all(along *a)
+{
+    a->some = a->entries ? SOME / (a->rows.n > a->rows.from ? a->rows.n
+                                                            : a->rows.from)
+                         : UNIT / a->rows.n;
+    a->some = a->some < 1 ? 1 : tn__cpu_min(a->some, a->rows.count);
+    a->parts = (a->rows.count + a->some - 1) / a->some;
+    a->units = product_of(a) * a->parts;
+    a->per_task = TASK / (a->some * a->rows.n) + 1;
+    const int64_t bytes =
+        product_of(a) * a->rows.count * a->rows.n * (int64_t)sizeof *a->out;
+    a->stream = a->rows.out_step == a->rows.n && a->built->routines->stream &&
+                a->some * a->rows.n <= UNIT && bytes >= a->built->stream_bytes;
+    a->asked = !a->stream && bytes >= LARGE;
+    const int64_t tasks = (a->units + a->per_task - 1) / a->per_task;
+    if (tasks == 1)
+        run_units(a, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_units, a);
+}
+
+bool tn__cpu_launch_taps_along(const tn_built *built, const tn_launch *launch)
+{
+    along a = {.built = built};
+    const uint32_t own = find_own(&built->taps, launch);
+    if (!find_rows(&a, launch, own))
+        return false;
+    if (product_of(&a) * a.rows.count * a.rows.n < TN_CPU_LEAST_POINTS)
+        return false;
+    const int64_t count = built->taps.count, total = launch->extent[own] * count;
+    const int64_t taps = a.entries ? most_entries(&a) * count : 0;
+    a.tap = tn__cpu_lend((size_t)taps * sizeof *a.tap +
+                         (size_t)total * (sizeof *a.at + sizeof *a.weight));
+    a.at = (int64_t *)(void *)(a.tap + taps);
+    a.weight = (float *)(void *)(a.at + total);
+    bool able = a.tap && read_tables(&a, launch, own) &&
+                (a.entries == 0 || fill_entries(&a));
+    if (able)
+        run_all(&a);
+    tn__cpu_give_back(a.tap);
+    return able;
+}

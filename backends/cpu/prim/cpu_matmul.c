@@ -1,0 +1,356 @@
+/* cpu_matmul.c: batched matrix products.
+ *
+ * The product is cut into tiles of c; each tile is computed by one thread
+ * (float_product.c; integers by routines_gemm.c), every element's sum in an order
+ * that k and the strides alone decide. So bits depend neither on the number of
+ * threads nor on the rows and columns beside (but for one row or column alone:
+ * float_product.c). k is not cut: what has few rows and columns has few threads.
+ * Floats without a unit stride, and half types, are first packed into f32 or
+ * f64. Large products of floats pack their operands once for all tiles. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cpu_device.h"
+#include "float_product.h"
+
+#define TILE_WORK 1048576 /* most m * n * k of a tile, about 10 us, unless its
+                             sides would fall below the least before */
+/* What is packed for a tile should serve many rows and columns: in products of
+ * more than this, tiles have 128 and 256 of them at least, else 64; and where
+ * there are tiles enough, 512 columns. */
+#define MIDDLE_WORK 33554432
+#define LARGE_WORK 134217728
+#define SHARED_WORK 8388608 /* from here on operands are packed for all tiles */
+#define SHARED_SIDE 64      /* of as many rows and columns */
+/* Batches follow each other: elements of one's c in which all threads find work. */
+#define SHARED_BATCH 262144
+#define TASK_WORK 262144 /* least of a task */
+#define PACK_ELEMENTS 16384 /* least of one, too */
+
+/* An operand as the kernels see it. */
+typedef struct side {
+    tn_cpu_matrix of;
+    int64_t batch_stride[TN_MAX_NDIM];
+} side;
+
+typedef struct product {
+    const tn_matmul_args *m;
+    const tn_cpu_routines *routines;
+    side a, b, c;
+    unsigned type;     /* register type: of all that is computed */
+    uint32_t dtype;    /* of storage */
+    size_t bytes;      /* of an element as the kernels see it */
+    int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
+    int64_t tiles, tiles_per_task;
+    uint64_t alpha, beta; /* of integers */
+    atomic_bool failed;   /* out of memory */
+} product;
+
+static int64_t batch_offset(const product *p, const side *s, int64_t batch)
+{
+    int64_t offset = 0;
+    for (uint32_t d = p->m->batch_ndim; d-- > 0;) {
+        offset += batch % p->m->batch[d] * s->batch_stride[d];
+        batch /= p->m->batch[d];
+    }
+    return offset;
+}
+
+static tn_cpu_matrix part(const product *p, const side *s, int64_t batch,
+                          int64_t row, int64_t column)
+{
+    tn_cpu_matrix x = s->of;
+    x.memory += (batch_offset(p, s, batch) + row * x.row + column * x.column) *
+                (int64_t)p->bytes;
+    return x;
+}
+
+static bool is_float(const product *p)
+{
+    return p->type == CPU_F32 || p->type == CPU_F64;
+}
+
+/* m rows and n columns of c. */
+static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
+                          int64_t column, int64_t m, int64_t n)
+{
+    return (tn_cpu_product){
+        p->routines, p->type, m, n, p->m->k,
+        part(p, &p->a, batch, row, 0), part(p, &p->b, batch, 0, column),
+        part(p, &p->c, batch, row, column), p->m->alpha, p->m->beta,
+        p->m->m == 1 || p->m->n == 1};
+}
+
+static void run_tile(product *p, int64_t i)
+{
+    int64_t column = i % p->tiles_n * p->tile_n;
+    int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
+    tn_cpu_product t = cut(p, i / p->tiles_n / p->tiles_m, row, column,
+                           tn__cpu_min(p->tile_m, p->m->m - row),
+                           tn__cpu_min(p->tile_n, p->m->n - column));
+    if (!is_float(p))
+        p->routines->gemm[p->type](t.m, t.n, t.k, t.a.memory, t.a.row,
+                                   t.a.column, t.b.memory, t.b.row, t.b.column,
+                                   t.c.memory, t.c.row, t.c.column, &p->alpha,
+                                   &p->beta);
+    else if (!tn__cpu_multiply(&t))
+        atomic_store(&p->failed, true);
+}
+
+static void run_task(void *context, int64_t i)
+{
+    product *p = context;
+    int64_t first = i * p->tiles_per_task;
+    int64_t end = tn__cpu_min(first + p->tiles_per_task, p->tiles);
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t tile = first; tile < end; tile++)
+        run_tile(p, tile);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Tiles of about TILE_WORK, rather wide than high. */
+static void cut_tiles(product *p)
+{
+    int64_t m = p->m->m, n = p->m->n, k = p->m->k > 0 ? p->m->k : 1;
+    double work = (double)m * (double)n * (double)k;
+    int64_t least_m = work > LARGE_WORK ? 256 : work > MIDDLE_WORK ? 128 : 64;
+    int64_t least_n = work > 8.0 * LARGE_WORK ? 512 : least_m;
+    p->tile_m = m;
+    /* Rows first: halves of them lie in one piece each, and whoever works on c
+     * next, element by element, shares it out so. */
+    if (p->batches == 1 && work > TILE_WORK && m >= 2 * least_m)
+        p->tile_m = ((m + 1) / 2 + 15) & ~(int64_t)15;
+    p->tile_n = n;
+    while ((double)p->tile_m * (double)p->tile_n * (double)k > TILE_WORK &&
+           (p->tile_m > least_m || p->tile_n > least_n)) {
+        if (p->tile_m * least_n > p->tile_n * least_m)
+            p->tile_m = ((p->tile_m + 1) / 2 + 15) & ~(int64_t)15;
+        else
+            p->tile_n = ((p->tile_n + 1) / 2 + 31) & ~(int64_t)31;
+    }
+    p->tiles_m = (m + p->tile_m - 1) / p->tile_m;
+    p->tiles_n = (n + p->tile_n - 1) / p->tile_n;
+    p->tiles = p->batches * p->tiles_m * p->tiles_n;
+    /* A batch of small products: many to a task. */
+    p->tiles_per_task = TASK_WORK / (p->tile_m * p->tile_n * k) + 1;
+}
+
+/* Do many tiles meet what is packed? */
+static bool is_shared(const product *p)
+{
+    const double m = (double)p->m->m, n = (double)p->m->n;
+    return is_float(p) && p->m->m >= SHARED_SIDE && p->m->n >= SHARED_SIDE &&
+           m * n * (double)p->m->k >= SHARED_WORK &&
+           (p->batches == 1 || m * n >= SHARED_BATCH);
+}
+
+static void run_tiles(product *p)
+{
+    if (is_shared(p)) {
+        for (int64_t i = 0; i < p->batches; i++) {
+            tn_cpu_product whole = cut(p, i, 0, 0, p->m->m, p->m->n);
+            if (!tn__cpu_multiply_shared(&whole))
+                p->failed = true;
+        }
+        return;
+    }
+    cut_tiles(p);
+    int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
+    if (tasks == 1)
+        run_task(p, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_task, p);
+}
+
+/* ---- packing ----------------------------------------------------------- */
+
+/* A view's matrices, run after run: rows, or columns where neighbours lie in
+ * those. */
+typedef struct packing {
+    const product *p;
+    const tn_strided *view;
+    int64_t runs, run; /* of a matrix; elements */
+    int64_t next, step; /* strides of the view: from run to run, within one */
+    int64_t per_task;
+    char *memory; /* batches x runs x run, without gaps */
+    bool back;    /* from memory to the view */
+} packing;
+
+static void pack_run(const packing *k, int64_t i)
+{
+    const product *p = k->p;
+    const tn_strided *view = k->view;
+    int64_t bytes = tn__cpu_dtype_bytes[view->dtype], batch = i / k->runs;
+    int64_t offset = view->offset + i % k->runs * k->next;
+    for (uint32_t d = p->m->batch_ndim; d-- > 0;) {
+        offset += batch % p->m->batch[d] * view->stride[d];
+        batch /= p->m->batch[d];
+    }
+    char *outside = view->buffer->memory + offset * bytes;
+    char *inside = k->memory + i * k->run * (int64_t)p->bytes;
+    if (k->back)
+        p->routines->store[view->dtype](outside, inside, k->step, k->run);
+    else
+        p->routines->load[view->dtype](inside, outside, k->step, k->run);
+}
+
+static void pack_task(void *context, int64_t task)
+{
+    const packing *k = context;
+    int64_t count = k->p->batches * k->runs, first = task * k->per_task;
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t i = first; i < count && i < first + k->per_task; i++)
+        pack_run(k, i);
+    tn__cpu_fpu_restore(fpu);
+}
+
+static bool by_columns(const product *p, const tn_strided *view)
+{
+    return llabs(view->stride[p->m->batch_ndim]) <
+           llabs(view->stride[p->m->batch_ndim + 1]);
+}
+
+static void pack(const product *p, const tn_strided *view, int64_t rows,
+                 int64_t columns, char *memory, bool back)
+{
+    const int64_t *stride = view->stride + p->m->batch_ndim;
+    bool turned = by_columns(p, view);
+    packing k = {p, view, .memory = memory, .back = back};
+    k.runs = turned ? columns : rows;
+    k.run = turned ? rows : columns;
+    k.next = stride[turned];
+    k.step = stride[!turned];
+    k.per_task = PACK_ELEMENTS / (k.run + 1) + 1;
+    int64_t tasks = (p->batches * k.runs + k.per_task - 1) / k.per_task;
+    if (tasks == 1)
+        pack_task(&k, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, pack_task, &k);
+}
+
+/* Points s at the view, or at a packed copy of it in *owned. */
+static bool prepare(product *p, side *s, const tn_strided *view, int64_t rows,
+                    int64_t columns, bool load, char **owned)
+{
+    static char nothing;
+    uint32_t nb = p->m->batch_ndim;
+    bool converts = tn__cpu_dtype_bytes[p->dtype] != p->bytes;
+    int64_t row = view->stride[nb], column = view->stride[nb + 1];
+    if (rows == 0 || columns == 0) { /* k is: there may be no memory */
+        *s = (side){{&nothing, 0, 0}, {0}};
+        return true;
+    }
+    s->of = (tn_cpu_matrix){tn__cpu_at(view->buffer, view->offset, p->bytes),
+                            row, column};
+    memcpy(s->batch_stride, view->stride, nb * sizeof *view->stride);
+    if (!converts && (!is_float(p) || row == 1 || column == 1 || rows == 1 ||
+                      columns == 1))
+        return true;
+    size_t count = (size_t)(p->batches * rows * columns);
+    *owned = aligned_alloc(TN_CPU_ALIGN, (count * p->bytes + 63) & ~(size_t)63);
+    if (!*owned)
+        return false;
+    s->of = by_columns(p, view) ? (tn_cpu_matrix){*owned, 1, rows}
+                                : (tn_cpu_matrix){*owned, columns, 1};
+    int64_t stride = rows * columns;
+    for (uint32_t d = nb; d-- > 0; stride *= p->m->batch[d])
+        s->batch_stride[d] = stride;
+    if (load)
+        pack(p, view, rows, columns, *owned, false);
+    return true;
+}
+
+static bool set_up(product *p, const tn_matmul_args *m)
+{
+    p->dtype = m->c.dtype;
+    switch (p->dtype) {
+    case TN_F64:
+        p->type = CPU_F64;
+        break;
+    case TN_I64:
+        p->type = CPU_I64;
+        break;
+    case TN_I32:
+    case TN_I16:
+    case TN_I8:
+    case TN_U8:
+        p->type = CPU_I32;
+        break;
+    case TN_BOOL:
+        p->type = CPU_BOOL;
+        break;
+    default:
+        p->type = CPU_F32;
+    }
+    static const uint8_t bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
+    p->bytes = bytes[p->type];
+    if (!is_float(p)) {
+        tn__cpu_number_store(&p->alpha, p->type,
+                             (tn_number){.i = (int64_t)m->alpha});
+        tn__cpu_number_store(&p->beta, p->type,
+                             (tn_number){.i = (int64_t)m->beta});
+    }
+    p->batches = tn__cpu_product(m->batch, m->batch_ndim);
+    return p->batches > 0 && m->m > 0 && m->n > 0;
+}
+
+/* Batches that meet the same b, one behind the other: their rows are the rows
+ * of one matrix. */
+static void join_batches(tn_matmul_args *m)
+{
+    while (m->batch_ndim > 0) {
+        const uint32_t d = m->batch_ndim - 1;
+        int64_t *a = m->a.stride + d, *b = m->b.stride + d;
+        int64_t *c = m->c.stride + d;
+        if (m->batch[d] != 1 &&
+            (b[0] != 0 ||
+             (m->m != 1 && (a[0] != m->m * a[1] || c[0] != m->m * c[1]))))
+            return;
+        if (m->batch[d] != 1 && m->m == 1) {
+            a[1] = a[0];
+            c[1] = c[0];
+        }
+        m->m *= m->batch[d];
+        memmove(a, a + 1, 2 * sizeof *a);
+        memmove(b, b + 1, 2 * sizeof *b);
+        memmove(c, c + 1, 2 * sizeof *c);
+        m->batch_ndim--;
+    }
+}
+
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+{
+    const tn_matmul_args *m = args;
+    tn_matmul_args joined;
+    if (args->batch_ndim > 0) {
+        joined.size = sizeof joined;
+        tn_struct_copy(&joined, args);
+        join_batches(&joined);
+        m = &joined;
+    }
+    product p; /* the rest is set up */
+    p.m = m;
+    p.routines = queue->routines;
+    atomic_init(&p.failed, false);
+    char *owned[3] = {NULL, NULL, NULL};
+    if (!set_up(&p, m))
+        return TN_OK;
+    bool ready =
+        prepare(&p, &p.a, &m->a, m->m, m->k, true, &owned[0]) &&
+        prepare(&p, &p.b, &m->b, m->k, m->n, true, &owned[1]) &&
+        prepare(&p, &p.c, &m->c, m->m, m->n, m->beta != 0, &owned[2]);
+    if (ready)
+        run_tiles(&p);
+    ready = ready && !atomic_load(&p.failed);
+    if (ready && owned[2])
+        pack(&p, &m->c, m->m, m->n, owned[2], true);
+    for (int i = 0; i < 3; i++)
+        free(owned[i]);
+    return ready ? TN_OK
+                 : tn__cpu_host->fail(TN_ERR_MEMORY,
+                                      "matmul: out of memory for packed "
+                                      "copies of (%lld, %lld, %lld)",
+                                      (long long)m->m, (long long)m->n,
+                                      (long long)m->k);
+}

@@ -1,0 +1,529 @@
+/* cpu_scatter.c: an indexed store with a reduction.
+ *
+ * Two points meet in a destination only if they differ in dimension `dim`
+ * alone. So the points fall into lines along dim that have nothing to do with
+ * each other: threads take lines, and each line is walked in rising order.
+ * Where neighbouring lines share their index (whole rows are added), they go
+ * together: a point is then a row. Where they lie side by side in memory they
+ * are walked side by side as well. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cpu_device.h"
+#include "../simd/scalar.h"
+
+#define TASK_POINTS 32768
+/* Of lines side by side what is met this many rows later is asked for: parts of
+ * rows far apart. scatter of 1024 x 1024 along its rows: 1.15 ms, 1.02 so, with 8
+ * too (Zen 5). */
+#define ROWS_AHEAD 4
+#define ROW_BLOCK 256     /* rows */
+#define HALF_POINTS 65536 /* of a block of rows for one of two threads */
+/* Lines that go side by side: whole lines of the cache, and a destination of
+ * thousands of rows still lies in an L2. */
+#define SIDE_BY_SIDE 64
+#define APART 1024 /* bytes between rows, or a multiple: too regular */
+#define TOGETHER_BYTES 262144
+
+/* The points of some lines in two loops, one of them along dim: the outer one
+ * where lines lie side by side, else the inner one. Strides count elements. */
+typedef struct walk {
+    int64_t count, dst, src, index; /* dst: 0 along dim */
+} walk;
+
+/* dst op= src at each of them. */
+typedef struct line {
+    char *dst;
+    const char *src;
+    const int64_t *index;
+    int64_t dst_stride; /* of the index */
+    walk outer, inner;
+    bool side_by_side;
+} line;
+
+/* Rows up to `done` have gone to destinations of even, or odd, number. */
+typedef struct half {
+    atomic_flag busy;
+    int64_t done;
+} half;
+
+typedef struct work {
+    const tn_scatter_args *s;
+    const tn_cpu_routines *routines;
+    int64_t lines, lines_per_task;
+    uint32_t order[TN_MAX_NDIM]; /* the dimensions but dim, outer to inner */
+    int64_t side; /* lines side by side that go together; 1: each alone */
+    tn_cpu_run *row_run; /* combines rows; NULL for SET */
+    int64_t row; /* a row's points; 0: no rows */
+    half half[2];
+    atomic_int halves; /* at work */
+    atomic_flag lock;
+    tn_fault fault;
+} work;
+
+static void raise_fault(work *w, int64_t index, int64_t position)
+{
+    while (atomic_flag_test_and_set_explicit(&w->lock, memory_order_acquire))
+        ;
+    if (w->fault.code == TN_OK || position < w->fault.position)
+        w->fault = (tn_fault){.size = sizeof w->fault,
+                              .code = TN_ERR_INDEX,
+                              .tag = w->s->tag,
+                              .index = index,
+                              .extent = w->s->dst_extent,
+                              .position = position};
+    atomic_flag_clear_explicit(&w->lock, memory_order_release);
+}
+
+/* The number of the point p of a line in row-major order. */
+static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
+                           int64_t along)
+{
+    int64_t position = 0;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        position =
+            position * s->extent[d] + (d == s->dim ? along : point[d]);
+    return position;
+}
+
+/* Point i, j of the two loops lies outside. */
+static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
+                     int64_t j, int64_t index)
+{
+    int64_t at[TN_MAX_NDIM];
+    memcpy(at, point, sizeof at);
+    if (l->side_by_side)
+        at[w->order[w->s->ndim - 2]] += j;
+    raise_fault(w, index,
+                position_of(w->s, at, l->side_by_side ? i : j));
+}
+
+/* What is asked for while points of a line are combined, a little at a time: of
+ * the streams what comes some way later, and of the next line's destination,
+ * whose elements are met in an order that no hardware foresees, `share` bytes
+ * for GROUP points. All at once, before a line began, they were more than the
+ * processor waits for at a time, and memory was idle then: scatter_add of 4096
+ * x 1024 took 3.6 ms, and takes 2.8 so; the streams 512 points ahead, 2.9 (Zen
+ * 5). */
+enum { GROUP = 16, BLOCK = 256, AHEAD = 1536 /* points */ };
+
+typedef struct ahead {
+    const char *dst;
+    int64_t share;
+} ahead;
+
+static ahead ahead_of(const work *w, const line *l)
+{
+    enum { NEAR = 16 << 10 };
+    const tn_scatter_args *s = w->s;
+    const int64_t n = l->inner.count;
+    const int64_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    const int64_t next = s->ndim > 1 ? s->dst.stride[w->order[s->ndim - 2]] : 0;
+    const int64_t most = next ? s->dst_extent * bytes : 0;
+    return (ahead){l->dst + next * bytes,
+                   most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
+}
+
+/* How many points from k on go together, and are they plain: indices without
+ * gaps that all lie inside, whole groups. */
+static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
+{
+    int64_t n = l->inner.count - k;
+    *plain = false;
+    if (l->outer.count != 1 || l->inner.index != 1 || l->inner.dst != 0 ||
+        l->dst_stride != 1 || n < GROUP)
+        return n;
+    n = tn__cpu_min(n - n % GROUP, BLOCK);
+    *plain = !w->routines->outside(l->index + k, w->s->dst_extent, n);
+    return n;
+}
+
+/* Plain points go without a question, what is met most four at a time. */
+#define FOUR _Pragma("GCC unroll 4")
+#define EACH_POINT(T, expression, times)                                      \
+    for (int64_t j = 0; plain && j < m; j += GROUP) {                         \
+        const int64_t *index = l->index + k + j;                              \
+        const T *src = (const T *)l->src + (k + j) * inner.src;               \
+        tn__cpu_fetch(index + AHEAD, GROUP * 8);                              \
+        if (inner.src == 1)                                                   \
+            tn__cpu_fetch(src + AHEAD, GROUP * (int64_t)sizeof(T));           \
+        tn__cpu_fetch(next.dst + (k + j) / GROUP * next.share, next.share);   \
+        times for (int64_t i = 0; i < GROUP; i++)                             \
+        {                                                                     \
+            T *to = (T *)l->dst + index[i];                                   \
+            T x = src[i * inner.src], y = *to;                                \
+            (void)y;                                                          \
+            *to = (T)(expression);                                            \
+        }                                                                     \
+    }                                                                         \
+    for (int64_t i = 0; !plain && i < outer.count; i++) {                     \
+        const int64_t *index = l->index + k * inner.index + i * outer.index;  \
+        const T *src = (const T *)l->src + k * inner.src + i * outer.src;     \
+        T *dst = (T *)l->dst + k * inner.dst;                                 \
+        if (fetches) {                                                        \
+            tn__cpu_fetch(index + ROWS_AHEAD * outer.index, inner.count * 8); \
+            tn__cpu_fetch(src + ROWS_AHEAD * outer.src, src_bytes);           \
+        }                                                                     \
+        for (int64_t j = 0; j < m; j++) {                                     \
+            int64_t at = index[j * inner.index];                              \
+            if ((uint64_t)at >= extent) {                                     \
+                raise_at(w, l, point, i, k + j, at);                          \
+                continue;                                                     \
+            }                                                                 \
+            T *to = dst + at * dst_stride + j * inner.dst;                    \
+            T x = src[j * inner.src], y = *to;                                \
+            (void)y;                                                          \
+            *to = (T)(expression);                                            \
+        }                                                                     \
+    }                                                                         \
+    break;
+
+/* U is T, unsigned for integers: they wrap. */
+#define TYPED(suffix, T, U)                                                   \
+    static void line_##suffix(work *w, const line *l, const int64_t *point)   \
+    {                                                                         \
+        const walk outer = l->outer, inner = l->inner;                        \
+        const int64_t dst_stride = l->dst_stride;                             \
+        const uint64_t extent = (uint64_t)w->s->dst_extent;                   \
+        const ahead next = ahead_of(w, l);                                    \
+        const bool fetches = l->side_by_side && inner.index == 1;             \
+        const int64_t src_bytes =                                             \
+            inner.src == 1 ? inner.count * (int64_t)sizeof(T) : 0;            \
+        bool plain;                                                           \
+        for (int64_t k = 0, m; k < inner.count; k += m) {                     \
+            m = points_from(w, l, k, &plain);                                 \
+            switch (w->s->reduce) {                                           \
+            case TN_SCATTER_SET:                                              \
+                EACH_POINT(T, x, FOUR)                                        \
+            case TN_SCATTER_ADD:                                              \
+                EACH_POINT(T, (U)y + (U)x, FOUR)                              \
+            case TN_SCATTER_MUL:                                              \
+                EACH_POINT(T, (U)y *(U)x, )                                   \
+            case TN_SCATTER_MIN:                                              \
+                EACH_POINT(T, min_##suffix(y, x), )                           \
+            default:                                                          \
+                EACH_POINT(T, max_##suffix(y, x), )                           \
+            }                                                                 \
+        }                                                                     \
+    }
+TYPED(f32, float, float)
+TYPED(f64, double, double)
+TYPED(i32, int32_t, uint32_t)
+TYPED(i64, int64_t, uint64_t)
+
+/* Storage that is narrower than its register: widened, combined and narrowed
+ * point by point. */
+static void line_narrow(work *w, const line *l, const int64_t *point)
+{
+    static const uint8_t op[] = {
+        [TN_SCATTER_ADD] = TN_K_ADD,
+        [TN_SCATTER_MUL] = TN_K_MUL,
+        [TN_SCATTER_MIN] = TN_K_MIN,
+        [TN_SCATTER_MAX] = TN_K_MAX,
+    };
+    uint32_t dtype = w->s->dst.dtype;
+    bool is_float = dtype == TN_F16 || dtype == TN_BF16 ||
+                    dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
+    unsigned type = is_float ? CPU_F32 : dtype == TN_BOOL ? CPU_BOOL : CPU_I32;
+    tn_cpu_load *load = w->routines->load[dtype];
+    tn_cpu_store *store = w->routines->store[dtype];
+    int64_t bytes = tn__cpu_dtype_bytes[dtype];
+    for (int64_t p = 0; p < l->outer.count * l->inner.count; p++) {
+        int64_t i = p / l->inner.count, j = p % l->inner.count;
+        int64_t at = l->index[i * l->outer.index + j * l->inner.index];
+        if ((uint64_t)at >= (uint64_t)w->s->dst_extent) {
+            raise_at(w, l, point, i, j, at);
+            continue;
+        }
+        char *to = l->dst + (at * l->dst_stride + j * l->inner.dst) * bytes;
+        uint32_t x, y;
+        load(&x, l->src + (i * l->outer.src + j * l->inner.src) * bytes, 1,
+             1);
+        if (w->s->reduce != TN_SCATTER_SET) {
+            load(&y, to, 1, 1);
+            w->routines->op[op[w->s->reduce]][type](&x, &y, &x, &x, 1, 0);
+        }
+        store(to, &x, 1, 1);
+    }
+}
+
+static void run_line(work *w, const line *l, const int64_t *point)
+{
+    switch (w->s->dst.dtype) {
+    case TN_F32:
+        line_f32(w, l, point);
+        return;
+    case TN_F64:
+        line_f64(w, l, point);
+        return;
+    case TN_I32:
+        line_i32(w, l, point);
+        return;
+    case TN_I64:
+        line_i64(w, l, point);
+        return;
+    default:
+        line_narrow(w, l, point);
+    }
+}
+
+static int64_t offset_of(const tn_strided *view, const int64_t *point,
+                         uint32_t ndim)
+{
+    int64_t offset = view->offset;
+    for (uint32_t d = 0; d < ndim; d++)
+        offset += point[d] * view->stride[d];
+    return offset;
+}
+
+/* A row to combine: which source, and where it goes. */
+typedef struct entry {
+    int64_t source, at;
+} entry;
+
+/* The rows [low, high) along dim of those that begin at point, of destinations
+ * of even number, odd number or both: bits of `of`. What later ones take and go
+ * to is asked for. */
+static void run_row_block(work *w, const int64_t *point, int64_t low,
+                          int64_t high, unsigned of)
+{
+    enum { FETCHED = 4096 /* bytes of a row at most */ };
+    const tn_scatter_args *s = w->s;
+    size_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    char *dst = tn__cpu_at(s->dst.buffer, offset_of(&s->dst, point, s->ndim),
+                           bytes);
+    const char *src = tn__cpu_at(
+        s->src.buffer, offset_of(&s->src, point, s->ndim), bytes);
+    const int64_t *index = (const int64_t *)s->index.buffer->memory +
+                           offset_of(&s->index, point, s->ndim);
+    const int64_t dst_step = s->dst.stride[s->dim] * (int64_t)bytes;
+    const int64_t src_step = s->src.stride[s->dim] * (int64_t)bytes;
+    const int64_t row = w->row * (int64_t)bytes;
+    const int64_t fetched = tn__cpu_min(row, FETCHED);
+    const int64_t rows_ahead = tn__cpu_min(2 * FETCHED / fetched, 16);
+    entry entries[ROW_BLOCK];
+    int64_t n = 0;
+    for (int64_t i = low; i < high; i++) {
+        entries[n] = (entry){i, index[i * s->index.stride[s->dim]]};
+        n += of >> (entries[n].at & 1) & 1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const entry *e = &entries[i], *later = e + rows_ahead;
+        if (i + rows_ahead < n &&
+            (uint64_t)later->at < (uint64_t)s->dst_extent) {
+            tn__cpu_fetch(dst + later->at * dst_step, fetched);
+            tn__cpu_fetch(src + later->source * src_step, fetched);
+        }
+        if ((uint64_t)e->at >= (uint64_t)s->dst_extent) {
+            raise_fault(w, e->at, position_of(s, point, e->source));
+            continue;
+        }
+        char *to = dst + e->at * dst_step;
+        const char *from = src + e->source * src_step;
+        if (w->row_run)
+            w->row_run(to, to, from, to, w->row, 0);
+        else
+            memcpy(to, from, (size_t)row);
+    }
+}
+
+static void run_rows(void *context, int64_t i)
+{
+    work *w = context;
+    const tn_scatter_args *s = w->s;
+    int64_t point[TN_MAX_NDIM] = {0};
+    for (uint32_t d = s->ndim - 2; d-- > 0;) {
+        point[w->order[d]] = i % s->extent[w->order[d]];
+        i /= s->extent[w->order[d]];
+    }
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t k = 0, end; k < s->extent[s->dim]; k = end) {
+        end = tn__cpu_min(k + ROW_BLOCK, s->extent[s->dim]);
+        run_row_block(w, point, k, end, 3);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* The rows of one point alone, for two threads: each has the destinations of
+ * even or of odd number, and walks the rows block by block. Who is alone takes
+ * both halves as it goes: rows of one half, or halves of rows, leave gaps that
+ * cost as much as what lies between. index_add of 4096 x 1024, one thread: 1.45
+ * ms by halves of rows, 1.3 by even and odd ones, 1.0 so (Zen 5). */
+static void run_half(void *context, int64_t own)
+{
+    work *w = context;
+    half *mine = &w->half[own], *other = &w->half[!own];
+    const int64_t point[TN_MAX_NDIM] = {0}, count = w->s->extent[w->s->dim];
+    const int64_t most = 1 + HALF_POINTS / w->row;
+    unsigned fpu = tn__cpu_fpu_set();
+    atomic_fetch_add(&w->halves, 1);
+    for (int64_t low = 0, high; low < count; low = high) {
+        while (atomic_flag_test_and_set(&mine->busy))
+            ;
+        low = mine->done;
+        high = tn__cpu_min(low + tn__cpu_min(most, ROW_BLOCK), count);
+        bool both = atomic_load(&w->halves) == 1 &&
+                    !atomic_flag_test_and_set(&other->busy);
+        if (both && other->done != low) {
+            atomic_flag_clear(&other->busy);
+            both = false;
+        }
+        run_row_block(w, point, low, high, both ? 3 : 1u << own);
+        mine->done = high;
+        if (both) {
+            other->done = high;
+            atomic_flag_clear(&other->busy);
+        }
+        atomic_flag_clear(&mine->busy);
+    }
+    atomic_fetch_sub(&w->halves, 1);
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Do the lines of the innermost other dimension share their index, without
+ * gaps in dst and src? Then they are rows. */
+static bool takes_rows(work *w)
+{
+    static const uint8_t op[] = {[TN_SCATTER_ADD] = TN_K_ADD,
+                                 [TN_SCATTER_MUL] = TN_K_MUL,
+                                 [TN_SCATTER_MIN] = TN_K_MIN,
+                                 [TN_SCATTER_MAX] = TN_K_MAX};
+    const tn_scatter_args *s = w->s;
+    if (s->ndim < 2)
+        return false;
+    uint32_t e = w->order[s->ndim - 2];
+    unsigned type = s->dst.dtype == TN_F32   ? CPU_F32
+                    : s->dst.dtype == TN_F64 ? CPU_F64
+                    : s->dst.dtype == TN_I32 ? CPU_I32
+                    : s->dst.dtype == TN_I64 ? CPU_I64
+                                             : CPU_BOOL;
+    if (type == CPU_BOOL || s->extent[e] < 8 || s->index.stride[e] != 0 ||
+        s->dst.stride[e] != 1 || s->src.stride[e] != 1)
+        return false;
+    w->row_run = s->reduce == TN_SCATTER_SET
+                     ? NULL
+                     : w->routines->op[op[s->reduce]][type];
+    w->row = s->extent[e];
+    return true;
+}
+
+/* Do neighbouring lines lie closer together than the points of one, or has each
+ * one point? */
+static int64_t lines_side_by_side(const work *w)
+{
+    const tn_scatter_args *s = w->s;
+    if (s->ndim < 2)
+        return 1;
+    uint32_t e = w->order[s->ndim - 2];
+    bool side =
+        s->extent[e] >= 8 &&
+        (s->extent[s->dim] == 1 ||
+         (llabs(s->index.stride[e]) < llabs(s->index.stride[s->dim]) &&
+          llabs(s->dst.stride[e]) < llabs(s->dst.stride[s->dim])));
+    return side ? s->extent[e] : 1;
+}
+
+/* Rows of a destination that lie a power of two apart share few lines of the
+ * caches. Where as much is added as is there, the lines' part of them is better
+ * brought together, and put back: scatter_reduce of 1024 x 1024 along its rows
+ * took 1.5 ms in place of 4.9 (Zen 5). */
+static void run_apart(work *w, const line *l, const int64_t *point)
+{
+    const size_t bytes = tn__cpu_dtype_bytes[w->s->dst.dtype];
+    const int64_t rows = w->s->dst_extent, columns = l->inner.count;
+    const int64_t step = l->dst_stride * (int64_t)bytes;
+    const size_t row = (size_t)columns * bytes;
+    bool is_apart = l->side_by_side && l->inner.dst == 1 && rows >= 64 &&
+                    step % APART == 0 && l->outer.count >= rows / 2 &&
+                    rows * (int64_t)row <= TOGETHER_BYTES;
+    char *together = is_apart ? tn__cpu_scratch((size_t)rows * row) : NULL;
+    if (!together) {
+        run_line(w, l, point);
+        return;
+    }
+    line here = *l;
+    here.dst = together;
+    here.dst_stride = columns;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(together + (size_t)i * row, l->dst + i * step, row);
+    run_line(w, &here, point);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(l->dst + i * step, together + (size_t)i * row, row);
+}
+
+static void run_lines(void *context, int64_t i)
+{
+    work *w = context;
+    const tn_scatter_args *s = w->s;
+    int64_t first = i * w->lines_per_task;
+    int64_t end = tn__cpu_min(first + w->lines_per_task, w->lines);
+    int64_t bytes = tn__cpu_dtype_bytes[s->dst.dtype];
+    unsigned fpu = tn__cpu_fpu_set();
+    for (int64_t n = first, lines; n < end; n += lines) {
+        int64_t point[TN_MAX_NDIM] = {0}, left = n;
+        for (uint32_t d = s->ndim - 1; d-- > 0;) {
+            point[w->order[d]] = left % s->extent[w->order[d]];
+            left /= s->extent[w->order[d]];
+        }
+        lines = tn__cpu_min(w->side - n % w->side, end - n);
+        lines = tn__cpu_min(lines, SIDE_BY_SIDE);
+        const walk along = {s->extent[s->dim], 0, s->src.stride[s->dim],
+                            s->index.stride[s->dim]};
+        line l = {
+            .dst = s->dst.buffer->memory +
+                   offset_of(&s->dst, point, s->ndim) * bytes,
+            .src = s->src.buffer->memory +
+                   offset_of(&s->src, point, s->ndim) * bytes,
+            .index = (const int64_t *)s->index.buffer->memory +
+                     offset_of(&s->index, point, s->ndim),
+            .dst_stride = s->dst.stride[s->dim],
+            .outer = {.count = 1},
+            .inner = along,
+        };
+        if (lines > 1) {
+            uint32_t e = w->order[s->ndim - 2];
+            l.outer = along;
+            l.inner = (walk){lines, s->dst.stride[e], s->src.stride[e],
+                             s->index.stride[e]};
+            l.side_by_side = true;
+        }
+        run_apart(w, &l, point);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+tn_status tn__cpu_scatter(tn_queue *queue, const tn_scatter_args *scatter)
+{
+    work w = {.s = scatter, .routines = queue->routines, .lines = 1,
+              .half = {{ATOMIC_FLAG_INIT, 0}, {ATOMIC_FLAG_INIT, 0}},
+              .lock = ATOMIC_FLAG_INIT};
+    int64_t count = scatter->extent[scatter->dim];
+    uint32_t others = 0;
+    for (uint32_t d = 0; d < scatter->ndim; d++)
+        if (d != scatter->dim) {
+            w.order[others++] = d;
+            w.lines *= scatter->extent[d];
+        }
+    if (w.lines == 0 || count == 0)
+        return TN_OK;
+    if (takes_rows(&w)) {
+        int64_t tasks = w.lines / w.row;
+        if (tasks > 1)
+            tn__cpu_host->parallel_for(tasks, run_rows, &w);
+        else if (w.row * count < TASK_POINTS)
+            run_rows(&w, 0);
+        else
+            tn__cpu_host->parallel_for(2, run_half, &w);
+        return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
+    }
+    w.side = lines_side_by_side(&w);
+    int64_t least = tn__cpu_min(w.side, SIDE_BY_SIDE);
+    w.lines_per_task =
+        TASK_POINTS / count > least ? TASK_POINTS / count : least;
+    int64_t tasks = (w.lines + w.lines_per_task - 1) / w.lines_per_task;
+    if (tasks == 1)
+        run_lines(&w, 0);
+    else
+        tn__cpu_host->parallel_for(tasks, run_lines, &w);
+    return w.fault.code == TN_OK ? TN_OK : tn__cpu_fault_raise(&w.fault);
+}

@@ -1,0 +1,562 @@
+/* float_product.c: a product of floats on one thread, and a large one by all.
+ *
+ * b goes through panels of two vectors of columns and DEPTH rows, which stay in
+ * L1; along one run the rows of a, in tiles whose sums stay in registers: the
+ * tiles of convolution (conv_loops.inc). a is read where it lies, unless many
+ * panels meet rows that lie pages apart. Every element is the sum of the sums
+ * of DEPTH products each, in rising order: its bits depend neither on where the
+ * product is cut nor on the other rows and columns.
+ *
+ * Which of the operands becomes the panels is free, as (a b)^T = b^T a^T: the
+ * one for which less moves. A product of one row or column that meets rows of
+ * neighbours needs none: dot products, whose sums run along the lanes, and
+ * whose bits are others. */
+#include "float_product.h"
+
+#include <string.h>
+
+#include "../cpu_device.h"
+#include "../simd/routines.h"
+
+enum {
+    LINE = 64,
+    PANEL = 2 * 64,       /* most bytes of a row of a panel */
+    DEPTH = TN_CPU_DEPTH, /* of a panel: 24 KiB */
+    GROUP = 4,            /* panels that are packed at a time */
+    BLOCK = 128,          /* rows for which pointers and sums are kept */
+    STRIP = 8,            /* rows of a that are packed side by side */
+    DIRECT_ROWS = 16,     /* up to which b is read where it lies; so is one */
+    DIRECT_BYTES = 32768, /* that stays in L1, and up to */
+    DIRECT_MORE = 64,     /* rows one that panels of a line do not meet in few
+                             sets of a cache */
+    /* a is packed, too, where its rows lie this many bytes apart and this many
+     * columns of b meet them, or neighbours lie in a column too far for L1. */
+    FAR_BYTES = 4096,
+    FAR_COLUMNS = 256,
+    ASK_BYTES = 4194304, /* of c that outer caches do not hold */
+    /* Large products are cut into blocks of this many rows and columns, of
+     * which SLABS x DEPTH of k are packed at a time, 6 MB of floats, or as many
+     * as fill SLAB_BYTES, a PIECE of rows by one thread; and into tiles, of which
+     * there are LEAST_TILES if they need not have fewer columns or rows than
+     * LEAST_TILE: weights' gradients have few of both, and a long k. */
+    SHARED = 2048,
+    SLABS = 2,
+    SLAB_BYTES = 1048576,
+    PIECE = 128,
+    TILE = BLOCK,
+    LEAST_TILE = 32,
+    LEAST_TILES = 8
+};
+
+typedef struct job {
+    tn_cpu_product p;
+    const tn_cpu_conv_routines *tiles;
+    const tn_cpu_product_routines *loops;
+    tn_cpu_turn *turn;
+    int64_t bytes; /* of an element */
+    int64_t whole; /* columns of a panel */
+    int64_t first, depth; /* of k, that are added now */
+    char *a, *panels; /* packed, or NULL */
+    bool in_place;    /* b: but for a panel whose last vector is not whole */
+    int64_t at[DEPTH];
+    const void *row[BLOCK];
+    _Alignas(64) char sums[PANEL * BLOCK], turned[PANEL * BLOCK];
+} job;
+
+static char *element(const job *g, const tn_cpu_matrix *x, int64_t i,
+                     int64_t j)
+{
+    return x->memory + (i * x->row + j * x->column) * g->bytes;
+}
+
+static int64_t vectors_of(const job *g, int64_t columns)
+{
+    return (columns + g->tiles->lanes - 1) / g->tiles->lanes;
+}
+
+static inline void copy(char *to, const char *from, int64_t bytes)
+{
+    int64_t i = 0;
+    for (; i + LINE <= bytes; i += LINE)
+        memcpy(to + i, from + i, LINE);
+    if (i < bytes)
+        memcpy(to + i, from + i, (size_t)(bytes - i));
+}
+
+/* A panel of `width` columns from j on, zeros to the end of its last vector. */
+static void pack_panel(const job *g, char *panel, int64_t j, int64_t width)
+{
+    const tn_cpu_matrix *b = &g->p.b;
+    int64_t row = vectors_of(g, width) * g->tiles->lanes;
+    int64_t line = row * g->bytes, step = b->row * g->bytes;
+    const char *from = element(g, b, g->first, j);
+    if (width < row)
+        memset(panel, 0, (size_t)(g->depth * line));
+    if (b->column == 1)
+        for (int64_t i = 0; i < g->depth; i++)
+            copy(panel + i * line, from + i * step, width * g->bytes);
+    else
+        g->turn(panel, row, from, b->column, width, g->depth, 0);
+}
+
+/* GROUP panels, row by row: their rows lie together, those of b pages apart. */
+static void pack_group(const job *g, int64_t j, int64_t width)
+{
+    int64_t size = g->depth * g->whole * g->bytes;
+    if (g->p.b.column != 1 || width < GROUP * g->whole) {
+        for (int64_t q = 0; q < width; q += g->whole)
+            pack_panel(g, g->panels + q / g->whole * size, j + q,
+                       tn__cpu_min(g->whole, width - q));
+        return;
+    }
+    int64_t line = g->whole * g->bytes;
+    for (int64_t i = 0; i < g->depth; i++) {
+        const char *from = element(g, &g->p.b, g->first + i, j);
+        for (int64_t q = 0; q < GROUP; q++)
+            copy(g->panels + q * size + i * line, from + q * line, line);
+    }
+}
+
+/* Packed rows of a: STRIP of them side by side, column after column, and a line
+ * that lets the same column of many strips lie in different places of L1. */
+static int64_t strip_bytes(const job *g, int64_t depth)
+{
+    return depth * STRIP * g->bytes + LINE;
+}
+
+static char *strip_of(const job *g, int64_t row)
+{
+    return g->a + row / STRIP * strip_bytes(g, g->depth);
+}
+
+/* `strips` strips of a column, which lie one behind the other at `from`. */
+static void spread_strips(const job *g, char *to, const char *from,
+                          int64_t strips)
+{
+    const int64_t next = strip_bytes(g, g->depth);
+    if (g->bytes == 4)
+        for (int64_t s = 0; s < strips; s++)
+            memcpy(to + s * next, from + s * STRIP * 4, STRIP * 4);
+    else
+        for (int64_t s = 0; s < strips; s++)
+            memcpy(to + s * next, from + s * STRIP * 8, STRIP * 8);
+}
+
+/* Rows of neighbours turn over, as many at a time as a vector has elements. */
+static void turn_strips(job *g)
+{
+    const tn_cpu_matrix *a = &g->p.a;
+    const int64_t wide = g->tiles->lanes > STRIP ? g->tiles->lanes : STRIP;
+    const int64_t line = STRIP * g->bytes, m = g->p.m;
+    for (int64_t i = 0; i < m; i += wide) {
+        char *to = strip_of(g, i);
+        const int64_t rows = tn__cpu_min(wide, m - i);
+        if (rows <= STRIP) {
+            g->turn(to, STRIP, element(g, a, i, g->first), a->row, rows,
+                    g->depth, 0);
+            continue;
+        }
+        for (int64_t q = 0; q < g->depth; q += BLOCK) {
+            const int64_t columns = tn__cpu_min(BLOCK, g->depth - q);
+            g->turn(g->turned, wide, element(g, a, i, g->first + q), a->row,
+                    rows, columns, 0);
+            for (int64_t j = 0; j < columns; j++)
+                spread_strips(g, to + (q + j) * line,
+                              g->turned + j * wide * g->bytes,
+                              (rows + STRIP - 1) / STRIP);
+        }
+    }
+}
+
+/* Columns of neighbours are read one after the other: lines out of memory
+ * should come in its order. */
+static void pack_a(job *g)
+{
+    const tn_cpu_matrix *a = &g->p.a;
+    const int64_t line = STRIP * g->bytes, strips = g->p.m / STRIP;
+    if (a->column == 1) {
+        turn_strips(g);
+        return;
+    }
+    for (int64_t q = 0; q < g->depth; q++) {
+        const char *from = element(g, a, 0, g->first + q);
+        spread_strips(g, g->a + q * line, from, strips);
+        if (g->p.m % STRIP)
+            memcpy(strip_of(g, g->p.m) + q * line, from + strips * line,
+                   (size_t)(g->p.m % STRIP * g->bytes));
+    }
+}
+
+/* c of `rows` rows from i and `width` columns from j, of g->sums. */
+static void settle(job *g, int64_t i, int64_t j, int64_t rows, int64_t width,
+                   int64_t row, double beta)
+{
+    const tn_cpu_matrix *c = &g->p.c;
+    char *to = element(g, c, i, j);
+    if (c->column == 1) {
+        g->loops->settle(to, c->row, g->sums, row, rows, width, beta);
+    } else if (beta == 0) {
+        g->turn(to, c->column, g->sums, row, rows, width, 0);
+    } else {
+        g->turn(g->turned, BLOCK, g->sums, row, rows, width, 0);
+        g->loops->settle(to, c->column, g->turned, BLOCK, width, rows, beta);
+    }
+}
+
+/* c of no products: there is no a, nor b. */
+static void settle_nothing(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    memset(g->sums, 0, sizeof g->sums);
+    for (int64_t i = 0; i < p->m; i += BLOCK)
+        for (int64_t j = 0; j < p->n; j += g->whole)
+            settle(g, i, j, tn__cpu_min(BLOCK, p->m - i),
+                   tn__cpu_min(g->whole, p->n - j), g->whole, p->beta);
+}
+
+static void point_rows(job *g, int64_t i, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++)
+        g->row[r] = g->a ? strip_of(g, i + r) + (i + r) % STRIP * g->bytes
+                         : element(g, &g->p.a, i + r, g->first);
+}
+
+/* Rows [i, i + rows) of c, those that are pointed at, and `width` columns of it
+ * from j on. */
+static void run_block(job *g, const char *panel, int64_t panel_row, int64_t i,
+                      int64_t rows, int64_t j, int64_t width)
+{
+    int64_t vectors = vectors_of(g, width), row = vectors * g->tiles->lanes;
+    double beta = g->first > 0 ? 1 : g->p.beta;
+    if (width == row && g->p.c.column == 1 && (beta == 0 || beta == 1)) {
+        const int how = (beta != 0 ? TN_CPU_TILE_ADD : 0) |
+                        (g->p.m * g->p.c.row * g->bytes > ASK_BYTES
+                             ? TN_CPU_TILE_ASK
+                             : 0);
+        g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
+                        panel_row, element(g, &g->p.c, i, j), g->p.c.row,
+                        g->p.alpha, how);
+    } else {
+        g->tiles->tiles(rows, vectors, g->depth, g->row, g->at, panel,
+                        panel_row, g->sums, row, g->p.alpha, 0);
+        settle(g, i, j, rows, width, row, beta);
+    }
+}
+
+static void run_group(job *g, int64_t j, int64_t width)
+{
+    const int64_t size = g->depth * g->whole * g->bytes;
+    if (!g->in_place)
+        pack_group(g, j, width);
+    for (int64_t q = 0; q < width; q += g->whole) {
+        int64_t columns = tn__cpu_min(g->whole, width - q);
+        int64_t row = vectors_of(g, columns) * g->tiles->lanes;
+        const char *panel = g->panels;
+        if (!g->in_place) {
+            panel += q / g->whole * size;
+        } else if (columns < row) {
+            pack_panel(g, g->panels, j + q, columns);
+        } else {
+            panel = element(g, &g->p.b, g->first, j + q);
+            row = g->p.b.row;
+        }
+        for (int64_t i = 0; i < g->p.m; i += BLOCK) {
+            const int64_t rows = tn__cpu_min(BLOCK, g->p.m - i);
+            if (q == 0 || g->p.m > BLOCK)
+                point_rows(g, i, rows);
+            run_block(g, panel, row, i, rows, j + q, columns);
+        }
+    }
+}
+
+/* Is b read where it lies? */
+static bool in_place(const job *g, const tn_cpu_matrix *b, int64_t m)
+{
+    const int64_t row = b->row * g->bytes;
+    return b->column == 1 &&
+           (m <= DIRECT_ROWS || g->p.k * row <= DIRECT_BYTES ||
+            (m <= DIRECT_MORE &&
+             (row % FAR_BYTES || g->whole * g->bytes > LINE)));
+}
+
+/* n runs that turn over into lanes: squares by vectors, the rest one by one. */
+static double turning(const job *g, int64_t n)
+{
+    int64_t rest = n % g->tiles->lanes;
+    return 2 * (double)(n - rest) + 6 * (double)rest;
+}
+
+/* What it costs, in quarters of a cycle, if the n columns of b become lanes:
+ * products, panels, and sums that have to turn over on their way to c. */
+static double cost(const job *g, const tn_cpu_matrix *b,
+                   const tn_cpu_matrix *c, int64_t m, int64_t n)
+{
+    double k = (double)g->p.k, height = (double)m, passes = 1;
+    double panels = turning(g, n), turns = 0;
+    if (b->column == 1)
+        panels = in_place(g, b, m) ? 0 : (double)n / 2;
+    if (c->column != 1)
+        turns = turning(g, n);
+    if (k > DEPTH)
+        passes = k / DEPTH;
+    return 2 * (double)vectors_of(g, n) * height * k + panels * k +
+           turns * height * passes;
+}
+
+static tn_cpu_matrix transpose(tn_cpu_matrix x)
+{
+    return (tn_cpu_matrix){x.memory, x.column, x.row};
+}
+
+/* A dimension of one element has any stride: the one that reads well. */
+static void plain_strides(tn_cpu_matrix *x, int64_t rows, int64_t columns)
+{
+    if (columns == 1)
+        x->column = 1;
+    else if (rows == 1 && x->column != 1)
+        x->row = 1;
+}
+
+static bool dots(const job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    if (!p->alone || p->a.column != 1 || p->b.row != 1 || p->k < g->whole)
+        return false;
+    if (p->m == 1)
+        g->loops->dots(p->n, p->k, p->a.memory, p->b.memory, p->b.column,
+                       p->c.memory, p->c.column, p->alpha, p->beta);
+    else
+        g->loops->dots(p->m, p->k, p->b.memory, p->a.memory, p->a.row,
+                       p->c.memory, p->c.row, p->alpha, p->beta);
+    return true;
+}
+
+static void transpose_all(job *g)
+{
+    tn_cpu_product *p = &g->p;
+    tn_cpu_matrix a = transpose(p->b), b = transpose(p->a);
+    int64_t m = p->n;
+    p->c = transpose(p->c);
+    p->a = a;
+    p->b = b;
+    p->n = p->m;
+    p->m = m;
+}
+
+/* Do rows of neighbours lie pages apart, and do n columns make up for packing
+ * them? Those that lie nearer are read as fast where they are. */
+static bool is_far(const job *g, int64_t n)
+{
+    return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_BYTES;
+}
+
+/* Memory for what has to be packed. */
+static bool find_memory(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    const int64_t depth = tn__cpu_min(p->k, DEPTH), lanes = g->tiles->lanes;
+    bool packs_a =
+        p->a.column == 1
+            ? is_far(g, p->n)
+            : p->n > lanes && depth * p->a.column * g->bytes > DIRECT_BYTES;
+    g->in_place = in_place(g, &p->b, p->m);
+    int64_t columns = tn__cpu_min(vectors_of(g, p->n) * lanes,
+                                  GROUP * g->whole);
+    if (g->in_place)
+        columns = p->n % lanes ? g->whole : 0;
+    int64_t b_bytes = (columns * depth * g->bytes + LINE - 1) / LINE * LINE;
+    int64_t a_bytes =
+        packs_a ? (p->m / STRIP + 1) * strip_bytes(g, depth) : 0;
+    g->a = g->panels = NULL;
+    if (a_bytes + b_bytes == 0)
+        return true;
+    g->panels = tn__cpu_scratch((size_t)(a_bytes + b_bytes));
+    if (packs_a && g->panels)
+        g->a = g->panels + b_bytes;
+    return g->panels != NULL;
+}
+
+/* The job of p: k is not 0. */
+static void open_job(job *g, const tn_cpu_product *p)
+{
+    g->p = *p;
+    g->tiles = p->routines->conv[p->type];
+    g->loops = p->routines->product[p->type];
+    g->bytes = p->type == CPU_F32 ? 4 : 8;
+    g->turn = p->routines->turn[g->bytes];
+    g->whole = 2 * g->tiles->lanes;
+    if (p->type == CPU_F32) {
+        g->p.alpha = tn__cpu_single(p->alpha);
+        g->p.beta = tn__cpu_single(p->beta);
+    }
+    plain_strides(&g->p.a, p->m, p->k);
+    plain_strides(&g->p.b, p->k, p->n);
+    plain_strides(&g->p.c, p->m, p->n);
+}
+
+/* The operand for which less moves becomes the panels. */
+static void choose_panels(job *g)
+{
+    const tn_cpu_product *p = &g->p;
+    tn_cpu_matrix b = transpose(p->a), c = transpose(p->c);
+    if (cost(g, &b, &c, p->n, p->m) < cost(g, &p->b, &p->c, p->m, p->n))
+        transpose_all(g);
+}
+
+static void place_columns(job *g, int64_t step)
+{
+    for (int64_t q = 0; q < tn__cpu_min(g->p.k, DEPTH); q++)
+        g->at[q] = q * step;
+}
+
+bool tn__cpu_multiply(const tn_cpu_product *p)
+{
+    job g;
+    open_job(&g, p);
+    if (p->k == 0) {
+        settle_nothing(&g);
+        return true;
+    }
+    if (dots(&g))
+        return true;
+    choose_panels(&g);
+    if (!find_memory(&g))
+        return false;
+    place_columns(&g, g.a ? STRIP : g.p.a.column);
+    for (g.first = 0; g.first < p->k; g.first += DEPTH) {
+        g.depth = tn__cpu_min(DEPTH, p->k - g.first);
+        if (g.a)
+            pack_a(&g);
+        for (int64_t j = 0; j < g.p.n; j += GROUP * g.whole)
+            run_group(&g, j, tn__cpu_min(GROUP * g.whole, g.p.n - j));
+    }
+    return true;
+}
+
+/* ---- by all threads ---------------------------------------------------- */
+
+/* A block of c and the part of k that is added to it: operands are packed once,
+ * by all threads, and then met by all of its tiles. Rows of a that are near, or
+ * that few columns meet, are read where they lie. */
+typedef struct shared {
+    tn_cpu_product p;        /* of the block, but for k: that is the whole */
+    int64_t first, slabs;    /* of k, DEPTH at a time */
+    int64_t row_pieces, tile_m, tile_n, tiles_n;
+    int64_t a_bytes, b_bytes; /* of a slab */
+    char *a, *b;              /* a: or NULL */
+} shared;
+
+static void point_slab(job *g, const shared *s, int64_t slab)
+{
+    g->first = s->first + slab * DEPTH;
+    g->depth = tn__cpu_min(DEPTH, g->p.k - g->first);
+    g->a = s->a ? s->a + slab * s->a_bytes : NULL;
+    g->panels = s->b + slab * s->b_bytes;
+}
+
+static void pack_piece(void *context, int64_t i)
+{
+    const shared *s = context;
+    const int64_t piece = i / s->slabs;
+    job g;
+    open_job(&g, &s->p);
+    point_slab(&g, s, i % s->slabs);
+    if (piece < s->row_pieces) {
+        const int64_t row = piece * PIECE;
+        g.a = strip_of(&g, row);
+        g.p.a.memory = element(&g, &g.p.a, row, 0);
+        g.p.m = tn__cpu_min(PIECE, g.p.m - row);
+        pack_a(&g);
+    } else {
+        const int64_t width = GROUP * g.whole;
+        const int64_t j = (piece - s->row_pieces) * width;
+        g.panels += j * g.depth * g.bytes;
+        pack_group(&g, j, tn__cpu_min(width, g.p.n - j));
+    }
+}
+
+static void run_shared(void *context, int64_t i)
+{
+    const shared *s = context;
+    const int64_t row = i / s->tiles_n * s->tile_m;
+    const int64_t column = i % s->tiles_n * s->tile_n;
+    job g;
+    unsigned fpu = tn__cpu_fpu_set();
+    open_job(&g, &s->p);
+    place_columns(&g, s->a ? STRIP : g.p.a.column);
+    const int64_t rows = tn__cpu_min(row + s->tile_m, g.p.m);
+    const int64_t columns = tn__cpu_min(column + s->tile_n, g.p.n);
+    for (int64_t slab = 0; slab < s->slabs; slab++) {
+        point_slab(&g, s, slab);
+        point_rows(&g, row, rows - row);
+        for (int64_t j = column; j < columns; j += g.whole) {
+            const int64_t width = tn__cpu_min(g.whole, columns - j);
+            run_block(&g, g.panels + j * g.depth * g.bytes,
+                      vectors_of(&g, width) * g.tiles->lanes, row, rows - row,
+                      j, width);
+        }
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Columns become fewer first: panels serve all rows of a tile. */
+static int64_t cut_tiles(shared *s)
+{
+    s->tile_m = s->tile_n = TILE;
+    for (;;) {
+        s->tiles_n = (s->p.n + s->tile_n - 1) / s->tile_n;
+        int64_t tiles = (s->p.m + s->tile_m - 1) / s->tile_m * s->tiles_n;
+        int64_t *side = s->tile_n > LEAST_TILE ? &s->tile_n : &s->tile_m;
+        if (tiles >= LEAST_TILES || *side == LEAST_TILE)
+            return tiles;
+        *side /= 2;
+    }
+}
+
+/* One block of c, rows and columns from (i, j) on, for all of k. */
+static void share_block(shared *s, const job *g, int64_t i, int64_t j,
+                        int64_t slabs)
+{
+    s->p = g->p;
+    s->p.a.memory = element(g, &g->p.a, i, 0);
+    s->p.b.memory = element(g, &g->p.b, 0, j);
+    s->p.c.memory = element(g, &g->p.c, i, j);
+    s->p.m = tn__cpu_min(SHARED, g->p.m - i);
+    s->p.n = tn__cpu_min(SHARED, g->p.n - j);
+    s->row_pieces = s->a ? (s->p.m + PIECE - 1) / PIECE : 0;
+    const int64_t width = GROUP * g->whole;
+    const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
+    const int64_t tiles = cut_tiles(s);
+    for (s->first = 0; s->first < s->p.k; s->first += slabs * DEPTH) {
+        s->slabs = (tn__cpu_min(slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
+                   DEPTH;
+        tn__cpu_host->parallel_for(pieces * s->slabs, pack_piece, s);
+        tn__cpu_host->parallel_for(tiles, run_shared, s);
+    }
+}
+
+bool tn__cpu_multiply_shared(const tn_cpu_product *p)
+{
+    job g;
+    shared s;
+    open_job(&g, p);
+    choose_panels(&g);
+    const int64_t m = tn__cpu_min(g.p.m, SHARED);
+    const int64_t n = tn__cpu_min(g.p.n, SHARED);
+    const int64_t depth = tn__cpu_min(p->k, DEPTH);
+    const bool packs_a = g.p.a.column != 1 || is_far(&g, n);
+    s.a_bytes = packs_a ? (m / STRIP + 1) * strip_bytes(&g, depth) : 0;
+    s.b_bytes = vectors_of(&g, n) * g.tiles->lanes * depth * g.bytes;
+    s.b_bytes = (s.b_bytes + LINE - 1) / LINE * LINE;
+    int64_t slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
+    slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
+                        slabs > SLABS ? slabs : SLABS);
+    s.b = tn__cpu_scratch((size_t)(slabs * (s.a_bytes + s.b_bytes)));
+    if (!s.b)
+        return false;
+    s.a = packs_a ? s.b + slabs * s.b_bytes : NULL;
+    for (int64_t j = 0; j < g.p.n; j += SHARED)
+        for (int64_t i = 0; i < g.p.m; i += SHARED)
+            share_block(&s, &g, i, j, slabs);
+    return true;
+}

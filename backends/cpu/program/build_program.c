@@ -1,0 +1,206 @@
+/* build_program.c: a program, made ready for this device: compiled for groups of whole
+ * rows and for streamed rows, and looked at for a direct form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../run/task.h"
+
+void tn__cpu_number_store(void *at, unsigned type, tn_number number)
+{
+    float f32 = type == CPU_F32 ? tn__cpu_single(number.f) : 0;
+    int32_t i32 = (int32_t)(uint32_t)number.i;
+    uint8_t boolean = number.i != 0;
+    memset(at, 0, 8);
+    switch (type) {
+    case CPU_F32:
+        memcpy(at, &f32, sizeof f32);
+        return;
+    case CPU_I32:
+        memcpy(at, &i32, sizeof i32);
+        return;
+    case CPU_BOOL:
+        memcpy(at, &boolean, sizeof boolean);
+        return;
+    default:
+        memcpy(at, &number, sizeof number);
+    }
+}
+
+void tn__cpu_code_release(cpu_code *code)
+{
+    for (uint32_t i = 0; i < code->segment_count; i++) {
+        tn__cpu_native_release(&code->segment[i]->native);
+        free(code->segment[i]);
+    }
+    free(code->segment);
+    free(code->op);
+    free(code->slot);
+    free(code->stage);
+    free(code->reduce);
+    free(code->constant);
+    free(code->group_slot);
+    *code = (cpu_code){0};
+}
+
+static bool has_rows(const tn_program *program)
+{
+    if (program->stage_count != 1 || program->stage[0].row_count > 0)
+        return true;
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_REDUCE)
+            return true;
+    return false;
+}
+
+static bool reads(const cpu_code *code, const cpu_op *op, uint32_t slot)
+{
+    const cpu_segment *s =
+        op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+    for (uint32_t i = 0; s && i < s->native.operand_count; i++)
+        if (s->operand[i].wide == slot)
+            return true;
+    return op->a == slot || op->b == slot || op->c == slot;
+}
+
+static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
+{
+    const cpu_segment *s =
+        op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+    for (uint32_t i = 0; s && i < s->native.result_count; i++)
+        if (s->result[i] == slot)
+            return true;
+    return op->out == slot;
+}
+
+/* The operation that makes the value of a slot. */
+static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
+{
+    while (before-- > 0)
+        if (makes(code, &code->op[before], slot))
+            return before;
+    return TN_CPU_NONE;
+}
+
+/* Operands, as bits, whose loaded values are read by operation `from` or a
+ * later one: were they memory, it would have to be as before until there. */
+static uint32_t read_from(const cpu_code *code, uint32_t from)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        uint32_t last = i;
+        for (uint32_t j = i; op->code == CPU_LOAD && j < code->op_count; j++)
+            if (reads(code, &code->op[j], op->out))
+                last = j;
+        if (op->code == CPU_LOAD && (last >= from || op->a != TN_CPU_NONE))
+            bits |= UINT32_C(1) << op->index;
+    }
+    return bits;
+}
+
+/* An update in place (of a parameter by an optimizer) reads memory and writes
+ * the same: values need no copy if what is written is not made before the last
+ * use of what is read. An operation may write where an operand ends, a printed
+ * function may not. */
+static void find_late(tn_built *b)
+{
+    const cpu_code *code = &b->kept;
+    bool is_plain = !b->has_rows && !b->hoisted.op && code->loop_depth == 0;
+    for (uint32_t k = 0; k < b->operand_count; k++)
+        b->late[k] = is_plain ? 0 : UINT32_MAX;
+    for (uint32_t i = 0; is_plain && i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        uint32_t at = i;
+        if (op->code != CPU_STORE)
+            continue;
+        if (op->flags & CPU_DIRECT) {
+            at = maker(code, op->a, i);
+            at += at != TN_CPU_NONE && (code->op[at].code == CPU_RUN ||
+                                        code->op[at].code == CPU_NATIVE);
+        }
+        b->late[op->index] |=
+            at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);
+    }
+}
+
+/* Sums of columns take products and differences from the lines as these lie;
+ * machine code would write each down for them. Of rows that lie in lines it
+ * folds chunks where a routine would first bring them together. */
+static tn_status compile_streamed(const tn_program *program, tn_built *b)
+{
+    tn_cpu_routines plain = *b->routines;
+    plain.native = 0;
+    tn_status status =
+        tn__cpu_compile(program, &plain, false, false, &b->streamed);
+    if (status < 0 || !b->routines->native)
+        return status;
+    if (!b->streamed.folds_lines)
+        tn__cpu_code_release(&b->streamed);
+    cpu_code *code = b->streamed.folds_lines ? &b->lined : &b->streamed;
+    return tn__cpu_compile(program, b->routines, false, false, code);
+}
+
+tn_status tn__cpu_program_build(tn_plugin_device *device,
+                                const tn_program *program, tn_built **built)
+{
+    if (program->operand_count > TN_CPU_MAX_OPERANDS)
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
+                                  "program: %u operands, at most %d",
+                                  program->operand_count, TN_CPU_MAX_OPERANDS);
+    tn_built *b = calloc(1, sizeof *b);
+    size_t bytes = program->operand_count * sizeof *b->operand;
+    if (b) {
+        b->operand = malloc(bytes + 1);
+        b->late = malloc(program->operand_count * sizeof *b->late + 1);
+    }
+    if (!b || !b->operand || !b->late) {
+        if (b) {
+            free(b->operand);
+            free(b->late);
+        }
+        free(b);
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "program: out of memory while building");
+    }
+    memcpy(b->operand, program->operand, bytes);
+    b->operand_count = program->operand_count;
+    b->routines = device->routines;
+    b->stream_bytes = device->stream_bytes;
+    b->has_rows = has_rows(program);
+    unsigned fpu = tn__cpu_fpu_set(); /* constants are rounded to f32 here */
+    tn_status status =
+        tn__cpu_compile(program, b->routines, true, false, &b->kept);
+    if (status == TN_OK)
+        status = b->has_rows ? compile_streamed(program, b)
+                             : tn__cpu_compile(program, b->routines, true,
+                                               true, &b->hoisted);
+    tn__cpu_fpu_restore(fpu);
+    if (status < 0) {
+        tn__cpu_program_free(device, b);
+        return status;
+    }
+    find_late(b);
+    tn__cpu_direct_init(b, program);
+    tn__cpu_copy_init(b, program);
+    tn__cpu_runs_init(b, program);
+    tn__cpu_take_init(b, program);
+    tn__cpu_taps_init(b, program);
+    *built = b;
+    return TN_OK;
+}
+
+void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
+{
+    (void)device;
+    if (!built)
+        return;
+    tn__cpu_code_release(&built->kept);
+    tn__cpu_code_release(&built->streamed);
+    tn__cpu_code_release(&built->lined);
+    tn__cpu_code_release(&built->hoisted);
+    for (int t = 0; t <= TN_CPU_TAPS; t++)
+        tn__cpu_program_free(device, atomic_load(&built->row_taps.written[t]));
+    free(built->operand);
+    free(built->late);
+    free(built);
+}

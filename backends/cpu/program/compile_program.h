@@ -1,0 +1,75 @@
+/* compile_program.h: a program under compilation, between compile_program.c and compile_loops.c. */
+#ifndef TN_CPU_COMPILE_H
+#define TN_CPU_COMPILE_H
+
+#include "../cpu.h"
+
+/* A list under compilation: the program's instructions or a function's. */
+typedef struct frame {
+    const tn_kernel_ins *ins;
+    uint32_t *narrow; /* slot of each value: constant, uniform or row */
+    uint32_t *wide;   /* elem */
+    bool *done;       /* kept code: instruction is in an earlier part */
+    const uint32_t *argument; /* slots */
+} frame;
+
+typedef struct loop {
+    uint32_t end;       /* instruction number of the ENDLOOP */
+    uint32_t operation; /* of body[] */
+    uint32_t first_carry, carry_count; /* instruction numbers */
+    uint32_t index, mask, bound;       /* slots */
+} loop;
+
+#define MAX_LOOPS 8
+
+typedef struct op_list {
+    cpu_op *op; /* owned */
+    uint32_t count;
+    size_t room;
+} op_list;
+
+typedef struct compiler {
+    const tn_program *program;
+    const tn_cpu_routines *routines;
+    bool keep;
+    cpu_code *code;
+    frame main;
+    op_list prologue, body; /* of the part at hand */
+    size_t op_room, slot_room, reduce_room, constant_room;
+    uint32_t *spread;   /* of each slot: an elem slot with its value, or NONE */
+    bool *wanted;       /* of a spread slot: as it is, not row by row */
+    uint32_t *filled;   /* the same for row parts */
+    uint32_t *producer; /* of each slot: 1 + index in body; 0: none here */
+    size_t spread_room, filled_room, producer_room, wanted_room;
+    uint8_t level;      /* CPU_UNIFORM, CPU_ROW, CPU_ELEM: of the part */
+    loop loop[MAX_LOOPS];
+    uint32_t depth;
+    tn_status status;
+} compiler;
+
+/* Bytes of a register of each type. */
+extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
+uint8_t tn__cpu_type_of(tn_dtype dtype);
+
+/* A new slot; 0, with the status set, once memory has run out. */
+uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
+/* A new operation at the end of the list, without operands. */
+cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
+/* The same in the body, that runs a routine. */
+void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
+                     uint32_t b, uint32_t third, unsigned scalar);
+/* Where a value is for the part at hand. */
+uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
+void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
+                       uint32_t slot);
+/* A slot with the value for each of what the part runs over. */
+uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
+
+/* compile_loops.c: the instruction list[at] is a LOOP; returns how many CARRYs follow
+ * it. */
+uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
+                              uint32_t at, uint32_t count);
+/* At its ENDLOOP. */
+void tn__cpu_compile_end(compiler *c, frame *f);
+
+#endif

@@ -1,0 +1,246 @@
+/* fuse.c: two operations of arithmetic, of which the second alone reads what the
+ * first makes, become one: a pass over a block less. Each still rounds, so no
+ * bit changes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "compile_program.h"
+
+#define MORE UINT32_MAX /* readers than one */
+
+/* The place of an operation in tn_cpu_routines.pair, as a first one; -1: it is
+ * not of arithmetic. */
+static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
+                   unsigned *type)
+{
+    static const uint8_t of[] = {TN_K_ADD, TN_K_SUB, TN_K_MUL};
+    static const uint8_t types[] = {CPU_F32, CPU_F64};
+    for (int t = 0; op->code == CPU_RUN && t < 2; t++)
+        for (int k = 0; k < 3; k++)
+            if (op->run == routines->op[of[k]][types[t]]) {
+                *type = types[t];
+                return k;
+            }
+    return -1;
+}
+
+/* Who reads each slot: 1 + the operation's number, 0 for none, or MORE. */
+static void find_readers(const cpu_code *code, uint32_t *reader)
+{
+    memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        const uint32_t read[3] = {op->a, op->b, op->c};
+        for (int j = 0; j < 3; j++)
+            if (read[j] != TN_CPU_NONE && reader[read[j]] != i + 1)
+                reader[read[j]] = reader[read[j]] ? MORE : i + 1;
+    }
+}
+
+static unsigned bit(unsigned bits, int from, int to)
+{
+    return (bits >> from & 1) << to;
+}
+
+/* first makes operand `at` of second, which is then both. */
+static void join(const tn_cpu_routines *routines, unsigned type,
+                 const int kind[2], const cpu_op *first, cpu_op *second,
+                 int at)
+{
+    static const uint8_t place[] = {0, 1, 3}; /* t - z; z - t is 2 */
+    int other = 1 - at;
+    unsigned how = kind[1] == 1 && at == 1 ? 2 : place[kind[1]];
+    second->run = routines->pair[type][kind[0]][how];
+    second->scalar = (uint8_t)((first->scalar & 3) |
+                               bit(second->scalar, other, 2));
+    second->row =
+        (uint8_t)((first->row & 3) | bit(second->row, other, 2));
+    second->narrow[2] = second->narrow[other];
+    second->narrow[0] = first->narrow[0];
+    second->narrow[1] = first->narrow[1];
+    second->c = other ? second->b : second->a;
+    second->a = first->a;
+    second->b = first->b;
+    second->allowed = 7;
+}
+
+/* Pairs within a part; a first operation's number of operands becomes 0. */
+static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
+                      const cpu_part *part, const uint32_t *reader,
+                      uint32_t *maker)
+{
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        cpu_op *op = &code->op[i];
+        unsigned type, of;
+        int kind[2] = {0, kind_of(routines, op, &type)};
+        const uint32_t read[2] = {op->a, op->b};
+        for (int at = 0; kind[1] >= 0 && at < 2 && read[0] != read[1]; at++) {
+            uint32_t from = maker[read[at]];
+            if (from == 0 || reader[read[at]] != i + 1)
+                continue;
+            cpu_op *first = &code->op[from - 1];
+            kind[0] = kind_of(routines, first, &of);
+            if (kind[0] < 0 || of != type)
+                continue;
+            join(routines, type, kind, first, op, at);
+            first->code = CPU_NOTHING;
+            break;
+        }
+        if (op->out != TN_CPU_NONE && code->slot[op->out].space == CPU_ELEM)
+            maker[op->out] = i + 1;
+    }
+    for (uint32_t i = part->first; i < part->first + part->count; i++)
+        if (code->op[i].out != TN_CPU_NONE)
+            maker[code->op[i].out] = 0; /* another part's are not its own */
+}
+
+static bool is_block(const cpu_code *code, uint32_t slot)
+{
+    return code->slot[slot].space == CPU_ELEM;
+}
+
+/* The operation of the part, before `end`, that makes slot; NULL: none. */
+static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
+                        const cpu_op *end, uint32_t slot)
+{
+    for (cpu_op *op = code->op + part->first; op < end; op++)
+        if (op->out == slot && op->code == CPU_RUN)
+            return op;
+    return NULL;
+}
+
+/* Moves an operation to its place before the reduction that alone is in want of
+ * it: those that may be left out stand together. */
+static void set_before(cpu_op *op, cpu_op *reduction, int distance,
+                       uint8_t flags)
+{
+    cpu_op moved = *op, *place = reduction - distance;
+    memmove(op, op + 1, (size_t)(place - op) * sizeof *op);
+    *place = moved;
+    place->flags |= flags;
+    place->jump = (uint32_t)distance;
+}
+
+/* How sums take what an operation makes of columns; 0: when it is made. */
+static unsigned lines_of(const tn_cpu_routines *routines, const cpu_op *op)
+{
+    return op->run == routines->op[TN_K_MUL][CPU_F32]   ? CPU_PRODUCT
+           : op->run == routines->pair[CPU_F32][1][3] ? CPU_LESS
+           : op->run == routines->pair[CPU_F32][2][3] ? CPU_TRIPLE
+                                                      : 0;
+}
+
+/* A factor of a product, or what it is made of by taking center from it, a
+ * number of the row; less: who does so. */
+static uint32_t centered(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, cpu_op *product,
+                         uint32_t factor, const uint32_t *reader,
+                         uint32_t *center, cpu_op **less)
+{
+    unsigned type;
+    cpu_op *op = maker_of(code, part, product, factor);
+    *center = TN_CPU_NONE;
+    if (!op || kind_of(routines, op, &type) != 1 || op->scalar ||
+        op->row != 2 || !is_block(code, op->a) ||
+        reader[factor] != 1 + (uint32_t)(product - code->op))
+        return factor;
+    *less = op;
+    *center = op->narrow[1];
+    return op->a;
+}
+
+/* A sum of products that nothing else reads takes the factors: neither products
+ * nor what makes the factors need a block. Of rows each may be less a number of
+ * the row, as a variance's are; of columns one less a number of each line, and
+ * the product times another, as in the gradient of layer_norm's weight. */
+static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
+                         const cpu_part *part, uint32_t *reader)
+{
+    for (uint32_t i = part->first; i < part->first + part->count; i++) {
+        cpu_op *op = &code->op[i];
+        if (op->code != CPU_REDUCE || reader[op->a] != i + 1 ||
+            code->reduce[op->index].kind != TN_REDUCE_SUM)
+            continue;
+        cpu_op *product = maker_of(code, part, op, op->a);
+        if (!product)
+            continue;
+        unsigned type;
+        cpu_op *less[2] = {NULL, NULL}, *first = NULL;
+        uint32_t in[2] = {product->a, product->b};
+        bool by_rows = kind_of(routines, product, &type) == 2 &&
+                       !product->scalar && !product->row &&
+                       is_block(code, in[0]) && is_block(code, in[1]);
+        op->lines = (uint8_t)lines_of(routines, product);
+        if (by_rows) {
+            op->b = centered(routines, code, part, product, in[0], reader,
+                             &op->narrow[1], &less[0]);
+            op->c = op->b;
+            op->narrow[2] = op->narrow[1];
+            if (in[1] != in[0])
+                op->c = centered(routines, code, part, product, in[1], reader,
+                                 &op->narrow[2], &less[1]);
+        } else if (op->lines == CPU_LESS && product->row == 2 &&
+                   !product->scalar && is_block(code, product->a) &&
+                   is_block(code, product->c)) {
+            by_rows = true;
+            op->b = product->a;
+            op->narrow[1] = product->narrow[1];
+            op->c = product->c;
+        }
+        bool plain = op->lines == CPU_PRODUCT && !less[0] && !less[1];
+        for (int k = 0; k < 2 && plain && !first; k++)
+            if (reader[in[k]] == 1 + (uint32_t)(product - code->op)) {
+                first = maker_of(code, part, product, in[k]);
+                if (first && lines_of(routines, first) != CPU_LESS)
+                    first = NULL;
+            }
+        if (first)
+            op->lines = CPU_SCALED;
+        if (!by_rows && !op->lines)
+            continue;
+        const uint8_t flags = (uint8_t)((by_rows ? CPU_FACTORS : 0) |
+                                        (op->lines ? CPU_LINES : 0));
+        set_before(product, op, 1, flags);
+        bool turned = less[0] < less[1];
+        for (int k = 0, n = 2; k < 2; k++)
+            if (less[k ^ turned])
+                set_before(less[k ^ turned], op, n++, CPU_FACTORS);
+        if (first)
+            set_before(first, op, 2, CPU_LINES);
+        find_readers(code, reader);
+    }
+}
+
+static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
+{
+    uint32_t first = *count;
+    for (uint32_t i = part->first; i < part->first + part->count; i++)
+        if (code->op[i].code != CPU_NOTHING)
+            code->op[(*count)++] = code->op[i];
+    *part = (cpu_part){first, *count - first};
+}
+
+tn_status tn__cpu_fuse(const tn_cpu_routines *routines, cpu_code *code)
+{
+    if (code->loop_depth > 0) /* jumps count operations */
+        return TN_OK;
+    size_t slots = code->slot_count + 1u;
+    uint32_t *reader = calloc(2 * slots, sizeof *reader), count = 0;
+    if (!reader)
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "program: out of memory while building");
+    find_readers(code, reader);
+    for (uint32_t s = 0; s < code->stage_count; s++) {
+        fuse_part(routines, code, &code->stage[s].elem, reader,
+                  reader + slots);
+        take_factors(routines, code, &code->stage[s].elem, reader);
+    }
+    close_gaps(code, &code->uniform, &count);
+    for (uint32_t s = 0; s < code->stage_count; s++) {
+        close_gaps(code, &code->stage[s].elem, &count);
+        close_gaps(code, &code->stage[s].row, &count);
+    }
+    code->op_count = count;
+    free(reader);
+    return TN_OK;
+}

@@ -1,0 +1,188 @@
+/* place_slots.c: places for the blocks of a compiled program. The fewer bytes
+ * they take, the more elements a block can have within L1; so two values whose
+ * lives do not meet share a place. Places of 8, 4 and 1 byte are kept apart:
+ * an operation may then write where an operand of the same width ends, element
+ * for element, and never over half of one. */
+#include <stdlib.h>
+
+#include "../cpu.h"
+
+/* From the operation that first writes a slot to the last that reads it. */
+typedef struct life {
+    uint32_t first, last;
+} life;
+
+static void see(const cpu_code *code, life *lives, uint32_t slot, uint32_t at)
+{
+    if (slot == TN_CPU_NONE || code->slot[slot].space != CPU_ELEM)
+        return;
+    if (lives[slot].first == TN_CPU_NONE)
+        lives[slot].first = at;
+    lives[slot].last = at;
+}
+
+/* A value from before a loop that is read inside is read again each round. */
+static void extend_over_loops(const cpu_code *code, life *lives)
+{
+    for (uint32_t i = code->op_count; i-- > 0;) {
+        if (code->op[i].code != CPU_LOOP)
+            continue;
+        uint32_t end = i + code->op[i].jump;
+        for (uint32_t s = 0; s < code->slot_count; s++)
+            if (code->slot[s].space == CPU_ELEM && lives[s].first <= i &&
+                lives[s].last >= i && lives[s].last < end)
+                lives[s].last = end;
+    }
+}
+
+/* A value that is there for blocks to come shares its place with none. */
+static void keep(const cpu_code *code, life *lives, uint32_t slot)
+{
+    if (slot != TN_CPU_NONE && code->slot[slot].space == CPU_ELEM)
+        lives[slot] = (life){0, code->op_count - 1};
+}
+
+/* A value that a later part reads has a place for the whole group. */
+static tn_status place_group(cpu_code *code, life *lives)
+{
+    code->group_slot = malloc((code->slot_count + 1u) *
+                              sizeof *code->group_slot);
+    if (!code->group_slot)
+        return tn__cpu_host->fail(TN_ERR_MEMORY,
+                                  "program: out of memory while building");
+    for (uint32_t s = 0; s < code->slot_count; s++) {
+        if (lives[s].first == TN_CPU_NONE)
+            continue;
+        for (uint32_t i = 0; i < code->stage_count; i++) {
+            const cpu_part *part = &code->stage[i].elem;
+            uint32_t end = part->first + part->count;
+            if (lives[s].first < part->first || lives[s].first >= end ||
+                lives[s].last < end)
+                continue;
+            cpu_slot *slot = &code->slot[s];
+            slot->space = CPU_GROUP;
+            slot->offset = code->group_bytes;
+            code->group_bytes += slot->bytes;
+            code->group_slot[code->group_slot_count++] = s;
+            lives[s].first = TN_CPU_NONE;
+            break;
+        }
+    }
+    /* What is made where it is to be stored is not with the group's. */
+    for (uint32_t i = 0; i < code->op_count; i++)
+        if (code->op[i].code == CPU_STORE &&
+            code->slot[code->op[i].a].space == CPU_GROUP)
+            code->op[i].flags = 0;
+    return TN_OK;
+}
+
+typedef struct places {
+    uint32_t *spare; /* offsets whose slot has ended */
+    uint32_t count, bytes;
+} places;
+
+static uint32_t take(places *p, uint32_t *total)
+{
+    if (p->count > 0)
+        return p->spare[--p->count];
+    uint32_t offset = *total;
+    *total += p->bytes;
+    return offset;
+}
+
+static places *places_of(places *all, unsigned bytes)
+{
+    return &all[bytes == 8 ? 0 : bytes == 4 ? 1 : 2];
+}
+
+/* Slots are numbered roughly as they begin, but not exactly: so all that
+ * begin or end at an operation are looked for by chains of lists. */
+static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
+                  uint32_t *next_end, uint32_t *begin, uint32_t *end,
+                  places *all)
+{
+    for (uint32_t s = 0; s < code->slot_count; s++) {
+        if (lives[s].first == TN_CPU_NONE)
+            continue;
+        next_begin[s] = begin[lives[s].first];
+        begin[lives[s].first] = s;
+        next_end[s] = end[lives[s].last];
+        end[lives[s].last] = s;
+    }
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        /* A printed function's result overlaps nothing, and a spread block is
+         * longer than its source: theirs is taken before others end. */
+        bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
+        for (int pass = 0; pass < 2; pass++) {
+            if ((pass == 0) == apart) {
+                for (uint32_t s = begin[i]; s != TN_CPU_NONE;
+                     s = next_begin[s])
+                    code->slot[s].offset =
+                        take(places_of(all, code->slot[s].bytes),
+                             &code->elem_bytes);
+            } else {
+                for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
+                    if (lives[s].first < i || pass == 1) {
+                        places *p = places_of(all, code->slot[s].bytes);
+                        p->spare[p->count++] = code->slot[s].offset;
+                    }
+            }
+        }
+        if (!apart) /* what begins and ends here: a value nobody reads */
+            for (uint32_t s = end[i]; s != TN_CPU_NONE; s = next_end[s])
+                if (lives[s].first == i) {
+                    places *p = places_of(all, code->slot[s].bytes);
+                    p->spare[p->count++] = code->slot[s].offset;
+                }
+    }
+}
+
+tn_status tn__cpu_place_slots(cpu_code *code)
+{
+    size_t slots = code->slot_count + 1u, ops = code->op_count + 1u;
+    life *lives = malloc(slots * sizeof *lives);
+    uint32_t *words = malloc((5 * slots + 2 * ops) * sizeof *words);
+    tn_status status = TN_OK;
+    if (lives && words) {
+        for (size_t s = 0; s < slots; s++)
+            lives[s] = (life){TN_CPU_NONE, TN_CPU_NONE};
+        for (uint32_t i = 0; i < code->op_count; i++) {
+            const cpu_op *op = &code->op[i];
+            see(code, lives, op->a, i);
+            see(code, lives, op->b, i);
+            see(code, lives, op->c, i);
+            see(code, lives, op->out, i);
+            see(code, lives, op->where, i);
+            const cpu_segment *s =
+                op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
+            for (uint32_t j = 0; s && j < s->native.operand_count; j++)
+                see(code, lives, s->operand[j].wide, i);
+            for (uint32_t j = 0; s && j < s->native.result_count; j++)
+                see(code, lives, s->result[j], i);
+        }
+        extend_over_loops(code, lives);
+        for (uint32_t i = 0; code->hoisted && i < code->op_count; i++) {
+            const cpu_op *op = &code->op[i];
+            keep(code, lives, op->where);
+            if (op->early && op->where == TN_CPU_NONE)
+                keep(code, lives, op->out);
+        }
+        status = place_group(code, lives);
+        places all[3] = {{words, 0, 8},
+                         {words + slots, 0, 4},
+                         {words + 2 * slots, 0, 1}};
+        uint32_t *begin = words + 5 * slots, *end = begin + ops;
+        for (size_t i = 0; i < ops; i++)
+            begin[i] = end[i] = TN_CPU_NONE;
+        code->elem_bytes = 0;
+        place(code, lives, words + 3 * slots, words + 4 * slots, begin, end,
+              all);
+    } else {
+        status = tn__cpu_host->fail(TN_ERR_MEMORY,
+                                    "program: out of memory while building");
+    }
+    free(lives);
+    free(words);
+    return status;
+}

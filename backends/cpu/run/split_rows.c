@@ -1,0 +1,126 @@
+/* split_rows.c: a launch of a few very long rows. Each row (or set of columns) is
+ * cut into segments of an aligned power of two of chunks; threads fold these,
+ * and the caller joins them in order: the same tree as in one pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task.h"
+
+#define SPLIT_LENGTH 262144 /* elements of a group from which on it pays */
+#define SEGMENT 131072
+
+typedef struct split {
+    cpu_plan *plan;
+    const cpu_stage *stage;
+    int64_t group, segment;
+    int64_t part_bytes; /* of one segment: states and values */
+    char *part;
+} split;
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+bool tn__cpu_wants_split(cpu_plan *plan)
+{
+    return plan->built->has_rows && plan->code != &plan->built->kept &&
+           plan->group_count < 8 &&
+           plan->row_length * plan->group_rows >= SPLIT_LENGTH;
+}
+
+/* What one segment leaves for each reduction: value and place of each row. */
+static char *part_at(const split *s, int64_t segment, uint32_t reduce)
+{
+    return s->part + segment * s->part_bytes +
+           (int64_t)(reduce - s->stage->reduce_first) * 16 *
+               s->plan->group_rows;
+}
+
+static void run_segment(void *context, int64_t i)
+{
+    split *s = context;
+    cpu_plan *plan = s->plan;
+    cpu_task task;
+    unsigned fpu = tn__cpu_fpu_set();
+    if (tn__cpu_task_init(&task, plan)) {
+        int64_t first = i * s->segment;
+        tn__cpu_task_group(&task, s->group);
+        tn__cpu_task_stream(&task, s->stage, first,
+                            tn__cpu_min(first + s->segment,
+                                        plan->row_length));
+        for (uint32_t j = 0; j < s->stage->reduce_count; j++) {
+            uint32_t n = s->stage->reduce_first + j;
+            const cpu_reduce *reduce = &plan->code->reduce[n];
+            char *value = part_at(s, i, n);
+            char *place = value + 8 * plan->group_rows;
+            if (reduce->kind >= TN_REDUCE_ARGMAX) {
+                memcpy(value, task.fold[n].tree, 8 * (size_t)task.rows);
+                memcpy(place, task.fold[n].place, 8 * (size_t)task.rows);
+            } else {
+                tn__cpu_fold_end(&task.fold[n], reduce, plan->routines,
+                                 task.rows, value);
+            }
+        }
+        tn__cpu_run_end(&task);
+    }
+    tn__cpu_fpu_restore(fpu);
+}
+
+/* Joins the segments of a stage and runs its row part. */
+static void finish_stage(split *s, int64_t segments)
+{
+    cpu_plan *plan = s->plan;
+    cpu_task task;
+    if (!tn__cpu_task_init(&task, plan))
+        return;
+    tn__cpu_task_group(&task, s->group);
+    for (uint32_t j = 0; j < s->stage->reduce_count; j++) {
+        uint32_t n = s->stage->reduce_first + j;
+        const cpu_reduce *reduce = &plan->code->reduce[n];
+        cpu_fold *fold = &task.fold[n];
+        tn__cpu_fold_begin(fold);
+        for (int64_t i = 0; i < segments; i++) {
+            char *value = part_at(s, i, n);
+            cpu_fold part = {.tree = value,
+                             .place = (int64_t *)(value +
+                                                  8 * plan->group_rows)};
+            tn__cpu_fold_join(fold, reduce, plan->routines, &part, value,
+                              task.rows);
+        }
+        tn__cpu_fold_end(fold, reduce, plan->routines, task.rows,
+                         task.slot[reduce->out]);
+    }
+    tn__cpu_run_part(&task, s->stage->row, CPU_ROW);
+}
+
+void tn__cpu_run_split(cpu_plan *plan)
+{
+    int64_t segment = TN_CHUNK;
+    while (segment * plan->group_rows < SEGMENT)
+        segment *= 2;
+    int64_t segments = (plan->row_length + segment - 1) / segment;
+    size_t part =
+        16 * (size_t)plan->group_rows * (plan->code->reduce_count + 1u);
+    size_t row_bytes =
+        round_up((size_t)plan->group_rows) * plan->code->row_bytes + 64;
+    char *memory = malloc(part * (size_t)segments + row_bytes);
+    if (!memory) {
+        atomic_store(&plan->failed, TN_ERR_MEMORY);
+        return;
+    }
+    plan->shared_rows = memory;
+    split s = {.plan = plan, .segment = segment,
+               .part_bytes = (int64_t)part, .part = memory + row_bytes};
+    for (s.group = 0; s.group < plan->group_count; s.group++)
+        for (uint32_t i = 0; i < plan->code->stage_count; i++) {
+            if (atomic_load(&plan->failed))
+                break;
+            s.stage = &plan->code->stage[i];
+            if (s.stage->elem.count > 0)
+                tn__cpu_host->parallel_for(segments, run_segment, &s);
+            finish_stage(&s, s.stage->elem.count > 0 ? segments : 0);
+        }
+    plan->shared_rows = NULL;
+    free(memory);
+}

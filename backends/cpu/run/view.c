@@ -1,0 +1,212 @@
+/* view.c: an operand as a linear sequence of elements, between memory with any
+ * strides and register blocks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cpu.h"
+
+static const uint8_t register_type[TN_DTYPE_END] = {
+    [TN_F32] = CPU_F32,    [TN_F64] = CPU_F64,    [TN_F16] = CPU_F32,
+    [TN_BF16] = CPU_F32,   [TN_F8E4M3] = CPU_F32, [TN_F8E5M2] = CPU_F32,
+    [TN_I64] = CPU_I64,    [TN_I32] = CPU_I32,    [TN_I16] = CPU_I32,
+    [TN_I8] = CPU_I32,     [TN_U8] = CPU_I32,     [TN_BOOL] = CPU_BOOL,
+};
+static const uint8_t register_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
+
+const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END] = {
+    [TN_F32] = 4,  [TN_F64] = 8,    [TN_F16] = 2,    [TN_BF16] = 2,
+    [TN_F8E4M3] = 1, [TN_F8E5M2] = 1, [TN_I64] = 8,  [TN_I32] = 4,
+    [TN_I16] = 2,  [TN_I8] = 1,     [TN_U8] = 1,     [TN_BOOL] = 1,
+};
+
+void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
+                       const tn_launch_operand *given)
+{
+    view->ndim = 0;
+    view->dtype = operand->dtype;
+    view->bytes = tn__cpu_dtype_bytes[operand->dtype];
+    view->base = tn__cpu_at(given->buffer, given->offset, view->bytes);
+    view->offset = given->buffer ? 0 : given->offset;
+}
+
+void tn__cpu_view_move(cpu_view *view, int64_t offset)
+{
+    if (view->base)
+        view->base += offset * view->bytes;
+    else
+        view->offset += offset;
+}
+
+void tn__cpu_view_push(cpu_view *view, int64_t extent, int64_t stride)
+{
+    if (extent == 1)
+        return;
+    uint32_t d = view->ndim;
+    if (d > 0 && view->stride[d - 1] == extent * stride) {
+        view->extent[d - 1] *= extent;
+        view->stride[d - 1] = stride;
+        return;
+    }
+    view->extent[d] = extent;
+    view->stride[d] = stride;
+    view->ndim++;
+}
+
+/* Where a linear walk is: the coordinates, and the offset of the run that
+ * they begin. */
+typedef struct walk {
+    int64_t coordinate[TN_MAX_NDIM];
+    int64_t offset;
+} walk;
+
+static void walk_begin(walk *w, const cpu_view *view, int64_t p)
+{
+    w->offset = 0;
+    for (uint32_t d = view->ndim; d-- > 0;) {
+        w->coordinate[d] = p % view->extent[d];
+        p /= view->extent[d];
+        w->offset += w->coordinate[d] * view->stride[d];
+    }
+}
+
+/* How many of n points lie on from here in the innermost dimension. */
+static int64_t walk_run(const walk *w, const cpu_view *view, int64_t n)
+{
+    uint32_t d = view->ndim - 1;
+    return tn__cpu_min(n, view->extent[d] - w->coordinate[d]);
+}
+
+static void walk_on(walk *w, const cpu_view *view, int64_t run)
+{
+    uint32_t d = view->ndim - 1;
+    w->coordinate[d] += run;
+    w->offset += run * view->stride[d];
+    while (d > 0 && w->coordinate[d] == view->extent[d]) {
+        w->offset -= w->coordinate[d] * view->stride[d];
+        w->coordinate[d] = 0;
+        d--;
+        w->coordinate[d]++;
+        w->offset += view->stride[d];
+    }
+}
+
+char *tn__cpu_view_flat(const cpu_view *view, int64_t p, int64_t n)
+{
+    int64_t bytes = view->bytes;
+    if (view->ndim == 0)
+        return n == 1 ? view->base : NULL;
+    if (view->stride[view->ndim - 1] != 1)
+        return NULL;
+    if (view->ndim == 1)
+        return view->base + p * bytes;
+    walk w;
+    walk_begin(&w, view, p);
+    return walk_run(&w, view, n) == n ? view->base + w.offset * bytes : NULL;
+}
+
+char *tn__cpu_view_single(const cpu_view *view, int64_t p, int64_t n)
+{
+    if (view->ndim == 0)
+        return view->base;
+    if (view->stride[view->ndim - 1] != 0)
+        return NULL;
+    walk w;
+    walk_begin(&w, view, p);
+    return walk_run(&w, view, n) == n ? view->base + w.offset * view->bytes
+                                      : NULL;
+}
+
+static void load_run(const cpu_view *view, const tn_cpu_routines *routines,
+                     int64_t offset, int64_t stride, int64_t n, char *out)
+{
+    const char *memory = view->base + offset * view->bytes;
+    if (stride != 0 || n == 1) {
+        routines->load[view->dtype](out, memory, stride, n);
+        return;
+    }
+    uint64_t one;
+    routines->load[view->dtype](&one, memory, 1, 1);
+    routines->fill[register_type[view->dtype]](out, &one, NULL, NULL, n, 0);
+}
+
+void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
+                       int64_t p, int64_t n, void *out)
+{
+    uint32_t ndim = view->ndim;
+    if (ndim <= 1) {
+        int64_t stride = ndim ? view->stride[0] : 0;
+        load_run(view, routines, p * stride, stride, n, out);
+        return;
+    }
+    if (ndim == 2 && view->stride[0] == 1 &&
+        register_bytes[register_type[view->dtype]] == view->bytes &&
+        view->dtype != TN_BOOL && n == view->extent[0] * view->extent[1]) {
+        routines->turn[view->bytes](out, view->extent[1], view->base,
+                                    view->stride[1], view->extent[1],
+                                    view->extent[0], 0);
+        return;
+    }
+    if (ndim == 2 && routines->load_tile[view->dtype] &&
+        n == view->extent[0] * view->extent[1] &&
+        llabs(view->stride[0]) < llabs(view->stride[1])) {
+        routines->load_tile[view->dtype](out, view->base, view->extent[0],
+                                         view->extent[1], view->stride[0],
+                                         view->stride[1]);
+        return;
+    }
+    int64_t bytes = register_bytes[register_type[view->dtype]];
+    walk w;
+    walk_begin(&w, view, p);
+    for (char *to = out; n > 0;) {
+        int64_t run = walk_run(&w, view, n);
+        load_run(view, routines, w.offset, view->stride[ndim - 1], run, to);
+        to += run * bytes;
+        n -= run;
+        walk_on(&w, view, run);
+    }
+}
+
+void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
+                        int64_t p, int64_t n, const void *in)
+{
+    uint32_t ndim = view->ndim;
+    tn_cpu_store *store = routines->store[view->dtype];
+    if (ndim <= 1) {
+        int64_t stride = ndim ? view->stride[0] : 0;
+        store(view->base + p * stride * view->bytes, in, stride, n);
+        return;
+    }
+    int64_t bytes = register_bytes[register_type[view->dtype]];
+    walk w;
+    walk_begin(&w, view, p);
+    for (const char *from = in; n > 0;) {
+        int64_t run = walk_run(&w, view, n);
+        store(view->base + w.offset * view->bytes, from,
+              view->stride[ndim - 1], run);
+        from += run * bytes;
+        n -= run;
+        walk_on(&w, view, run);
+    }
+}
+
+void tn__cpu_view_offsets(const cpu_view *view,
+                          const tn_cpu_routines *routines, int64_t p,
+                          int64_t n, int64_t *out)
+{
+    uint32_t ndim = view->ndim;
+    if (ndim <= 1) {
+        int64_t stride = ndim ? view->stride[0] : 0;
+        routines->ramp(out, view->offset + p * stride, stride, n);
+        return;
+    }
+    walk w;
+    walk_begin(&w, view, p);
+    while (n > 0) {
+        int64_t run = walk_run(&w, view, n);
+        routines->ramp(out, view->offset + w.offset, view->stride[ndim - 1],
+                       run);
+        out += run;
+        n -= run;
+        walk_on(&w, view, run);
+    }
+}
