@@ -23,10 +23,9 @@ cat >"$scratch/includes.awk" <<'AWK'
         quoted = $0 ~ /^[^<]*"/
         sub(/^[^<"]*[<"]/, ""); sub(/[>"].*/, "")
         split($0, target, "/")
-        if (!quoted || target[1] in ours) {
-            if (/\//) print FILENAME "\t" $0 "\t" quoted
-            next
-        }
+        if (/\// && target[1] in ours)
+            print FILENAME "\t" $0 "\t" quoted
+        if (!quoted || (/\// && target[1] in ours)) next
         folder = FILENAME
         sub(/\/[^\/]*$/, "", folder)
         while (sub(/^\.\.\//, "")) sub(/\/[^\/]*$/, "", folder)

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "cpu_device.h"
-
-const tn_host *tn__cpu_host;
+#include "cpu_programs.h"
 
 static const void *extension(const char *name, uint32_t version)
 {

@@ -51,32 +51,43 @@ CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 
 tn_cpu_la_SOURCES = \
 	backends/cpu/cpu.h backends/cpu/cpu_device.c \
-	backends/cpu/cpu_device.h backends/cpu/cpu_plugin.c \
-	backends/cpu/cpu_thread.c \
-	backends/cpu/program/build_program.c \
-	backends/cpu/program/compile_loops.c \
+	backends/cpu/cpu_device.h backends/cpu/cpu_host.c \
+	backends/cpu/cpu_plugin.c backends/cpu/cpu_programs.c \
+	backends/cpu/cpu_programs.h backends/cpu/cpu_thread.c \
+	backends/cpu/cpu_types.c \
+	backends/cpu/program/build_program.c backends/cpu/program/code.c \
+	backends/cpu/program/code.h backends/cpu/program/compile_loops.c \
 	backends/cpu/program/compile_program.c \
-	backends/cpu/program/compile_program.h backends/cpu/program/fuse.c \
-	backends/cpu/program/place_slots.c \
-	backends/cpu/run/block.c backends/cpu/run/cpu_launch.c \
-	backends/cpu/run/fold_rows.c backends/cpu/run/hoist.c \
-	backends/cpu/run/lines.c backends/cpu/run/split_rows.c \
+	backends/cpu/program/compile_program.h backends/cpu/program/emit.c \
+	backends/cpu/program/fuse.c backends/cpu/program/place_slots.c \
+	backends/cpu/program/program.h \
+	backends/cpu/run/block.c backends/cpu/run/block_size.c \
+	backends/cpu/run/cpu_launch.c backends/cpu/run/cut_plan.c \
+	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
+	backends/cpu/run/hoist.c backends/cpu/run/lines.c \
+	backends/cpu/run/plan.h backends/cpu/run/plan_fault.c \
+	backends/cpu/run/split_rows.c backends/cpu/run/task.c \
 	backends/cpu/run/task.h backends/cpu/run/tile.c \
-	backends/cpu/run/view.c \
+	backends/cpu/run/traffic.c backends/cpu/run/tuning.h \
+	backends/cpu/run/view.c backends/cpu/run/view.h \
 	backends/cpu/paths/copy.c backends/cpu/paths/direct.c \
-	backends/cpu/paths/fill.c backends/cpu/paths/runs.c \
-	backends/cpu/paths/take.c backends/cpu/paths/taps_along.c \
-	backends/cpu/paths/taps_blocks.c \
+	backends/cpu/paths/fill.c backends/cpu/paths/paths.c \
+	backends/cpu/paths/paths.h backends/cpu/paths/runs.c \
+	backends/cpu/paths/take.c backends/cpu/paths/taps.h \
+	backends/cpu/paths/taps_along.c backends/cpu/paths/taps_blocks.c \
+	backends/cpu/paths/taps_find.c backends/cpu/paths/taps_rows.c \
 	backends/cpu/jit/native_body.h backends/cpu/jit/native_code.c \
 	backends/cpu/jit/native_code.h backends/cpu/jit/native_exp.c \
 	backends/cpu/jit/native_find.c backends/cpu/jit/native_fold.c \
-	backends/cpu/jit/native_nodes.c backends/cpu/jit/native_registers.c \
-	backends/cpu/jit/native_run.c backends/cpu/jit/native_variants.c \
+	backends/cpu/jit/native_nodes.c \
+	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
+	backends/cpu/jit/native_run.h backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
 	backends/cpu/simd/isa.c \
 	backends/cpu/prim/cpu_matmul.c backends/cpu/prim/cpu_scan.c \
 	backends/cpu/prim/cpu_scatter.c backends/cpu/prim/cpu_sort.c \
-	backends/cpu/prim/float_product.c backends/cpu/prim/float_product.h \
+	backends/cpu/prim/float_product.c \
+	backends/cpu/prim/float_product.h \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c \
@@ -88,7 +99,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/ext/conv/conv_winograd.c \
 	backends/cpu/ext/conv/conv_winograd.h \
 	backends/cpu/ext/conv/conv_winograd_weight.c \
-	backends/cpu/ext/conv/cpu_conv.c
+	backends/cpu/ext/conv/cpu_conv.c \
+	backends/cpu/ext/conv/winograd_windows.c
 tn_cpu_la_CFLAGS = $(AM_CFLAGS) $(CPU_PLAIN_FLAGS)
 tn_cpu_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_cpu_la_LIBADD = libtn_cpu_generic.la $(TN_LIBS)

@@ -8,7 +8,8 @@
 #include "cpu_program.h"
 #include "isa_here.h"
 
-#include "../../backends/cpu/program/compile_program.h"
+#include "../../backends/cpu/cpu_programs.h"
+#include "../../backends/cpu/program/program.h"
 #include "../../backends/cpu/simd/isa.h"
 
 static tn_status host_fail(tn_status code, const char *format, ...)

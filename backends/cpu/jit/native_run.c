@@ -3,7 +3,8 @@
  * of one, side by side where it folds, since a sum waits for itself. */
 #include <string.h>
 
-#include "../cpu.h"
+#include "../run/plan.h"
+#include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
 enum { PIECE = 1024 }; /* elements between which memory is asked for more */

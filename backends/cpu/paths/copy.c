@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../run/task.h"
+#include "../program/program.h"
+#include "../run/view.h"
 
 #define TASK_BYTES (256 << 10)
 #define LONG_REPEAT 256 /* of one value: fewer are for blocks */
 #define STRIP 256 /* elements of an output's row written at a stretch */
 #define LATER 16384
 
-void tn__cpu_copy_init(tn_built *built, const tn_program *program)
+static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
     if (built->has_rows || program->ins_count != 2)
-        return;
+        return false;
     for (uint32_t i = 0; i < 2; i++) {
         const tn_kernel_ins *ins = &program->ins[i];
         load = ins->op == TN_K_LOAD ? ins : load;
@@ -25,13 +26,11 @@ void tn__cpu_copy_init(tn_built *built, const tn_program *program)
     }
     if (!load || !store || load->a != TN_NONE || load->b != TN_NONE ||
         load->c != TN_NONE)
-        return;
+        return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
     /* A bool is made 0 or 1 as it is loaded. */
-    built->is_copy = dtype == program->operand[store->imm.i].dtype &&
-                     dtype != TN_BOOL;
-    built->copy_in = (uint32_t)load->imm.i;
-    built->copy_out = (uint32_t)store->imm.i;
+    built->copy = (cpu_copy){(uint32_t)load->imm.i, (uint32_t)store->imm.i};
+    return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL;
 }
 
 typedef struct dimension {
@@ -206,10 +205,12 @@ static int64_t reach(const copy *c)
     return last * c->bytes;
 }
 
-bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
+static bool launch_copy(tn_built *built, const tn_launch *launch,
+                        tn_status *status)
 {
-    const tn_launch_operand *to = &launch->operand[built->copy_out];
-    const tn_launch_operand *from = &launch->operand[built->copy_in];
+    (void)status;
+    const tn_launch_operand *to = &launch->operand[built->copy.out];
+    const tn_launch_operand *from = &launch->operand[built->copy.in];
     copy c = {.routines = built->routines,
               .later = built->routines->halves ? 0 : LATER};
     int64_t total =
@@ -224,7 +225,7 @@ bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
     for (uint32_t d = 0; last->in != 1 && d + 1 < c.ndim; d++)
         if (c.dim[d].in == 1)
             c.across = d;
-    c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
+    c.bytes = tn__cpu_dtype_bytes[built->operand[built->copy.out].dtype];
     bool repeats = last->in == 0 && last->extent >= LONG_REPEAT;
     if (repeats && c.bytes != 2) {
         c.fill = tn__cpu_fill_for(c.routines, c.bytes, last->extent);
@@ -267,3 +268,5 @@ bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch)
         tn__cpu_host->parallel_for(tasks, run_pieces, &c);
     return true;
 }
+
+const cpu_path tn__cpu_path_copy = {.name = "copy", .recognise = recognise, .launch = launch_copy};

@@ -5,7 +5,7 @@
  * most of what eager code does. */
 #include <string.h>
 
-#include "../run/task.h"
+#include "../program/program.h"
 
 #define TASK_ELEMENTS 65536
 #define LEAST_ROW 64 /* elements that are worth a call */
@@ -53,21 +53,21 @@ static bool take_input(cpu_direct *direct, uint32_t i,
     return ins->op == TN_K_CONST || ins->op == TN_K_PARAM;
 }
 
-void tn__cpu_direct_init(tn_built *built, const tn_program *program)
+static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *store = NULL, *work = NULL;
     cpu_direct direct = {.run = NULL};
     uint8_t result;
     uint32_t worked = TN_NONE;
     if (built->has_rows)
-        return;
+        return false;
     for (uint32_t i = 0; i < program->ins_count; i++) {
         const tn_kernel_ins *ins = &program->ins[i];
         if (ins->op == TN_K_CONST || ins->op == TN_K_PARAM ||
             ins->op == TN_K_LOAD)
             continue;
         if (ins->op == TN_K_STORE ? store != NULL : work != NULL)
-            return;
+            return false;
         if (ins->op == TN_K_STORE) {
             store = ins;
         } else {
@@ -77,29 +77,29 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
     }
     if (!store ||
         !type_as_stored(program->operand[store->imm.i].dtype, &result))
-        return;
+        return false;
     direct.out = (uint32_t)store->imm.i;
     if (!work) {
         if (program->ins[store->a].op == TN_K_LOAD ||
             program->ins[store->a].dtype !=
                 program->operand[store->imm.i].dtype ||
             !take_input(&direct, 0, program, store->a))
-            return;
+            return false;
         direct.run = built->routines->fill[result];
         direct.fills = true;
         direct.allowed = direct.in_count = 1;
         built->direct = direct;
-        return;
+        return true;
     }
     if (store->a != worked || work->a == TN_NONE ||
         program->operand[store->imm.i].dtype != work->dtype)
-        return;
+        return false;
     const uint32_t value[3] = {work->a, work->b, work->c};
     for (; direct.in_count < 3 && value[direct.in_count] != TN_NONE;
          direct.in_count++)
         if (!take_input(&direct, direct.in_count, program,
                         value[direct.in_count]))
-            return;
+            return false;
     switch (work->op) {
     case TN_K_ADD:
     case TN_K_SUB:
@@ -122,10 +122,11 @@ void tn__cpu_direct_init(tn_built *built, const tn_program *program)
         }
         break;
     default:
-        return;
+        return false;
     }
     direct.allowed = direct.once ? 1 : tn__cpu_scalar_allowed(work->op);
     built->direct = direct;
+    return direct.run != NULL;
 }
 
 /* 1: without gaps in row-major order; 0: one value for all; -1: neither. */
@@ -265,8 +266,10 @@ static bool goes_past(const tn_built *built, int64_t bytes)
     return bytes >= built->stream_bytes / part;
 }
 
-bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
+static bool launch_direct(tn_built *built, const tn_launch *launch,
+                          tn_status *status)
 {
+    (void)status;
     const cpu_direct *direct = &built->direct;
     const tn_launch_operand *to = &launch->operand[direct->out];
     uint64_t number[3], value;
@@ -344,3 +347,5 @@ bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch)
                                    run_pass, &p);
     return true;
 }
+
+const cpu_path tn__cpu_path_direct = {.name = "direct", .recognise = recognise, .launch = launch_direct};

@@ -4,7 +4,7 @@
  * stores, 16 MiB 128 and 290, and 400 past the caches unless the value is 0; of
  * less than 1 MiB the plain ones are as fast or faster (Zen 5, other work
  * between). */
-#include "../run/task.h"
+#include "paths.h"
 
 #if defined(__x86_64__)
 enum { MUCH = 1 << 20 }; /* bytes */

@@ -6,20 +6,21 @@
  * change, tables there alone; along those before, any. */
 #include <string.h>
 
-#include "../run/task.h"
+#include "../program/program.h"
+#include "../run/view.h"
 
 #define TASK_BYTES (128 << 10)
 #define NEAR (16 << 10) /* bytes of a piece: it and what it is of, in L1 */
 #define MOST_RUNS 32
 #define LEAST_RUN 8 /* elements, on average: shorter ones blocks take faster */
 
-void tn__cpu_runs_init(tn_built *built, const tn_program *program)
+static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
     uint32_t others = 0;
     cpu_runs runs = {.count = 0};
     if (built->has_rows)
-        return;
+        return false;
     for (uint32_t i = 0; i < program->ins_count; i++) {
         const tn_kernel_ins *ins = &program->ins[i];
         if (ins->op == TN_K_STORE && !store)
@@ -30,7 +31,7 @@ void tn__cpu_runs_init(tn_built *built, const tn_program *program)
             others++;
     }
     if (!load || !store || &program->ins[store->a] != load)
-        return;
+        return false;
     const uint32_t index[] = {load->a, load->b, load->c};
     for (; runs.count < 3 && index[runs.count] != TN_NONE; runs.count++) {
         const tn_kernel_ins *ins = &program->ins[index[runs.count]];
@@ -38,7 +39,7 @@ void tn__cpu_runs_init(tn_built *built, const tn_program *program)
         bool counted = ins->op == TN_K_OFFSET;
         if (!counted && (ins->op != TN_K_LOAD || ins->a != TN_NONE ||
                          program->operand[operand].dtype != TN_I64))
-            return;
+            return false;
         runs.index[runs.count].operand = operand;
         runs.index[runs.count].counted = counted;
     }
@@ -47,9 +48,9 @@ void tn__cpu_runs_init(tn_built *built, const tn_program *program)
     runs.zero = load->sub & TN_LOAD_ZERO;
     uint8_t dtype = program->operand[runs.in].dtype;
     /* A bool is made 0 or 1 as it is loaded. */
-    if (others == runs.count && dtype != TN_BOOL &&
-        dtype == program->operand[runs.out].dtype)
-        built->runs = runs;
+    built->runs = runs;
+    return runs.count > 0 && others == runs.count && dtype != TN_BOOL &&
+           dtype == program->operand[runs.out].dtype;
 }
 
 typedef struct dimension {
@@ -449,8 +450,10 @@ static int64_t take_dimensions(work *w)
     return w->ndim < 2 ? 0 : total;
 }
 
-bool tn__cpu_launch_runs(const tn_built *built, const tn_launch *launch)
+static bool launch_runs(tn_built *built, const tn_launch *launch,
+                        tn_status *status)
 {
+    (void)status;
     work w; /* to clear all of it takes as long as a small launch */
     w.built = built;
     w.launch = launch;
@@ -482,3 +485,5 @@ bool tn__cpu_launch_runs(const tn_built *built, const tn_launch *launch)
         tn__cpu_host->parallel_for(tasks, run_task, &w);
     return true;
 }
+
+const cpu_path tn__cpu_path_runs = {.name = "runs", .recognise = recognise, .launch = launch_runs};

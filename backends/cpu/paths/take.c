@@ -3,7 +3,8 @@
  * gaps, a row is one copy. */
 #include <string.h>
 
-#include "../run/task.h"
+#include "../program/program.h"
+#include "../run/view.h"
 
 #define TASK_ELEMENTS 32768
 #define BLOCK 256 /* elements: looked at, then taken */
@@ -11,12 +12,12 @@
 #define AHEAD 1536 /* elements of the index */
 #define LINE 64
 
-void tn__cpu_take_init(tn_built *built, const tn_program *program)
+static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *index = NULL, *load = NULL, *store = NULL;
     uint32_t number = TN_NONE;
     if (built->has_rows || program->ins_count != 3)
-        return;
+        return false;
     for (uint32_t i = 0; i < 3; i++) {
         const tn_kernel_ins *ins = &program->ins[i];
         if (ins->op == TN_K_STORE) {
@@ -31,16 +32,15 @@ void tn__cpu_take_init(tn_built *built, const tn_program *program)
     if (!index || !load || !store || index->b != TN_NONE ||
         index->c != TN_NONE || load->a != number || load->b != TN_NONE ||
         load->c != TN_NONE)
-        return;
+        return false;
     uint8_t dtype = program->operand[load->imm.i].dtype;
     /* A bool is made 0 or 1 as it is loaded. */
-    built->is_take = dtype == program->operand[store->imm.i].dtype &&
-                     dtype != TN_BOOL &&
-                     program->operand[index->imm.i].dtype == TN_I64;
-    built->take_zero = load->sub & TN_LOAD_ZERO;
-    built->take_index = (uint32_t)index->imm.i;
-    built->copy_in = (uint32_t)load->imm.i;
-    built->copy_out = (uint32_t)store->imm.i;
+    built->take = (cpu_take){.in = (uint32_t)load->imm.i,
+                             .index = (uint32_t)index->imm.i,
+                             .out = (uint32_t)store->imm.i,
+                             .zero = load->sub & TN_LOAD_ZERO};
+    return dtype == program->operand[store->imm.i].dtype && dtype != TN_BOOL &&
+           program->operand[index->imm.i].dtype == TN_I64;
 }
 
 typedef struct dimension {
@@ -65,7 +65,7 @@ typedef struct take {
 
 static void raise_fault(take *t, int64_t index, int64_t position)
 {
-    if (t->built->take_zero)
+    if (t->built->take.zero)
         return;
     while (atomic_flag_test_and_set_explicit(&t->lock, memory_order_acquire))
         ;
@@ -73,7 +73,7 @@ static void raise_fault(take *t, int64_t index, int64_t position)
         t->fault = (tn_fault){.size = sizeof t->fault,
                               .code = TN_ERR_INDEX,
                               .tag = t->launch->tag,
-                              .operand = t->built->copy_in,
+                              .operand = t->built->take.in,
                               .index = index,
                               .extent = t->extent,
                               .position = position};
@@ -248,9 +248,9 @@ static void run_pieces(void *context, int64_t i)
 static int64_t take_dimensions(take *t)
 {
     const tn_launch *l = t->launch;
-    const int64_t *in = l->operand[t->built->copy_in].stride;
-    const int64_t *index = l->operand[t->built->take_index].stride;
-    const int64_t *out = l->operand[t->built->copy_out].stride;
+    const int64_t *in = l->operand[t->built->take.in].stride;
+    const int64_t *index = l->operand[t->built->take.index].stride;
+    const int64_t *out = l->operand[t->built->take.out].stride;
     int64_t total = 1;
     t->ndim = 0;
     for (uint32_t d = 0; d < l->outer_ndim + l->row_ndim; d++) {
@@ -286,19 +286,18 @@ static bool shares_indices(const take *t, int64_t total)
     return t->dim[t->ndim - 1].index != 0 && total / own_indices(t) >= 16;
 }
 
-bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
-                         tn_status *status)
+static bool launch_take(tn_built *built, const tn_launch *launch,
+                        tn_status *status)
 {
-    const tn_launch_operand *from = &launch->operand[built->copy_in];
-    const tn_launch_operand *at = &launch->operand[built->take_index];
-    const tn_launch_operand *to = &launch->operand[built->copy_out];
+    const tn_launch_operand *from = &launch->operand[built->take.in];
+    const tn_launch_operand *at = &launch->operand[built->take.index];
+    const tn_launch_operand *to = &launch->operand[built->take.out];
     take t = {.built = built, .launch = launch, .lock = ATOMIC_FLAG_INIT};
     int64_t total = take_dimensions(&t);
-    *status = TN_OK;
     if (total == 0)
         return true;
     const dimension *last = &t.dim[t.ndim - 1];
-    t.bytes = tn__cpu_dtype_bytes[built->operand[built->copy_out].dtype];
+    t.bytes = tn__cpu_dtype_bytes[built->operand[built->take.out].dtype];
     t.in = tn__cpu_at(from->buffer, from->offset, (size_t)t.bytes);
     t.index = (const int64_t *)tn__cpu_at(at->buffer, at->offset, 8);
     t.out = tn__cpu_at(to->buffer, to->offset, (size_t)t.bytes);
@@ -324,3 +323,5 @@ bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
         *status = tn__cpu_fault_raise(&t.fault);
     return true;
 }
+
+const cpu_path tn__cpu_path_take = {.name = "take", .recognise = recognise, .launch = launch_take};

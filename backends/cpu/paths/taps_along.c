@@ -3,7 +3,7 @@
  * looked at once. Along any dimension but the last a line of results is made of
  * whole lines, without an index for an element; along the last one, entries of
  * taps_blocks.c for one row stay in registers while all rows pass. */
-#include "../run/task.h"
+#include "taps.h"
 
 #define UNIT 4096    /* results that are made in a row: a quarter of an L1 */
 #define SOME 2048    /* of rows: there is room for what the next ones read */
@@ -246,8 +246,10 @@ static void run_all(along *a)
         tn__cpu_host->parallel_for(tasks, run_units, a);
 }
 
-bool tn__cpu_launch_taps_along(const tn_built *built, const tn_launch *launch)
+static bool launch_along(tn_built *built, const tn_launch *launch,
+                         tn_status *status)
 {
+    (void)status;
     along a = {.built = built};
     const uint32_t own = find_own(&built->taps, launch);
     if (!find_rows(&a, launch, own))
@@ -267,3 +269,7 @@ bool tn__cpu_launch_taps_along(const tn_built *built, const tn_launch *launch)
     tn__cpu_give_back(a.tap);
     return able;
 }
+
+const cpu_path tn__cpu_path_taps_along = {.name = "taps along a dimension",
+                                          .recognise = tn__cpu_find_taps,
+                                          .launch = launch_along};

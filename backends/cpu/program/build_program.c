@@ -3,44 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../run/task.h"
-
-void tn__cpu_number_store(void *at, unsigned type, tn_number number)
-{
-    float f32 = type == CPU_F32 ? tn__cpu_single(number.f) : 0;
-    int32_t i32 = (int32_t)(uint32_t)number.i;
-    uint8_t boolean = number.i != 0;
-    memset(at, 0, 8);
-    switch (type) {
-    case CPU_F32:
-        memcpy(at, &f32, sizeof f32);
-        return;
-    case CPU_I32:
-        memcpy(at, &i32, sizeof i32);
-        return;
-    case CPU_BOOL:
-        memcpy(at, &boolean, sizeof boolean);
-        return;
-    default:
-        memcpy(at, &number, sizeof number);
-    }
-}
-
-void tn__cpu_code_release(cpu_code *code)
-{
-    for (uint32_t i = 0; i < code->segment_count; i++) {
-        tn__cpu_native_release(&code->segment[i]->native);
-        free(code->segment[i]);
-    }
-    free(code->segment);
-    free(code->op);
-    free(code->slot);
-    free(code->stage);
-    free(code->reduce);
-    free(code->constant);
-    free(code->group_slot);
-    *code = (cpu_code){0};
-}
+#include "program.h"
 
 static bool has_rows(const tn_program *program)
 {
@@ -140,8 +103,8 @@ static tn_status compile_streamed(const tn_program *program, tn_built *b)
     return tn__cpu_compile(program, b->routines, false, false, code);
 }
 
-tn_status tn__cpu_program_build(tn_plugin_device *device,
-                                const tn_program *program, tn_built **built)
+tn_status tn__cpu_build(const tn_plugin_device *device,
+                        const tn_program *program, tn_built **built)
 {
     if (program->operand_count > TN_CPU_MAX_OPERANDS)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED,
@@ -176,22 +139,16 @@ tn_status tn__cpu_program_build(tn_plugin_device *device,
                                                true, &b->hoisted);
     tn__cpu_fpu_restore(fpu);
     if (status < 0) {
-        tn__cpu_program_free(device, b);
+        tn__cpu_built_free(b);
         return status;
     }
     find_late(b);
-    tn__cpu_direct_init(b, program);
-    tn__cpu_copy_init(b, program);
-    tn__cpu_runs_init(b, program);
-    tn__cpu_take_init(b, program);
-    tn__cpu_taps_init(b, program);
     *built = b;
     return TN_OK;
 }
 
-void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
+void tn__cpu_built_free(tn_built *built)
 {
-    (void)device;
     if (!built)
         return;
     tn__cpu_code_release(&built->kept);
@@ -199,7 +156,7 @@ void tn__cpu_program_free(tn_plugin_device *device, tn_built *built)
     tn__cpu_code_release(&built->lined);
     tn__cpu_code_release(&built->hoisted);
     for (int t = 0; t <= TN_CPU_TAPS; t++)
-        tn__cpu_program_free(device, atomic_load(&built->row_taps.written[t]));
+        tn__cpu_built_free(atomic_load(&built->row_taps.written[t]));
     free(built->operand);
     free(built->late);
     free(built);

@@ -10,122 +10,10 @@
 #include <string.h>
 
 #include "compile_program.h"
-#include "../run/task.h"
+#include "../run/plan.h"
 
 /* A printed function takes as long as so many operations on a block in L1. */
 #define FUNCTION_WORK 8
-
-const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-
-uint8_t tn__cpu_type_of(tn_dtype dtype)
-{
-    switch (dtype) {
-    case TN_F32:
-        return CPU_F32;
-    case TN_F64:
-        return CPU_F64;
-    case TN_I32:
-        return CPU_I32;
-    case TN_I64:
-        return CPU_I64;
-    default:
-        return CPU_BOOL;
-    }
-}
-
-/* ---- growing lists ----------------------------------------------------- */
-
-/* Makes room for one more of count; false with the status set. */
-static bool grow(compiler *c, void *items_pointer, size_t *room, size_t count,
-                 size_t bytes)
-{
-    if (count < *room)
-        return true;
-    void *items;
-    memcpy(&items, items_pointer, sizeof items);
-    size_t wanted = *room ? 2 * *room : 32;
-    void *grown = realloc(items, wanted * bytes);
-    if (!grown) {
-        c->status = tn__cpu_host->fail(TN_ERR_MEMORY,
-                                       "program: out of memory while building");
-        return false;
-    }
-    memcpy(items_pointer, &grown, sizeof grown);
-    *room = wanted;
-    return true;
-}
-
-cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code)
-{
-    static cpu_op nowhere; /* written to once memory has run out */
-    if (!grow(c, &list->op, &list->room, list->count, sizeof *list->op))
-        return &nowhere;
-    cpu_op *op = &list->op[list->count++];
-    *op = (cpu_op){.code = (uint8_t)code, .out = TN_CPU_NONE,
-                   .a = TN_CPU_NONE, .b = TN_CPU_NONE, .c = TN_CPU_NONE,
-                   .where = TN_CPU_NONE};
-    return op;
-}
-
-uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes)
-{
-    cpu_code *code = c->code;
-    uint32_t n = code->slot_count;
-    if (!grow(c, &code->slot, &c->slot_room, n, sizeof *code->slot) ||
-        !grow(c, &c->spread, &c->spread_room, n, sizeof *c->spread) ||
-        !grow(c, &c->filled, &c->filled_room, n, sizeof *c->filled) ||
-        !grow(c, &c->producer, &c->producer_room, n, sizeof *c->producer) ||
-        !grow(c, &c->wanted, &c->wanted_room, n, sizeof *c->wanted))
-        return 0;
-    code->slot_count++;
-    cpu_slot *slot = &code->slot[n];
-    *slot = (cpu_slot){.space = (uint8_t)space, .bytes = (uint8_t)bytes};
-    c->spread[n] = c->filled[n] = TN_CPU_NONE;
-    c->producer[n] = 0;
-    c->wanted[n] = false;
-    if (space == CPU_UNIFORM) {
-        slot->offset = code->uniform_bytes;
-        code->uniform_bytes += 8;
-    } else if (space == CPU_ROW) {
-        slot->offset = code->row_bytes;
-        code->row_bytes += bytes;
-    }
-    return n;
-}
-
-static uint32_t slot_constant(compiler *c, const tn_kernel_ins *ins)
-{
-    cpu_code *code = c->code;
-    uint8_t type = tn__cpu_type_of(ins->dtype);
-    uint32_t slot = tn__cpu_slot_add(c, CPU_CONSTANT, tn__cpu_type_bytes[type]);
-    if (!grow(c, &code->constant, &c->constant_room,
-              (size_t)code->constant_bytes + 8, 1) ||
-        c->status < 0)
-        return slot;
-    code->slot[slot].offset = code->constant_bytes;
-    tn__cpu_number_store(code->constant + code->constant_bytes, type,
-                         (tn_number){.i = ins->imm.i});
-    code->constant_bytes += 8;
-    return slot;
-}
-
-/* ---- operands ---------------------------------------------------------- */
-
-uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value)
-{
-    if (c->level == CPU_ELEM && f->wide[value] != TN_CPU_NONE)
-        return f->wide[value];
-    return f->narrow[value];
-}
-
-void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
-                      uint32_t slot)
-{
-    if (c->level == CPU_ELEM)
-        f->wide[value] = slot;
-    else
-        f->narrow[value] = slot;
-}
 
 static bool is_single(const compiler *c, uint32_t slot)
 {
@@ -136,41 +24,6 @@ static bool is_single(const compiler *c, uint32_t slot)
 static bool is_row(const compiler *c, uint32_t slot)
 {
     return c->level == CPU_ELEM && c->code->slot[slot].space == CPU_ROW;
-}
-
-/* A slot with as many values as the part runs over. by_rows: who reads it can
- * do with one value a row where rows are long. */
-static uint32_t whole(compiler *c, uint32_t slot, bool by_rows)
-{
-    if (slot == TN_CPU_NONE || c->status < 0)
-        return slot;
-    unsigned space = c->code->slot[slot].space;
-    unsigned bytes = c->code->slot[slot].bytes;
-    if (c->level == CPU_UNIFORM || space == c->level)
-        return slot;
-    uint32_t *known = c->level == CPU_ELEM ? c->spread : c->filled;
-    if (known[slot] != TN_CPU_NONE) {
-        c->wanted[known[slot]] |= !by_rows;
-        return known[slot];
-    }
-    uint32_t out = tn__cpu_slot_add(c, c->level, bytes);
-    cpu_op *op = tn__cpu_op_add(c, &c->prologue,
-                                space == CPU_ROW ? CPU_SPREAD : CPU_FILL);
-    op->out = out;
-    op->a = slot;
-    op->type = bytes == 1 ? CPU_BOOL : bytes == 4 ? CPU_I32 : CPU_I64;
-    op->run = c->routines->fill[op->type];
-    if (c->status < 0)
-        return out;
-    c->wanted[out] = !by_rows;
-    known = c->level == CPU_ELEM ? c->spread : c->filled;
-    return known[slot] = out;
-}
-
-uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value)
-{
-    return value == TN_NONE ? TN_CPU_NONE
-                            : whole(c, tn__cpu_value_slot(c, f, value), false);
 }
 
 /* ---- instructions ------------------------------------------------------ */
@@ -187,18 +40,6 @@ static cpu_op *result_add(compiler *c, frame *f, uint32_t number,
     if (c->depth == 0 && c->status == TN_OK)
         c->producer[out] = c->body.count;
     return op;
-}
-
-void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
-                    uint32_t b, uint32_t third, unsigned scalar)
-{
-    cpu_op *op = tn__cpu_op_add(c, &c->body, CPU_RUN);
-    op->out = out;
-    op->run = run;
-    op->a = a;
-    op->b = b;
-    op->c = third;
-    op->scalar = (uint8_t)scalar;
 }
 
 static tn_cpu_run *routine_for(const compiler *c, const frame *f,
@@ -290,7 +131,7 @@ static void compile_run(compiler *c, frame *f, uint32_t number)
     for (unsigned i = 0; i < 3; i++) {
         narrow[i] = slot[i];
         if (!(scalar >> i & 1))
-            slot[i] = whole(c, slot[i], row >> i & 1);
+            slot[i] = tn__cpu_whole(c, slot[i], row >> i & 1);
     }
     if (ins->op == TN_K_PHILOX && scalar == 6 && !row &&
         join_pair(c, f, number, run, slot))
@@ -314,7 +155,7 @@ static void compile_reduce(compiler *c, frame *f, uint32_t number)
     const tn_kernel_ins *ins = &f->ins[number];
     cpu_code *code = c->code;
     uint32_t in = tn__cpu_whole_value(c, f, ins->a);
-    if (!grow(c, &code->reduce, &c->reduce_room, code->reduce_count,
+    if (!tn__cpu_grow(c, &code->reduce, &c->reduce_room, code->reduce_count,
               sizeof *code->reduce))
         return;
     uint32_t out = tn__cpu_slot_add(
@@ -400,7 +241,7 @@ static void compile_instruction(compiler *c, frame *f, uint32_t number)
     cpu_op *op;
     switch (ins->op) {
     case TN_K_CONST:
-        f->narrow[number] = slot_constant(c, ins);
+        f->narrow[number] = tn__cpu_slot_constant(c, ins);
         return;
     case TN_K_ARG:
         tn__cpu_value_set(c, f, number, f->argument[ins->imm.i]);
@@ -549,7 +390,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
     op_list *const lists[] = {&c->prologue, &c->body};
     for (int l = 0; l < 2; l++)
         for (uint32_t i = 0; i < lists[l]->count && c->status == TN_OK; i++) {
-            if (!grow(c, &code->op, &c->op_room, code->op_count,
+            if (!tn__cpu_grow(c, &code->op, &c->op_room, code->op_count,
                       sizeof *code->op))
                 continue;
             cpu_op *op = &code->op[code->op_count++];

@@ -1,8 +1,9 @@
-/* compile_program.h: a program under compilation, between compile_program.c and compile_loops.c. */
+/* compile_program.h: a program under compilation: its lists (emit.c), instructions
+ * (compile_program.c), loops (compile_loops.c). */
 #ifndef TN_CPU_COMPILE_H
 #define TN_CPU_COMPILE_H
 
-#include "../cpu.h"
+#include "code.h"
 
 /* A list under compilation: the program's instructions or a function's. */
 typedef struct frame {
@@ -51,8 +52,13 @@ typedef struct compiler {
 extern const uint8_t tn__cpu_type_bytes[CPU_TYPE_COUNT];
 uint8_t tn__cpu_type_of(tn_dtype dtype);
 
-/* A new slot; 0, with the status set, once memory has run out. */
+/* Makes room for one more of count (emit.c); false with the status set. */
+bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
+                  size_t bytes);
+/* A new slot; 0, with the status set, once memory has run out; one with the value
+ * of a constant. */
 uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
+uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins);
 /* A new operation at the end of the list, without operands. */
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
 /* The same in the body, that runs a routine. */
@@ -62,11 +68,14 @@ void tn__cpu_run_add(compiler *c, uint32_t out, tn_cpu_run *run, uint32_t a,
 uint32_t tn__cpu_value_slot(const compiler *c, const frame *f, uint32_t value);
 void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
                        uint32_t slot);
-/* A slot with the value for each of what the part runs over. */
+/* A slot with as many values as the part runs over. by_rows: who reads it can do
+ * with one value a row where rows are long. */
+uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
+/* The same of a value, for who cannot. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
-/* compile_loops.c: the instruction list[at] is a LOOP; returns how many CARRYs follow
- * it. */
+/* compile_loops.c: the instruction list[at] is a LOOP; returns how many CARRYs
+ * follow it. */
 uint32_t tn__cpu_compile_loop(compiler *c, frame *f, const uint32_t *list,
                               uint32_t at, uint32_t count);
 /* At its ENDLOOP. */

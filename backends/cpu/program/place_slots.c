@@ -5,7 +5,7 @@
  * for element, and never over half of one. */
 #include <stdlib.h>
 
-#include "../cpu.h"
+#include "code.h"
 
 /* From the operation that first writes a slot to the last that reads it. */
 typedef struct life {

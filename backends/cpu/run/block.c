@@ -1,7 +1,9 @@
 /* block.c: runs the operations of a part over one block. */
 #include <string.h>
 
-#include "../cpu.h"
+#include "../jit/native_run.h"
+#include "plan.h"
+#include "task.h"
 
 /* A block of values for the operation's level. */
 typedef struct span {
@@ -45,88 +47,6 @@ static void add_index(cpu_task *t, const cpu_op *op, const span *s,
         if ((uint64_t)index[i] >= (uint64_t)extent && (!mask || mask[i]))
             tn__cpu_plan_fault(t->plan, op->index, dim, index[i],
                                position(t, s, i));
-}
-
-/* A block that is read or written where it lies is followed, at that distance,
- * by that of the next one. */
-static void expect(cpu_task *t, const cpu_op *op, const char *flat,
-                   int64_t bytes, int64_t distance)
-{
-    if (!t->plan->ahead)
-        return;
-    cpu_ahead *ahead = &t->ahead[op->index % TN_CPU_AHEAD];
-    if (ahead->end != flat + distance)
-        ahead->at = flat + distance;
-    ahead->end = flat + distance + bytes;
-}
-
-/* Asks for some of what is expected, at most so many bytes of an operand.
- * Little at a time, between operations: then memory works beside them. All of a
- * block at once would fill the core's queue of misses, and the operations would
- * wait. Without it a block begins with a wait for memory and leaves that idle
- * while it computes: softmax of 4096 x 4096 took 10.6 ms in place of 7.7 (AMD
- * Zen 5). It goes to the second cache: the nearest holds the block at hand. */
-static void fetch_ahead(cpu_task *t, int64_t bytes)
-{
-    enum { LINE = 64 };
-    for (int i = 0; i < TN_CPU_AHEAD; i++) {
-        cpu_ahead *ahead = &t->ahead[i];
-        const char *end = ahead->end;
-        if (end - ahead->at > bytes)
-            end = ahead->at + bytes;
-        for (; ahead->at < end; ahead->at += LINE)
-            __builtin_prefetch(ahead->at, 0, 2);
-    }
-}
-
-/* Sends off some of the results that are on their way. Did a group's last stage
- * send all of its own, the core would wait for memory there, and memory for the
- * core in the stages before: softmax of 16384 x 1024 took 20.0 ms in place of
- * 16.5 (Sapphire Rapids). */
-static void send_later(cpu_task *t, int64_t bytes)
-{
-    while (bytes > 0 && t->later_gone != t->later_made) {
-        cpu_later *later = &t->later[t->later_gone % t->plan->laters];
-        int64_t some = tn__cpu_min(bytes, later->end - later->at);
-        t->routines->stream(later->to, later->at, some, 0);
-        later->at += some;
-        later->to += some;
-        bytes -= some;
-        if (later->at == later->end)
-            t->later_gone++;
-    }
-}
-
-/* Lets the values of a slot be made in a block that is sent off later, if there
- * is one so large. */
-static bool aim_later(cpu_task *t, uint32_t slot, int64_t bytes)
-{
-    if (t->plan->laters == 0 || t->later_slot != TN_CPU_NONE ||
-        bytes > t->plan->later_bytes)
-        return false;
-    if (t->later_made - t->later_gone == t->plan->laters) {
-        const cpu_later *first = &t->later[t->later_gone % t->plan->laters];
-        send_later(t, first->end - first->at);
-    }
-    t->later_slot = slot;
-    t->slot[slot] = t->later[t->later_made % t->plan->laters].room;
-    return true;
-}
-
-void tn__cpu_run_end(cpu_task *task)
-{
-    if (!task->plan->stream)
-        return;
-    send_later(task, INT64_MAX);
-    task->routines->fence();
-}
-
-void tn__cpu_work_beside(cpu_task *t, int64_t bytes)
-{
-    if (t->plan->ahead)
-        fetch_ahead(t, bytes);
-    if (t->later_gone != t->later_made)
-        send_later(t, bytes);
 }
 
 /* Columns that reductions alone read stay where they are, whatever lies
@@ -242,7 +162,7 @@ static bool load_group(cpu_task *t, const cpu_op *op, const cpu_view *view,
     t->base[op->out] = base;
     t->slot[op->out] = base + t->first_elem * t->code->slot[op->out].bytes;
     if (flat)
-        expect(t, op, t->slot[op->out], t->count * view->bytes,
+        tn__cpu_expect(t, op, t->slot[op->out], t->count * view->bytes,
                t->group_count * view->bytes);
     return flat != NULL;
 }
@@ -327,7 +247,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         if (flat) {
             t->slot[op->out] = flat;
             if (!t->again)
-                expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
+                tn__cpu_expect(t, op, flat, s->n * view->bytes, s->n * view->bytes);
         } else {
             tn__cpu_view_load(view, t->routines, s->at, s->n, to);
         }
@@ -618,12 +538,12 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
             (op[i].flags & CPU_PIECES) || goes_past(t, &op[i], s, flat);
         int64_t bytes = s->n * s->view[op[i].index].bytes;
         t->past[op[i].a] = past && pieces ? flat : NULL;
-        if (past && !pieces && aim_later(t, op[i].a, bytes))
+        if (past && !pieces && tn__cpu_aim_later(t, op[i].a, bytes))
             continue;
         t->slot[op[i].a] = flat && !past ? flat : t->home[op[i].a];
         /* A line is read before it is written to. */
         if (flat && !past && !t->plan->in_place)
-            expect(t, &op[i], flat, bytes, bytes);
+            tn__cpu_expect(t, &op[i], flat, bytes, bytes);
     }
 }
 

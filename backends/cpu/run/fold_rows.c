@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../cpu.h"
+#include "fold_rows.h"
 
 #define LEVELS 44 /* 2^44 chunks are 2^54 elements: no row is longer */
 

@@ -8,7 +8,8 @@
  * A block is a box: some inner dimensions whole and `box` of the next. So
  * offsets from its beginning are the same in each, and a shorter box at the
  * end of a dimension has a front part of them. */
-#include "task.h"
+#include "../paths/taps.h"
+#include "plan.h"
 
 #define LEAST_SHARED 4     /* blocks that share, from which it pays */
 #define LEAST_POINTS 4096
@@ -89,7 +90,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
      * twice, unfold of 16 x 16 x 32 x 32 0.76, 0.65, 0.98 (Zen 5). */
     int64_t block = plan->built->taps.count > 0
                         ? tn__cpu_taps_block(plan->built)
-                        : 2 * tn__cpu_block_size(code);
+                        : 2 * tn__cpu_block_size(code, false);
     int64_t box = 1;
     uint32_t d = h->ndim;
     while (d > 0 && box * h->extent[d - 1] <= block)

@@ -1,7 +1,7 @@
 /* lines.c: long rows that lie in lines, such as the channels of a batch of
  * images: stages of machine code go over many lines at once, where they lie. */
-#include "../cpu.h"
-#include "task.h"
+#include "../jit/native_run.h"
+#include "plan.h"
 
 #define LINES_LENGTH 4096 /* elements of a row that lies in lines */
 

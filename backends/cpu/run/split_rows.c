@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task.h"
+#include "plan.h"
 
 #define SPLIT_LENGTH 262144 /* elements of a group from which on it pays */
 #define SEGMENT 131072

@@ -1,109 +1,117 @@
-/* task.h: between the files that run launches. */
+/* task.h: one thread's work on a launch. */
 #ifndef TN_CPU_TASK_H
 #define TN_CPU_TASK_H
 
-#include "../cpu.h"
+#include "../program/program.h"
+#include "fold_rows.h"
+#include "view.h"
+
+typedef struct cpu_plan cpu_plan;
+
+/* Steps, of a slot that has one value alone, or one for each line of columns. */
+#define TN_CPU_ONE_VALUE INT64_MIN
+#define TN_CPU_ONE_EACH (INT64_MIN + 1)
+
+/* What of an operation may be there already. */
+enum { CPU_KNOWN = 1 /* its values */, CPU_PLACED /* LOAD: its offsets */ };
+
+/* Memory that the next block will want, as far as it is not yet on its way to
+ * the cache. */
+typedef struct cpu_ahead {
+    const char *at, *end;
+} cpu_ahead;
+#define TN_CPU_AHEAD 4 /* operands for which it is known */
+
+/* A block of results on its way past the caches: some of it goes whenever
+ * something is asked for, so that memory is written beside later work too. */
+typedef struct cpu_later {
+    char *at, *end, *to; /* [at, end) is still to go; at == end: all went */
+    char *room;          /* where such blocks are made */
+} cpu_later;
+#define TN_CPU_LATER 8
+
+/* What blocks of one size share by taps_blocks.c, where the dimensions that they do not
+ * share are at `outer`. */
+typedef struct cpu_tap_table {
+    tn_cpu_tap *tap;
+    int64_t outer, entries;
+} cpu_tap_table;
+
+/* One thread's work on a plan. A block is `count` elements of `rows` rows: by
+ * default row after row; with `columns`, element k of all rows, then k + 1. */
+typedef struct cpu_task {
+    cpu_plan *plan;
+    const cpu_code *code;
+    const tn_cpu_routines *routines;
+    char **slot; /* where each slot's values are now */
+    char **home; /* where they are by rights (a load may point to memory) */
+    char **past; /* where a slot's values are to be stored past the caches by
+                    the function that makes them; NULL: nowhere */
+    char **base; /* where a GROUP slot's values of the group begin: home, or
+                    memory without gaps */
+    int64_t *step; /* of a slot from a FOLDED load: from an element to the
+                      next of the same column; from a LENT one: from a row (of
+                      columns, and of streamed rows, a line) to the next, or
+                      TN_CPU_ONE_...; of a result that goes to such lines */
+    const cpu_view *view; /* of each operand, for elem parts */
+    cpu_view *own_view;   /* the group's, for columns and tiles; else NULL */
+    char *temporary;      /* 8 bytes for each element of a block */
+    struct cpu_fold *fold;
+    int64_t first_row, rows; /* of the group */
+    int64_t at, count;       /* first point of the block in view; points */
+    int64_t first_elem;      /* of the block, within its row */
+    int64_t group_at, group_count; /* first point of the group, points */
+    bool columns;
+    bool by_rows; /* rows are long: an operation goes row by row */
+    bool by_lines; /* there are many columns: it may go line by line */
+    int64_t line;  /* of a streamed row: the block is lines of so many elements,
+                      the first and the last of which may be cut; 0: it is none */
+    int64_t next_row; /* line > 0: bytes to what the next row reads like slot */
+    uint32_t next_slot; /* this, which was loaded; 0: it reads nothing */
+    char *chunks;  /* room for those that are in two lines (native_run.c) */
+    bool again;    /* an earlier stage has just read what is loaded */
+    const uint8_t *skip; /* of each operation: what is there already; NULL */
+    int64_t box_outer, box_count; /* for which it is (hoist.c) */
+    cpu_tap_table taps[2];        /* what taps_blocks.c makes of it */
+    int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
+                                                  i: at + i / width * step[0] +
+                                                  i % width * step[1] */
+    cpu_ahead ahead[TN_CPU_AHEAD];
+    cpu_later later[TN_CPU_LATER]; /* plan->laters of them, used in turns: */
+    uint32_t later_made, later_gone; /* numbers of the next one to be made and
+                                        to go */
+    uint32_t later_slot; /* made in such a block; TN_CPU_NONE */
+    uint32_t loops;          /* that run */
+    struct {
+        int64_t round;
+        uint32_t mask; /* slot */
+    } loop[8];
+} cpu_task;
+
+/* Runs a part: over the elements of the block, or over the rows of the group
+ * (CPU_ROW), or once (CPU_UNIFORM). */
+void tn__cpu_run_part(cpu_task *task, cpu_part part, unsigned level);
+/* traffic.c. A block that is read or written where it lies is followed, at that distance,
+ * by that of the next one. */
+void tn__cpu_expect(cpu_task *t, const cpu_op *op, const char *flat,
+                    int64_t bytes, int64_t distance);
+/* Lets the values of a slot be made in a block that is sent off later, if there
+ * is one so large. */
+bool tn__cpu_aim_later(cpu_task *t, uint32_t slot, int64_t bytes);
+/* Between operations, and between pieces of one: asks for what the next block
+ * reads, and sends off results, so many bytes of each. */
+void tn__cpu_work_beside(cpu_task *task, int64_t bytes);
+/* Sends off what of the results still is on its way past the caches. */
+void tn__cpu_run_end(cpu_task *task);
 
 /* Takes the calling thread's scratch memory for a task of plan; false, with
  * plan->failed set, when memory runs out. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
-/* Elements of a block of elementwise code, so that its slots stay in L1. */
-int64_t tn__cpu_block_size(const cpu_code *code);
 /* Turns the task to a group: its rows and, with columns, its views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
 /* Runs a stage's elem part over elements [first, end) of the group's rows and
  * leaves the reductions in task->fold. */
 void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
                          int64_t first, int64_t end);
-
-/* Rows that lie in lines (lines.c): elements of a line, if stages of machine code
- * may go over such lines of rows whose operands have runs of so many points, else
- * 0; the code for it; whether what is written may go past the caches so. */
-#define TN_CPU_LEAST_RUN 512 /* points that are worth a block of their own */
-int64_t tn__cpu_row_lines(const cpu_plan *plan, int64_t run);
-const cpu_code *tn__cpu_lined_code(const tn_built *built);
-bool tn__cpu_lines_go_past(const cpu_plan *plan);
-
-/* Elementwise work over operands that lie across each other: groups become
- * tiles (tile.c). False if there are none such. */
-bool tn__cpu_cut_tiles(cpu_plan *plan);
-/* Turns the task to a tile: its views, its block. */
-void tn__cpu_task_tile(cpu_task *task, int64_t group);
-
-/* Elementwise work with indices that are the same along some dimensions
- * (hoist.c). */
-#define TN_CPU_HOIST_OPS 96   /* most operations, */
-#define TN_CPU_HOIST_SLOTS 160 /* slots of hoisted code */
-typedef struct cpu_hoist {
-    uint32_t ndim; /* dimensions, merged: 0 outermost */
-    uint32_t dim[2 * TN_MAX_NDIM]; /* of the launch: the innermost of each */
-    int64_t extent[2 * TN_MAX_NDIM];
-    int64_t number[2 * TN_MAX_NDIM]; /* from one to the next, in row-major
-                                        order */
-    uint32_t box_dim;  /* a block has `box` of this one, the inner ones whole */
-    int64_t box, chunks;
-    uint32_t shared;   /* bits: dimensions along which indices are the same */
-    int64_t shared_count; /* blocks along those */
-    uint8_t skip[TN_CPU_HOIST_OPS]; /* what the first of those leaves there */
-} cpu_hoist;
-/* Blocks for plan->hoist; false if there is nothing to share. */
-bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *hoist);
-/* Turns the task to a block: its views, and what is left to do. */
-void tn__cpu_task_shared(cpu_task *task, int64_t group);
-
-/* Sums of taps (taps_blocks.c): finds out whether a program is one; whether blocks of
- * plan share tables, points of a block, bytes of a task's tables, and where these
- * lie; runs a block, false if nothing was done. */
-void tn__cpu_taps_init(tn_built *built, const tn_program *program);
-bool tn__cpu_taps_shared(const cpu_plan *plan);
-int64_t tn__cpu_taps_block(const tn_built *built);
-size_t tn__cpu_taps_bytes(const cpu_plan *plan);
-void tn__cpu_taps_place(cpu_task *task, void *memory);
-bool tn__cpu_run_taps(cpu_task *task);
-/* The offsets and, a step apart, weights of each tap, for a list of points. How
- * many of n of these, from `at` on, have all their offsets within `most`
- * elements; and the entry of n points. */
-typedef struct cpu_tap_lists {
-    const int64_t *where[TN_CPU_TAPS];
-    const float *weight[TN_CPU_TAPS];
-    int64_t step[TN_CPU_TAPS];
-    int count;
-} cpu_tap_lists;
-int64_t tn__cpu_tap_near(const cpu_tap_lists *lists, int64_t at, int64_t n,
-                         int64_t most);
-void tn__cpu_tap_fill(tn_cpu_tap *tap, const cpu_tap_lists *lists, int64_t at,
-                      int64_t n);
-/* Those whose indices hang on one dimension alone (taps_along.c), and rows that
- * are such sums; false if nothing was done. */
-#define TN_CPU_LEAST_POINTS 4096 /* that are worth what goes before them */
-bool tn__cpu_launch_taps_along(const tn_built *built,
-                               const tn_launch *launch);
-bool tn__cpu_launch_row_taps(tn_built *built, const tn_launch *launch,
-                             tn_status *status);
-
-/* Few long rows: all threads work on one (split_rows.c). */
-bool tn__cpu_wants_split(cpu_plan *plan);
-void tn__cpu_run_split(cpu_plan *plan);
-
-/* One instruction over operands without gaps (direct.c); false if the launch
- * is not of this kind, and then nothing was done. */
-bool tn__cpu_launch_direct(const tn_built *built, const tn_launch *launch);
-/* Finds out whether a program is of one instruction. */
-void tn__cpu_direct_init(tn_built *built, const tn_program *program);
-/* A loop that stores one value in each of `count` elements, or in a part of
- * them (fill.c). */
-tn_cpu_run *tn__cpu_fill_for(const tn_cpu_routines *routines, int64_t bytes,
-                             int64_t count);
-
-/* Copies of views (copy.c), likewise. */
-bool tn__cpu_launch_copy(const tn_built *built, const tn_launch *launch);
-/* Loads by indices that follow each other (runs.c), likewise. */
-bool tn__cpu_launch_runs(const tn_built *built, const tn_launch *launch);
-void tn__cpu_runs_init(tn_built *built, const tn_program *program);
-/* Gathers by one index (take.c), likewise; status: of what was done. */
-bool tn__cpu_launch_take(const tn_built *built, const tn_launch *launch,
-                         tn_status *status);
-void tn__cpu_take_init(tn_built *built, const tn_program *program);
-void tn__cpu_copy_init(tn_built *built, const tn_program *program);
 
 #endif

@@ -5,7 +5,7 @@
  * along which that operand is dense. */
 #include <stdlib.h>
 
-#include "task.h"
+#include "plan.h"
 
 #define TILE 32 /* elements across: two cache lines of f32 */
 #define TILE_FROM 4096 /* elements of the two dimensions from which it pays */

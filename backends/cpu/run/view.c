@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cpu.h"
+#include "view.h"
 
 static const uint8_t register_type[TN_DTYPE_END] = {
     [TN_F32] = CPU_F32,    [TN_F64] = CPU_F64,    [TN_F16] = CPU_F32,
@@ -12,12 +12,6 @@ static const uint8_t register_type[TN_DTYPE_END] = {
     [TN_I8] = CPU_I32,     [TN_U8] = CPU_I32,     [TN_BOOL] = CPU_BOOL,
 };
 static const uint8_t register_bytes[CPU_TYPE_COUNT] = {4, 8, 4, 8, 1};
-
-const uint8_t tn__cpu_dtype_bytes[TN_DTYPE_END] = {
-    [TN_F32] = 4,  [TN_F64] = 8,    [TN_F16] = 2,    [TN_BF16] = 2,
-    [TN_F8E4M3] = 1, [TN_F8E5M2] = 1, [TN_I64] = 8,  [TN_I32] = 4,
-    [TN_I16] = 2,  [TN_I8] = 1,     [TN_U8] = 1,     [TN_BOOL] = 1,
-};
 
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given)

@@ -6,6 +6,7 @@
 #endif
 
 #include "../cpu.h"
+#include "../jit/native_body.h"
 #include "math_table.h"
 
 enum { FILLS = 14 }; /* files of routines */

@@ -62,62 +62,6 @@ static void transform_filters(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* The windows of tiles [first, end), which are one image's, or one row's; v: of
- * the first. */
-static void transform_image(const winograd *w, int64_t channel,
-                            int64_t channels, int64_t first, int64_t end,
-                            float *frame, float *v, int64_t step,
-                            int64_t plane)
-{
-    const conv_images *from = &w->from;
-    const bool wide = winograd_is_wide(w);
-    int64_t row = first / w->tiles[1], rows = (end - 1) / w->tiles[1] - row + 1;
-    int64_t column = wide ? first % w->tiles[1] : 0;
-    int64_t half = (wide ? end - first : w->tiles[1]) + 1;
-    int64_t image = row / w->tiles[0];
-    row -= image * w->tiles[0];
-    /* Rows and columns of the image, and where they stand in the frame. */
-    int64_t low = w->high * row - w->pad[0], start = low < 0 ? 0 : low;
-    int64_t height = w->high * rows + 2 * (w->high - 1);
-    height = tn__cpu_min(low + height, from->size[0]) - start;
-    int64_t side = 2 * column - w->pad[1], left = side < 0 ? 0 : side;
-    int64_t width = tn__cpu_min(side + 2 * half, from->size[1]) - left;
-    memset(frame, 0, (size_t)winograd_frame(w, rows) * sizeof *frame);
-    const float *in = (const float *)from->memory + image * from->stride[0] +
-                      channel * from->stride[1] +
-                      start * from->stride[2] + left;
-    float *inner = frame + (start - low) * 2 * half;
-    for (int64_t c = 0; c < channels; c++, in += from->stride[1]) {
-        if (height > 0 && width > 0)
-            w->routines->split(inner, half, in, from->stride[2], height, width,
-                               left - side);
-        for (int64_t t = first; t < end;) {
-            tile_run run = winograd_run(w, t, end);
-            w->routines->windows(
-                v + c * step + t - first, plane,
-                frame + (run.row - row) * w->high * 2 * half + run.column -
-                    column,
-                half, run.count);
-            t += run.count;
-        }
-    }
-}
-
-void tn__cpu_winograd_windows(const winograd *w, int64_t first,
-                              int64_t channels, int64_t tile, int64_t end,
-                              float *frame, float *v, int64_t step,
-                              int64_t plane)
-{
-    const int64_t piece =
-        winograd_is_wide(w) ? w->tiles[1] : w->tiles[0] * w->tiles[1];
-    for (int64_t t = tile; t < end;) {
-        int64_t next = tn__cpu_min((t / piece + 1) * piece, end);
-        transform_image(w, first, channels, t, next, frame, v + t - tile, step,
-                        plane);
-        t = next;
-    }
-}
-
 /* One channel of the result: its tiles [first, end). */
 static void write_channel(const winograd *w, int64_t channel, int64_t first,
                           int64_t end, const float *sums, int64_t plane)

@@ -1,0 +1,151 @@
+/* taps_find.c: finds programs that are sums of a few loads by an index, each
+ * times a weight. */
+#include "taps.h"
+
+static const cpu_op *find_load(const cpu_code *code, uint32_t operand,
+                               uint32_t index)
+{
+    for (uint32_t i = 0; i < code->op_count; i++) {
+        const cpu_op *op = &code->op[i];
+        if (op->code == CPU_LOAD && op->index == operand && op->a == index &&
+            op->early && code->slot[op->out].space == CPU_ELEM)
+            return op;
+    }
+    return NULL;
+}
+
+static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
+{
+    const tn_kernel_ins *ins = n == TN_NONE ? NULL : &program->ins[n];
+    return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
+}
+
+typedef struct tap_operands {
+    uint32_t in, index, weight, flags; /* of the load by an index */
+} tap_operands;
+
+/* where(w == 0, 0, x[i] * w) */
+static bool read_tap(const tn_program *program, uint32_t n, tap_operands *tap)
+{
+    const tn_kernel_ins *all = program->ins, *select = &all[n];
+    if (select->op != TN_K_SELECT)
+        return false;
+    const tn_kernel_ins *is_zero = &all[select->a], *zero = &all[select->b];
+    const tn_kernel_ins *product = &all[select->c];
+    if (is_zero->op != TN_K_EQ || is_zero->b != select->b ||
+        zero->op != TN_K_CONST || zero->imm.i != 0 ||
+        product->op != TN_K_MUL)
+        return false;
+    uint32_t w = is_zero->a, x = product->a == w ? product->b : product->a;
+    if (product->a != w && product->b != w)
+        return false;
+    const tn_kernel_ins *weight = plain_load(program, w), *value = &all[x];
+    const tn_kernel_ins *index =
+        value->op == TN_K_LOAD ? plain_load(program, value->a) : NULL;
+    if (!weight || !index || value->b != TN_NONE || value->c != TN_NONE)
+        return false;
+    *tap = (tap_operands){(uint32_t)value->imm.i, (uint32_t)index->imm.i,
+                          (uint32_t)weight->imm.i, value->sub};
+    return program->operand[tap->in].dtype == TN_F32 &&
+           program->operand[tap->weight].dtype == TN_F32;
+}
+
+static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
+{
+    cpu_taps *taps = &built->taps;
+    tap_operands tap;
+    if (taps->count == TN_CPU_TAPS || !read_tap(program, n, &tap) ||
+        (taps->count > 0 && taps->in != tap.in))
+        return false;
+    const cpu_code *code = &built->hoisted;
+    const cpu_op *from = find_load(code, tap.index, TN_CPU_NONE);
+    const cpu_op *load = from ? find_load(code, tap.in, from->out) : NULL;
+    const cpu_op *weigh = find_load(code, tap.weight, TN_CPU_NONE);
+    if (!load || !weigh)
+        return false;
+    taps->in = tap.in;
+    taps->index[taps->count] = tap.index;
+    taps->weight[taps->count] = tap.weight;
+    taps->load[taps->count] = (uint32_t)(load - code->op);
+    taps->weigh[taps->count++] = (uint32_t)(weigh - code->op);
+    return true;
+}
+
+/* How many additions stand above each other in value n; more than `most` if
+ * there are more. */
+static int depth_of(const tn_program *program, uint32_t n, int most)
+{
+    const tn_kernel_ins *ins = &program->ins[n];
+    if (ins->op != TN_K_ADD || most < 0)
+        return 0;
+    const int a = depth_of(program, ins->a, most - 1);
+    const int b = depth_of(program, ins->b, most - 1);
+    return 1 + (a > b ? a : b);
+}
+
+/* The taps that value n is the sum of, in a tree of so many additions above
+ * each other whose first leaf that is. */
+static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
+                     int leaf, int depth)
+{
+    const tn_kernel_ins *ins = &program->ins[n];
+    if (ins->dtype != TN_F32)
+        return false;
+    if (ins->op == TN_K_SELECT) {
+        built->taps.leaves |= 1u << leaf;
+        return add_tap(built, program, n);
+    }
+    return ins->op == TN_K_ADD &&
+           add_taps(built, program, ins->a, leaf, depth - 1) &&
+           add_taps(built, program, ins->b, leaf + (1 << (depth - 1)),
+                    depth - 1);
+}
+
+/* The one store of a program of float32; NULL: there is another, or this set has
+ * no loop for such sums. */
+static const tn_kernel_ins *only_store(const tn_built *built,
+                                       const tn_program *program)
+{
+    const tn_kernel_ins *store = NULL;
+    uint32_t stores = 0;
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_STORE) {
+            store = &program->ins[i];
+            stores++;
+        }
+    bool able = stores == 1 && built->routines->tap_points > 0 &&
+                store->b == TN_NONE &&
+                program->operand[store->imm.i].dtype == TN_F32;
+    return able ? store : NULL;
+}
+
+bool tn__cpu_find_row_taps(tn_built *built, const tn_program *program)
+{
+    tap_operands tap;
+    const tn_kernel_ins *store = only_store(built, program);
+    if (!store || !built->has_rows)
+        return false;
+    const tn_kernel_ins *sum = &program->ins[store->a];
+    if (sum->op != TN_K_REDUCE || sum->sub != TN_REDUCE_SUM ||
+        sum->dtype != TN_F32 || program->param_count > 0 ||
+        !read_tap(program, sum->a, &tap))
+        return false;
+    built->row_taps = (cpu_row_taps){.in = tap.in, .index = tap.index,
+                                     .out = (uint32_t)store->imm.i,
+                                     .weight = tap.weight,
+                                     .flags = tap.flags};
+    return true;
+}
+
+bool tn__cpu_find_taps(tn_built *built, const tn_program *program)
+{
+    const tn_kernel_ins *store = only_store(built, program);
+    if (!store || built->hoisted.op_count == 0)
+        return false;
+    built->taps.out = (uint32_t)store->imm.i;
+    built->taps.depth = depth_of(program, store->a, TN_CPU_TAP_DEPTH);
+    if (built->taps.depth > TN_CPU_TAP_DEPTH ||
+        !add_taps(built, program, store->a, 0, built->taps.depth))
+        built->taps.count = 0;
+    return built->taps.count > 0;
+}

@@ -1,0 +1,36 @@
+/* program.h: a program, made ready for this device. */
+#ifndef TN_CPU_PROGRAM_H
+#define TN_CPU_PROGRAM_H
+
+#include "../paths/paths.h"
+#include "code.h"
+
+struct tn_built {
+    const tn_cpu_routines *routines;
+    int64_t stream_bytes; /* the device's */
+    tn_kernel_operand *operand;
+    uint32_t *late; /* of each operand that is written: bits of those that are
+                       read after it is */
+    uint32_t operand_count;
+    bool has_rows; /* more than one stage, a reduction or a row part */
+    cpu_code kept;     /* each value is computed once for a group */
+    cpu_code streamed; /* rows too long to be kept: once for each stage */
+    cpu_code lined;    /* the same by machine code, for rows that lie in lines;
+                          may be empty */
+    cpu_code hoisted;  /* elementwise, with loads by an index: kept, for
+                          blocks that share their indices; may be empty */
+    cpu_direct direct;
+    cpu_runs runs;
+    cpu_taps taps;
+    cpu_row_taps row_taps;
+    cpu_copy copy;
+    cpu_take take;
+    const cpu_path *path[CPU_PATHS + 1]; /* that recognise it, then NULL */
+};
+
+/* The program compiled (build_program.c). Its shortcuts are not looked for yet. */
+tn_status tn__cpu_build(const tn_plugin_device *device,
+                        const tn_program *program, tn_built **built);
+void tn__cpu_built_free(tn_built *built); /* NULL: nothing is done */
+
+#endif

@@ -1,0 +1,471 @@
+/* cut_plan.c: an iteration space is cut into groups of rows (without reductions:
+ * runs of elements), groups into tasks, by shape alone. A group whose rows fit
+ * a block is "kept": all stages run over it, each value computed once. Longer
+ * rows are streamed in blocks, stage by stage. Where neighbouring rows lie side
+ * by side in memory (a sum over the first dimension) a group is a set of
+ * columns. A few very long rows are split into segments of whole chunks
+ * (split_rows.c). */
+#include <stdlib.h>
+
+#include "../jit/native_run.h"
+#include "../paths/taps.h"
+#include "plan.h"
+#include "tuning.h"
+
+/* ---- views ------------------------------------------------------------- */
+
+static void plan_views(cpu_plan *plan)
+{
+    const tn_built *built = plan->built;
+    const tn_launch *launch = plan->launch;
+    uint32_t outer = launch->outer_ndim, ndim = outer + launch->row_ndim;
+    for (uint32_t k = 0; k < built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        cpu_view *view = &plan->view[k];
+        tn__cpu_view_init(view, &built->operand[k], &launch->operand[k]);
+        if (built->has_rows) /* a copy would wait for what was just stored */
+            tn__cpu_view_init(&plan->row_view[k], &built->operand[k],
+                              &launch->operand[k]);
+        for (uint32_t d = 0; d < ndim; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        for (uint32_t d = 0; built->has_rows && d < outer; d++)
+            tn__cpu_view_push(&plan->row_view[k], launch->extent[d],
+                              stride[d]);
+    }
+}
+
+static bool same_points(const cpu_view *a, const cpu_view *b)
+{
+    bool same = a->ndim == b->ndim && a->dtype == b->dtype;
+    for (uint32_t d = 0; same && d < a->ndim; d++)
+        same = a->extent[d] == b->extent[d] && a->stride[d] == b->stride[d];
+    return same;
+}
+
+/* Does an output begin where an input does? Then it is the same memory, by
+ * contract, and loads must not be taken from it after stores. */
+static void find_overlap(cpu_plan *plan)
+{
+    const tn_built *built = plan->built;
+    plan->in_place = plan->overlap = false;
+    for (uint32_t w = 0; w < built->operand_count; w++)
+        for (uint32_t r = 0; built->operand[w].access == TN_OPERAND_WRITE &&
+                             r < built->operand_count;
+             r++) {
+            const cpu_view *from = &plan->view[r], *to = &plan->view[w];
+            if (built->operand[r].access != TN_OPERAND_READ ||
+                from->base != to->base)
+                continue;
+            plan->in_place = true;
+            if ((built->late[w] >> r & 1) || !same_points(from, to))
+                plan->overlap = true;
+        }
+}
+
+/* Is so much written that a cache would not hold it for the next reader? Then
+ * it need not go through there; a line that is to be overwritten would even be
+ * read first. Half as much is enough where stages over rows leave memory idle:
+ * layer_norm of 4096 x 1024 took 1.28 ms in place of 1.60; and where machine
+ * code stores so as it goes: batch_norm_eval of 16 x 64 x 56 x 56 0.35 ms in
+ * place of 0.43, group_norm with its gradients 1.95 of 2.55; a quarter where
+ * both are so: relu(batch_norm) of 8 x 64 x 56 x 56 with its gradients 1.42 ms
+ * in place of 1.87, softmax of 2048 x 1024 0.54 of 0.72 (Zen 5). */
+static bool wants_stream(const cpu_plan *plan)
+{
+    const tn_built *built = plan->built;
+    int64_t bytes = 0;
+    int64_t part = (built->kept.stage_count > 1 ? 2 : 1) *
+                   (built->kept.segment_count > 0 ? 2 : 1);
+    for (uint32_t k = 0; k < built->operand_count; k++)
+        if (built->operand[k].access == TN_OPERAND_WRITE &&
+            built->operand[k].level == TN_LEVEL_ELEM)
+            bytes += plan->view[k].bytes;
+    return plan->routines->stream && !plan->in_place &&
+           bytes * plan->row_count * plan->row_length >=
+               built->stream_bytes / part;
+}
+
+/* Is more at hand than an L2 has? Then memory is asked for what comes next. Not
+ * where vectors pass in halves and one stage updates in place: there the
+ * processor guesses all streams, and long blocks without requests are best.
+ * Four tensors of 4 MiB by SGD with momentum 2.45 ms with them and 1.8 without,
+ * by Adam 3.8 and 2.5; but softmax of 4096 x 4096 7.5 and 9.6 (Zen 4). */
+static bool asks_ahead(const cpu_plan *plan)
+{
+    bool guessed = plan->routines->halves && plan->in_place &&
+                   plan->built->kept.stage_count == 1;
+    return !guessed && plan->row_count * plan->row_length >= TN_CPU_AHEAD_FROM;
+}
+
+/* Room for the results that go past the caches beside later work: for those of
+ * a group's last stage, or of the block before. */
+static void plan_later(cpu_plan *plan)
+{
+    int64_t blocks = 2, bytes = 0;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        if (plan->built->operand[k].access == TN_OPERAND_WRITE &&
+            plan->view[k].bytes > bytes)
+            bytes = plan->view[k].bytes;
+    if (plan->code->stage_count > 1)
+        blocks = plan->kept ? 1
+                            : (plan->row_length + plan->block - 1) / plan->block;
+    plan->later_bytes = bytes * plan->block;
+    blocks = tn__cpu_min(blocks, TN_CPU_LATER_BYTES / plan->later_bytes);
+    plan->laters = (uint32_t)tn__cpu_min(blocks, TN_CPU_LATER);
+    plan->later_bytes = plan->laters > 0 ? plan->later_bytes : 0;
+}
+
+/* ---- cutting the space ------------------------------------------------- */
+
+/* How many neighbouring rows are one dimension for every operand. */
+static int64_t neighbours(const cpu_plan *plan)
+{
+    const tn_launch *launch = plan->launch;
+    int64_t extent = 1;
+    uint32_t d = launch->outer_ndim;
+    while (d > 0 && launch->extent[d - 1] == 1)
+        d--;
+    if (d == 0)
+        return 1;
+    uint32_t inner = d - 1;
+    extent = launch->extent[inner];
+    while (d-- > 1) {
+        for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+            const int64_t *stride = launch->operand[k].stride;
+            if (stride[d - 1] != stride[inner] * extent)
+                return extent;
+        }
+        extent *= launch->extent[d - 1];
+    }
+    return extent;
+}
+
+/* Do neighbouring rows lie closer together than a row's elements, for most of
+ * what is read? What is the same for all rows, or along one, is little memory:
+ * it decides where nothing else does. */
+static bool wants_columns(const cpu_plan *plan)
+{
+    const tn_launch *launch = plan->launch;
+    int votes = 0;
+    uint32_t inner = launch->outer_ndim, element;
+    element = inner + launch->row_ndim;
+    while (inner > 0 && launch->extent[inner - 1] == 1)
+        inner--;
+    while (element > launch->outer_ndim && launch->extent[element - 1] == 1)
+        element--;
+    if (inner == 0 || element == launch->outer_ndim)
+        return false;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const tn_kernel_operand *operand = &plan->built->operand[k];
+        if (operand->access != TN_OPERAND_READ ||
+            operand->level != TN_LEVEL_ELEM)
+            continue;
+        int64_t along = llabs(launch->operand[k].stride[element - 1]);
+        int64_t across = llabs(launch->operand[k].stride[inner - 1]);
+        int weight = along != 0 && across != 0 ? TN_CPU_MAX_OPERANDS : 1;
+        if (along != across)
+            votes += across != 0 && across < along ? weight : -weight;
+    }
+    return votes > 0;
+}
+
+/* Whole chunks of a row that is too long to be kept. Where stages follow each
+ * other, what starts an operation weighs more than that its slots are in L2:
+ * group_norm of 16 x 64 x 56 x 56 took 1.23 ms in blocks of 1024 elements, 0.97
+ * of 4096 (Zen 5; 8192: 1.05). */
+static int64_t streamed_block(const cpu_code *code)
+{
+    int64_t bytes = code->stage_count > 1 ? TN_CPU_ROWS_BYTES : TN_CPU_BLOCK_BYTES;
+    int64_t count = bytes / tn__cpu_slot_bytes(code, true) / TN_CHUNK * TN_CHUNK;
+    return count < TN_CHUNK ? TN_CHUNK : count > 4096 ? 4096 : count;
+}
+
+/* Points without a step for any operand. */
+static int64_t shortest_run(const cpu_plan *plan)
+{
+    int64_t run = plan->row_count * plan->row_length;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const cpu_view *view = &plan->view[k];
+        if (view->ndim > 1)
+            run = tn__cpu_min(run, view->extent[view->ndim - 1]);
+    }
+    return run;
+}
+
+/* Machine code goes over several short runs at once, line by line: what there is
+ * to do around a block took as long as batch_norm_eval of 16 x 64 x 56 x 56, run
+ * by run. False: it does not. */
+static bool join_runs(cpu_plan *plan)
+{
+    enum { MOST = 32768 };
+    const cpu_code *code = plan->code;
+    int64_t runs = plan->row_count * plan->row_length / plan->run;
+    int64_t lines = tn__cpu_min(MOST / plan->run, runs);
+    bool able = code->segment_count > 0 && plan->run_blocks == 1 && lines > 1;
+    while (able && runs % lines != 0)
+        lines--;
+    for (uint32_t i = 0; able && i < code->op_count; i++)
+        able = code->op[i].code != CPU_LOAD || code->op[i].a == TN_CPU_NONE;
+    for (uint32_t k = 0; able && k < plan->built->operand_count; k++) {
+        const cpu_view *view = &plan->view[k];
+        if (view->ndim < 2)
+            continue;
+        able = view->extent[view->ndim - 1] == plan->run;
+        while (able && view->extent[view->ndim - 2] % lines != 0)
+            lines--;
+    }
+    if (!able || lines < 2)
+        return false;
+    plan->line = plan->run;
+    plan->run *= lines;
+    plan->block = plan->run;
+    return true;
+}
+
+/* Blocks that lie within a run are read where they are, also the rows of an
+ * operand that is broadcast; so a run is cut into blocks of like length. */
+static void cut_runs(cpu_plan *plan)
+{
+    plan->line = 0;
+    int64_t total = plan->row_count * plan->row_length;
+    plan->run = shortest_run(plan);
+    plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
+    if (plan->run < TN_CPU_LONG_ROW || !join_runs(plan)) {
+        if (plan->run < TN_CPU_LEAST_RUN)
+            plan->run = total;
+        plan->run_blocks = (plan->run + plan->block - 1) / plan->block;
+        if (plan->run < total)
+            plan->block = tn__cpu_min(
+                plan->block, (plan->run + plan->run_blocks * 16 - 1) /
+                                 plan->run_blocks / 16 * 16);
+    }
+    plan->group_count = total / plan->run * plan->run_blocks;
+}
+
+/* A task's, where there is more work for each element; and where there are
+ * several functions. */
+static void fewer_groups(cpu_plan *plan)
+{
+    enum { MORE = 16, MUCH = 40 };
+    if (plan->code->work > MORE)
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+    if (plan->code->work > MUCH)
+        plan->groups_per_task = (plan->groups_per_task + 3) / 4;
+}
+
+/* An update in place reads more streams than the processor guesses: what the
+ * next block reads is asked for evenly between the operations, and all of it.
+ * Four tensors of 4 MiB by SGD with momentum, eight operations on blocks of 4
+ * KiB: 1.4 ms so, 3.0 with half as much, 1.5 with twice and 1.7 with nothing;
+ * by Adam, seventeen: 2.6, 4.7, 3.4 and 4.4. Two streams are guessed: SGD
+ * without momentum 0.8 ms, and 1.0 where they are asked for (Zen 5). */
+static int64_t even_piece(const cpu_plan *plan)
+{
+    enum { LINE = 64, GUESSED = 2 };
+    int64_t streams = 0, operations = plan->code->stage[0].elem.count;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        streams += plan->built->operand[k].access == TN_OPERAND_READ;
+    if (streams <= GUESSED || operations == 0)
+        return 0;
+    return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
+}
+
+static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
+{
+    plan->code = &plan->built->kept;
+    plan->kept = true;
+    plan->group_rows = 1;
+    plan->block = tn__cpu_block_size(plan->code, false);
+    if (plan->code->segment_count > 0)
+        plan->block = tn__cpu_native_takes_lines(plan->code) ? TN_CPU_NATIVE_ALONE
+                                                             : TN_CPU_NATIVE_BLOCK;
+    if (plan->in_place && plan->ahead && plan->block > TN_CPU_IN_PLACE_BLOCK)
+        plan->block = TN_CPU_IN_PLACE_BLOCK;
+    if (!tn__cpu_cut_shared(plan, hoist)) {
+        plan->tiled = tn__cpu_cut_tiles(plan);
+        if (!plan->tiled)
+            cut_runs(plan);
+    }
+    plan->taps = tn__cpu_taps_shared(plan);
+    plan->groups_per_task =
+        (plan->taps ? TN_CPU_TAPS_WORK : TN_CPU_TASK_WORK) /
+        (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
+    fewer_groups(plan);
+}
+
+/* Short rows that are not one dimension, such as the windows of a pooling: a
+ * group takes the last dimensions whole, as many as fit `most` rows. */
+static void take_box(cpu_plan *plan, int64_t most)
+{
+    const tn_launch *launch = plan->launch;
+    uint32_t first = launch->outer_ndim;
+    int64_t rows = 1;
+    while (first > 0 && rows * launch->extent[first - 1] <= most)
+        rows *= launch->extent[--first];
+    if (rows < TN_CPU_LEAST_COLUMNS)
+        return;
+    plan->columns = true;
+    plan->box_first = first;
+    plan->column_extent = rows;
+}
+
+/* Are all operands read by reductions alone, and lie one row after the other?
+ * A group is then all the larger: memory is read without a stop. */
+static bool folds_flat(const cpu_plan *plan, const cpu_code *code)
+{
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const tn_kernel_operand *operand = &plan->built->operand[k];
+        const cpu_view *view = &plan->view[k];
+        if (operand->access == TN_OPERAND_READ &&
+            operand->level == TN_LEVEL_ELEM &&
+            (view->ndim != 1 || view->stride[0] != 1 ||
+             !tn__cpu_is_as_stored(view->dtype)))
+            return false;
+    }
+    return code->folds_loads && !plan->overlap;
+}
+
+/* Is all that it reads folded where it lies, of columns line by line? */
+static bool folds_lines(const cpu_plan *plan, const cpu_code *code)
+{
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        if (plan->built->operand[k].access == TN_OPERAND_READ &&
+            plan->built->operand[k].level == TN_LEVEL_ELEM &&
+            !tn__cpu_is_as_stored(plan->view[k].dtype))
+            return code->folds_loads;
+    return code->folds_loads || (code->folds_lines && !plan->overlap);
+}
+
+/* Of a group's slots. What is on its way past the caches lies in blocks of a
+ * group, which are to be few. */
+static int64_t rows_bytes(const cpu_plan *plan)
+{
+    bool many = plan->built->kept.segment_count > 0 && !plan->stream;
+    return many ? TN_CPU_NATIVE_ROWS * TN_CPU_ROWS_BYTES : TN_CPU_ROWS_BYTES;
+}
+
+/* How many neighbouring rows of an operand lie so that a block of them can be
+ * left in memory: the same one again and again, or one behind the other. */
+static int64_t rows_that_lie(const cpu_view *view, int64_t length)
+{
+    uint32_t last = view->ndim - 1;
+    if (view->ndim < 2 || view->stride[last] != 1)
+        return 0;
+    if (view->extent[last] > length)
+        return view->extent[last] / length;
+    return view->stride[last - 1] == 0 ? view->extent[last - 1] : 0;
+}
+
+/* Groups end where these do, if that leaves enough to do. cdist of 512 rows of
+ * 64 each, p = 1, took 2,460 us with a copy of both sides for each pair. */
+static int64_t end_where_rows_do(const cpu_plan *plan, int64_t rows,
+                                 int64_t length)
+{
+    enum { ENOUGH = 1024 };
+    int64_t least = plan->row_count;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        int64_t lie = plan->built->operand[k].level == TN_LEVEL_ELEM
+                          ? rows_that_lie(&plan->view[k], length)
+                          : 0;
+        if (lie * length >= ENOUGH && lie < least)
+            least = lie;
+    }
+    int64_t pieces = (least + rows - 1) / rows;
+    return least < plan->row_count && least % pieces == 0 ? least / pieces
+                                                          : rows;
+}
+
+static void cut_rows(cpu_plan *plan)
+{
+    const cpu_code *kept = &plan->built->kept;
+    int64_t length = plan->row_length > 0 ? plan->row_length : 1;
+    plan->run = length;
+    plan->column_extent = neighbours(plan);
+    /* Rows too short for their lanes are better folded side by side, even if
+     * they lie one after the other. */
+    bool is_short = length > 1 && length <= TN_CPU_SHORT_ROW;
+    int64_t most = tn__cpu_block_size(kept, true) / length;
+    plan->columns = is_short ? plan->column_extent >= 64
+                             : wants_columns(plan) && plan->column_extent >= 4;
+    plan->box_first = plan->launch->outer_ndim;
+    if (is_short && !plan->columns)
+        take_box(plan, most < TN_CPU_LEAST_COLUMNS ? TN_CPU_LEAST_COLUMNS : most);
+    /* With one stage nothing is computed twice by streaming. */
+    bool flat = !plan->columns && folds_flat(plan, kept);
+    int64_t each = kept->group_bytes + 1;
+    if (plan->columns) /* their blocks are whole groups */
+        each += kept->elem_bytes;
+    most = kept->stage_count > 1 ? TN_CPU_KEPT_BYTES / each
+           : flat                ? TN_CPU_FOLD_BLOCK
+                                 : 1024;
+    int64_t least_rows = plan->columns ? TN_CPU_LEAST_COLUMNS : 1;
+    bool fits = length * least_rows <= most;
+    int64_t rows = flat            ? TN_CPU_FOLD_BLOCK
+                   : plan->columns ? tn__cpu_block_size(kept, true)
+                                   : rows_bytes(plan) / tn__cpu_slot_bytes(kept, true);
+    rows /= length;
+    plan->line = tn__cpu_row_lines(plan, shortest_run(plan));
+    plan->past_lines = plan->line > 0 && tn__cpu_lines_go_past(plan);
+    fits = fits && plan->line == 0;
+    plan->code = fits             ? kept
+                 : plan->line > 0 ? tn__cpu_lined_code(plan->built)
+                                  : &plan->built->streamed;
+    plan->kept = fits && (plan->columns || rows > 0);
+    if (plan->kept && !plan->columns)
+        rows = end_where_rows_do(plan, rows, length);
+    if (plan->kept)
+        plan->group_rows = rows < least_rows ? least_rows : rows;
+    else
+        plan->group_rows =
+            !plan->columns ? 1 : folds_lines(plan, plan->code) ? 1024 : 256;
+    int64_t across = plan->columns ? plan->column_extent : plan->row_count;
+    plan->group_rows = tn__cpu_min(plan->group_rows, across);
+    plan->group_count =
+        (across + plan->group_rows - 1) / plan->group_rows *
+        (plan->columns ? plan->row_count / plan->column_extent : 1);
+    if (plan->kept) {
+        plan->block = plan->group_rows * length;
+    } else if (plan->columns) {
+        int64_t steps = (folds_lines(plan, plan->code) ? 65536 : 2048) /
+                        plan->group_rows / TN_LANES;
+        plan->block = plan->group_rows * TN_LANES * (steps < 1 ? 1 : steps);
+    } else {
+        plan->block = flat ? 4 * TN_CPU_FOLD_BLOCK : streamed_block(plan->code);
+        int64_t run = shortest_run(plan), most_run = 2 * plan->block;
+        if (run >= TN_CPU_LEAST_RUN && length % run == 0)
+            plan->run = run;
+        if (plan->run < length && plan->run <= most_run)
+            plan->block = (plan->run + TN_CHUNK - 1) / TN_CHUNK * TN_CHUNK;
+    }
+    plan->groups_per_task = TN_CPU_TASK_WORK / (plan->group_rows * length);
+    fewer_groups(plan);
+    if (plan->groups_per_task < plan->group_count / TN_CPU_MOST_TASKS)
+        plan->groups_per_task = plan->group_count / TN_CPU_MOST_TASKS;
+}
+
+void tn__cpu_plan_cut(cpu_plan *plan, cpu_hoist *hoist)
+{
+    const tn_built *built = plan->built;
+    atomic_init(&plan->failed, TN_OK);
+    atomic_flag_clear(&plan->fault_lock);
+    plan->fault.code = TN_OK;
+    plan_views(plan);
+    find_overlap(plan);
+    plan->stream = wants_stream(plan);
+    plan->ahead = asks_ahead(plan);
+    if (built->has_rows)
+        cut_rows(plan);
+    else
+        cut_elements(plan, hoist);
+    plan->piece = plan->code->stage_count > 1 ? TN_CPU_STAGED_BYTES
+                 : plan->in_place            ? even_piece(plan)
+                 : plan->stream              ? TN_CPU_PAST_BYTES
+                                            : 0;
+    plan->laters = 0;
+    plan->later_bytes = 0;
+    if (plan->stream) {
+        plan_later(plan);
+        if (plan->groups_per_task < plan->group_count / TN_CPU_STREAM_TASKS)
+            plan->groups_per_task = plan->group_count / TN_CPU_STREAM_TASKS;
+    }
+}

@@ -1,0 +1,199 @@
+/* task.c: a thread's memory for its work on a launch, its turn to a group, and
+ * the blocks of a long row. */
+#include <stdlib.h>
+
+#include "../jit/native_run.h"
+#include "../paths/taps.h"
+#include "plan.h"
+#include "tuning.h"
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* By how many bytes folds ask for memory. Sums of rows that the last cache has
+ * took 40.5 us of 4 MiB with 6 KiB and 41 to 43 with 12 to 24, 82 and 84 to 88
+ * of 8; of 16 MiB, which it has some of, 212 and 184 to 192, of 32 638 and 601
+ * to 615 (Zen 5). Where 64 bytes pass in halves the processor asks early enough
+ * itself, and more is in its way: sums of 4 MiB from the last cache took 46 us
+ * with nothing asked for or what comes next, and 47 to 57 with 1 KiB to 12
+ * (Zen 4). Where stages follow they ask themselves, and what they read again
+ * would leave the first cache. */
+static int64_t fold_ahead(const cpu_plan *plan)
+{
+    enum { NEXT = 128, NEAR = 6144, FAR = 16384, MUCH = 12 << 20 };
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++)
+        if (plan->built->operand[k].access == TN_OPERAND_READ)
+            bytes += plan->view[k].bytes;
+    return plan->code->stage_count > 1                         ? 0
+           : plan->routines->halves                            ? NEXT
+           : bytes * plan->row_count * plan->row_length > MUCH ? FAR
+                                                               : NEAR;
+}
+
+bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
+{
+    const cpu_code *code = plan->code;
+    size_t slots = code->slot_count + 1u;
+    size_t block = round_up((size_t)plan->block);
+    size_t group = round_up((size_t)(plan->group_rows * plan->row_length));
+    group = code->group_bytes > 0 ? group : 0;
+    size_t rows = round_up((size_t)plan->group_rows);
+    size_t folds = code->reduce_count;
+    size_t views =
+        plan->columns || plan->tiled || plan->hoist
+            ? plan->built->operand_count
+            : 0;
+    size_t fold_bytes =
+        tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
+    size_t later_bytes = round_up((size_t)plan->later_bytes);
+    size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
+    size_t chunks = folds > 0 && plan->line > 0 ? TN_CPU_CHUNKS_BYTES : 0;
+
+    char *memory = tn__cpu_scratch(
+        round_up(5 * slots * sizeof(char *)) +
+        round_up(folds * sizeof(cpu_fold)) +
+        round_up(views * sizeof(cpu_view)) + 8 * block +
+        block * code->elem_bytes + group * code->group_bytes +
+        rows * code->row_bytes + round_up(fold_bytes) +
+        plan->laters * later_bytes + taps_bytes + chunks);
+    if (!memory) {
+        atomic_store(&plan->failed, TN_ERR_MEMORY);
+        return false;
+    }
+    *task = (cpu_task){.plan = plan, .code = code,
+                       .routines = plan->routines, .view = plan->view,
+                       .columns = plan->columns, .rows = 1,
+                       .later_slot = TN_CPU_NONE, .box_outer = -1};
+    task->slot = (char **)memory;
+    task->home = task->slot + slots;
+    task->past = task->home + slots;
+    task->base = task->past + slots;
+    task->step = (int64_t *)(task->base + slots);
+    memory += round_up(5 * slots * sizeof(char *));
+    task->fold = (cpu_fold *)memory;
+    memory += round_up(folds * sizeof(cpu_fold));
+    if (views > 0)
+        task->own_view = (cpu_view *)memory;
+    memory += round_up(views * sizeof(cpu_view));
+    task->temporary = memory;
+    memory += 8 * block;
+    task->chunks = memory;
+    memory += chunks;
+    tn__cpu_taps_place(task, memory);
+    memory += taps_bytes;
+    char *elem = memory, *whole = elem + block * code->elem_bytes;
+    char *row = whole + group * code->group_bytes;
+    char *fold = row + rows * code->row_bytes;
+    if (folds > 0)
+        tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
+                           fold_ahead(plan), fold);
+    for (uint32_t i = 0; i < plan->laters; i++)
+        task->later[i].room = fold + round_up(fold_bytes) + i * later_bytes;
+    if (plan->shared_rows)
+        row = plan->shared_rows;
+    for (uint32_t s = 0; s < code->slot_count; s++) {
+        const cpu_slot *slot = &code->slot[s];
+        char *at = NULL;
+        if (slot->space == CPU_CONSTANT)
+            at = (char *)code->constant + slot->offset;
+        else if (slot->space == CPU_UNIFORM)
+            at = plan->uniform + slot->offset;
+        else if (slot->space == CPU_ROW)
+            at = row + slot->offset * rows;
+        else if (slot->space == CPU_ELEM)
+            at = elem + slot->offset * block;
+        else if (slot->space == CPU_GROUP)
+            at = whole + slot->offset * group;
+        task->slot[s] = task->home[s] = task->base[s] = at;
+        task->past[s] = NULL;
+    }
+    return true;
+}
+
+void tn__cpu_task_group(cpu_task *task, int64_t group)
+{
+    cpu_plan *plan = task->plan;
+    if (!plan->columns) {
+        task->first_row = group * plan->group_rows;
+        task->rows =
+            tn__cpu_min(plan->group_rows, plan->row_count - task->first_row);
+        task->by_rows = task->rows == 1 || plan->row_length >= TN_CPU_LONG_ROW;
+        task->group_at = task->first_row * plan->row_length;
+        task->group_count = task->rows * plan->row_length;
+        return;
+    }
+    int64_t tiles =
+        (plan->column_extent + plan->group_rows - 1) / plan->group_rows;
+    int64_t column = group % tiles * plan->group_rows;
+    task->rows = tn__cpu_min(plan->group_rows, plan->column_extent - column);
+    task->by_lines = task->rows >= TN_CPU_LONG_ROW;
+    task->first_row = group / tiles * plan->column_extent + column;
+    task->group_at = 0;
+    task->group_count = task->rows * plan->row_length;
+
+    const tn_launch *launch = plan->launch;
+    uint32_t outer = launch->outer_ndim, inner = outer;
+    while (inner > 0 && launch->extent[inner - 1] == 1)
+        inner--;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const int64_t *stride = launch->operand[k].stride;
+        cpu_view *view = &task->own_view[k];
+        tn__cpu_view_init(view, &plan->built->operand[k],
+                          &launch->operand[k]);
+        int64_t left = task->first_row, offset = 0;
+        for (uint32_t d = outer; d-- > 0; left /= launch->extent[d])
+            offset += left % launch->extent[d] * stride[d];
+        tn__cpu_view_move(view, offset);
+        for (uint32_t d = outer; d < outer + launch->row_ndim; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        for (uint32_t d = plan->box_first; d < outer; d++)
+            tn__cpu_view_push(view, launch->extent[d], stride[d]);
+        if (plan->box_first == outer)
+            tn__cpu_view_push(view, task->rows, stride[inner - 1]);
+    }
+    task->view = task->own_view;
+}
+
+/* Can what is left of a streamed row from k on go by lines? Folds take cut
+ * ones; what is on its way past the caches has blocks of its own, unless it
+ * goes as it is made. */
+static int64_t lines_at(const cpu_plan *plan, const cpu_stage *stage, int64_t k,
+                        int64_t end)
+{
+    bool able = stage->reduce_count > 0 ||
+                ((!plan->stream || plan->past_lines) && plan->line > 0 &&
+                 k % plan->line == 0 && end - k >= plan->line);
+    return able ? plan->line : 0;
+}
+
+void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
+                         int64_t first, int64_t end)
+{
+    const cpu_plan *plan = task->plan;
+    int64_t step = plan->columns ? plan->block / plan->group_rows
+                                 : plan->block;
+    /* Folds go chunk by chunk; the others take what has a value for each
+     * channel, say, channel by channel. */
+    int64_t run = stage->reduce_count > 0 ? end : plan->run;
+    int64_t pieces = (run + step - 1) / step;
+    if (run < plan->row_length && stage->reduce_count == 0)
+        step = ((run + pieces - 1) / pieces + 15) / 16 * 16;
+    task->again = stage != plan->code->stage && plan->row_length < TN_CPU_AGAIN;
+    for (uint32_t i = 0; i < stage->reduce_count; i++)
+        tn__cpu_fold_begin(&task->fold[stage->reduce_first + i]);
+    for (int64_t k = first, n; k < end && stage->elem.count > 0; k += n) {
+        n = tn__cpu_min(step, tn__cpu_min(end, (k / run + 1) * run) - k);
+        task->line = lines_at(plan, stage, k, end);
+        if (task->line > 0)
+            n = stage->reduce_count > 0 ? end - k
+                                        : (end - k) / task->line * task->line;
+        task->first_elem = k;
+        task->at = task->group_at + k * task->rows;
+        task->count = n * task->rows;
+        tn__cpu_run_part(task, stage->elem, CPU_ELEM);
+    }
+    task->line = 0;
+}

@@ -1,0 +1,82 @@
+/* traffic.c: memory beside the work on a block: what the next block reads is
+ * prefetched, what is done goes out by non-temporal stores, a little of each
+ * between operations. */
+#include "plan.h"
+
+void tn__cpu_expect(cpu_task *t, const cpu_op *op, const char *flat,
+                   int64_t bytes, int64_t distance)
+{
+    if (!t->plan->ahead)
+        return;
+    cpu_ahead *ahead = &t->ahead[op->index % TN_CPU_AHEAD];
+    if (ahead->end != flat + distance)
+        ahead->at = flat + distance;
+    ahead->end = flat + distance + bytes;
+}
+
+/* Asks for some of what is expected, at most so many bytes of an operand.
+ * Little at a time, between operations: then memory works beside them. All of a
+ * block at once would fill the core's queue of misses, and the operations would
+ * wait. Without it a block begins with a wait for memory and leaves that idle
+ * while it computes: softmax of 4096 x 4096 took 10.6 ms in place of 7.7 (AMD
+ * Zen 5). It goes to the second cache: the nearest holds the block at hand. */
+static void fetch_ahead(cpu_task *t, int64_t bytes)
+{
+    enum { LINE = 64 };
+    for (int i = 0; i < TN_CPU_AHEAD; i++) {
+        cpu_ahead *ahead = &t->ahead[i];
+        const char *end = ahead->end;
+        if (end - ahead->at > bytes)
+            end = ahead->at + bytes;
+        for (; ahead->at < end; ahead->at += LINE)
+            __builtin_prefetch(ahead->at, 0, 2);
+    }
+}
+
+/* Sends off some of the results that are on their way. Did a group's last stage
+ * send all of its own, the core would wait for memory there, and memory for the
+ * core in the stages before: softmax of 16384 x 1024 took 20.0 ms in place of
+ * 16.5 (Sapphire Rapids). */
+static void send_later(cpu_task *t, int64_t bytes)
+{
+    while (bytes > 0 && t->later_gone != t->later_made) {
+        cpu_later *later = &t->later[t->later_gone % t->plan->laters];
+        int64_t some = tn__cpu_min(bytes, later->end - later->at);
+        t->routines->stream(later->to, later->at, some, 0);
+        later->at += some;
+        later->to += some;
+        bytes -= some;
+        if (later->at == later->end)
+            t->later_gone++;
+    }
+}
+
+bool tn__cpu_aim_later(cpu_task *t, uint32_t slot, int64_t bytes)
+{
+    if (t->plan->laters == 0 || t->later_slot != TN_CPU_NONE ||
+        bytes > t->plan->later_bytes)
+        return false;
+    if (t->later_made - t->later_gone == t->plan->laters) {
+        const cpu_later *first = &t->later[t->later_gone % t->plan->laters];
+        send_later(t, first->end - first->at);
+    }
+    t->later_slot = slot;
+    t->slot[slot] = t->later[t->later_made % t->plan->laters].room;
+    return true;
+}
+
+void tn__cpu_run_end(cpu_task *task)
+{
+    if (!task->plan->stream)
+        return;
+    send_later(task, INT64_MAX);
+    task->routines->fence();
+}
+
+void tn__cpu_work_beside(cpu_task *t, int64_t bytes)
+{
+    if (t->plan->ahead)
+        fetch_ahead(t, bytes);
+    if (t->later_gone != t->later_made)
+        send_later(t, bytes);
+}
