@@ -52,7 +52,7 @@ static void test_variance(const tn_cpu_routines *routines, tn_dtype dtype)
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         const cpu_op *op = &code.op[i];
         if (op->code == CPU_RUN)
-            spared = spared && (op->flags & CPU_FACTORS);
+            spared = spared && (op->flags & RUN_FACTORS);
         if (op->code == CPU_REDUCE)
             takes = op->b == x && op->c == x &&
                     op->narrow[1] == code.reduce[0].out &&
@@ -94,7 +94,7 @@ static void test_lines(const tn_cpu_routines *routines)
     for (uint32_t i = 0; i < code.op_count; i++) {
         const cpu_op *op = &code.op[i];
         if (op->code == CPU_RUN)
-            spared = spared && (op->flags & CPU_LINES) &&
+            spared = spared && (op->flags & RUN_LINES) &&
                      op[op->jump].code == CPU_REDUCE;
         if (op->code == CPU_REDUCE)
             takes = op->lines == CPU_SCALED;

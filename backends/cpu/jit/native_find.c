@@ -364,7 +364,7 @@ static bool is_stored_alone(const finder *f, uint32_t slot)
     while (i < code->op_count &&
            (code->op[i].code != CPU_STORE || code->op[i].a != slot))
         i++;
-    return i < code->op_count && (code->op[i].flags & CPU_DIRECT) &&
+    return i < code->op_count && (code->op[i].flags & STORE_DIRECT) &&
            is_read_once(code, slot);
 }
 
@@ -525,14 +525,14 @@ static void tidy(cpu_code *code)
 {
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
-        if (op->code == CPU_STORE && (op->flags & CPU_DIRECT)) {
+        if (op->code == CPU_STORE && (op->flags & STORE_DIRECT)) {
             uint32_t by = i;
             while (by > 0 && code->op[by].out != op->a)
                 by--;
             if (code->op[by].out != op->a) {
-                op->flags &= (uint8_t)~CPU_PIECES;
+                op->flags &= (uint16_t)~STORE_PIECES;
                 if (is_read_once(code, op->a))
-                    op->flags |= CPU_PAST;
+                    op->flags |= STORE_PAST;
             }
         }
         if (op->code != CPU_SPREAD && op->code != CPU_FILL)
@@ -549,7 +549,7 @@ static void tidy(cpu_code *code)
                 }
         }
         if (op->code == CPU_SPREAD)
-            op->flags = wanted ? CPU_WANTED : 0;
+            op->flags = wanted ? SPREAD_WANTED : 0;
         else if (!read)
             op->code = CPU_NOTHING;
     }

@@ -37,10 +37,10 @@ static bool takes_lines(const cpu_code *code, const cpu_stage *stage)
         const cpu_segment *s =
             op[i].code == CPU_NATIVE ? code->segment[op[i].index] : NULL;
         bool able = op[i].code == CPU_REDUCE ? op[i].jump > 0
-                    : op[i].code == CPU_LOAD ? (op[i].flags & CPU_LENT) != 0
+                    : op[i].code == CPU_LOAD ? (op[i].flags & LOAD_LENT) != 0
                     : op[i].code == CPU_STORE
-                        ? (op[i].flags & CPU_DIRECT) && !folds
-                    : op[i].code == CPU_SPREAD ? !(op[i].flags & CPU_WANTED)
+                        ? (op[i].flags & STORE_DIRECT) && !folds
+                    : op[i].code == CPU_SPREAD ? !(op[i].flags & SPREAD_WANTED)
                                                : s != NULL;
         stores += op[i].code == CPU_STORE;
         if (!able || (s && folds &&
@@ -75,7 +75,7 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
     uint32_t i = l->pointers++;
     bool by_row = operand->narrow != TN_CPU_NONE &&
                   (operand->wide == TN_CPU_NONE || tn__cpu_native_folds(t));
-    bool numbers = by_row && operand->wide != TN_CPU_NONE && t->line == 0;
+    bool numbers = by_row && operand->wide != TN_CPU_NONE && t->lines.length == 0;
     int64_t step = operand->lent ? t->step[operand->wide] : l->length;
     bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
     l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
@@ -92,20 +92,20 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
 static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
 {
     l->count = 1;
-    if (t->line > 0 && s->native.fold_count == 0)
-        l->count = t->count / t->line;
+    if (t->lines.length > 0 && s->native.fold_count == 0)
+        l->count = t->count / t->lines.length;
     else if (t->columns && t->by_lines && lies_across(t, s))
         l->count = t->count / t->rows;
     else if (!t->columns && t->by_rows)
         l->count = t->rows;
     l->length = t->count / l->count;
-    l->first = t->line > 0 ? t->first_elem % t->line : 0;
+    l->first = t->lines.length > 0 ? t->first_elem % t->lines.length : 0;
     l->pointers = l->single = 0;
     l->soon = TN_CPU_NONE;
     for (uint32_t i = 0; i < s->native.operand_count; i++) {
         add_operand(t, &s->operand[i], l);
-        if (s->native.fold_count == 0 && t->line > 0 && t->next_row != 0 &&
-            s->operand[i].wide == t->next_slot)
+        if (s->native.fold_count == 0 && t->lines.length > 0 && t->lines.next_row != 0 &&
+            s->operand[i].wide == t->lines.next_slot)
             l->soon = i;
     }
     l->past = 0;
@@ -114,7 +114,7 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, lines *l)
         char *past = t->past[slot];
         l->at[l->pointers] = past ? past : t->slot[slot];
         l->bytes[l->pointers] = t->code->slot[slot].bytes;
-        bool apart = t->line > 0 && s->native.fold_count == 0;
+        bool apart = t->lines.length > 0 && s->native.fold_count == 0;
         l->next[l->pointers] =
             (apart ? t->step[slot] : l->length) * l->bytes[l->pointers];
         l->past |= (uint32_t)(past != NULL) << i;
@@ -148,7 +148,7 @@ static void point(cpu_native_call *call, const lines *l, uint32_t each,
 static cpu_ahead *most_ahead(cpu_task *t)
 {
     cpu_ahead *most = NULL;
-    for (int i = 0; t->plan->ahead && i < TN_CPU_AHEAD; i++) {
+    for (int i = 0; t->plan->traffic.ahead && i < TN_CPU_AHEAD; i++) {
         cpu_ahead *ahead = &t->ahead[i];
         if (ahead->at < ahead->end &&
             (!most || ahead->end - ahead->at > most->end - most->at))
@@ -180,7 +180,7 @@ static void point_soon(cpu_task *t, const cpu_segment *s, cpu_native_call *call,
  * without (Zen 5). */
 static bool goes_by_pieces(const cpu_task *t)
 {
-    return t->plan->piece > 0 && t->plan->ahead && t->plan->in_place;
+    return t->plan->traffic.piece > 0 && t->plan->traffic.ahead && t->plan->in_place;
 }
 
 /* Where stages over rows follow each other memory would wait while code works on
@@ -193,7 +193,7 @@ static bool goes_by_pieces(const cpu_task *t)
 static bool asks_soon(cpu_task *t, const cpu_segment *s)
 {
     enum { LONG = 16 };
-    return (t->plan->stream || s->work >= LONG) && t->code->stage_count > 1 &&
+    return (t->plan->traffic.stream || s->work >= LONG) && t->code->stage_count > 1 &&
            most_ahead(t);
 }
 
@@ -232,7 +232,7 @@ static void point_next_row(const runner *f, cpu_native_call *call)
 {
     enum { VECTOR = 64 };
     const int64_t bytes = f->l->bytes[f->l->soon];
-    call->soon = call->at[f->l->soon] + f->t->next_row;
+    call->soon = call->at[f->l->soon] + f->t->lines.next_row;
     call->soon_next =
         call->next[f->l->soon] - call->n * bytes / VECTOR * VECTOR;
 }
@@ -331,7 +331,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     for (uint32_t i = 0; i < operands; i++) {
         if (l->bytes[i] == 0)
             continue;
-        char *to = f->t->chunks + (j * operands + i) * TN_CHUNK * 4;
+        char *to = f->t->lines.chunks + (j * operands + i) * TN_CHUNK * 4;
         join_chunk(to, l->at[i] + line * l->next[i], l->next[i], l->bytes[i],
                    first, n, length);
         at[i] = to;
@@ -507,10 +507,10 @@ static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
     const uint32_t operands = s->native.operand_count;
     const uint32_t results = (1u << s->native.result_count) - 1;
     const uint32_t streams = streams_of(s, l);
-    if (t->plan->ahead && t->plan->in_place && !staged) {
+    if (t->plan->traffic.ahead && t->plan->in_place && !staged) {
         way->asked = streams;
         way->ahead = IN_PLACE;
-    } else if (t->plan->ahead && (staged || s->native.result_count > 1)) {
+    } else if (t->plan->traffic.ahead && (staged || s->native.result_count > 1)) {
         way->asked = (uint64_t)(results & ~l->past) << operands;
         way->ahead = WRITTEN;
     } else if (!staged && results && l->past == results && !way->soon &&
@@ -524,8 +524,8 @@ static void ask(cpu_native_way *way, const cpu_task *t, const cpu_segment *s,
 static int64_t apart(const cpu_task *t, const cpu_segment *s, lines *l)
 {
     for (uint32_t i = 0; i < s->native.operand_count; i++)
-        if (l->next[i] != t->line * l->bytes[i])
-            return t->line;
+        if (l->next[i] != t->lines.length * l->bytes[i])
+            return t->lines.length;
     for (uint32_t i = 0; i < s->native.operand_count; i++)
         l->at[i] += l->first * l->bytes[i];
     return 0;
@@ -540,14 +540,14 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     if (!folds)
         join_lines(&l);
     runner f = {.t = t, .s = s, .l = &l};
-    if (folds && t->line > 0)
+    if (folds && t->lines.length > 0)
         f.line = apart(t, s, &l);
     cpu_native_way way = {.single = l.single,
                           .past = l.past,
                           .copies = 1,
                           .folds = folds,
                           .soon = l.soon != TN_CPU_NONE || asks_soon(t, s)};
-    if (t->plan->ahead || l.past)
+    if (t->plan->traffic.ahead || l.past)
         ask(&way, t, s, &l);
     f.soon = way.soon;
     f.one = tn__cpu_native_get(&s->native, way);

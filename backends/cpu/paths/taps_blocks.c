@@ -94,7 +94,7 @@ static void fill_table(cpu_task *task, cpu_tap_table *table)
     const int64_t points = task->routines->tap_points;
     const int64_t most = most_entries(task->plan);
     cpu_tap_lists lists = {.count = (int)taps->count};
-    table->outer = task->box_outer;
+    table->outer = task->shared.outer;
     table->entries = 0;
     for (uint32_t t = 0; t < taps->count; t++) {
         const uint32_t slot = task->code->op[taps->weigh[t]].out;
@@ -129,14 +129,14 @@ bool tn__cpu_run_taps(cpu_task *task)
 {
     const cpu_taps *taps = &task->plan->built->taps;
     cpu_tap_table *table = &task->taps[task->count < task->plan->block];
-    if (!task->skip) /* the first block finds what is shared */
+    if (!task->shared.skip) /* the first block finds what is shared */
         return false;
-    if (table->outer != task->box_outer)
+    if (table->outer != task->shared.outer)
         fill_table(task, table);
     char *out = tn__cpu_view_flat(&task->view[taps->out], 0, task->count);
     if (!out || table->entries == 0)
         return false;
-    char *to = task->plan->stream ? task->temporary : out;
+    char *to = task->plan->traffic.stream ? task->temporary : out;
     const tn_cpu_tap_rows row = {.out = (float *)(void *)to,
                                  .in = (const float *)(const void *)
                                      task->view[taps->in].base,

@@ -76,7 +76,7 @@ static void find_late(tn_built *b)
         uint32_t at = i;
         if (op->code != CPU_STORE)
             continue;
-        if (op->flags & CPU_DIRECT) {
+        if (op->flags & STORE_DIRECT) {
             at = maker(code, op->a, i);
             at += at != TN_CPU_NONE && (code->op[at].code == CPU_RUN ||
                                         code->op[at].code == CPU_NATIVE);

@@ -44,25 +44,28 @@ enum {
     CPU_NOTHING /* what is read no more */
 };
 
+/* Flags of an operation. */
 enum {
-    CPU_DIRECT = 128, /* STORE: the operation that makes the value, in the same
-                         part, may write it to where it is to be stored */
-    CPU_PIECES = 64, /* STORE, DIRECT: that is a function, which goes piece by
-                        piece and may store past the caches as it goes */
-    CPU_PAST = 32, /* STORE, DIRECT: that is machine code, which may, if lines
-                      begin where a vector may */
-    CPU_FOLDED = 64,  /* LOAD: for reductions alone, which take columns with
-                         any step between elements */
-    CPU_LENT = 32,    /* LOAD: for operations that can go row by row alone: one
-                         row of memory may serve all; FOLDED too: for these and
-                         for reductions, which take lines of columns alike */
-    CPU_SINGLE = 16,  /* LOAD, LENT: for those alone that can take it as one
-                         value: where it is one for all of a block, it is left
-                         in memory */
-    CPU_FACTORS = 2,  /* RUN: for the reduction `jump` operations on alone,
-                         which takes the factors from rows if it can, */
-    CPU_LINES = 4,    /* from columns */
-    CPU_WANTED = 1    /* SPREAD: for more than those that can take rows */
+    LOAD_ZERO = 1 << 0,    /* an index outside reads 0 and is no fault */
+    LOAD_FOLDED = 1 << 1,  /* for reductions alone, which take columns with any
+                              step between elements */
+    LOAD_LENT = 1 << 2,    /* for operations that can go row by row alone: one
+                              row of memory may serve all; FOLDED too: for these
+                              and for reductions, which take lines of columns
+                              alike */
+    LOAD_SINGLE = 1 << 3,  /* LENT, for those alone that can take it as one
+                              value: where it is one for all of a block, it is
+                              left in memory */
+    STORE_DIRECT = 1 << 4, /* the operation that makes the value, in the same
+                              part, may write it to where it is to be stored */
+    STORE_PIECES = 1 << 5, /* DIRECT: that is a function, which goes piece by
+                              piece and may store past the caches as it goes */
+    STORE_PAST = 1 << 6,   /* DIRECT: that is machine code, which may, if lines
+                              begin where a vector may */
+    RUN_FACTORS = 1 << 7,  /* for the reduction `jump` operations on alone, which
+                              takes the factors from rows if it can, */
+    RUN_LINES = 1 << 8,    /* from columns */
+    SPREAD_WANTED = 1 << 9 /* for more than those that can take rows */
 };
 
 /* What the operations before a reduction make: of the last one's operands, or
@@ -74,7 +77,7 @@ typedef struct cpu_op {
     uint8_t code;
     uint8_t scalar; /* bits: a, b, c are one value each */
     uint8_t type;   /* register type (CPU_F32 ...) of the value */
-    uint8_t flags;  /* LOAD: its sub; CPU_... */
+    uint16_t flags; /* LOAD_..., STORE_..., RUN_..., SPREAD_... */
     uint8_t row;    /* bits: of a, b, c the slot narrow[] has one value for
                        each row, to be taken where rows are long */
     uint8_t lent;   /* bits: a, b, c is from a LENT load */

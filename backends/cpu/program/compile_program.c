@@ -188,8 +188,8 @@ static void compile_store(compiler *c, frame *f, uint32_t number)
         const cpu_op *by = &c->body.op[c->producer[slot] - 1];
         if (by->code == CPU_RUN || by->code == CPU_MATH ||
             (by->code == CPU_LOAD && by->a != TN_CPU_NONE))
-            op->flags = by->code == CPU_MATH ? CPU_DIRECT | CPU_PIECES
-                                             : CPU_DIRECT;
+            op->flags = by->code == CPU_MATH ? STORE_DIRECT | STORE_PIECES
+                                             : STORE_DIRECT;
         c->producer[slot] = 0; /* for one store */
     }
 }
@@ -262,7 +262,7 @@ static void compile_instruction(compiler *c, frame *f, uint32_t number)
         op->b = b;
         op->c = third;
         op->index = (uint32_t)ins->imm.i;
-        op->flags = ins->sub;
+        op->flags = ins->sub & TN_LOAD_ZERO ? LOAD_ZERO : 0;
         uint32_t number_of = c->body.count;
         if (c->code->hoisted && a != TN_CPU_NONE && c->status == TN_OK) {
             uint32_t where = tn__cpu_slot_add(c, c->level, 8);
@@ -397,7 +397,7 @@ static cpu_part compile_part(compiler *c, unsigned level, uint32_t first,
             *op = lists[l]->op[i];
             code->work += op->code == CPU_MATH ? FUNCTION_WORK : 1;
             if (op->code == CPU_SPREAD && c->wanted[op->out])
-                op->flags = CPU_WANTED;
+                op->flags = SPREAD_WANTED;
             if (op->code == CPU_RUN || op->code == CPU_MATH) {
                 /* An absent operand is any pointer. */
                 op->b = op->b == TN_CPU_NONE ? op->a : op->b;
@@ -418,7 +418,9 @@ static int operands(const cpu_op *op)
  * that can go row by row, and tells those who read them. */
 static void mark_loads(compiler *c)
 {
-    enum { BY_FOLD = 1, BY_RUN = 2, BY_OTHER = 4, AS_BLOCK = 8 };
+    /* beside the flags, which take their place */
+    enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,
+           AS_BLOCK = 8 << 16 };
     cpu_code *code = c->code;
     uint32_t *use = c->producer; /* of each slot: who reads it, then flags */
     if (code->slot_count > 0)
@@ -448,17 +450,17 @@ static void mark_loads(compiler *c)
                      op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
         unsigned by = plain ? use[op->out] : 0;
         unsigned also = by & ~(unsigned)AS_BLOCK;
-        unsigned flag = by == BY_FOLD                 ? CPU_FOLDED
-                        : also == (BY_FOLD | BY_RUN)  ? CPU_FOLDED | CPU_LENT
-                        : by == BY_RUN                ? CPU_LENT | CPU_SINGLE
-                        : by == (BY_RUN | AS_BLOCK) ? CPU_LENT
+        unsigned flag = by == BY_FOLD                 ? LOAD_FOLDED
+                        : also == (BY_FOLD | BY_RUN)  ? LOAD_FOLDED | LOAD_LENT
+                        : by == BY_RUN                ? LOAD_LENT | LOAD_SINGLE
+                        : by == (BY_RUN | AS_BLOCK) ? LOAD_LENT
                                                       : 0;
-        op->flags |= (uint8_t)flag;
+        op->flags |= (uint16_t)flag;
         if (elem)
             use[op->out] = flag;
-        if (elem && flag != CPU_FOLDED)
+        if (elem && flag != LOAD_FOLDED)
             code->folds_loads = false;
-        if (elem && !plain && !(op->code == CPU_RUN && op->flags & CPU_LINES))
+        if (elem && !plain && !(op->code == CPU_RUN && op->flags & RUN_LINES))
             code->folds_lines = false;
         const uint32_t read[3] = {op->a, op->b, op->c};
         for (int j = 0; j < operands(op); j++) {
@@ -466,16 +468,16 @@ static void mark_loads(compiler *c)
                 code->slot[read[j]].space != CPU_ELEM)
                 continue;
             if (op->code == CPU_REDUCE && j == 0)
-                op->flags = use[read[j]] & CPU_FOLDED;
+                op->flags = (uint16_t)(use[read[j]] & LOAD_FOLDED);
             else if ((op->code == CPU_RUN || op->code == CPU_REDUCE) &&
-                     (use[read[j]] & CPU_LENT))
+                     (use[read[j]] & LOAD_LENT))
                 op->lent |= (uint8_t)(1 << j);
         }
         cpu_segment *s =
             op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
         for (uint32_t j = 0; s && j < s->native.operand_count; j++)
             s->operand[j].lent = s->operand[j].wide != TN_CPU_NONE &&
-                                 (use[s->operand[j].wide] & CPU_LENT);
+                                 (use[s->operand[j].wide] & LOAD_LENT);
         if (s)
             code->folds_loads = code->folds_lines = false;
     }
@@ -503,7 +505,7 @@ static bool mark_early(compiler *c)
         if (op->out != TN_CPU_NONE)
             late[op->out] = !early || indexed;
         if (op->code == CPU_STORE && !late[op->a])
-            op->flags &= (uint8_t)~CPU_DIRECT;
+            op->flags &= (uint16_t)~STORE_DIRECT;
     }
     return found && code->op_count <= TN_CPU_HOIST_OPS &&
            code->slot_count <= TN_CPU_HOIST_SLOTS && code->loop_depth == 0;

@@ -112,7 +112,7 @@ static cpu_op *maker_of(cpu_code *code, const cpu_part *part,
 /* Moves an operation to its place before the reduction that alone is in want of
  * it: those that may be left out stand together. */
 static void set_before(cpu_op *op, cpu_op *reduction, int distance,
-                       uint8_t flags)
+                       uint16_t flags)
 {
     cpu_op moved = *op, *place = reduction - distance;
     memmove(op, op + 1, (size_t)(place - op) * sizeof *op);
@@ -198,15 +198,15 @@ static void take_factors(const tn_cpu_routines *routines, cpu_code *code,
             op->lines = CPU_SCALED;
         if (!by_rows && !op->lines)
             continue;
-        const uint8_t flags = (uint8_t)((by_rows ? CPU_FACTORS : 0) |
-                                        (op->lines ? CPU_LINES : 0));
+        const uint16_t flags = (uint16_t)((by_rows ? RUN_FACTORS : 0) |
+                                        (op->lines ? RUN_LINES : 0));
         set_before(product, op, 1, flags);
         bool turned = less[0] < less[1];
         for (int k = 0, n = 2; k < 2; k++)
             if (less[k ^ turned])
-                set_before(less[k ^ turned], op, n++, CPU_FACTORS);
+                set_before(less[k ^ turned], op, n++, RUN_FACTORS);
         if (first)
-            set_before(first, op, 2, CPU_LINES);
+            set_before(first, op, 2, RUN_LINES);
         find_readers(code, reader);
     }
 }

@@ -18,12 +18,12 @@ static int64_t position(const cpu_task *t, const span *s, int64_t i)
 {
     const cpu_plan *plan = t->plan;
     if (plan->hoist)
-        return t->tile_at + i; /* the inner dimensions are whole */
+        return t->tile.at + i; /* the inner dimensions are whole */
     if (s->level == CPU_ROW)
         return (t->first_row + i) * plan->row_length;
     if (plan->tiled)
-        return t->tile_at + i / t->tile_width * t->tile_step[0] +
-               i % t->tile_width * t->tile_step[1];
+        return t->tile.at + i / t->tile.width * t->tile.step[0] +
+               i % t->tile.width * t->tile.step[1];
     if (!t->columns)
         return t->at + i;
     return (t->first_row + i % t->rows) * plan->row_length + t->first_elem +
@@ -42,7 +42,7 @@ static void add_index(cpu_task *t, const cpu_op *op, const span *s,
             ? (const uint8_t *)t->slot[t->loop[t->loops - 1].mask]
             : NULL;
     int any = t->routines->place(where, index, stride, extent, s->n);
-    bool is_fault = !(op->flags & TN_LOAD_ZERO);
+    bool is_fault = !(op->flags & LOAD_ZERO);
     for (int64_t i = 0; any && is_fault && i < s->n; i++)
         if ((uint64_t)index[i] >= (uint64_t)extent && (!mask || mask[i]))
             tn__cpu_plan_fault(t->plan, op->index, dim, index[i],
@@ -92,10 +92,10 @@ static bool load_row(cpu_task *t, const cpu_op *op, const cpu_view *view,
 static char *find_row_lines(const cpu_task *t, const cpu_view *view,
                             int64_t at, int64_t *step)
 {
-    int64_t line = at / t->line, offset = 0;
-    *step = view->ndim < 2 ? t->line : view->stride[view->ndim - 2];
+    int64_t line = at / t->lines.length, offset = 0;
+    *step = view->ndim < 2 ? t->lines.length : view->stride[view->ndim - 2];
     if (view->ndim < 2)
-        offset = line * t->line;
+        offset = line * t->lines.length;
     for (uint32_t d = view->ndim - 1; view->ndim > 1 && d-- > 0;
          line /= view->extent[d])
         offset += line % view->extent[d] * view->stride[d];
@@ -107,10 +107,10 @@ static void expect_row(cpu_task *t, const cpu_op *op, const cpu_view *view)
 {
     int64_t step;
     const cpu_plan *plan = t->plan;
-    if (!plan->ahead || t->next_row != 0 || t->first_row + 1 == plan->row_count)
+    if (!plan->traffic.ahead || t->lines.next_row != 0 || t->first_row + 1 == plan->row_count)
         return;
-    t->next_slot = op->out;
-    t->next_row = find_row_lines(t, view, t->at + plan->row_length, &step) -
+    t->lines.next_slot = op->out;
+    t->lines.next_row = find_row_lines(t, view, t->at + plan->row_length, &step) -
                   t->slot[op->out];
 }
 
@@ -126,7 +126,7 @@ static bool load_lines(cpu_task *t, const cpu_op *op, const span *s,
     uint32_t across = view->ndim - 2;
     const int64_t *stride = view->stride + across;
     bool is_each =
-        stride[0] == 1 && stride[1] == 0 && (op->flags & CPU_SINGLE);
+        stride[0] == 1 && stride[1] == 0 && (op->flags & LOAD_SINGLE);
     if (view->extent[across + 1] != t->rows || (!is_each && stride[1] != 1))
         return false;
     int64_t line = s->at / t->rows, offset = 0;
@@ -202,13 +202,13 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     bool may_lend =
         plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
     /* Set for each load, wherever its values come to lie. */
-    t->step[op->out] = op->flags & CPU_LENT && !t->columns
+    t->step[op->out] = op->flags & LOAD_LENT && !t->columns
                            ? t->count / t->rows
                            : t->rows;
     if (t->code->slot[op->out].space == CPU_GROUP) {
         if (load_group(t, op, view, may_lend))
             return;
-        if ((op->flags & CPU_LENT) && !(op->flags & CPU_FOLDED) &&
+        if ((op->flags & LOAD_LENT) && !(op->flags & LOAD_FOLDED) &&
             t->plan->kept && t->by_rows &&
             load_row(t, op, view, t->group_at, t->group_count, may_lend)) {
             t->base[op->out] = t->slot[op->out];
@@ -219,7 +219,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
         t->slot[op->out] = t->home[op->out];
     }
     char *to = t->slot[op->out];
-    if (t->line > 0 && !load_single(t, op, s, may_lend)) {
+    if (t->lines.length > 0 && !load_single(t, op, s, may_lend)) {
         t->slot[op->out] = find_row_lines(t, view, t->at, &t->step[op->out]);
         if (view->ndim > 1 && view->stride[view->ndim - 1] == 0)
             t->step[op->out] = TN_CPU_ONE_EACH;
@@ -227,21 +227,21 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
             expect_row(t, op, view);
         return;
     }
-    if (t->line > 0)
+    if (t->lines.length > 0)
         return;
     if (plain) {
-        bool folded = op->flags & CPU_FOLDED;
-        bool by_lines = !(op->flags & CPU_LENT) || t->by_lines;
+        bool folded = op->flags & LOAD_FOLDED;
+        bool by_lines = !(op->flags & LOAD_LENT) || t->by_lines;
         if (folded && t->columns && by_lines &&
             load_columns(t, op, s, may_lend))
             return;
-        if ((op->flags & CPU_LENT) && !folded && t->by_rows &&
+        if ((op->flags & LOAD_LENT) && !folded && t->by_rows &&
             load_row(t, op, view, s->at, s->n, may_lend))
             return;
-        if ((op->flags & CPU_LENT) && t->by_lines &&
+        if ((op->flags & LOAD_LENT) && t->by_lines &&
             load_lines(t, op, s, may_lend))
             return;
-        if ((op->flags & CPU_SINGLE) && load_single(t, op, s, may_lend))
+        if ((op->flags & LOAD_SINGLE) && load_single(t, op, s, may_lend))
             return;
         char *flat = may_lend ? tn__cpu_view_flat(view, s->at, s->n) : NULL;
         if (flat) {
@@ -258,7 +258,7 @@ static void run_load(cpu_task *t, const cpu_op *op, const span *s)
     int64_t *where = (int64_t *)(op->where == TN_CPU_NONE
                                      ? t->temporary
                                      : t->slot[op->where]);
-    if (!t->skip || t->skip[op - t->code->op] != CPU_PLACED)
+    if (!t->shared.skip || t->shared.skip[op - t->code->op] != CPU_PLACED)
         find_places(t, op, s, where);
     t->routines->gather[view->dtype](to, view->base, where, s->n);
 }
@@ -349,7 +349,7 @@ static void run_reduce(cpu_task *t, const cpu_op *op)
         return;
     }
     const char *x = t->slot[op->a];
-    int64_t step = op->flags & CPU_FOLDED ? t->step[op->a] : t->rows;
+    int64_t step = op->flags & LOAD_FOLDED ? t->step[op->a] : t->rows;
     if (takes) {
         const uint32_t from[2] = {op->b, op->c};
         int64_t length = t->count / t->rows;
@@ -463,7 +463,7 @@ static void run_math(cpu_task *t, const cpu_op *op, int64_t n)
     }
     for (int64_t piece; n > 0; n -= piece) {
         piece = n;
-        if (t->plan->ahead || t->plan->stream)
+        if (t->plan->traffic.ahead || t->plan->traffic.stream)
             piece = tn__cpu_min(most, n);
         op->math(at[0], at[1], at[2], at[3], piece);
         if (past) {
@@ -504,7 +504,7 @@ static bool goes_past(const cpu_task *t, const cpu_op *op, const span *s,
         line = t->by_lines ? t->rows : 0;
     else if (t->by_rows)
         line = t->count / t->rows;
-    return (op->flags & CPU_PAST) && bytes > 1 &&
+    return (op->flags & STORE_PAST) && bytes > 1 &&
            ((uintptr_t)flat | (uintptr_t)(line * bytes)) % VECTOR == 0;
 }
 
@@ -518,24 +518,24 @@ static void aim_slots(cpu_task *t, cpu_part part, const span *s)
             t->base[slot] + t->first_elem * t->code->slot[slot].bytes;
     }
     const cpu_op *op = t->code->op + part.first;
-    t->later_slot = TN_CPU_NONE;
-    t->next_row = 0;
+    t->behind.slot = TN_CPU_NONE;
+    t->lines.next_row = 0;
     for (uint32_t i = 0; i < part.count; i++) {
-        if (op[i].code != CPU_STORE || !(op[i].flags & CPU_DIRECT))
+        if (op[i].code != CPU_STORE || !(op[i].flags & STORE_DIRECT))
             continue;
-        if (t->line > 0) {
+        if (t->lines.length > 0) {
             t->slot[op[i].a] = find_row_lines(t, &s->view[op[i].index],
                                               t->at, &t->step[op[i].a]);
-            t->past[op[i].a] = t->plan->stream ? t->slot[op[i].a] : NULL;
+            t->past[op[i].a] = t->plan->traffic.stream ? t->slot[op[i].a] : NULL;
             continue;
         }
         char *flat = t->plan->overlap
                          ? NULL
                          : tn__cpu_view_flat(&s->view[op[i].index], s->at,
                                              s->n);
-        bool past = t->plan->stream && flat;
+        bool past = t->plan->traffic.stream && flat;
         bool pieces =
-            (op[i].flags & CPU_PIECES) || goes_past(t, &op[i], s, flat);
+            (op[i].flags & STORE_PIECES) || goes_past(t, &op[i], s, flat);
         int64_t bytes = s->n * s->view[op[i].index].bytes;
         t->past[op[i].a] = past && pieces ? flat : NULL;
         if (past && !pieces && tn__cpu_aim_later(t, op[i].a, bytes))
@@ -551,18 +551,18 @@ static void run_store(cpu_task *t, const cpu_op *op, const span *s)
 {
     const cpu_view *view = &s->view[op->index];
     char *from = t->slot[op->a];
-    if ((op->flags & CPU_DIRECT) && op->a == t->later_slot) {
-        cpu_later *later = &t->later[t->later_made++ % t->plan->laters];
+    if ((op->flags & STORE_DIRECT) && op->a == t->behind.slot) {
+        cpu_later *later = &t->behind.block[t->behind.made++ % t->plan->traffic.blocks];
         later->at = from;
         later->end = from + s->n * view->bytes;
         later->to = tn__cpu_view_flat(view, s->at, s->n);
-        t->later_slot = TN_CPU_NONE;
+        t->behind.slot = TN_CPU_NONE;
         return;
     }
-    if ((op->flags & CPU_DIRECT) &&
+    if ((op->flags & STORE_DIRECT) &&
         (from != t->home[op->a] || t->past[op->a]))
         return;
-    char *flat = t->plan->stream && s->level == CPU_ELEM
+    char *flat = t->plan->traffic.stream && s->level == CPU_ELEM
                      ? tn__cpu_view_flat(view, s->at, s->n)
                      : NULL;
     if (flat) {
@@ -601,19 +601,19 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
         s = (span){NULL, 0, 1, level};
     else
         aim_slots(t, part, &s);
-    const bool beside = level == CPU_ELEM && t->plan->piece > 0 &&
-                        (t->plan->ahead || t->plan->stream);
+    const bool beside = level == CPU_ELEM && t->plan->traffic.piece > 0 &&
+                        (t->plan->traffic.ahead || t->plan->traffic.stream);
 
     for (uint32_t i = 0; i < part.count; i++) {
         const cpu_op *op = &ops[i];
-        if (t->skip && t->skip[part.first + i] == CPU_KNOWN)
+        if (t->shared.skip && t->shared.skip[part.first + i] == CPU_KNOWN)
             continue;
         if (beside && op->code != CPU_NATIVE)
-            tn__cpu_work_beside(t, op->allowed == 7 ? 2 * t->plan->piece
-                                            : t->plan->piece);
+            tn__cpu_work_beside(t, op->allowed == 7 ? 2 * t->plan->traffic.piece
+                                            : t->plan->traffic.piece);
         switch (op->code) {
         case CPU_RUN: {
-            if ((op->flags & (t->columns ? CPU_LINES : CPU_FACTORS)) &&
+            if ((op->flags & (t->columns ? RUN_LINES : RUN_FACTORS)) &&
                 takes_factors(t, op + op->jump))
                 break;
             unsigned single = singles(t, op);
@@ -640,7 +640,7 @@ void tn__cpu_run_part(cpu_task *t, cpu_part part, unsigned level)
                                      s.n);
             break;
         case CPU_SPREAD:
-            if (!t->by_rows || (op->flags & CPU_WANTED))
+            if (!t->by_rows || (op->flags & SPREAD_WANTED))
                 run_spread(t, op, s.n);
             break;
         case CPU_FILL:

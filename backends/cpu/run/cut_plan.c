@@ -109,10 +109,10 @@ static void plan_later(cpu_plan *plan)
     if (plan->code->stage_count > 1)
         blocks = plan->kept ? 1
                             : (plan->row_length + plan->block - 1) / plan->block;
-    plan->later_bytes = bytes * plan->block;
-    blocks = tn__cpu_min(blocks, TN_CPU_LATER_BYTES / plan->later_bytes);
-    plan->laters = (uint32_t)tn__cpu_min(blocks, TN_CPU_LATER);
-    plan->later_bytes = plan->laters > 0 ? plan->later_bytes : 0;
+    plan->traffic.block_bytes = bytes * plan->block;
+    blocks = tn__cpu_min(blocks, TN_CPU_LATER_BYTES / plan->traffic.block_bytes);
+    plan->traffic.blocks = (uint32_t)tn__cpu_min(blocks, TN_CPU_LATER);
+    plan->traffic.block_bytes = plan->traffic.blocks > 0 ? plan->traffic.block_bytes : 0;
 }
 
 /* ---- cutting the space ------------------------------------------------- */
@@ -279,7 +279,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     if (plan->code->segment_count > 0)
         plan->block = tn__cpu_native_takes_lines(plan->code) ? TN_CPU_NATIVE_ALONE
                                                              : TN_CPU_NATIVE_BLOCK;
-    if (plan->in_place && plan->ahead && plan->block > TN_CPU_IN_PLACE_BLOCK)
+    if (plan->in_place && plan->traffic.ahead && plan->block > TN_CPU_IN_PLACE_BLOCK)
         plan->block = TN_CPU_IN_PLACE_BLOCK;
     if (!tn__cpu_cut_shared(plan, hoist)) {
         plan->tiled = tn__cpu_cut_tiles(plan);
@@ -289,7 +289,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
     plan->taps = tn__cpu_taps_shared(plan);
     plan->groups_per_task =
         (plan->taps ? TN_CPU_TAPS_WORK : TN_CPU_TASK_WORK) /
-        (plan->tiled ? plan->tile[0] * plan->tile[1] : plan->block);
+        (plan->tiled ? plan->tile.extent[0] * plan->tile.extent[1] : plan->block);
     fewer_groups(plan);
 }
 
@@ -340,7 +340,7 @@ static bool folds_lines(const cpu_plan *plan, const cpu_code *code)
  * group, which are to be few. */
 static int64_t rows_bytes(const cpu_plan *plan)
 {
-    bool many = plan->built->kept.segment_count > 0 && !plan->stream;
+    bool many = plan->built->kept.segment_count > 0 && !plan->traffic.stream;
     return many ? TN_CPU_NATIVE_ROWS * TN_CPU_ROWS_BYTES : TN_CPU_ROWS_BYTES;
 }
 
@@ -405,7 +405,7 @@ static void cut_rows(cpu_plan *plan)
                                    : rows_bytes(plan) / tn__cpu_slot_bytes(kept, true);
     rows /= length;
     plan->line = tn__cpu_row_lines(plan, shortest_run(plan));
-    plan->past_lines = plan->line > 0 && tn__cpu_lines_go_past(plan);
+    plan->traffic.past_lines = plan->line > 0 && tn__cpu_lines_go_past(plan);
     fits = fits && plan->line == 0;
     plan->code = fits             ? kept
                  : plan->line > 0 ? tn__cpu_lined_code(plan->built)
@@ -451,19 +451,19 @@ void tn__cpu_plan_cut(cpu_plan *plan, cpu_hoist *hoist)
     plan->fault.code = TN_OK;
     plan_views(plan);
     find_overlap(plan);
-    plan->stream = wants_stream(plan);
-    plan->ahead = asks_ahead(plan);
+    plan->traffic.stream = wants_stream(plan);
+    plan->traffic.ahead = asks_ahead(plan);
     if (built->has_rows)
         cut_rows(plan);
     else
         cut_elements(plan, hoist);
-    plan->piece = plan->code->stage_count > 1 ? TN_CPU_STAGED_BYTES
+    plan->traffic.piece = plan->code->stage_count > 1 ? TN_CPU_STAGED_BYTES
                  : plan->in_place            ? even_piece(plan)
-                 : plan->stream              ? TN_CPU_PAST_BYTES
+                 : plan->traffic.stream              ? TN_CPU_PAST_BYTES
                                             : 0;
-    plan->laters = 0;
-    plan->later_bytes = 0;
-    if (plan->stream) {
+    plan->traffic.blocks = 0;
+    plan->traffic.block_bytes = 0;
+    if (plan->traffic.stream) {
         plan_later(plan);
         if (plan->groups_per_task < plan->group_count / TN_CPU_STREAM_TASKS)
             plan->groups_per_task = plan->group_count / TN_CPU_STREAM_TASKS;

@@ -149,11 +149,11 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
     uint32_t b = h->box_dim;
     int64_t box = tn__cpu_min(h->box, h->extent[b] - point[b]);
     int64_t count = box * h->number[b];
-    bool known = task->box_outer == outer && count <= task->box_count;
+    bool known = task->shared.outer == outer && count <= task->shared.count;
     bool same = known && count == task->count;
-    task->tile_at = 0;
+    task->tile.at = 0;
     for (uint32_t d = 0; d <= b; d++)
-        task->tile_at += point[d] * h->number[d];
+        task->tile.at += point[d] * h->number[d];
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
         const tn_launch_operand *given = &launch->operand[k];
         cpu_view *view = &task->own_view[k];
@@ -172,10 +172,10 @@ void tn__cpu_task_shared(cpu_task *task, int64_t group)
         for (uint32_t d = b + 1; d < h->ndim; d++)
             tn__cpu_view_push(view, h->extent[d], given->stride[h->dim[d]]);
     }
-    task->skip = known ? h->skip : NULL;
+    task->shared.skip = known ? h->skip : NULL;
     if (!known) {
-        task->box_outer = outer;
-        task->box_count = count;
+        task->shared.outer = outer;
+        task->shared.count = count;
     }
     task->view = task->own_view;
     task->at = 0;

@@ -79,5 +79,5 @@ bool tn__cpu_lines_go_past(const cpu_plan *plan)
         for (uint32_t d = 0; d + 1 < view->ndim; d++)
             any |= (uint64_t)view->stride[d] * view->bytes;
     }
-    return plan->stream && any % VECTOR == 0;
+    return plan->traffic.stream && any % VECTOR == 0;
 }

@@ -17,24 +17,28 @@ struct cpu_plan {
     uint32_t box_first; /* a group takes the outer dimensions from here on
                            whole; outer_ndim: columns of the last one */
     int64_t groups_per_task, group_count;
-    uint32_t tile_dim[2];       /* of tiles: the two dimensions, */
-    int64_t tile[2];            /* most elements along them */
+    struct {
+        uint32_t dim[2];   /* the two dimensions of tiles, */
+        int64_t extent[2]; /* most elements along them */
+    } tile;
     struct cpu_hoist *hoist; /* blocks that share indices; or NULL */
     bool columns, tiled;
     bool taps;     /* blocks that share indices go by taps_blocks.c */
     bool in_place; /* something is written where it was read */
     bool overlap;  /* and is read after that: loads are copies */
     bool kept;   /* a block is a whole group */
-    bool stream; /* stores pass the caches by */
-    bool ahead;  /* more is read than lies in a cache near the core */
-    int64_t piece; /* bytes asked for before an operation, of each operand */
-    uint32_t laters;    /* blocks that may be on their way past the caches, */
-    int64_t later_bytes; /* of so many bytes */
+    struct {
+        bool stream;     /* stores pass the caches by */
+        bool past_lines; /* those to lines (below) do as they are made */
+        bool ahead;    /* more is read than lies in a cache near the core */
+        int64_t piece; /* bytes asked for before an operation, of each operand */
+        uint32_t blocks; /* that may be on their way past the caches, */
+        int64_t block_bytes; /* of so many bytes */
+    } traffic;           /* with memory (traffic.c) */
     int64_t run, run_blocks; /* elementwise: no block goes beyond a run of so
                                 many points; blocks of each */
     int64_t line; /* elementwise: a block is lines of so many points, or 0;
                      streamed rows: stages go over such lines where they lie */
-    bool past_lines; /* these go past the caches as they are made */
     atomic_int failed; /* a status */
     atomic_flag fault_lock;
     tn_fault fault;    /* code 0: none */

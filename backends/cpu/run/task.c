@@ -48,7 +48,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
             : 0;
     size_t fold_bytes =
         tn__cpu_fold_bytes(code, plan->group_rows, plan->columns);
-    size_t later_bytes = round_up((size_t)plan->later_bytes);
+    size_t later_bytes = round_up((size_t)plan->traffic.block_bytes);
     size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
     size_t chunks = folds > 0 && plan->line > 0 ? TN_CPU_CHUNKS_BYTES : 0;
 
@@ -58,7 +58,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         round_up(views * sizeof(cpu_view)) + 8 * block +
         block * code->elem_bytes + group * code->group_bytes +
         rows * code->row_bytes + round_up(fold_bytes) +
-        plan->laters * later_bytes + taps_bytes + chunks);
+        plan->traffic.blocks * later_bytes + taps_bytes + chunks);
     if (!memory) {
         atomic_store(&plan->failed, TN_ERR_MEMORY);
         return false;
@@ -66,7 +66,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     *task = (cpu_task){.plan = plan, .code = code,
                        .routines = plan->routines, .view = plan->view,
                        .columns = plan->columns, .rows = 1,
-                       .later_slot = TN_CPU_NONE, .box_outer = -1};
+                       .behind.slot = TN_CPU_NONE, .shared.outer = -1};
     task->slot = (char **)memory;
     task->home = task->slot + slots;
     task->past = task->home + slots;
@@ -80,7 +80,7 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     memory += round_up(views * sizeof(cpu_view));
     task->temporary = memory;
     memory += 8 * block;
-    task->chunks = memory;
+    task->lines.chunks = memory;
     memory += chunks;
     tn__cpu_taps_place(task, memory);
     memory += taps_bytes;
@@ -90,8 +90,8 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
     if (folds > 0)
         tn__cpu_fold_place(task->fold, code, plan->group_rows, plan->columns,
                            fold_ahead(plan), fold);
-    for (uint32_t i = 0; i < plan->laters; i++)
-        task->later[i].room = fold + round_up(fold_bytes) + i * later_bytes;
+    for (uint32_t i = 0; i < plan->traffic.blocks; i++)
+        task->behind.block[i].room = fold + round_up(fold_bytes) + i * later_bytes;
     if (plan->shared_rows)
         row = plan->shared_rows;
     for (uint32_t s = 0; s < code->slot_count; s++) {
@@ -164,7 +164,7 @@ static int64_t lines_at(const cpu_plan *plan, const cpu_stage *stage, int64_t k,
                         int64_t end)
 {
     bool able = stage->reduce_count > 0 ||
-                ((!plan->stream || plan->past_lines) && plan->line > 0 &&
+                ((!plan->traffic.stream || plan->traffic.past_lines) && plan->line > 0 &&
                  k % plan->line == 0 && end - k >= plan->line);
     return able ? plan->line : 0;
 }
@@ -186,14 +186,14 @@ void tn__cpu_task_stream(cpu_task *task, const cpu_stage *stage,
         tn__cpu_fold_begin(&task->fold[stage->reduce_first + i]);
     for (int64_t k = first, n; k < end && stage->elem.count > 0; k += n) {
         n = tn__cpu_min(step, tn__cpu_min(end, (k / run + 1) * run) - k);
-        task->line = lines_at(plan, stage, k, end);
-        if (task->line > 0)
+        task->lines.length = lines_at(plan, stage, k, end);
+        if (task->lines.length > 0)
             n = stage->reduce_count > 0 ? end - k
-                                        : (end - k) / task->line * task->line;
+                                        : (end - k) / task->lines.length * task->lines.length;
         task->first_elem = k;
         task->at = task->group_at + k * task->rows;
         task->count = n * task->rows;
         tn__cpu_run_part(task, stage->elem, CPU_ELEM);
     }
-    task->line = 0;
+    task->lines.length = 0;
 }

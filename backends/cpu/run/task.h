@@ -64,23 +64,30 @@ typedef struct cpu_task {
     bool columns;
     bool by_rows; /* rows are long: an operation goes row by row */
     bool by_lines; /* there are many columns: it may go line by line */
-    int64_t line;  /* of a streamed row: the block is lines of so many elements,
-                      the first and the last of which may be cut; 0: it is none */
-    int64_t next_row; /* line > 0: bytes to what the next row reads like slot */
-    uint32_t next_slot; /* this, which was loaded; 0: it reads nothing */
-    char *chunks;  /* room for those that are in two lines (native_run.c) */
+    struct {
+        int64_t length; /* of a streamed row: the block is lines of so many
+                           elements, the first and the last of which may be cut;
+                           0: it is none */
+        int64_t next_row; /* bytes to what the next row reads like slot */
+        uint32_t next_slot; /* this, which was loaded; 0: it reads nothing */
+        char *chunks; /* room for those that are in two lines (native_run.c) */
+    } lines;
     bool again;    /* an earlier stage has just read what is loaded */
-    const uint8_t *skip; /* of each operation: what is there already; NULL */
-    int64_t box_outer, box_count; /* for which it is (hoist.c) */
+    struct {
+        const uint8_t *skip; /* of each operation: what is there already; NULL */
+        int64_t outer, count; /* for which it is (hoist.c) */
+    } shared;
     cpu_tap_table taps[2];        /* what taps_blocks.c makes of it */
-    int64_t tile_at, tile_step[2], tile_width; /* position of a tile's element
-                                                  i: at + i / width * step[0] +
-                                                  i % width * step[1] */
+    struct {
+        int64_t at, step[2], width; /* position of a tile's element i: at + i /
+                                       width * step[0] + i % width * step[1] */
+    } tile;
     cpu_ahead ahead[TN_CPU_AHEAD];
-    cpu_later later[TN_CPU_LATER]; /* plan->laters of them, used in turns: */
-    uint32_t later_made, later_gone; /* numbers of the next one to be made and
-                                        to go */
-    uint32_t later_slot; /* made in such a block; TN_CPU_NONE */
+    struct {
+        cpu_later block[TN_CPU_LATER]; /* traffic.blocks of them, in turns: */
+        uint32_t made, gone; /* numbers of the next one to be made and to go */
+        uint32_t slot;       /* made in such a block; TN_CPU_NONE */
+    } behind;
     uint32_t loops;          /* that run */
     struct {
         int64_t round;

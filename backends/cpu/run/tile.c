@@ -29,8 +29,8 @@ static uint32_t dense_dimension(const cpu_plan *plan, uint32_t inner)
 
 static int64_t tiles_along(const cpu_plan *plan, uint32_t d)
 {
-    int64_t tile = d == plan->tile_dim[0]   ? plan->tile[0]
-                   : d == plan->tile_dim[1] ? plan->tile[1]
+    int64_t tile = d == plan->tile.dim[0]   ? plan->tile.extent[0]
+                   : d == plan->tile.dim[1] ? plan->tile.extent[1]
                                             : 1;
     return (plan->launch->extent[d] + tile - 1) / tile;
 }
@@ -47,11 +47,11 @@ bool tn__cpu_cut_tiles(cpu_plan *plan)
     if (across == TN_CPU_NONE ||
         launch->extent[across] * launch->extent[inner] < TILE_FROM)
         return false;
-    plan->tile_dim[0] = across;
-    plan->tile_dim[1] = inner;
-    plan->tile[0] = tn__cpu_min(TILE, launch->extent[across]);
-    plan->tile[1] =
-        tn__cpu_min(plan->block / plan->tile[0], launch->extent[inner]);
+    plan->tile.dim[0] = across;
+    plan->tile.dim[1] = inner;
+    plan->tile.extent[0] = tn__cpu_min(TILE, launch->extent[across]);
+    plan->tile.extent[1] =
+        tn__cpu_min(plan->block / plan->tile.extent[0], launch->extent[inner]);
     plan->group_count = 1;
     for (uint32_t d = 0; d < ndim; d++)
         plan->group_count *= tiles_along(plan, d);
@@ -64,27 +64,27 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
     const tn_launch *launch = plan->launch;
     uint32_t ndim = launch->outer_ndim + launch->row_ndim;
     int64_t point[2 * TN_MAX_NDIM] = {0}, extent[2] = {1, 1};
-    int64_t size = 1, tiles = tiles_along(plan, plan->tile_dim[0]);
+    int64_t size = 1, tiles = tiles_along(plan, plan->tile.dim[0]);
     /* Tiles follow each other along the dense dimension of what lies across:
      * memory is then read on where the last tile ended. */
-    point[plan->tile_dim[0]] = group % tiles * plan->tile[0];
+    point[plan->tile.dim[0]] = group % tiles * plan->tile.extent[0];
     group /= tiles;
-    task->tile_at = 0;
+    task->tile.at = 0;
     for (uint32_t d = ndim; d-- > 0; size *= launch->extent[d]) {
-        int side = d == plan->tile_dim[0] ? 0 : d == plan->tile_dim[1] ? 1 : 2;
+        int side = d == plan->tile.dim[0] ? 0 : d == plan->tile.dim[1] ? 1 : 2;
         if (side != 0) {
             tiles = tiles_along(plan, d);
-            point[d] = group % tiles * (side == 1 ? plan->tile[1] : 1);
+            point[d] = group % tiles * (side == 1 ? plan->tile.extent[1] : 1);
             group /= tiles;
         }
-        task->tile_at += point[d] * size;
+        task->tile.at += point[d] * size;
         if (side < 2) {
             extent[side] =
-                tn__cpu_min(plan->tile[side], launch->extent[d] - point[d]);
-            task->tile_step[side] = size;
+                tn__cpu_min(plan->tile.extent[side], launch->extent[d] - point[d]);
+            task->tile.step[side] = size;
         }
     }
-    task->tile_width = extent[1];
+    task->tile.width = extent[1];
     for (uint32_t k = 0; k < plan->built->operand_count; k++) {
         const int64_t *stride = launch->operand[k].stride;
         cpu_view *view = &task->own_view[k];
@@ -96,7 +96,7 @@ void tn__cpu_task_tile(cpu_task *task, int64_t group)
         tn__cpu_view_move(view, offset);
         for (int side = 0; side < 2; side++)
             tn__cpu_view_push(view, extent[side],
-                              stride[plan->tile_dim[side]]);
+                              stride[plan->tile.dim[side]]);
     }
     task->view = task->own_view;
     task->at = 0;

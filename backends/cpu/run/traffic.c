@@ -6,7 +6,7 @@
 void tn__cpu_expect(cpu_task *t, const cpu_op *op, const char *flat,
                    int64_t bytes, int64_t distance)
 {
-    if (!t->plan->ahead)
+    if (!t->plan->traffic.ahead)
         return;
     cpu_ahead *ahead = &t->ahead[op->index % TN_CPU_AHEAD];
     if (ahead->end != flat + distance)
@@ -39,35 +39,35 @@ static void fetch_ahead(cpu_task *t, int64_t bytes)
  * 16.5 (Sapphire Rapids). */
 static void send_later(cpu_task *t, int64_t bytes)
 {
-    while (bytes > 0 && t->later_gone != t->later_made) {
-        cpu_later *later = &t->later[t->later_gone % t->plan->laters];
+    while (bytes > 0 && t->behind.gone != t->behind.made) {
+        cpu_later *later = &t->behind.block[t->behind.gone % t->plan->traffic.blocks];
         int64_t some = tn__cpu_min(bytes, later->end - later->at);
         t->routines->stream(later->to, later->at, some, 0);
         later->at += some;
         later->to += some;
         bytes -= some;
         if (later->at == later->end)
-            t->later_gone++;
+            t->behind.gone++;
     }
 }
 
 bool tn__cpu_aim_later(cpu_task *t, uint32_t slot, int64_t bytes)
 {
-    if (t->plan->laters == 0 || t->later_slot != TN_CPU_NONE ||
-        bytes > t->plan->later_bytes)
+    if (t->plan->traffic.blocks == 0 || t->behind.slot != TN_CPU_NONE ||
+        bytes > t->plan->traffic.block_bytes)
         return false;
-    if (t->later_made - t->later_gone == t->plan->laters) {
-        const cpu_later *first = &t->later[t->later_gone % t->plan->laters];
+    if (t->behind.made - t->behind.gone == t->plan->traffic.blocks) {
+        const cpu_later *first = &t->behind.block[t->behind.gone % t->plan->traffic.blocks];
         send_later(t, first->end - first->at);
     }
-    t->later_slot = slot;
-    t->slot[slot] = t->later[t->later_made % t->plan->laters].room;
+    t->behind.slot = slot;
+    t->slot[slot] = t->behind.block[t->behind.made % t->plan->traffic.blocks].room;
     return true;
 }
 
 void tn__cpu_run_end(cpu_task *task)
 {
-    if (!task->plan->stream)
+    if (!task->plan->traffic.stream)
         return;
     send_later(task, INT64_MAX);
     task->routines->fence();
@@ -75,8 +75,8 @@ void tn__cpu_run_end(cpu_task *task)
 
 void tn__cpu_work_beside(cpu_task *t, int64_t bytes)
 {
-    if (t->plan->ahead)
+    if (t->plan->traffic.ahead)
         fetch_ahead(t, bytes);
-    if (t->later_gone != t->later_made)
+    if (t->behind.gone != t->behind.made)
         send_later(t, bytes);
 }
