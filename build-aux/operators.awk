@@ -2,7 +2,7 @@
 # table, the list of wider tolerances and that of what runs on the host.
 #
 #   awk -f needs.awk -f operators.awk \
-#       tests/golden/looser.def tests/golden/host.def lib/ops/table/*.def
+#       tests/golden/looser.def tests/golden/host.def lib/ops/*/*.def
 
 function trim(s)
 {
@@ -152,7 +152,7 @@ FNR == 1 {
 END {
     finish()
     print "# Operators\n"
-    print "Made from `lib/ops/table/*.def` at build time: " count " operators in " \
+    print "Made from `lib/ops/*/*.def` at build time: " count " operators in " \
         families " families, and " inner_count " inner rows that they use.\n" \
         "A signature shows the arguments with their kinds (a tensor where none" \
         " is given) and\ndefaults; those after `;` are options: fields of the" \

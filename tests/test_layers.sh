@@ -58,7 +58,7 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
 # reads files through io). kernel needs base and the plugin ABI alone.
 cat >"$scratch/rooms.awk" <<'AWK'
     BEGIN {
-        n = split("base device tensor kernel ops autograd graph trace io " \
+        n = split("base device tensor kernel source ops autograd graph trace io " \
                   "data dist", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i
         n = split("nn optim", order, " ")
@@ -98,6 +98,8 @@ cat >"$scratch/rooms.awk" <<'AWK'
         }
         if (from == "kernel" && to != "base" && to != "abi")
             return "kernel needs base and the plugin ABI alone"
+        if (from == "source" && to != "kernel" && to != "base" && to != "abi")
+            return "source needs kernel, base and the plugin ABI alone"
         return rank[to] >= rank[from] ? "the arrow points up" : ""
     }
 AWK
@@ -137,6 +139,7 @@ awk -F '\t' -f "$scratch/rooms.awk" -f - "$scratch/includes" \
             complain("examples and benchmarks know no plugin")
         else if (file[1] == "tools" && file[2] == "check" &&
                  (target[1] == "base" || target[1] == "kernel" ||
+                  target[1] == "source" ||
                   $2 == "device/cache.h")) next
         else if (!public && target[1] != file[1])
             complain("programs use public headers alone")

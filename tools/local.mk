@@ -11,8 +11,8 @@ check_primitive_sources = \
 	tools/check/primitives.c tools/check/primitives.h \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
-	tools/check/attention.c tools/check/attention.h \
-	tools/check/lapack.c tools/check/lapack.h \
+	tools/check/check_attention.c tools/check/check_attention.h \
+	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
@@ -26,7 +26,7 @@ check_program_sources = \
 bin_PROGRAMS += tools/tenon-plugin-check
 tools_tenon_plugin_check_SOURCES = \
 	tools/check/main.c tools/check/check.h \
-	tools/check/options.c tools/check/child.c \
+	tools/check/check_options.c tools/check/child.c \
 	tools/check/level0.c tools/check/level1.c tools/check/level2.c \
 	tools/check/events.c tools/check/launches.c \
 	tools/check/lent.c tools/check/lent.h \
@@ -37,8 +37,8 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/primitives.c tools/check/primitives.h \
 	tools/check/extensions.c tools/check/extensions.h \
 	tools/check/windows.c tools/check/windows.h \
-	tools/check/attention.c tools/check/attention.h \
-	tools/check/lapack.c tools/check/lapack.h \
+	tools/check/check_attention.c tools/check/check_attention.h \
+	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

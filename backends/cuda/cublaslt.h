@@ -1,11 +1,11 @@
-/* cublaslt.h: cuBLASLt, opened at the first matrix product (driver.c). Types
+/* cublaslt.h: cuBLASLt, opened at the first matrix product (cuda_driver.c). Types
  * and numbers are those of its cublasLt.h, cublas_api.h and library_types.h,
  * CUDA 11 and later; tests/cuda/declarations.c holds them against a toolkit's
  * own headers. Enumerations are ints there. */
 #ifndef TN_CUDA_CUBLASLT_H
 #define TN_CUDA_CUBLASLT_H
 
-#include "driver.h"
+#include "cuda_driver.h"
 
 typedef int tn_lt_status; /* cublasStatus_t; 0: success */
 typedef struct cublasLtContext *tn_lt_handle;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tenon/plugin.h>
 
-#include "driver.h"
+#include "cuda_driver.h"
 
 /* The core's table, given to tenon_plugin_v1. */
 extern const tn_host *tn__cuda_host;
@@ -53,14 +53,14 @@ typedef struct tn_cuda_table {
     tn_cuda_kernel slot[];       /* open addressing by key */
 } tn_cuda_table;
 
-/* What was chosen for a queue's products (product.c), of cuDNN (cudnn.c). */
+/* What was chosen for a queue's products (cuda_product.c), of cuDNN (cudnn.c). */
 typedef struct tn_cuda_choices tn_cuda_choices;
 typedef struct tn_cuda_plans tn_cuda_plans;
 /* For which attentions cuDNN was compared with the own kernels
  * (attention_check.c). */
 typedef struct tn_cuda_checks tn_cuda_checks;
 
-typedef struct tn_cuda_making tn_cuda_making; /* compile.c */
+typedef struct tn_cuda_making tn_cuda_making; /* cuda_compile.c */
 
 struct tn_plugin_device {
     const tn_cuda_listed *listed;
@@ -129,7 +129,7 @@ struct tn_event {
     tn_cu_event event; /* owned */
 };
 
-/* ---- failures (queue.c) ------------------------------------------------- */
+/* ---- failures (cuda_queue.c) ------------------------------------------------- */
 
 /* Records what a call of the driver returned, what = "cuMemAlloc"; TN_OK, and
  * nothing is recorded, for 0. */
@@ -170,7 +170,7 @@ static inline void tn__cuda_leave(const tn_cuda_entered *e)
     __attribute__((cleanup(tn__cuda_leave), unused))                          \
     const tn_cuda_entered entered = tn__cuda_enter(device)
 
-/* ---- kernels (compile.c) ------------------------------------------------ */
+/* ---- kernels (cuda_compile.c) ------------------------------------------------ */
 
 /* For which architecture is compiled; an error if this NVRTC makes nothing that
  * the driver would load. */
@@ -181,7 +181,7 @@ tn_status tn__cuda_kernel(tn_plugin_device *device, const tn_program *program,
 void tn__cuda_kernels_unload(tn_plugin_device *device);
 void tn__cuda_kernels_free(tn_plugin_device *device);
 
-/* ---- matrix products (product.c) ---------------------------------------- */
+/* ---- matrix products (cuda_product.c) ---------------------------------------- */
 
 /* TN_ERR_UNSUPPORTED, without words: it is for the core's own kernel. */
 tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
@@ -206,7 +206,7 @@ static inline size_t tn__cuda_hash(const void *words, size_t bytes)
     return (size_t)(hash >> 40);
 }
 
-/* ---- by cuDNN (cudnn.c, conv.c, attention.c) ---------------------------- */
+/* ---- by cuDNN (cudnn.c, cuda_conv.c, cuda_attention.c) ---------------------------- */
 
 void tn__cuda_plans_free(tn_cuda_plans *plans);
 extern const tn_conv_extension tn__cuda_conv;
@@ -224,18 +224,18 @@ bool tn__cuda_attention_is_right(tn_queue *queue,
                                  const tn_attention_args *attention);
 void tn__cuda_checks_free(tn_cuda_checks *checks);
 
-/* ---- factorisations (factor.c) ------------------------------------------ */
+/* ---- factorisations (cuda_factor.c) ------------------------------------------ */
 
 extern const tn_lapack_extension tn__cuda_lapack;
 void tn__cuda_factor_close(tn_plugin_device *device);
 
-/* ---- what launches need (launch.c) --------------------------------------- */
+/* ---- what launches need (cuda_launch.c) --------------------------------------- */
 
 /* The queue has a list of faults; its scratch memory has so many bytes. */
 tn_cu_result tn__cuda_faults(tn_queue *queue);
 tn_cu_result tn__cuda_scratch(tn_queue *queue, uint64_t bytes);
 
-/* ---- graphs (graph.c) --------------------------------------------------- */
+/* ---- graphs (cuda_graph.c) --------------------------------------------------- */
 
 extern const tn_graph_replay_extension tn__cuda_graph_replay;
 
@@ -245,7 +245,7 @@ tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
 tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
                                     uint64_t bytes, tn_cu_pointer *out);
 
-/* ---- by the core's kernels (launch.c) ------------------------------------- */
+/* ---- by the core's kernels (cuda_launch.c) ------------------------------------- */
 
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 tn_status tn__cuda_attention_own(tn_queue *queue,
@@ -255,15 +255,15 @@ extern const tn_attention_extension tn__cuda_attention;
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 
 #define TN_CUDA_SLOTS(X)                                                      \
-    /* device.c */                                                            \
+    /* cuda_device.c */                                                            \
     X(device_count) X(device_info) X(device_open) X(device_close)             \
-    /* memory.c */                                                            \
+    /* cuda_memory.c */                                                            \
     X(buffer_alloc) X(buffer_free) X(host_alloc) X(host_free) X(copy)         \
-    /* queue.c */                                                             \
+    /* cuda_queue.c */                                                             \
     X(queue_open) X(queue_close) X(queue_sync) X(queue_wait)                  \
     X(event_open) X(event_close) X(event_record) X(event_query)               \
     X(event_open_timed) X(event_elapsed)                                      \
-    /* launch.c */                                                            \
+    /* cuda_launch.c */                                                            \
     X(program_build) X(program_free) X(launch) X(matmul) X(scatter) X(scan)   \
     X(sort)
 

@@ -1,5 +1,5 @@
 /* cudnn.c: graphs of cuDNN's operations, and the plans that its own heuristics
- * name for them. A plan is kept by the queue, as algorithms are in product.c.
+ * name for them. A plan is kept by the queue, as algorithms are in cuda_product.c.
  * What cuDNN has no engine for is declined, and everything is where the library
  * is missing: the core computes it then. */
 #include <stdlib.h>

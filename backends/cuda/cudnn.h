@@ -1,4 +1,4 @@
-/* cudnn.h: cuDNN's backend interface, opened when first needed (driver.c), and
+/* cudnn.h: cuDNN's backend interface, opened when first needed (cuda_driver.c), and
  * what cudnn.c makes of it. Types and numbers are those of cudnn_graph.h, cuDNN
  * 9; tests/cuda/declarations.c holds them against NVIDIA's own header.
  * Enumerations are ints there. */

@@ -1,12 +1,12 @@
 /* cusolver.h: cuSOLVER's dense part, opened at the first factorisation
- * (driver.c), and, of the cuBLAS that it links, what solves by triangles. Types
+ * (cuda_driver.c), and, of the cuBLAS that it links, what solves by triangles. Types
  * and numbers are those of cusolverDn.h and cublas_api.h, CUDA 11 and later;
  * tests/cuda/declarations.c holds them against a toolkit's own headers.
  * Enumerations are ints there. */
 #ifndef TN_CUDA_CUSOLVER_H
 #define TN_CUDA_CUSOLVER_H
 
-#include "driver.h"
+#include "cuda_driver.h"
 
 typedef int tn_solver_status; /* cusolverStatus_t, cublasStatus_t; 0: success */
 typedef struct cusolverDnContext *tn_solver_handle;

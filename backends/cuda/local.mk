@@ -7,20 +7,20 @@ if HAVE_CUDA
 tenonplugin_LTLIBRARIES += tn_cuda.la
 dist_tenonplugin_DATA += backends/cuda/tn_cuda.conf
 tn_cuda_la_SOURCES = \
-	backends/cuda/plugin.c \
+	backends/cuda/cuda_plugin.c \
 	backends/cuda/cuda.h \
-	backends/cuda/driver.c backends/cuda/driver.h \
-	backends/cuda/device.c \
-	backends/cuda/memory.c \
-	backends/cuda/queue.c \
-	backends/cuda/compile.c \
-	backends/cuda/launch.c \
-	backends/cuda/graph.c \
-	backends/cuda/product.c backends/cuda/cublaslt.h \
+	backends/cuda/cuda_driver.c backends/cuda/cuda_driver.h \
+	backends/cuda/cuda_device.c \
+	backends/cuda/cuda_memory.c \
+	backends/cuda/cuda_queue.c \
+	backends/cuda/cuda_compile.c \
+	backends/cuda/cuda_launch.c \
+	backends/cuda/cuda_graph.c \
+	backends/cuda/cuda_product.c backends/cuda/cublaslt.h \
 	backends/cuda/cudnn.c backends/cuda/cudnn.h \
-	backends/cuda/conv.c \
-	backends/cuda/attention.c backends/cuda/attention_check.c \
-	backends/cuda/factor.c backends/cuda/cusolver.h
+	backends/cuda/cuda_conv.c \
+	backends/cuda/cuda_attention.c backends/cuda/attention_check.c \
+	backends/cuda/cuda_factor.c backends/cuda/cusolver.h
 tn_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DTENON_CUDA_FOLDER='"$(CUDA_FOLDER)"'
 tn_cuda_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_cuda_la_LIBADD = $(TN_LIBS)

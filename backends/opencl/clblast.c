@@ -157,7 +157,7 @@ static int call(tn_queue *queue, const tn_matmul_args *mm, const matrix *a,
 #undef CALL
 }
 
-/* The first of a type compiles, which wants what compile.c does around it. */
+/* The first of a type compiles, which wants what opencl_compile.c does around it. */
 static int call_first(tn_queue *queue, const tn_matmul_args *mm,
                       const matrix *a, const matrix *b, const matrix *c,
                       size_t count)

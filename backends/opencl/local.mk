@@ -6,15 +6,15 @@ if HAVE_OPENCL
 tenonplugin_LTLIBRARIES += tn_opencl.la
 dist_tenonplugin_DATA += backends/opencl/tn_opencl.conf
 tn_opencl_la_SOURCES = \
-	backends/opencl/plugin.c \
+	backends/opencl/opencl_plugin.c \
 	backends/opencl/opencl.h \
-	backends/opencl/driver.c backends/opencl/driver.h \
-	backends/opencl/device.c \
-	backends/opencl/memory.c \
-	backends/opencl/host.c \
-	backends/opencl/queue.c \
-	backends/opencl/compile.c \
-	backends/opencl/launch.c \
+	backends/opencl/opencl_driver.c backends/opencl/opencl_driver.h \
+	backends/opencl/opencl_device.c \
+	backends/opencl/opencl_memory.c \
+	backends/opencl/opencl_host.c \
+	backends/opencl/opencl_queue.c \
+	backends/opencl/opencl_compile.c \
+	backends/opencl/opencl_launch.c \
 	backends/opencl/measure.c \
 	backends/opencl/tune.c \
 	backends/opencl/choose.c \

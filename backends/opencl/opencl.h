@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <tenon/plugin.h>
 
-#include "driver.h"
+#include "opencl_driver.h"
 
 /* The core's table, given to tenon_plugin_v1. */
 extern const tn_host *tn__opencl_host;
@@ -42,7 +42,7 @@ typedef struct tn_opencl_kernel {
     cl_kernel kernel;   /* owned */
 } tn_opencl_kernel;
 
-typedef struct tn_opencl_mapped tn_opencl_mapped; /* host.c */
+typedef struct tn_opencl_mapped tn_opencl_mapped; /* opencl_host.c */
 
 struct tn_plugin_device {
     const tn_opencl_listed *listed;
@@ -62,7 +62,7 @@ struct tn_plugin_device {
      * lock (clblast.c). */
     uint32_t clblast_warm, clblast_lacks;
 
-    pthread_mutex_t turn; /* held by calls, on a CPU (plugin.c) */
+    pthread_mutex_t turn; /* held by calls, on a CPU (opencl_plugin.c) */
 
     /* Guards what follows, and the arguments of the kernels, which are part
      * of them until a launch has taken them. */
@@ -93,7 +93,7 @@ struct tn_event {
     cl_event event; /* owned; NULL: not recorded yet */
 };
 
-/* ---- failures (queue.c) ------------------------------------------------- */
+/* ---- failures (opencl_queue.c) ------------------------------------------------- */
 
 /* Records what a call of the driver returned; what = "clFinish". */
 tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
@@ -103,7 +103,7 @@ tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
  * waits (`blocking`). */
 tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag);
 
-/* ---- signals (driver.c) -------------------------------------------------- */
+/* ---- signals (opencl_driver.c) -------------------------------------------------- */
 
 /* Compilers within drivers put handlers of their own on the program's signals
  * (LLVM does): what stands between these two changes none. */
@@ -113,7 +113,7 @@ typedef struct tn_opencl_signals {
 void tn__opencl_signals_keep(tn_opencl_signals *signals);
 void tn__opencl_signals_restore(const tn_opencl_signals *signals);
 
-/* ---- programs (launch.c, compile.c) ------------------------------------- */
+/* ---- programs (opencl_launch.c, opencl_compile.c) ------------------------------------- */
 
 /* The program of a text, from the disk cache or the compiler. */
 tn_status tn__opencl_compile(const tn_plugin_device *device,
@@ -126,7 +126,7 @@ int32_t tn__opencl_text_hold(const tn_source *source);
 void tn__opencl_text_release(int32_t hold);
 void tn__opencl_kernels_release(tn_plugin_device *device);
 
-/* ---- matrix products (choose.c, clblast.c, launch.c) --------------------- */
+/* ---- matrix products (choose.c, clblast.c, opencl_launch.c) --------------------- */
 
 void tn__opencl_products_init(tn_plugin_device *device);
 void tn__opencl_clblast_close(tn_plugin_device *device);
@@ -163,24 +163,24 @@ tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
 
 /* ---- slots of the plugin's table, by the file that fills them ----------- */
 
-/* device.c */
+/* opencl_device.c */
 tn_status tn__opencl_device_count(uint32_t *count);
 tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info);
 tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **device);
 void tn__opencl_device_close(tn_plugin_device *device);
 
-/* memory.c */
+/* opencl_memory.c */
 tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                   tn_buffer **buffer);
 void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer);
 tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *copy);
 
-/* host.c */
+/* opencl_host.c */
 tn_status tn__opencl_host_alloc(tn_plugin_device *device, uint64_t bytes,
                                 void **memory);
 void tn__opencl_host_free(tn_plugin_device *device, void *memory);
 
-/* queue.c */
+/* opencl_queue.c */
 tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **queue);
 void tn__opencl_queue_close(tn_queue *queue);
 tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault);
@@ -193,7 +193,7 @@ tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event);
 /* choose.c */
 tn_status tn__opencl_matmul(tn_queue *queue, const tn_matmul_args *matmul);
 
-/* launch.c */
+/* opencl_launch.c */
 tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);

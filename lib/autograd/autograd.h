@@ -19,7 +19,7 @@
 #ifndef TN_LIB_AUTOGRAD_AUTOGRAD_H
 #define TN_LIB_AUTOGRAD_AUTOGRAD_H
 
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <tenon/autograd.h>
 
 typedef struct tn__node tn__node;

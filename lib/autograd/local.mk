@@ -5,7 +5,7 @@ libtenon_la_SOURCES += \
 	lib/autograd/node.c \
 	lib/autograd/held.c \
 	lib/autograd/history.c \
-	lib/autograd/hooks.c lib/autograd/cycle.c \
+	lib/autograd/hooks.c lib/autograd/grad_cycle.c \
 	lib/autograd/recompute.c \
 	lib/autograd/registered.c \
 	lib/autograd/plan.c \
@@ -17,17 +17,17 @@ libtenon_la_SOURCES += \
 	lib/autograd/backward.c \
 	lib/autograd/anomaly.c \
 	lib/autograd/gradcheck.c \
-	lib/autograd/gradients_attention.c \
-	lib/autograd/gradients_shape.c \
-	lib/autograd/gradients_linear.c \
-	lib/autograd/gradients_index.c \
-	lib/autograd/gradients_strided.c \
-	lib/autograd/gradients_matrix.c lib/autograd/gradients_norm.c \
-	lib/autograd/gradients_linalg.c \
-	lib/autograd/gradients_loss.c \
-	lib/autograd/gradients_recurrent.c \
-	lib/autograd/gradients_taps.c lib/autograd/gradients_grid.c \
-	lib/autograd/gradients_window.c
+	lib/autograd/gradients/gradients_attention.c \
+	lib/autograd/gradients/gradients_shape.c \
+	lib/autograd/gradients/gradients_linear.c \
+	lib/autograd/gradients/gradients_index.c \
+	lib/autograd/gradients/gradients_strided.c \
+	lib/autograd/gradients/gradients_matrix.c lib/autograd/gradients/gradients_norm.c \
+	lib/autograd/gradients/gradients_linalg.c \
+	lib/autograd/gradients/gradients_loss.c \
+	lib/autograd/gradients/gradients_recurrent.c \
+	lib/autograd/gradients/gradients_taps.c lib/autograd/gradients/gradients_grid.c \
+	lib/autograd/gradients/gradients_window.c
 EXTRA_DIST += lib/autograd/README.md
 
 check_PROGRAMS += tests/autograd/test_backward \

@@ -3,7 +3,7 @@
  * A node lies in one block: the struct, its ports, shapes, parameters and
  * copies of attributes behind each other. Blocks come from pools of a few
  * sizes, because each recorded call takes one. */
-#include <ops/register.h>
+#include <ops/engine/register.h>
 #include <pthread.h>
 #include <string.h>
 

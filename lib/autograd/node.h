@@ -139,7 +139,7 @@ struct tn__grad_meta {
                           no leaf is to keep; NULL: none */
 };
 
-/* TN_ERR_STATE if x would hold itself were grad its gradient (cycle.c). */
+/* TN_ERR_STATE if x would hold itself were grad its gradient (grad_cycle.c). */
 tn_status tn__grad_check_cycle(tn_tensor *x, tn_tensor *grad);
 
 /* ---- memory changed in place while several tensors see it (history.c) ---- */

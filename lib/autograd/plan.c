@@ -1,7 +1,7 @@
 /* plan.c: what all calls of one row with one kernel share: which argument
  * feeds which port, the gradient kernel of each port, and so what a node must
  * save. Found without a lock, because every recorded call asks for it. */
-#include <ops/register.h>
+#include <ops/engine/register.h>
 #include <pthread.h>
 #include <string.h>
 

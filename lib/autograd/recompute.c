@@ -8,7 +8,7 @@
  * of the first graph: parameters, hooks, tn_grad and higher derivatives need
  * nothing of their own, and a function within a function has its inputs among
  * the values that the outer one makes again. */
-#include <ops/mistakes.h>
+#include <ops/engine/mistakes.h>
 #include <pthread.h>
 #include <string.h>
 #include <tenon/random.h>

@@ -1,7 +1,7 @@
 /* registered.c: gradients of operators that a program wrote in C. What their
  * forward saved are ports of the node behind those of the outputs. */
 #include <base/error.h>
-#include <ops/register.h>
+#include <ops/engine/register.h>
 #include <string.h>
 
 #include <autograd/node.h>

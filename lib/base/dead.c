@@ -3,7 +3,7 @@
  * Whoever holds on to an object whose scope was closed points to memory that
  * may hold another one already. So that memory rests: its header says what it
  * was until the oldest of its kind has seen TN__DEAD_LEAST others die. Pools
- * have queues of their own (pool.c); here are those of what malloc gave, and of
+ * have queues of their own (object_pool.c); here are those of what malloc gave, and of
  * threads that have ended.
  */
 #include <base/memory.h>

@@ -6,7 +6,7 @@ libtenon_la_SOURCES += \
 	lib/base/text.c lib/base/log.c \
 	lib/base/memory.c lib/base/memory.h lib/base/size.h \
 	lib/base/state.c lib/base/state.h \
-	lib/base/pool.c \
+	lib/base/object_pool.c \
 	lib/base/openblas.c lib/base/openblas.h \
 	lib/base/object.c lib/base/object.h \
 	lib/base/check.c lib/base/dead.c lib/base/fate.c \

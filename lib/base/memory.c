@@ -1,6 +1,6 @@
 /* memory.c: malloc with a count, and with failures on demand.
  *
- * Pooled objects (pool.c) count as allocations too: a test that makes every
+ * Pooled objects (object_pool.c) count as allocations too: a test that makes every
  * n-th of them fail must not depend on what the free lists hold. */
 #include <base/memory.h>
 #include <base/error.h>

@@ -79,7 +79,7 @@ void *tn__memory_take(size_t bytes, bool zeroed);
 /* A block that malloc will free later counts as live no more. */
 void tn__memory_uncount(void);
 
-/* scope.c, pool.c, dead.c: what a thread leaves behind. */
+/* scope.c, object_pool.c, dead.c: what a thread leaves behind. */
 void tn__scope_release_all(tn__state *state);
 void tn__pool_release_all(tn__state *state);
 void tn__dead_release_all(tn__state *state);

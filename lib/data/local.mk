@@ -4,7 +4,7 @@ libtenon_la_SOURCES += \
 	lib/data/loader.c \
 	lib/data/order.c lib/data/order.h \
 	lib/data/progress.c \
-	lib/data/text.c \
+	lib/data/text_file.c \
 	lib/data/upload.c lib/data/upload.h \
 	lib/data/workers.c lib/data/workers.h
 tenoninclude_HEADERS += include/tenon/data.h

@@ -3,7 +3,7 @@
 #ifndef TN_LIB_DEVICE_DEVICE_H
 #define TN_LIB_DEVICE_DEVICE_H
 
-#include <device/late.h>
+#include <device/late_error.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

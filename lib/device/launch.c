@@ -4,7 +4,7 @@
  * the queue's lock makes the order, and a tag brings an operator's name back
  * from a failure that is told later. */
 #include <device/lane.h>
-#include <device/record.h>
+#include <device/recorder.h>
 #include <device/registry.h>
 
 #include <base/guard.h>

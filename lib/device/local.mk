@@ -1,15 +1,15 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/device/device.h lib/device/late.h lib/device/registry.h lib/device/cache.h \
-	lib/device/allocator.h \
-	lib/device/manifest.c lib/device/search.c lib/device/loader.c \
+	lib/device/device.h lib/device/late_error.h lib/device/registry.h lib/device/cache.h \
+	lib/device/memory/allocator.h \
+	lib/device/manifest.c lib/device/plugin_search.c lib/device/plugin_loader.c \
 	lib/device/host.c lib/device/spec.c lib/device/device.c \
 	lib/device/dtypes.c \
 	lib/device/probe.c lib/device/report.c \
-	lib/device/allocator.c lib/device/slab.c lib/device/large.c lib/device/holders.c \
-	lib/device/small.c \
+	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
+	lib/device/memory/small.c \
 	lib/device/transfer.c lib/device/transfer.h \
-	lib/device/record.c lib/device/record.h \
+	lib/device/recorder.c lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \
 	lib/device/lane.c lib/device/lane.h lib/device/mark.c

@@ -1,7 +1,7 @@
 /* mark.c: marks in a device's work, and the time between two. A device that works
  * by itself and has timing events is not waited for; of the others the host's
  * clock is the device's once their work is done. */
-#include <device/record.h>
+#include <device/recorder.h>
 
 #include <base/error.h>
 #include <base/memory.h>

@@ -1,8 +1,8 @@
 /* registry.h: the plugins that were found, and what became of each. Serves
  * the files of device alone.
  *
- *   search.c    folders -> candidates, with their manifests (manifest.c)
- *   loader.c    candidate -> table, or the reason why not
+ *   plugin_search.c    folders -> candidates, with their manifests (manifest.c)
+ *   plugin_loader.c    candidate -> table, or the reason why not
  *   spec.c      TENON_DEVICE's grammar -> which candidates to try
  *   device.c    table -> open device
  *   probe.c     looks at a plugin in a child process; report.c tells of all

@@ -2,8 +2,8 @@
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
-#include <device/record.h>
-#include <ops/random.h>
+#include <device/recorder.h>
+#include <ops/random/random.h>
 #include <tenon/base.h>
 #include <tenon/graph.h>
 #include <tensor/tensor.h>

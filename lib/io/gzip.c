@@ -9,7 +9,7 @@
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
-#include <device/allocator.h>
+#include <device/memory/allocator.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>

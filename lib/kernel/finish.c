@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <base/memory.h>
-#include <kernel/hash.h>
+#include <kernel/program_hash.h>
 #include <kernel/ssa.h>
 
 typedef struct cleaner {

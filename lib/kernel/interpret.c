@@ -13,7 +13,7 @@
 
 #include <base/fpu.h>
 #include <base/memory.h>
-#include <kernel/fold.h>
+#include <kernel/constant_fold.h>
 #include <kernel/halves.h>
 #include <kernel/kernel.h>
 

@@ -2,10 +2,10 @@
 
 # the language: text to programs
 libtenon_la_SOURCES += \
-	lib/kernel/kernel.h lib/kernel/hash.h \
+	lib/kernel/kernel.h lib/kernel/program_hash.h \
 	lib/kernel/arena.c lib/kernel/arena.h \
 	lib/kernel/lex.c lib/kernel/lex.h \
-	lib/kernel/node.c lib/kernel/parse.c lib/kernel/parse.h \
+	lib/kernel/syntax_node.c lib/kernel/parse.c lib/kernel/parse.h \
 	lib/kernel/builtin.c lib/kernel/def.c lib/kernel/def.h \
 	lib/kernel/mathfile.c lib/kernel/math.c \
 	lib/kernel/type.c lib/kernel/words.c lib/kernel/levels.c \
@@ -36,58 +36,10 @@ lib/kernel/mathtext.c: $(kernel_math) $(top_srcdir)/build-aux/embed.awk
 	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_math) > $@.part && \
 	    mv $@.part $@
 
-# programs and primitives as source
-libtenon_la_SOURCES += \
-	lib/kernel/device.h lib/kernel/device/class.h \
-	lib/kernel/device/cache.c lib/kernel/device/elements.c \
-	lib/kernel/device/needed.c \
-	lib/kernel/device/plan.c lib/kernel/device/print.c \
-	lib/kernel/device/print.h lib/kernel/device/reduce.c \
-	lib/kernel/device/rows.c lib/kernel/device/rows.h \
-	lib/kernel/device/stage.c lib/kernel/device/team.c \
-	lib/kernel/device/tiles.c lib/kernel/device/value.c \
-	lib/kernel/device/primitive.c lib/kernel/device/primitive.h \
-	lib/kernel/device/product.c lib/kernel/device/conv.c \
-	lib/kernel/device/scan.c lib/kernel/device/scatter.c \
-	lib/kernel/device/attention.c lib/kernel/device/sort.c \
-	lib/kernel/device/source.c lib/kernel/device/split.c \
-	lib/kernel/device/space.c lib/kernel/device/space.h \
-	lib/kernel/device/text.c lib/kernel/device/text.h
-kernel_device = $(srcdir)/lib/kernel/device/*.cl
-BUILT_SOURCES += lib/kernel/device/text.c
-MAINTAINERCLEANFILES += lib/kernel/device/text.c
-EXTRA_DIST += lib/kernel/device/README.md \
-	lib/kernel/device/platform.cl lib/kernel/device/instructions.cl \
-	lib/kernel/device/storage.cl lib/kernel/device/fault.cl \
-	lib/kernel/device/rows.cl lib/kernel/device/primitive.cl \
-	lib/kernel/device/matmul.cl lib/kernel/device/conv.cl \
-	lib/kernel/device/conv_fold.cl \
-	lib/kernel/device/tile.cl lib/kernel/device/scatter.cl \
-	lib/kernel/device/scatter_held.cl lib/kernel/device/scatter_sorted.cl \
-	lib/kernel/device/scan.cl lib/kernel/device/scan_block.cl \
-	lib/kernel/device/scan_sum.cl lib/kernel/device/scan_team.cl \
-	lib/kernel/device/scan_line.cl \
-	lib/kernel/device/sort.cl \
-	lib/kernel/device/sort_few.cl lib/kernel/device/sort_group.cl \
-	lib/kernel/device/sort_count.cl lib/kernel/device/sort_sum.cl \
-	lib/kernel/device/sort_move.cl lib/kernel/device/sort_merge.cl \
-	lib/kernel/device/attention.cl lib/kernel/device/attention_forward.cl \
-	lib/kernel/device/attention_query.cl \
-	lib/kernel/device/attention_key.cl \
-	lib/kernel/device/attention_tensor.cl \
-	lib/kernel/device/attention_mma.cl \
-	lib/kernel/device/attention_mma_back.cl
-lib/kernel/device/text.c: $(kernel_device) $(top_srcdir)/build-aux/embed.awk
-	$(AM_V_GEN)$(MKDIR_P) lib/kernel/device && LC_ALL=C $(AWK) \
-	    -v list=tn__device_text -v header=kernel/device/text.h \
-	    -v folder= -v comment=C \
-	    -f $(top_srcdir)/build-aux/embed.awk $(kernel_device) > $@.part && \
-	    mv $@.part $@
-
 # the interpreter
 libtenon_la_SOURCES += \
 	lib/kernel/eval.c lib/kernel/halves.h lib/kernel/philox.h \
-	lib/kernel/fold.c lib/kernel/fold.h \
+	lib/kernel/constant_fold.c lib/kernel/constant_fold.h \
 	lib/kernel/interpret.c
 
 # (check_program_sources, check_primitive_sources: tools/local.mk)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include <base/memory.h>
-#include <kernel/hash.h>
+#include <kernel/program_hash.h>
 #include <kernel/mathtext.h>
 #include <kernel/ssa.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <base/memory.h>
-#include <kernel/hash.h>
+#include <kernel/program_hash.h>
 
 void tn__ssa_init(tn__ssa *ssa)
 {

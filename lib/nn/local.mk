@@ -1,19 +1,19 @@
 # What this room adds to the build: see the head of Makefile.am.
 libtenon_la_SOURCES += \
-	lib/nn/activation.c \
-	lib/nn/attention.c \
-	lib/nn/conv.c lib/nn/conv_other.c \
+	lib/nn/nn_activation.c \
+	lib/nn/nn_attention.c \
+	lib/nn/nn_conv.c lib/nn/conv_other.c \
 	lib/nn/embedding.c \
-	lib/nn/hooks.c \
+	lib/nn/nn_hooks.c \
 	lib/nn/init.c lib/nn/init.h \
-	lib/nn/linear.c \
+	lib/nn/nn_linear.c \
 	lib/nn/module.c lib/nn/tree.h \
-	lib/nn/norm.c \
+	lib/nn/nn_norm.c \
 	lib/nn/parameters.c \
-	lib/nn/pool.c \
-	lib/nn/recurrent.c \
+	lib/nn/nn_pool.c \
+	lib/nn/nn_recurrent.c \
 	lib/nn/sequential.c \
-	lib/nn/state.c \
+	lib/nn/nn_state.c \
 	lib/nn/transformer.c
 tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/nn_attention.h include/tenon/nn_conv.h \

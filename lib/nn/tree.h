@@ -26,7 +26,7 @@ struct tn_module_tree {
     const tn_module *parent; /* the last that took it; NULL for a root */
     _Atomic(const tn_path *) path; /* of its last run: where it is run from the
                                       same place again, nothing is looked up */
-    struct tn__nn_hook *hook; /* kept: the first, in order (hooks.c) */
+    struct tn__nn_hook *hook; /* kept: the first, in order (nn_hooks.c) */
     bool recompute;
 };
 
@@ -35,16 +35,16 @@ tn_tensor *tn__nn_forward(tn_module *module, tn_tensor *input);
 
 /* "relu", "gelu", "gelu_tanh", or NULL: what a layer does to each element, if
  * that may be done elsewhere: it has no hooks and is not recomputed
- * (activation.c). */
+ * (nn_activation.c). */
 const char *tn__nn_activation_of(const tn_module *module);
-/* May this layer and such an activation behind it be one operator (linear.c): is
+/* May this layer and such an activation behind it be one operator (nn_linear.c): is
  * it a Linear whose own output nobody asked to see? Then that, as its forward. */
 bool tn__nn_linear_can_activate(const tn_module *module,
                                 const tn_tensor *input);
 tn_tensor *tn__nn_linear_activate(tn_module *module, tn_tensor *input,
                                   const char *activation);
 
-/* Hooks of a module that has some (hooks.c): before its forward, on inputs[0]
+/* Hooks of a module that has some (nn_hooks.c): before its forward, on inputs[0]
  * and where that stands again; false where one failed. After it, on its first
  * output: returns that or what takes its place, NULL where one failed. */
 bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,

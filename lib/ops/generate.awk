@@ -1,7 +1,7 @@
 # generate.awk: what the operator table says, as C.
 #
 #   awk -v header=ops.h -v source=table.c -v externs=table.h \
-#       -v gradients=gradient_table.c -f needs.awk -f generate.awk table/*.def
+#       -v gradients=gradient_table.c -f needs.awk -f generate.awk */*.def
 #
 # One pass: rows are read and checked one by one and kept as pieces of text for
 # each output; END writes them in order. README.md describes the table.
@@ -961,7 +961,7 @@ END {
             print "generate.awk: no rows" > "/dev/stderr"
         exit 1
     }
-    made = "Made by lib/ops/generate.awk from lib/ops/table."
+    made = "Made by lib/ops/generate.awk from the operator table."
 
     print "/* <tenon/ops.h>: the operators, named as in PyTorch.\n" \
         " * " made "\n *\n" \
@@ -981,7 +981,7 @@ END {
     close(header)
 
     print "/* " made " */\n#ifndef TN_LIB_OPS_TABLE_H\n" \
-        "#define TN_LIB_OPS_TABLE_H\n\n#include <ops/ops.h>\n" > externs
+        "#define TN_LIB_OPS_TABLE_H\n\n#include <ops/engine/ops.h>\n" > externs
     print "enum {\n" extern_ids "    TN__OP_COUNT = " row_count "\n};\n" \
         "extern const tn_op tn__op_table[TN__OP_COUNT];\n\n" \
         "/* Names served, sorted, each with its rows in order. */\n" \
@@ -992,7 +992,7 @@ END {
         extern_text "\n#endif" > externs
     close(externs)
 
-    print "/* " made " */\n#include <base/error.h>\n#include <base/options.h>\n#include <ops/define.h>\n#include <ops/table.h>\n" \
+    print "/* " made " */\n#include <base/error.h>\n#include <base/options.h>\n#include <ops/engine/define.h>\n#include <ops/table.h>\n" \
         "#include <tenon/ops.h>\n\n" \
         "static struct tn__op_cache cache[TN__OP_COUNT];" > source
     print types_text dims_text descriptors "\nconst tn_op tn__op_table[TN__OP_COUNT] = {\n" \

@@ -3,75 +3,75 @@ tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
 	include/tenon/random.h include/tenon/autocast.h
 
 libtenon_la_SOURCES += \
-	lib/ops/ops.h \
-	lib/ops/call.c lib/ops/needs.c lib/ops/precision.c lib/ops/mistakes.c \
-	lib/ops/mistakes.h lib/ops/details.c \
-	lib/ops/late.c lib/ops/late.h \
-	lib/ops/run_kernel.c lib/ops/kernels.c lib/ops/define.h \
-	lib/ops/space.c lib/ops/space.h \
-	lib/ops/op.c lib/ops/define.c lib/ops/select.c \
-	lib/ops/register.c lib/ops/register.h \
-	lib/ops/signature.c lib/ops/signature.h \
-	lib/ops/create.c lib/ops/random.c lib/ops/random.h \
-	lib/ops/views.c lib/ops/views.h \
-	lib/ops/strided.c \
-	lib/ops/split.c lib/ops/shape.c lib/ops/diagonal.c \
-	lib/ops/loss.h lib/ops/distance.c lib/ops/norms.c lib/ops/products.c \
-	lib/ops/scan.c \
-	lib/ops/composite.c lib/ops/loss.c lib/ops/ctc.c lib/ops/linear_loss.c lib/ops/bag.c \
-	lib/ops/transfer.c \
-	lib/ops/native.c lib/ops/native.h lib/ops/matmul.c lib/ops/linear.c lib/ops/scaled.c lib/ops/index.c \
-	lib/ops/window.c lib/ops/window.h lib/ops/columns.c lib/ops/conv.c \
-	lib/ops/pool.c lib/ops/pool_back.c \
-	lib/ops/lapack.c lib/ops/lapack.h lib/ops/lapack.def lib/ops/job.c lib/ops/job.h lib/ops/factor.c \
-	lib/ops/eigen.c lib/ops/lapack_device.c \
-	lib/ops/eliminate.c lib/ops/eliminate.inc lib/ops/reflect.c \
-	lib/ops/systems.c lib/ops/spectra.c lib/ops/matrix_norms.c \
-	lib/ops/taps.c lib/ops/taps.h lib/ops/pool_nd.c \
-	lib/ops/pool_fractional.c lib/ops/interpolate.c \
-	lib/ops/grid.c lib/ops/einsum.c \
-	lib/ops/pad.c lib/ops/unfold.c lib/ops/conv3d.c \
-	lib/ops/activation.c lib/ops/norm.c lib/ops/recurrent.c \
-	lib/ops/attention.c lib/ops/attention.h lib/ops/attention_device.c \
-	lib/ops/image.c lib/ops/sample.c lib/ops/pairs.c \
-	lib/ops/rank.c lib/ops/calculus.c lib/ops/find.c lib/ops/search.c \
-	lib/ops/put.c lib/ops/gamma.c
-EXTRA_DIST += lib/ops/README.md lib/ops/table/README.md
+	lib/ops/engine/ops.h \
+	lib/ops/engine/call.c lib/ops/engine/needs.c lib/ops/engine/precision.c lib/ops/engine/mistakes.c \
+	lib/ops/engine/mistakes.h lib/ops/engine/details.c \
+	lib/ops/engine/late.c lib/ops/engine/late.h \
+	lib/ops/engine/run_kernel.c lib/ops/engine/kernels.c lib/ops/engine/define.h \
+	lib/ops/engine/space.c lib/ops/engine/space.h \
+	lib/ops/engine/op.c lib/ops/engine/define.c lib/ops/engine/select.c \
+	lib/ops/engine/register.c lib/ops/engine/register.h \
+	lib/ops/engine/signature.c lib/ops/engine/signature.h \
+	lib/ops/create/create.c lib/ops/random/random.c lib/ops/random/random.h \
+	lib/ops/shape/views.c lib/ops/shape/views.h \
+	lib/ops/shape/strided.c \
+	lib/ops/shape/split.c lib/ops/shape/shapes.c lib/ops/shape/diagonal.c \
+	lib/ops/loss/loss.h lib/ops/loss/distance.c lib/ops/reduce/norms.c lib/ops/linalg/products.c \
+	lib/ops/reduce/scan.c \
+	lib/ops/math/composite.c lib/ops/loss/loss.c lib/ops/loss/ctc.c lib/ops/loss/linear_loss.c lib/ops/nn/bag.c \
+	lib/ops/create/to_device.c \
+	lib/ops/engine/native.c lib/ops/engine/native.h lib/ops/linalg/matmul.c lib/ops/nn/linear.c lib/ops/nn/scaled.c lib/ops/index/index.c \
+	lib/ops/nn/window.c lib/ops/nn/window.h lib/ops/nn/columns.c lib/ops/nn/conv.c \
+	lib/ops/nn/pool.c lib/ops/nn/pool_back.c \
+	lib/ops/linalg/lapack.c lib/ops/linalg/lapack.h lib/ops/linalg/lapack.def lib/ops/linalg/job.c lib/ops/linalg/job.h lib/ops/linalg/factor.c \
+	lib/ops/linalg/eigen.c lib/ops/linalg/lapack_device.c \
+	lib/ops/linalg/eliminate.c lib/ops/linalg/eliminate.inc lib/ops/linalg/reflect.c \
+	lib/ops/linalg/systems.c lib/ops/linalg/spectra.c lib/ops/linalg/matrix_norms.c \
+	lib/ops/nn/taps.c lib/ops/nn/taps.h lib/ops/nn/pool_nd.c \
+	lib/ops/nn/pool_fractional.c lib/ops/nn/interpolate.c \
+	lib/ops/nn/grid.c lib/ops/linalg/einsum.c \
+	lib/ops/nn/pad.c lib/ops/nn/unfold.c lib/ops/nn/conv3d.c \
+	lib/ops/nn/activation.c lib/ops/nn/norm.c lib/ops/nn/recurrent.c \
+	lib/ops/nn/attention.c lib/ops/nn/attention.h lib/ops/nn/attention_device.c \
+	lib/ops/nn/image.c lib/ops/random/sample.c lib/ops/loss/pairs.c \
+	lib/ops/reduce/rank.c lib/ops/math/calculus.c lib/ops/index/find.c lib/ops/index/search.c \
+	lib/ops/index/put.c lib/ops/math/gamma.c
+EXTRA_DIST += lib/ops/README.md lib/ops/TABLE.md
 
 # The operator table as C: one run of awk makes four files. table.c stands for
 # them all; the others only follow it, and make it anew where they are missing.
 ops_tables = \
-	lib/ops/table/activation.def \
-	lib/ops/table/attention.def \
-	lib/ops/table/bessel.def \
-	lib/ops/table/calculus.def \
-	lib/ops/table/compare.def \
-	lib/ops/table/copies.def \
-	lib/ops/table/create.def \
-	lib/ops/table/find.def \
-	lib/ops/table/gamma.def \
-	lib/ops/table/grid.def \
-	lib/ops/table/image.def \
-	lib/ops/table/index.def \
-	lib/ops/table/linalg.def \
-	lib/ops/table/loss.def \
-	lib/ops/table/matrix.def \
-	lib/ops/table/nn.def \
-	lib/ops/table/norm.def \
-	lib/ops/table/random.def \
-	lib/ops/table/pairs.def \
-	lib/ops/table/recurrent.def \
-	lib/ops/table/order.def \
-	lib/ops/table/pointwise.def \
-	lib/ops/table/polynomial.def \
-	lib/ops/table/put.def \
-	lib/ops/table/rank.def \
-	lib/ops/table/reduce.def \
-	lib/ops/table/shape.def \
-	lib/ops/table/special.def \
-	lib/ops/table/transfer.def \
-	lib/ops/table/view.def \
-	lib/ops/table/window.def
+	lib/ops/nn/activation.def \
+	lib/ops/nn/attention.def \
+	lib/ops/math/bessel.def \
+	lib/ops/math/calculus.def \
+	lib/ops/math/compare.def \
+	lib/ops/create/copies.def \
+	lib/ops/create/create.def \
+	lib/ops/index/find.def \
+	lib/ops/math/gamma.def \
+	lib/ops/nn/grid.def \
+	lib/ops/nn/image.def \
+	lib/ops/index/index.def \
+	lib/ops/linalg/linalg.def \
+	lib/ops/loss/loss.def \
+	lib/ops/linalg/matrix.def \
+	lib/ops/nn/nn.def \
+	lib/ops/nn/norm.def \
+	lib/ops/random/random.def \
+	lib/ops/loss/pairs.def \
+	lib/ops/nn/recurrent.def \
+	lib/ops/reduce/order.def \
+	lib/ops/math/pointwise.def \
+	lib/ops/math/polynomial.def \
+	lib/ops/index/put.def \
+	lib/ops/reduce/rank.def \
+	lib/ops/reduce/reduce.def \
+	lib/ops/shape/shape.def \
+	lib/ops/math/special.def \
+	lib/ops/create/transfer.def \
+	lib/ops/shape/view.def \
+	lib/ops/nn/window.def
 ops_made = include/tenon/ops.h lib/ops/table.h lib/autograd/gradient_table.c
 libtenon_la_SOURCES += lib/ops/table.c lib/ops/table.h \
 	lib/autograd/gradient_table.c

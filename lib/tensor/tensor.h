@@ -7,7 +7,7 @@
 #include <base/object.h>
 #include <base/size.h>
 #include <device/device.h>
-#include <device/record.h>
+#include <device/recorder.h>
 #include <tenon/tensor.h>
 
 /* What autograd hangs on a tensor, and on memory that was changed in place

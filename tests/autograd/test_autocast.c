@@ -5,7 +5,7 @@
  * PyTorch's lists say (ATen/autocast_mode.h and the registrations of
  * AutocastCUDA and AutocastCPU, 2.15), and what surrounds a call. */
 #include <base/memory.h>
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <pthread.h>
 #include <tenon/tenon.h>
 

@@ -3,7 +3,7 @@
 #ifndef TN_TESTS_AUTOGRAD_WORDS_H
 #define TN_TESTS_AUTOGRAD_WORDS_H
 
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>

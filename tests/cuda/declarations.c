@@ -9,7 +9,7 @@
 #include "../../backends/cuda/cublaslt.h"
 #include "../../backends/cuda/cudnn.h"
 #include "../../backends/cuda/cusolver.h"
-#include "../../backends/cuda/driver.h"
+#include "../../backends/cuda/cuda_driver.h"
 
 #define SAME(ours, theirs) _Static_assert((ours) == (int)(theirs), #theirs)
 SAME(TN_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);

@@ -49,7 +49,7 @@ tests_cuda_test_lapack_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_dnn
 tests_cuda_test_dnn_SOURCES = tests/cuda/test_dnn.c \
 	backends/cuda/cuda.h backends/cuda/cudnn.h backends/cuda/cudnn.c \
-	backends/cuda/conv.c backends/cuda/attention.c
+	backends/cuda/cuda_conv.c backends/cuda/cuda_attention.c
 tests_cuda_test_dnn_CPPFLAGS = $(tn_cuda_la_CPPFLAGS)
 tests_cuda_test_dnn_LDADD = libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/cuda/test_attention_check

@@ -1,7 +1,7 @@
 /* Each call of the driver fails in turn, from the listing of devices to the
  * closing of one: the plugin says so or does without, gives back what it has,
  * and works when it is asked again. */
-#include "../../backends/cuda/driver.h"
+#include "../../backends/cuda/cuda_driver.h"
 #include "../device/by_name.h"
 #include "on_sim.h"
 

@@ -416,7 +416,7 @@ static tn_status interpret(tn_fault *fault)
         fault);
 }
 
-/* As lib/kernel/device/fault.cl leaves it. */
+/* As lib/source/fault.cl leaves it. */
 static tn_status fault_read(tn_fault *fault)
 {
     struct {

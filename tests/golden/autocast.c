@@ -10,7 +10,7 @@
  * dtype. Prints counts. */
 #include "golden.h"
 
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <stdlib.h>
 #include <string.h>
 

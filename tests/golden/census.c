@@ -2,9 +2,9 @@
 #include "census.h"
 
 #include <device/device.h>
-#include <kernel/device.h>
-#include <kernel/device/class.h>
-#include <kernel/hash.h>
+#include <source/source.h>
+#include <source/class.h>
+#include <kernel/program_hash.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "../ops/misuse.h"
 
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -9,9 +9,9 @@
 #include "../tap.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "kernel/device.h"
+#include "source/source.h"
 #include "kernel/kernel.h"
-#include "ops/ops.h"
+#include "ops/engine/ops.h"
 
 tn_target printed_target(uint32_t flags)
 {

@@ -5,7 +5,7 @@
 #include "../tap.h"
 #include "base/fpu.h"
 #include "base/memory.h"
-#include "kernel/fold.h"
+#include "kernel/constant_fold.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 

@@ -102,7 +102,7 @@ static bool nvrtc_knows(int arch)
 /* What texts are built for. */
 typedef struct build {
     char arch[16];  /* sm_XX: PTX and machine code; compute_XX: PTX */
-    bool optimizes; /* as the plugin does (backends/cuda/compile.c) */
+    bool optimizes; /* as the plugin does (backends/cuda/cuda_compile.c) */
 } build;
 
 static int compile(void *program, const build *b)

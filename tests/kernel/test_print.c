@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "../tap.h"
-#include "kernel/device/class.h"
+#include "source/class.h"
 #include "kernel/kernel.h"
 #include <tenon/base.h>
 

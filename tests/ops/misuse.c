@@ -5,7 +5,7 @@
 #include <base/error.h>
 #include <ctype.h>
 #include <math.h>
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

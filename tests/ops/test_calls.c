@@ -1,7 +1,7 @@
 /* Calls that are not the generated functions: by name, into given tensors, in
  * place, operators of one's own; and operands that lie oddly in memory. */
 #include <tap.h>
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <tenon/ops.h>
 
 static tn_tensor *x; /* [[1, 2, 3], [4, 5, 6]] */

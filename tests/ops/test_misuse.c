@@ -3,7 +3,7 @@
  * drawn until some calls succeed. */
 #include "misuse.h"
 
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <tap.h>
 
 static uint32_t next(uint32_t *state)

@@ -1,6 +1,6 @@
 /* Elements and rows that lie apart in memory, or side by side across rows, and
  * rows that a group keeps in local memory: the kernels of devices that compile
- * source load each of these in its own way (lib/kernel/device/team.c, tiles.c,
+ * source load each of these in its own way (lib/source/team.c, tiles.c,
  * cache.c). All have the reference's bits on the current device. */
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * numbers and words that PyTorch refuses. The test fails for each line "needs"
  * or "bounds" of the operator table whose refusal was not seen here. */
 #include <limits.h>
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/tenon.h>

@@ -4,7 +4,7 @@
 #include "overflow.h"
 
 #include <base/size.h>
-#include <ops/ops.h>
+#include <ops/engine/ops.h>
 #include <stdio.h>
 #include <string.h>
 #include <tap.h>

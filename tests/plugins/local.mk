@@ -48,9 +48,9 @@ tn_nosymbol_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 # The reference with one fault at a time, for the conformance kit.
 check_LTLIBRARIES += tn_lying.la
 tn_lying_la_SOURCES = tests/plugins/lying/lying.c \
-	plugins/reference/numbers.c plugins/reference/matmul.c \
-	plugins/reference/scatter.c plugins/reference/scan.c \
-	plugins/reference/sort.c
+	plugins/reference/numbers.c plugins/reference/reference_matmul.c \
+	plugins/reference/reference_scatter.c plugins/reference/reference_scan.c \
+	plugins/reference/reference_sort.c
 tn_lying_la_LDFLAGS = $(tn_test_plugin_flags)
 tn_lying_la_LIBADD = -lm -lpthread
 EXTRA_DIST += tests/plugins/lying/README.md

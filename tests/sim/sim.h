@@ -1,5 +1,5 @@
 /* sim.h: what the files of the simulated CUDA driver share. Names and values
- * of the driver's interface are those of backends/cuda/driver.h. */
+ * of the driver's interface are those of backends/cuda/cuda_driver.h. */
 #ifndef TN_SIM_SIM_H
 #define TN_SIM_SIM_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../backends/cuda/driver.h"
+#include "../../backends/cuda/cuda_driver.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define MOST_DEVICES 8

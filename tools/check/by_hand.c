@@ -13,7 +13,7 @@
 #include "base/fpu.h"
 #include "base/thread.h"
 #include "device/cache.h"
-#include "kernel/device.h"
+#include "source/source.h"
 #include "kernel/kernel.h"
 
 /* The slots that a plugin may leave NULL. */

@@ -23,7 +23,7 @@ typedef struct check {
     bool is_vital; /* without it no other check has a meaning */
 } check;
 
-/* ---- options.c: the command line ---------------------------------------- */
+/* ---- check_options.c: the command line ---------------------------------------- */
 
 typedef struct check_options {
     char path[4096]; /* of the plugin, absolute */

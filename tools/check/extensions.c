@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention.h"
-#include "lapack.h"
+#include "check_attention.h"
+#include "check_lapack.h"
 #include "operand.h"
 #include "windows.h"
 

@@ -1,0 +1,223 @@
+/* cuda_conv.c: the extension "conv" by cuDNN's graphs of one operation: a
+ * convolution, or one of its adjoints. Engines whose sums change from run to
+ * run, or that round what they multiply, are left out. What is declined is the
+ * core's own kernel's (conv.cl), as is all where the library is missing. */
+#include <string.h>
+
+#include "cuda.h"
+#include "cudnn.h"
+
+#define WORKSPACE (256ull << 20) /* bytes; no plan that takes more is taken */
+
+enum { IN, WEIGHT, OUT, SIDES };
+
+/* All that a plan depends on, without gaps: bytes are compared. */
+typedef struct shape {
+    int64_t size[SIDES][4], stride[SIDES][4];
+    int64_t step[2], dilation[2], before[2], behind[2];
+    uint32_t kind, dtype;
+    uint16_t align[SIDES], tf32;
+} shape;
+
+static const struct {
+    uint8_t bytes, type;
+} kinds[TN_DTYPE_END] = {[TN_F64] = {8, TN_DNN_DOUBLE},
+                         [TN_F32] = {4, TN_DNN_FLOAT},
+                         [TN_F16] = {2, TN_DNN_HALF},
+                         [TN_BF16] = {2, TN_DNN_BF16}};
+
+/* ---- the graph ---------------------------------------------------------- */
+
+static tn_dnn_descriptor conv_make(tn_dnn_graph *g, const shape *s)
+{
+    const int64_t ndim = 2;
+    tn_dnn_descriptor conv = tn__dnn_begin(g, TN_DNN_CONV);
+    tn__dnn_set_int(g, conv, TN_DNN_CONV_COMPUTE, TN_DNN_IS_DATA_TYPE,
+                    s->dtype == TN_F64 ? TN_DNN_DOUBLE : TN_DNN_FLOAT);
+    tn__dnn_set_int(g, conv, TN_DNN_CONV_MODE, TN_DNN_IS_CONV_MODE,
+                    TN_DNN_CROSS_CORRELATION);
+    tn__dnn_set(g, conv, TN_DNN_CONV_NDIM, TN_DNN_IS_INT64, 1, &ndim);
+    tn__dnn_set(g, conv, TN_DNN_CONV_DILATIONS, TN_DNN_IS_INT64, 2,
+                s->dilation);
+    tn__dnn_set(g, conv, TN_DNN_CONV_STRIDES, TN_DNN_IS_INT64, 2, s->step);
+    tn__dnn_set(g, conv, TN_DNN_CONV_BEFORE, TN_DNN_IS_INT64, 2, s->before);
+    tn__dnn_set(g, conv, TN_DNN_CONV_BEHIND, TN_DNN_IS_INT64, 2, s->behind);
+    tn__dnn_end(g, conv);
+    return conv;
+}
+
+/* By kind: the operation's type, and the names of what it is given. */
+static const struct {
+    const char *name;
+    int type, alpha, beta, conv, side[SIDES];
+} operations[] = {
+    [TN_CONV_FORWARD] = {"convolution", TN_DNN_OP_FORWARD,
+                         TN_DNN_FORWARD_ALPHA, TN_DNN_FORWARD_BETA,
+                         TN_DNN_FORWARD_CONV,
+                         {TN_DNN_FORWARD_X, TN_DNN_FORWARD_W,
+                          TN_DNN_FORWARD_Y}},
+    [TN_CONV_INPUT] = {"gradient of images", TN_DNN_OP_INPUT,
+                       TN_DNN_INPUT_ALPHA, TN_DNN_INPUT_BETA,
+                       TN_DNN_INPUT_CONV,
+                       {TN_DNN_INPUT_DX, TN_DNN_INPUT_W, TN_DNN_INPUT_DY}},
+    [TN_CONV_WEIGHT] = {"gradient of weights", TN_DNN_OP_WEIGHT,
+                        TN_DNN_WEIGHT_ALPHA, TN_DNN_WEIGHT_BETA,
+                        TN_DNN_WEIGHT_CONV,
+                        {TN_DNN_WEIGHT_X, TN_DNN_WEIGHT_DW,
+                         TN_DNN_WEIGHT_DY}}};
+
+static void describe(tn_dnn_graph *g, const void *key)
+{
+    const shape *s = key;
+    const bool wide = s->dtype == TN_F64;
+    const float single[] = {1, 0};
+    const double both[] = {1, 0};
+    const int type = wide ? TN_DNN_IS_DOUBLE : TN_DNN_IS_FLOAT;
+    tn_dnn_descriptor side[SIDES];
+    for (int i = IN; i < SIDES; i++)
+        side[i] = tn__dnn_tensor(g, kinds[s->dtype].type, s->size[i],
+                                 s->stride[i], i + 1, s->align[i],
+                                 TN_DNN_STORED);
+    tn_dnn_descriptor conv = conv_make(g, s);
+    tn_dnn_descriptor op = tn__dnn_begin(g, operations[s->kind].type);
+    for (int i = IN; i < SIDES; i++)
+        tn__dnn_set_made(g, op, operations[s->kind].side[i], side[i]);
+    tn__dnn_set_made(g, op, operations[s->kind].conv, conv);
+    tn__dnn_set(g, op, operations[s->kind].alpha, type, 1,
+                wide ? (const void *)&both[0] : &single[0]);
+    tn__dnn_set(g, op, operations[s->kind].beta, type, 1,
+                wide ? (const void *)&both[1] : &single[1]);
+    tn__dnn_end_op(g, op);
+}
+
+/* ---- a convolution ------------------------------------------------------ */
+
+/* Padding behind an axis: as before it where that gives as many places, which
+ * more engines take; else what the last place reaches over. */
+static int64_t behind(const tn_conv_args *args, int axis)
+{
+    const int64_t reach = args->dilation[axis] * (args->kernel[axis] - 1) + 1;
+    const int64_t step = args->stride[axis], pad = args->pad[axis];
+    const int64_t room = args->in_size[axis] + pad - reach;
+    const int64_t last = (args->out_size[axis] - 1) * step;
+    if (room + pad >= last && room + pad < last + step)
+        return pad;
+    return last > room ? last - room : 0;
+}
+
+/* The strides of a tensor without gaps, whose channels lie second or last; of a
+ * dimension of one place the view's say nothing. False: it lies otherwise, which
+ * engines take and get wrong (seen with cuDNN 9.19 on an H200). */
+static bool pack(int64_t stride[4], const int64_t size[4],
+                 const int64_t given[4])
+{
+    static const int order[][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}};
+    for (int o = 0; o < 2; o++) {
+        int64_t step = 1;
+        bool same = true;
+        for (int i = 4; i-- > 0;) {
+            const int d = order[o][i];
+            same = same && (size[d] == 1 || given[d] == step);
+            stride[d] = step;
+            step *= size[d];
+        }
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* False: a tensor lies as no engine is asked for. */
+static bool shape_of(const tn_plugin_device *device, const tn_conv_args *args,
+                     shape *out)
+{
+    const tn_strided *const side[] = {&args->in, &args->weight, &args->out};
+    bool packed = true;
+    shape s = {.size = {{args->count, args->in_channels},
+                        {args->out_channels, args->in_channels / args->groups},
+                        {args->count, args->out_channels}},
+               .kind = args->kind, .dtype = args->in.dtype,
+               .tf32 = device->tf32};
+    for (int a = 0; a < 2; a++) {
+        s.size[IN][2 + a] = args->in_size[a];
+        s.size[WEIGHT][2 + a] = args->kernel[a];
+        s.size[OUT][2 + a] = args->out_size[a];
+        s.step[a] = args->stride[a];
+        s.dilation[a] = args->dilation[a];
+        s.before[a] = args->pad[a];
+        s.behind[a] = behind(args, a);
+    }
+    for (int i = IN; i < SIDES; i++) {
+        const uintptr_t at = 16 | (uintptr_t)tn__cuda_place(side[i], 0);
+        packed = packed && pack(s.stride[i], s.size[i], side[i]->stride);
+        s.align[i] = (uint16_t)(at & (0 - at));
+    }
+    *out = s;
+    return packed;
+}
+
+/* Notes of engines that would break the promises of plugin.h. */
+static unsigned refused(const shape *s)
+{
+    unsigned notes = 1u << TN_DNN_NONDETERMINISTIC | 1u << TN_DNN_REDUCED_SUMS;
+    if (!s->tf32)
+        notes |= 1u << TN_DNN_DOWN_CONVERTS;
+    if (!s->tf32 && s->dtype == TN_F32)
+        notes |= 1u << TN_DNN_TENSOR_CORE;
+    return notes;
+}
+
+_Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
+
+/* The core's kernel multiplies half types without tensor cores, which cuBLASLt
+ * has: then writing columns and reading them again (4 bytes an element: 1 ps of
+ * an H200's memory) is less than so many multiplications of each element by the
+ * slower of the two (some 25 TFLOP/s: 0.08 ps). Computed, not measured. */
+#define FEW_FILTERS 16
+
+static bool is_for_columns(tn_plugin_device *device, const tn_conv_args *args)
+{
+    return kinds[args->in.dtype].bytes == 2 &&
+           device->target.flags & TN_TARGET_MMA &&
+           args->out_channels / args->groups > FEW_FILTERS &&
+           tn__cuda_product_has(device);
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    static const int64_t id[SIDES] = {IN + 1, WEIGHT + 1, OUT + 1};
+    tn_plugin_device *device = queue->device;
+    const char *why = "sums of the core's own order";
+    const tn_dnn_plan *plan = NULL;
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+    if (!device->own_products && kinds[args->in.dtype].bytes) {
+        shape s;
+        const bool packed = shape_of(device, args, &s);
+        const tn_dnn_problem problem = {
+            .key = &s, .bytes = sizeof s, .describe = describe,
+            .refused = refused(&s), .name = operations[s.kind].name,
+            .size = s.size[IN], .room = WORKSPACE};
+        why = "a tensor that is no new one's layout";
+        if (packed)
+            plan = tn__dnn_plan(queue, &problem, &why);
+    }
+    if (plan && !args->bias.buffer) {
+        void *const pointer[SIDES] = {tn__cuda_place(&args->in, 0),
+                                      tn__cuda_place(&args->weight, 0),
+                                      tn__cuda_place(&args->out, 0)};
+        tn_dnn_status e = tn__dnn_plan_run(queue, plan, SIDES, id, pointer);
+        return e ? tn__dnn_failed(queue, e)
+                 : tn__cuda_queue_given(queue, args->tag);
+    }
+    /* With a bias, the core asks once more without it. */
+    return plan || is_for_columns(device, args) ||
+                   !TN_HAS(tn_host, tn__cuda_host, plan_conv)
+               ? tn__cuda_host->fail(TN_ERR_UNSUPPORTED, "%s",
+                                     plan ? "a bias" : why)
+               : tn__cuda_conv_own(queue, args);
+}
+
+const tn_conv_extension tn__cuda_conv = {.size = sizeof tn__cuda_conv,
+                                         .run = run};

@@ -1,0 +1,214 @@
+/* cuda_device.c: the devices of the driver, in its order, and opening one. Listing
+ * them creates nothing: cuInit is all that runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+
+#define MOST 64
+
+static tn_cuda_listed listed[MOST];
+static uint32_t listed_count;
+static char listed_note[320]; /* why there is none */
+
+/* ---- the list ----------------------------------------------------------- */
+
+static int attribute(tn_cu_device device, int which)
+{
+    int value = 0;
+    return tn__cu.device_attribute(&value, which, device) ? 0 : value;
+}
+
+/* "GPU-1b2c...", and "MIG-1b2c..." of a part of a GPU: NVIDIA's own forms, which
+ * CUDA_VISIBLE_DEVICES takes too. */
+static void uid_of(tn_cu_device device, char *out, size_t room)
+{
+    tn_cu_uuid uuid, gpu;
+    if (tn__cu.device_uuid(&uuid, device)) {
+        snprintf(out, room, "%04x:%02x:%02x.0",
+                 (unsigned)attribute(device, TN_CU_PCI_DOMAIN),
+                 (unsigned)attribute(device, TN_CU_PCI_BUS),
+                 (unsigned)attribute(device, TN_CU_PCI_DEVICE));
+        return;
+    }
+    bool is_part =
+        !tn__cu.gpu_uuid(&gpu, device) && memcmp(&gpu, &uuid, sizeof gpu) != 0;
+    int at = snprintf(out, room, is_part ? "MIG-" : "GPU-");
+    for (int i = 0; i < 16; i++)
+        at += snprintf(out + at, room - (size_t)at, "%s%02x",
+                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                       (unsigned)(unsigned char)uuid.bytes[i]);
+}
+
+static void describe(tn_cuda_listed *l)
+{
+    char name[64] = "";
+    size_t bytes = 0;
+    tn_device_info *info = &l->info;
+    l->major = attribute(l->device, TN_CU_MAJOR);
+    l->minor = attribute(l->device, TN_CU_MINOR);
+    tn__cu.device_name(name, sizeof name, l->device);
+    tn__cu.device_memory(&bytes, l->device);
+    info->kind = TN_KIND_GPU;
+    info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT | TN_CAP_PEER;
+    info->align = 256; /* of cuMemAlloc */
+    info->register_types = 1u << TN_F32 | 1u << TN_F64 | 1u << TN_I32 |
+                           1u << TN_I64 | 1u << TN_BOOL;
+    info->storage_types = (1u << TN_DTYPE_END) - 2;
+    info->memory_total = bytes;
+    snprintf(info->name, sizeof info->name, "%.48s (sm_%d%d)", name, l->major,
+             l->minor);
+    uid_of(l->device, info->uid, sizeof info->uid);
+    /* What the oldest compiler with which programs are tested can make. */
+    if (l->major * 10 + l->minor < 75)
+        snprintf(info->note, sizeof info->note,
+                 "unusable: compute capability %d.%d, older than 7.5",
+                 l->major, l->minor);
+    else if (attribute(l->device, TN_CU_COMPUTE_MODE) == 2)
+        snprintf(info->note, sizeof info->note, "unusable: %s",
+                 "its compute mode is \"prohibited\" (nvidia-smi -c 0)");
+    else
+        l->usable = true;
+}
+
+static void list_all(void)
+{
+    int count = 0;
+    const char *why = tn__cuda_open(TN_CUDA_DRIVER);
+    if (why) {
+        snprintf(listed_note, sizeof listed_note, "%s", why);
+        return;
+    }
+    tn_cu_result error = tn__cu.device_count(&count);
+    if (error || count <= 0)
+        snprintf(listed_note, sizeof listed_note,
+                 "the CUDA driver has no device%s%s",
+                 error ? ": cuDeviceGetCount: " : "",
+                 error ? tn__cuda_error_name(error) : "");
+    for (int i = 0; i < count && listed_count < MOST && !error; i++) {
+        tn_cuda_listed *l = &listed[listed_count];
+        if (tn__cu.device_get(&l->device, i))
+            continue;
+        describe(l);
+        listed_count++;
+    }
+}
+
+tn_status tn__cuda_device_count(uint32_t *count)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_all);
+    *count = listed_count;
+    if (!listed_count)
+        tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
+    return TN_OK;
+}
+
+static const tn_cuda_listed *listed_at(uint32_t i)
+{
+    uint32_t count;
+    tn__cuda_device_count(&count);
+    if (i < count)
+        return &listed[i];
+    tn__cuda_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
+                        count);
+    return NULL;
+}
+
+tn_status tn__cuda_device_info(uint32_t i, tn_device_info *info)
+{
+    const tn_cuda_listed *l = listed_at(i);
+    if (!l)
+        return TN_ERR_ARGUMENT;
+    tn_device_info full = l->info;
+    const char *why = tn__cuda_product_note();
+    if (why && !full.note[0])
+        snprintf(full.note, sizeof full.note, "%s", why);
+    full.size = sizeof full;
+    tn_struct_copy(info, &full);
+    return TN_OK;
+}
+
+/* ---- an open device ----------------------------------------------------- */
+
+static bool option_is(const char *key, const char *value)
+{
+    const char *text = tn__cuda_host->option(key);
+    return text && strcmp(text, value) == 0;
+}
+
+static void target_fill(tn_plugin_device *device)
+{
+    tn_cu_device id = device->listed->device;
+    device->target = (tn_target){
+        .size = sizeof device->target,
+        .flags = TN_TARGET_F64 | TN_TARGET_EXACT_DIVIDE |
+                 (device->listed->major >= 8 ? TN_TARGET_MMA : 0),
+        .units = (uint32_t)attribute(id, TN_CU_MULTIPROCESSORS),
+        .group_limit = (uint32_t)attribute(id, TN_CU_MAX_THREADS_PER_BLOCK),
+        .argument_room = 4096,
+        .local_bytes = (uint32_t)attribute(id, TN_CU_SHARED_PER_BLOCK),
+        .fault_room = TN_CUDA_FAULTS,
+    };
+}
+
+tn_status tn__cuda_device_open(uint32_t i, tn_plugin_device **out)
+{
+    const tn_cuda_listed *l = listed_at(i);
+    if (!l)
+        return TN_ERR_ARGUMENT;
+    if (!l->usable)
+        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s is %s", l->info.name,
+                                   l->info.note);
+    if (tn__cuda_forked)
+        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, TN_CUDA_FORKED);
+    /* Without it nothing can run: `auto` takes another device then. */
+    const char *why = tn__cuda_open(TN_CUDA_NVRTC);
+    if (why)
+        return tn__cuda_host->fail(TN_ERR_NO_DEVICE, "%s", why);
+    tn_plugin_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a device");
+    device->listed = l;
+    device->blocking = option_is("blocking", "1");
+    device->wants_ptx = option_is("code", "ptx");
+    device->own_products = option_is("matmul", "own");
+    device->lt_wanted = option_is("matmul", "cublaslt");
+    device->tf32 = option_is("tf32", "1");
+    device->own_attention = option_is("attention", "own");
+    device->dnn_attention = option_is("attention", "cudnn");
+    target_fill(device);
+    tn__cu.version(&device->driver_version);
+    tn_status status = tn__cuda_arch_choose(device);
+    tn_cu_result error =
+        status ? 0 : tn__cu.context_retain(&device->context, l->device);
+    if (error)
+        status = tn__cuda_host->fail(TN_ERR_NO_DEVICE,
+                                     "%s: cuDevicePrimaryCtxRetain: %s",
+                                     l->info.name, tn__cuda_error_name(error));
+    if (status) {
+        free(device);
+        return status;
+    }
+    pthread_mutex_init(&device->build_lock, NULL);
+    pthread_cond_init(&device->made, NULL);
+    *out = device;
+    return TN_OK;
+}
+
+void tn__cuda_device_close(tn_plugin_device *device)
+{
+    if (!tn__cuda_forked) { /* else all of it is the parent's */
+        TN_CUDA_ENTER(device);
+        tn__cuda_product_close(device);
+        tn__cuda_factor_close(device);
+        tn__cuda_kernels_unload(device);
+    }
+    tn__cuda_kernels_free(device);
+    if (!tn__cuda_forked)
+        tn__cu.context_release(device->listed->device);
+    pthread_cond_destroy(&device->made);
+    pthread_mutex_destroy(&device->build_lock);
+    free(device);
+}

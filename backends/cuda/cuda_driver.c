@@ -1,0 +1,276 @@
+/* cuda_driver.c: libcuda.so.1, NVRTC, cuBLASLt, cuDNN and cuSOLVER, and names for
+ * what the driver returns. Options `nvrtc`, `cublaslt`, `cudnn` and `cusolver`
+ * name the files of the latter four, option `libs` folders that may hold them. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cublaslt.h"
+#include "cuda.h"
+#include "cudnn.h"
+#include "cusolver.h"
+
+tn_cuda_driver tn__cu;
+tn_nvrtc tn__nvrtc;
+tn_lt tn__lt;
+tn_dnn tn__dnn;
+tn_solver tn__solver;
+
+const char *tn__cuda_error_name(tn_cu_result error)
+{
+    static _Thread_local char number[32];
+    const char *name = NULL;
+    if (tn__cu.error_name && !tn__cu.error_name(error, &name) && name)
+        return name;
+    snprintf(number, sizeof number, "CUDA error %d", error);
+    return number;
+}
+
+/* ---- a library ---------------------------------------------------------- */
+
+typedef struct entry {
+    const char *symbol;
+    void *field;
+} entry;
+
+typedef struct library {
+    const char *name;
+    const char *option;   /* may name its file; NULL: none of the toolkit's */
+    const char *files[4]; /* else the first of these that there is */
+    const char *missing;  /* is said where there is none; %s: by the loader */
+    const char *lacks;    /* is said behind a function that it has not */
+    const entry *entry;   /* ends with NULL */
+    /* May it be used with this driver? Else said is why not, and another one is
+     * looked for. NULL: any may. */
+    bool (*accepts)(void *file, char *said, size_t room);
+    void (*then)(struct library *l, void *file); /* NULL: no more is to do */
+    atomic_bool tried;
+    char why[512]; /* "": it is open */
+} library;
+
+/* A file that may be used; NULL, with l->why set where there is one that may
+ * not. */
+static void *try_file(library *l, const char *path)
+{
+    char said[sizeof l->why];
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!file || !l->accepts || l->accepts(file, said, sizeof said))
+        return file;
+    snprintf(l->why, sizeof l->why, "%s", said);
+    dlclose(file);
+    return NULL;
+}
+
+/* The first of its names in a folder of length bytes; 0: where the loader
+ * looks. */
+static void *try_folder(library *l, const char *folder, size_t length)
+{
+    char path[4096];
+    void *file = NULL;
+    for (int i = 0; i < 4 && l->files[i] && !file; i++) {
+        int bytes = snprintf(path, sizeof path, "%.*s%s%s", (int)length,
+                             folder, length ? "/" : "", l->files[i]);
+        if (bytes > 0 && (size_t)bytes < sizeof path)
+            file = try_file(l, path);
+    }
+    return file;
+}
+
+/* Where the loader looks, in the folders of option `libs`, in the toolkit's. */
+static void *file_open(library *l)
+{
+    const char *asked = l->option ? tn__cuda_host->option(l->option) : NULL;
+    const char *libs = l->option ? tn__cuda_host->option("libs") : NULL;
+    if (asked && *asked)
+        return try_file(l, asked);
+    void *file = try_folder(l, "", 0);
+    while (libs && *libs && !file) {
+        size_t length = strcspn(libs, ":");
+        if (length)
+            file = try_folder(l, libs, length);
+        libs += length + (libs[length] == ':');
+    }
+    if (!file && l->option)
+        file = try_folder(l, TENON_CUDA_FOLDER "/lib64",
+                          strlen(TENON_CUDA_FOLDER "/lib64"));
+    return file;
+}
+
+static void say_file(const library *l, void *file)
+{
+    char folder[4096];
+    if (!dlinfo(file, RTLD_DI_ORIGIN, folder))
+        tn__cuda_host->log(3, "cuda: %s is taken from %s", l->name, folder);
+}
+
+/* POSIX promises what ISO C does not: an object pointer holds a function's. */
+static void library_fill(library *l)
+{
+    void *file = file_open(l);
+    if (file)
+        l->why[0] = 0; /* of those before it */
+    if (!file && !l->why[0]) {
+        const char *said = dlerror();
+        snprintf(l->why, sizeof l->why, l->missing,
+                 said ? said : "it cannot be opened");
+    }
+    for (const entry *e = l->entry; file && e->symbol && !l->why[0]; e++) {
+        void *found = dlsym(file, e->symbol);
+        memcpy(e->field, &found, sizeof found);
+        if (!found)
+            snprintf(l->why, sizeof l->why, "%s has no %s%s", l->name,
+                     e->symbol, l->lacks);
+    }
+    if (!l->why[0] && l->then)
+        l->then(l, file);
+    if (!l->why[0])
+        say_file(l, file);
+}
+
+#define AT(field, symbol, parameters) {#symbol, &tn__cu.field},
+static const entry driver_entries[] = {TN_CUDA_DRIVER_MAP(AT){NULL, NULL}};
+#undef AT
+#define AT(field, symbol, parameters) {#symbol, &tn__nvrtc.field},
+static const entry nvrtc_entries[] = {TN_NVRTC_MAP(AT){NULL, NULL}};
+#undef AT
+#define AT(field, symbol, parameters) {#symbol, &tn__lt.field},
+static const entry lt_entries[] = {TN_LT_MAP(AT){NULL, NULL}};
+#undef AT
+#define AT(field, symbol, parameters) {#symbol, &tn__dnn.field},
+static const entry dnn_entries[] = {
+    TN_DNN_MAP(AT){"cudnnGetVersion", &tn__dnn.version}, {NULL, NULL}};
+#undef AT
+/* cuBLAS's functions are looked for in what cuSOLVER's library has loaded. */
+#define AT(field, symbol, parameters) {#symbol, &tn__solver.field},
+#define BOTH(field, before, behind, parameters)                               \
+    {#before "D" #behind, &tn__solver.field[0]},                              \
+        {#before "S" #behind, &tn__solver.field[1]},
+static const entry solver_entries[] = {
+    TN_SOLVER_MAP(AT) TN_SOLVER_TYPED_MAP(BOTH){NULL, NULL}};
+#undef BOTH
+#undef AT
+
+/* ---- those that there are ----------------------------------------------- */
+
+bool tn__cuda_forked;
+
+static void after_fork(void)
+{
+    tn__cuda_forked = true;
+}
+
+static void driver_init(library *l, void *file)
+{
+    (void)file;
+    tn_cu_result error = tn__cu.init(0);
+    const char *text = NULL;
+    if (!error) {
+        pthread_atfork(NULL, NULL, after_fork);
+        return;
+    }
+    if (tn__cu.error_text(error, &text) || !text)
+        text = "it says no more";
+    snprintf(l->why, sizeof l->why, "cuInit: %s: %s%s",
+             tn__cuda_error_name(error), text,
+             error == TN_CU_STUB_LIBRARY
+                 ? "; that is the toolkit's library for linking, not the driver"
+                 : "");
+}
+
+/* A driver loads nothing that a later major version of CUDA has compiled. Asked
+ * for after the driver is open. */
+static bool nvrtc_accepts(void *file, char *said, size_t room)
+{
+    int major, minor, driver;
+    tn_nvrtc_result (*version)(int *, int *);
+    void *found = dlsym(file, "nvrtcVersion");
+    memcpy(&version, &found, sizeof found);
+    if (!found || version(&major, &minor) || tn__cu.version(&driver) ||
+        major <= driver / 1000)
+        return true;
+    snprintf(said, room,
+             "NVRTC %d.%d is newer than the driver, which is of CUDA %d.%d and "
+             "loads nothing that it compiles: install a newer driver, or the "
+             "NVRTC of CUDA %d and name its folder, TENON_CUDA_LIBS=FOLDER",
+             major, minor, driver / 1000, driver / 10 % 100, driver / 1000);
+    return false;
+}
+
+/* NVRTC opens its second file by name, where the loader looks, and that need
+ * not be the folder it lies in itself. Open already, the file is found; one that
+ * is nowhere is told by the first compilation. */
+static void nvrtc_builtins_open(library *l, void *file)
+{
+    (void)l;
+    char folder[4096], path[sizeof folder + 64];
+    int major, minor;
+    if (dlinfo(file, RTLD_DI_ORIGIN, folder) ||
+        tn__nvrtc.version(&major, &minor))
+        return;
+    snprintf(path, sizeof path, "%s/libnvrtc-builtins.so.%d.%d", folder, major,
+             minor);
+    dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static library libraries[] = {
+    [TN_CUDA_DRIVER] = {
+        .name = "libcuda.so.1",
+        .files = {"libcuda.so.1"},
+        .missing = "%s",
+        .lacks = ": it is older than CUDA 11.4",
+        .entry = driver_entries,
+        .then = driver_init},
+    [TN_CUDA_NVRTC] = {
+        .name = "NVRTC",
+        .option = "nvrtc",
+        .files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                  "libnvrtc.so"},
+        .missing = "NVRTC, CUDA's run-time compiler, is not found; install the "
+                   "CUDA toolkit, or name its folder: TENON_CUDA_LIBS="
+                   "/usr/local/cuda/lib64 (%s)",
+        .lacks = ": it is older than CUDA 11.2",
+        .entry = nvrtc_entries,
+        .accepts = nvrtc_accepts,
+        .then = nvrtc_builtins_open},
+    [TN_CUDA_LT] = {
+        .name = "cuBLASLt",
+        .option = "cublaslt",
+        .files = {"libcublasLt.so.13", "libcublasLt.so.12",
+                  "libcublasLt.so.11", "libcublasLt.so"},
+        .missing = "cuBLASLt is not found; install NVIDIA's libcublas, or name "
+                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+        .lacks = ": it is older than CUDA 11",
+        .entry = lt_entries},
+    [TN_CUDA_DNN] = {
+        .name = "cuDNN",
+        .option = "cudnn",
+        .files = {"libcudnn.so.9"},
+        .missing = "cuDNN is not found; install NVIDIA's libcudnn 9, or name "
+                   "its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+        .lacks = "",
+        .entry = dnn_entries},
+    [TN_CUDA_SOLVER] = {
+        .name = "cuSOLVER",
+        .option = "cusolver",
+        .files = {"libcusolver.so.12", "libcusolver.so.11",
+                  "libcusolver.so"},
+        .missing = "cuSOLVER is not found; install NVIDIA's libcusolver, or "
+                   "name its folder: TENON_CUDA_LIBS=FOLDER (%s)",
+        .lacks = ": it is older than CUDA 11",
+        .entry = solver_entries}};
+
+const char *tn__cuda_open(tn_cuda_library which)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    library *l = &libraries[which];
+    if (!atomic_load_explicit(&l->tried, memory_order_acquire)) {
+        pthread_mutex_lock(&lock);
+        if (!l->tried)
+            library_fill(l);
+        atomic_store_explicit(&l->tried, true, memory_order_release);
+        pthread_mutex_unlock(&lock);
+    }
+    return l->why[0] ? l->why : NULL;
+}

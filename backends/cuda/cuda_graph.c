@@ -1,0 +1,187 @@
+/* cuda_graph.c: the extension "graph-replay" by CUDA graphs: what is given to a
+ * stream that captures becomes the nodes of a graph.
+ *
+ * A graph's kernels have the addresses of then. So while a queue captures, what
+ * a launch needs beside its buffers (scratch memory, words that are too long
+ * for it) is not the queue's, which may grow or go, but the graph's own. */
+#include <stdlib.h>
+
+#include "cuda.h"
+
+/* Calls of this thread that a capture might forbid, such as cuMemAlloc, mean
+ * nothing to it. */
+#define RELAXED 2 /* CU_STREAM_CAPTURE_MODE_RELAXED */
+
+typedef struct memory {
+    struct memory *next;
+    tn_cu_pointer pointer; /* owned */
+} memory;
+
+struct tn_recorded {
+    tn_cu_graph_exec exec; /* owned */
+    memory *memory;        /* owned */
+    bool checks;           /* a kernel of it may tell faults */
+    /* The queue's own, while it captures. */
+    tn_cu_pointer scratch;
+    uint64_t scratch_bytes;
+    bool checked;
+    tn_cu_stream aside; /* for what is done while it captures */
+};
+
+static void recorded_free(tn_recorded *r)
+{
+    if (r->exec)
+        tn__cu.graph_exec_destroy(r->exec);
+    for (memory *m = r->memory, *next; m; m = next) {
+        next = m->next;
+        tn__cu.free(m->pointer);
+        free(m);
+    }
+    free(r);
+}
+
+tn_cu_result tn__cuda_capture_memory(tn_queue *queue, uint64_t bytes,
+                                     tn_cu_pointer *out)
+{
+    memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return TN_CU_OUT_OF_MEMORY;
+    tn_cu_result error = tn__cu.alloc(&m->pointer, (size_t)bytes);
+    if (error) {
+        free(m);
+        return error;
+    }
+    m->next = queue->capture->memory;
+    queue->capture->memory = m;
+    *out = m->pointer;
+    return 0;
+}
+
+/* The words lie there before the graph runs: they are copied at once. */
+tn_cu_result tn__cuda_capture_words(tn_queue *queue, const void *words,
+                                    uint64_t bytes, tn_cu_pointer *out)
+{
+    tn_cu_stream aside = queue->capture->aside;
+    tn_cu_result error = tn__cuda_capture_memory(queue, bytes, out);
+    if (!error)
+        error = tn__cu.to_device(*out, words, (size_t)bytes, aside);
+    return error ? error : tn__cu.stream_sync(aside);
+}
+
+static tn_status begin(tn_queue *queue)
+{
+    tn_recorded *r = calloc(1, sizeof *r);
+    if (!r)
+        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a graph");
+    /* A list of faults is zeroed by the stream: before. */
+    r->checked = queue->checked;
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
+    if (!error)
+        error = tn__cuda_faults(queue);
+    queue->checked = r->checked;
+    if (!error)
+        error = tn__cu.stream_create(&r->aside, TN_CU_NON_BLOCKING);
+    if (!error) {
+        error = tn__cu.capture_begin(queue->stream, RELAXED);
+        if (error)
+            tn__cu.stream_destroy(r->aside);
+    }
+    if (error) {
+        free(r);
+        return tn__cuda_told(queue->device, "cuStreamBeginCapture", error);
+    }
+    r->scratch = queue->scratch;
+    r->scratch_bytes = queue->scratch_bytes;
+    queue->scratch = 0;
+    queue->scratch_bytes = 0;
+    queue->checked = false;
+    queue->capture = r;
+    return TN_OK;
+}
+
+/* In the place of what `into` holds; NULL: of nothing. */
+static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
+{
+    tn_recorded *r = queue->capture;
+    tn_cu_graph graph = NULL;
+    const char *what = "cuStreamEndCapture";
+    void *node;
+    int result;
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
+    if (!error)
+        error = tn__cu.capture_end(queue->stream, &graph);
+    r->checks = queue->checked;
+    queue->checked = r->checked;
+    queue->scratch = r->scratch;
+    queue->scratch_bytes = r->scratch_bytes;
+    queue->capture = NULL;
+    tn__cu.stream_destroy(r->aside);
+    if (!error) {
+        what = "cuGraphInstantiate";
+        /* What the driver does not update, such as another number of kernels,
+         * is as it was. */
+        if (into &&
+            !tn__cu.graph_update(into->exec, graph, &node, &result)) {
+            r->exec = into->exec;
+            into->exec = NULL;
+        } else {
+            error = tn__cu.graph_instantiate(&r->exec, graph, 0);
+        }
+    }
+    if (graph)
+        tn__cu.graph_destroy(graph);
+    if (error) {
+        recorded_free(r);
+        return tn__cuda_told(queue->device, what, error);
+    }
+    /* Nothing refers to the old one's memory now: it goes. */
+    if (into) {
+        const tn_recorded old = *into;
+        *into = *r;
+        *r = old;
+        recorded_free(r);
+    } else {
+        *out = r;
+    }
+    return TN_OK;
+}
+
+static tn_status end(tn_queue *queue, tn_recorded **out)
+{
+    return end_in(queue, NULL, out);
+}
+
+static tn_status end_into(tn_queue *queue, tn_recorded *recorded)
+{
+    return end_in(queue, recorded, NULL);
+}
+
+static tn_status run(tn_queue *queue, tn_recorded *recorded, uint64_t tag)
+{
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
+    if (!error)
+        error = tn__cu.graph_launch(recorded->exec, queue->stream);
+    if (error)
+        return tn__cuda_told(queue->device, "cuGraphLaunch", error);
+    queue->checked = queue->checked || recorded->checks;
+    return tn__cuda_queue_given(queue, tag);
+}
+
+static void release(tn_plugin_device *device, tn_recorded *recorded)
+{
+    TN_CUDA_ENTER(device);
+    if (!entered.error)
+        recorded_free(recorded);
+}
+
+const tn_graph_replay_extension tn__cuda_graph_replay = {
+    .size = sizeof tn__cuda_graph_replay,
+    .begin = begin,
+    .end = end,
+    .run = run,
+    .release = release,
+    .end_into = end_into,
+};

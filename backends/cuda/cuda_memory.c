@@ -1,0 +1,163 @@
+/* cuda_memory.c: buffers, and copies of bytes to, from and between them. The core
+ * asks for slabs of megabytes, seldom, and shares them out itself: cuMemAlloc
+ * serves it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda.h"
+
+tn_status tn__cuda_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                                tn_buffer **out)
+{
+    size_t left = 0, total = 0;
+    tn_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer)
+        return tn__cuda_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+    buffer->device = device;
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
+    if (!error)
+        error = tn__cu.alloc(&buffer->pointer, bytes ? (size_t)bytes : 1);
+    if (!error) {
+        buffer->bytes = bytes;
+        *out = buffer;
+        return TN_OK;
+    }
+    free(buffer);
+    if (error == TN_CU_OUT_OF_MEMORY)
+        atomic_store(&device->short_of_memory, true);
+    if (error != TN_CU_OUT_OF_MEMORY ||
+        tn__cu.memory_info(&left, &total))
+        return tn__cuda_told(device, "cuMemAlloc", error);
+    return tn__cuda_host->fail(
+        TN_ERR_MEMORY,
+        "%s: no memory for a buffer of %llu bytes: %zu of %zu are free",
+        device->listed->info.name, (unsigned long long)bytes, left, total);
+}
+
+/* cuMemFree waits for the work that may use the memory. */
+void tn__cuda_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
+{
+    TN_CUDA_ENTER(device);
+    if (buffer && !entered.error)
+        tn__cu.free(buffer->pointer);
+    free(buffer);
+}
+
+/* Page-locked: its copies run by themselves. */
+tn_status tn__cuda_host_alloc(tn_plugin_device *device, uint64_t bytes,
+                              void **memory)
+{
+    TN_CUDA_ENTER(device);
+    tn_cu_result error = entered.error;
+    if (!error)
+        error = tn__cu.host_alloc(memory, bytes ? (size_t)bytes : 1, 0);
+    return tn__cuda_told(device, "cuMemHostAlloc", error);
+}
+
+void tn__cuda_host_free(tn_plugin_device *device, void *memory)
+{
+    TN_CUDA_ENTER(device);
+    if (!entered.error)
+        tn__cu.host_free(memory);
+}
+
+/* Rows that lie one behind the other on both sides are one. */
+static bool is_flat(const tn_copy_args *c)
+{
+    return c->rows == 1 ||
+           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
+}
+
+/* From another device. The first time its memory is opened to this one; where
+ * that cannot be, the driver carries the bytes through the host. */
+static tn_cu_result copy_peer(tn_plugin_device *device, tn_cu_stream stream,
+                              const tn_copy_args *c, uint64_t dst,
+                              uint64_t src, uint64_t bytes)
+{
+    const tn_plugin_device *peer = c->src->device;
+    const uint64_t bit = 1ull << (peer->listed->device & 63);
+    if (!(atomic_fetch_or(&device->peers, bit) & bit))
+        tn__cu.peer_enable(peer->context, 0);
+    return tn__cu.from_peer(c->dst->pointer + dst, device->context,
+                            c->src->pointer + src, peer->context,
+                            (size_t)bytes, stream);
+}
+
+static tn_cu_result copy_flat(tn_plugin_device *device, tn_cu_stream stream, const tn_copy_args *c,
+                              void *host, uint64_t dst, uint64_t src,
+                              uint64_t bytes)
+{
+    switch (c->direction) {
+    case TN_COPY_TO_DEVICE:
+        return tn__cu.to_device(c->dst->pointer + dst, host, (size_t)bytes,
+                                stream);
+    case TN_COPY_PEER:
+        return copy_peer(device, stream, c, dst, src, bytes);
+    case TN_COPY_TO_HOST:
+        return tn__cu.to_host(host, c->src->pointer + src, (size_t)bytes,
+                              stream);
+    default:
+        return tn__cu.on_device(c->dst->pointer + dst, c->src->pointer + src,
+                                (size_t)bytes, stream);
+    }
+}
+
+/* cuMemcpy2D knows rectangles whose rows do not overlap, of a pitch that
+ * hardware can hold. */
+static bool is_rectangle(const tn_copy_args *c)
+{
+    return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&
+           c->dst_pitch < 1u << 30 && c->src_pitch < 1u << 30;
+}
+
+static tn_cu_result copy_rectangle(tn_cu_stream stream, const tn_copy_args *c)
+{
+    bool from_host = c->direction == TN_COPY_TO_DEVICE;
+    bool to_host = c->direction == TN_COPY_TO_HOST;
+    const tn_cu_rectangle r = {
+        .src_type = from_host ? TN_CU_HOST : TN_CU_DEVICE,
+        .src_host = from_host ? c->host : NULL,
+        .src_device = from_host ? 0 : c->src->pointer + c->src_offset,
+        .src_pitch = (size_t)c->src_pitch,
+        .dst_type = to_host ? TN_CU_HOST : TN_CU_DEVICE,
+        .dst_host = to_host ? c->host : NULL,
+        .dst_device = to_host ? 0 : c->dst->pointer + c->dst_offset,
+        .dst_pitch = (size_t)c->dst_pitch,
+        .width = (size_t)c->bytes,
+        .height = (size_t)c->rows,
+    };
+    return tn__cu.copy_rectangle(&r, stream);
+}
+
+static tn_cu_result copy_rows(tn_plugin_device *device, tn_cu_stream stream,
+                              const tn_copy_args *c)
+{
+    tn_cu_result error = 0;
+    uint64_t host_pitch =
+        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
+    for (uint64_t row = 0; row < c->rows && !error; row++)
+        error = copy_flat(device, stream, c,
+                          c->host ? (char *)c->host + row * host_pitch : NULL,
+                          c->dst_offset + row * c->dst_pitch,
+                          c->src_offset + row * c->src_pitch, c->bytes);
+    return error;
+}
+
+tn_status tn__cuda_copy(tn_queue *queue, const tn_copy_args *c)
+{
+    if (!c->bytes || !c->rows)
+        return TN_OK;
+    TN_CUDA_ENTER(queue->device);
+    tn_cu_result error = entered.error;
+    if (!error && is_flat(c))
+        error = copy_flat(queue->device, queue->stream, c, c->host, c->dst_offset,
+                          c->src_offset, c->rows * c->bytes);
+    else if (!error && c->direction != TN_COPY_PEER && is_rectangle(c))
+        error = copy_rectangle(queue->stream, c);
+    else if (!error)
+        error = copy_rows(queue->device, queue->stream, c);
+    if (error)
+        return tn__cuda_told(queue->device, "a copy", error);
+    return tn__cuda_queue_given(queue, c->tag);
+}

@@ -1,0 +1,52 @@
+/* cuda_plugin.c: the table that the core sees, and the one exported symbol. */
+#include <string.h>
+
+#include "cuda.h"
+
+const tn_host *tn__cuda_host;
+
+static const void *extension(const char *name, uint32_t version)
+{
+    if (version != 1)
+        return NULL;
+    if (strcmp(name, "graph-replay") == 0)
+        return &tn__cuda_graph_replay;
+    if (strcmp(name, "product") == 0)
+        return &tn__cuda_product_extension;
+    if (strcmp(name, "conv") == 0)
+        return &tn__cuda_conv;
+    if (strcmp(name, "lapack") == 0)
+        return &tn__cuda_lapack;
+    return strcmp(name, "attention") == 0 &&
+                   TN_HAS(tn_host, tn__cuda_host, plan_attention) &&
+                   tn__cuda_host->plan_attention
+               ? &tn__cuda_attention
+               : NULL;
+}
+
+static const tn_plugin plugin = {
+    .size = sizeof(tn_plugin),
+    .abi_major = TN_ABI_MAJOR,
+    .abi_minor = TN_ABI_MINOR,
+    .name = "cuda",
+    .version = "0.1.0",
+    .extension = extension,
+#define FILL(slot) .slot = tn__cuda_##slot,
+    TN_CUDA_SLOTS(FILL)
+#undef FILL
+};
+
+const tn_plugin *tenon_plugin_v1(const tn_host *host)
+{
+    if (host->abi_major != TN_ABI_MAJOR ||
+        !TN_HAS(tn_host, host, fault_read) || !host->print) {
+        if (TN_HAS(tn_host, host, fail))
+            host->fail(TN_ERR_PLUGIN,
+                       "cuda: made for a core that prints kernels, version "
+                       "%u of the plugin interface, not %u.%u",
+                       TN_ABI_MAJOR, host->abi_major, host->abi_minor);
+        return NULL;
+    }
+    tn__cuda_host = host;
+    return &plugin;
+}

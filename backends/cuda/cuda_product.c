@@ -1,0 +1,532 @@
+/* cuda_product.c: matrix products by cuBLASLt, with what stands around them (the
+ * extension "product"). What it cannot have (integers, matrices without
+ * neighbouring elements, no sum at all) goes the core's way, as everything does
+ * where the library is missing.
+ *
+ * cuBLASLt counts columns: a matrix whose rows lie together is the transpose of
+ * one whose columns do. So c' = b' a' is computed, and a, b and c are handed
+ * over as they lie.
+ *
+ * Which of its algorithms takes a shape is asked once; the answer is kept by
+ * the queue, whose calls the core makes one at a time. Algorithms that add
+ * parts of a sum in the output's type, or in an order that changes from run to
+ * run, are left out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cublaslt.h"
+#include "cuda.h"
+
+/* What NVIDIA advises for compute capability 9.0, whose algorithms want most;
+ * what one asks for is what it gets. */
+#define WORKSPACE (32u << 20)
+#define CHOICES 512 /* a power of two */
+#define NEAR 4      /* places at which a shape may be */
+#define ALIGN 16    /* of bias and aux */
+
+enum { A, B, C };
+
+/* All that a choice depends on, without gaps: bytes are compared. */
+typedef struct shape {
+    int64_t m, n, k;              /* of c' */
+    int64_t ld[3], stride[3];     /* from column to column, matrix to matrix */
+    int64_t aux_ld;               /* in elements; bits of a mask */
+    int32_t count;                /* of matrices */
+    uint8_t dtype[3], turned[3];  /* turned[C] is 0 */
+    uint16_t align[3], near[2];   /* near: of bias and aux */
+    uint16_t epilogue;            /* cuBLASLt's number; 0: no words about it */
+    uint8_t scaled[2];
+} shape;
+
+/* What was chosen for a shape. */
+typedef struct choice {
+    shape of;
+    bool usable; /* else cuBLASLt has no algorithm for it */
+    tn_lt_operation operation; /* owned, as the layouts are */
+    tn_lt_layout layout[3];
+    tn_lt_found found;
+} choice;
+
+struct tn_cuda_choices {
+    choice *slot[CHOICES]; /* owned; the latest ones of their hashes */
+};
+
+/* ---- the library -------------------------------------------------------- */
+
+static _Atomic(const char *) missing; /* why there is none, once it is known */
+
+const char *tn__cuda_product_note(void)
+{
+    return atomic_load(&missing);
+}
+
+/* The device's handle, made at its first product; NULL: there is none. */
+static tn_lt_handle handle_of(tn_plugin_device *device)
+{
+    tn_lt_handle handle =
+        atomic_load_explicit(&device->lt, memory_order_acquire);
+    if (handle || device->lt_failed)
+        return handle;
+    pthread_mutex_lock(&device->build_lock);
+    handle = atomic_load(&device->lt);
+    const char *why = handle ? NULL : tn__cuda_open(TN_CUDA_LT);
+    if (!handle && !why && tn__lt.create(&handle))
+        why = "cublasLtCreate fails: is the driver older than the library?";
+    if (why && !device->lt_failed)
+        tn__cuda_host->log(1, "cuda: matrix products are slow: %s", why);
+    if (why) {
+        atomic_store(&missing, why);
+        handle = NULL;
+        device->lt_failed = true;
+    }
+    atomic_store_explicit(&device->lt, handle, memory_order_release);
+    pthread_mutex_unlock(&device->build_lock);
+    return handle;
+}
+
+bool tn__cuda_product_has(tn_plugin_device *device)
+{
+    return !device->own_products && handle_of(device);
+}
+
+void tn__cuda_product_close(tn_plugin_device *device)
+{
+    tn_lt_handle handle = atomic_load(&device->lt);
+    if (handle)
+        tn__lt.destroy(handle);
+}
+
+/* ---- what it can have --------------------------------------------------- */
+
+/* A product as cuBLASLt computes it, and the calls that it takes. */
+typedef struct product {
+    shape shape;
+    const tn_strided *view[3]; /* by A, B, C of c' */
+    const tn_strided *bias, *aux, *scale[2]; /* NULL: none */
+    uint32_t looped;           /* of the batch dimensions, the first ones */
+    bool by_column;            /* c itself is computed */
+} product;
+
+static const struct {
+    uint8_t bytes, type;
+} kinds[TN_DTYPE_END] = {
+    [TN_F64] = {8, TN_LT_R_64F},     [TN_F32] = {4, TN_LT_R_32F},
+    [TN_F16] = {2, TN_LT_R_16F},     [TN_BF16] = {2, TN_LT_R_16BF},
+    [TN_F8E4M3] = {1, TN_LT_R_E4M3}, [TN_F8E5M2] = {1, TN_LT_R_E5M2}};
+
+/* x' as columns, or the turned one of such. rows and columns are x's. */
+static bool lies(const tn_matmul_args *mm, const tn_strided *x, bool turn,
+                 int64_t rows, int64_t columns, int64_t *ld, uint8_t *turned)
+{
+    int64_t down = x->stride[mm->batch_ndim + turn];
+    int64_t across = x->stride[mm->batch_ndim + !turn];
+    if ((across == 1 || columns == 1) && (down >= columns || rows == 1)) {
+        *ld = rows == 1 ? columns : down;
+        *turned = 0;
+        return true;
+    }
+    *ld = columns == 1 ? rows : across;
+    *turned = 1;
+    return (down == 1 || rows == 1) && (across >= rows || columns == 1);
+}
+
+/* As many of the inner batch dimensions as are one stride for a, b and c. */
+static void take_batch(const tn_matmul_args *mm, product *p)
+{
+    int64_t count = 1;
+    p->looped = 0;
+    for (uint32_t d = mm->batch_ndim; d-- > 0 && !p->looped;) {
+        bool fits = true;
+        if (mm->batch[d] == 1)
+            continue;
+        for (int i = A; i <= C; i++) {
+            int64_t stride = p->view[i]->stride[d];
+            fits = fits && (count == 1 ? stride >= 0
+                                       : stride == count * p->shape.stride[i]);
+        }
+        fits = fits && mm->batch[d] <= INT32_MAX / count;
+        if (!fits)
+            p->looped = d + 1;
+        for (int i = A; i <= C && fits && count == 1; i++)
+            p->shape.stride[i] = p->view[i]->stride[d];
+        if (fits)
+            count *= mm->batch[d];
+    }
+    p->shape.count = (int32_t)count;
+}
+
+/* The greatest power of two, 256 at most, of which every place of x is a
+ * multiple, but for the strides that cuBLASLt sees itself. */
+static uint16_t align_of(const product *p, const tn_strided *x)
+{
+    uint64_t places = 256 | (uintptr_t)tn__cuda_place(x, 0);
+    for (uint32_t d = 0; d < p->looped; d++)
+        places |= (uint64_t)x->stride[d] * kinds[x->dtype].bytes;
+    return (uint16_t)(places & (0 - places));
+}
+
+static bool is_f8(uint32_t dtype)
+{
+    return kinds[dtype].bytes == 1;
+}
+
+/* f8 is multiplied with its scales alone, and to something wider. */
+static bool dtypes_go(const tn_matmul_args *mm, const tn_product_args *with)
+{
+    uint32_t a = mm->a.dtype, b = mm->b.dtype, c = mm->c.dtype;
+    if (!kinds[c].bytes || is_f8(c))
+        return false;
+    return is_f8(a) ? with && is_f8(b) && c != TN_F64 : a == c && b == c;
+}
+
+static bool product_of(const tn_matmul_args *mm, product *p)
+{
+    shape *s = &p->shape;
+    int64_t ld;
+    uint8_t by_column;
+    if (mm->m > INT32_MAX || mm->n > INT32_MAX ||
+        mm->k > INT32_MAX || mm->m < 1 || mm->n < 1 || mm->k < 1 ||
+        !lies(mm, &mm->c, false, mm->m, mm->n, &ld, &by_column))
+        return false;
+    memset(s, 0, sizeof *s);
+    s->ld[C] = ld;
+    s->k = mm->k;
+    p->by_column = by_column;
+    /* Rows of c are columns of c'; else c itself is what has columns. */
+    p->view[A] = by_column ? &mm->a : &mm->b;
+    p->view[B] = by_column ? &mm->b : &mm->a;
+    p->view[C] = &mm->c;
+    s->m = by_column ? mm->m : mm->n;
+    s->n = by_column ? mm->n : mm->m;
+    if (!lies(mm, p->view[A], by_column, s->k, s->m, &s->ld[A],
+              &s->turned[A]) ||
+        !lies(mm, p->view[B], by_column, s->n, s->k, &s->ld[B], &s->turned[B]))
+        return false;
+    take_batch(mm, p);
+    for (int i = A; i <= C; i++) {
+        s->align[i] = align_of(p, p->view[i]);
+        s->dtype[i] = (uint8_t)p->view[i]->dtype;
+    }
+    return true;
+}
+
+/* cuBLASLt's number for words of TN_PRODUCT_...; 0: it has none. */
+static uint16_t epilogue_of(uint32_t words, bool by_column)
+{
+    const bool relu = words & TN_PRODUCT_RELU;
+    if (!words)
+        return TN_LT_EPILOGUE_NONE;
+    if (words & TN_PRODUCT_SUMS)
+        return by_column ? TN_LT_SUMS_A : TN_LT_SUMS_B;
+    /* The bias would be one for each row; its gelu is that by tanh. */
+    if (by_column || words & TN_PRODUCT_GELU)
+        return 0;
+    if (words & TN_PRODUCT_BACK)
+        return relu ? TN_LT_RELU_BACK : TN_LT_GELU_BACK;
+    return (uint16_t)((words & TN_PRODUCT_BIAS ? TN_LT_BIAS : 0) |
+                      (relu                           ? TN_LT_RELU
+                       : words & TN_PRODUCT_GELU_TANH ? TN_LT_GELU
+                                                      : 0) |
+                      (words & TN_PRODUCT_KEEP ? TN_LT_KEEP : 0));
+}
+
+/* What stands around the product; why it cannot be had, or NULL. */
+static const char *take_around(product *p, const tn_product_args *with)
+{
+    shape *s = &p->shape;
+    const uint32_t words = with->epilogue;
+    const bool a_is_a = p->view[A] == &with->a;
+    s->epilogue = epilogue_of(words, p->by_column);
+    if (!s->epilogue)
+        return "cuBLASLt has no such epilogue";
+    if (words && (s->count != 1 || p->looped))
+        return "an epilogue of several matrices";
+    if (words & (TN_PRODUCT_BIAS | TN_PRODUCT_SUMS)) {
+        p->bias = &with->bias;
+        s->near[0] = align_of(p, p->bias);
+        if (with->bias.stride[0] != 1 || s->near[0] < ALIGN)
+            return "a bias that lies apart, or not at 16 bytes";
+    }
+    if (words & (TN_PRODUCT_KEEP | TN_PRODUCT_BACK)) {
+        const int64_t *stride = with->aux.stride + with->batch_ndim;
+        const bool mask = words & TN_PRODUCT_RELU;
+        p->aux = &with->aux;
+        s->near[1] = align_of(p, p->aux);
+        s->aux_ld = stride[0] * (mask ? 8 : 1);
+        if (stride[1] != 1 || s->aux_ld < s->m ||
+            s->aux_ld % (mask ? 128 : 8) || s->near[1] < ALIGN)
+            return "an aux whose rows do not begin at 16 bytes";
+    }
+    p->scale[A] = a_is_a ? &with->scale_a : &with->scale_b;
+    p->scale[B] = a_is_a ? &with->scale_b : &with->scale_a;
+    for (int i = A; i <= B; i++) {
+        s->scaled[i] = p->scale[i]->buffer != NULL;
+        if (!s->scaled[i])
+            p->scale[i] = NULL;
+    }
+    return NULL;
+}
+
+/* ---- algorithms --------------------------------------------------------- */
+
+static void choice_free(choice *c)
+{
+    for (int i = A; c && i <= C; i++)
+        if (c->layout[i])
+            tn__lt.layout_destroy(c->layout[i]);
+    if (c && c->operation)
+        tn__lt.operation_destroy(c->operation);
+    free(c);
+}
+
+void tn__cuda_choices_free(tn_cuda_choices *choices)
+{
+    for (size_t i = 0; choices && i < CHOICES; i++)
+        choice_free(choices->slot[i]);
+    free(choices);
+}
+
+static tn_lt_status layout_make(const shape *s, int i, int type,
+                                tn_lt_layout *out)
+{
+    /* As it lies: before it is turned. */
+    int64_t rows = i == B ? s->k : s->m, columns = i == A ? s->k : s->n;
+    uint64_t down = (uint64_t)(s->turned[i] ? columns : rows);
+    uint64_t across = (uint64_t)(s->turned[i] ? rows : columns);
+    tn_lt_status e = tn__lt.layout_create(out, type, down, across, s->ld[i]);
+    if (!e && s->count > 1)
+        e = tn__lt.layout_set(*out, TN_LT_BATCH_COUNT, &s->count,
+                              sizeof s->count);
+    if (!e && s->count > 1)
+        e = tn__lt.layout_set(*out, TN_LT_BATCH_STRIDE, &s->stride[i],
+                              sizeof s->stride[i]);
+    return e;
+}
+
+static tn_lt_status algorithm_find(tn_lt_handle handle, choice *c)
+{
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t wide = TN_LT_REDUCE_WIDE;
+    static const int attribute[] = {TN_LT_ALIGN_A, TN_LT_ALIGN_B,
+                                    TN_LT_ALIGN_C, TN_LT_ALIGN_D};
+    tn_lt_preference preference = NULL;
+    int count = 0;
+    tn_lt_status e = tn__lt.preference_create(&preference);
+    if (e)
+        return e;
+    e = tn__lt.preference_set(preference, TN_LT_MAX_WORKSPACE, &workspace,
+                              sizeof workspace);
+    if (!e)
+        e = tn__lt.preference_set(preference, TN_LT_REDUCTIONS, &wide,
+                                  sizeof wide);
+    for (int i = 0; i < 4 && !e; i++) {
+        uint32_t align = c->of.align[i < C ? i : C];
+        e = tn__lt.preference_set(preference, attribute[i], &align,
+                                  sizeof align);
+    }
+    if (!e)
+        e = tn__lt.choose(handle, c->operation, c->layout[A], c->layout[B],
+                          c->layout[C], c->layout[C], preference, 1, &c->found,
+                          &count);
+    tn__lt.preference_destroy(preference);
+    return e ? e : count ? c->found.state : TN_LT_NOT_SUPPORTED;
+}
+
+/* Tells the operation where bias, aux and scales lie now. */
+static tn_lt_status point(const choice *c, const product *p)
+{
+    static const int attribute[] = {TN_LT_BIAS_POINTER, TN_LT_AUX_POINTER,
+                                    TN_LT_SCALE_A, TN_LT_SCALE_B};
+    const tn_strided *const at[] = {p->bias, p->aux, p->scale[A], p->scale[B]};
+    tn_lt_status e = 0;
+    for (int i = 0; i < 4 && !e; i++) {
+        if (!at[i])
+            continue;
+        const void *pointer = tn__cuda_place(at[i], 0);
+        e = tn__lt.operation_set(c->operation, attribute[i], &pointer,
+                                 sizeof pointer);
+    }
+    return e;
+}
+
+static tn_lt_status epilogue_set(const choice *c, const product *p)
+{
+    const uint32_t epilogue = c->of.epilogue;
+    tn_lt_status e = tn__lt.operation_set(c->operation, TN_LT_EPILOGUE,
+                                          &epilogue, sizeof epilogue);
+    if (!e && p->aux)
+        e = tn__lt.operation_set(c->operation, TN_LT_AUX_LD, &c->of.aux_ld,
+                                 sizeof c->of.aux_ld);
+    return e ? e : point(c, p);
+}
+
+/* NULL: no memory. */
+static choice *choice_make(const tn_plugin_device *device,
+                           tn_lt_handle handle, const product *p)
+{
+    const shape *s = &p->shape;
+    const bool wide = s->dtype[C] == TN_F64;
+    const int compute = wide ? TN_LT_COMPUTE_64F
+                        : device->tf32 && s->dtype[A] == TN_F32
+                            ? TN_LT_COMPUTE_TF32
+                            : TN_LT_COMPUTE_32F;
+    choice *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->of = *s;
+    tn_lt_status e = tn__lt.operation_create(
+        &c->operation, compute, wide ? TN_LT_R_64F : TN_LT_R_32F);
+    for (int i = A; i <= B && !e; i++) {
+        int32_t turn = s->turned[i] ? TN_LT_TURNED : TN_LT_PLAIN;
+        e = tn__lt.operation_set(c->operation, i == A ? TN_LT_TURN_A
+                                                      : TN_LT_TURN_B,
+                                 &turn, sizeof turn);
+    }
+    for (int i = A; i <= C && !e; i++)
+        e = layout_make(s, i, kinds[s->dtype[i]].type, &c->layout[i]);
+    if (!e && s->epilogue)
+        e = epilogue_set(c, p);
+    if (!e)
+        e = algorithm_find(handle, c);
+    c->usable = !e;
+    tn__cuda_host->log(3, "cuda: cuBLASLt %s %lld x %lld x %lld, %d of them, "
+                       "epilogue %d (status %d)", e ? "has no" : "takes",
+                       (long long)s->m, (long long)s->n, (long long)s->k,
+                       (int)s->count, s->epilogue, e);
+    return c;
+}
+
+_Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
+
+static const choice *choice_of(tn_queue *queue, tn_lt_handle handle,
+                               const product *p)
+{
+    const shape *s = &p->shape;
+    if (!queue->choices)
+        queue->choices = calloc(1, sizeof *queue->choices);
+    if (!queue->choices)
+        return NULL;
+    const size_t first = tn__cuda_hash(s, sizeof *s) & (CHOICES - 1);
+    choice **slot = &queue->choices->slot[first];
+    for (size_t i = 0; i < NEAR; i++) {
+        choice **at = &queue->choices->slot[(first + i) & (CHOICES - 1)];
+        if (*at && memcmp(&(*at)->of, s, sizeof *s) == 0)
+            return (*at)->usable ? *at : NULL;
+        if (!*at) {
+            slot = at;
+            break;
+        }
+    }
+    choice_free(*slot);
+    *slot = choice_make(queue->device, handle, p);
+    return *slot && (*slot)->usable ? *slot : NULL;
+}
+
+/* ---- a product ---------------------------------------------------------- */
+
+/* The calls of a product, one for each point of the looped dimensions. */
+static tn_lt_status call(tn_queue *queue, tn_lt_handle handle,
+                         const tn_matmul_args *mm, const product *p,
+                         const choice *c)
+{
+    const float alpha32 = tn__cuda_single(mm->alpha),
+                beta32 = tn__cuda_single(mm->beta);
+    const bool wide = p->shape.dtype[C] == TN_F64;
+    const void *alpha = wide ? (const void *)&mm->alpha : &alpha32;
+    const void *beta = wide ? (const void *)&mm->beta : &beta32;
+    int64_t at[TN_MAX_NDIM] = {0}, element[3] = {0};
+    uint32_t d;
+    do {
+        void *out = tn__cuda_place(p->view[C], element[C]);
+        tn_lt_status e = tn__lt.matmul(
+            handle, c->operation, alpha,
+            tn__cuda_place(p->view[A], element[A]), c->layout[A],
+            tn__cuda_place(p->view[B], element[B]), c->layout[B], beta, out,
+            c->layout[C], out, c->layout[C], &c->found.algorithm,
+            (void *)(uintptr_t)queue->scratch, c->found.workspace_bytes,
+            queue->stream);
+        if (e)
+            return e;
+        for (d = p->looped; d-- > 0;) {
+            bool more = ++at[d] < mm->batch[d];
+            for (int i = A; i <= C; i++)
+                element[i] += p->view[i]->stride[d] *
+                              (more ? 1 : 1 - mm->batch[d]);
+            if (more)
+                break;
+            at[d] = 0;
+        }
+    } while (d != UINT32_MAX);
+    return 0;
+}
+
+static bool has_points(const tn_matmul_args *mm)
+{
+    for (uint32_t d = 0; d < mm->batch_ndim; d++)
+        if (mm->batch[d] < 1)
+            return false;
+    return true;
+}
+
+/* with: NULL where there is the product alone. *why is set where it is not for
+ * cuBLASLt, TN_ERR_UNSUPPORTED. */
+static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
+                          const tn_product_args *with, const char **why)
+{
+    tn_plugin_device *device = queue->device;
+    product p = {.bias = NULL};
+    *why = "matrices that are not cuBLASLt's";
+    if (device->own_products || !has_points(mm) || !dtypes_go(mm, with) ||
+        !product_of(mm, &p) || (with && (*why = take_around(&p, with))))
+        return TN_ERR_UNSUPPORTED;
+    TN_CUDA_ENTER(device);
+    if (entered.error)
+        return tn__cuda_told(device, "cuCtxSetCurrent", entered.error);
+    tn_lt_handle handle = handle_of(device);
+    if (!handle) {
+        *why = atomic_load(&missing);
+        return device->lt_wanted
+                   ? tn__cuda_host->fail(TN_ERR_NO_DEVICE,
+                                         "TENON_CUDA_MATMUL=cublaslt: %s",
+                                         *why)
+                   : TN_ERR_UNSUPPORTED;
+    }
+    const choice *c = choice_of(queue, handle, &p);
+    *why = c ? "no memory for its workspace" : "cuBLASLt has no algorithm";
+    /* Without room for its workspace the own kernel, which has none, serves. */
+    if (!c || tn__cuda_scratch(queue, c->found.workspace_bytes))
+        return TN_ERR_UNSUPPORTED;
+    tn_lt_status e = point(c, &p);
+    if (!e)
+        e = call(queue, handle, mm, &p, c);
+    if (e)
+        return tn__cuda_host->fail(
+            e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
+            "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
+    return tn__cuda_queue_given(queue, mm->tag);
+}
+
+tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *mm)
+{
+    const char *why;
+    return multiply(queue, mm, NULL, &why);
+}
+
+/* ---- the extension "product" -------------------------------------------- */
+
+static tn_status run(tn_queue *queue, const tn_product_args *args)
+{
+    const char *why;
+    tn_matmul_args mm = {.size = sizeof mm, .batch_ndim = args->batch_ndim,
+                         .m = args->m, .n = args->n, .k = args->k,
+                         .a = args->a, .b = args->b, .c = args->c,
+                         .alpha = args->alpha, .tag = args->tag};
+    memcpy(mm.batch, args->batch, sizeof mm.batch);
+    tn_status status = multiply(queue, &mm, args, &why);
+    return status == TN_ERR_UNSUPPORTED
+               ? tn__cuda_host->fail(status, "%s", why)
+               : status;
+}
+
+const tn_product_extension tn__cuda_product_extension = {
+    .size = sizeof(tn_product_extension), .run = run};

@@ -1,0 +1,351 @@
+/* opencl_device.c: the devices of all drivers, in one order, and opening one.
+ *
+ * Drivers come from the loader in the order of a folder's entries, which
+ * differs from machine to machine: so GPUs stand first, CPUs last, and among
+ * equals the platform's name and then the driver's own order decide. Nothing
+ * is created to list them: no context, no queue. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+#define MOST 32
+
+static tn_opencl_listed listed[MOST];
+static uint32_t listed_count;
+static char listed_note[256]; /* why there is none */
+
+/* ---- what a driver says ------------------------------------------------- */
+
+static void device_text(cl_device_id device, cl_device_info what, char *out,
+                        size_t room)
+{
+    char text[1024] = "";
+    if (cl.GetDeviceInfo(device, what, sizeof text, text, NULL))
+        text[0] = 0;
+    snprintf(out, room, "%s", text + strspn(text, " "));
+}
+
+/* A number of up to 64 bits; 0 where the driver does not tell. */
+static uint64_t device_number(cl_device_id device, cl_device_info what)
+{
+    uint64_t value = 0;
+    return cl.GetDeviceInfo(device, what, sizeof value, &value, NULL) ? 0
+                                                                      : value;
+}
+
+static bool has_extension(cl_device_id device, const char *name)
+{
+    char text[8192] = " ", with_blanks[80];
+    if (cl.GetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof text - 2,
+                         text + 1, NULL))
+        return false;
+    strcat(text, " ");
+    snprintf(with_blanks, sizeof with_blanks, " %s ", name);
+    return strstr(text, with_blanks) != NULL;
+}
+
+/* Is the option set to this? */
+static bool option_is(const char *key, const char *value)
+{
+    const char *text = tn__opencl_host->option(key);
+    return text && strcmp(text, value) == 0;
+}
+
+static uint32_t kind_of(cl_device_type type)
+{
+    if (type & CL_DEVICE_TYPE_GPU)
+        return TN_KIND_GPU;
+    return type & CL_DEVICE_TYPE_CPU ? TN_KIND_CPU : TN_KIND_ACCELERATOR;
+}
+
+/* Where the device sits, which does not change when others come and go. The
+ * numbers are those of the extensions' own headers. */
+static void uid_of(tn_opencl_listed *l, char *out, size_t room)
+{
+    cl_uint pci[4]; /* domain, bus, device, function */
+    unsigned char uuid[16];
+    if (has_extension(l->device, "cl_khr_pci_bus_info") &&
+        !cl.GetDeviceInfo(l->device, 0x410f, sizeof pci, pci, NULL)) {
+        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2],
+                 pci[3]);
+    } else if (has_extension(l->device, "cl_nv_device_attribute_query") &&
+               !cl.GetDeviceInfo(l->device, 0x4008, 4, &pci[1], NULL) &&
+               !cl.GetDeviceInfo(l->device, 0x4009, 4, &pci[2], NULL) &&
+               !cl.GetDeviceInfo(l->device, 0x400a, 4, &pci[0], NULL)) {
+        snprintf(out, room, "%04x:%02x:%02x.%x", pci[0], pci[1], pci[2] >> 3,
+                 pci[2] & 7);
+    } else if (l->info.kind != TN_KIND_CPU &&
+               has_extension(l->device, "cl_khr_device_uuid") &&
+               !cl.GetDeviceInfo(l->device, 0x106a, sizeof uuid, uuid, NULL)) {
+        for (size_t i = 0; i < sizeof uuid && 2 * i + 2 < room; i++)
+            snprintf(out + 2 * i, room - 2 * i, "%02x", uuid[i]);
+    } else {
+        snprintf(out, room, "%.40s #%u", l->platform_name, l->index);
+    }
+}
+
+/* What keeps it from the reference's bits, or from work at all. */
+static void capabilities(tn_opencl_listed *l)
+{
+    tn_device_info *info = &l->info;
+    static const struct {
+        cl_device_fp_config bit;
+        const char *lacks;
+    } needs[] = {{CL_FP_DENORM, "subnormal numbers"},
+                 {CL_FP_INF_NAN, "infinities and NaN"},
+                 {CL_FP_ROUND_TO_NEAREST, "rounding to nearest"}};
+    uint64_t single = device_number(l->device, CL_DEVICE_SINGLE_FP_CONFIG);
+    unsigned major = 0, minor = 0;
+    info->caps = TN_CAP_ASYNC | TN_CAP_BIT_EXACT;
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if (!(single & needs[i].bit)) {
+            info->caps &= ~(uint32_t)TN_CAP_BIT_EXACT;
+            snprintf(info->note, sizeof info->note, "float lacks %s",
+                     needs[i].lacks);
+        }
+    if (!(uint32_t)device_number(l->device, CL_DEVICE_COMPILER_AVAILABLE))
+        snprintf(info->note, sizeof info->note, "unusable: %s",
+                 "its driver has no compiler");
+    else if (!(uint32_t)device_number(l->device, CL_DEVICE_ENDIAN_LITTLE))
+        snprintf(info->note, sizeof info->note, "unusable: %s",
+                 "it is big-endian");
+    else if (sscanf(l->device_version, "OpenCL %u.%u", &major, &minor) != 2 ||
+             major * 10 + minor < 12)
+        snprintf(info->note, sizeof info->note, "unusable: %.60s, older than 1.2", l->device_version);
+    else
+        l->usable = true;
+}
+
+static void describe(tn_opencl_listed *l)
+{
+    tn_device_info *info = &l->info;
+    cl_device_id device = l->device;
+    info->kind = kind_of(device_number(device, CL_DEVICE_TYPE));
+    uint64_t bits = device_number(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    info->align = bits > 8 * 64 && bits <= 8 * 65536 ? (uint32_t)(bits / 8)
+                                                     : 64;
+    info->register_types =
+        1u << TN_F32 | 1u << TN_I32 | 1u << TN_I64 | 1u << TN_BOOL;
+    info->storage_types = (1u << TN_DTYPE_END) - 2;
+    if (device_number(device, CL_DEVICE_DOUBLE_FP_CONFIG) &&
+        !option_is("f64", "0"))
+        info->register_types |= 1u << TN_F64;
+    else
+        info->storage_types &= ~(1u << TN_F64);
+    info->memory_total = device_number(device, CL_DEVICE_GLOBAL_MEM_SIZE);
+    device_text(device, CL_DEVICE_NAME, l->device_name,
+                sizeof l->device_name);
+    device_text(device, CL_DEVICE_VERSION, l->device_version,
+                sizeof l->device_version);
+    device_text(device, CL_DRIVER_VERSION, l->driver_version,
+                sizeof l->driver_version);
+    snprintf(info->name, sizeof info->name, "%.38s (%.22s)",
+             l->device_name,
+             l->platform_name);
+    uid_of(l, info->uid, sizeof info->uid);
+    capabilities(l);
+}
+
+/* ---- the list ----------------------------------------------------------- */
+
+static int by_rank(const void *left, const void *right)
+{
+    static const int rank[] = {[TN_KIND_GPU] = 0,
+                               [TN_KIND_ACCELERATOR] = 1,
+                               [TN_KIND_CPU] = 2};
+    const tn_opencl_listed *a = left, *b = right;
+    int order = rank[a->info.kind] - rank[b->info.kind];
+    if (!order)
+        order = strcmp(a->platform_name, b->platform_name);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static void list_platform(cl_platform_id platform)
+{
+    cl_device_id devices[MOST];
+    cl_uint count = 0;
+    char name[128] = "";
+    cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name,
+                       NULL);
+    cl_int error =
+        cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST, devices, &count);
+    if (error) {
+        snprintf(listed_note, sizeof listed_note,
+                 "platform %.100s: clGetDeviceIDs: %s", name,
+                 tn__opencl_error_name(error));
+        return;
+    }
+    for (cl_uint i = 0; i < count && i < MOST && listed_count < MOST; i++) {
+        tn_opencl_listed *l = &listed[listed_count];
+        if (device_number(devices[i], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CUSTOM)
+            continue;
+        *l = (tn_opencl_listed){
+            .platform = platform, .device = devices[i], .index = i};
+        snprintf(l->platform_name, sizeof l->platform_name, "%s", name);
+        describe(l);
+        listed_count++;
+    }
+}
+
+static void list_drivers(void)
+{
+    const char *why = tn__opencl_driver_open();
+    cl_platform_id platforms[MOST];
+    cl_uint count = 0;
+    if (why) {
+        snprintf(listed_note, sizeof listed_note, "%s", why);
+        return;
+    }
+    cl_int error = cl.GetPlatformIDs(MOST, platforms, &count);
+    if (error || !count) {
+        snprintf(listed_note, sizeof listed_note,
+                 "no OpenCL driver is installed (%s)",
+                 error ? tn__opencl_error_name(error) : "0 platforms");
+        return;
+    }
+    for (cl_uint i = 0; i < count && i < MOST; i++)
+        list_platform(platforms[i]);
+}
+
+static void list_all(void)
+{
+    tn_opencl_signals signals;
+    tn__opencl_signals_keep(&signals);
+    list_drivers();
+    tn__opencl_signals_restore(&signals);
+    qsort(listed, listed_count, sizeof *listed, by_rank);
+    if (!listed_count && !listed_note[0])
+        snprintf(listed_note, sizeof listed_note,
+                 "the OpenCL drivers have no device");
+}
+
+tn_status tn__opencl_device_count(uint32_t *count)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_all);
+    *count = listed_count;
+    if (!listed_count)
+        tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s", listed_note);
+    return TN_OK;
+}
+
+static const tn_opencl_listed *listed_at(uint32_t i)
+{
+    uint32_t count;
+    tn__opencl_device_count(&count);
+    if (i < count)
+        return &listed[i];
+    tn__opencl_host->fail(TN_ERR_ARGUMENT, "device %u of %u asked for", i,
+                          count);
+    return NULL;
+}
+
+tn_status tn__opencl_device_info(uint32_t i, tn_device_info *info)
+{
+    const tn_opencl_listed *l = listed_at(i);
+    if (!l)
+        return TN_ERR_ARGUMENT;
+    tn_device_info full = l->info;
+    full.size = sizeof full;
+    tn_struct_copy(info, &full);
+    return TN_OK;
+}
+
+/* ---- an open device ----------------------------------------------------- */
+
+/* What a driver says of a context, from a thread of its own. */
+static void CL_CALLBACK context_says(const char *text, const void *more,
+                                     size_t bytes, void *context)
+{
+    (void)more, (void)bytes, (void)context;
+    tn__opencl_host->log(2, "opencl: the driver says: %s", text);
+}
+
+/* What kernels are printed for. The options are for tests: a device may be
+ * taken for one that has less, or that wants another order of work. */
+static void target_fill(tn_plugin_device *device)
+{
+    cl_device_id id = device->listed->device;
+    uint64_t single = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG);
+    bool divides = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT &&
+                   !option_is("divide", "0");
+    bool chunked = device->listed->info.kind == TN_KIND_CPU;
+    if (option_is("order", "grid") || option_is("order", "chunked"))
+        chunked = option_is("order", "chunked");
+    tn_target *target = &device->targets[0];
+    *target = (tn_target){
+        .size = sizeof *target,
+        .units = (uint32_t)device_number(id, CL_DEVICE_MAX_COMPUTE_UNITS),
+        .group_limit = (uint32_t)device_number(id,
+                                               CL_DEVICE_MAX_WORK_GROUP_SIZE),
+        .argument_room = (uint32_t)device_number(id,
+                                                 CL_DEVICE_MAX_PARAMETER_SIZE),
+        .local_bytes = (uint32_t)device_number(id, CL_DEVICE_LOCAL_MEM_SIZE),
+        .fault_room = TN_OPENCL_FAULTS,
+    };
+    if (device->listed->info.register_types & 1u << TN_F64)
+        target->flags |= TN_TARGET_F64;
+    if (chunked)
+        target->flags |= TN_TARGET_CHUNKED;
+    if (divides)
+        target->flags |= TN_TARGET_EXACT_DIVIDE;
+    const char *more = tn__opencl_host->option("options");
+    snprintf(device->options, sizeof device->options, "-cl-std=CL1.2%s %s",
+             divides ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+             more ? more : "");
+    device->max_buffer_bytes =
+        device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+}
+
+tn_status tn__opencl_device_open(uint32_t i, tn_plugin_device **out)
+{
+    const tn_opencl_listed *l = listed_at(i);
+    if (!l)
+        return TN_ERR_ARGUMENT;
+    if (!l->usable)
+        return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s is %s",
+                                     l->info.name, l->info.note);
+    tn_plugin_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a device");
+    const cl_context_properties properties[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)l->platform, 0};
+    const char *step = "clCreateContext";
+    cl_int error;
+    device->listed = l;
+    device->blocking = option_is("blocking", "1");
+    pthread_mutex_init(&device->turn, NULL);
+    pthread_mutex_init(&device->lock, NULL);
+    target_fill(device);
+    tn__opencl_tune_init(device);
+    tn__opencl_products_init(device);
+    device->context = cl.CreateContext(properties, 1, &l->device, context_says,
+                                       NULL, &error);
+    if (!error) {
+        step = "clCreateCommandQueue";
+        device->queue =
+            cl.CreateCommandQueue(device->context, l->device, 0, &error);
+    }
+    if (!error) {
+        *out = device;
+        return TN_OK;
+    }
+    tn__opencl_device_close(device);
+    return tn__opencl_host->fail(TN_ERR_NO_DEVICE, "%s: %s: %s", l->info.name,
+                                 step, tn__opencl_error_name(error));
+}
+
+void tn__opencl_device_close(tn_plugin_device *device)
+{
+    tn__opencl_clblast_close(device);
+    tn__opencl_kernels_release(device);
+    if (device->queue)
+        cl.ReleaseCommandQueue(device->queue);
+    if (device->context)
+        cl.ReleaseContext(device->context);
+    pthread_mutex_destroy(&device->lock);
+    pthread_mutex_destroy(&device->turn);
+    free(device);
+}

@@ -1,0 +1,40 @@
+/* opencl_driver.h: the OpenCL driver, opened when first asked for. Every function of
+ * it that is used stands once in the list; nothing is linked. */
+#ifndef TN_OPENCL_DRIVER_H
+#define TN_OPENCL_DRIVER_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#define TN_OPENCL_DRIVER_MAP(X)                                               \
+    X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo)     \
+    X(CreateContext) X(ReleaseContext)                                        \
+    X(CreateCommandQueue) X(ReleaseCommandQueue) X(Flush) X(Finish)           \
+    X(CreateBuffer) X(ReleaseMemObject) X(EnqueueMigrateMemObjects)           \
+    X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer)           \
+    X(EnqueueReadBufferRect) X(EnqueueWriteBufferRect)                        \
+    X(EnqueueCopyBufferRect) X(EnqueueFillBuffer)                             \
+    X(EnqueueMapBuffer) X(EnqueueUnmapMemObject)                              \
+    X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList)                \
+    X(GetEventInfo) X(ReleaseEvent)                                           \
+    X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram)     \
+    X(GetProgramInfo) X(GetProgramBuildInfo) X(ReleaseProgram)                \
+    X(CreateKernel) X(ReleaseKernel) X(SetKernelArg)                          \
+    X(GetKernelWorkGroupInfo) X(EnqueueNDRangeKernel)
+
+/* cl.Finish is clFinish. */
+typedef struct tn_opencl_driver {
+#define TN_OPENCL_DRIVER_FIELD(name) __typeof__(&cl##name) name;
+    TN_OPENCL_DRIVER_MAP(TN_OPENCL_DRIVER_FIELD)
+#undef TN_OPENCL_DRIVER_FIELD
+} tn_opencl_driver;
+
+extern tn_opencl_driver cl;
+
+/* NULL once cl is filled, else why it cannot be. */
+const char *tn__opencl_driver_open(void);
+
+/* "CL_OUT_OF_RESOURCES" */
+const char *tn__opencl_error_name(cl_int error);
+
+#endif

@@ -1,0 +1,337 @@
+/* opencl_launch.c: work for a queue. The core says for every piece of it which kernel
+ * runs, over how many groups and with what arguments (see "Programs and
+ * primitives as source" in plugin.h); here is the one way that all of them
+ * take. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+/* ---- kernels ------------------------------------------------------------ */
+
+static size_t slot_of(const tn_plugin_device *device, const uint64_t key[2])
+{
+    size_t mask = device->kernel_room - 1, i = (size_t)key[0] & mask;
+    while (device->kernels[i].program &&
+           (device->kernels[i].key[0] != key[0] ||
+            device->kernels[i].key[1] != key[1]))
+        i = (i + 1) & mask;
+    return i;
+}
+
+/* NULL if it is not there. Under the lock. */
+static cl_kernel kernel_find(const tn_plugin_device *device,
+                             const uint64_t key[2])
+{
+    return device->kernel_room ? device->kernels[slot_of(device, key)].kernel
+                               : NULL;
+}
+
+static bool kernels_grow(tn_plugin_device *device)
+{
+    tn_opencl_kernel *old = device->kernels;
+    size_t old_room = device->kernel_room;
+    if (device->kernel_count * 2 < old_room)
+        return true;
+    size_t room = old_room ? old_room * 2 : 64;
+    tn_opencl_kernel *grown = calloc(room, sizeof *grown);
+    if (!grown)
+        return false;
+    device->kernels = grown;
+    device->kernel_room = room;
+    for (size_t i = 0; i < old_room; i++)
+        if (old[i].program)
+            grown[slot_of(device, old[i].key)] = old[i];
+    free(old);
+    return true;
+}
+
+void tn__opencl_kernels_release(tn_plugin_device *device)
+{
+    for (size_t i = 0; i < device->kernel_room; i++)
+        if (device->kernels[i].program) {
+            cl.ReleaseKernel(device->kernels[i].kernel);
+            cl.ReleaseProgram(device->kernels[i].program);
+        }
+    free(device->kernels);
+    device->kernels = NULL;
+}
+
+/* Prints, builds and keeps a plan's kernel. Under the lock, so that each is
+ * built once. */
+static tn_status kernel_make(tn_plugin_device *device,
+                             const tn_target *target,
+                             const tn_program *program, const tn_plan *plan)
+{
+    tn_source source = {.size = sizeof source};
+    cl_program built = NULL;
+    cl_int error = CL_SUCCESS;
+    if (!kernels_grow(device))
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a kernel");
+    tn_status status =
+        tn__opencl_host->print(target, program, plan, &source);
+    if (status)
+        return status;
+    tn_opencl_kernel *k = &device->kernels[slot_of(device, plan->key)];
+    status = tn__opencl_compile(device, &source, &built);
+    if (!status) {
+        k->kernel = cl.CreateKernel(built, source.kernel, &error);
+        if (error) {
+            status = tn__opencl_fail(device, "clCreateKernel", error);
+            cl.ReleaseProgram(built);
+        }
+    }
+    if (!status) {
+        k->program = built;
+        memcpy(k->key, plan->key, sizeof k->key);
+        device->kernel_count++;
+    }
+    tn__opencl_host->print_free(&source);
+    return status;
+}
+
+/* ---- arguments ---------------------------------------------------------- */
+
+/* A queue's fault buffer, zeroed, at the first launch that may fail. */
+static cl_int faults_ready(tn_queue *queue)
+{
+    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
+    const cl_uint zero = 0;
+    cl_int error = CL_SUCCESS;
+    queue->checked = true;
+    if (queue->faults)
+        return CL_SUCCESS;
+    queue->faults = cl.CreateBuffer(queue->device->context, CL_MEM_READ_WRITE,
+                                    bytes, NULL, &error);
+    return error ? error
+                 : cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
+                                        sizeof zero, 0, bytes, 0, NULL, NULL);
+}
+
+/* Work of a queue is in order, so one scratch buffer serves all of it. A
+ * driver keeps a released one until the work that uses it is done. */
+static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
+{
+    cl_int error = CL_SUCCESS;
+    if (queue->scratch_bytes >= bytes)
+        return CL_SUCCESS;
+    if (queue->scratch)
+        cl.ReleaseMemObject(queue->scratch);
+    queue->scratch_bytes = 0;
+    queue->scratch = cl.CreateBuffer(queue->device->context, CL_MEM_READ_WRITE,
+                                     (size_t)bytes, NULL, &error);
+    if (!error)
+        queue->scratch_bytes = bytes;
+    return error;
+}
+
+static cl_int set_memory(cl_kernel kernel, cl_uint *i, cl_mem memory)
+{
+    return cl.SetKernelArg(kernel, (*i)++, sizeof memory, &memory);
+}
+
+/* The argument words: by value, or in a buffer that lives as long as the
+ * kernel needs it. */
+static cl_int set_words(tn_queue *queue, cl_kernel kernel, cl_uint *i,
+                        const tn_plan *plan, cl_mem *words)
+{
+    cl_int error = CL_SUCCESS;
+    if (!(plan->flags & TN_PLAN_WORDS_IN_BUFFER))
+        return cl.SetKernelArg(kernel, (*i)++, plan->argument_bytes,
+                               plan->argument);
+    /* The driver only reads it. */
+    *words = cl.CreateBuffer(queue->device->context,
+                             CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                             plan->argument_bytes,
+                             (void *)(uintptr_t)plan->argument, &error);
+    return error ? error : set_memory(kernel, i, *words);
+}
+
+static cl_int set_arguments(tn_queue *queue, cl_kernel kernel,
+                            const tn_plan *plan, cl_mem *words)
+{
+    cl_int error = CL_SUCCESS;
+    cl_uint i = 0;
+    for (uint32_t b = 0; b < plan->buffer_count && !error; b++)
+        error = set_memory(kernel, &i,
+                           plan->buffer[b] ? plan->buffer[b]->memory : NULL);
+    if (!error && plan->flags & TN_PLAN_SCRATCH)
+        if (!(error = scratch_ready(queue, plan->scratch_bytes)))
+            error = set_memory(kernel, &i, queue->scratch);
+    if (!error && plan->flags & TN_PLAN_FAULTS)
+        if (!(error = faults_ready(queue)))
+            error = set_memory(kernel, &i, queue->faults);
+    return error ? error : set_words(queue, kernel, &i, plan, words);
+}
+
+/* ---- the one way -------------------------------------------------------- */
+
+static tn_status run(tn_queue *queue, const tn_target *target,
+                     const tn_program *program, const tn_plan *plan)
+{
+    tn_plugin_device *device = queue->device;
+    const size_t local = plan->group_size;
+    const size_t global = (size_t)plan->group_count * local;
+    const char *what = "clSetKernelArg";
+    cl_mem words = NULL;
+    tn_status status = TN_OK;
+    tn_opencl_signals signals;
+    pthread_mutex_lock(&device->lock);
+    cl_kernel kernel = kernel_find(device, plan->key);
+    bool is_new = !kernel; /* some drivers compile at the first launch */
+    if (is_new) {
+        tn__opencl_signals_keep(&signals);
+        status = kernel_make(device, target, program, plan);
+        kernel = status ? NULL : kernel_find(device, plan->key);
+    }
+    cl_int error = CL_SUCCESS;
+    if (kernel)
+        error = set_arguments(queue, kernel, plan, &words);
+    if (kernel && !error) {
+        what = "clEnqueueNDRangeKernel";
+        error = cl.EnqueueNDRangeKernel(queue->queue, kernel, 1, NULL, &global,
+                                        &local, 0, NULL, NULL);
+    }
+    if (is_new)
+        tn__opencl_signals_restore(&signals);
+    pthread_mutex_unlock(&device->lock);
+    if (words)
+        cl.ReleaseMemObject(words);
+    return error ? tn__opencl_fail(device, what, error) : status;
+}
+
+/* What the core is asked for the next step of a piece of work. */
+typedef tn_status plan_step(const tn_target *target, const tn_program *program,
+                            const void *args, tn_plan *plan);
+
+static tn_status run_steps(tn_queue *queue, const tn_target *target,
+                           plan_step *ask, const tn_program *program, const void *args,
+                           uint64_t tag)
+{
+    tn_plan plan; /* 8 KiB, filled as far as it is used */
+    tn_status status;
+    plan.size = sizeof plan;
+    plan.step = 0;
+    do {
+        status = ask(target, program, args, &plan);
+        if (!status && plan.group_count)
+            status = run(queue, target, program, &plan);
+    } while (!status && ++plan.step < plan.step_count);
+    return status ? status : tn__opencl_queue_given(queue, tag);
+}
+
+/* ---- the five primitives ------------------------------------------------ */
+
+struct tn_built {
+    const tn_program *program; /* lent: outlives its built form */
+};
+
+/* Nothing can be compiled yet: the text depends on the classes of a launch. */
+tn_status tn__opencl_program_build(tn_plugin_device *device,
+                                   const tn_program *program, tn_built **out)
+{
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].dtype == TN_F64 &&
+            !(device->targets[0].flags & TN_TARGET_F64))
+            return tn__opencl_host->fail(TN_ERR_UNSUPPORTED,
+                                         "%s has no double precision",
+                                         device->listed->info.name);
+    tn_built *built = malloc(sizeof *built);
+    if (!built)
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a program");
+    built->program = program;
+    *out = built;
+    return TN_OK;
+}
+
+void tn__opencl_program_free(tn_plugin_device *device, tn_built *built)
+{
+    (void)device; /* its kernels stay, for whoever builds its like */
+    free(built);
+}
+
+static tn_status plan_launch(const tn_target *target, const tn_program *program,
+                             const void *args, tn_plan *plan)
+{
+    return tn__opencl_host->plan_program(target, program, args, plan);
+}
+
+tn_status tn__opencl_launch_for(tn_queue *queue, const tn_target *target,
+                                tn_built *built, const tn_launch *launch)
+{
+    return run_steps(queue, target, plan_launch, built->program, launch,
+                     launch->tag);
+}
+
+tn_status tn__opencl_launch(tn_queue *queue, tn_built *built,
+                            const tn_launch *launch)
+{
+    const tn_target *target;
+    tn_status status =
+        tn__opencl_tune(queue, built->program, built, launch, &target);
+    return status ? status
+                  : tn__opencl_launch_for(queue, target, built, launch);
+}
+
+static tn_status plan_matmul(const tn_target *target, const tn_program *program,
+                    const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_matmul(target, args, plan);
+}
+
+tn_status tn__opencl_matmul_own(tn_queue *queue, const tn_matmul_args *matmul)
+{
+    return run_steps(queue, queue->device->targets, plan_matmul, NULL, matmul, matmul->tag);
+}
+
+static tn_status plan_scatter(const tn_target *target, const tn_program *program,
+                    const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_scatter(target, args, plan);
+}
+
+tn_status tn__opencl_scatter(tn_queue *queue, const tn_scatter_args *scatter)
+{
+    return run_steps(queue, queue->device->targets, plan_scatter, NULL, scatter, scatter->tag);
+}
+
+static tn_status plan_scan(const tn_target *target, const tn_program *program,
+                    const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_scan(target, args, plan);
+}
+
+tn_status tn__opencl_scan(tn_queue *queue, const tn_scan_args *scan)
+{
+    return run_steps(queue, queue->device->targets, plan_scan, NULL, scan, scan->tag);
+}
+
+static tn_status plan_sort(const tn_target *target, const tn_program *program,
+                    const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_sort(target, args, plan);
+}
+
+tn_status tn__opencl_sort(tn_queue *queue, const tn_sort_args *sort)
+{
+    return run_steps(queue, queue->device->targets, plan_sort, NULL, sort, sort->tag);
+}
+
+/* ---- the extension "conv" ----------------------------------------------- */
+
+static tn_status plan_conv(const tn_target *target, const tn_program *program,
+                           const void *args, tn_plan *plan)
+{
+    (void)program;
+    return tn__opencl_host->plan_conv(target, args, plan);
+}
+
+tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv)
+{
+    return run_steps(queue, queue->device->targets, plan_conv, NULL, conv,
+                     conv->tag);
+}

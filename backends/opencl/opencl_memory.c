@@ -1,0 +1,135 @@
+/* opencl_memory.c: buffers, and copies of bytes to, from and between them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+/* Drivers allocate late, at the first use, where a failure would be some
+ * launch's: moving the buffer to the device, its content undefined, makes them
+ * say at once whether there is room. */
+static cl_int make_resident(tn_plugin_device *device, cl_mem memory)
+{
+    cl_int error = cl.EnqueueMigrateMemObjects(
+        device->queue, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
+        NULL, NULL);
+    return error ? error : cl.Finish(device->queue);
+}
+
+tn_status tn__opencl_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
+                                  tn_buffer **out)
+{
+    cl_int error = CL_INVALID_BUFFER_SIZE;
+    tn_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer)
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a buffer");
+    if (bytes <= device->max_buffer_bytes)
+        buffer->memory = cl.CreateBuffer(device->context, CL_MEM_READ_WRITE,
+                                         bytes ? (size_t)bytes : 1, NULL,
+                                         &error);
+    if (!error && !(error = make_resident(device, buffer->memory))) {
+        *out = buffer;
+        return TN_OK;
+    }
+    tn__opencl_buffer_free(device, buffer);
+    return tn__opencl_host->fail(
+        TN_ERR_MEMORY,
+        "no memory for a buffer of %llu bytes: %s; one buffer may have %llu",
+        (unsigned long long)bytes, tn__opencl_error_name(error),
+        (unsigned long long)device->max_buffer_bytes);
+}
+
+void tn__opencl_buffer_free(tn_plugin_device *device, tn_buffer *buffer)
+{
+    (void)device;
+    if (buffer && buffer->memory)
+        cl.ReleaseMemObject(buffer->memory);
+    free(buffer);
+}
+
+/* Rows that lie one behind the other on both sides are one. */
+static bool is_flat(const tn_copy_args *c)
+{
+    return c->rows == 1 ||
+           (c->dst_pitch == c->bytes && c->src_pitch == c->bytes);
+}
+
+static cl_int copy_flat(cl_command_queue q, const tn_copy_args *c, void *host,
+                        uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    switch (c->direction) {
+    case TN_COPY_TO_DEVICE:
+        return cl.EnqueueWriteBuffer(q, c->dst->memory, CL_FALSE, (size_t)dst,
+                                     (size_t)bytes, host, 0, NULL, NULL);
+    case TN_COPY_TO_HOST:
+        return cl.EnqueueReadBuffer(q, c->src->memory, CL_FALSE, (size_t)src,
+                                    (size_t)bytes, host, 0, NULL, NULL);
+    default:
+        return cl.EnqueueCopyBuffer(q, c->src->memory, c->dst->memory,
+                                    (size_t)src, (size_t)dst, (size_t)bytes, 0,
+                                    NULL, NULL);
+    }
+}
+
+/* OpenCL knows rectangles whose rows do not overlap, and, within one buffer,
+ * have one pitch. */
+static bool is_rectangle(const tn_copy_args *c)
+{
+    return c->dst_pitch >= c->bytes && c->src_pitch >= c->bytes &&
+           (c->direction != TN_COPY_ON_DEVICE ||
+            c->dst->memory != c->src->memory);
+}
+
+static cl_int copy_rectangle(cl_command_queue q, const tn_copy_args *c)
+{
+    const size_t dst[3] = {(size_t)c->dst_offset, 0, 0};
+    const size_t src[3] = {(size_t)c->src_offset, 0, 0};
+    const size_t region[3] = {(size_t)c->bytes, (size_t)c->rows, 1};
+    const size_t none[3] = {0, 0, 0};
+    switch (c->direction) {
+    case TN_COPY_TO_DEVICE:
+        return cl.EnqueueWriteBufferRect(
+            q, c->dst->memory, CL_FALSE, dst, none, region,
+            (size_t)c->dst_pitch, 0, (size_t)c->src_pitch, 0, c->host, 0, NULL,
+            NULL);
+    case TN_COPY_TO_HOST:
+        return cl.EnqueueReadBufferRect(
+            q, c->src->memory, CL_FALSE, src, none, region,
+            (size_t)c->src_pitch, 0, (size_t)c->dst_pitch, 0, c->host, 0, NULL,
+            NULL);
+    default:
+        return cl.EnqueueCopyBufferRect(q, c->src->memory, c->dst->memory, src,
+                                        dst, region, (size_t)c->src_pitch, 0,
+                                        (size_t)c->dst_pitch, 0, 0, NULL,
+                                        NULL);
+    }
+}
+
+static cl_int copy_rows(cl_command_queue q, const tn_copy_args *c)
+{
+    cl_int error = CL_SUCCESS;
+    uint64_t host_pitch =
+        c->direction == TN_COPY_TO_HOST ? c->dst_pitch : c->src_pitch;
+    for (uint64_t row = 0; row < c->rows && !error; row++)
+        error = copy_flat(q, c,
+                          c->host ? (char *)c->host + row * host_pitch : NULL,
+                          c->dst_offset + row * c->dst_pitch,
+                          c->src_offset + row * c->src_pitch, c->bytes);
+    return error;
+}
+
+tn_status tn__opencl_copy(tn_queue *queue, const tn_copy_args *c)
+{
+    cl_int error;
+    if (!c->bytes || !c->rows)
+        return TN_OK;
+    if (is_flat(c))
+        error = copy_flat(queue->queue, c, c->host, c->dst_offset,
+                          c->src_offset, c->rows * c->bytes);
+    else if (is_rectangle(c))
+        error = copy_rectangle(queue->queue, c);
+    else
+        error = copy_rows(queue->queue, c);
+    if (error)
+        return tn__opencl_fail(queue->device, "a copy", error);
+    return tn__opencl_queue_given(queue, c->tag);
+}

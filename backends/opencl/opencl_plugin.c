@@ -1,0 +1,231 @@
+/* opencl_plugin.c: the table that the core sees, and the one exported symbol. */
+#include <fenv.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+const tn_host *tn__opencl_host;
+
+/* ---- calls that reach a driver ---------------------------------------- */
+
+/* A driver of CPUs may compute within a call. Then it does so in its
+ * caller's rounding mode, and threads that it starts keep the mode of the call
+ * that started them: so the slots below run in the state that programs are
+ * defined for, and the caller's is put back. And the calls of two threads are
+ * of each other's work: PoCL's `basic` device (3.1) waits for itself for ever
+ * when a command of one thread depends on another that is just being run by
+ * the other's call. So on CPUs calls take turns. */
+typedef struct call {
+    fenv_t before;
+    pthread_mutex_t *turn; /* NULL: none */
+} call;
+
+static call call_begin(tn_plugin_device *device)
+{
+    call made = {.turn = NULL};
+    if (device && device->listed->info.kind == TN_KIND_CPU)
+        pthread_mutex_lock(made.turn = &device->turn);
+    fegetenv(&made.before);
+    fesetenv(FE_DFL_ENV);
+    return made;
+}
+
+static tn_status call_end(const call *made, tn_status status)
+{
+    fesetenv(&made->before);
+    if (made->turn)
+        pthread_mutex_unlock(made->turn);
+    return status;
+}
+
+/* Drivers have threads, and files of the device, that a child of fork has not:
+ * calls would wait for ever. So nothing of a device reaches a driver there. */
+static bool is_forked;
+
+static void after_fork(void)
+{
+    is_forked = true;
+}
+
+static void fork_watch(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+static tn_status refuse(const tn_plugin_device *device)
+{
+    return tn__opencl_host->fail(
+        device ? TN_ERR_DEVICE_LOST : TN_ERR_NO_DEVICE,
+        "%s%sthe process was forked after OpenCL was initialised; open devices "
+        "in the child only, or start it with exec",
+        device ? device->listed->info.name : "", device ? ": " : "");
+}
+
+/* `slot`, of a device or NULL, as a call: tn__opencl_<slot> */
+#define AS_CALL(slot, device, declared, passed)                               \
+    static tn_status slot declared                                            \
+    {                                                                         \
+        if (is_forked)                                                        \
+            return refuse(device);                                            \
+        call made = call_begin(device);                                       \
+        return call_end(&made, tn__opencl_##slot passed);                     \
+    }
+static tn_status device_count(uint32_t *count)
+{
+    call made = call_begin(NULL); /* listed once, perhaps by the parent */
+    return call_end(&made, tn__opencl_device_count(count));
+}
+
+static tn_status device_open(uint32_t i, tn_plugin_device **device)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (is_forked)
+        return refuse(NULL);
+    call made = call_begin(NULL);
+    tn_status status = tn__opencl_device_open(i, device);
+    if (!status)
+        pthread_once(&once, fork_watch);
+    return call_end(&made, status);
+}
+
+AS_CALL(queue_open, device, (tn_plugin_device *device, tn_queue **queue),
+        (device, queue))
+AS_CALL(buffer_alloc, device,
+        (tn_plugin_device *device, uint64_t bytes, tn_buffer **out),
+        (device, bytes, out))
+AS_CALL(host_alloc, device,
+        (tn_plugin_device *device, uint64_t bytes, void **memory),
+        (device, bytes, memory))
+AS_CALL(queue_sync, queue->device, (tn_queue *queue, tn_fault *fault),
+        (queue, fault))
+AS_CALL(copy, queue->device, (tn_queue *queue, const tn_copy_args *args),
+        (queue, args))
+AS_CALL(launch, queue->device,
+        (tn_queue *queue, tn_built *built, const tn_launch *args),
+        (queue, built, args))
+AS_CALL(matmul, queue->device, (tn_queue *queue, const tn_matmul_args *args),
+        (queue, args))
+AS_CALL(scatter, queue->device, (tn_queue *queue, const tn_scatter_args *args),
+        (queue, args))
+AS_CALL(scan, queue->device, (tn_queue *queue, const tn_scan_args *args),
+        (queue, args))
+AS_CALL(sort, queue->device, (tn_queue *queue, const tn_sort_args *args),
+        (queue, args))
+AS_CALL(event_record, queue->device, (tn_queue *queue, tn_event *event),
+        (queue, event))
+AS_CALL(queue_wait, queue->device, (tn_queue *queue, tn_event *event),
+        (queue, event))
+
+AS_CALL(conv, queue->device, (tn_queue *queue, const tn_conv_args *args),
+        (queue, args))
+
+/* What a child of fork gives back is the parent's, but for our own struct. */
+static void device_close(tn_plugin_device *device)
+{
+    if (!is_forked)
+        tn__opencl_device_close(device);
+}
+
+static void buffer_free(tn_plugin_device *device, tn_buffer *buffer)
+{
+    if (is_forked)
+        free(buffer);
+    else
+        tn__opencl_buffer_free(device, buffer);
+}
+
+static void event_close(tn_event *event)
+{
+    if (is_forked)
+        free(event);
+    else
+        tn__opencl_event_close(event);
+}
+
+/* No work of a child's is under way. */
+static tn_status event_query(tn_event *event, uint32_t *done)
+{
+    *done = 1;
+    return is_forked ? TN_OK : tn__opencl_event_query(event, done);
+}
+
+static void host_free(tn_plugin_device *device, void *memory)
+{
+    if (is_forked)
+        return;
+    call made = call_begin(device);
+    tn__opencl_host_free(device, memory);
+    call_end(&made, TN_OK);
+}
+
+static void queue_close(tn_queue *queue)
+{
+    if (is_forked) {
+        free(queue);
+        return;
+    }
+    call made = call_begin(queue->device);
+    tn__opencl_queue_close(queue);
+    call_end(&made, TN_OK);
+}
+
+static const void *extension(const char *name, uint32_t version)
+{
+    static const tn_conv_extension table = {.size = sizeof table, .run = conv};
+    return version == 1 && strcmp(name, "conv") == 0 &&
+                   TN_HAS(tn_host, tn__opencl_host, plan_conv) &&
+                   tn__opencl_host->plan_conv
+               ? &table
+               : NULL;
+}
+
+/* ---- the table ------------------------------------------------------ */
+
+static const tn_plugin plugin = {
+    .size = sizeof(tn_plugin),
+    .abi_major = TN_ABI_MAJOR,
+    .abi_minor = TN_ABI_MINOR,
+    .name = "opencl",
+    .version = "0.1.0",
+    .device_count = device_count,
+    .device_info = tn__opencl_device_info,
+    .device_open = device_open,
+    .device_close = device_close,
+    .buffer_alloc = buffer_alloc,
+    .buffer_free = buffer_free,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
+    .queue_sync = queue_sync,
+    .copy = copy,
+    .program_build = tn__opencl_program_build,
+    .program_free = tn__opencl_program_free,
+    .launch = launch,
+    .matmul = matmul,
+    .scatter = scatter,
+    .scan = scan,
+    .sort = sort,
+    .event_open = tn__opencl_event_open,
+    .event_close = event_close,
+    .event_record = event_record,
+    .event_query = event_query,
+    .queue_wait = queue_wait,
+    .extension = extension,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+};
+
+const tn_plugin *tenon_plugin_v1(const tn_host *host)
+{
+    if (host->abi_major != TN_ABI_MAJOR ||
+        !TN_HAS(tn_host, host, fault_read) || !host->print) {
+        if (TN_HAS(tn_host, host, fail))
+            host->fail(TN_ERR_PLUGIN,
+                       "opencl: made for a core that prints kernels, version "
+                       "%u of the plugin interface, not %u.%u",
+                       TN_ABI_MAJOR, host->abi_major, host->abi_minor);
+        return NULL;
+    }
+    tn__opencl_host = host;
+    return &plugin;
+}

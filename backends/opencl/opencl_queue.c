@@ -1,0 +1,227 @@
+/* opencl_queue.c: queues in order, what fails on them, and events. */
+#include <stdlib.h>
+
+#include "opencl.h"
+
+/* Drivers collect work until they are told to start. After so many pieces they
+ * are: seldom enough to cost nothing, often enough that the device does not
+ * wait for the host to look at a result. */
+#define FLUSH_EVERY 16
+
+/* Scratch memory up to this size is kept from one launch to the next. */
+#define SCRATCH_KEPT (16u << 20)
+
+/* ---- failures ----------------------------------------------------------- */
+
+static tn_status status_of(cl_int error)
+{
+    switch (error) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_OUT_OF_RESOURCES:
+        return TN_ERR_MEMORY;
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_INVALID_COMMAND_QUEUE:
+    case CL_INVALID_CONTEXT:
+        return TN_ERR_DEVICE_LOST;
+    default:
+        return TN_ERR_INTERNAL;
+    }
+}
+
+tn_status tn__opencl_fail(const tn_plugin_device *device, const char *what,
+                          cl_int error)
+{
+    tn_status status = status_of(error);
+    return tn__opencl_host->fail(
+        status, "%s: %s: %s%s", device->listed->info.name, what,
+        tn__opencl_error_name(error),
+        status == TN_ERR_DEVICE_LOST ? "; the device is lost to this process"
+                                     : "");
+}
+
+/* Work that was accepted has failed: the driver says no more of it than that,
+ * and the context is of no use after it. The tag is known where there was one
+ * piece of work. */
+static tn_status fail_late(tn_queue *queue, cl_int error, tn_fault *fault)
+{
+    const tn_plugin_device *device = queue->device;
+    const tn_fault own = {.size = sizeof own,
+                          .code = TN_ERR_DEVICE_LOST,
+                          .tag = queue->unsynced == 1 ? queue->last_tag : 0};
+    if (fault)
+        tn_struct_copy(fault, &own);
+    return tn__opencl_host->fail(
+        TN_ERR_DEVICE_LOST,
+        "%s: clFinish: %s; the device is lost to this process%s",
+        device->listed->info.name, tn__opencl_error_name(error),
+        queue->unsynced > 1 ? "; with TENON_OPENCL_BLOCKING=1 the operator "
+                              "that did it is named"
+                            : "");
+}
+
+/* ---- queues ------------------------------------------------------------- */
+
+tn_status tn__opencl_queue_open(tn_plugin_device *device, tn_queue **out)
+{
+    cl_int error;
+    tn_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for a queue");
+    queue->device = device;
+    queue->queue = cl.CreateCommandQueue(device->context,
+                                         device->listed->device, 0, &error);
+    if (error) {
+        free(queue);
+        return tn__opencl_fail(device, "clCreateCommandQueue", error);
+    }
+    *out = queue;
+    return TN_OK;
+}
+
+void tn__opencl_queue_close(tn_queue *queue)
+{
+    cl.Finish(queue->queue);
+    if (queue->faults)
+        cl.ReleaseMemObject(queue->faults);
+    if (queue->scratch)
+        cl.ReleaseMemObject(queue->scratch);
+    cl.ReleaseCommandQueue(queue->queue);
+    free(queue);
+}
+
+/* Does the fault buffer hold anything? Waits. */
+static tn_status faults_look(tn_queue *queue, cl_uint *any)
+{
+    *any = 0;
+    if (!queue->checked)
+        return TN_OK;
+    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
+                                        0, sizeof *any, any, 0, NULL, NULL);
+    return error ? tn__opencl_fail(queue->device, "reading faults", error)
+                 : TN_OK;
+}
+
+/* The first index fault, if there is one; the buffer is empty after it. */
+static tn_status faults_take(tn_queue *queue, tn_fault *fault)
+{
+    const size_t bytes = TN_FAULT_BYTES(TN_OPENCL_FAULTS);
+    const cl_uint zero = 0;
+    cl_uint any;
+    tn_status status = faults_look(queue, &any);
+    queue->checked = false;
+    if (status || !any)
+        return status;
+    void *records = malloc(bytes);
+    if (!records)
+        return tn__opencl_host->fail(TN_ERR_MEMORY, "no memory for faults");
+    cl_int error = cl.EnqueueReadBuffer(queue->queue, queue->faults, CL_TRUE,
+                                        0, bytes, records, 0, NULL, NULL);
+    if (!error)
+        error = cl.EnqueueFillBuffer(queue->queue, queue->faults, &zero,
+                                     sizeof zero, 0, bytes, 0, NULL, NULL);
+    tn_fault unused = {.size = sizeof unused};
+    status = error ? tn__opencl_fail(queue->device, "reading faults", error)
+                   : tn__opencl_host->fault_read(records, TN_OPENCL_FAULTS,
+                                                 fault ? fault : &unused);
+    free(records);
+    return status;
+}
+
+tn_status tn__opencl_queue_given(tn_queue *queue, uint64_t tag)
+{
+    cl_int error = CL_SUCCESS;
+    queue->last_tag = tag;
+    queue->unsynced++;
+    if (queue->device->blocking) {
+        cl_uint any;
+        if ((error = cl.Finish(queue->queue)))
+            return fail_late(queue, error, NULL);
+        tn_status status = faults_look(queue, &any);
+        return status || !any ? status : TN_ERR_INDEX; /* told at the sync */
+    }
+    if (++queue->unflushed >= FLUSH_EVERY) {
+        queue->unflushed = 0;
+        error = cl.Flush(queue->queue);
+    }
+    return error ? tn__opencl_fail(queue->device, "clFlush", error) : TN_OK;
+}
+
+tn_status tn__opencl_queue_sync(tn_queue *queue, tn_fault *fault)
+{
+    cl_int error = cl.Finish(queue->queue);
+    if (error)
+        return fail_late(queue, error, fault);
+    queue->unflushed = 0;
+    queue->unsynced = 0;
+    if (queue->scratch_bytes > SCRATCH_KEPT) {
+        cl.ReleaseMemObject(queue->scratch);
+        queue->scratch = NULL;
+        queue->scratch_bytes = 0;
+    }
+    return faults_take(queue, fault);
+}
+
+/* ---- events ------------------------------------------------------------- */
+
+tn_status tn__opencl_event_open(tn_plugin_device *device, tn_event **event)
+{
+    (void)device;
+    *event = calloc(1, sizeof **event);
+    return *event ? TN_OK
+                  : tn__opencl_host->fail(TN_ERR_MEMORY,
+                                          "no memory for an event");
+}
+
+void tn__opencl_event_close(tn_event *event)
+{
+    if (event && event->event)
+        cl.ReleaseEvent(event->event);
+    free(event);
+}
+
+tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
+{
+    cl_event recorded;
+    cl_int error =
+        cl.EnqueueMarkerWithWaitList(queue->queue, 0, NULL, &recorded);
+    if (!error) {
+        if (event->event)
+            cl.ReleaseEvent(event->event);
+        event->event = recorded;
+        /* Another queue may wait for it: it must be on its way. */
+        error = cl.Flush(queue->queue);
+        queue->unflushed = 0;
+    }
+    return error ? tn__opencl_fail(queue->device, "recording an event", error)
+                 : TN_OK;
+}
+
+/* An event that was never recorded is done, as CUDA has it. */
+tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
+{
+    cl_int state = CL_COMPLETE;
+    if (event->event) {
+        cl_int error =
+            cl.GetEventInfo(event->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                            sizeof state, &state, NULL);
+        if (error || state < 0)
+            return tn__opencl_host->fail(TN_ERR_DEVICE_LOST,
+                                         "an event failed: %s",
+                                         tn__opencl_error_name(
+                                             error ? error : state));
+    }
+    *done = state == CL_COMPLETE;
+    return TN_OK;
+}
+
+tn_status tn__opencl_queue_wait(tn_queue *queue, tn_event *event)
+{
+    if (!event->event)
+        return TN_OK;
+    cl_int error = cl.EnqueueBarrierWithWaitList(queue->queue, 1,
+                                                 &event->event, NULL);
+    return error ? tn__opencl_fail(queue->device, "waiting for an event",
+                                   error)
+                 : TN_OK;
+}

@@ -1,0 +1,282 @@
+/* gradients_recurrent.c: the gates of recurrent layers, and what the layers are
+ * cut with. */
+#include <autograd/autograd.h>
+#include <base/memory.h>
+#include <ops/engine/native.h>
+#include <ops/table.h>
+#include <tenon/ops.h>
+
+/* The cotangents of all parts side by side: zeros for those without one. */
+TN__GRADIENT(apart)
+{
+    int dim = tn__node_dim(node, TN__ARG_APART_DIM, 0);
+    int64_t size = tn__node_value(node, TN__ARG_APART_SIZE)->of.i;
+    tn_dims_list shape = tn__node_shape(node, 0);
+    dim += dim < 0 ? shape.count : 0;
+    int64_t whole = shape.dim[dim];
+    int count = 0;
+    tn_tensor *part[TN__OP_MAX_OUTPUTS];
+    for (int64_t at = 0; at < whole; at += size, count++) {
+        shape.dim[dim] = whole - at < size ? whole - at : size;
+        part[count] = g[count] ? g[count]
+                               : tn_zeros(shape,
+                                          .dtype = tn__node_dtype(node, 0),
+                                          .device = tn__node_device(node, 0));
+        if (!part[count])
+            return tn_error_code();
+    }
+    const tn_value value[] = {tn__value_tensors(part, count),
+                              tn__value_int(dim)};
+    out[0] = tn__op_run1(&tn__op_table[TN__OP_ID_CAT], value, 2);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+static tn_tensor *or_zeros(tn_tensor *g, tn_tensor *like)
+{
+    return g ? g : tn_zeros_like(like);
+}
+
+/* The cotangents of all gates and of the cell in one launch, which finds each
+ * function of a gate once; where nobody differentiates them, the gates' are
+ * written side by side. */
+TN__GRADIENT(lstm_gates)
+{
+    tn_tensor *gates = tn__node_input(node, TN__ARG_LSTM_GATES_GATES);
+    tn_tensor *cell = tn__node_input(node, TN__ARG_LSTM_GATES_CELL);
+    tn_tensor *c = tn__node_output(node, 1), *part[4], *to[5];
+    if (!gates || !cell || !c)
+        return tn_error_code();
+    int last = cell->ndim - 1;
+    tn_value value[8];
+    if (tn__apart(gates, last, cell->shape[last], part) != 4)
+        return tn_error_code();
+    for (int i = 0; i < 4; i++)
+        value[i] = tn__value_tensor(part[i]);
+    tn_tensor *const rest[] = {cell, c, or_zeros(g[0], c), or_zeros(g[1], c)};
+    for (int i = 0; i < 4; i++) {
+        if (!rest[i])
+            return tn_error_code();
+        value[4 + i] = tn__value_tensor(rest[i]);
+    }
+    const tn_op *back = &tn__op_table[TN__OP_ID_LSTM_GATES_BACK];
+    if (tn_grad_mode() || gates->dtype != cell->dtype) {
+        if (tn__op_run(back, value, 8, to, 5) < 0)
+            return tn_error_code();
+        out[0] = tn_cat(to, 4, last);
+        out[1] = to[4];
+        return out[0] ? TN_OK : tn_error_code();
+    }
+    out[0] = tn_empty(tn__node_shape(node, 0), .dtype = gates->dtype,
+                      .device = gates->storage->device);
+    out[1] = to[4] = tn_empty(tn__node_shape(node, 1), .dtype = cell->dtype,
+                              .device = cell->storage->device);
+    if (!out[0] || !out[1] ||
+        tn__apart(out[0], last, cell->shape[last], to) != 4)
+        return tn_error_code();
+    return tn__op_run_into(back, value, 8, to, 5);
+}
+
+/* ---- a whole sequence ---------------------------------------------------------- */
+
+/* What flows back through the steps of a sequence: g, the cotangents of its
+ * outputs; made, those of the gates of all steps, then of the states before the
+ * first step. */
+typedef struct sequence {
+    tn_tensor *const *g;
+    tn_tensor *cell, *w_hh, *cells, *gates;
+    tn_tensor *d_gates, *d_hidden, *d_cell;
+    int64_t count;
+    bool reverse, wants_hidden;
+} sequence;
+
+/* The i-th step on the way back. */
+static int64_t step_at(const sequence *s, int64_t i)
+{
+    return s->reverse ? i : s->count - 1 - i;
+}
+
+/* Step t's part of cotangent o, and *sum, what flowed in from the step behind:
+ * NULL where neither is. */
+static bool arrive(const sequence *s, int o, int64_t t, tn_tensor **sum)
+{
+    if (!s->g[o])
+        return true;
+    tn_tensor *own = tn_select(s->g[o], 0, t);
+    *sum = own && *sum ? tn_add(own, *sum) : own;
+    return *sum != NULL;
+}
+
+/* The i-th step, by operators alone. gh, gc: the cotangents of its states, then
+ * of those before it. The result is that of its gates. */
+static tn_tensor *step_back(const sequence *s, int64_t i, tn_tensor **gh,
+                            tn_tensor **gc)
+{
+    const int64_t t = step_at(s, i);
+    tn_tensor *part[4], *to[5], *gate = tn_select(s->gates, 0, t), *whole;
+    if (!arrive(s, 0, t, gh) || !arrive(s, 1, t, gc) ||
+        tn__apart(gate, 1, s->cell->shape[1], part) != 4)
+        return NULL;
+    tn_tensor *const rest[] = {
+        i + 1 < s->count ? tn_select(s->cells, 0, step_at(s, i + 1)) : s->cell,
+        tn_select(s->cells, 0, t), or_zeros(*gh, s->cell),
+        or_zeros(*gc, s->cell)};
+    tn_value value[8];
+    for (int k = 0; k < 4; k++) {
+        if (!rest[k])
+            return NULL;
+        value[k] = tn__value_tensor(part[k]);
+        value[4 + k] = tn__value_tensor(rest[k]);
+    }
+    if (tn__op_run(&tn__op_table[TN__OP_ID_LSTM_GATES_BACK], value, 8, to, 5) <
+        0)
+        return NULL;
+    whole = tn_cat(to, 4, 1);
+    if (!whole || !arrive(s, 2, t, &whole))
+        return NULL;
+    *gh = tn_matmul(whole, s->w_hh);
+    *gc = to[4];
+    return *gh ? whole : NULL;
+}
+
+/* To be differentiated. */
+static tn_status flow_by_operators(sequence *s)
+{
+    tn_tensor **made = tn__calloc((size_t)s->count, sizeof *made);
+    if (!made)
+        return tn_error_code();
+    bool fine = true;
+    for (int64_t i = 0; fine && i < s->count; i++) {
+        const int64_t t = step_at(s, i);
+        made[t] = step_back(s, i, &s->d_hidden, &s->d_cell);
+        fine = made[t] != NULL;
+    }
+    if (fine)
+        s->d_gates = tn_stack(made, (int)s->count, 0);
+    tn__free(made);
+    return s->d_gates ? TN_OK : tn_error_code();
+}
+
+static tn_tensor *empty_as(const tn_tensor *x)
+{
+    return tn_empty(tn_dims(x->shape[0], x->shape[1], x->shape[2]),
+                    .dtype = x->dtype, .device = x->storage->device);
+}
+
+/* The same written where it stays: views move along in time, nothing is made
+ * for a step. */
+static tn_status flow_in_place(sequence *s)
+{
+    const int64_t hidden = s->cell->shape[1];
+    tn_tensor *dh = s->g[0] ? empty_as(s->cells)
+                            : tn_zeros_like(s->cells);
+    tn_tensor *dc[2] = {tn_zeros_like(s->cell), tn_zeros_like(s->cell)};
+    tn_tensor *gate = tn_select(s->gates, 0, 0), *part[4], *to[5];
+    tn_tensor *c[2] = {tn_select(s->cells, 0, 0), tn_select(s->cells, 0, 0)};
+    s->d_gates = empty_as(s->gates);
+    s->d_hidden = tn_zeros_like(s->cell);
+    tn_tensor *d_gate = tn_select(s->d_gates, 0, 0);
+    tn_tensor *gh[2] = {tn_select(dh, 0, 0), tn_select(dh, 0, 0)};
+    if ((s->g[0] && !tn_copy_(dh, s->g[0])) || !s->d_hidden || !dc[0] ||
+        !dc[1] || !c[0] || !c[1] || !gh[0] || !gh[1] ||
+        tn__apart(gate, 1, hidden, part) != 4 ||
+        tn__apart(d_gate, 1, hidden, to) != 4)
+        return tn_error_code();
+    for (int64_t i = 0; i < s->count; i++) {
+        const int64_t t = step_at(s, i), before = step_at(s, i + 1);
+        const bool last = i + 1 == s->count;
+        const int64_t at = t * s->gates->stride[0];
+        d_gate->offset = s->d_gates->offset + at;
+        for (int k = 0; k < 4; k++) {
+            part[k]->offset = s->gates->offset + at + k * hidden;
+            to[k]->offset = d_gate->offset + k * hidden;
+        }
+        c[0]->offset = s->cells->offset + before * s->cells->stride[0];
+        c[1]->offset = s->cells->offset + t * s->cells->stride[0];
+        gh[0]->offset = dh->offset + before * dh->stride[0];
+        gh[1]->offset = dh->offset + t * dh->stride[0];
+        to[4] = dc[1 - i % 2];
+        const tn_value value[] = {
+            tn__value_tensor(part[0]), tn__value_tensor(part[1]),
+            tn__value_tensor(part[2]), tn__value_tensor(part[3]),
+            tn__value_tensor(last ? s->cell : c[0]), tn__value_tensor(c[1]),
+            tn__value_tensor(gh[1]), tn__value_tensor(dc[i % 2])};
+        const tn_value product[] = {
+            tn__value_tensor(d_gate), tn__value_tensor(s->w_hh),
+            tn__value_tensor(last ? s->d_hidden : gh[0]), tn__value_float(1)};
+        if ((s->g[1] && !tn_add_(dc[i % 2], tn_select(s->g[1], 0, t))) ||
+            tn__op_run_into(&tn__op_table[TN__OP_ID_LSTM_GATES_BACK], value, 8,
+                            to, 5) < 0 ||
+            (s->g[2] && !tn_add_(d_gate, tn_select(s->g[2], 0, t))) ||
+            ((!last || s->wants_hidden) &&
+             !tn__op_run1(&tn__op_table[TN__OP_ID_MATMUL_INTO], product, 4)))
+            return tn_error_code();
+    }
+    s->d_cell = to[4];
+    return TN_OK;
+}
+
+/* The hidden states before each step, (time batch, hidden). */
+static tn_tensor *states_before(const tn__node *node, const sequence *s)
+{
+    enum { HIDDEN = TN__ARG_LSTM_SEQUENCE_HIDDEN };
+    tn_tensor *h = tn_unsqueeze(tn__node_input(node, HIDDEN), 0);
+    tn_tensor *out = tn__node_output(node, 0);
+    tn_tensor *rest = tn_narrow(out, 0, s->reverse, s->count - 1);
+    tn_tensor *part[2] = {s->reverse ? rest : h, s->reverse ? h : rest};
+    return tn_reshape(tn_cat(part, 2, 0), tn_dims(-1, s->cell->shape[1]));
+}
+
+/* The steps give the cotangents of all gates; the rest is one product each. */
+TN__GRADIENT(lstm_sequence)
+{
+    enum {
+        INPUT = TN__ARG_LSTM_SEQUENCE_INPUT,
+        HIDDEN = TN__ARG_LSTM_SEQUENCE_HIDDEN,
+        CELL = TN__ARG_LSTM_SEQUENCE_CELL,
+        W_IH = TN__ARG_LSTM_SEQUENCE_W_IH,
+        W_HH = TN__ARG_LSTM_SEQUENCE_W_HH,
+        BIAS = TN__ARG_LSTM_SEQUENCE_BIAS
+    };
+    const int64_t in = tn__node_size(node, INPUT, 2);
+    const bool reverse =
+        tn__node_value(node, TN__ARG_LSTM_SEQUENCE_REVERSE)->of.i;
+    sequence s = {.g = g, .cell = tn__node_input(node, CELL),
+                  .w_hh = tn__node_input(node, W_HH),
+                  .cells = tn__node_output(node, 1),
+                  .gates = tn__node_output(node, 2), .reverse = reverse,
+                  .count = tn__node_size(node, INPUT, 0),
+                  .wants_hidden = tn__node_wants(node, HIDDEN)};
+    if (!s.cell || !s.w_hh || !s.cells || !s.gates)
+        return tn_error_code();
+    tn_status status = tn_grad_mode() ? flow_by_operators(&s)
+                                      : flow_in_place(&s);
+    if (status < 0)
+        return status;
+    out[HIDDEN] = s.d_hidden;
+    out[CELL] = s.d_cell;
+    tn_tensor *rows = tn_reshape(s.d_gates, tn_dims(-1, s.gates->shape[2]));
+    tn_tensor *across = tn_t(rows);
+    if (tn__node_wants(node, INPUT)) {
+        out[INPUT] = tn_reshape(tn_matmul(rows, tn__node_input(node, W_IH)),
+                                tn__node_shape(node, INPUT));
+        if (!out[INPUT])
+            return tn_error_code();
+    }
+    if (tn__node_wants(node, W_IH)) {
+        tn_tensor *x = tn__node_input(node, INPUT);
+        out[W_IH] = tn_matmul(across, tn_reshape(x, tn_dims(-1, in)));
+        if (!out[W_IH])
+            return tn_error_code();
+    }
+    if (tn__node_wants(node, W_HH)) {
+        out[W_HH] = tn_matmul(across, states_before(node, &s));
+        if (!out[W_HH])
+            return tn_error_code();
+    }
+    if (tn__node_wants(node, BIAS)) {
+        out[BIAS] = tn_sum(rows, .dim = 0);
+        if (!out[BIAS])
+            return tn_error_code();
+    }
+    return rows ? TN_OK : tn_error_code();
+}

@@ -1,0 +1,178 @@
+/* object_pool.c: free lists of small objects, one set for each thread.
+ *
+ * A block is a malloc of its own, so lists hold no slabs together and a
+ * thread that ends returns all it holds. Where one thread makes what another
+ * frees, the second one's list would grow without bound: it is capped.
+ *
+ * What was freed last is taken first, while it is in the cache; but the memory
+ * of objects, which callers may still point to, is taken oldest first. */
+#include <base/memory.h>
+#include <base/error.h>
+#include <base/platform.h>
+#include <base/state.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define LIST_MAX 4096 /* blocks kept by a thread, of each sort */
+
+static pthread_mutex_t register_lock = PTHREAD_MUTEX_INITIALIZER;
+static int pool_count = 1; /* list 0 stays empty: that of no pool */
+
+static void pool_register(tn__pool *pool)
+{
+    pthread_mutex_lock(&register_lock);
+    if (!atomic_load_explicit(&pool->index, memory_order_relaxed) &&
+        pool_count < TN__MAX_POOLS)
+        atomic_store_explicit(&pool->index, pool_count++,
+                              memory_order_relaxed);
+    pthread_mutex_unlock(&register_lock);
+}
+
+static void count(_Atomic int64_t *counter)
+{
+    /* One writer: no need of a locked instruction. */
+    int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + 1, memory_order_relaxed);
+}
+
+static void *take_slowly(tn__pool *pool)
+{
+    tn__state *state = tn__state_get();
+    if (!state)
+        return NULL;
+    if (!atomic_load_explicit(&pool->index, memory_order_relaxed))
+        pool_register(pool);
+    void *block = tn__memory_take(
+        pool->bytes < sizeof(void *) ? sizeof(void *) : pool->bytes, false);
+    if (!block)
+        return tn__fail_null(TN_ERR_MEMORY,
+                             "out of memory: %zu bytes for a %s", pool->bytes,
+                             pool->name);
+    count(&state->taken);
+    return block;
+}
+
+/* ---- objects ------------------------------------------------------------ */
+
+void *tn__pool_take_object(tn__pool *pool)
+{
+    tn__state *state = tn__state_here;
+    int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
+                                                  memory_order_relaxed))) {
+        tn__dead_queue *dead = &state->dead[index];
+        if (TN__LIKELY(dead->count > TN__DEAD_LEAST)) {
+            tn__object *object = dead->head;
+            dead->head = object->next_dead;
+            dead->count--;
+            /* It died 64 objects ago: the next take should not wait for its
+             * memory. */
+            __builtin_prefetch(dead->head, 1);
+            __builtin_prefetch((char *)dead->head + 64, 1);
+            __builtin_prefetch((char *)dead->head + 192, 1);
+            count(&state->taken);
+            TN__UNPOISON(object, pool->bytes);
+            return object;
+        }
+    }
+    return take_slowly(pool);
+}
+
+void tn__pool_give_object(tn__pool *pool, void *pointer)
+{
+    tn__object *object = pointer;
+    tn__state *state = tn__state_here;
+    int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    object->was = object->type;
+    object->type = &tn__gone;
+    if (TN__UNLIKELY(!state || !index || tn__fates_are_told())) {
+        /* No state is made for a thread that only frees. */
+        tn__state_pool_count(0, 1);
+        tn__dead_bury(object);
+        TN__HIDE(object + 1, pool->bytes - sizeof *object);
+        return;
+    }
+    count(&state->given);
+    TN__POISON(object + 1, pool->bytes - sizeof *object);
+    if (TN__UNLIKELY(tn__dead_push(&state->dead[index], object) > LIST_MAX))
+        tn__dead_free(tn__dead_pop(&state->dead[index]));
+}
+
+/* ---- other blocks ------------------------------------------------------- */
+
+#ifdef TN_PLAIN_ALLOC
+
+void *tn__pool_take(tn__pool *pool)
+{
+    return tn__alloc(pool->bytes);
+}
+
+void tn__pool_give(tn__pool *pool, void *block)
+{
+    (void)pool;
+    tn__free(block);
+}
+
+void tn__pool_release_all(tn__state *state)
+{
+    (void)state;
+}
+
+#else
+
+void *tn__pool_take(tn__pool *pool)
+{
+    tn__state *state = tn__state_here;
+    int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
+                                                  memory_order_relaxed))) {
+        tn__free_list *list = &state->pool[index];
+        void **block = list->head;
+        if (TN__LIKELY(block != NULL)) {
+            list->head = *block;
+            list->count--;
+            count(&state->taken);
+            return block;
+        }
+    }
+    return take_slowly(pool);
+}
+
+void tn__pool_give(tn__pool *pool, void *block)
+{
+    if (!block)
+        return;
+    tn__state *state = tn__state_here;
+    if (TN__UNLIKELY(!state)) {
+        /* No state is made for a thread that only frees. */
+        tn__state_pool_count(0, 1);
+        free(block);
+        return;
+    }
+    count(&state->given);
+    int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+    tn__free_list *list = &state->pool[index];
+    if (!index || list->count >= LIST_MAX) {
+        free(block);
+        return;
+    }
+    *(void **)block = list->head;
+    list->head = block;
+    list->count++;
+}
+
+void tn__pool_release_all(tn__state *state)
+{
+    for (int i = 0; i < TN__MAX_POOLS; i++) {
+        tn__free_list *list = &state->pool[i];
+        while (list->head) {
+            void *block = list->head;
+            list->head = *(void **)block;
+            free(block);
+        }
+        list->count = 0;
+    }
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* large.c: blocks above 1 KiB: best fit, split on the way out, joined with
+ * their free neighbours on the way in.
+ *
+ * Free blocks lie in bins by size, four to a power of two; a map of the bins
+ * that hold something makes the search short. Within the first bin the best
+ * block is looked for, in any later one every block is large enough and the
+ * first is nearly the best. */
+#include <device/memory/allocator.h>
+
+#include <base/here.h>
+#include <base/memory.h>
+
+#include <assert.h>
+
+#define MIB (1024u * 1024u)
+
+/* Sizes of slabs and their limits are PyTorch's (CUDACachingAllocator):
+ * requests up to 1 MiB share slabs of 2 MiB, up to 10 MiB slabs of 20 MiB,
+ * greater ones have slabs of their own. */
+#define MEDIUM_MAX (1u * MIB)
+#define MEDIUM_SLAB (2u * MIB)
+#define SHARED_MAX (10u * MIB)
+#define SHARED_SLAB (20u * MIB)
+#define OWN_UNIT (2u * MIB)
+
+static int bin_of(uint64_t bytes)
+{
+    int log = 63 - __builtin_clzll(bytes | 4);
+    return log * 4 + (int)(bytes >> (log - 2) & 3);
+}
+
+static void bin_add(tn__allocator *a, tn__block *block)
+{
+    int sort = block->slab->sort, i = bin_of(block->bytes);
+    block->previous = NULL;
+    block->next = a->bin[sort][i];
+    if (block->next)
+        block->next->previous = block;
+    a->bin[sort][i] = block;
+    a->bin_map[sort][i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+void tn__bin_remove(tn__allocator *a, tn__block *block)
+{
+    int sort = block->slab->sort, i = bin_of(block->bytes);
+    if (block->previous)
+        block->previous->next = block->next;
+    else
+        a->bin[sort][i] = block->next;
+    if (block->next)
+        block->next->previous = block->previous;
+    if (!a->bin[sort][i])
+        a->bin_map[sort][i / 64] &= ~((uint64_t)1 << (i % 64));
+    block->next = block->previous = NULL;
+}
+
+/* The first bin from i on that holds a block; TN__BINS if none does. */
+static int bin_next(const tn__allocator *a, int sort, int i)
+{
+    for (; i < TN__BINS; i = (i / 64 + 1) * 64) {
+        uint64_t map = a->bin_map[sort][i / 64] >> (i % 64);
+        if (map)
+            return i + __builtin_ctzll(map);
+    }
+    return TN__BINS;
+}
+
+static tn__block *best_fit(tn__allocator *a, int sort, uint64_t bytes)
+{
+    int i = bin_of(bytes);
+    tn__block *best = NULL;
+    for (tn__block *b = a->bin[sort][i]; b; b = b->next)
+        if (b->bytes >= bytes && (!best || b->bytes < best->bytes))
+            best = b;
+    if (!best && (i = bin_next(a, sort, i + 1)) < TN__BINS)
+        best = a->bin[sort][i];
+    return best;
+}
+
+/* The size of which `bytes` become. */
+static uint64_t large_round(const tn__allocator *a, uint64_t bytes)
+{
+    return (bytes + a->large_unit - 1) / a->large_unit * a->large_unit;
+}
+
+/* A record, without its words where memory runs out: the caller has better
+ * ones, or does without. */
+static tn__block *record_make(tn__slab *slab, tn_device *device,
+                              uint64_t offset, uint64_t bytes)
+{
+    tn__error before;
+    tn__error_take(&before);
+    tn__block *block = tn__alloc(sizeof *block);
+    tn__error_put(&before);
+    if (block)
+        *block = (tn__block){.buffer = slab->buffer,
+                             .host = slab->host ? slab->host + offset : NULL,
+                             .offset = offset,
+                             .bytes = bytes,
+                             .device = device,
+                             .slab = slab};
+    return block;
+}
+
+static tn__block *slab_whole(tn__allocator *a, int sort, uint64_t bytes)
+{
+    tn__slab *slab = tn__slab_make(a, sort, bytes);
+    if (!slab)
+        return NULL;
+    slab->first = record_make(slab, a->device, 0, bytes);
+    if (!slab->first) {
+        tn__slab_free(a, slab);
+        return NULL;
+    }
+    bin_add(a, slab->first);
+    return slab->first;
+}
+
+/* A new slab for a request: of the usual size, else, where that cannot be
+ * had, as small as can be. */
+static tn__block *slab_for(tn__allocator *a, int sort, uint64_t bytes)
+{
+    uint64_t usual = sort == TN__SLAB_MEDIUM ? MEDIUM_SLAB
+                     : bytes <= SHARED_MAX
+                         ? SHARED_SLAB
+                         : (bytes + OWN_UNIT - 1) / OWN_UNIT * OWN_UNIT;
+    tn__block *block = slab_whole(a, sort, usual);
+    return block || usual == bytes ? block : slab_whole(a, sort, bytes);
+}
+
+/* Cuts off what is more than `bytes`. Without memory for a record the block
+ * stays whole: it is large enough all the same. */
+static void split(tn__allocator *a, tn__block *block, uint64_t bytes)
+{
+    if (block->bytes - bytes < a->large_unit)
+        return;
+    tn__block *rest = record_make(block->slab, a->device,
+                                  block->offset + bytes,
+                                  block->bytes - bytes);
+    if (!rest)
+        return;
+    rest->prev_in_slab = block;
+    rest->next_in_slab = block->next_in_slab;
+    if (rest->next_in_slab)
+        rest->next_in_slab->prev_in_slab = rest;
+    block->next_in_slab = rest;
+    block->bytes = bytes;
+    bin_add(a, rest);
+}
+
+tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
+{
+    if (bytes > UINT64_MAX / 2)
+        return NULL;
+    bytes = large_round(a, bytes);
+    int sort = bytes <= MEDIUM_MAX ? TN__SLAB_MEDIUM : TN__SLAB_LARGE;
+    tn__block *block = best_fit(a, sort, bytes);
+    if (!block)
+        block = slab_for(a, sort, bytes);
+    if (!block) {
+        tn__slabs_trim(a);
+        block = slab_for(a, sort, bytes);
+    }
+    /* The other sort's memory is better than none. */
+    if (!block)
+        block = best_fit(a, sort == TN__SLAB_LARGE ? TN__SLAB_MEDIUM
+                                                   : TN__SLAB_LARGE, bytes);
+    if (!block)
+        return NULL;
+    tn__bin_remove(a, block);
+    split(a, block, bytes);
+    block->used = true;
+    block->made_by = tn__here_called();
+    block->made_in = tn__here.path;
+    a->large_bytes += (int64_t)block->bytes;
+    a->block_count++;
+    return block;
+}
+
+/* Joins `right` to `left`, both free and in no bin. */
+static void join(tn__block *left, tn__block *right)
+{
+    left->bytes += right->bytes;
+    left->next_in_slab = right->next_in_slab;
+    if (left->next_in_slab)
+        left->next_in_slab->prev_in_slab = left;
+    tn__free(right);
+}
+
+void tn__large_free(tn__allocator *a, tn__block *block)
+{
+    assert(block->used);
+    block->used = false;
+    a->large_bytes -= (int64_t)block->bytes;
+    tn__block *right = block->next_in_slab, *left = block->prev_in_slab;
+    if (right && !right->used) {
+        tn__bin_remove(a, right);
+        join(block, right);
+    }
+    if (left && !left->used) {
+        tn__bin_remove(a, left);
+        join(left, block);
+        block = left;
+    }
+    bin_add(a, block);
+}

@@ -1,0 +1,104 @@
+/* slab.c: memory of the plugin, in large pieces.
+ *
+ * Asking a device for memory costs from microseconds (a CPU) to a wait for all
+ * its work (CUDA): so it is asked for megabytes, seldom, and what it gave is
+ * kept until somebody else needs it. */
+#include <device/memory/allocator.h>
+
+#include <base/memory.h>
+#include <base/platform.h>
+
+/* The plugin's allocation; its words are left out, for the caller has the
+ * figures. Records no error. */
+static tn_buffer *buffer_alloc(tn_device *device, uint64_t bytes, char **host)
+{
+    const tn_plugin *plugin = device->plugin;
+    tn_buffer *buffer = NULL;
+    tn__error before;
+    tn__error_take(&before);
+    tn_status status = plugin->buffer_alloc(device->handle, bytes, &buffer);
+    *host = NULL;
+    if (!status && device->host_visible) {
+        void *pointer = NULL;
+        status = plugin->buffer_map(device->handle, buffer, &pointer);
+        *host = pointer;
+        if (status)
+            plugin->buffer_free(device->handle, buffer);
+    }
+    if (status)
+        tn__log(2, "%s: %s", device->name,
+                tn_error() ? tn_error() : "memory refused");
+    tn__error_put(&before);
+    return status ? NULL : buffer;
+}
+
+tn__slab *tn__slab_make(tn__allocator *a, int sort, uint64_t bytes)
+{
+    if (a->limit_bytes && (bytes > a->limit_bytes ||
+                           a->held_bytes > a->limit_bytes - bytes))
+        return NULL;
+    tn__error before;
+    tn__error_take(&before);
+    tn__slab *slab = tn__calloc(1, sizeof *slab);
+    tn__error_put(&before);
+    if (!slab)
+        return NULL;
+    slab->buffer = buffer_alloc(a->device, bytes, &slab->host);
+    a->slab_count++;
+    if (!slab->buffer) {
+        tn__free(slab);
+        return NULL;
+    }
+    slab->bytes = bytes;
+    slab->sort = sort;
+    slab->next = a->slabs;
+    if (a->slabs)
+        a->slabs->previous = slab;
+    a->slabs = slab;
+    a->held_bytes += bytes;
+    if (slab->host)
+        TN__POISON(slab->host, bytes);
+    return slab;
+}
+
+void tn__slab_free(tn__allocator *a, tn__slab *slab)
+{
+    if (slab->host)
+        TN__UNPOISON(slab->host, slab->bytes);
+    a->device->plugin->buffer_free(a->device->handle, slab->buffer);
+    a->held_bytes -= slab->bytes;
+    if (slab->previous)
+        slab->previous->next = slab->next;
+    else
+        a->slabs = slab->next;
+    if (slab->next)
+        slab->next->previous = slab->previous;
+    if (a->carving == slab)
+        a->carving = NULL;
+    while (slab->batches) {
+        tn__batch *batch = slab->batches;
+        slab->batches = batch->next;
+        tn__free(batch);
+    }
+    tn__free(slab);
+}
+
+void tn__slabs_trim(tn__allocator *a)
+{
+    /* What was freed here may still be in use there. */
+    tn__work_drain(a->device);
+    tn__small_forget(a);
+    tn__slab *next;
+    for (tn__slab *slab = a->slabs; slab; slab = next) {
+        next = slab->next;
+        if (slab->sort == TN__SLAB_SMALL) {
+            if (slab->free_count == slab->block_count)
+                tn__slab_free(a, slab);
+        } else if (!slab->first->used && !slab->first->next_in_slab) {
+            tn__block *block = slab->first;
+            tn__bin_remove(a, block);
+            tn__slab_free(a, slab);
+            tn__free(block);
+        }
+    }
+}

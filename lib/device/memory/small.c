@@ -1,0 +1,241 @@
+/* small.c: blocks up to 1 KiB, of a few sizes, from lists of their own.
+ *
+ * Most tensors of a program are large, but most calls of the allocator are
+ * for small ones, so these take no lock: each thread has lists for each
+ * device, filled from and emptied to the common ones many at a time. A block
+ * goes to the list of the thread that frees it. */
+#include <device/memory/allocator.h>
+
+#include <base/memory.h>
+#include <base/platform.h>
+
+#include <assert.h>
+#include <string.h>
+
+#define SLAB_BYTES (2u * 1024u * 1024u)
+#define CACHE_MAX (2 * TN__BATCH) /* blocks of a size that a thread keeps */
+
+/* Of the calling thread, one for each open device. */
+typedef struct cache_set {
+    tn__cache *cache[TN__MAX_DEVICES];
+} cache_set;
+
+static TN__HOT_TLS cache_set *here;
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+static void add(_Atomic int64_t *counter, int64_t n)
+{
+    /* One writer: no need of a locked instruction. */
+    int64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, now + n, memory_order_relaxed);
+}
+
+/* Moves up to `count` blocks of a size from the cache to the common list. */
+static void give_back(tn__allocator *a, tn__cache *cache, int class, int count)
+{
+    while (count-- > 0 && cache->head[class]) {
+        tn__block *block = cache->head[class];
+        cache->head[class] = block->next;
+        cache->count[class]--;
+        block->next = a->small[class];
+        a->small[class] = block;
+        block->slab->free_count++;
+    }
+}
+
+static void set_free(void *pointer)
+{
+    cache_set *set = pointer;
+    here = NULL;
+    for (int id = 0; id < TN__MAX_DEVICES; id++) {
+        tn__cache *cache = set->cache[id];
+        if (!cache)
+            continue;
+        tn__allocator *a = cache->allocator;
+        pthread_mutex_lock(&a->lock);
+        for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
+            give_back(a, cache, class, cache->count[class]);
+        a->gone_bytes += atomic_load(&cache->bytes);
+        a->block_count += atomic_load(&cache->block_count);
+        if (cache->previous)
+            cache->previous->next = cache->next;
+        else
+            a->caches = cache->next;
+        if (cache->next)
+            cache->next->previous = cache->previous;
+        pthread_mutex_unlock(&a->lock);
+        tn__free(cache);
+    }
+    tn__free(set);
+}
+
+static void key_make(void)
+{
+    key_made = !pthread_key_create(&key, set_free);
+}
+
+/* This thread's cache of the device, made on first need; NULL with
+ * TN_ERR_MEMORY recorded. */
+static tn__cache *cache_make(tn__allocator *a)
+{
+    pthread_once(&key_once, key_make);
+    if (!here) {
+        cache_set *set = tn__calloc(1, sizeof *set);
+        if (!set)
+            return NULL;
+        if (!key_made || pthread_setspecific(key, set)) {
+            tn__free(set);
+            return tn__fail_null(TN_ERR_MEMORY, "out of memory for the free "
+                                                "blocks of a thread");
+        }
+        here = set;
+    }
+    tn__cache *cache = tn__calloc(1, sizeof *cache);
+    if (!cache)
+        return NULL;
+    cache->allocator = a;
+    pthread_mutex_lock(&a->lock);
+    cache->next = a->caches;
+    if (a->caches)
+        a->caches->previous = cache;
+    a->caches = cache;
+    pthread_mutex_unlock(&a->lock);
+    here->cache[a->device->id] = cache;
+    return cache;
+}
+
+static inline tn__cache *cache_get(const tn__allocator *a)
+{
+    return TN__LIKELY(here != NULL) ? here->cache[a->device->id] : NULL;
+}
+
+/* Cuts a batch of blocks of one size off a small slab. */
+static bool carve(tn__allocator *a, int class)
+{
+    uint64_t bytes = (uint64_t)(class + 1) * a->small_unit;
+    tn__slab *slab = a->carving;
+    if (!slab || slab->bytes - slab->carved_bytes < bytes) {
+        slab = tn__slab_make(a, TN__SLAB_SMALL, SLAB_BYTES);
+        if (!slab) {
+            tn__slabs_trim(a);
+            slab = tn__slab_make(a, TN__SLAB_SMALL, SLAB_BYTES);
+        }
+        /* Under a tight limit: just what this batch needs. */
+        if (!slab)
+            slab = tn__slab_make(a, TN__SLAB_SMALL, bytes * TN__BATCH);
+        if (!slab)
+            return false;
+        a->carving = slab;
+    }
+    tn__error before;
+    tn__error_take(&before);
+    tn__batch *batch = tn__alloc(sizeof *batch);
+    tn__error_put(&before);
+    if (!batch)
+        return false;
+    batch->next = slab->batches;
+    slab->batches = batch;
+    for (int i = 0; i < TN__BATCH && slab->bytes - slab->carved_bytes >= bytes;
+         i++) {
+        uint64_t offset = slab->carved_bytes;
+        slab->carved_bytes += bytes;
+        batch->block[i] =
+            (tn__block){.buffer = slab->buffer,
+                        .host = slab->host ? slab->host + offset : NULL,
+                        .offset = offset,
+                        .bytes = bytes,
+                        .device = a->device,
+                        .slab = slab,
+                        .next = a->small[class]};
+        a->small[class] = &batch->block[i];
+        slab->block_count++;
+        slab->free_count++;
+    }
+    return true;
+}
+
+static bool refill(tn__allocator *a, tn__cache *cache, int class)
+{
+    pthread_mutex_lock(&a->lock);
+    bool filled = a->small[class] || carve(a, class);
+    for (int i = 0; i < TN__BATCH && a->small[class]; i++) {
+        tn__block *block = a->small[class];
+        a->small[class] = block->next;
+        block->slab->free_count--;
+        block->next = cache->head[class];
+        cache->head[class] = block;
+        cache->count[class]++;
+    }
+    tn__allocator_used(a);
+    pthread_mutex_unlock(&a->lock);
+    return filled;
+}
+
+tn__block *tn__small_alloc(tn__allocator *a, uint64_t bytes)
+{
+    int class = bytes ? (int)((bytes - 1) >> a->small_shift) : 0;
+    tn__cache *cache = cache_get(a);
+    if (TN__UNLIKELY(!cache) && !(cache = cache_make(a)))
+        return NULL;
+    if (TN__UNLIKELY(!cache->head[class]) && !refill(a, cache, class))
+        return NULL;
+    tn__block *block = cache->head[class];
+    cache->head[class] = block->next;
+    cache->count[class]--;
+    add(&cache->bytes, (int64_t)block->bytes);
+    add(&cache->block_count, 1);
+    block->used = true;
+    return block;
+}
+
+void tn__small_free(tn__allocator *a, tn__block *block)
+{
+    assert(block->used);
+    block->used = false;
+    int class = (int)((block->bytes - 1) >> a->small_shift);
+    tn__cache *cache = cache_get(a);
+    if (TN__UNLIKELY(!cache)) {
+        /* A thread that only frees needs no cache, which might not be had. */
+        pthread_mutex_lock(&a->lock);
+        block->next = a->small[class];
+        a->small[class] = block;
+        block->slab->free_count++;
+        a->gone_bytes -= (int64_t)block->bytes;
+        pthread_mutex_unlock(&a->lock);
+        return;
+    }
+    block->next = cache->head[class];
+    cache->head[class] = block;
+    add(&cache->bytes, -(int64_t)block->bytes);
+    if (TN__UNLIKELY(++cache->count[class] > CACHE_MAX)) {
+        pthread_mutex_lock(&a->lock);
+        give_back(a, cache, class, TN__BATCH);
+        pthread_mutex_unlock(&a->lock);
+    }
+}
+
+void tn__small_flush(tn__allocator *a)
+{
+    tn__cache *cache = cache_get(a);
+    if (!cache)
+        return;
+    pthread_mutex_lock(&a->lock);
+    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++)
+        give_back(a, cache, class, cache->count[class]);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void tn__small_forget(tn__allocator *a)
+{
+    for (int class = 0; class < (int)TN__SMALL_CLASSES; class++) {
+        tn__block **at = &a->small[class];
+        while (*at) {
+            if ((*at)->slab->free_count == (*at)->slab->block_count)
+                *at = (*at)->next;
+            else
+                at = &(*at)->next;
+        }
+    }
+}

@@ -1,0 +1,217 @@
+/* plugin_loader.c: from a file to a table that can be trusted to be whole.
+ *
+ * Whatever is wrong is told in one sentence, with the remedy, and costs no
+ * more than this plugin. A file once opened is never closed: threads and
+ * handlers of the libraries behind it would be left hanging. */
+#include <device/registry.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The functions that every plugin must have. */
+#define REQUIRED_MAP(X)                                                       \
+    X(device_count) X(device_info) X(device_open) X(device_close)             \
+    X(buffer_alloc) X(buffer_free) X(queue_open) X(queue_close)               \
+    X(queue_sync) X(copy) X(program_build) X(program_free) X(launch)          \
+    X(matmul) X(scatter) X(scan) X(sort)
+
+#define REBUILD "build it again with this version's <tenon/plugin.h>"
+
+__attribute__((format(printf, 3, 4))) static bool
+refuse(tn__plugin *plugin, const char *remedy, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(plugin->reason, sizeof plugin->reason, format, args);
+    va_end(args);
+    snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
+    plugin->state = TN__PLUGIN_REFUSED;
+    tn__log(2, "plugin %s: %s: %s", plugin->name, plugin->path,
+            plugin->reason);
+    return false;
+}
+
+/* The libraries that the manifest asks for, before the plugin is touched. */
+static bool needs_met(tn__plugin *plugin)
+{
+    const char *at = plugin->manifest.needs;
+    while (*at) {
+        char library[256];
+        at += strspn(at, ", \t");
+        size_t length = strcspn(at, ", \t");
+        memcpy(library, at, length);
+        library[length] = 0;
+        at += length;
+        if (length && !dlopen(library, RTLD_LAZY | RTLD_LOCAL)) {
+            char remedy[TN__REASON_BYTES];
+            if (plugin->manifest.remedy[0])
+                snprintf(remedy, sizeof remedy, "%s", plugin->manifest.remedy);
+            else
+                snprintf(remedy, sizeof remedy,
+                         "install what provides %s, or add its folder to "
+                         "LD_LIBRARY_PATH",
+                         library);
+            return refuse(plugin, remedy, "needs %s, not found", library);
+        }
+    }
+    return true;
+}
+
+/* Optional slots of which a plugin fills all or none. */
+typedef struct slot {
+    const char *name; /* NULL: no more in this set */
+    size_t at;
+} slot;
+#define SLOT(name) {#name, offsetof(tn_plugin, name)}
+static const slot sets[][6] = {
+    {SLOT(event_open), SLOT(event_close), SLOT(event_record),
+     SLOT(event_query), SLOT(queue_wait)},
+    {SLOT(host_alloc), SLOT(host_free)},
+    {SLOT(event_open_timed), SLOT(event_elapsed)},
+};
+
+static bool is_filled(const tn_plugin *table, size_t at)
+{
+    void (*function)(void);
+    memcpy(&function, (const char *)table + at, sizeof function);
+    return function != NULL;
+}
+
+static bool sets_whole(tn__plugin *plugin)
+{
+    const tn_plugin *table = &plugin->table;
+    const char *has = NULL, *lacks = NULL;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets && !(has && lacks); i++) {
+        has = lacks = NULL;
+        for (const slot *s = sets[i]; s->name; s++)
+            *(is_filled(table, s->at) ? &has : &lacks) = s->name;
+    }
+    if (table->event_open_timed && !table->event_open) {
+        has = "event_open_timed";
+        lacks = "event_open";
+    }
+    return !(has && lacks)
+               ? true
+               : refuse(plugin, "ask its maker for a whole one",
+                        "has the function %s without %s, which goes with it",
+                        has, lacks);
+}
+
+static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
+{
+    if (!TN_HAS(tn_plugin, table, abi_major) ||
+        table->abi_major != TN_ABI_MAJOR)
+        return refuse(plugin, REBUILD,
+                      "speaks version %u of the plugin ABI, this library "
+                      "version %u",
+                      TN_HAS(tn_plugin, table, abi_major) ? table->abi_major
+                                                          : 0u,
+                      TN_ABI_MAJOR);
+    if (table->size < TN_PLUGIN_SIZE_1_0)
+        return refuse(plugin, REBUILD,
+                      "its table has %u bytes, version 1.0 has %u",
+                      table->size, TN_PLUGIN_SIZE_1_0);
+    size_t known = sizeof plugin->table;
+    memcpy(&plugin->table, table, table->size < known ? table->size : known);
+#define CHECK(slot)                                                           \
+    if (!plugin->table.slot)                                                  \
+        return refuse(plugin, "ask its maker for a whole one",              \
+                      "required function " #slot " is missing");
+    REQUIRED_MAP(CHECK)
+#undef CHECK
+    if (!sets_whole(plugin))
+        return false;
+    const char *name = plugin->table.name;
+    if (!name || !*name || strlen(name) >= sizeof plugin->name)
+        return refuse(plugin, "ask its maker for a whole one",
+                      "its table has no name");
+    if (plugin->name_is_guess && !plugin->manifest.name[0])
+        snprintf(plugin->name, sizeof plugin->name, "%s", name);
+    else if (strcmp(plugin->name, name))
+        return refuse(plugin, "rename the file, or mend its manifest",
+                      "calls itself %s, its file or manifest says %s", name,
+                      plugin->name);
+    return true;
+}
+
+/* Under a set-aside error: what the plugin records is ours to read. */
+static bool load(tn__plugin *plugin)
+{
+    if (!needs_met(plugin))
+        return false;
+    void *library = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *text = dlerror();
+        return refuse(plugin,
+                      "install what it asks for, or build it for this machine",
+                      "cannot be opened: %s", text ? text : "no reason given");
+    }
+    const tn_plugin *(*entry)(const tn_host *host);
+    void *symbol = dlsym(library, "tenon_plugin_v1");
+    if (!symbol)
+        return refuse(plugin, "remove it from the folder of plugins",
+                      "has no symbol tenon_plugin_v1: it is no plugin of "
+                      "Tenon, or one of another major version");
+    /* POSIX promises what ISO C does not: an object pointer holds it. */
+    memcpy(&entry, &symbol, sizeof entry);
+    const tn_plugin *table = entry(&plugin->host);
+    if (!table)
+        return refuse(plugin, "", "%s",
+                      tn_error() ? tn_error()
+                                 : "declined to load, without a reason");
+    return table_checked(plugin, table);
+}
+
+bool tn__plugin_load(tn__plugin *plugin)
+{
+    if (plugin->state == TN__PLUGIN_LOADED)
+        return true;
+    if (plugin->state == TN__PLUGIN_REFUSED)
+        return false;
+    tn__error before;
+    tn__error_take(&before);
+    bool loaded = load(plugin);
+    tn__error_put(&before);
+    if (loaded) {
+        plugin->state = TN__PLUGIN_LOADED;
+        tn__log(3, "plugin %s: loaded from %s", plugin->name, plugin->path);
+    }
+    return loaded;
+}
+
+/* Copies what the plugin recorded, or `otherwise`, out of its reach. */
+static void reason_take(char *reason, size_t room, const char *otherwise)
+{
+    snprintf(reason, room, "%s", tn_error() ? tn_error() : otherwise);
+}
+
+bool tn__plugin_count(tn__plugin *plugin, uint32_t *count, char *reason,
+                      size_t room)
+{
+    tn__error before;
+    tn__error_take(&before);
+    *count = 0;
+    tn_status status = plugin->table.device_count(count);
+    reason_take(reason, room,
+                status ? "cannot count its devices, without a reason" : "");
+    tn__error_put(&before);
+    if (status)
+        *count = 0;
+    return status == TN_OK;
+}
+
+bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
+                     char *reason, size_t room)
+{
+    tn__error before;
+    tn__error_take(&before);
+    *info = (tn_device_info){.size = sizeof *info};
+    tn_status status = plugin->table.device_info(i, info);
+    reason_take(reason, room, "cannot describe the device");
+    tn__error_put(&before);
+    info->name[sizeof info->name - 1] = 0;
+    info->uid[sizeof info->uid - 1] = 0;
+    info->note[sizeof info->note - 1] = 0;
+    return status == TN_OK;
+}

@@ -1,0 +1,210 @@
+/* plugin_search.c: where plugins are looked for, and the list of those found.
+ *
+ * In order: the folders of TENON_PLUGIN_PATH, tenon-1/ beside the library
+ * itself (a moved installation, a build tree), the folder that configure was
+ * told. Never the current folder. Only names are read here: nothing is opened
+ * but manifests. */
+#include <device/registry.h>
+
+#include <base/memory.h>
+#include <base/platform.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+pthread_mutex_t tn__registry_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static tn__plugin *plugins[TN__MAX_PLUGINS]; /* owned, for ever */
+static int plugin_count;
+static bool searched;
+static char folders_text[2048];
+
+int tn__registry_count(void)
+{
+    return plugin_count;
+}
+
+tn__plugin *tn__registry_at(int i)
+{
+    return plugins[i];
+}
+
+const char *tn__registry_folders(void)
+{
+    return folders_text;
+}
+
+tn__plugin *tn__registry_find(const char *name)
+{
+    for (int i = 0; i < plugin_count; i++)
+        if (!plugins[i]->shadowed && !strcmp(plugins[i]->name, name))
+            return plugins[i];
+    return NULL;
+}
+
+static void refuse(tn__plugin *plugin, const char *remedy)
+{
+    plugin->state = TN__PLUGIN_REFUSED;
+    snprintf(plugin->remedy, sizeof plugin->remedy, "%s", remedy);
+}
+
+/* The name in ".../tn_cpu.so"; false for another sort of file. */
+static bool name_of_file(const char *file, char *out, size_t room)
+{
+    const char *slash = strrchr(file, '/');
+    if (slash)
+        file = slash + 1;
+    size_t length = strlen(file);
+    if (length < 7 || strncmp(file, "tn_", 3) ||
+        strcmp(file + length - 3, ".so") || length - 6 >= room)
+        return false;
+    memcpy(out, file + 3, length - 6);
+    out[length - 6] = 0;
+    return true;
+}
+
+static void read_manifest(tn__plugin *plugin)
+{
+    char path[PATH_MAX];
+    size_t stem = strlen(plugin->path);
+    if (stem < 3 || strcmp(plugin->path + stem - 3, ".so") ||
+        stem + 3 > sizeof path)
+        return;
+    memcpy(path, plugin->path, stem - 3);
+    memcpy(path + stem - 3, ".conf", 6);
+    if (!tn__manifest_read(path, &plugin->manifest, plugin->reason,
+                           sizeof plugin->reason))
+        refuse(plugin, "mend or remove that line");
+    if (plugin->manifest.name[0])
+        memcpy(plugin->name, plugin->manifest.name, sizeof plugin->name);
+}
+
+/* Appends a candidate; NULL with the error recorded. */
+static tn__plugin *append(const char *path)
+{
+    if (plugin_count == TN__MAX_PLUGINS)
+        return tn__fail_null(TN_ERR_PLUGIN,
+                             "%s: there are %d plugins already, the most that "
+                             "can be used",
+                             path, TN__MAX_PLUGINS);
+    tn__plugin *plugin = tn__calloc(1, sizeof *plugin);
+    char *copy = tn__strdup(path);
+    if (!plugin || !copy) {
+        tn__free(plugin);
+        tn__free(copy);
+        return NULL;
+    }
+    plugin->path = copy;
+    plugin->manifest.kind = -1;
+    if (!name_of_file(path, plugin->name, sizeof plugin->name)) {
+        plugin->name_is_guess = true;
+        snprintf(plugin->name, sizeof plugin->name, "?");
+    }
+    read_manifest(plugin);
+    tn__plugin *first = tn__registry_find(plugin->name);
+    if (first) {
+        plugin->shadowed = true;
+        snprintf(plugin->reason, sizeof plugin->reason,
+                 "not used: %s has the same name and was found first",
+                 first->path);
+        refuse(plugin, "remove one of them, or give its path as the device");
+    }
+    tn__host_fill(plugin, plugin_count);
+    plugins[plugin_count++] = plugin;
+    return plugin;
+}
+
+static tn__plugin *find_path(const char *path)
+{
+    for (int i = 0; i < plugin_count; i++)
+        if (!strcmp(plugins[i]->path, path))
+            return plugins[i];
+    return NULL;
+}
+
+tn__plugin *tn__registry_add_file(const char *path)
+{
+    tn__plugin *plugin = find_path(path);
+    if (!plugin) {
+        struct stat status;
+        if (stat(path, &status))
+            return tn__fail_null(TN_ERR_NO_DEVICE, "%s: %s", path,
+                                 strerror(errno));
+        plugin = append(path);
+    }
+    /* Named by its path, nothing stands before it. */
+    if (plugin && plugin->shadowed) {
+        plugin->shadowed = false;
+        plugin->state = TN__PLUGIN_FOUND;
+        plugin->reason[0] = plugin->remedy[0] = 0;
+    }
+    return plugin;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_plugin_name(const struct dirent *entry)
+{
+    char name[TN__NAME_BYTES];
+    return name_of_file(entry->d_name, name, sizeof name);
+}
+
+static void search_folder(const char *folder)
+{
+    char real[PATH_MAX], path[PATH_MAX + 256 + 2];
+    if (*folder != '/' || !realpath(folder, real))
+        snprintf(real, sizeof real, "%s", folder);
+    size_t used = strlen(folders_text);
+    snprintf(folders_text + used, sizeof folders_text - used, "%s%s",
+             used ? ", " : "", folder);
+    if (*folder != '/') {
+        tn__log(1, "plugins are not looked for in %s: not an absolute path",
+                folder);
+        return;
+    }
+    struct dirent **entry;
+    int count = scandir(real, &entry, is_plugin_name, by_name);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", real, entry[i]->d_name);
+        /* The same folder may be named twice. */
+        if (strlen(path) < PATH_MAX && !find_path(path))
+            append(path);
+        free(entry[i]);
+    }
+    if (count >= 0)
+        free(entry);
+}
+
+void tn__registry_search(void)
+{
+    if (searched)
+        return;
+    searched = true;
+    const char *text = tn__env("TENON_PLUGIN_PATH");
+    char folder[PATH_MAX];
+    while (text && *text) {
+        size_t length = strcspn(text, ":");
+        if (length && length < sizeof folder) {
+            memcpy(folder, text, length);
+            folder[length] = 0;
+            search_folder(folder);
+        }
+        text += length + (text[length] == ':');
+    }
+    char beside[PATH_MAX - 16];
+    if (tn__library_folder(beside, sizeof beside)) {
+        snprintf(folder, sizeof folder, "%s/tenon-1", beside);
+        search_folder(folder);
+    }
+#ifdef TENON_PLUGIN_DIR
+    if (strcmp(folder, TENON_PLUGIN_DIR))
+        search_folder(TENON_PLUGIN_DIR);
+#endif
+}

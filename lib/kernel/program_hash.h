@@ -1,0 +1,18 @@
+/* program_hash.h: keys of kernels and programs. */
+#ifndef TN_LIB_KERNEL_HASH_H
+#define TN_LIB_KERNEL_HASH_H
+
+#include <base/hash.h>
+
+#include <tenon/plugin.h>
+
+/* Without its level, which follows from the rest. */
+static inline void tn__hash_ins(uint64_t h[2], const tn_kernel_ins *ins)
+{
+    tn__hash_word(h, (uint64_t)ins->op | (uint64_t)ins->dtype << 8 |
+                         (uint64_t)ins->sub << 16 | (uint64_t)ins->a << 32);
+    tn__hash_word(h, (uint64_t)ins->b | (uint64_t)ins->c << 32);
+    tn__hash_word(h, (uint64_t)ins->imm.i);
+}
+
+#endif

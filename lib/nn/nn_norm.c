@@ -1,0 +1,375 @@
+/* nn_norm.c: normalisation layers. */
+#include <nn/init.h>
+#include <nn/tree.h>
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+typedef struct norm {
+    tn_module base;
+    tn_tensor *weight, *bias;         /* NULL where it has none */
+    tn_tensor *running_mean, *running_var, *tracked; /* likewise */
+    tn_dims_list shape;               /* (features), or what is normalized */
+    int64_t groups;
+    int ndim, other_ndim;             /* of inputs that are taken */
+    double eps; /* or, of rms_norm, TN_NONE_FLOAT */
+    double momentum;
+    bool cumulative;
+} norm;
+
+static bool add_weight(norm *n)
+{
+    n->weight = tn_module_add_parameter(&n->base, "weight", tn_ones(n->shape));
+    return n->weight != NULL;
+}
+
+static bool add_bias(norm *n)
+{
+    n->bias = tn_module_add_parameter(&n->base, "bias", tn_zeros(n->shape));
+    return n->bias != NULL;
+}
+
+static bool add_running(norm *n)
+{
+    n->running_mean =
+        tn_module_add_buffer(&n->base, "running_mean", tn_zeros(n->shape));
+    n->running_var =
+        tn_module_add_buffer(&n->base, "running_var", tn_ones(n->shape));
+    n->tracked = tn_module_add_buffer(&n->base, "num_batches_tracked",
+                                      tn_zeros(TN_SCALAR, .dtype = TN_I64));
+    return n->running_mean && n->running_var && n->tracked;
+}
+
+static bool check_shape(const norm *n, const char *name)
+{
+    bool fine = n->shape.count > 0;
+    for (int i = 0; i < n->shape.count; i++)
+        fine = fine && n->shape.dim[i] > 0;
+    if (!fine)
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, name, NULL,
+            "sizes of at least 1 are wanted to normalize over");
+    return fine;
+}
+
+/* ---- by channels -------------------------------------------------------------- */
+
+/* at: the dimension of the channels. */
+static bool check_input(const norm *n, tn_tensor *input, int at)
+{
+    char text[TN__NN_SHAPE_TEXT];
+    int ndim = tn_tensor_ndim(input);
+    bool fine = ndim == n->ndim || ndim == n->other_ndim;
+    if (n->weight || n->running_mean)
+        fine = fine && tn_tensor_size(input, at) == n->shape.dim[0];
+    if (!fine)
+        tn_error_refuse(TN_ERR_SHAPE, n->base.type->name,
+                        &(tn_given){"input", input}, 1,
+                        "input %s: %d dimensions are wanted, of which the "
+                        "second are the %" PRId64 " channels",
+                        tn__nn_shape_text(text, input), n->ndim,
+                        n->shape.dim[0]);
+    return fine;
+}
+
+/* The share that the next batch has in the running statistics. */
+static double share_of_batch(const norm *n)
+{
+    return n->cumulative ? 1 / (1 + (double)tn_item_int(n->tracked))
+                         : n->momentum;
+}
+
+/* One more batch, if it was not refused. */
+static tn_tensor *counted(norm *n, tn_tensor *y)
+{
+    if (!y || !n->base.training || !n->running_mean)
+        return y;
+    return tn_add_scalar_(n->tracked, 1) ? y : NULL;
+}
+
+static tn_tensor *batch_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error() || !check_input(n, input, 1))
+        return NULL;
+    bool own = self->training || !n->running_mean;
+    double momentum = own ? share_of_batch(n) : 0;
+    return counted(n, tn_batch_norm(input, n->running_mean, n->running_var,
+                                    n->weight, n->bias, .training = own,
+                                    .momentum = momentum, .eps = n->eps));
+}
+
+static tn_tensor *instance_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error() || !check_input(n, input, tn_tensor_ndim(input) == n->ndim))
+        return NULL;
+    bool own = self->training || !n->running_mean;
+    tn_tensor *batch = tn_tensor_ndim(input) == n->ndim
+                           ? input
+                           : tn_unsqueeze(input, 0);
+    tn_tensor *y = tn_instance_norm(batch, n->running_mean, n->running_var,
+                                    n->weight, n->bias, .use_input_stats = own,
+                                    .momentum = n->momentum, .eps = n->eps);
+    y = counted(n, y);
+    return batch == input ? y : tn_squeeze(y, .dim = 0);
+}
+
+static void channels_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    char momentum[32] = "None";
+    if (!n->cumulative)
+        snprintf(momentum, sizeof momentum, "%g", n->momentum);
+    snprintf(text, room,
+             "%" PRId64 ", eps=%g, momentum=%s, affine=%s, "
+             "track_running_stats=%s",
+             n->shape.dim[0], n->eps, momentum, n->weight ? "True" : "False",
+             n->running_mean ? "True" : "False");
+}
+
+/* Both are of the running statistics. */
+static const char untracked[] = "without track_running_stats";
+static const char track[] = "give track_running_stats = true";
+
+/* The options of all dimensions. */
+TN_OPTIONS_STRUCT(batch_norm, TN_NN_BATCH_NORM_OPTIONS_LIST);
+
+static tn_module *make_batch_norm(const tn_module_class *type,
+                                  const tn_options_type *option_type,
+                                  int64_t num_features, int ndim,
+                                  int other_ndim, const void *options)
+{
+    const char *name = option_type->name;
+    batch_norm_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, name, "eps"))
+        return NULL;
+    const tn_option_need need[] = {
+        {"momentum", o.track_running_stats, untracked, track},
+        {"cumulative", o.track_running_stats, untracked, track},
+        {"momentum", !o.cumulative, "where cumulative is given",
+         "leave cumulative out"}};
+    if (tn_options_check_needs(option_type, &o, need, 3) < 0)
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_features);
+        n->ndim = ndim;
+        n->other_ndim = other_ndim;
+        n->eps = o.eps;
+        n->momentum = o.momentum;
+        n->cumulative = o.cumulative;
+        made = check_shape(n, name) &&
+               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               (!o.track_running_stats || add_running(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+#define BATCH_NORM(n, ndim, other_ndim)                                       \
+    TN_OPTIONS_TYPE(tn_nn_batch_norm##n##d, "nn_batch_norm" #n "d",           \
+                    "num_features", TN_NN_BATCH_NORM_OPTIONS_LIST)            \
+    tn_module *tn_nn_batch_norm##n##d_with(                                   \
+        int64_t num_features, const tn_nn_batch_norm##n##d_options *options)  \
+    {                                                                         \
+        static const tn_module_class type = {                                 \
+            sizeof type,   "BatchNorm" #n "d", sizeof(norm),                  \
+            batch_forward, channels_describe,  NULL};                         \
+        return make_batch_norm(&type, tn_nn_batch_norm##n##d_type(),          \
+                               num_features, ndim, other_ndim, options);      \
+    }
+BATCH_NORM(1, 3, 2)
+BATCH_NORM(2, 4, 4)
+BATCH_NORM(3, 5, 5)
+
+TN_OPTIONS_STRUCT(instance_norm, TN_NN_INSTANCE_NORM_OPTIONS_LIST);
+
+static tn_module *make_instance_norm(const tn_module_class *type,
+                                     const tn_options_type *option_type,
+                                     int64_t num_features, int ndim,
+                                     const void *options)
+{
+    const char *name = option_type->name;
+    instance_norm_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, name, "eps"))
+        return NULL;
+    const tn_option_need need = {"momentum", o.track_running_stats, untracked,
+                                 track};
+    if (tn_options_check_needs(option_type, &o, &need, 1) < 0)
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_features);
+        n->ndim = ndim;
+        n->other_ndim = ndim - 1; /* one item alone */
+        n->eps = o.eps;
+        n->momentum = o.momentum;
+        made = check_shape(n, name) &&
+               (!o.affine || (add_weight(n) && add_bias(n))) &&
+               (!o.track_running_stats || add_running(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+#define INSTANCE_NORM(n)                                                      \
+    TN_OPTIONS_TYPE(tn_nn_instance_norm##n##d, "nn_instance_norm" #n "d",     \
+                    "num_features", TN_NN_INSTANCE_NORM_OPTIONS_LIST)         \
+    tn_module *tn_nn_instance_norm##n##d_with(                                \
+        int64_t num_features,                                                 \
+        const tn_nn_instance_norm##n##d_options *options)                     \
+    {                                                                         \
+        static const tn_module_class type = {                                 \
+            sizeof type,      "InstanceNorm" #n "d", sizeof(norm),            \
+            instance_forward, channels_describe,     NULL};                   \
+        return make_instance_norm(&type, tn_nn_instance_norm##n##d_type(),    \
+                                  num_features, n + 2, options);              \
+    }
+INSTANCE_NORM(1)
+INSTANCE_NORM(2)
+INSTANCE_NORM(3)
+
+static tn_tensor *group_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_group_norm(input, n->groups, n->weight, n->bias, .eps = n->eps);
+}
+
+static void group_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64 ", eps=%g, affine=%s",
+             n->groups, n->shape.dim[0], n->eps,
+             n->weight ? "True" : "False");
+}
+
+TN_OPTIONS_TYPE(tn_nn_group_norm, "nn_group_norm", "num_groups, num_channels",
+                TN_NN_GROUP_NORM_OPTIONS_LIST)
+
+tn_module *tn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
+                                 const tn_nn_group_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type,   "GroupNorm",    sizeof(norm),
+        group_forward, group_describe, NULL};
+    tn_nn_group_norm_options o;
+    if (tn_options_take(tn_nn_group_norm_type(), &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, "nn_group_norm", "eps"))
+        return NULL;
+    if (num_groups < 1 || num_channels < 1 || num_channels % num_groups) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "nn_group_norm",
+                                 num_groups >= 1 && num_channels < 1
+                                     ? "num_channels"
+                                     : "num_groups",
+                                 "%" PRId64
+                                 " num_channels do not divide into %" PRId64
+                                 " num_groups",
+                                 num_channels, num_groups);
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = tn_dims(num_channels);
+        n->groups = num_groups;
+        n->eps = o.eps;
+        made = !o.affine || (add_weight(n) && add_bias(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+/* ---- by the last dimensions ----------------------------------------------------- */
+
+static tn_tensor *layer_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_layer_norm(input, n->shape, n->weight, n->bias, .eps = n->eps);
+}
+
+static tn_tensor *rms_forward(tn_module *self, tn_tensor *input)
+{
+    norm *n = (norm *)self;
+    if (tn_error())
+        return NULL;
+    return tn_rms_norm(input, n->shape, n->weight, .eps = n->eps);
+}
+
+static void last_describe(const tn_module *self, char *text, size_t room)
+{
+    const norm *n = (const norm *)self;
+    size_t at = (size_t)snprintf(text, room, "(");
+    for (int i = 0; i < n->shape.count && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%" PRId64,
+                               i ? ", " : "", n->shape.dim[i]);
+    char eps[32] = "None";
+    if (!tn_is_none_float(n->eps))
+        snprintf(eps, sizeof eps, "%g", n->eps);
+    if (at < room)
+        snprintf(text + at, room - at, "%s), eps=%s, elementwise_affine=%s",
+                 n->shape.count == 1 ? "," : "", eps,
+                 n->weight ? "True" : "False");
+}
+
+TN_OPTIONS_TYPE(tn_nn_layer_norm, "nn_layer_norm", "normalized_shape",
+                TN_NN_LAYER_NORM_OPTIONS_LIST)
+
+tn_module *tn_nn_layer_norm_with(tn_dims_list normalized_shape,
+                                 const tn_nn_layer_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type,   "LayerNorm",   sizeof(norm),
+        layer_forward, last_describe, NULL};
+    tn_nn_layer_norm_options o;
+    if (tn_options_take(tn_nn_layer_norm_type(), &o, options) < 0 ||
+        !tn__nn_check_eps(o.eps, "nn_layer_norm", "eps"))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = normalized_shape;
+        n->eps = o.eps;
+        made = check_shape(n, "nn_layer_norm") &&
+               (!o.elementwise_affine ||
+                (add_weight(n) && (!o.bias || add_bias(n))));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}
+
+TN_OPTIONS_TYPE(tn_nn_rms_norm, "nn_rms_norm", "normalized_shape",
+                TN_NN_RMS_NORM_OPTIONS_LIST)
+
+tn_module *tn_nn_rms_norm_with(tn_dims_list normalized_shape,
+                               const tn_nn_rms_norm_options *options)
+{
+    static const tn_module_class type = {
+        sizeof type, "RMSNorm",     sizeof(norm),
+        rms_forward, last_describe, NULL};
+    tn_nn_rms_norm_options o;
+    if (tn_options_take(tn_nn_rms_norm_type(), &o, options) < 0 ||
+        (!tn_is_none_float(o.eps) &&
+         !tn__nn_check_eps(o.eps, "nn_rms_norm", "eps")))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    norm *n = tn_module_new(&type);
+    bool made = false;
+    if (n) {
+        n->shape = normalized_shape;
+        n->eps = o.eps;
+        made = check_shape(n, "nn_rms_norm") &&
+               (!o.elementwise_affine || add_weight(n));
+    }
+    return tn_scope_result(scope, made ? &n->base : NULL);
+}

@@ -1,0 +1,513 @@
+/* nn_recurrent.c: RNN, GRU and LSTM over sequences, and their cells. */
+#include <nn/init.h>
+#include <nn/tree.h>
+
+#include <inttypes.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <tenon/ops.h>
+
+enum { W_IH, W_HH, B_IH, B_HH, W_HR, TENSORS };
+
+/* One direction of one layer; biases and projection may be NULL. */
+typedef struct direction {
+    tn_tensor *x[TENSORS];
+} direction;
+
+typedef struct recurrent {
+    tn_module base;
+    int64_t input_size, hidden_size, proj_size;
+    int gates, num_layers, directions;
+    bool batch_first, relu, bias;
+    double dropout;
+    direction part[]; /* layer by layer, forwards before backwards */
+} recurrent;
+
+static int64_t out_size(const recurrent *r)
+{
+    return r->proj_size ? r->proj_size : r->hidden_size;
+}
+
+static const tn_module_class rnn_class, gru_class, lstm_class;
+static const tn_module_class rnn_cell_class, gru_cell_class, lstm_cell_class;
+
+/* ", " and what, and number where it is not 0, if it is to be told. */
+static void append(char *text, size_t room, bool told, const char *what,
+                   int64_t number)
+{
+    size_t at = strlen(text);
+    if (told && number)
+        snprintf(text + at, room - at, ", %s%" PRId64, what, number);
+    else if (told)
+        snprintf(text + at, room - at, ", %s", what);
+}
+
+static void describe(const tn_module *self, char *text, size_t room)
+{
+    const recurrent *r = (const recurrent *)self;
+    snprintf(text, room, "%" PRId64 ", %" PRId64, r->input_size,
+             r->hidden_size);
+    append(text, room, r->num_layers != 1, "num_layers=", r->num_layers);
+    append(text, room, !r->bias, "bias=False", 0);
+    append(text, room, r->batch_first, "batch_first=True", 0);
+    append(text, room, r->directions == 2, "bidirectional=True", 0);
+    append(text, room, r->proj_size != 0, "proj_size=", r->proj_size);
+}
+
+/* ---- parameters ---------------------------------------------------------------- */
+
+/* suffix: "_l0_reverse", or "" of a cell. */
+static bool add_direction(recurrent *r, direction *d, int64_t in,
+                          const char *suffix)
+{
+    static const char *const name[] = {"weight_ih", "weight_hh", "bias_ih",
+                                       "bias_hh", "weight_hr"};
+    int64_t wide = tn__nn_product(r->gates, r->hidden_size);
+    const tn_dims_list shape[] = {
+        tn_dims(wide, in), tn_dims(wide, out_size(r)), tn_dims(wide),
+        tn_dims(wide), tn_dims(r->proj_size, r->hidden_size)};
+    for (int i = 0; i < TENSORS; i++) {
+        if ((!r->bias && (i == B_IH || i == B_HH)) ||
+            (!r->proj_size && i == W_HR))
+            continue;
+        char full[48];
+        snprintf(full, sizeof full, "%s%s", name[i], suffix);
+        d->x[i] = tn_module_add_parameter(
+            &r->base, full, tn__nn_init_fan_in(shape[i], r->hidden_size));
+        if (!d->x[i])
+            return false;
+    }
+    return true;
+}
+
+static bool add_layers(recurrent *r)
+{
+    for (int i = 0; i < r->num_layers * r->directions; i++) {
+        int layer = i / r->directions;
+        char suffix[32];
+        snprintf(suffix, sizeof suffix, "_l%d%s", layer,
+                 i % r->directions ? "_reverse" : "");
+        int64_t in = layer ? tn__nn_product(out_size(r), r->directions)
+                           : r->input_size;
+        if (!add_direction(r, &r->part[i], in, suffix))
+            return false;
+    }
+    return true;
+}
+
+/* The options of RNN, GRU and LSTM. */
+TN_OPTIONS_STRUCT(recurrent, TN_NN_RNN_OPTIONS_LIST);
+
+static bool check_sizes(const char *name, int64_t input_size,
+                        int64_t hidden_size, const recurrent_options *o)
+{
+    if (input_size < 1 || hidden_size < 1 || o->num_layers < 1 ||
+        o->proj_size < 0 || o->proj_size >= hidden_size) {
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, name,
+            input_size < 1      ? "input_size"
+            : hidden_size < 1   ? "hidden_size"
+            : o->num_layers < 1 ? "num_layers"
+                                : "proj_size",
+            "input_size %" PRId64 ", hidden_size %" PRId64
+            ", num_layers %d, proj_size %" PRId64
+            ": positive numbers are wanted, and a proj_size below hidden_size",
+            input_size, hidden_size, o->num_layers, o->proj_size);
+        return false;
+    }
+    return tn__nn_check_layers(name, o->num_layers) &&
+           tn__nn_check_probability(o->dropout, name, "dropout");
+}
+
+/* gates: 1 of an RNN, 3 of a GRU, 4 of an LSTM. */
+static bool check_needs(const tn_options_type *type, int gates,
+                        const recurrent_options *o)
+{
+    const tn_option_need need[] = {
+        {"relu", gates == 1, "in another layer than nn_rnn", "make an nn_rnn"},
+        {"proj_size", gates == 4, "in another layer than nn_lstm",
+         "make an nn_lstm"},
+        {"dropout", o->num_layers != 1,
+         "in one layer, as it lies between layers", "give num_layers"}};
+    return tn_options_check_needs(type, o, need, 3) >= 0;
+}
+
+static tn_module *make(const tn_module_class *type,
+                       const tn_options_type *option_type, int gates,
+                       int64_t input_size, int64_t hidden_size,
+                       const void *options)
+{
+    const char *name = option_type->name;
+    recurrent_options o;
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        !check_needs(option_type, gates, &o) ||
+        !check_sizes(name, input_size, hidden_size, &o))
+        return NULL;
+    int layers = o.num_layers, directions = o.bidirectional ? 2 : 1;
+    tn_scope *scope = tn_scope_open();
+    recurrent *r = tn_module_new_with(
+        type, (size_t)(layers * directions) * sizeof(direction));
+    bool made = false;
+    if (r) {
+        r->input_size = input_size;
+        r->hidden_size = hidden_size;
+        r->proj_size = o.proj_size;
+        r->gates = gates;
+        r->num_layers = layers;
+        r->directions = directions;
+        r->batch_first = o.batch_first;
+        r->relu = o.relu;
+        r->bias = o.bias;
+        r->dropout = o.dropout;
+        made = add_layers(r);
+    }
+    return tn_scope_result(scope, made ? &r->base : NULL);
+}
+
+/* ---- sequences -------------------------------------------------------------------- */
+
+/* States of all layers: (layers directions, batch, size) or one alone; NULL:
+ * zeros like it. */
+static tn_tensor *start_of(const recurrent *r, tn_tensor *given,
+                           tn_tensor *x, int64_t size, bool alone)
+{
+    if (given)
+        return alone ? tn_unsqueeze(given, 1) : given;
+    if (tn_error()) /* one that failed is not taken for one left out */
+        return NULL;
+    return tn_zeros(tn_dims(r->num_layers * r->directions,
+                            tn_tensor_size(x, 1), size),
+                    .dtype = tn_tensor_dtype(x),
+                    .device = tn_tensor_device(x));
+}
+
+static bool run_direction(const recurrent *r, int at, tn_tensor *x,
+                          tn_tensor *h0, tn_tensor *c0, tn_tensor *out[3])
+{
+    tn_tensor *const *w = r->part[at].x;
+    bool reverse = at % r->directions == 1;
+    tn_tensor *h = tn_select(h0, 0, at);
+    if (r->gates == 4)
+        out[0] = tn_lstm_layer(x, h, tn_select(c0, 0, at), w[W_IH], w[W_HH],
+                               w[B_IH], w[B_HH], &out[1], &out[2],
+                               .w_hr = w[W_HR], .reverse = reverse);
+    else if (r->gates == 3)
+        out[0] = tn_gru_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                              &out[1], .reverse = reverse);
+    else if (r->relu)
+        out[0] = tn_rnn_relu_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                                   &out[1], .reverse = reverse);
+    else
+        out[0] = tn_rnn_tanh_layer(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                                   &out[1], .reverse = reverse);
+    return out[0] != NULL;
+}
+
+/* The last states of directions, one upon the other, onto those before. */
+static tn_tensor *pile(tn_tensor *before, tn_tensor *state)
+{
+    tn_tensor *one = tn_unsqueeze(state, 0);
+    if (!before || !one)
+        return one;
+    return tn_cat((tn_tensor *[]){before, one}, 2, 0);
+}
+
+/* x (time, batch, in); out: the output, h, c. */
+static bool run_layers(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+                       tn_tensor *c0, tn_tensor *out[3])
+{
+    tn_tensor *h = NULL, *c = NULL;
+    for (int layer = 0; layer < r->num_layers; layer++) {
+        tn_tensor *side[2] = {NULL};
+        for (int d = 0; d < r->directions; d++) {
+            tn_tensor *made[3] = {NULL};
+            if (!run_direction(r, layer * r->directions + d, x, h0, c0, made))
+                return false;
+            side[d] = made[0];
+            h = pile(h, made[1]);
+            if (r->gates == 4)
+                c = pile(c, made[2]);
+        }
+        x = r->directions == 2 ? tn_cat(side, 2, -1) : side[0];
+        if (r->dropout > 0 && r->base.training && layer + 1 < r->num_layers)
+            x = tn_dropout(x, r->dropout, true);
+    }
+    out[0] = x;
+    out[1] = h;
+    out[2] = c;
+    return x && h;
+}
+
+static bool check_input(const recurrent *r, tn_tensor *x)
+{
+    int ndim = tn_tensor_ndim(x);
+    if ((ndim == 2 || ndim == 3) && tn_tensor_size(x, -1) == r->input_size)
+        return true;
+    char text[TN__NN_SHAPE_TEXT];
+    const char *lead = r->batch_first ? "batch, time" : "time, batch";
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, &(tn_given){"input", x},
+                    1, "input %s: (%s, %" PRId64 ") or (time, %" PRId64
+                    ") is wanted", tn__nn_shape_text(text, x), lead,
+                    r->input_size, r->input_size);
+    return false;
+}
+
+/* state: h0 or c0, or NULL. */
+static bool check_state(const recurrent *r, tn_tensor *x, const char *name,
+                        tn_tensor *state, int64_t size)
+{
+    char text[TN__NN_SHAPE_TEXT], want[96];
+    const tn_given given[] = {{name, state}, {"input", x}};
+    bool alone = tn_tensor_ndim(x) == 2;
+    int64_t layers = r->num_layers * r->directions;
+    int64_t batch = tn_tensor_size(x, r->batch_first ? 0 : 1);
+    if (!state || (tn_tensor_ndim(state) == (alone ? 2 : 3) &&
+                   tn_tensor_size(state, 0) == layers &&
+                   (alone || tn_tensor_size(state, 1) == batch) &&
+                   tn_tensor_size(state, -1) == size))
+        return true;
+    if (alone)
+        snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ")", layers, size);
+    else
+        snprintf(want, sizeof want, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")",
+                 layers, batch, size);
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, given, 2,
+                    "%s %s: (layers%s, size) is wanted, %s", name,
+                    tn__nn_shape_text(text, state),
+                    alone ? "" : ", batch", want);
+    return false;
+}
+
+static bool run(const recurrent *r, tn_tensor *x, tn_tensor *h0,
+                tn_tensor *c0, tn_tensor *out[3])
+{
+    if (!check_input(r, x) || !check_state(r, x, "h0", h0, out_size(r)) ||
+        !check_state(r, x, "c0", c0, r->hidden_size))
+        return false;
+    bool alone = tn_tensor_ndim(x) == 2, turn = r->batch_first && !alone;
+    x = alone ? tn_unsqueeze(x, 1) : turn ? tn_transpose(x, 0, 1) : x;
+    h0 = start_of(r, h0, x, out_size(r), alone);
+    if (r->gates == 4)
+        c0 = start_of(r, c0, x, r->hidden_size, alone);
+    if (!run_layers(r, x, h0, c0, out))
+        return false;
+    if (turn)
+        out[0] = tn_transpose(out[0], 0, 1);
+    for (int i = 0; i < 3 && alone; i++)
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = 1) : NULL;
+    return out[0] && out[1];
+}
+
+static tn_tensor *forward(tn_module *self, tn_tensor *input)
+{
+    tn_tensor *out[3] = {NULL};
+    return run((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+}
+
+/* With states, as a module's call: a scope, and its path in errors. */
+static tn_tensor *call(tn_module *module, tn_tensor *x, tn_tensor *h0,
+                       tn_tensor *c0, tn_tensor **out_h, tn_tensor **out_c)
+{
+    recurrent *r = (recurrent *)module;
+    tn_tensor *out[3] = {NULL};
+    int count = r->gates == 4 ? 3 : 2;
+    tn_module_call at = tn_module_begin(module, &x, 1);
+    if (!x || !run(r, x, h0, c0, out))
+        out[0] = NULL;
+    if (!tn_module_end(module, &at, out, count))
+        return NULL;
+    if (out_h)
+        *out_h = out[1];
+    if (out_c)
+        *out_c = out[2];
+    return out[0];
+}
+
+tn_tensor *tn_nn_rnn_forward(tn_module *rnn, tn_tensor *input, tn_tensor *h0,
+                             tn_tensor **out_h)
+{
+    if (!tn__nn_is_kind(rnn, &rnn_class, &gru_class,
+                        "nn_rnn_forward") ||
+        !tn__nn_tensor(input, "nn_rnn_forward", "input") ||
+        !tn__nn_no_or_tensor(h0, "nn_rnn_forward", "h0"))
+        return NULL;
+    return call(rnn, input, h0, NULL, out_h, NULL);
+}
+
+tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
+                              tn_tensor *c0, tn_tensor **out_h,
+                              tn_tensor **out_c)
+{
+    if (!tn__nn_is_kind(lstm, &lstm_class, NULL,
+                        "nn_lstm_forward") ||
+        !tn__nn_tensor(input, "nn_lstm_forward", "input") ||
+        !tn__nn_no_or_tensor(h0, "nn_lstm_forward", "h0") ||
+        !tn__nn_no_or_tensor(c0, "nn_lstm_forward", "c0"))
+        return NULL;
+    return call(lstm, input, h0, c0, out_h, out_c);
+}
+
+#define RECURRENT(function, class_name, gates)                                \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "input_size, hidden_size", TN_NN_RNN_OPTIONS_LIST)        \
+    static const tn_module_class function##_class = {                         \
+        sizeof function##_class, class_name, sizeof(recurrent),               \
+        forward,                 describe,   NULL};                           \
+    tn_module *tn_nn_##function##_with(                                       \
+        int64_t input_size, int64_t hidden_size,                              \
+        const tn_nn_##function##_options *options)                            \
+    {                                                                         \
+        return make(&function##_class, tn_nn_##function##_type(), gates,      \
+                    input_size, hidden_size, options);                        \
+    }
+RECURRENT(rnn, "RNN", 1)
+RECURRENT(gru, "GRU", 3)
+RECURRENT(lstm, "LSTM", 4)
+
+/* ---- one step ------------------------------------------------------------------------ */
+
+/* Is given, if it is, (batch, size) or (size) as input is? */
+static bool check_cell(const recurrent *r, tn_tensor *x, const char *name,
+                       tn_tensor *given, int64_t size)
+{
+    char text[TN__NN_SHAPE_TEXT];
+    int ndim = tn_tensor_ndim(x);
+    bool batched = ndim == 2 && given != x;
+    if (!given || ((ndim == 1 || ndim == 2) && tn_tensor_ndim(given) == ndim &&
+                   tn_tensor_size(given, -1) == size &&
+                   (!batched || tn_tensor_size(given, 0) ==
+                                    tn_tensor_size(x, 0))))
+        return true;
+    const tn_given both[] = {{name, given}, {"input", x}};
+    tn_error_refuse(TN_ERR_SHAPE, r->base.type->name, both,
+                    given == x ? 1 : 2,
+                    "%s %s: (batch, %" PRId64 ") or (%" PRId64
+                    ",) is wanted%s",
+                    name, tn__nn_shape_text(text, given), size, size,
+                    given == x ? "" : ", as input is");
+    return false;
+}
+
+static bool run_cell(const recurrent *r, tn_tensor *x, tn_tensor *h,
+                     tn_tensor *c, tn_tensor *out[2])
+{
+    tn_tensor *const *w = r->part[0].x;
+    bool alone = tn_tensor_ndim(x) == 1;
+    if (!check_cell(r, x, "input", x, r->input_size) ||
+        !check_cell(r, x, "h", h, r->hidden_size) ||
+        !check_cell(r, x, "c", c, r->hidden_size))
+        return false;
+    x = alone ? tn_unsqueeze(x, 0) : x;
+    if ((!h || (!c && r->gates == 4)) && tn_error())
+        return false;
+    const tn_dims_list shape =
+        tn_dims(tn_tensor_size(x, 0), r->hidden_size);
+    tn_tensor *zeros = tn_zeros(shape, .dtype = tn_tensor_dtype(x),
+                                .device = tn_tensor_device(x));
+    h = !h ? zeros : alone ? tn_unsqueeze(h, 0) : h;
+    c = !c ? zeros : alone ? tn_unsqueeze(c, 0) : c;
+    if (r->gates == 4)
+        out[0] = tn_lstm_cell(x, h, c, w[W_IH], w[W_HH], w[B_IH], w[B_HH],
+                              &out[1]);
+    else if (r->gates == 3)
+        out[0] = tn_gru_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    else if (r->relu)
+        out[0] = tn_rnn_relu_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    else
+        out[0] = tn_rnn_tanh_cell(x, h, w[W_IH], w[W_HH], w[B_IH], w[B_HH]);
+    for (int i = 0; i < 2 && alone; i++)
+        out[i] = out[i] ? tn_squeeze(out[i], .dim = 0) : NULL;
+    return out[0] != NULL;
+}
+
+static tn_tensor *cell_forward(tn_module *self, tn_tensor *input)
+{
+    tn_tensor *out[2] = {NULL};
+    return run_cell((recurrent *)self, input, NULL, NULL, out) ? out[0] : NULL;
+}
+
+tn_tensor *tn_nn_rnn_cell_forward(tn_module *cell, tn_tensor *input,
+                                  tn_tensor *h)
+{
+    if (!tn__nn_is_kind(cell, &rnn_cell_class, &gru_cell_class,
+                        "nn_rnn_cell_forward") ||
+        !tn__nn_tensor(input, "nn_rnn_cell_forward", "input") ||
+        !tn__nn_no_or_tensor(h, "nn_rnn_cell_forward", "h"))
+        return NULL;
+    tn_tensor *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(cell, &input, 1);
+    if (!input || !run_cell((const recurrent *)cell, input, h, NULL, out))
+        out[0] = NULL;
+    return tn_module_end(cell, &at, out, 1) ? out[0] : NULL;
+}
+
+tn_tensor *tn_nn_lstm_cell_forward(tn_module *cell, tn_tensor *input,
+                                   tn_tensor *h, tn_tensor *c,
+                                   tn_tensor **out_c)
+{
+    if (!tn__nn_is_kind(cell, &lstm_cell_class, NULL,
+                        "nn_lstm_cell_forward") ||
+        !tn__nn_tensor(input, "nn_lstm_cell_forward", "input") ||
+        !tn__nn_no_or_tensor(h, "nn_lstm_cell_forward", "h") ||
+        !tn__nn_no_or_tensor(c, "nn_lstm_cell_forward", "c"))
+        return NULL;
+    tn_tensor *out[2] = {NULL};
+    tn_module_call at = tn_module_begin(cell, &input, 1);
+    if (!input || !run_cell((const recurrent *)cell, input, h, c, out))
+        out[0] = NULL;
+    if (!tn_module_end(cell, &at, out, 2))
+        return NULL;
+    if (out_c)
+        *out_c = out[1];
+    return out[0];
+}
+
+/* The options of all cells. */
+TN_OPTIONS_STRUCT(cell, TN_NN_RNN_CELL_OPTIONS_LIST);
+
+static tn_module *make_cell(const tn_module_class *type,
+                            const tn_options_type *option_type, int gates,
+                            int64_t input_size, int64_t hidden_size,
+                            const void *options)
+{
+    const char *name = option_type->name;
+    const recurrent_options one_layer = {.num_layers = 1};
+    cell_options o;
+    const tn_option_need need = {"relu", gates == 1,
+                                 "in another layer than nn_rnn_cell",
+                                 "make an nn_rnn_cell"};
+    if (tn_options_take(option_type, &o, options) < 0 ||
+        tn_options_check_needs(option_type, &o, &need, 1) < 0 ||
+        !check_sizes(name, input_size, hidden_size, &one_layer))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    recurrent *r = tn_module_new_with(type, sizeof(direction));
+    bool made = false;
+    if (r) {
+        r->input_size = input_size;
+        r->hidden_size = hidden_size;
+        r->gates = gates;
+        r->num_layers = r->directions = 1;
+        r->relu = o.relu;
+        r->bias = o.bias;
+        made = add_direction(r, &r->part[0], input_size, "");
+    }
+    return tn_scope_result(scope, made ? &r->base : NULL);
+}
+
+#define CELL(function, class_name, gates)                                     \
+    TN_OPTIONS_TYPE(tn_nn_##function, "nn_" #function,                        \
+                    "input_size, hidden_size", TN_NN_RNN_CELL_OPTIONS_LIST)   \
+    static const tn_module_class function##_class = {                         \
+        sizeof function##_class, class_name, sizeof(recurrent),               \
+        cell_forward,            describe,   NULL};                           \
+    tn_module *tn_nn_##function##_with(                                       \
+        int64_t input_size, int64_t hidden_size,                              \
+        const tn_nn_##function##_options *options)                            \
+    {                                                                         \
+        return make_cell(&function##_class, tn_nn_##function##_type(), gates, \
+                         input_size, hidden_size, options);                   \
+    }
+CELL(rnn_cell, "RNNCell", 1)
+CELL(gru_cell, "GRUCell", 3)
+CELL(lstm_cell, "LSTMCell", 4)

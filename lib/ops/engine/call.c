@@ -1,0 +1,612 @@
+/* call.c: the one path of every call: look at the values, run, let autograd
+ * record, give the outputs to the open scope.
+ *
+ * Values that come from the generated functions are right in number and kind;
+ * the short path proves that with one test each. All else (defaults to fill
+ * in, an int where a list is wanted, mistakes) goes through normalise. */
+#include <base/error.h>
+#include <base/memory.h>
+#include <base/platform.h>
+#include <base/timeline.h>
+#include <math.h>
+#include <ops/linalg/lapack.h>
+#include <ops/engine/mistakes.h>
+#include <ops/engine/space.h>
+#include <ops/table.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+tn__op_hooks tn__hooks;
+
+/* Of this thread: how many native operators are running (what they call is
+ * not recorded: their own gradient is). */
+static TN__HOT_TLS int native_depth;
+
+/* ---- values ----------------------------------------------------------------- */
+
+double tn__call_float(const tn__call *call, int i)
+{
+    const tn_value *v = &call->value[i];
+    bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
+                 (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
+    return whole ? (double)v->of.i : v->of.f;
+}
+
+int tn__call_dim(const tn__call *call, int i, int ndim)
+{
+    int64_t given = call->value[i].of.i;
+    int dim = tn__shape_dim(ndim, given);
+    if (dim < 0)
+        tn__fail_dim(call->op->name, call->op->arg[i].name, given, ndim);
+    return dim;
+}
+
+tn_value tn__value_number_of(double x)
+{
+    if (x == floor(x) && fabs(x) < 0x1p53)
+        return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_INT, {.i = (int64_t)x}};
+    return (tn_value){TN_VALUE_NUMBER, TN_SCALAR_FLOAT, {.f = x}};
+}
+
+/* A value turned into one of the kinds that arg takes; false where that cannot
+ * be. dims is room for a list. */
+static bool convert(tn_value *v, uint32_t kinds, tn_dims_list *dims)
+{
+    if (kinds >> v->kind & 1)
+        return true;
+    bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
+                 (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
+    bool number = whole || v->kind == TN_VALUE_FLOAT ||
+                  v->kind == TN_VALUE_NUMBER;
+    if (kinds >> TN_VALUE_NUMBER & 1 && number) {
+        v->count = v->kind == TN_VALUE_FLOAT ? TN_SCALAR_FLOAT
+                   : v->kind == TN_VALUE_BOOL ? TN_SCALAR_BOOL
+                                              : TN_SCALAR_INT;
+        v->kind = TN_VALUE_NUMBER;
+        return true;
+    }
+    if (kinds >> TN_VALUE_DIMS & 1 && whole) {
+        dims->count = 1;
+        dims->dim[0] = v->of.i;
+        *v = tn__value_dims(dims);
+        return true;
+    }
+    if (kinds >> TN_VALUE_INT & 1) {
+        if (whole) {
+            *v = tn__value_int(v->of.i);
+            return true;
+        }
+        if (v->kind == TN_VALUE_DIMS && v->of.dims->count == 1) {
+            *v = tn__value_int(v->of.dims->dim[0]);
+            return true;
+        }
+    }
+    if (kinds >> TN_VALUE_FLOAT & 1 && number) {
+        *v = tn__value_float(whole ? (double)v->of.i : v->of.f);
+        return true;
+    }
+    if (kinds >> TN_VALUE_BOOL & 1 && whole) {
+        *v = tn__value_bool(v->of.i != 0);
+        return true;
+    }
+    return false;
+}
+
+/* The values of callers who fill them by hand, as bindings do: kinds that there
+ * are, and no NULL where there must be something. */
+static tn_status check_given(const tn_op *op, const tn_value *values,
+                             int count)
+{
+    if (count < 0 || (count && !values))
+        return tn__fail(TN_ERR_ARGUMENT, "%s: values is NULL, count %d",
+                        op->name, count);
+    for (int i = 0; i < count && i < op->arg_count; i++) {
+        const tn_value *v = &values[i];
+        bool list = v->kind == TN_VALUE_TENSORS || v->kind == TN_VALUE_FLOATS;
+        bool pointed = list ? v->count > 0
+                            : v->kind == TN_VALUE_DIMS ||
+                                  v->kind == TN_VALUE_STRING ||
+                                  v->kind == TN_VALUE_DEVICE;
+        if (v->kind < TN_VALUE_NONE || v->kind > TN_VALUE_DEVICE)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of value",
+                            op->name, op->arg[i].name, (int)v->kind);
+        if (v->kind == TN_VALUE_NUMBER &&
+            (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is no kind of "
+                            "number", op->name, op->arg[i].name, (int)v->count);
+        if (list && v->count < 0)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d",
+                            op->name, op->arg[i].name, (int)v->count);
+        if (pointed && !v->of.dims)
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
+                            op->arg[i].name);
+    }
+    return TN_OK;
+}
+
+/* The value of one argument, checked and in a kind that it takes. */
+static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
+                               tn_dims_list *dims)
+{
+    const tn_op_arg *arg = &op->arg[i];
+    if (v->kind == TN_VALUE_NONE) {
+        *v = op->fallback[i];
+        if (v->kind != TN_VALUE_NONE)
+            return TN_OK;
+        /* What failed to be made must not be taken for what was left out. */
+        if (arg->optional)
+            return tn__error_pending() ? tn__fail_left_out(op, i) : TN_OK;
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is missing", op->name,
+                        arg->name);
+    }
+    if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
+                        arg->name);
+    if (!convert(v, arg->kinds, dims))
+        return tn__fail_kind(op, i, v);
+    if (v->kind == TN_VALUE_DIMS &&
+        (v->of.dims->count < 0 || v->of.dims->count > TN_MAX_NDIM))
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d sizes; at most %d",
+                        op->name, arg->name, v->of.dims->count, TN_MAX_NDIM);
+    if (v->kind == TN_VALUE_DTYPE && !tn_dtype_bytes((tn_dtype)v->of.i))
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s}: %lld is no dtype", op->name,
+                        arg->name, (long long)v->of.i);
+    if (v->kind == TN_VALUE_TENSORS && v->count > 0 && !v->of.tensors)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
+                        arg->name);
+    if (v->kind == TN_VALUE_TENSORS)
+        for (int k = 0; k < v->count; k++)
+            if (!v->of.tensors[k])
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s[%d]} is NULL",
+                                op->name, arg->name, k);
+    return TN_OK;
+}
+
+/* ---- running ------------------------------------------------------------------ */
+
+/* All tensors of the call are there and on one device, whether one requires a
+ * gradient, and how many elements the largest has: for values in their final
+ * kinds. */
+static tn_status check_tensors(const tn_op *op, const tn_value *value,
+                               bool *requires_grad, int64_t *largest)
+{
+    tn_device *device = NULL;
+    bool grad = false;
+    int64_t most = 0;
+    for (int i = 0; i < op->arg_count; i++) {
+        tn_tensor *const *x = &value[i].of.tensor;
+        int count = 1;
+        if (value[i].kind == TN_VALUE_TENSORS) {
+            x = value[i].of.tensors;
+            count = value[i].count;
+        } else if (value[i].kind != TN_VALUE_TENSOR) {
+            continue;
+        }
+        for (int k = 0; k < count; k++) {
+            if (TN__UNLIKELY(!tn__tensor_is_live(x[k])))
+                return tn__fail_dead(
+                    op, i, value[i].kind == TN_VALUE_TENSORS ? k : -1, x[k]);
+            tn_device *own = x[k]->storage->device;
+            grad |= tn__tensor_tracks(x[k]);
+            most = x[k]->numel > most ? x[k]->numel : most;
+            if (TN__UNLIKELY(device && own != device))
+                return tn__fail_devices(op, value);
+            device = own;
+        }
+    }
+    *requires_grad = grad;
+    *largest = most;
+    return TN_OK;
+}
+
+/* A composite calls operators that record themselves; what it makes on the way
+ * goes with its scope. */
+static tn_status run_composite(tn__call *call)
+{
+    tn_scope *scope = tn_scope_open();
+    if (!scope)
+        return TN_ERR_MEMORY;
+    tn_status status =
+        call->op->widen ? tn__run_wide(call) : call->op->run(call);
+    if (status < 0)
+        call->out_count = 0; /* they go with the scope */
+    else
+        for (int i = 0; i < call->out_count; i++)
+            tn__ref(call->out[i]);
+    tn_scope_close(scope);
+    return status;
+}
+
+static bool is_recording(void)
+{
+    return native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
+}
+
+/* Results that share memory with an input through a call that no gradient
+ * flows through have a history of their own. */
+static void set_apart(tn__call *call)
+{
+    if (call->into || (call->op->differentiable && is_recording()))
+        return;
+    for (int i = 0; i < call->op->arg_count; i++) {
+        const tn_tensor *x = tn__call_tensor(call, i);
+        for (int o = 0; x && o < call->out_count; o++)
+            if (call->out[o] != x && call->out[o]->storage == x->storage)
+                call->out[o]->apart = true;
+    }
+}
+
+/* A tensor of the call has more elements than can be gone over, as a view may.
+ * Kernels look at their whole space; reshape copies by one. */
+static __attribute__((noinline, cold)) tn_status
+check_spans(const tn__call *call)
+{
+    const tn_op *op = call->op;
+    if (op->view || op->run == tn__run_reshape)
+        return TN_OK;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tn_value *v = &call->value[i];
+        int count = v->kind == TN_VALUE_TENSORS ? v->count
+                                                : v->kind == TN_VALUE_TENSOR;
+        for (int k = 0; k < count; k++) {
+            const tn_tensor *x = v->kind == TN_VALUE_TENSOR ? v->of.tensor
+                                                            : v->of.tensors[k];
+            if (TN__UNLIKELY(x->numel > TN__SIZE_SPAN))
+                return tn__space_check(op->name, op->arg[i].name, x->ndim,
+                                       x->shape);
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status run_native(tn__call *call, int64_t largest)
+{
+    if (TN__UNLIKELY(largest > TN__SIZE_SPAN) && check_spans(call) < 0)
+        return tn_error_code();
+    native_depth++;
+    tn_status status = call->op->host ? tn__run_host_row(call)
+                                      : call->op->run(call);
+    native_depth--;
+    if (native_depth == 0 && status >= 0)
+        set_apart(call);
+    return status;
+}
+
+/* In place and out=: nothing may be pending, and what is written must be able
+ * to hold the results. */
+static tn_status check_write(const tn_op *op, tn_tensor *const *into,
+                             int into_count, bool requires_grad)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    for (int i = 0; i < into_count; i++)
+        if (!tn__tensor_check(into[i], op->name, "out"))
+            return tn_error_code();
+    if (op->inplace)
+        return native_depth == 0 && tn__hooks.check_inplace
+                   ? tn__hooks.check_inplace(op, into[0], requires_grad)
+                   : TN_OK;
+    if (op->sort != TN__OP_KERNEL || op->run == tn__run_create)
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "%s: results cannot be written into given tensors; "
+                        "copy them with tn_copy_",
+                        op->name);
+    for (int i = 0; i < into_count; i++)
+        requires_grad |= tn__tensor_tracks(into[i]);
+    if (requires_grad && is_recording())
+        return tn__fail(TN_ERR_STATE,
+                        "%s: a result written into a given tensor has no "
+                        "gradient; use TN_NO_GRAD or take the new tensor",
+                        op->name);
+    return TN_OK;
+}
+
+static void drop_outputs(tn__call *call)
+{
+    for (int i = 0; i < call->out_count; i++)
+        tn__unref(call->out[i]);
+}
+
+/* Values in their final kinds. Fills call->out, out_count. */
+static tn_status run_checked(tn__call *call, tn_tensor *const *into,
+                             int into_count, bool requires_grad,
+                             int64_t largest)
+{
+    const tn_op *op = call->op;
+    tn_status status;
+    if (TN__UNLIKELY(op->inplace)) {
+        into = &call->value[0].of.tensor;
+        into_count = 1;
+    }
+    tn__call_begin(call, into, into_count);
+    if (TN__UNLIKELY(op->inplace))
+        call->records = requires_grad && op->differentiable && is_recording();
+    if (TN__UNLIKELY(into != NULL)) {
+        status = check_write(op, into, into_count, requires_grad);
+        if (status < 0)
+            return status;
+    }
+    status = op->sort == TN__OP_KERNEL      ? op->run(call)
+             : op->sort == TN__OP_COMPOSITE ? run_composite(call)
+                                            : run_native(call, largest);
+    if (TN__UNLIKELY(status < 0)) {
+        tn__unref(call->original);
+        tn__unref(call->context);
+        drop_outputs(call);
+        return status;
+    }
+    if (TN__UNLIKELY(into != NULL))
+        for (int i = 0; i < into_count; i++)
+            tn__tensor_changed(into[i]);
+    if (TN__UNLIKELY(status == TN__DONE))
+        return TN__DONE;
+    if (requires_grad && call->op->sort != TN__OP_COMPOSITE &&
+        call->op->differentiable && call->out_count && is_recording()) {
+        status = tn__hooks.record(call);
+        if (TN__UNLIKELY(call->original != NULL))
+            tn__unref(call->original);
+        if (TN__UNLIKELY(status < 0))
+            drop_outputs(call);
+    }
+    if (TN__UNLIKELY(call->context != NULL))
+        tn__unref(call->context);
+    return status;
+}
+
+/* Hands what the call made to the open scope; what was given stays whose it
+ * is. */
+static tn_status own_outputs(tn__call *call)
+{
+    if (call->into) {
+        drop_outputs(call);
+        return TN_OK;
+    }
+    for (int i = 0; i < call->out_count; i++) {
+        call->out[i]->made_by = call->doing.name;
+        if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
+            /* Those before it stay with the scope. */
+            for (int k = i + 1; k < call->out_count; k++)
+                tn__unref(call->out[k]);
+            return TN_ERR_MEMORY;
+        }
+    }
+    return TN_OK;
+}
+
+static __attribute__((noinline, cold)) tn_status
+refuse(const tn__call *call, const tn_value *value, int count,
+       tn_status status)
+{
+    tn__call_failed(call, value, count);
+    return status;
+}
+
+static __attribute__((noinline, cold)) tn_status watch(const tn__call *call)
+{
+    if (call->doing.outer || call->op->run == tn__run_create ||
+        call->op->run == tn__run_empty)
+        return TN_OK;
+    return call->into ? tn__hooks.watch(call, call->into, call->into_count)
+                      : tn__hooks.watch(call, call->out, call->out_count);
+}
+
+static tn_status run_as_given(tn__call *call, tn_tensor *const *into,
+                              int into_count)
+{
+    bool requires_grad = false;
+    int64_t largest = 0;
+    tn_status status =
+        check_tensors(call->op, call->value, &requires_grad, &largest);
+    if (TN__UNLIKELY(call->op->need_count) && status >= 0)
+        status = tn__check_needs(call->op, call->value);
+    if (TN__LIKELY(status >= 0))
+        status = run_checked(call, into, into_count, requires_grad, largest);
+    if (TN__LIKELY(status == TN_OK))
+        status = own_outputs(call);
+    if (TN__UNLIKELY(tn__here.watched) && status >= 0)
+        status = watch(call);
+    if (TN__UNLIKELY(status < 0))
+        return refuse(call, call->value, call->op->arg_count, status);
+    return TN_OK;
+}
+
+static tn_status run_new(tn__call *call)
+{
+    return run_as_given(call, NULL, 0);
+}
+
+/* With autocast on, which the parts of a composite without a word look at
+ * themselves. */
+static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
+{
+    const tn_op *op = call->op;
+    if (!op->autocast && op->sort == TN__OP_COMPOSITE && !op->widen)
+        return run_new(call);
+    tn_dtype lower = tn__autocast_swap(TN_DTYPE_NONE);
+    tn_status status = op->autocast ? tn__autocast_run(call, lower, run_new)
+                                    : run_new(call);
+    tn__autocast_swap(lower);
+    return status;
+}
+
+static inline tn_status run_values(tn__call *call, tn_tensor *const *into,
+                                   int into_count)
+{
+    if (TN__UNLIKELY(tn__here.autocast) && !into && !call->op->inplace)
+        return run_autocast(call);
+    return run_as_given(call, into, into_count);
+}
+
+/* What the caller gave, as values in their final kinds. */
+static tn_status normalise(const tn_op *op, const tn_value *given, int count,
+                           tn_value *value, tn_dims_list *dims)
+{
+    if (count > op->arg_count)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments given; it takes %d: "
+                        "%s", op->name, count, op->arg_count, op->signature);
+    for (int i = 0; i < op->arg_count; i++) {
+        value[i] = i < count ? given[i] : tn__value_none();
+        tn_status status = normalise_one(op, i, &value[i], &dims[i]);
+        if (status < 0)
+            return status;
+    }
+    return TN_OK;
+}
+
+static __attribute__((noinline)) tn_status
+normalise_and_run(tn__call *call, int count, tn_tensor *const *into,
+                  int into_count)
+{
+    tn_value value[TN__OP_MAX_ARGS];
+    tn_dims_list dims[TN__OP_MAX_ARGS];
+    tn_status status = normalise(call->op, call->value, count, value, dims);
+    if (status < 0)
+        return refuse(call, call->value, count, status);
+    call->value = value;
+    return run_values(call, into, into_count);
+}
+
+/* Kinds that need no second look. */
+#define PLAIN_KINDS                                                           \
+    (1u << TN_VALUE_TENSOR | 1u << TN_VALUE_NUMBER | 1u << TN_VALUE_INT |     \
+     1u << TN_VALUE_FLOAT | 1u << TN_VALUE_BOOL)
+
+static inline tn_status run_plain(tn__call *call, int count,
+                                  tn_tensor *const *into, int into_count)
+{
+    const tn_op *op = call->op;
+    bool plain = count == op->arg_count;
+    for (int i = 0; plain && i < count; i++) {
+        const tn_value *v = &call->value[i];
+        plain = (op->arg[i].kinds & PLAIN_KINDS) >> v->kind & 1 &&
+                (v->kind != TN_VALUE_TENSOR || v->of.tensor);
+    }
+    return TN__LIKELY(plain)
+               ? run_values(call, into, into_count)
+               : normalise_and_run(call, count, into, into_count);
+}
+
+/* "(2, 3) float32, (3) float32": the tensors of a call. */
+static void add_shapes(char *text, size_t room, const tn_value *value,
+                       int count)
+{
+    char shape[TN__SHAPE_TEXT];
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        bool list = value[i].kind == TN_VALUE_TENSORS;
+        tn_tensor *const *x =
+            list ? value[i].of.tensors : &value[i].of.tensor;
+        int tensors = list                                ? value[i].count
+                      : value[i].kind == TN_VALUE_TENSOR ? 1
+                                                          : 0;
+        for (int k = 0; k < tensors && used < room; k++)
+            used += (size_t)snprintf(
+                text + used, room - used, "%s%s %s", used ? ", " : "",
+                tn__shape_text(shape, x[k]->ndim, x[k]->shape),
+                tn_dtype_name(x[k]->dtype));
+    }
+}
+
+/* While a trace runs. */
+static __attribute__((noinline, cold)) tn_status
+run_timed(tn__call *call, int count, tn_tensor *const *into, int into_count)
+{
+    char shapes[TN__SHAPE_TEXT] = "";
+    const tn_value *value = call->value; /* run_plain may put others there */
+    tn__span span;
+    tn__span_begin(&span);
+    tn_status status = run_plain(call, count, into, into_count);
+    if (span.trace && status >= 0)
+        add_shapes(shapes, sizeof shapes, value, count);
+    tn__span_end(&span, "op", call->op->name, shapes);
+    return status;
+}
+
+/* given: by a caller who filled the values by hand. */
+static inline tn_status run(tn__call *call, int count, bool given,
+                            tn_tensor *const *into, int into_count)
+{
+    call->doing.name = call->op->name;
+    call->doing.outer = tn__here.doing;
+    call->told = -1;
+    tn__here.doing = &call->doing;
+    tn_status status =
+        given ? check_given(call->op, call->value, count) : TN_OK;
+    if (TN__LIKELY(status >= 0))
+        status = tn__timeline_is_live()
+                     ? run_timed(call, count, into, into_count)
+                     : run_plain(call, count, into, into_count);
+    else
+        refuse(call, call->value, call->value ? count : 0, status);
+    tn__here.doing = call->doing.outer;
+    return status;
+}
+
+static inline int run_outputs(const tn_op *op, const tn_value *value,
+                              int count, bool given, tn_tensor **out, int room)
+{
+    tn_tensor *made[TN__OP_MAX_OUTPUTS];
+    tn__call call;
+    call.op = op;
+    call.value = value;
+    call.out = made;
+    if (TN__UNLIKELY(!out && room > 0))
+        return tn__fail(TN_ERR_ARGUMENT, "%s: out is NULL", op->name);
+    tn_status status = run(&call, count, given, NULL, 0);
+    if (status < 0)
+        return status;
+    if (call.out_count > room)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d results, room for %d",
+                        op->name, call.out_count, room);
+    for (int i = 0; i < call.out_count; i++)
+        out[i] = made[i];
+    return call.out_count;
+}
+
+int tn__op_run(const tn_op *op, const tn_value *value, int count,
+               tn_tensor **out, int room)
+{
+    return run_outputs(op, value, count, false, out, room);
+}
+
+int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
+                     tn_tensor **out, int room)
+{
+    return run_outputs(op, value, count, true, out, room);
+}
+
+tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count)
+{
+    tn_tensor *made[TN__OP_MAX_OUTPUTS];
+    tn__call call;
+    call.op = op;
+    call.value = value;
+    call.out = made;
+    return TN__LIKELY(run(&call, count, false, NULL, 0) >= 0) ? made[0] : NULL;
+}
+
+tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
+                              int count, tn_tensor **const *others,
+                              int other_count)
+{
+    tn_tensor *made[TN__OP_MAX_OUTPUTS];
+    if (tn__op_run(op, value, count, made, TN__OP_MAX_OUTPUTS) < 0)
+        return NULL;
+    for (int i = 0; i < other_count; i++)
+        if (others[i])
+            *others[i] = made[i + 1];
+    return made[0];
+}
+
+tn_status tn__op_run_into(const tn_op *op, const tn_value *value, int count,
+                          tn_tensor *const *into, int into_count)
+{
+    tn_tensor *made[TN__OP_MAX_OUTPUTS];
+    tn__call call;
+    call.op = op;
+    call.value = value;
+    call.out = made;
+    return run(&call, count, true, into, into_count);
+}

@@ -1,0 +1,304 @@
+/* details.c: what an error tells besides its words (tn_error_info), filled in
+ * from the call when the error leaves it. The place that failed has marked the
+ * arguments (tn__fail); here they meet the call's values.
+ *
+ * An error that arose in an operator of which the called one is made is told
+ * of that one, at each step outwards: its tensors are looked for among the
+ * arguments, and where all that the words name are there the words get those
+ * names. Where one is not, something made on the way, the words stay those of
+ * the operator inside, behind the called one's name. */
+#include <base/error.h>
+#include <ops/engine/mistakes.h>
+#include <ops/engine/ops.h>
+#include <ops/engine/register.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+/* ---- the tensors ------------------------------------------------------------ */
+
+/* Values as the caller gave them: lists may be NULL, kinds wrong. */
+static tn_tensor *const *tensors_of(const tn_value *v, int *count)
+{
+    if (v->kind == TN_VALUE_TENSOR) {
+        *count = 1;
+        return &v->of.tensor;
+    }
+    *count = v->kind == TN_VALUE_TENSORS && v->of.tensors ? v->count : 0;
+    return v->of.tensors;
+}
+
+/* As many as there is room for, in order; of a list that is longer the one
+ * that is at fault takes the last place. */
+static void add_tensors(tn__error_facts *facts, const tn_op *op,
+                        const tn_value *value, int count, int fault, int index)
+{
+    facts->tensor_count = 0;
+    for (int i = 0; i < count && i < op->arg_count; i++) {
+        int many;
+        tn_tensor *const *list = tensors_of(&value[i], &many);
+        for (int k = 0; k < many; k++) {
+            if (!tn__tensor_is_live(list[k]))
+                continue;
+            if (facts->tensor_count == TN_ERROR_TENSORS && i == fault &&
+                k == index)
+                facts->tensor_count--;
+            if (facts->tensor_count < TN_ERROR_TENSORS)
+                tn__error_add_tensor(facts, op->arg[i].name,
+                                     value[i].kind == TN_VALUE_TENSORS ? k
+                                                                       : -1,
+                                     list[k]);
+        }
+    }
+}
+
+static int argument_called(const tn_op *op, const char *name)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (strcmp(op->arg[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The argument of op that the place that failed marked: the one at fault, or,
+ * where that place serves several operators of which op has fewer arguments,
+ * the first that it has. -1: none. */
+static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
+                             int *index)
+{
+    const tn__error_mark *mark = tn__error_blamed();
+    int at = mark ? argument_called(op, mark->name) : -1;
+    for (int m = 0; m < facts->mark_count && at < 0; m++) {
+        mark = &facts->mark[m];
+        at = argument_called(op, mark->name);
+    }
+    *index = at >= 0 ? mark->index : -1;
+    return at;
+}
+
+/* The call's tensors, and the argument at fault. */
+static void describe(tn__error_facts *facts, const tn_op *op,
+                     const tn_value *value, int count)
+{
+    int index, fault = argument_at_fault(facts, op, &index);
+    facts->op = op->name;
+    facts->is_row = op->inner;
+    facts->argument = fault >= 0 ? op->arg[fault].name : NULL;
+    facts->odd = -1;
+    add_tensors(facts, op, value, count, fault, index);
+    for (int t = facts->tensor_count; fault >= 0 && t-- > 0;)
+        if (facts->tensor[t].argument == facts->argument &&
+            (index < 0 || facts->tensor[t].index == index))
+            facts->odd = t;
+}
+
+const char *tn__op_outer(const char *name)
+{
+    for (const tn__doing *d = tn__here.doing; d; d = d->outer) {
+        /* It lies first in its call. */
+        if (tn__op_rule(((const tn__call *)(const void *)d)->op))
+            break;
+        name = d->name;
+    }
+    return name;
+}
+
+/* ---- of the operator around -------------------------------------------------- */
+
+/* Is it the tensor itself, or one that looks the same on its memory? */
+static bool is_whole(const struct tn__error_tensor *x,
+                     const struct tn__error_tensor *of)
+{
+    return x->of == of->of ||
+           (x->storage == of->storage && x->dtype == of->dtype &&
+            tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
+}
+
+/* Which tensor of `to` this one is, or is a view of; -1: none. whole: nothing
+ * else than that tensor as it was given. One that was given several times is
+ * that of the same name, else the first. */
+static int find_tensor(const tn__error_facts *to,
+                       const struct tn__error_tensor *x, bool *whole)
+{
+    int found = -1, best = 0;
+    for (int t = 0; t < to->tensor_count; t++) {
+        const struct tn__error_tensor *y = &to->tensor[t];
+        int same = is_whole(x, y) ? 4 : y->storage == x->storage ? 2 : 0;
+        if (same && strcmp(y->argument, x->argument) == 0)
+            same++;
+        if (same > best) {
+            best = same;
+            found = t;
+        }
+    }
+    *whole = best >= 4;
+    return found;
+}
+
+/* Where the tensor at fault inside came from: it itself, or what it was made of
+ * where only one can be that. */
+static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
+                       bool *whole)
+{
+    const struct tn__error_tensor *x = &inner->tensor[inner->odd];
+    int at = find_tensor(to, x, whole);
+    if (at >= 0 || to->tensor_count <= 1)
+        return at >= 0 ? at : to->tensor_count - 1;
+    if (tn_error_code() == TN_ERR_DTYPE)
+        for (int t = to->tensor_count; t-- > 0;)
+            if (to->tensor[t].dtype == x->dtype)
+                at = t;
+    return at;
+}
+
+/* The tensor that mark m of the words is; -1: none. */
+static int marked_tensor(const tn__error_facts *facts, int m)
+{
+    const tn__error_mark *mark = &facts->mark[m];
+    for (int t = 0; t < facts->tensor_count; t++)
+        if (strcmp(facts->tensor[t].argument, mark->name) == 0 &&
+            (mark->index < 0 || mark->index == facts->tensor[t].index))
+            return t;
+    return -1;
+}
+
+/* Gives what the words about `from` mark the names of `to`, of which *facts
+ * are. False, and all stays, where one is no argument there, or where none is
+ * marked and not all tensors are. */
+static bool translate(const tn__error_facts *from, const tn__error_facts *to)
+{
+    bool all = true, named = false, whole;
+    int at[TN__ERROR_MARKS];
+    for (int t = 0; t < from->tensor_count; t++) {
+        find_tensor(to, &from->tensor[t], &whole);
+        all = all && whole;
+    }
+    for (int m = 0; m < from->mark_count; m++) {
+        int t = marked_tensor(from, m);
+        at[m] = t < 0 ? -1 : find_tensor(to, &from->tensor[t], &whole);
+        if (t >= 0 && !whole)
+            return false;
+        named = named || t >= 0;
+    }
+    for (int m = 0; m < from->mark_count; m++)
+        if (at[m] >= 0)
+            tn__error_rename(m, to->tensor[at[m]].argument,
+                             to->tensor[at[m]].index);
+    return named || all;
+}
+
+/* An operator inside of this one has told the error: its words and tensors
+ * become, as far as they can, those of this call. Returns whether the tensor at
+ * fault is an argument as it was given. */
+static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
+                  const tn_value *value, int count)
+{
+    tn__error_facts inner = *facts;
+    if (tn__op_rule(op) && strcmp(inner.op, name) == 0)
+        return true; /* by tn_error_refuse in its own forward */
+    const char *outermost = tn__op_outer(name);
+    bool outer_words = !inner.foreign && tn__error_speaks_of(outermost);
+    bool speaks = outer_words || tn__error_speaks_of(inner.op);
+    bool whole = false;
+    add_tensors(facts, op, value, count, -1, 0);
+    /* The body of a program's own operator is the program's: it knows what
+     * that called. */
+    bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
+               translate(&inner, facts);
+    if (own)
+        tn__error_say_as(outer_words ? outermost : name);
+    else if (inner.is_row && speaks && !outer_words)
+        tn__error_say_as(name); /* nobody knows its name */
+    else if (!inner.foreign && !inner.is_row && !outer_words)
+        facts->cause = inner.op;
+    facts->argument = NULL;
+    facts->odd = -1;
+    if (own || outer_words)
+        describe(facts, op, value, count);
+    facts->op = op->name;
+    facts->is_row = op->inner;
+    facts->foreign = !own && !outer_words;
+    int at = inner.odd >= 0 ? find_origin(facts, &inner, &whole) : -1;
+    if (at >= 0) {
+        facts->odd = at;
+        facts->argument = facts->tensor[at].argument;
+    }
+    return whole;
+}
+
+/* ---- indices ------------------------------------------------------------------ */
+
+/* The number of x's first element that is v; -1 if none is. */
+static int64_t find_number(tn_tensor *x, int64_t v)
+{
+    int64_t at = -1;
+    if (!x->numel || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
+        return -1;
+    tn_tensor *flat = tn_reshape(x, tn_dims(-1));
+    tn_tensor *same = tn_to_dtype(tn_eq_scalar(flat, v), TN_U8);
+    if (tn_item_int(tn_max(same)) == 1)
+        at = tn_item_int(tn_argmax(same));
+    return at >= 0 && tn_item_int(tn_select(flat, 0, at)) == v ? at : -1;
+}
+
+/* A kernel tells where in its own space it met an index; the caller knows the
+ * tensor that he gave. The value is looked for there. */
+static void tell_index(tn__error_facts *facts, const char *name,
+                       const tn_op *op, const tn_value *value, int count)
+{
+    char text[TN__SHAPE_TEXT], which[16] = "";
+    tn__error before;
+    tn__error_index at = facts->index;
+    int i = 0, k = -1, many = 0;
+    int64_t found = -1;
+    tn__error_take(&before);
+    tn_scope *scope = tn_scope_open();
+    for (; scope && i < count && i < op->arg_count && found < 0; i++) {
+        tn_tensor *const *list = tensors_of(&value[i], &many);
+        for (k = 0; k < many && found < 0; k++)
+            if (tn__tensor_is_live(list[k]) &&
+                (found = find_number(list[k], at.value)) >= 0)
+                at = tn__error_index_in(at.value, at.low, at.bound, found,
+                                        list[k]->ndim, list[k]->shape);
+    }
+    tn_scope_close(scope);
+    tn__error_put(&before);
+    if (found < 0)
+        return;
+    facts->index = at;
+    facts->foreign = false;
+    if (value[i - 1].kind == TN_VALUE_TENSORS)
+        snprintf(which, sizeof which, "[%d]", k - 1);
+    tn__error_reword("%s: {%s%s} %lld at position %s is outside [%lld, %lld)",
+                     name, op->arg[i - 1].name, which, (long long)at.value,
+                     tn__shape_text(text, at.ndim, at.position),
+                     (long long)at.low, (long long)at.bound);
+    describe(facts, op, value, count);
+}
+
+void tn__call_failed(const tn__call *call, const tn_value *value, int count)
+{
+    const tn_op *op = call->op;
+    tn__error_facts *facts = tn__error_within(&call->doing);
+    if (!facts)
+        return;
+    /* Not op's: another row may have taken the place of the one called. */
+    const char *name = call->doing.name;
+    if (call->told >= 0)
+        tn__tell_indices(call, op->name, op->arg[call->told].name,
+                         value[call->told].of.tensor, call->told_low,
+                         call->told_bound);
+    bool first = !facts->op, whole = first;
+    if (first)
+        describe(facts, op, value, count);
+    else
+        whole = adopt(facts, name, op, value, count);
+    if (facts->index.given && facts->index.ndim > 0 &&
+        (facts->index.given == TN__INDEX_IN_SPACE || !(whole || tn__op_rule(op))))
+        tell_index(facts, name, op, value, count);
+    facts->op = name;
+    facts->doing = call->doing.outer;
+    facts->called = name;
+    if (!facts->doing && !tn__error_speaks_of(name))
+        tn__error_put_before("%s", name);
+}

@@ -1,0 +1,266 @@
+/* kernels.c: from a row and the dtypes of a call to a kernel.
+ *
+ * The row's body gets a head that fits the call: tensors become inputs, numbers
+ * parameters (whole ones `int`, so that an integer tensor plus 2 stays one),
+ * a dtype's name becomes the conversion to it. */
+#include <base/error.h>
+#include <base/memory.h>
+#include <ctype.h>
+#include <device/device.h>
+#include <source/source.h>
+#include <ops/engine/define.h>
+#include <ops/engine/mistakes.h>
+#include <pthread.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *conversion(tn_dtype dtype)
+{
+    switch (dtype) {
+    case TN_F32: return "f32";
+    case TN_F64: return "f64";
+    case TN_F16: return "f16";
+    case TN_BF16: return "bf16";
+    case TN_F8E4M3: return "f8e4m3";
+    case TN_F8E5M2: return "f8e5m2";
+    case TN_I64: return "i64";
+    case TN_I32: return "i32";
+    case TN_I16: return "i16";
+    case TN_I8: return "i8";
+    case TN_U8: return "u8";
+    case TN_BOOL: return "bool";
+    default: return NULL;
+    }
+}
+
+/* ---- the text ------------------------------------------------------------- */
+
+/* body with each word that names a dtype argument replaced. */
+static tn_status add_body(tn__text *text, const tn_op *op,
+                          const tn_value *value, const char *body)
+{
+    for (const char *c = body; *c;) {
+        if (!isalpha((unsigned char)*c) && *c != '_') {
+            tn__text_add_bytes(text, c++, 1);
+            continue;
+        }
+        size_t length = strspn(c, "abcdefghijklmnopqrstuvwxyz_"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+        const char *word = NULL;
+        for (int i = 0; i < op->arg_count && !word; i++) {
+            if (op->role[i] != TN__ROLE_DTYPE ||
+                strlen(op->arg[i].name) != length ||
+                memcmp(op->arg[i].name, c, length) != 0)
+                continue;
+            tn_dtype dtype = (tn_dtype)value[i].of.i;
+            word = conversion(dtype);
+            if (!word)
+                return tn__fail(TN_ERR_UNSUPPORTED,
+                                "%s: kernels do not convert to %s", op->name,
+                                tn_dtype_name(dtype));
+        }
+        if (word)
+            tn__text_add(text, "%s", word);
+        else
+            tn__text_add_bytes(text, c, length);
+        c += length;
+    }
+    return TN_OK;
+}
+
+/* Does the alternative body apply: is its argument given, and not its default?
+ */
+static bool uses_with(const tn_op *op, const tn_value *value)
+{
+    if (op->with_arg < 0)
+        return false;
+    const tn_value *v = &value[op->with_arg], *plain =
+        &op->fallback[op->with_arg];
+    return v->kind != TN_VALUE_NONE &&
+           !(v->kind == plain->kind && v->count == plain->count &&
+             v->of.i == plain->of.i);
+}
+
+/* The definition's text, and in entry what feeds its inputs. */
+static tn_status make_text(tn__text *text, const tn_op *op,
+                           const tn_value *value, tn_dtype out_dtype,
+                           tn__op_entry *entry)
+{
+    const char *body = uses_with(op, value) ? op->with : op->kernel;
+    int inputs = 0, params = 0;
+    tn__text_add(text, "%s(", op->name);
+    for (int i = 0; i < op->arg_count; i++) {
+        if (op->role[i] != TN__ROLE_OPERAND || value[i].kind != TN_VALUE_TENSOR)
+            continue;
+        tn__text_add(text, "%s%s%s", inputs ? ", " : "", op->arg[i].name,
+                     op->row_inputs >> i & 1 ? ": row" : "");
+        entry->input_arg[inputs++] = (int8_t)i;
+    }
+    bool feeds_none = inputs == 0;
+    for (const char *e = op->extra; *e; e++) {
+        if (*e == 'r')
+            continue;
+        tn__text_add(text, "%s%s: offset", inputs ? ", " : "",
+                     *e == 'e' ? "element" : "position");
+        entry->input_arg[inputs++] =
+            *e == 'e' ? TN__INPUT_ELEMENT : TN__INPUT_POSITION;
+    }
+    for (int i = 0; i < op->arg_count; i++) {
+        const tn_value *v = &value[i];
+        if ((op->role[i] != TN__ROLE_PARAM && op->role[i] != TN__ROLE_OPERAND) ||
+            v->kind == TN_VALUE_TENSOR || v->kind == TN_VALUE_NONE ||
+            (i == op->with_arg && body == op->kernel))
+            continue;
+        bool whole = v->kind == TN_VALUE_INT ||
+                     (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_INT);
+        bool truth = v->kind == TN_VALUE_BOOL ||
+                     (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_BOOL);
+        /* Beside tensors a fraction takes their type; without one, as in full,
+         * it must keep its digits until it is converted. */
+        tn__text_add(text, "%s%s%s", params++ ? ", " : "; ", op->arg[i].name,
+                     truth        ? ": bool"
+                     : whole      ? ": int"
+                     : feeds_none ? ": f64"
+                                  : "");
+    }
+    entry->draws = strchr(op->extra, 'r') != NULL;
+    if (entry->draws)
+        tn__text_add(text, "%sseed: i64, call: i64", params ? ", " : "; ");
+    tn__text_add(text, ") = ");
+    if (out_dtype) {
+        const char *word = conversion(out_dtype);
+        if (!word)
+            return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert "
+                            "to %s", op->name, tn_dtype_name(out_dtype));
+        tn__text_add(text, "%s(", word);
+    }
+    tn_status status = add_body(text, op, value, body);
+    if (out_dtype)
+        tn__text_add(text, ")");
+    return status;
+}
+
+/* ---- the entry --------------------------------------------------------------- */
+
+/* What the definition of tn_op_define is fed with: its inputs in order. */
+static void feed_user_def(tn__op_entry *entry)
+{
+    int arg = 0;
+    for (int k = 0; k < tn__def_input_count(entry->def); k++) {
+        bool offset = tn__def_input_is_offset(entry->def, k);
+        entry->input_arg[k] = offset ? TN__INPUT_ELEMENT : (int8_t)arg++;
+    }
+}
+
+static tn_status fill_entry(tn__op_entry *entry, const tn_op *op,
+                            const tn_value *value, tn_dtype out_dtype)
+{
+    tn__text text = {0};
+    if (op->cache->def && !out_dtype) {
+        entry->def = op->cache->def;
+        feed_user_def(entry);
+    } else {
+        tn_status status = make_text(&text, op, value, out_dtype, entry);
+        char *whole = tn__text_finish(&text);
+        if (status < 0 || !whole) {
+            tn__free(whole);
+            return status < 0 ? status : TN_ERR_MEMORY;
+        }
+        entry->def = tn__def_parse(whole, op->name);
+        tn__free(whole);
+        if (!entry->def)
+            return tn_error_code();
+    }
+    tn_dtype dtype[TN__KERNEL_MAX_INPUTS];
+    entry->pointwise = true;
+    for (int k = 0; k < tn__def_input_count(entry->def); k++) {
+        int arg = entry->input_arg[k];
+        dtype[k] = arg >= 0 ? value[arg].of.tensor->dtype : 0u;
+        entry->pointwise &= arg >= 0;
+    }
+    bool pending = tn__error_pending();
+    entry->kernel = tn__def_kernel(entry->def, dtype);
+    if (!entry->kernel)
+        return pending || op->cache->def ? tn_error_code()
+                                         : tn__fail_dtypes(op, value);
+    entry->program = tn__kernel_program(entry->kernel);
+    if (!entry->program)
+        return tn_error_code();
+    entry->out_count = entry->kernel->output_count;
+    entry->pointwise &= !entry->kernel->has_row;
+    for (int k = 0; k < entry->kernel->input_count; k++)
+        entry->pointwise &= entry->kernel->input[k].index_count == 0;
+    for (int p = 0; p < entry->kernel->param_count; p++)
+        entry->param_float[p] = entry->kernel->param[p].dtype == TN_F32 ||
+                                entry->kernel->param[p].dtype == TN_F64;
+    return TN_OK;
+}
+
+tn__op_entry *tn__op_entry_make(const tn_op *op, const tn_value *value,
+                                tn_dtype out_dtype, uint64_t key)
+{
+    tn__op_entry *entry = tn__calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->key = key;
+    if (fill_entry(entry, op, value, out_dtype) < 0) {
+        if (entry->def != op->cache->def)
+            tn__def_drop(entry->def);
+        tn__free(entry);
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    tn__op_entry *other = tn__op_entry_find(op->cache, key);
+    if (other) {
+        tn__free(entry);
+        entry = other;
+    } else {
+        entry->next = atomic_load_explicit(&op->cache->first,
+                                           memory_order_relaxed);
+        atomic_store_explicit(&op->cache->first, entry, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+    return entry;
+}
+
+const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
+{
+    tn__op_entry *e =
+        atomic_load_explicit(&op->cache->first, memory_order_acquire);
+    while (e && e->kernel != kernel)
+        e = e->next;
+    if (!e)
+        return tn__fail_null(TN_ERR_INTERNAL, "%s: this kernel is not its own",
+                             op->name);
+    return e->def;
+}
+
+/* Plugins run programs with the interpreter (reference) or print them (those
+ * whose devices compile source); both lie above the room that loads plugins. */
+__attribute__((constructor)) static void lend_kernels(void)
+{
+    tn__host_set_interpret(tn__interpret);
+    tn__host_set_source(&tn__device_source);
+}
+
+/* ---- formulas ---------------------------------------------------------------- */
+
+const tn__kernel *tn__formula_kernel(tn__formula *formula,
+                                     const tn_dtype *dtype)
+{
+    const tn__def *def =
+        atomic_load_explicit(&formula->def, memory_order_acquire);
+    if (!def) {
+        pthread_mutex_lock(&lock);
+        def = atomic_load_explicit(&formula->def, memory_order_relaxed);
+        if (!def) {
+            def = tn__def_parse(formula->text, "formula");
+            atomic_store_explicit(&formula->def, def, memory_order_release);
+        }
+        pthread_mutex_unlock(&lock);
+        if (!def)
+            return NULL;
+    }
+    return tn__def_kernel(def, dtype);
+}

@@ -1,0 +1,91 @@
+/* native.c: what C functions of rows share. */
+#include <ops/engine/native.h>
+
+tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
+                               const char *a_name, const tn_tensor *b,
+                               const char *b_name)
+{
+    if (a->dtype == b->dtype)
+        return TN_OK;
+    return tn__fail(TN_ERR_DTYPE, "%s: dtypes differ: {%s} is %s, {%s} is %s; "
+                    "convert one with tn_to_dtype", name, a_name,
+                    tn_dtype_name(a->dtype), b_name, tn_dtype_name(b->dtype));
+}
+
+static tn_status copy(tn_tensor *dst, tn_tensor *src, uint32_t flags,
+                      const char *what)
+{
+    static tn__formula convert[TN_DTYPE_END] = {
+        [TN_F32] = TN__FORMULA("copy(x) = f32(x)"),
+        [TN_F64] = TN__FORMULA("copy(x) = f64(x)"),
+        [TN_F16] = TN__FORMULA("copy(x) = f16(x)"),
+        [TN_BF16] = TN__FORMULA("copy(x) = bf16(x)"),
+        [TN_F8E4M3] = TN__FORMULA("copy(x) = f8e4m3(x)"),
+        [TN_F8E5M2] = TN__FORMULA("copy(x) = f8e5m2(x)"),
+        [TN_I64] = TN__FORMULA("copy(x) = i64(x)"),
+        [TN_I32] = TN__FORMULA("copy(x) = i32(x)"),
+        [TN_I16] = TN__FORMULA("copy(x) = i16(x)"),
+        [TN_I8] = TN__FORMULA("copy(x) = i8(x)"),
+        [TN_U8] = TN__FORMULA("copy(x) = u8(x)"),
+        [TN_BOOL] = TN__FORMULA("copy(x) = bool(x)"),
+    };
+    if (!convert[dst->dtype].text)
+        return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert to %s",
+                        what, tn_dtype_name(dst->dtype));
+    tn_dtype dtype = src->dtype;
+    const tn__kernel *kernel = tn__formula_kernel(&convert[dst->dtype], &dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = dst->ndim};
+    for (int d = 0; d < dst->ndim; d++)
+        shape.dim[d] = dst->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    space.flags = flags;
+    tn__space_add(&space, &shape, 0, src);
+    tn__space_add_out(&space, &shape, 0, false, false, dst);
+    return tn__kernel_launch(dst->storage->device, kernel, &space, NULL, what);
+}
+
+tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what)
+{
+    return copy(dst, src, 0, what);
+}
+
+tn_status tn__copy_under(tn_tensor *dst, tn_tensor *src, const char *what)
+{
+    return copy(dst, src, TN_LAUNCH_SOON, what);
+}
+
+tn_status tn__fill(tn_tensor *dst, double number, const char *what)
+{
+    static tn__formula fill[TN_DTYPE_END] = {
+        [TN_F32] = TN__FORMULA("fill(; x: f64) = f32(x)"),
+        [TN_F64] = TN__FORMULA("fill(; x: f64) = f64(x)"),
+        [TN_F16] = TN__FORMULA("fill(; x: f64) = f16(x)"),
+        [TN_BF16] = TN__FORMULA("fill(; x: f64) = bf16(x)"),
+        [TN_F8E4M3] = TN__FORMULA("fill(; x: f64) = f8e4m3(x)"),
+        [TN_F8E5M2] = TN__FORMULA("fill(; x: f64) = f8e5m2(x)"),
+        [TN_I64] = TN__FORMULA("fill(; x: f64) = i64(x)"),
+        [TN_I32] = TN__FORMULA("fill(; x: f64) = i32(x)"),
+        [TN_I16] = TN__FORMULA("fill(; x: f64) = i16(x)"),
+        [TN_I8] = TN__FORMULA("fill(; x: f64) = i8(x)"),
+        [TN_U8] = TN__FORMULA("fill(; x: f64) = u8(x)"),
+        [TN_BOOL] = TN__FORMULA("fill(; x: f64) = bool(x)"),
+    };
+    if (!fill[dst->dtype].text)
+        return tn__fail(TN_ERR_UNSUPPORTED, "%s: kernels do not convert to %s",
+                        what, tn_dtype_name(dst->dtype));
+    const tn__kernel *kernel = tn__formula_kernel(&fill[dst->dtype], NULL);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = dst->ndim};
+    for (int d = 0; d < dst->ndim; d++)
+        shape.dim[d] = dst->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__space_add_out(&space, &shape, 0, false, false, dst);
+    tn_number param = {.f = number};
+    return tn__kernel_launch(dst->storage->device, kernel, &space, &param,
+                             what);
+}

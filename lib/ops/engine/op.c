@@ -1,0 +1,160 @@
+/* op.c: operators by name: looking up, describing, calling. */
+#include <base/error.h>
+#include <ops/engine/define.h>
+#include <ops/table.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- names ----------------------------------------------------------------- */
+
+/* The first alias of the name; aliases of one name are neighbours. -1: none. */
+static int first_alias(const char *name)
+{
+    int low = 0, high = tn__op_alias_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (strcmp(tn__op_aliases[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < tn__op_alias_count &&
+                 strcmp(tn__op_aliases[low].name, name) == 0;
+    return found ? low : -1;
+}
+
+const tn_op *tn_op_find(const char *name)
+{
+    if (!name)
+        return NULL;
+    int at = first_alias(name);
+    return at >= 0 ? &tn__op_table[tn__op_aliases[at].id]
+                   : tn__op_user_find(name);
+}
+
+const tn_op *tn_op_next(const tn_op *op, const char *name)
+{
+    int at = op && name ? first_alias(name) : -1;
+    if (at < 0)
+        return NULL;
+    while (at < tn__op_alias_count && tn__op_aliases[at].id != op->id &&
+           strcmp(tn__op_aliases[at].name, name) == 0)
+        at++;
+    at++;
+    if (at >= tn__op_alias_count || strcmp(tn__op_aliases[at].name, name) != 0)
+        return NULL;
+    return &tn__op_table[tn__op_aliases[at].id];
+}
+
+int tn_op_count(void)
+{
+    return TN__OP_COUNT + tn__op_user_count();
+}
+
+const tn_op *tn_op_at(int i)
+{
+    if (i < 0)
+        return NULL;
+    return i < TN__OP_COUNT ? &tn__op_table[i]
+                            : tn__op_user_at(i - TN__OP_COUNT);
+}
+
+/* ---- attributes --------------------------------------------------------------- */
+
+const char *tn_op_name(const tn_op *op)
+{
+    return op ? op->name : NULL;
+}
+
+const char *tn_op_doc(const tn_op *op)
+{
+    return op ? op->doc : NULL;
+}
+
+const char *tn_op_signature(const tn_op *op)
+{
+    return op ? op->signature : NULL;
+}
+
+const char *tn_op_kernel(const tn_op *op)
+{
+    return op ? op->kernel : NULL;
+}
+
+int tn_op_arg_count(const tn_op *op)
+{
+    return op ? op->arg_count : 0;
+}
+
+const tn_op_arg *tn_op_arg_at(const tn_op *op, int i)
+{
+    return op && i >= 0 && i < op->arg_count ? &op->arg[i] : NULL;
+}
+
+bool tn_op_is_differentiable(const tn_op *op)
+{
+    return op && op->differentiable;
+}
+
+/* ---- calling -------------------------------------------------------------------- */
+
+int tn_op_call(const tn_op *op, const tn_value *values, int count,
+               tn_tensor **out, int room)
+{
+    if (!op)
+        return tn__fail(TN_ERR_ARGUMENT, "op_call: op is NULL");
+    return tn__op_run_given(op, values, count, out, room);
+}
+
+tn_status tn_op_call_into(const tn_op *op, const tn_value *values, int count,
+                          tn_tensor *const *out, int out_count)
+{
+    if (!op)
+        return tn__fail(TN_ERR_ARGUMENT, "op_call_into: op is NULL");
+    if (!out)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: out is NULL", op->name);
+    if (op->inplace)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: writes into {%s}; call it with "
+                        "tn_op_call", op->name, op->arg[0].name);
+    return tn__op_run_into(op, values, count, out, out_count);
+}
+
+tn_tensor *tn_call(const char *name, tn_tensor *first, ...)
+{
+    if (!name)
+        return tn__fail_null(TN_ERR_ARGUMENT, "call: name is NULL");
+    const tn_op *op = tn_op_find(name);
+    if (!op)
+        return tn__fail_null(TN_ERR_ARGUMENT, "call: no operator is named %s",
+                             name);
+    tn_value value[TN__OP_MAX_ARGS];
+    va_list args;
+    va_start(args, first);
+    for (int i = 0; i < op->tensor_count; i++)
+        value[i] =
+            tn__value_tensor(i ? va_arg(args, tn_tensor *) : first);
+    va_end(args);
+    return tn__op_run1(op, value, op->tensor_count);
+}
+
+tn_tensor *tn_op_apply(const tn_op *op, tn_tensor *const *tensors,
+                       const double *numbers)
+{
+    if (!op)
+        return tn__fail_null(TN_ERR_ARGUMENT, "op_apply: op is NULL");
+    if (op->tensor_count && !tensors)
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: tensors is NULL", op->name);
+    tn_value value[TN__OP_MAX_ARGS];
+    for (int i = 0; i < op->arg_count; i++) {
+        uint32_t kinds = op->arg[i].kinds;
+        value[i] = kinds >> TN_VALUE_TENSOR & 1
+                       ? tn__value_tensor(*tensors++)
+                   : !numbers ? tn__value_none() /* the default, if any */
+                   : kinds >> TN_VALUE_NUMBER & 1 || kinds >> TN_VALUE_FLOAT & 1
+                       ? tn__value_float(*numbers++)
+                   : kinds >> TN_VALUE_INT & 1
+                       ? tn__value_int((int64_t)*numbers++)
+                       : tn__value_none();
+    }
+    return tn__op_run1(op, value, op->arg_count);
+}

@@ -1,0 +1,559 @@
+/* run_kernel.c: calls of KERNEL rows: broadcast, promotion, outputs, launch.
+ *
+ * Most calls are pointwise over contiguous operands of one shape: those take
+ * run_flat, which makes the outputs and launches a flat program, with no
+ * allocation besides the outputs and no lock. The others lay out a space. */
+#include <base/error.h>
+#include <base/platform.h>
+#include <ops/engine/define.h>
+#include <ops/engine/mistakes.h>
+#include <ops/random/random.h>
+#include <ops/engine/space.h>
+#include <ops/table.h>
+#include <string.h>
+#include <tenon/ops.h>
+
+/* The operands and numbers of a call, in the order of the arguments. */
+typedef struct operands {
+    tn_tensor *tensor[TN__KERNEL_MAX_INPUTS];
+    int count;
+    const tn_value *number[TN__KERNEL_MAX_PARAMS];
+    int number_count;
+    uint64_t key;
+    bool flat; /* contiguous and of one shape */
+} operands;
+
+static bool is_default(const tn_value *v, const tn_value *fallback)
+{
+    return v->kind == fallback->kind && v->count == fallback->count &&
+           v->of.i == fallback->of.i;
+}
+
+/* Sorts the values of a call by their roles. */
+static inline tn_status gather(const tn__call *call, operands *of)
+{
+    const tn_op *op = call->op;
+    const tn_tensor *first = NULL;
+    uint64_t key = 1; /* keys of different lengths differ */
+    bool flat = true;
+    int count = 0, number_count = 0;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tn_value *v = &call->value[i];
+        char role = op->role[i];
+        if (role == TN__ROLE_NONE)
+            continue;
+        uint64_t code = 0;
+        if (v->kind == TN_VALUE_TENSOR) {
+            tn_tensor *x = v->of.tensor;
+            if (TN__UNLIKELY(count == TN__KERNEL_MAX_INPUTS))
+                return tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d tensors",
+                                op->name, TN__KERNEL_MAX_INPUTS);
+            of->tensor[count++] = x;
+            code = x->dtype;
+            if (!first)
+                first = x;
+            else
+                flat &= x->ndim == first->ndim &&
+                        memcmp(x->shape, first->shape,
+                               x->ndim * sizeof x->shape[0]) == 0;
+            flat &= x->contiguous;
+        } else if (role == TN__ROLE_DTYPE) {
+            code = v->kind == TN_VALUE_NONE ? 0 : (uint64_t)v->of.i;
+        } else if (v->kind != TN_VALUE_NONE &&
+                   !(i == op->with_arg && is_default(v, &op->fallback[i]))) {
+            int kind = v->kind == TN_VALUE_NUMBER  ? v->count
+                       : v->kind == TN_VALUE_FLOAT ? TN_SCALAR_FLOAT
+                       : v->kind == TN_VALUE_BOOL  ? TN_SCALAR_BOOL
+                                                   : TN_SCALAR_INT;
+            code = (uint64_t)(TN__KEY_NUMBER + kind);
+            of->number[number_count++] = v;
+        }
+        key = key << 4 | code;
+    }
+    of->count = count;
+    of->number_count = number_count;
+    of->key = key;
+    of->flat = flat && count > 0;
+    return TN_OK;
+}
+
+static inline void take_params(tn__call *call, const operands *of,
+                               const tn__op_entry *entry)
+{
+    int count = of->number_count;
+    for (int p = 0; p < count; p++) {
+        const tn_value *v = of->number[p];
+        bool is_float =
+            v->kind == TN_VALUE_FLOAT ||
+            (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_FLOAT);
+        if (entry->param_float[p])
+            call->param_room[p].f = is_float ? v->of.f : (double)v->of.i;
+        else
+            call->param_room[p].i = is_float ? (int64_t)v->of.f : v->of.i;
+    }
+    if (TN__UNLIKELY(entry->draws)) {
+        tn_rng_state draw = tn__random_draw();
+        call->param_room[count++].i = (int64_t)draw.seed;
+        call->param_room[count++].i = (int64_t)draw.call;
+    }
+    call->param = call->param_room;
+    call->param_count = count;
+}
+
+static inline tn_built *built_on(tn__op_entry *entry, tn_device *device)
+{
+    tn_built *built =
+        atomic_load_explicit(&entry->built[device->id], memory_order_acquire);
+    if (TN__UNLIKELY(!built)) {
+        built = tn__device_built(device, entry->program);
+        if (built)
+            atomic_store_explicit(&entry->built[device->id], built,
+                                  memory_order_release);
+    }
+    return built;
+}
+
+/* ---- the short path ----------------------------------------------------------- */
+
+static tn_status run_flat(tn__call *call, const operands *of,
+                          tn__op_entry *entry)
+{
+    static const int64_t one = 1;
+    const tn_tensor *first = of->tensor[0];
+    tn_device *device = first->storage->device;
+    tn_launch_operand operand[TN__KERNEL_MAX_INPUTS + TN__KERNEL_MAX_OUTPUTS];
+    int count = of->count;
+    tn_built *built = built_on(entry, device);
+    if (TN__UNLIKELY(!built))
+        return tn_error_code();
+    for (int o = 0; o < entry->out_count; o++) {
+        tn_tensor *out = call->into ? tn__ref(call->into[o])
+                                    : tn__tensor_new_like(
+                                          first, entry->kernel->out[o].dtype);
+        if (TN__UNLIKELY(!out))
+            return TN_ERR_MEMORY;
+        call->out[call->out_count++] = out;
+        operand[count + o] = (tn_launch_operand){
+            tn__tensor_buffer(out), tn__tensor_buffer_offset(out), &one, NULL,
+            NULL};
+    }
+    for (int k = 0; k < count; k++)
+        operand[k] = (tn_launch_operand){tn__tensor_buffer(of->tensor[k]),
+                                         tn__tensor_buffer_offset(
+                                             of->tensor[k]),
+                                         &one, NULL, NULL};
+    if (first->numel == 0)
+        return TN_OK;
+    tn_launch launch = {sizeof launch, 1, 0, 0, &first->numel, operand,
+                        call->param, 0};
+    tn_fault fault;
+    return tn__device_launch(device, entry->program, built, &launch,
+                             call->op->name, NULL, &fault);
+}
+
+/* ---- over a space --------------------------------------------------------------- */
+
+/* PyTorch's promotion lets a 0-d tensor count only if its category is higher;
+ * the kernel language has no 0-d tensors. So one of the same category takes
+ * the dtype of those with dimensions before the kernel sees it. Returns the
+ * dtype that tensor k must have. */
+static tn_dtype promoted(const operands *of, int k)
+{
+    const tn_tensor *x = of->tensor[k];
+    tn_dtype wide = TN_DTYPE_NONE;
+    if (x->ndim > 0)
+        return x->dtype;
+    for (int i = 0; i < of->count; i++)
+        if (of->tensor[i]->ndim > 0)
+            wide = wide ? tn_dtype_promote(wide, of->tensor[i]->dtype)
+                        : of->tensor[i]->dtype;
+    bool floating = tn_dtype_is_floating(x->dtype);
+    if (!wide || wide == TN_BOOL || x->dtype == TN_BOOL ||
+        tn_dtype_is_floating(wide) != floating)
+        return x->dtype;
+    return wide;
+}
+
+/* Calls op again with the 0-d tensors converted; 0 where there was none. */
+static int run_converted(tn__call *call, const operands *of)
+{
+    tn_value value[TN__OP_MAX_ARGS];
+    bool any = false;
+    int k = 0;
+    for (int i = 0; i < call->op->arg_count; i++) {
+        value[i] = call->value[i];
+        if (call->op->role[i] != TN__ROLE_OPERAND ||
+            value[i].kind != TN_VALUE_TENSOR)
+            continue;
+        tn_dtype dtype = promoted(of, k++);
+        if (dtype == value[i].of.tensor->dtype)
+            continue;
+        value[i] = tn__value_tensor(tn_to_dtype(value[i].of.tensor, dtype));
+        if (!value[i].of.tensor)
+            return tn_error_code();
+        any = true;
+    }
+    if (!any)
+        return 0;
+    /* The outer call has nothing left to record or to own: it hands on. */
+    call->out_count = tn__op_run(call->op, value, call->op->arg_count,
+                                 call->out, TN__OP_MAX_OUTPUTS);
+    if (call->out_count < 0) {
+        tn_status status = call->out_count;
+        call->out_count = 0;
+        return status;
+    }
+    return TN__DONE;
+}
+
+/* Which dimensions of the broadcast shape are rows. */
+static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
+{
+    const tn_op *op = call->op;
+    const tn_value *v = op->rows >= 0 ? &call->value[op->rows] : NULL;
+    *mask = 0;
+    if (v && v->kind == TN_VALUE_INT) {
+        int dim = tn__call_dim(call, op->rows, ndim);
+        if (dim < 0)
+            return TN_ERR_ARGUMENT;
+        *mask = 1u << dim;
+    } else if (v && v->kind == TN_VALUE_DIMS && v->of.dims->count > 0) {
+        for (int i = 0; i < v->of.dims->count; i++) {
+            int dim = tn__shape_dim(ndim, v->of.dims->dim[i]);
+            if (dim < 0)
+                return tn__fail_dim(op->name, op->arg[op->rows].name,
+                                    v->of.dims->dim[i], ndim);
+            if (*mask >> dim & 1)
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s:dim} %d is given "
+                                "twice", op->name, op->arg[op->rows].name, dim);
+            *mask |= 1u << dim;
+        }
+    } else if (op->rows < 0 && op->cache->def) {
+        *mask = ndim ? 1u << (ndim - 1) : 0; /* of the user: the last one */
+    } else {
+        *mask = (1u << ndim) - 1;
+    }
+    *mask &= (1u << ndim) - 1; /* dim 0 of a 0-d tensor */
+    return TN_OK;
+}
+
+/* How many of its last dimensions the indices of input k count. */
+static int indices_of(const tn__kernel *kernel, int k)
+{
+    return kernel->input[k].guarded ? 0 : kernel->input[k].index_count;
+}
+
+/* The shape to which the inputs broadcast; of one that is read by index, what
+ * lies before the dimensions that the indices count. */
+static tn_status broadcast(const tn__call *call, const operands *of,
+                           const tn__op_entry *entry, tn__shape *shape)
+{
+    shape->ndim = 0;
+    for (int k = 0; k < entry->kernel->input_count; k++) {
+        int arg = entry->input_arg[k];
+        if (arg < 0)
+            continue;
+        const tn_tensor *x = call->value[arg].of.tensor;
+        int indices = indices_of(entry->kernel, k);
+        if (TN__UNLIKELY(x->ndim < indices)) {
+            char text[TN__SHAPE_TEXT];
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s is read by %d indices: "
+                            "it needs as many dimensions", call->op->name,
+                            call->op->arg[arg].name,
+                            tn__shape_text(text, x->ndim, x->shape), indices);
+        }
+        if (tn__shape_broadcast(shape, x->ndim - indices, x->shape))
+            continue;
+        const char *name[TN__KERNEL_MAX_INPUTS];
+        int count = 0;
+        for (int i = 0; i < call->op->arg_count; i++)
+            if (call->op->role[i] == TN__ROLE_OPERAND &&
+                call->value[i].kind == TN_VALUE_TENSOR)
+                name[count++] = call->op->arg[i].name;
+        return tn__fail_broadcast(call->op->name, count, name, of->tensor);
+    }
+    return TN_OK;
+}
+
+/* An output: new, or the given one if it fits. */
+static tn_tensor *output(tn__call *call, int o, tn_device *device,
+                         tn_dtype dtype, const tn__shape *shape)
+{
+    if (!call->into)
+        return tn__tensor_new(device, dtype, shape->ndim, shape->dim,
+                              call->op->name);
+    tn_tensor *x = call->into[o];
+    char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
+    if (!tn__shape_equal(x->ndim, x->shape, shape->ndim, shape->dim))
+        return tn__fail_null(TN_ERR_SHAPE,
+                             "%s: the result has shape %s, what is written "
+                             "has %s", call->op->name,
+                             tn__shape_text(want, shape->ndim, shape->dim),
+                             tn__shape_text(have, x->ndim, x->shape));
+    return tn__ref(x);
+}
+
+/* An input of which a row has one value must not change along a row. */
+static tn_status check_row_inputs(const tn__call *call,
+                                  const tn__op_entry *entry, int ndim,
+                                  uint32_t mask)
+{
+    for (int k = 0; k < entry->kernel->input_count; k++) {
+        int arg = entry->input_arg[k];
+        if (arg < 0 || entry->kernel->input[k].level == TN_LEVEL_ELEM)
+            continue;
+        const tn_tensor *x = call->value[arg].of.tensor;
+        for (int d = 0; d < x->ndim; d++) {
+            char text[TN__SHAPE_TEXT];
+            if (x->shape[d] == 1 || !(mask >> (ndim - x->ndim + d) & 1))
+                continue;
+            return tn__fail(TN_ERR_SHAPE, "%s: {%s} %s has several values for "
+                            "a row, along {dim} %d: one is wanted",
+                            call->op->name, call->op->arg[arg].name,
+                            tn__shape_text(text, x->ndim, x->shape), d);
+        }
+    }
+    return TN_OK;
+}
+
+static tn_status run_space(tn__call *call, const operands *of,
+                           tn__op_entry *entry)
+{
+    const tn_op *op = call->op;
+    const tn__kernel *kernel = entry->kernel;
+    tn__shape *shape = &call->shape_room;
+    tn_status status = broadcast(call, of, entry, shape);
+    if (status < 0)
+        return status;
+    uint32_t mask = 0;
+    if (kernel->has_row || op->rows >= 0) {
+        status = row_mask(call, shape->ndim, &mask);
+        if (status >= 0)
+            status = check_row_inputs(call, entry, shape->ndim, mask);
+        if (status < 0)
+            return status;
+    }
+    call->shape = shape;
+    call->row_dims = mask;
+
+    tn__space space;
+    tn__space_begin(&space, shape, mask, kernel->has_row);
+    if (op->nonempty && tn__space_row_numel(&space) == 0)
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s:}no element to choose from "
+                        "along a dimension of size 0", op->name,
+                        op->arg[0].name);
+    for (int k = 0; k < kernel->input_count; k++) {
+        int arg = entry->input_arg[k];
+        if (arg >= 0 && kernel->input[k].guarded)
+            tn__space_add_guarded(&space, shape, mask,
+                                  call->value[arg].of.tensor);
+        else if (arg >= 0)
+            tn__space_add_indexed(&space, shape, mask,
+                                  call->value[arg].of.tensor,
+                                  indices_of(kernel, k));
+        else
+            tn__space_add_number(&space, shape, mask,
+                                 arg == TN__INPUT_POSITION);
+    }
+    bool keep = op->keepdim >= 0 && call->value[op->keepdim].of.i;
+    for (int o = 0; o < kernel->output_count; o++) {
+        bool row = kernel->has_row && kernel->out[o].level != TN_LEVEL_ELEM;
+        tn__shape own;
+        tn__space_out_shape(shape, row ? mask : 0, keep, &own);
+        tn_tensor *out = output(call, o, of->tensor[0]->storage->device,
+                                kernel->out[o].dtype, &own);
+        if (!out)
+            return tn_error_code();
+        call->out[call->out_count++] = out;
+        tn__space_add_out(&space, shape, mask, row, keep, out);
+    }
+    return tn__kernel_launch(of->tensor[0]->storage->device, kernel, &space,
+                             call->param, op->name);
+}
+
+/* ---- in place ------------------------------------------------------------------ */
+
+/* Do several elements of x lie in one place? Told from strides of 0 alone, as
+ * expand makes them; of no elements none do. */
+static bool repeats(const tn_tensor *x)
+{
+    bool repeated = false;
+    for (int d = 0; d < x->ndim; d++) {
+        if (x->shape[d] == 0)
+            return false;
+        repeated |= x->stride[d] == 0 && x->shape[d] > 1;
+    }
+    return repeated;
+}
+
+/* Would writing result o spoil x, an operand, before it is read? One that is
+ * the same view is not: each element is read before it is written, and for no
+ * other, but where inputs are read by index or the result is one a row. */
+static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
+                     const tn_tensor *x)
+{
+    const tn_tensor *out = call->into[o];
+    if (x->storage != out->storage)
+        return false;
+    bool apart = entry->kernel->has_row &&
+                 entry->kernel->out[o].level != TN_LEVEL_ELEM;
+    for (int k = 0; k < entry->kernel->input_count; k++)
+        apart |= indices_of(entry->kernel, k) > 0;
+    return tn__tensor_overlaps(out, x) || (apart && out->offset == x->offset);
+}
+
+/* Are there as many tensors to write into as results, on the device of the
+ * inputs, each with memory of its own? */
+static tn_status check_into(const tn__call *call, const operands *of,
+                            const tn__op_entry *entry)
+{
+    char text[TN__SHAPE_TEXT];
+    const char *name = call->op->name;
+    const tn__kernel *kernel = entry->kernel;
+    const tn_device *device = of->tensor[0]->storage->device;
+    if (call->into_count != kernel->output_count)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d results, %d tensors to write "
+                        "them into", name, kernel->output_count,
+                        call->into_count);
+    for (int o = 0; o < call->into_count; o++) {
+        const tn_tensor *x = call->into[o];
+        if (x->storage->device != device)
+            return tn__fail(TN_ERR_DEVICE,
+                            "%s: what is written is on %s, the inputs are on "
+                            "%s: make it there, or move them with tn_to()",
+                            name, x->storage->device->name, device->name);
+        if (repeats(x))
+            return tn__fail(TN_ERR_STATE,
+                            "%s: several elements of what is written, %s, "
+                            "share memory; clone it first with tn_clone",
+                            name, tn__shape_text(text, x->ndim, x->shape));
+        for (int k = 0; k < of->count; k++)
+            if (collides(call, entry, o, of->tensor[k]))
+                return tn__fail(TN_ERR_STATE,
+                                "%s: what is written overlaps an input in "
+                                "part; clone the input first with tn_clone",
+                                name);
+        for (int k = 0; k < o; k++)
+            if (x->storage == call->into[k]->storage && x->numel &&
+                (x->offset == call->into[k]->offset ||
+                 tn__tensor_overlaps(x, call->into[k])))
+                return tn__fail(TN_ERR_STATE,
+                                "%s: results %d and %d would be written into "
+                                "the same memory", name, k, o);
+        if (kernel->output_count > 1 && x->dtype != kernel->out[o].dtype)
+            return tn__fail(TN_ERR_DTYPE,
+                            "%s: result %d is %s, what is written %s", name, o,
+                            tn_dtype_name(kernel->out[o].dtype),
+                            tn_dtype_name(x->dtype));
+    }
+    return TN_OK;
+}
+
+/* May a result of `from` be stored as `to`? A category may rise, not sink. */
+static bool can_store(tn_dtype from, tn_dtype to)
+{
+    bool from_float = tn_dtype_is_floating(from);
+    return !(from_float && !tn_dtype_is_floating(to)) &&
+           !(from != TN_BOOL && to == TN_BOOL);
+}
+
+/* ---- the way in ------------------------------------------------------------------ */
+
+/* Rows that take floating tensors alone, or a bool mask. */
+static tn_status check_dtypes(const tn__call *call)
+{
+    const tn_op *op = call->op;
+    const tn_tensor *mask = op->mask ? tn__call_tensor(call, op->mask - 1)
+                                     : NULL;
+    if (mask && mask->dtype != TN_BOOL)
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; convert it to bool with "
+                        "tn_to_dtype", op->name, op->arg[op->mask - 1].name,
+                        tn_dtype_name(mask->dtype));
+    if (!op->floating)
+        return TN_OK;
+    for (int i = 0; i < call->op->arg_count; i++) {
+        const tn_tensor *x = tn__call_tensor(call, i);
+        if (x && call->op->role[i] == TN__ROLE_OPERAND &&
+            !tn_dtype_is_floating(x->dtype))
+            return tn__fail(TN_ERR_DTYPE,
+                            "%s: {%s} is %s; it takes floating tensors: "
+                            "convert it with tn_to_dtype", call->op->name,
+                            call->op->arg[i].name, tn_dtype_name(x->dtype));
+    }
+    return TN_OK;
+}
+
+static tn__op_entry *find_entry(const tn__call *call, uint64_t key,
+                                tn_dtype out_dtype)
+{
+    tn__op_entry *entry = tn__op_entry_find(call->op->cache, key);
+    if (TN__LIKELY(entry != NULL))
+        return entry;
+    return tn__op_entry_make(call->op, call->value, out_dtype, key);
+}
+
+tn_status tn__run_kernel(tn__call *call)
+{
+    operands of;
+    tn_status status = gather(call, &of);
+    if (TN__UNLIKELY(status < 0))
+        return status;
+    if (TN__UNLIKELY(of.count == 0))
+        return tn__fail_numbers(call->op);
+    if (TN__UNLIKELY(call->op->floating | call->op->mask)) {
+        status = check_dtypes(call);
+        if (status < 0)
+            return status;
+    }
+    if (TN__UNLIKELY(!of.flat && of.count > 1 && !call->into)) {
+        int done = run_converted(call, &of);
+        if (done != TN_OK)
+            return done;
+    }
+    tn__op_entry *entry = find_entry(call, of.key << 4, TN_DTYPE_NONE);
+    if (TN__UNLIKELY(!entry))
+        return tn_error_code();
+    bool flat = of.flat && entry->pointwise;
+    if (TN__UNLIKELY(call->into != NULL)) {
+        status = check_into(call, &of, entry);
+        if (status < 0)
+            return status;
+        tn_tensor *x = call->into[0];
+        tn_dtype made = entry->kernel->out[0].dtype;
+        if (made != x->dtype) {
+            if (!can_store(made, x->dtype))
+                return tn__fail(TN_ERR_DTYPE,
+                                "%s: a result of %s cannot be written into "
+                                "%s; convert what is written with tn_to_dtype",
+                                call->op->name, tn_dtype_name(made),
+                                tn_dtype_name(x->dtype));
+            entry = find_entry(call, of.key << 4 | x->dtype, x->dtype);
+            if (!entry)
+                return tn_error_code();
+        }
+        if (call->records) {
+            call->kernel = entry->kernel;
+            status = tn__hooks.keep_original(call);
+            if (status < 0)
+                return status;
+        }
+        for (int o = 0; o < call->into_count; o++)
+            flat = flat && call->into[o]->contiguous &&
+                   tn__shape_equal(call->into[o]->ndim, call->into[o]->shape,
+                                   of.tensor[0]->ndim, of.tensor[0]->shape);
+    }
+    if (of.number_count || entry->draws)
+        take_params(call, &of, entry);
+    call->kernel = entry->kernel;
+    if (TN__LIKELY(flat)) {
+        status = run_flat(call, &of, entry);
+        if (call->op->differentiable && of.tensor[0]) {
+            call->shape_room.ndim = of.tensor[0]->ndim;
+            for (int d = 0; d < of.tensor[0]->ndim; d++)
+                call->shape_room.dim[d] = of.tensor[0]->shape[d];
+            call->shape = &call->shape_room;
+        }
+        return status;
+    }
+    return run_space(call, &of, entry);
+}

@@ -1,0 +1,423 @@
+/* search.c: places in what is in order, and counts by such places. */
+#include <math.h>
+#include <ops/engine/native.h>
+
+/* ---- searches ---- */
+
+/* How often a range of `size` is halved until one place is left. */
+static int64_t rounds_for(int64_t size)
+{
+    int64_t rounds = 1;
+    while (size >> rounds)
+        rounds++;
+    return rounds;
+}
+
+/* A round after the search has ended finds again what is at hi; behind the row
+ * that is its last element, and lo goes one too far. */
+#define SEARCH(up)                                                            \
+    TN__FORMULA("search(s, v; n: i64, rounds: i64) = "                        \
+                "let (lo, hi) = loop(k < rounds; lo = i64(0), hi = n)"        \
+                "  let mid = (lo + hi) >> 1;"                                 \
+                "  let up = !(s[min(mid, n - 1)] " up " v);"                  \
+                "  (where(up, mid + 1, lo), where(up, hi, mid)); min(lo, n)")
+
+tn_status tn__run_search_rows(tn__call *call)
+{
+    static tn__formula search[] = {SEARCH(">="), SEARCH(">")};
+    tn_tensor *s = tn__call_tensor(call, TN__ARG_SEARCH_ROWS_SORTED_SEQUENCE);
+    tn_tensor *v = tn__call_tensor(call, TN__ARG_SEARCH_ROWS_INPUT);
+    const char *name = tn__op_outer("searchsorted");
+    int last = s->ndim - 1;
+    if (s->ndim != 1 &&
+        (last < 0 || v->ndim != s->ndim ||
+         !tn__shape_equal(last, s->shape, last, v->shape))) {
+        char rows[TN__SHAPE_TEXT], given[TN__SHAPE_TEXT];
+        return tn__fail(TN_ERR_SHAPE, "%s: {sorted_sequence} %s has no row for "
+                        "each of {input} %s", name,
+                        tn__shape_text(rows, s->ndim, s->shape),
+                        tn__shape_text(given, v->ndim, v->shape));
+    }
+    const tn_dtype dtype[] = {s->dtype, v->dtype};
+    const tn__kernel *kernel = tn__formula_kernel(
+        &search[tn__call_int(call, TN__ARG_SEARCH_ROWS_RIGHT) != 0], dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn_tensor *out = tn__tensor_new(v->storage->device, TN_I64, v->ndim,
+                                    v->shape, name);
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    if (s->shape[last] == 0)
+        return tn__fill(out, 0, name);
+    tn__shape shape = {.ndim = v->ndim};
+    for (int d = 0; d < v->ndim; d++)
+        shape.dim[d] = v->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__operand *from = tn__space_add_bare(&space, s);
+    for (int d = 0; d < last; d++) /* a list has none */
+        from->stride[d] = s->stride[d];
+    from->index_stride[0] = s->stride[last];
+    from->index_extent[0] = s->shape[last];
+    tn__space_add(&space, &shape, 0, v);
+    tn__space_add_out(&space, &shape, 0, false, false, out);
+    const tn_number param[] = {
+        {.i = s->shape[last]},
+        {.i = rounds_for(s->shape[last])}};
+    return tn__kernel_launch(out->storage->device, kernel, &space, param,
+                             name);
+}
+
+/* Argument i as a tensor: a number becomes one of no dimensions. */
+static tn_tensor *tensor_of(const tn__call *call, int i, const tn_tensor *like)
+{
+    const tn_value *value = &call->value[i];
+    if (value->kind == TN_VALUE_TENSOR)
+        return value->of.tensor;
+    const tn_dims_list none = {0};
+    const tn_value full[] = {tn__value_dims(&none), *value,
+                             tn__value_dtype(value->count == TN_SCALAR_FLOAT
+                                                 ? TN_F32 : TN_I64),
+                             tn__value_device(like->storage->device)};
+    return tn__row(TN__OP_ID_FULL, full, 4);
+}
+
+static tn_tensor *search_rows(tn_tensor *rows, tn_tensor *x, bool right)
+{
+    const tn_value value[] = {tn__value_tensor(rows), tn__value_tensor(x),
+                              tn__value_bool(right)};
+    return rows && x ? tn__row(TN__OP_ID_SEARCH_ROWS, value, 3) : NULL;
+}
+
+static tn_status give_places(tn__call *call, tn_tensor *rows, tn_tensor *x,
+                             bool right, bool narrow)
+{
+    tn_tensor *place = search_rows(rows, x, right);
+    return tn__give(call, narrow ? tn_to_dtype(place, TN_I32) : place);
+}
+
+/* rows is a list, or has x's dimensions but for the last one's size. */
+static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    bool fits = rows->ndim == x->ndim && rows->ndim > 0;
+    for (int d = 0; d < rows->ndim - 1 && fits; d++)
+        fits = rows->shape[d] == x->shape[d];
+    if (fits || rows->ndim == 1)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} %s is no "
+                    "list and has not one row for each of {input} %s",
+                    tn__shape_text(a, rows->ndim, rows->shape),
+                    tn__shape_text(b, x->ndim, x->shape));
+}
+
+tn_status tn__run_searchsorted(tn__call *call)
+{
+    tn_tensor *rows =
+        tn__call_tensor(call, TN__ARG_SEARCHSORTED_SORTED_SEQUENCE);
+    tn_tensor *x = tensor_of(call, TN__ARG_SEARCHSORTED_INPUT, rows);
+    bool right = tn__call_int(call, TN__ARG_SEARCHSORTED_RIGHT);
+    if (!x)
+        return tn_error_code();
+    if (tn__call_has(call, TN__ARG_SEARCHSORTED_SIDE)) {
+        const char *side = call->value[TN__ARG_SEARCHSORTED_SIDE].of.string;
+        if (strcmp(side, "right") != 0 && strcmp(side, "left") != 0)
+            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"%s\" is "
+                            "neither \"left\" nor \"right\"", side);
+        if (right && side[0] == 'l')
+            return tn__fail(TN_ERR_ARGUMENT, "searchsorted: {side} \"left\" "
+                            "with {right} given");
+        right = side[0] == 'r';
+    }
+    tn_status status = check_rows(rows, x);
+    if (status < 0)
+        return status;
+    if (tn__call_has(call, TN__ARG_SEARCHSORTED_SORTER))
+        rows = tn_gather(rows, -1,
+                         tn__call_tensor(call, TN__ARG_SEARCHSORTED_SORTER));
+    return give_places(call, rows, x, right,
+                       tn__call_int(call, TN__ARG_SEARCHSORTED_OUT_INT32));
+}
+
+tn_status tn__run_bucketize(tn__call *call)
+{
+    tn_tensor *rows = tn__call_tensor(call, TN__ARG_BUCKETIZE_BOUNDARIES);
+    tn_tensor *x = tensor_of(call, TN__ARG_BUCKETIZE_INPUT, rows);
+    char text[TN__SHAPE_TEXT];
+    if (rows->ndim != 1)
+        return tn__fail(TN_ERR_SHAPE, "bucketize: {boundaries} %s is no list",
+                        tn__shape_text(text, rows->ndim, rows->shape));
+    return give_places(call, rows, x,
+                       tn__call_int(call, TN__ARG_BUCKETIZE_RIGHT),
+                       tn__call_int(call, TN__ARG_BUCKETIZE_OUT_INT32));
+}
+
+tn_status tn__run_isin(tn__call *call)
+{
+    enum { elements = TN__ARG_ISIN_ELEMENTS, tests = TN__ARG_ISIN_TEST_ELEMENTS };
+    tn_tensor *like = tn__call_tensor(call, elements);
+    if (!like)
+        like = tn__call_tensor(call, tests);
+    if (!like)
+        return tn__fail(TN_ERR_ARGUMENT, "isin: {elements} and {test_elements} "
+                        "are both numbers; one has to be a tensor");
+    tn_tensor *x = tensor_of(call, elements, like);
+    tn_tensor *list = tensor_of(call, tests, like);
+    if (!x || !list)
+        return tn_error_code();
+    tn_tensor *found, *order = NULL;
+    if (list->numel == 0) {
+        found = tn_zeros_like(x, .dtype = TN_BOOL);
+    } else {
+        list = tn_sort(tn_reshape(list, tn_dims(-1)), 0, false, &order);
+        tn_tensor *at = tn_clamp_max_scalar(search_rows(list, x, false),
+                                            list ? list->numel - 1 : 0);
+        found = tn_eq(tn_take(list, at), x);
+    }
+    return tn__give(call, tn__call_int(call, TN__ARG_ISIN_INVERT)
+                              ? tn_logical_not(found) : found);
+}
+
+/* ---- counts ---- */
+
+/* How often each number below `size` is in place, or the sum of its weights. */
+static tn_tensor *count_places(tn_tensor *place, tn_tensor *weight,
+                               tn_dtype dtype, int64_t size)
+{
+    if (!place)
+        return NULL;
+    tn_device *device = place->storage->device;
+    tn_tensor *each =
+        weight ? tn_to_dtype(tn_reshape(weight, tn_dims(-1)), dtype)
+               : tn_expand(tn_ones(tn_dims(1), .dtype = dtype,
+                                   .device = device),
+                           tn_dims(place->numel));
+    tn_tensor *none = tn_zeros(tn_dims(size), .dtype = dtype,
+                               .device = device);
+    return tn_scatter_add(none, 0, place, each);
+}
+
+tn_status tn__run_bincount(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_BINCOUNT_INPUT);
+    tn_tensor *weight = tn__call_tensor(call, TN__ARG_BINCOUNT_WEIGHTS);
+    int64_t least = tn__call_int(call, TN__ARG_BINCOUNT_MINLENGTH);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim != 1 || tn_dtype_is_floating(x->dtype) || x->dtype == TN_BOOL)
+        return tn__fail(TN_ERR_SHAPE, "bincount: {input} %s of %s is no list "
+                        "of whole numbers",
+                        tn__shape_text(text, x->ndim, x->shape),
+                        tn_dtype_name(x->dtype));
+    if (weight && (weight->ndim != 1 || weight->numel != x->numel))
+        return tn__fail(TN_ERR_SHAPE, "bincount: {weights} %s is no list of "
+                        "one for each of %lld elements",
+                        tn__shape_text(text, weight->ndim, weight->shape),
+                        (long long)x->numel);
+    if (least < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {minlength} is %lld",
+                        (long long)least);
+    tn_tensor *greatest = NULL;
+    int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
+    int64_t size =
+        x->numel ? tn__size_add(tn_item_int(greatest), 1) : 0;
+    if (tn__error_pending())
+        return tn_error_code();
+    if (low < 0)
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has %lld; only "
+                        "numbers from 0 on are counted", (long long)low);
+    if (size == INT64_MAX)
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: input has %lld: there are "
+                        "no counts of so many numbers",
+                        (long long)tn_item_int(greatest));
+    tn_dtype dtype = !weight                    ? TN_I64
+                     : weight->dtype == TN_F32 ? TN_F32
+                                                : TN_F64;
+    return tn__give(call, count_places(x, weight, dtype,
+                                       size > least ? size : least));
+}
+
+/* input's least and greatest, where no range is given. */
+static tn_status range_of(tn_tensor *x, double *low, double *high)
+{
+    if (x->numel == 0)
+        return TN_OK;
+    *low = tn_item(tn_min(x));
+    *high = tn_item(tn_max(x));
+    if (tn__error_pending())
+        return tn_error_code();
+    if (isfinite(*low) && isfinite(*high))
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} reaches from %g to %g; give "
+                    "a {range}", tn__op_outer("histogram"), *low, *high);
+}
+
+/* How many (or what weight) are in each bin; what is in none has place bins. */
+static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
+                             tn_dtype dtype)
+{
+    return tn_narrow(count_places(place, weight, dtype,
+                                  tn__size_add(bins, 1)), 0, 0, bins);
+}
+
+/* What lies between edges, the last one included. */
+static tn_tensor *count_between(tn_tensor *edges, tn_tensor *x,
+                                tn_tensor *weight)
+{
+    if (!edges)
+        return NULL;
+    int64_t bins = edges->numel - 1;
+    x = tn_reshape(x, tn_dims(-1));
+    tn_tensor *place = tn_sub_scalar(search_rows(edges, x, true), 1);
+    tn_tensor *top = tn_eq(x, tn_select(edges, 0, -1));
+    place = tn_masked_fill_scalar(place, top, bins - 1);
+    tn_tensor *outside = tn_logical_or(tn_lt_scalar(place, 0),
+                                       tn_ge_scalar(place, bins));
+    return count_bins(tn_masked_fill_scalar(place, outside, bins), bins,
+                      weight, edges->dtype);
+}
+
+/* The range too is rounded to x's dtype. */
+static tn_tensor *count_evenly(tn_tensor *x, double low, double high,
+                               int64_t bins)
+{
+    tn_device *device = x->storage->device;
+    x = tn_reshape(x, tn_dims(-1));
+    tn_tensor *from = tn_full((tn_dims_list){0}, low, .dtype = x->dtype,
+                              .device = device);
+    tn_tensor *to = tn_full((tn_dims_list){0}, high, .dtype = x->dtype,
+                            .device = device);
+    const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(from),
+                              tn__value_tensor(to), tn__value_int(bins)};
+    tn_tensor *place = x && from && to
+                           ? tn__row(TN__OP_ID_BIN_BETWEEN, value, 4)
+                           : NULL;
+    return count_bins(place, bins, NULL, x ? x->dtype : TN_F32);
+}
+
+static tn_status check_floating(const char *name, const tn_tensor *x)
+{
+    if (tn_dtype_is_floating(x->dtype))
+        return TN_OK;
+    return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; convert it to a floating "
+                    "dtype with tn_to_dtype", name, tn_dtype_name(x->dtype));
+}
+
+static tn_tensor *edges_between(double low, double high, int64_t bins,
+                                const tn_tensor *x)
+{
+    return tn_linspace(low, high, tn__size_add(bins, 1), .dtype = x->dtype,
+                       .device = x->storage->device);
+}
+
+tn_status tn__run_histc(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_HISTC_INPUT);
+    int64_t bins = tn__call_int(call, TN__ARG_HISTC_BINS);
+    double low = tn__call_float(call, TN__ARG_HISTC_MIN);
+    double high = tn__call_float(call, TN__ARG_HISTC_MAX);
+    tn_status status = check_floating("histc", x);
+    if (status < 0)
+        return status;
+    if (bins < 1)
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld",
+                        (long long)bins);
+    if (!isfinite(low) || !isfinite(high))
+        return tn__fail(TN_ERR_ARGUMENT, "histc: the range from {min} %g to "
+                        "{max} %g is not finite", low, high);
+    if (low > high)
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {min} %g is above {max} %g",
+                        low, high);
+    if (low == high && (status = range_of(x, &low, &high)) < 0)
+        return status;
+    if (low == high) {
+        low -= 1;
+        high += 1;
+    }
+    return tn__give(call, count_evenly(x, low, high, bins));
+}
+
+/* hist and edges; the weights are those of input's elements. */
+static tn_status give_histogram(tn__call *call, tn_tensor *x, tn_tensor *edges,
+                                tn_tensor *weight, bool density)
+{
+    tn_tensor *hist = count_between(edges, x, weight);
+    if (hist && density) {
+        int64_t bins = edges->numel - 1;
+        tn_tensor *width = tn_sub(tn_narrow(edges, 0, 1, bins),
+                                  tn_narrow(edges, 0, 0, bins));
+        hist = tn_div(tn_div(hist, tn_sum(hist)), width);
+    }
+    tn_status status = tn__give(call, hist);
+    return status < 0 ? status : tn__give(call, edges);
+}
+
+static tn_status check_weight(const tn_tensor *x, const tn_tensor *weight)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    tn_status status = check_floating("histogram", x);
+    if (status < 0 || !weight ||
+        tn__shape_equal(x->ndim, x->shape, weight->ndim, weight->shape))
+        return status;
+    return tn__fail(TN_ERR_SHAPE, "histogram: {weight} has shape %s, {input} "
+                    "%s", tn__shape_text(a, weight->ndim, weight->shape),
+                    tn__shape_text(b, x->ndim, x->shape));
+}
+
+tn_status tn__run_histogram(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_HISTOGRAM_INPUT);
+    tn_tensor *weight = tn__call_tensor(call, TN__ARG_HISTOGRAM_WEIGHT);
+    const tn_value *range = &call->value[TN__ARG_HISTOGRAM_RANGE];
+    int64_t bins = tn__call_int(call, TN__ARG_HISTOGRAM_BINS);
+    double low = 0, high = 0;
+    tn_status status = check_weight(x, weight);
+    if (status < 0)
+        return status;
+    if (bins < 1)
+        return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld",
+                        (long long)bins);
+    if (range->kind == TN_VALUE_NONE) {
+        high = 1; /* what is said of no elements */
+        status = range_of(x, &low, &high);
+    } else if (range->count != 2) {
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers, "
+                          "not 2", (int)range->count);
+    } else {
+        low = range->of.floats[0];
+        high = range->of.floats[1];
+    }
+    if (status >= 0 && (!isfinite(low) || !isfinite(high)))
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: the {range} from %g to "
+                          "%g is not finite", low, high);
+    if (status >= 0 && low > high)
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} from %g to %g",
+                          low, high);
+    if (status < 0)
+        return status;
+    if (low == high) {
+        low -= 0.5;
+        high += 0.5;
+    }
+    return give_histogram(call, x, edges_between(low, high, bins, x), weight,
+                          tn__call_int(call, TN__ARG_HISTOGRAM_DENSITY));
+}
+
+tn_status tn__run_histogram_at(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_HISTOGRAM_AT_INPUT);
+    tn_tensor *edges = tn__call_tensor(call, TN__ARG_HISTOGRAM_AT_BINS);
+    tn_tensor *weight = tn__call_tensor(call, TN__ARG_HISTOGRAM_AT_WEIGHT);
+    char text[TN__SHAPE_TEXT];
+    tn_status status = check_weight(x, weight);
+    if (status >= 0)
+        status = tn__check_same_dtype("histogram", x, "input", edges, "bins");
+    if (status < 0)
+        return status;
+    if (edges->ndim != 1 || edges->numel < 2)
+        return tn__fail(TN_ERR_SHAPE, "histogram: {bins} %s is no list of "
+                        "edges",
+                        tn__shape_text(text, edges->ndim, edges->shape));
+    return give_histogram(call, x, tn_clone(edges), weight,
+                          tn__call_int(call, TN__ARG_HISTOGRAM_AT_DENSITY));
+}

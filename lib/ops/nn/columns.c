@@ -1,0 +1,208 @@
+/* columns.c: the windows of images as columns (im2col), and columns summed back
+ * into images (col2im). */
+#include <ops/nn/window.h>
+
+tn_status tn__columns_write(const tn__images *x, const tn__window *w,
+                            tn_tensor *out, const char *what)
+{
+    static tn__formula strided = TN__FORMULA("im2col(x) = x");
+    static tn__formula padded = TN__FORMULA(
+        "im2col(x, i: offset, j: offset) = x[i, j; 0]");
+    bool inside = tn__window_is_inside(w);
+    const tn_dtype dtype[] = {x->tensor->dtype, 0, 0};
+    const tn__kernel *kernel =
+        tn__formula_kernel(inside ? &strided : &padded, dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__space space;
+    tn__window_space(&space, w, x, false);
+    if (inside) {
+        tn__window_add_strided(&space, w, x);
+    } else {
+        tn__window_add_indexed(&space, w, x);
+        tn__window_add_coordinate(&space, w, 0);
+        tn__window_add_coordinate(&space, w, 1);
+    }
+    tn__operand *to = tn__space_add_bare(&space, out);
+    int64_t step = 1;
+    for (int d = 5; d >= 0; d--) {
+        to->stride[d] = step;
+        step *= space.extent[d];
+    }
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL, what);
+}
+
+/* The arguments that im2col and col2im share, from `first` on: kernel_size,
+ * dilation, padding, stride, out. */
+static tn_status take_window(const tn__call *call, int first, tn__window *w)
+{
+    int64_t *pair[] = {w->kernel, w->dilation, w->pad, w->stride, w->out};
+    for (int i = 0; i < 5; i++) {
+        tn_status status = tn__window_pair(call, first + i, pair[i]);
+        if (status < 0)
+            return status;
+        int64_t least = pair[i] == w->pad   ? -INT32_MAX
+                        : pair[i] == w->out ? 0
+                                            : 1;
+        for (int a = 0; a < 2; a++)
+            if (pair[i][a] < least)
+                return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} %lld is too small",
+                                call->op->name, call->op->arg[first + i].name,
+                                (long long)pair[i][a]);
+    }
+    return TN_OK;
+}
+
+tn_status tn__run_im2col(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_IM2COL_INPUT);
+    tn__images images;
+    tn__window w;
+    tn_status status = tn__images_of("im2col", x, &images);
+    if (status >= 0)
+        status = take_window(call, TN__ARG_IM2COL_KERNEL_SIZE, &w);
+    if (status < 0)
+        return status;
+    for (int a = 0; a < 2; a++)
+        w.in[a] = x->shape[x->ndim - 2 + a];
+    const int64_t shape[] = {images.count,
+                             images.channels * w.kernel[0] * w.kernel[1],
+                             w.out[0] * w.out[1]};
+    bool batched = x->ndim == 4;
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype,
+                                    2 + batched, shape + !batched, "im2col");
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    return tn__columns_write(&images, &w, out, "im2col");
+}
+
+/* Each element of the image gathers the columns in which it stands: a fixed
+ * order, unlike adding columns up. */
+typedef struct fold {
+    const tn__window *w; /* in: the image, out: places of the window */
+    tn_tensor *x, *out;
+    int64_t count, channels;
+    int64_t batch, column, place; /* x's strides */
+} fold;
+
+/* Elements [low, high) of each image. inside: each stands in a column at every
+ * place of the window, whose stride is 1; those are a row of x as it lies. */
+static tn_status fold_part(const fold *f, tn__formula *formula,
+                           const int64_t *low, const int64_t *high,
+                           bool inside)
+{
+    const tn__window *w = f->w;
+    const tn_dtype dtype[] = {f->x->dtype, 0, 0};
+    const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
+    if (!kernel)
+        return tn_error_code();
+    /* (N, C, H, W | kH, kW): h + pad - ki * dilation is oi * stride, if any. */
+    tn__space space = {.outer_ndim = 4, .row_ndim = 2,
+                       .extent = {f->count, f->channels, high[0] - low[0],
+                                  high[1] - low[1], w->kernel[0],
+                                  w->kernel[1]}};
+    const int64_t stride[2] = {w->out[1] * f->place, f->place};
+    const int64_t column[2] = {w->kernel[1] * f->column, f->column};
+    tn__operand *from = tn__space_add_bare(&space, f->x);
+    from->stride[0] = f->batch;
+    from->stride[1] = w->kernel[0] * w->kernel[1] * f->column;
+    for (int a = 0; a < 2; a++) {
+        from->stride[4 + a] = column[a];
+        if (inside) {
+            from->offset += (low[a] + w->pad[a]) * stride[a];
+            from->stride[2 + a] = stride[a];
+            from->stride[4 + a] -= w->dilation[a] * stride[a];
+            continue;
+        }
+        from->index_stride[a] = stride[a];
+        from->index_extent[a] = w->out[a];
+        tn__operand *at = tn__space_add_bare(&space, NULL);
+        at->offset = low[a] + w->pad[a];
+        at->stride[2 + a] = 1;
+        at->stride[4 + a] = -w->dilation[a];
+    }
+    tn__operand *to = tn__space_add_bare(&space, f->out);
+    to->offset = low[0] * w->in[1] + low[1];
+    const int64_t size[4] = {f->count, f->channels, w->in[0], w->in[1]};
+    int64_t step = 1;
+    for (int d = 3; d >= 0; d--) {
+        to->stride[d] = step;
+        step *= size[d];
+    }
+    const tn_number param[] = {{.i = w->stride[0]}, {.i = w->stride[1]}};
+    bool steps = w->stride[0] != 1 || w->stride[1] != 1;
+    return space.extent[2] < 1 || space.extent[3] < 1
+               ? TN_OK
+               : tn__kernel_launch(f->out->storage->device, kernel, &space,
+                                   steps ? param : NULL, "col2im");
+}
+
+/* What stands at every place of the window, in a large image; then what is
+ * above, below, left and right of it. */
+static tn_status fold_image(const fold *f)
+{
+    static tn__formula steps = TN__FORMULA(
+        "col2im(x, h: offset, w: offset; sh: i64, sw: i64) ="
+        "let i = div(h, sh); let j = div(w, sw);"
+        "like(rsum(where((i * sh == h) & (j * sw == w), x[i, j; 0],"
+        "                like(0, x))), x)");
+    static tn__formula each = TN__FORMULA( /* strides of 1 */
+        "col2im(x, h: offset, w: offset) = like(rsum(x[h, w; 0]), x)");
+    static tn__formula whole =
+        TN__FORMULA("col2im(x) = like(rsum(x), x)");
+    enum { LARGE = 16384 }; /* elements: fewer are one launch */
+    const tn__window *w = f->w;
+    const int64_t none[2] = {0, 0}, *all = w->in;
+    if (w->stride[0] != 1 || w->stride[1] != 1)
+        return fold_part(f, &steps, none, all, false);
+    int64_t low[2], high[2];
+    for (int a = 0; a < 2; a++) {
+        low[a] = w->dilation[a] * (w->kernel[a] - 1) - w->pad[a];
+        low[a] = low[a] > 0 ? low[a] : 0;
+        high[a] = w->out[a] - w->pad[a];
+        high[a] = high[a] < w->in[a] ? high[a] : w->in[a];
+    }
+    if (f->out->numel < LARGE || low[0] >= high[0] || low[1] >= high[1])
+        return fold_part(f, &each, none, all, false);
+    const int64_t part[4][2][2] = {{{0, 0}, {low[0], all[1]}},
+                                   {{high[0], 0}, {all[0], all[1]}},
+                                   {{low[0], 0}, {high[0], low[1]}},
+                                   {{low[0], high[1]}, {high[0], all[1]}}};
+    tn_status status = fold_part(f, &whole, low, high, true);
+    for (int k = 0; k < 4 && status >= 0; k++)
+        status = fold_part(f, &each, part[k][0], part[k][1], false);
+    return status;
+}
+
+tn_status tn__run_col2im(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_COL2IM_INPUT);
+    tn__window w;
+    tn_status status =
+        tn__window_pair(call, TN__ARG_COL2IM_OUTPUT_SIZE, w.in);
+    if (status >= 0)
+        status = take_window(call, TN__ARG_COL2IM_KERNEL_SIZE, &w);
+    if (status < 0)
+        return status;
+    int64_t area = w.kernel[0] * w.kernel[1];
+    char text[TN__SHAPE_TEXT];
+    if ((x->ndim != 2 && x->ndim != 3) || area == 0 ||
+        x->shape[x->ndim - 2] % area != 0 ||
+        x->shape[x->ndim - 1] != w.out[0] * w.out[1])
+        return tn__fail(TN_ERR_SHAPE, "col2im: {input} %s is no (N, C kH kW, "
+                        "oH oW)", tn__shape_text(text, x->ndim, x->shape));
+    bool batched = x->ndim == 3;
+    int64_t channels = x->shape[batched] / area;
+    const int64_t shape[] = {batched ? x->shape[0] : 1, channels, w.in[0],
+                             w.in[1]};
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, 3 + batched,
+                                    shape + !batched, "col2im");
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    const fold f = {&w, x, out, shape[0], channels,
+                    batched ? x->stride[0] : 0, x->stride[x->ndim - 2],
+                    x->stride[x->ndim - 1]};
+    return fold_image(&f);
+}

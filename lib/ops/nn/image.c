@@ -1,0 +1,325 @@
+/* image.c: convolutions of other shapes, by conv2d and its parts. */
+#include <ops/nn/window.h>
+
+/* ---- sequences -------------------------------------------------------------------- */
+
+/* A list for one axis as one for (1, that axis). */
+static tn_status along(const tn__call *call, int arg, int64_t first,
+                       tn_dims_list *list)
+{
+    const tn_dims_list *given = call->value[arg].of.dims;
+    if (given->count != 1)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has %d numbers; one is "
+                        "wanted", call->op->name, call->op->arg[arg].name,
+                        given->count);
+    *list = tn_dims(first, given->dim[0]);
+    return TN_OK;
+}
+
+/* (N, C, L) as images of height 1. */
+static tn_status check_sequences(const tn__call *call, const tn_tensor *x,
+                                 const tn_tensor *weight)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if ((x->ndim == 2 || x->ndim == 3) && weight->ndim == 3)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s is neither (N, C, L) nor "
+                    "(C, L), or {weight} %s has not 3 dimensions",
+                    call->op->name, tn__shape_text(a, x->ndim, x->shape),
+                    tn__shape_text(b, weight->ndim, weight->shape));
+}
+
+static tn_status check_channels(const tn__call *call, const tn_tensor *x,
+                                const tn_tensor *weight, int64_t groups)
+{
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    int64_t channels = x->shape[x->ndim - 2];
+    if (groups >= 1 && channels % groups == 0 &&
+        weight->shape[1] == channels / groups)
+        return TN_OK;
+    return tn__fail(TN_ERR_SHAPE, "%s: {input} %s has %lld channels, {weight} "
+                    "%s with {groups} %lld takes %lld", call->op->name,
+                    tn__shape_text(a, x->ndim, x->shape), (long long)channels,
+                    tn__shape_text(b, weight->ndim, weight->shape),
+                    (long long)groups,
+                    (long long)tn__size_mul(weight->shape[1], groups));
+}
+
+tn_status tn__run_conv1d(tn__call *call)
+{
+    enum {
+        bias = TN__ARG_CONV1D_BIAS,
+        stride = TN__ARG_CONV1D_STRIDE,
+        padding = TN__ARG_CONV1D_PADDING,
+        dilation = TN__ARG_CONV1D_DILATION,
+        groups = TN__ARG_CONV1D_GROUPS
+    };
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CONV1D_INPUT);
+    tn_tensor *weight = tn__call_tensor(call, TN__ARG_CONV1D_WEIGHT);
+    tn_dims_list strides, pads, dilations;
+    bool rule = call->value[padding].kind == TN_VALUE_STRING;
+    if (check_sequences(call, x, weight) < 0 ||
+        check_channels(call, x, weight, tn__call_int(call, groups)) < 0 ||
+        along(call, stride, 1, &strides) < 0 ||
+        along(call, dilation, 1, &dilations) < 0 ||
+        (!rule && along(call, padding, 0, &pads) < 0))
+        return tn_error_code();
+    const tn_value value[] = {
+        tn__value_tensor(tn_unsqueeze(x, -2)),
+        tn__value_tensor(tn_unsqueeze(weight, -2)),
+        call->value[bias],
+        tn__value_dims(&strides),
+        rule ? call->value[padding] : tn__value_dims(&pads),
+        tn__value_dims(&dilations),
+        call->value[groups]};
+    tn_tensor *y = tn__row(TN__OP_ID_CONV2D, value, 7);
+    return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
+}
+
+/* ---- transposed -------------------------------------------------------------------- */
+
+typedef struct transposed {
+    tn_tensor *x, *weight, *bias; /* x (N, C, H, W) */
+    int64_t stride[2], pad[2], more[2], dilation[2], groups;
+} transposed;
+
+/* Of a convolution's gradient of its input, that is: its output here. */
+static tn_tensor *transpose(transposed *t)
+{
+    tn_dtype dtype = t->x->dtype;
+    bool half = tn_dtype_bytes(dtype) == 2 && dtype == t->weight->dtype;
+    if (half) { /* sums keep their digits till the bias is there */
+        t->x = tn_to_dtype(t->x, TN_F32);
+        t->weight = tn_to_dtype(t->weight, TN_F32);
+        if (!t->x || !t->weight)
+            return NULL;
+    }
+    const tn_dims_list pad = tn_dims(t->pad[0], t->pad[1]);
+    const tn_dims_list stride = tn_dims(t->stride[0], t->stride[1]);
+    const tn_dims_list dilation = tn_dims(t->dilation[0], t->dilation[1]);
+    tn_dims_list size = {2, {0}};
+    for (int a = 0; a < 2; a++) {
+        size.dim[a] = (t->x->shape[2 + a] - 1) * stride.dim[a] -
+                      2 * pad.dim[a] +
+                      dilation.dim[a] * (t->weight->shape[2 + a] - 1) +
+                      t->more[a] + 1;
+        if (size.dim[a] < 1) {
+            tn__fail(TN_ERR_SHAPE, "%s: an output of size %lld",
+                     tn__op_outer("conv_transpose2d"),
+                     (long long)size.dim[a]);
+            return NULL;
+        }
+    }
+    const tn_value value[] = {
+        tn__value_tensor(t->x),     tn__value_tensor(t->weight),
+        tn__value_dims(&size),      tn__value_dims(&stride),
+        tn__value_dims(&pad),       tn__value_dims(&dilation),
+        tn__value_int(t->groups)};
+    tn_tensor *y = tn__row(TN__OP_ID_CONV2D_INPUT, value, 7);
+    if (y && t->bias)
+        y = tn_add(y, tn_reshape(t->bias,
+                                 tn_dims(t->groups * t->weight->shape[1], 1,
+                                         1)));
+    return y && half ? tn_to_dtype(y, dtype) : y;
+}
+
+static tn_status check_transposed(const tn__call *call, const transposed *t)
+{
+    const char *name = call->op->name;
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    const tn_tensor *x = t->x, *w = t->weight;
+    if (tn__check_same_dtype(name, x, "input", w, "weight") < 0)
+        return TN_ERR_DTYPE;
+    if (x->ndim != 4 || w->ndim != 4 || t->groups < 1 ||
+        x->shape[1] != w->shape[0] || x->shape[1] % t->groups)
+        return tn__fail(TN_ERR_SHAPE, "%s: {input} %s and {weight} %s, (C, "
+                        "O / {groups}, kernel), do not fit with %lld {groups}",
+                        name, tn__shape_text(a, x->ndim, x->shape),
+                        tn__shape_text(b, w->ndim, w->shape),
+                        (long long)t->groups);
+    if (t->bias && (t->bias->ndim != 1 ||
+                    t->bias->shape[0] != w->shape[1] * t->groups))
+        return tn__fail(TN_ERR_SHAPE, "%s: {bias} %s; (%lld) is wanted", name,
+                        tn__shape_text(a, t->bias->ndim, t->bias->shape),
+                        (long long)(w->shape[1] * t->groups));
+    for (int i = 0; i < 2; i++) {
+        if (t->stride[i] < 1 || t->dilation[i] < 1 || t->pad[i] < 0 ||
+            t->more[i] < 0 ||
+            (t->more[i] >= t->stride[i] && t->more[i] >= t->dilation[i]))
+            return tn__fail(TN_ERR_ARGUMENT, "%s: {stride} %lld, {padding} "
+                            "%lld, {output_padding} %lld, {dilation} %lld: "
+                            "positive numbers are wanted, and an "
+                            "{output_padding} below {stride} or {dilation}",
+                            name, (long long)t->stride[i], (long long)t->pad[i],
+                            (long long)t->more[i],
+                            (long long)t->dilation[i]);
+    }
+    return TN_OK;
+}
+
+tn_status tn__run_conv_transpose2d(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CONV_TRANSPOSE2D_INPUT);
+    bool batched = x->ndim != 3;
+    transposed t = {
+        .x = batched ? x : tn_unsqueeze(x, 0),
+        .weight = tn__call_tensor(call, TN__ARG_CONV_TRANSPOSE2D_WEIGHT),
+        .bias = tn__call_tensor(call, TN__ARG_CONV_TRANSPOSE2D_BIAS),
+        .groups = tn__call_int(call, TN__ARG_CONV_TRANSPOSE2D_GROUPS)};
+    if (!t.x ||
+        tn__window_pair(call, TN__ARG_CONV_TRANSPOSE2D_STRIDE, t.stride) < 0 ||
+        tn__window_pair(call, TN__ARG_CONV_TRANSPOSE2D_PADDING, t.pad) < 0 ||
+        tn__window_pair(call, TN__ARG_CONV_TRANSPOSE2D_OUTPUT_PADDING,
+                        t.more) < 0 ||
+        tn__window_pair(call, TN__ARG_CONV_TRANSPOSE2D_DILATION,
+                        t.dilation) < 0 ||
+        check_transposed(call, &t) < 0)
+        return tn_error_code();
+    tn_tensor *y = transpose(&t);
+    return tn__give(call, y && !batched ? tn_squeeze(y, .dim = 0)
+                                        : y);
+}
+
+tn_status tn__run_conv_transpose1d(tn__call *call)
+{
+    enum {
+        stride = TN__ARG_CONV_TRANSPOSE1D_STRIDE,
+        padding = TN__ARG_CONV_TRANSPOSE1D_PADDING,
+        more = TN__ARG_CONV_TRANSPOSE1D_OUTPUT_PADDING,
+        dilation = TN__ARG_CONV_TRANSPOSE1D_DILATION
+    };
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CONV_TRANSPOSE1D_INPUT);
+    tn_tensor *weight =
+        tn__call_tensor(call, TN__ARG_CONV_TRANSPOSE1D_WEIGHT);
+    tn_dims_list strides, pads, mores, dilations;
+    if (check_sequences(call, x, weight) < 0 ||
+        along(call, stride, 1, &strides) < 0 ||
+        along(call, padding, 0, &pads) < 0 ||
+        along(call, more, 0, &mores) < 0 ||
+        along(call, dilation, 1, &dilations) < 0)
+        return tn_error_code();
+    const tn_value value[] = {
+        tn__value_tensor(tn_unsqueeze(x, -2)),
+        tn__value_tensor(tn_unsqueeze(weight, -2)),
+        call->value[TN__ARG_CONV_TRANSPOSE1D_BIAS],
+        tn__value_dims(&strides),
+        tn__value_dims(&pads),
+        tn__value_dims(&mores),
+        call->value[TN__ARG_CONV_TRANSPOSE1D_GROUPS],
+        tn__value_dims(&dilations)};
+    tn_tensor *y = tn__row(TN__OP_ID_CONV_TRANSPOSE2D, value, 8);
+    return tn__give(call, y ? tn_squeeze(y, .dim = -2) : NULL);
+}
+
+/* ---- others ---------------------------------------------------------------------------- */
+
+tn_status tn__run_pixel_shuffle(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PIXEL_SHUFFLE_INPUT);
+    int64_t r = tn__call_int(call, TN__ARG_PIXEL_SHUFFLE_UPSCALE_FACTOR);
+    int lead = x->ndim - 3;
+    char text[TN__SHAPE_TEXT];
+    if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > 1 << 20 ||
+        x->shape[lead] % (r * r))
+        return tn__fail(TN_ERR_SHAPE, "pixel_shuffle: {input} %s is no (..., C "
+                        "r r, H, W) for an {upscale_factor} r of %lld",
+                        tn__shape_text(text, x->ndim, x->shape), (long long)r);
+    tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
+    for (int d = 0; d < lead; d++) {
+        split.dim[d] = out.dim[d] = x->shape[d];
+        order.dim[d] = d;
+    }
+    int64_t c = x->shape[lead] / (r * r);
+    const int64_t parts[] = {c, r, r, x->shape[lead + 1], x->shape[lead + 2]};
+    static const int64_t places[] = {0, 3, 1, 4, 2};
+    for (int i = 0; i < 5; i++) {
+        split.dim[lead + i] = parts[i];
+        order.dim[lead + i] = lead + places[i];
+    }
+    out.dim[lead] = c;
+    out.dim[lead + 1] = parts[3] * r;
+    out.dim[lead + 2] = parts[4] * r;
+    return tn__give(call,
+                    tn_reshape(tn_permute(tn_reshape(x, split), order), out));
+}
+
+tn_status tn__run_pixel_unshuffle(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PIXEL_UNSHUFFLE_INPUT);
+    int64_t r = tn__call_int(call, TN__ARG_PIXEL_UNSHUFFLE_DOWNSCALE_FACTOR);
+    int lead = x->ndim - 3;
+    char text[TN__SHAPE_TEXT];
+    if (lead < 0 || x->ndim + 2 > TN_MAX_NDIM || r < 1 || r > INT32_MAX ||
+        x->shape[lead + 1] % r || x->shape[lead + 2] % r)
+        return tn__fail(TN_ERR_SHAPE, "pixel_unshuffle: {input} %s is no (..., "
+                        "C, H r, W r) for a {downscale_factor} r of %lld",
+                        tn__shape_text(text, x->ndim, x->shape), (long long)r);
+    tn_dims_list split = {lead + 5, {0}}, order = split, out = {x->ndim, {0}};
+    for (int d = 0; d < lead; d++) {
+        split.dim[d] = out.dim[d] = x->shape[d];
+        order.dim[d] = d;
+    }
+    int64_t h = x->shape[lead + 1] / r, w = x->shape[lead + 2] / r;
+    const int64_t parts[] = {x->shape[lead], h, r, w, r};
+    static const int64_t places[] = {0, 2, 4, 1, 3};
+    for (int i = 0; i < 5; i++) {
+        split.dim[lead + i] = parts[i];
+        order.dim[lead + i] = lead + places[i];
+    }
+    out.dim[lead] = x->shape[lead] * r * r;
+    out.dim[lead + 1] = h;
+    out.dim[lead + 2] = w;
+    return tn__give(call,
+                    tn_reshape(tn_permute(tn_reshape(x, split), order), out));
+}
+
+tn_status tn__run_channel_shuffle(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CHANNEL_SHUFFLE_INPUT);
+    int64_t groups = tn__call_int(call, TN__ARG_CHANNEL_SHUFFLE_GROUPS);
+    char text[TN__SHAPE_TEXT];
+    if (x->ndim < 3 || x->ndim == TN_MAX_NDIM || groups < 1 ||
+        x->shape[1] % groups)
+        return tn__fail(TN_ERR_SHAPE, "channel_shuffle: %lld {groups} of the "
+                        "channels of {input} %s, (N, C, ...)",
+                        (long long)groups,
+                        tn__shape_text(text, x->ndim, x->shape));
+    tn_dims_list split = {x->ndim + 1, {0}}, out = {x->ndim, {0}};
+    for (int d = 0; d < x->ndim; d++)
+        out.dim[d] = split.dim[d + (d > 1)] = x->shape[d];
+    split.dim[1] = groups;
+    split.dim[2] = x->shape[1] / groups;
+    tn_tensor *dealt = tn_transpose(tn_reshape(x, split), 1, 2);
+    return tn__give(call, tn_reshape(dealt, out));
+}
+
+tn_status tn__run_bilinear(tn__call *call)
+{
+    tn_tensor *a = tn__call_tensor(call, TN__ARG_BILINEAR_INPUT1);
+    tn_tensor *b = tn__call_tensor(call, TN__ARG_BILINEAR_INPUT2);
+    tn_tensor *w = tn__call_tensor(call, TN__ARG_BILINEAR_WEIGHT);
+    tn_tensor *bias = tn__call_tensor(call, TN__ARG_BILINEAR_BIAS);
+    char s[TN__SHAPE_TEXT], t[TN__SHAPE_TEXT], u[TN__SHAPE_TEXT];
+    bool fits = w->ndim == 3 && a->ndim > 0 && a->ndim == b->ndim &&
+                tn__shape_equal(a->ndim - 1, a->shape, b->ndim - 1, b->shape);
+    if (!fits || a->shape[a->ndim - 1] != w->shape[1] ||
+        b->shape[b->ndim - 1] != w->shape[2])
+        return tn__fail(TN_ERR_SHAPE, "bilinear: {input1} %s, {input2} %s and "
+                        "{weight} %s do not fit: (..., I), (..., J) and (O, I, "
+                        "J) are wanted", tn__shape_text(s, a->ndim, a->shape),
+                        tn__shape_text(t, b->ndim, b->shape),
+                        tn__shape_text(u, w->ndim, w->shape));
+    tn_dims_list wide = {a->ndim + 1, {0}};
+    for (int d = 0; d + 1 < a->ndim; d++)
+        wide.dim[d] = a->shape[d];
+    wide.dim[a->ndim - 1] = w->shape[0];
+    wide.dim[a->ndim] = w->shape[2];
+    /* (..., I) (I, O J) gives (..., O, J): a row for each output. */
+    tn_tensor *rows = tn_reshape(tn_permute(w, tn_dims(1, 0, 2)),
+                                 tn_dims(w->shape[1],
+                                         w->shape[0] * w->shape[2]));
+    tn_tensor *y = tn_mul(tn_reshape(tn_matmul(a, rows), wide),
+                          tn_unsqueeze(b, -2));
+    y = y ? tn_sum(y, .dim = -1, .dtype = y->dtype) : NULL;
+    return tn__give(call, y && bias ? tn_add(y, bias) : y);
+}

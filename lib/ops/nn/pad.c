@@ -1,0 +1,474 @@
+/* pad.c: more elements before and after, by a number or by input's own. */
+#include <math.h>
+
+#include <base/memory.h>
+#include <device/recorder.h>
+#include <ops/engine/native.h>
+
+/* pad lists (before, after) for the last dimension, then the one before it. */
+static int64_t before(const tn_dims_list *pad, int ndim, int d)
+{
+    int k = 2 * (ndim - 1 - d);
+    return k < pad->count ? pad->dim[k] : 0;
+}
+
+static int64_t after(const tn_dims_list *pad, int ndim, int d)
+{
+    int k = 2 * (ndim - 1 - d) + 1;
+    return k < pad->count ? pad->dim[k] : 0;
+}
+
+static tn_status check_pad(const tn__call *call, const tn_tensor *x,
+                           const tn_dims_list *pad, tn__shape *shape)
+{
+    const char *name = tn__op_outer(call->op->name);
+    char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
+    if (pad->count % 2 || pad->count > 2 * x->ndim)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {pad} %s for {input} %s: two "
+                        "numbers for each of its last dimensions are wanted",
+                        name, tn__shape_text(a, pad->count, pad->dim),
+                        tn__shape_text(b, x->ndim, x->shape));
+    shape->ndim = x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
+        bool told =
+            !__builtin_add_overflow(x->shape[d], low, &shape->dim[d]) &&
+            !__builtin_add_overflow(shape->dim[d], high, &shape->dim[d]);
+        if (!told || shape->dim[d] < 0)
+            return tn__fail(TN_ERR_SHAPE, "%s: {pad} %s leaves less than "
+                            "nothing of dimension %d of {input} %s", name,
+                            tn__shape_text(a, pad->count, pad->dim), d,
+                            tn__shape_text(b, x->ndim, x->shape));
+    }
+    return TN_OK;
+}
+
+/* The part of x that lies `skip` elements in, where that is positive. */
+static void cut(tn_tensor *part, const tn_tensor *x, int d, int64_t skip,
+                int64_t size)
+{
+    if (skip > 0)
+        part->offset += skip * x->stride[d];
+    part->shape[d] = size;
+}
+
+static void same_view(tn_tensor *part, const tn_tensor *x)
+{
+    part->storage = x->storage;
+    part->dtype = x->dtype;
+    part->ndim = x->ndim;
+    part->offset = x->offset;
+    for (int d = 0; d < x->ndim; d++) {
+        part->shape[d] = x->shape[d];
+        part->stride[d] = x->stride[d];
+    }
+}
+
+/* Launches a kernel of x, by the places along the dimensions of which `by` has
+ * bits, over all of out: index[d] holds them, or, without, they are out's own
+ * less what stands before x. */
+static tn_status take_places(tn_tensor *out, tn_tensor *x, uint32_t by,
+                             tn_tensor *const *index, const tn_dims_list *pad,
+                             const tn__kernel *kernel, const char *name)
+{
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = out->ndim};
+    for (int d = 0; d < out->ndim; d++)
+        shape.dim[d] = out->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, 0, false);
+    tn__operand *from = tn__space_add_bare(&space, x);
+    for (int d = 0, k = 0; d < x->ndim; d++) {
+        if (!(by >> d & 1)) {
+            from->stride[d] = x->stride[d];
+            continue;
+        }
+        from->index_stride[k] = x->stride[d];
+        from->index_extent[k++] = x->shape[d];
+        tn__operand *at =
+            tn__space_add_bare(&space, index ? index[d] : NULL);
+        if (!index)
+            at->offset = -before(pad, x->ndim, d);
+        at->stride[d] = 1;
+    }
+    tn__space_add_out(&space, &shape, 0, false, false, out);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL, name);
+}
+
+/* x within zeros, in one pass: an edge reads as 0. Of the `count` dimensions of
+ * which `edge` has bits, three at most. */
+static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
+                                 const tn_dims_list *pad, uint32_t edge,
+                                 int count, const char *name)
+{
+    static tn__formula place[] = {
+        TN__FORMULA("pad(x, i: offset) = x[i; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset) = x[i, j; 0]"),
+        TN__FORMULA("pad(x, i: offset, j: offset, k: offset) = x[i, j, k; 0]")};
+    const tn_dtype dtype[] = {x->dtype, 0, 0, 0};
+    return take_places(out, x, edge, NULL, pad,
+                       tn__formula_kernel(&place[count - 1], dtype), name);
+}
+
+/* Into out, the whole result, x itself and value where it does not reach. */
+static tn_status put_within(tn_tensor *out, tn_tensor *x,
+                            const tn_dims_list *pad, double value,
+                            const char *name)
+{
+    uint32_t edge = 0;
+    int edges = 0;
+    tn_tensor from, to;
+    same_view(&from, x);
+    same_view(&to, out);
+    bool whole = true, empty = false;
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t low = before(pad, x->ndim, d), high = after(pad, x->ndim, d);
+        int64_t size =
+            x->shape[d] + (low < 0 ? low : 0) + (high < 0 ? high : 0);
+        cut(&from, x, d, -low, size);
+        cut(&to, out, d, low, size);
+        whole = whole && low <= 0 && high <= 0;
+        empty = empty || size <= 0;
+        edges += low || high;
+        edge |= (uint32_t)(low || high) << d;
+    }
+    /* A bool is a number to a device that loads it, 8 bits to a copy. */
+    if (!whole && !empty && value == 0 && !signbit(value) && edges <= 3 &&
+        x->dtype != TN_BOOL)
+        return put_among_zeros(out, x, pad, edge, edges, name);
+    tn_status status = whole ? TN_OK : tn__fill(out, value, name);
+    return status < 0 || empty ? status : tn__copy_into(&to, &from, name);
+}
+
+tn_status tn__run_constant_pad_nd(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_CONSTANT_PAD_ND_INPUT);
+    const tn_dims_list *pad =
+        call->value[TN__ARG_CONSTANT_PAD_ND_PAD].of.dims;
+    const char *name = tn__op_outer("constant_pad_nd");
+    tn__shape shape;
+    tn_status status = check_pad(call, x, pad, &shape);
+    if (status < 0)
+        return status;
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, shape.ndim,
+                                    shape.dim, name);
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    return put_within(out, x, pad,
+                      tn__call_float(call, TN__ARG_CONSTANT_PAD_ND_VALUE),
+                      name);
+}
+
+/* ---- input's own elements -------------------------------------------------
+ *
+ * The result is input and, around it, parts of input: one for each choice of
+ * before, within and after in every dimension, as a view with the steps 1, -1
+ * or 0. So each element is moved once. (A dimension after the other, by indices,
+ * moved all elements for each.) The last three dimensions go together, by the
+ * indices of those that have an edge: what is written apart would bring lines to
+ * the cache again. A graph that is recorded has the parts: those indices come
+ * from the host, whose work no replay does. */
+
+enum { CONSTANT, REFLECT, REPLICATE, CIRCULAR };
+static const char *const mode_names[] = {"constant", "reflect", "replicate",
+                                         "circular"};
+
+/* Of a word that the row has checked. */
+static int find_mode(const char *text)
+{
+    int mode = CONSTANT;
+    while (strcmp(mode_names[mode], text) != 0)
+        mode++;
+    return mode;
+}
+
+/* Which of n elements stands at place i, counted from element 0. Circular goes
+ * round what is left of them where pad is negative, as PyTorch does. */
+static int64_t source(int mode, int64_t i, int64_t n, int64_t low,
+                      int64_t high)
+{
+    if (mode == REFLECT)
+        return i < 0 ? -i : i >= n ? 2 * n - 2 - i : i;
+    if (mode == REPLICATE)
+        return i < 0 ? 0 : i >= n ? n - 1 : i;
+    int64_t first = low < 0 ? -low : 0;
+    int64_t left = n - first + (high < 0 ? high : 0);
+    return first + ((i - first) % left + left) % left;
+}
+
+typedef struct edges edges;
+typedef tn_status edges_part(const edges *e, tn_tensor *inner,
+                             tn_tensor *outer, bool is_input);
+
+/* A tensor and the padded one, which goes part by part to or from it. */
+struct edges {
+    int mode;
+    const tn_dims_list *pad;
+    const tn_tensor *inner, *outer;
+    edges_part *part;
+    int whole; /* dimensions from here on go together; else there are so many */
+    tn_tensor *index[TN_MAX_NDIM]; /* their sources; NULL: as input's */
+};
+
+/* Places from `at` on whose sources are `step` apart. */
+typedef struct run {
+    int64_t from, count, step;
+    bool is_input; /* neither before nor after it */
+} run;
+
+static run run_at(const edges *e, int d, int64_t at)
+{
+    int64_t n = e->inner->shape[d], low = before(e->pad, e->inner->ndim, d),
+            high = after(e->pad, e->inner->ndim, d), i = at - low,
+            end = e->outer->shape[d] - low;
+    bool is_input = i >= 0 && i < n;
+    int64_t bound = i < 0 ? 0 : is_input ? n : end;
+    end = end < bound ? end : bound;
+    if (is_input)
+        return (run){i, end - i, 1, true};
+    run r = {source(e->mode, i, n, low, high), 1, 1, false};
+    for (int64_t last = r.from; i + r.count < end; r.count++) {
+        int64_t next = source(e->mode, i + r.count, n, low, high);
+        int64_t step = next - last;
+        if (r.count == 1 ? step < -1 || step > 1 : step != r.step)
+            break;
+        r.step = step;
+        last = next;
+    }
+    return r;
+}
+
+/* From dimension d on; inner and outer are cut to the parts of those before. */
+static tn_status each_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                           int d, bool is_input)
+{
+    if (d == e->whole) {
+        for (; d < e->inner->ndim; d++) {
+            inner->shape[d] = e->inner->shape[d];
+            outer->shape[d] = e->outer->shape[d];
+        }
+        return e->part(e, inner, outer, is_input);
+    }
+    tn_status status = TN_OK;
+    int64_t inner_at = inner->offset, outer_at = outer->offset;
+    run r;
+    for (int64_t at = 0; at < e->outer->shape[d] && status >= 0;
+         at += r.count) {
+        r = run_at(e, d, at);
+        inner->shape[d] = outer->shape[d] = r.count;
+        inner->stride[d] = e->inner->stride[d] * r.step;
+        inner->offset = inner_at + r.from * e->inner->stride[d];
+        outer->offset = outer_at + at * e->outer->stride[d];
+        status = each_part(e, inner, outer, d + 1, is_input && r.is_input);
+    }
+    inner->offset = inner_at;
+    outer->offset = outer_at;
+    return status;
+}
+
+static tn_status run_edges(const edges *e)
+{
+    tn_tensor inner, outer;
+    same_view(&inner, e->inner);
+    same_view(&outer, e->outer);
+    return each_part(e, &inner, &outer, 0, true);
+}
+
+static tn_status check_edges(const tn__call *call, const tn_tensor *x,
+                             const tn_dims_list *pad, int mode,
+                             tn__shape *shape)
+{
+    tn_status status = check_pad(call, x, pad, shape);
+    for (int d = 0; d < x->ndim && status >= 0; d++) {
+        int64_t n = x->shape[d], low = before(pad, x->ndim, d),
+                high = after(pad, x->ndim, d);
+        int64_t least =
+            mode == REFLECT ? n - 1 : mode == CIRCULAR ? n : INT64_MAX;
+        int64_t left = n + (low < 0 ? low : 0) + (high < 0 ? high : 0);
+        bool lacks = n < 1 || (mode == CIRCULAR && left < 1);
+        if ((low || high) &&
+            (low > least || high > least || (lacks && shape->dim[d] > 0)))
+            status = tn__fail(TN_ERR_SHAPE, "pad: {pad:}(%lld, %lld) of {mode} "
+                              "%s is more than dimension %d of size %lld has",
+                              (long long)low, (long long)high,
+                              mode_names[mode], d, (long long)n);
+    }
+    return status;
+}
+
+/* out[..., i, j] = x[..., index of i, index of j], of the dimensions that have
+ * such: at least one, three at most. */
+static tn_status take_part(tn_tensor *x, const edges *e, tn_tensor *out)
+{
+    static tn__formula take[] = {
+        TN__FORMULA("pad(x, i) = x[i]"),
+        TN__FORMULA("pad(x, i, j) = x[i, j]"),
+        TN__FORMULA("pad(x, i, j, k) = x[i, j, k]")};
+    const tn_dtype dtype[] = {x->dtype, TN_I64, TN_I64, TN_I64};
+    uint32_t by = 0;
+    int count = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        by |= (uint32_t)(e->index[d] != NULL) << d;
+        count += e->index[d] != NULL;
+    }
+    return take_places(out, x, by, e->index, e->pad,
+                       tn__formula_kernel(&take[count - 1], dtype), "pad");
+}
+
+static tn_status copy_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                           bool is_input)
+{
+    (void)is_input;
+    return e->whole < inner->ndim ? take_part(inner, e, outer)
+                                  : tn__copy_into(outer, inner, "pad");
+}
+
+/* The sources of a dimension as a tensor of the open scope. */
+static tn_tensor *sources(const edges *e, int d)
+{
+    int64_t n = e->inner->shape[d], size = e->outer->shape[d];
+    int64_t low = before(e->pad, e->inner->ndim, d),
+            high = after(e->pad, e->inner->ndim, d);
+    int64_t *from = tn__alloc_many(size + 1, sizeof *from);
+    if (!from)
+        return NULL;
+    for (int64_t i = 0; i < size; i++)
+        from[i] = source(e->mode, i - low, n, low, high);
+    tn_tensor *index = tn_to(
+        tn_tensor_from_array(from, TN_I64, tn_dims(size)),
+        e->inner->storage->device);
+    tn__free(from);
+    return index;
+}
+
+/* Makes the last dimensions that have an edge go together. */
+static tn_status find_sources(edges *e)
+{
+    int ndim = e->inner->ndim, least = ndim > 3 ? ndim - 3 : 0;
+    for (int d = ndim - 1; d >= least; d--) {
+        if (before(e->pad, ndim, d) == 0 && after(e->pad, ndim, d) == 0)
+            continue;
+        if (!(e->index[d] = sources(e, d)))
+            return tn_error_code();
+        e->whole = d;
+    }
+    return TN_OK;
+}
+
+tn_status tn__run_pad_edges(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PAD_EDGES_INPUT);
+    const tn_dims_list *pad = call->value[TN__ARG_PAD_EDGES_PAD].of.dims;
+    int mode = find_mode(call->value[TN__ARG_PAD_EDGES_MODE].of.string);
+    tn__shape shape;
+    tn_status status = check_edges(call, x, pad, mode, &shape);
+    if (status < 0)
+        return status;
+    tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, shape.ndim,
+                                    shape.dim, call->op->name);
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    if (out->numel == 0)
+        return TN_OK;
+    edges e = {mode, pad, x, out, copy_part, x->ndim, {NULL}};
+    tn_scope *scope = tn_scope_open();
+    status = !scope          ? TN_ERR_MEMORY
+             : tn__recording ? TN_OK
+                             : find_sources(&e);
+    if (status >= 0)
+        status = run_edges(&e);
+    tn_scope_close(scope);
+    return status;
+}
+
+static tn_status launch_sum(tn__formula *formula, tn_tensor *a, tn_tensor *b,
+                            uint32_t rows, tn_tensor *out)
+{
+    tn_dtype dtype[2] = {a->dtype, a->dtype};
+    const tn__kernel *kernel = tn__formula_kernel(formula, dtype);
+    if (!kernel)
+        return tn_error_code();
+    tn__shape shape = {.ndim = a->ndim};
+    for (int d = 0; d < a->ndim; d++)
+        shape.dim[d] = a->shape[d];
+    tn__space space;
+    tn__space_begin(&space, &shape, rows, rows != 0);
+    tn__space_add(&space, &shape, rows, a);
+    if (b)
+        tn__space_add(&space, &shape, rows, b);
+    tn__space_add_out(&space, &shape, rows, rows != 0, true, out);
+    return tn__kernel_launch(out->storage->device, kernel, &space, NULL,
+                             "pad");
+}
+
+/* Adds a part to where it came from; first the places of one element. */
+static tn_status add_part(const edges *e, tn_tensor *inner, tn_tensor *outer,
+                          bool is_input)
+{
+    static tn__formula fold = TN__FORMULA("fold(x) = like(rsum(x), x)");
+    static tn__formula add = TN__FORMULA("add(x, y) = x + y");
+    (void)e;
+    if (is_input)
+        return TN_OK;
+    uint32_t rows = 0;
+    tn_tensor to, *sum = NULL;
+    same_view(&to, inner);
+    for (int d = 0; d < inner->ndim; d++)
+        if (inner->shape[d] > 1 && inner->stride[d] == 0) {
+            rows |= 1u << d;
+            to.shape[d] = 1;
+        }
+    tn_status status = TN_OK;
+    if (rows) {
+        sum = tn__tensor_new(outer->storage->device, outer->dtype, to.ndim,
+                             to.shape, "pad");
+        status = sum ? launch_sum(&fold, outer, NULL, rows, sum)
+                     : tn_error_code();
+    }
+    if (status >= 0)
+        status = launch_sum(&add, &to, sum ? sum : outer, 0, &to);
+    tn__unref(sum);
+    return status;
+}
+
+tn_status tn__run_pad_edges_backward(tn__call *call)
+{
+    tn_tensor *g = tn__call_tensor(call, TN__ARG_PAD_EDGES_BACKWARD_INPUT);
+    const tn_dims_list *pad =
+        call->value[TN__ARG_PAD_EDGES_BACKWARD_PAD].of.dims;
+    int mode =
+        find_mode(call->value[TN__ARG_PAD_EDGES_BACKWARD_MODE].of.string);
+    tn_dims_list back = *pad;
+    for (int k = 0; k < back.count; k++)
+        back.dim[k] = tn__size_mul(back.dim[k], -1);
+    tn__shape size, shape;
+    tn_status status = check_pad(call, g, &back, &size);
+    if (status < 0)
+        return status;
+    tn_tensor *out = tn__tensor_new(g->storage->device, g->dtype, size.ndim,
+                                    size.dim, call->op->name);
+    if (!out)
+        return tn_error_code();
+    call->out[call->out_count++] = out;
+    status = check_edges(call, out, pad, mode, &shape);
+    if (status >= 0)
+        status = put_within(out, g, &back, 0, "pad");
+    return status < 0
+               ? status
+               : run_edges(&(edges){mode, pad, out, g, add_part, out->ndim,
+                                  {NULL}});
+}
+
+tn_status tn__run_pad(tn__call *call)
+{
+    tn_tensor *x = tn__call_tensor(call, TN__ARG_PAD_INPUT);
+    int mode = find_mode(call->value[TN__ARG_PAD_MODE].of.string);
+    if (mode == CONSTANT)
+        return tn__give(call, tn_constant_pad_nd(
+                                  x, *call->value[TN__ARG_PAD_PAD].of.dims,
+                                  tn__call_float(call, TN__ARG_PAD_VALUE)));
+    return tn__give(call, tn__row(TN__OP_ID_PAD_EDGES, call->value, 3));
+}

@@ -1,0 +1,67 @@
+/* sample.c: draws from rows of weights.
+ *
+ * Weights over exponential numbers race: the greatest quotient of a row lies at
+ * k with probability w[k] / sum(w), the second greatest likewise among the rest
+ * (Efraimidis and Spirakis, 2006). So one draw is an argmax, draws without
+ * replacement are a top-k, and draws with replacement are as many races. */
+#include <ops/engine/native.h>
+
+/* The least of what a row of weights must be: for an error before the draw, the
+ * whole is brought to one number each. */
+static tn_status check_weights(tn_tensor *w, int64_t wanted)
+{
+    tn_tensor *bad = tn_any(tn_logical_not(
+        tn_logical_and(tn_ge_scalar(w, 0), tn_isfinite(w))));
+    tn_tensor *positive = tn_min(tn_sum(tn_gt_scalar(w, 0), .dim = -1));
+    int64_t wrong = tn_item_int(bad), fewest = tn_item_int(positive);
+    if (tn__error_pending())
+        return tn_error_code();
+    if (wrong)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "multinomial: {input} has weights below 0, infinite or "
+                        "NaN");
+    if (fewest < wanted)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "multinomial: a row of {input} has %lld weights above "
+                        "0; %lld are to be drawn%s",
+                        (long long)fewest, (long long)wanted,
+                        wanted > 1 ? " without replacement" : "");
+    return TN_OK;
+}
+
+static tn_tensor *race(tn_tensor *w)
+{
+    tn_value value[] = {tn__value_tensor(w)};
+    return tn__row(TN__OP_ID_EXPONENTIAL_RACE, value, 1);
+}
+
+tn_status tn__run_multinomial(tn__call *call)
+{
+    tn_tensor *w = tn__call_tensor(call, TN__ARG_MULTINOMIAL_INPUT);
+    int64_t count = tn__call_int(call, TN__ARG_MULTINOMIAL_NUM_SAMPLES);
+    bool replacement = tn__call_int(call, TN__ARG_MULTINOMIAL_REPLACEMENT);
+    char shape[TN__SHAPE_TEXT];
+    if (w->ndim < 1 || w->ndim > 2 || !w->shape[w->ndim - 1])
+        return tn__fail(TN_ERR_SHAPE,
+                        "multinomial: {input} %s is not (C) or (N, C)",
+                        tn__shape_text(shape, w->ndim, w->shape));
+    if (count < 1)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "multinomial: {num_samples} %lld is not above 0",
+                        (long long)count);
+    if (w->ndim == 1 || w->shape[0]) {
+        tn_status status = check_weights(w, replacement ? 1 : count);
+        if (status)
+            return status;
+    }
+    if (!replacement) {
+        tn_tensor *place = NULL;
+        tn_topk(race(w), count, -1, true, true, &place);
+        return tn__give(call, place);
+    }
+    int64_t n = w->ndim == 2 ? w->shape[0] : count, c = w->shape[w->ndim - 1];
+    tn_tensor *rows = w->ndim == 2
+        ? tn_expand(tn_unsqueeze(w, 1), tn_dims(n, count, c))
+        : tn_expand(w, tn_dims(count, c));
+    return tn__give(call, tn_argmax(race(rows), .dim = -1));
+}

@@ -1,0 +1,479 @@
+/* plan_program.c: a launch of a program on a device that compiles source: its
+ * class, its size, and its argument words. Runs at every launch; nothing is
+ * allocated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/error.h>
+#include <base/fpu.h>
+#include <source/class.h>
+#include <source/launch_space.h>
+#include <kernel/program_hash.h>
+
+/* ---- classes ------------------------------------------------------------- */
+
+static uint32_t log2_of(uint32_t power)
+{
+    uint32_t log = 0;
+    while (power >> (log + 1))
+        log++;
+    return log;
+}
+
+static uint64_t class_pack(const tn__device_class *class)
+{
+    /* rows have slots, elements tiles */
+    uint64_t slots = class->slots ? log2_of(class->slots) + 1
+                     : class->tile ? log2_of(class->tile) : 0;
+    return (uint64_t)class->is_rows | (uint64_t)class->outer << 1 |
+           (uint64_t)class->row << 5 | (uint64_t)class->is_wide << 9 |
+           (uint64_t)class->in_buffer << 10 | (uint64_t)class->is_unit << 11 |
+           (uint64_t)class->is_short << 12 | slots << 13 |
+           (uint64_t)(log2_of(class->lanes) / 2) << 16 |
+           (uint64_t)class->cached << 22 | (uint64_t)class->distinct << 23 |
+           (uint64_t)log2_of(class->group) << 18 |
+           (uint64_t)log2_of(class->vector) << 24 |
+           (uint64_t)class->split << 27 |
+           (uint64_t)(class->tile ? class->turned : class->zero) << 32;
+}
+
+tn__device_class tn__device_class_unpack(uint64_t variant)
+{
+    uint32_t slots = variant >> 13 & 7, mask = (uint32_t)(variant >> 32);
+    bool is_rows = variant & 1, has_tiles = !is_rows && slots;
+    return (tn__device_class){
+        .is_rows = is_rows,
+        .outer = variant >> 1 & 15,
+        .row = variant >> 5 & 15,
+        .is_wide = variant >> 9 & 1,
+        .in_buffer = variant >> 10 & 1,
+        .is_unit = variant >> 11 & 1,
+        .is_short = variant >> 12 & 1,
+        .slots = is_rows && slots ? 1u << (slots - 1) : 0,
+        .lanes = 1u << 2 * (variant >> 16 & 3),
+        .cached = variant >> 22 & 1,
+        .distinct = variant >> 23 & 1,
+        .tile = has_tiles ? 1u << slots : 0,
+        .turned = has_tiles ? mask : 0,
+        .group = 1u << (variant >> 18 & 15),
+        .vector = 1u << (variant >> 24 & 7),
+        .split = variant >> 27 & 31,
+        .zero = has_tiles ? 0 : mask,
+    };
+}
+
+bool tn__device_words_init(tn__device_words *words, const tn_program *program,
+                           const tn__device_class *class)
+{
+    uint32_t ndim = class->outer + class->row, at = 0;
+    words->count = at++;
+    words->length = at++;
+    words->extent = at;
+    at += ndim;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        uint32_t indices = program->operand[k].index_count;
+        words->offset[k] = at++;
+        words->stride[k] = at;
+        at += ndim;
+        words->index_stride[k] = at;
+        at += indices;
+        words->index_extent[k] = at;
+        at += indices;
+    }
+    words->param = at;
+    at += program->param_count;
+    words->tag = at++;
+    words->launch = at++;
+    words->room = at++;
+    words->share = class->split ? at++ : 0;
+    words->shares = class->split ? at++ : 0;
+    words->total = at;
+    return at <= TN_PLAN_WORDS;
+}
+
+bool tn__device_faults(const tn_kernel_ins *ins)
+{
+    return ins->op == TN_K_LOAD && !(ins->sub & TN_LOAD_ZERO) &&
+           (ins->a != TN_NONE || ins->b != TN_NONE || ins->c != TN_NONE);
+}
+
+bool tn__device_may_fault(const tn_program *program)
+{
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (tn__device_faults(&program->ins[i]))
+            return true;
+    return false;
+}
+
+static bool is_rows(const tn_program *program)
+{
+    if (program->stage_count != 1 || program->stage[0].row_count > 0)
+        return true;
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_REDUCE)
+            return true;
+    return false;
+}
+
+static bool computes_double(const tn_kernel_ins *ins, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ins[i].dtype == TN_F64)
+            return true;
+    return false;
+}
+
+static bool uses_double(const tn_program *program)
+{
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (program->operand[k].dtype == TN_F64)
+            return true;
+    for (uint32_t i = 0; i < program->fn_count; i++)
+        if (computes_double(program->fn[i].ins, program->fn[i].ins_count))
+            return true;
+    return computes_double(program->ins, program->ins_count);
+}
+
+static bool are_distinct(const tn_program *program, const tn_launch *launch)
+{
+    const uint32_t count = program->operand_count;
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t o = 0;
+             o < count && program->operand[k].access == TN_OPERAND_WRITE; o++)
+            if (o != k && program->operand[o].access != TN_OPERAND_OFFSET &&
+                launch->operand[o].buffer == launch->operand[k].buffer)
+                return false;
+    return true;
+}
+
+/* ---- the iteration space ------------------------------------------------- */
+
+/* Are the innermost strides of what is read and written per element 0 or 1?
+ * Row operands in a row's elements have none that matters. */
+static void find_unit(tn__device_class *class, const tn_program *program,
+                      const tn__device_space *inner)
+{
+    class->is_unit = true;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const tn_kernel_operand *operand = &program->operand[k];
+        int64_t stride = inner->stride[k][inner->ndim - 1];
+        if (operand->access == TN_OPERAND_OFFSET)
+            continue;
+        if (class->is_rows && operand->level == TN_LEVEL_ROW)
+            stride = 0;
+        if (stride == 0)
+            class->zero |= 1u << k;
+        else if (stride != 1)
+            class->is_unit = false;
+    }
+    if (!class->is_unit)
+        class->zero = 0;
+}
+
+bool tn__device_is_side_by_side(const tn_program *program,
+                                const tn__device_class *class, uint32_t k)
+{
+    const tn_kernel_operand *operand = &program->operand[k];
+    return class->is_unit && !(class->zero >> k & 1) &&
+           operand->access != TN_OPERAND_OFFSET && operand->index_count == 0;
+}
+
+/* Do vectors of so many elements begin at multiples of their size? Buffers
+ * do. */
+static bool vectors_align(const int64_t *stride, uint32_t ndim,
+                          uint32_t vector)
+{
+    bool align = true;
+    for (uint32_t d = 0; d < ndim; d++)
+        align = align && stride[d] % vector == 0;
+    return align;
+}
+
+/* 16 bytes of the widest operand that lies side by side, where each of them
+ * can be taken so: neighbouring work-items then have neighbouring vectors, as
+ * the memory of a GPU wants them. (Not on CPUs: compilers see that work-items
+ * have neighbouring elements.) rows: those that inner's points are of; NULL:
+ * none. */
+static void find_vector(tn__device_class *class, const tn_program *program,
+                        const tn_launch *launch, const tn__device_space *inner,
+                        const tn__device_space *rows)
+{
+    size_t widest = 0;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        size_t bytes = tn_dtype_bytes((tn_dtype)program->operand[k].dtype);
+        if (tn__device_is_side_by_side(program, class, k) && bytes > widest)
+            widest = bytes;
+    }
+    if (widest == 0)
+        return;
+    uint32_t vector = (uint32_t)(16 / widest);
+    bool fits = inner->extent[inner->ndim - 1] % vector == 0;
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (tn__device_is_side_by_side(program, class, k))
+            fits = fits && launch->operand[k].offset % vector == 0 &&
+                   vectors_align(inner->stride[k], inner->ndim - 1, vector) &&
+                   (!rows ||
+                    vectors_align(rows->stride[k], rows->ndim, vector));
+    if (fits)
+        class->vector = vector;
+}
+
+/* Does any number that a text computes with need more than 32 bits? */
+static bool needs_wide(const tn_program *program, const tn_launch *launch,
+                       int64_t count)
+{
+    if (count >= TN__DEVICE_NARROW)
+        return true;
+    uint32_t ndim = launch->outer_ndim + launch->row_ndim;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const tn_launch_operand *operand = &launch->operand[k];
+        if (program->operand[k].access == TN_OPERAND_OFFSET)
+            continue; /* always of 64 bits */
+        int64_t reach = llabs(operand->offset);
+        reach += tn__device_reach(launch->extent, operand->stride, ndim);
+        reach += tn__device_reach(operand->index_extent, operand->index_stride,
+                                  program->operand[k].index_count);
+        if (reach >= TN__DEVICE_NARROW)
+            return true;
+    }
+    return false;
+}
+
+/* ---- how many work-items -------------------------------------------------- */
+
+/* CHUNKED: a few shares for each unit, each worth its start (on PoCL 16 M
+ * elements took 6.8 ms in 64 shares and 3.4 ms in 1024, 29 us empty). */
+#define SHARES_PER_UNIT 16
+#define SHARE_ELEMENTS 2048
+/* Else: as many groups as hide the memory's latency. */
+#define GROUPS_PER_UNIT 16
+#define BALANCED 16 /* times as many */
+
+int64_t tn__device_most_groups(const tn_target *target)
+{
+    return (int64_t)(target->units ? target->units : 1) * GROUPS_PER_UNIT;
+}
+
+static void size_launch(tn_plan *plan, const tn_target *target,
+                        const tn__device_class *class,
+                        const tn__device_space *space, int64_t length)
+{
+    const int64_t count = space->count;
+    int64_t units = target->units ? target->units : 1, groups;
+    plan->group_size = class->group;
+    if (count == 0) {
+        groups = 0;
+    } else if (target->flags & TN_TARGET_CHUNKED) {
+        int64_t each = class->is_rows ? length + 16 : 1;
+        const int64_t rows = tn__device_divide_up(SHARE_ELEMENTS, each);
+        groups = tn__device_least(units * SHARES_PER_UNIT,
+                                  tn__device_divide_up(count, rows));
+    } else {
+        int64_t each = class->is_rows
+                           ? class->group / tn__device_team(class)
+                           : class->group * class->vector;
+        int64_t things = class->tile ? tn__device_tile_count(class, space)
+                                     : tn__device_divide_up(count, each);
+        /* Where groups are small, or take long for what they take at once, the
+         * device balances them better than equal shares do. */
+        int64_t most = tn__device_most_groups(target);
+        if (class->cached || class->tile)
+            most *= BALANCED;
+        groups = tn__device_least(most, things);
+    }
+    if (plan->flags & TN_PLAN_FAULTS)
+        groups = tn__device_least(groups, target->fault_room);
+    plan->group_count = (uint64_t)groups;
+}
+
+/* Rows over several groups: this step's groups, and words of its own. */
+static void split_launch(tn_plan *plan, const tn_program *program,
+                         const tn__device_class *class,
+                         const tn__device_words *words, int64_t count,
+                         int64_t length, int64_t share)
+{
+    const uint64_t shares = (uint64_t)tn__device_divide_up(length, share);
+    const uint32_t parts = tn__split_part(program, TN_NONE);
+    const int64_t blocks =
+        tn__device_divide_up(count, class->group / tn__device_team(class));
+    const bool stores_rows =
+        tn__split_stage(program, plan->step) == program->stage_count;
+    plan->step_count = tn__split_steps(program);
+    plan->group_count = (uint64_t)blocks * (stores_rows ? 1 : shares);
+    if (parts > 0)
+        plan->flags |= TN_PLAN_SCRATCH;
+    plan->scratch_bytes = TN__SPLIT_BYTES * parts * (uint64_t)count * shares;
+    plan->argument[words->share] = (uint64_t)share;
+    plan->argument[words->shares] = shares;
+}
+
+/* ---- words ---------------------------------------------------------------- */
+
+static uint64_t param_word(tn_dtype dtype, tn_number param)
+{
+    uint64_t word = 0;
+    float single;
+    switch (dtype) {
+    case TN_F32:
+        single = tn__fpu_single(param.f);
+        memcpy(&word, &single, sizeof single);
+        return word & 0xffffffff;
+    case TN_F64:
+        memcpy(&word, &param.f, sizeof word);
+        return word;
+    case TN_BOOL:
+        return param.i != 0;
+    case TN_I32:
+        return (uint64_t)(int64_t)(int32_t)(uint32_t)param.i;
+    default:
+        return (uint64_t)param.i;
+    }
+}
+
+static void fill_words(uint64_t *word, const tn__device_words *at,
+                       const tn_program *program, const tn_launch *launch,
+                       const tn__device_space *outer,
+                       const tn__device_space *row)
+{
+    word[at->count] = (uint64_t)outer->count;
+    /* Programs without a reduction may ask for the length of a row, too. */
+    word[at->length] = 1;
+    for (uint32_t d = 0; d < launch->row_ndim; d++)
+        word[at->length] *= (uint64_t)launch->extent[launch->outer_ndim + d];
+    for (uint32_t d = 0; d < outer->ndim; d++)
+        word[at->extent + d] = (uint64_t)outer->extent[d];
+    for (uint32_t d = 0; row && d < row->ndim; d++)
+        word[at->extent + outer->ndim + d] = (uint64_t)row->extent[d];
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const tn_launch_operand *operand = &launch->operand[k];
+        word[at->offset[k]] = (uint64_t)operand->offset;
+        for (uint32_t d = 0; d < outer->ndim; d++)
+            word[at->stride[k] + d] = (uint64_t)outer->stride[k][d];
+        for (uint32_t d = 0; row && d < row->ndim; d++)
+            word[at->stride[k] + outer->ndim + d] =
+                (uint64_t)row->stride[k][d];
+        for (uint32_t d = 0; d < program->operand[k].index_count; d++) {
+            word[at->index_stride[k] + d] = (uint64_t)operand->index_stride[d];
+            word[at->index_extent[k] + d] = (uint64_t)operand->index_extent[d];
+        }
+    }
+    for (uint32_t i = 0; i < program->param_count; i++)
+        word[at->param + i] =
+            param_word(program->param_dtype[i], launch->param[i]);
+}
+
+/* ---- the plan -------------------------------------------------------------- */
+
+tn_status tn__device_check_target(const tn_target *target)
+{
+    if (!(target->flags & TN_TARGET_PLAIN) ||
+        target->flags == TN_TARGET_C)
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "plain C has the flags TN_TARGET_C (0x%x) whole, not 0x%x",
+                    TN_TARGET_C, target->flags);
+}
+
+static tn_status check_program(const tn_target *target,
+                               const tn_program *program)
+{
+    tn_status status = tn__device_check_target(target);
+    if (status != TN_OK)
+        return status;
+    if (!(target->flags & TN_TARGET_F64) && uses_double(program))
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "the device has no double precision (f64)");
+    if (program->operand_count > TN_PLAN_BUFFERS)
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "a program of %u operands: source has at most %d",
+                        program->operand_count, TN_PLAN_BUFFERS);
+    return TN_OK;
+}
+
+tn_status tn__plan_program(const tn_target *target, const tn_program *program,
+                           const tn_launch *launch, tn_plan *plan)
+{
+    tn_status status = check_program(target, program);
+    if (status != TN_OK)
+        return status;
+    uint32_t outer_ndim = launch->outer_ndim,
+             ndim = outer_ndim + launch->row_ndim;
+    bool chunked = target->flags & TN_TARGET_CHUNKED;
+    tn__device_class class = {
+        .is_rows = is_rows(program), .vector = 1, .lanes = 1};
+    tn__device_space outer, row;
+    tn__device_space_init(&outer, launch, program->operand_count, 0,
+                          class.is_rows ? outer_ndim : ndim);
+    if (class.is_rows)
+        tn__device_space_init(&row, launch, program->operand_count, outer_ndim,
+                              ndim);
+    int64_t length = class.is_rows ? row.count : 1;
+
+    class.group = chunked ? 1 : tn__device_group(target);
+    class.distinct = !chunked && are_distinct(program, launch);
+    if (!chunked && !class.is_rows)
+        tn__device_find_tiles(&class, program, target, &outer);
+    if (!class.tile)
+        find_unit(&class, program, class.is_rows ? &row : &outer);
+    class.outer = outer.ndim;
+    class.row = class.is_rows ? row.ndim : 0;
+    class.is_wide = needs_wide(program, launch, outer.count > length
+                                                    ? outer.count : length);
+    if (class.is_rows && !chunked)
+        tn__device_size_team(&class, program, target, &outer, &row);
+    if (!chunked && class.is_rows && class.lanes == 1)
+        find_vector(&class, program, launch, &row, &outer);
+    else if (!chunked && !class.is_rows && !class.tile)
+        find_vector(&class, program, launch, &outer, NULL);
+    class.is_short = class.is_rows &&
+                     length <= TN_CHUNK * (class.slots ? class.slots : 1);
+    const int64_t share =
+        class.slots ? tn__split_share(program, &class,
+                                      tn__device_most_groups(target),
+                                      outer.count, length)
+                    : 0;
+    if (share) {
+        class.split = plan->step + 1;
+        class.is_short = share == TN_CHUNK * class.slots;
+    } else if (class.lanes > 1) {
+        tn__device_spread_rows(&class, target, outer.count);
+    }
+
+    plan->flags = tn__device_may_fault(program) ? TN_PLAN_FAULTS : 0;
+    plan->step_count = 1;
+    plan->scratch_bytes = 0;
+    plan->buffer_count = 0;
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (program->operand[k].access != TN_OPERAND_OFFSET)
+            plan->buffer[plan->buffer_count++] = launch->operand[k].buffer;
+    tn__device_words words;
+    if (!tn__device_words_init(&words, program, &class))
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "a program of %u operands over %u dimensions needs "
+                        "more than %d argument words",
+                        program->operand_count, ndim, TN_PLAN_WORDS);
+    plan->argument_bytes = 8 * words.total;
+    uint32_t pointers = 8 * (plan->buffer_count + 1);
+    class.in_buffer = plan->argument_bytes + pointers > target->argument_room;
+    if (class.in_buffer)
+        plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
+    size_launch(plan, target, &class, &outer, length);
+    if (share)
+        split_launch(plan, program, &class, &words, outer.count, length,
+                     share);
+    if (!class.is_rows && length == 0)
+        plan->group_count = 0;
+    fill_words(plan->argument, &words, program, launch, &outer,
+               class.is_rows ? &row : NULL);
+    if (plan->flags & TN_PLAN_FAULTS)
+        tn__device_fault_words(plan->argument + words.tag, target, launch->tag);
+    else
+        memset(plan->argument + words.tag, 0, 3 * sizeof *plan->argument);
+    plan->variant = class_pack(&class);
+    plan->key[0] = program->key[0];
+    plan->key[1] = program->key[1];
+    tn__hash_word(plan->key, plan->variant);
+    tn__hash_word(plan->key, target->flags);
+    tn__hash_finish(plan->key);
+    return TN_OK;
+}

@@ -1,0 +1,202 @@
+/* primitive.c: what the plans and texts of primitives share.
+ *
+ * Each is a fixed text under a few definitions: dtype, dimensions of the outer
+ * space (batch; all but the one walked along) after merging, and its kind. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <source/primitive.h>
+#include <kernel/program_hash.h>
+
+static uint64_t pack(const tn__variant *v)
+{
+    return (uint64_t)v->primitive | (uint64_t)v->dtype << 4 |
+           (uint64_t)v->ndim << 8 | (uint64_t)v->is_wide << 12 |
+           (uint64_t)v->in_buffer << 13 | (uint64_t)v->kind << 14 |
+           (uint64_t)v->flags << 17 | (uint64_t)v->group << 21;
+}
+
+static tn__variant unpack(uint64_t word)
+{
+    return (tn__variant){.primitive = word & 15,
+                     .dtype = word >> 4 & 15,
+                     .ndim = word >> 8 & 15,
+                     .is_wide = word >> 12 & 1,
+                     .in_buffer = word >> 13 & 1,
+                     .kind = word >> 14 & 7,
+                     .flags = word >> 17 & 15,
+                     .group = (uint32_t)(word >> 21 & 0xffff)};
+}
+
+/* ---- plans ---------------------------------------------------------------- */
+
+void tn__primitive_init(tn__primitive *j, const tn_target *target,
+                        tn_plan *plan, unsigned primitive, uint32_t dtype)
+{
+    memset(j, 0, sizeof *j);
+    j->target = target;
+    j->plan = plan;
+    j->v.primitive = primitive;
+    j->v.dtype = dtype;
+    plan->flags = 0;
+    plan->buffer_count = 0;
+    plan->scratch_bytes = 0;
+    plan->step_count = 1;
+}
+
+void tn__primitive_operand(tn__primitive *j, const tn_strided *s, uint32_t but,
+                           int64_t length)
+{
+    uint32_t o = j->operands++;
+    for (uint32_t d = 0, to = 0; to < j->ndim; d++)
+        if (d != but)
+            j->stride[o][to++] = s->stride[d];
+    j->offset[o] = s->offset;
+    int64_t reach = llabs(s->offset);
+    if (but != TN_NONE && length > 0)
+        reach += (length - 1) * llabs(s->stride[but]);
+    if (reach > j->reach)
+        j->reach = reach;
+}
+
+void tn__primitive_buffer(tn__primitive *j, tn_buffer *buffer)
+{
+    j->plan->buffer[j->plan->buffer_count++] = buffer;
+}
+
+void tn__primitive_own(tn__primitive *j, int64_t word)
+{
+    j->own[j->own_count++] = (uint64_t)word;
+}
+
+void tn__primitive_space(tn__primitive *j, int64_t longest)
+{
+    tn_launch_operand operand[TN__OPERANDS];
+    tn_launch launch = {.extent = j->extent, .operand = operand};
+    int64_t reach = 0;
+    for (uint32_t o = 0; o < j->operands; o++) {
+        operand[o] = (tn_launch_operand){.stride = j->stride[o]};
+        int64_t far = tn__device_reach(j->extent, j->stride[o], j->ndim);
+        reach = far > reach ? far : reach;
+    }
+    tn__device_space_init(&j->outer, &launch, j->operands, 0, j->ndim);
+    j->v.ndim = j->outer.ndim;
+    j->v.is_wide = reach + j->reach >= TN__DEVICE_NARROW ||
+                   j->outer.count >= TN__DEVICE_NARROW ||
+                   longest >= TN__DEVICE_NARROW;
+}
+
+tn_status tn__primitive_end(tn__primitive *j, int64_t groups, int64_t per_unit)
+{
+    tn_plan *plan = j->plan;
+    int64_t units = j->target->units ? j->target->units : 1;
+    uint64_t *word = plan->argument;
+    tn_status status = tn__device_check_target(j->target);
+    if (status != TN_OK)
+        return status;
+    if (j->v.dtype == TN_F64 && !(j->target->flags & TN_TARGET_F64))
+        return tn__fail(TN_ERR_UNSUPPORTED,
+                        "the device has no double precision (f64)");
+    *word++ = (uint64_t)j->outer.count;
+    for (uint32_t d = 0; d < j->outer.ndim; d++)
+        *word++ = (uint64_t)j->outer.extent[d];
+    for (uint32_t o = 0; o < j->operands; o++) {
+        *word++ = (uint64_t)j->offset[o];
+        for (uint32_t d = 0; d < j->outer.ndim; d++)
+            *word++ = (uint64_t)j->outer.stride[o][d];
+    }
+    memcpy(word, j->own, j->own_count * sizeof *word);
+    word += j->own_count;
+    plan->argument_bytes = (uint32_t)(8 * (word - plan->argument));
+    j->v.in_buffer = plan->argument_bytes + 8 * (plan->buffer_count + 2) >
+                     j->target->argument_room;
+    if (j->v.in_buffer)
+        plan->flags |= TN_PLAN_WORDS_IN_BUFFER;
+    groups = tn__device_least(groups, units * per_unit);
+    if (plan->flags & TN_PLAN_FAULTS)
+        groups = tn__device_least(groups, j->target->fault_room);
+    plan->group_count = (uint64_t)groups;
+    plan->group_size = j->v.group;
+    plan->variant = pack(&j->v);
+    plan->key[0] = 0x7072696d; /* no program's */
+    plan->key[1] = 0;
+    tn__hash_word(plan->key, plan->variant);
+    tn__hash_word(plan->key, j->target->flags);
+    tn__hash_finish(plan->key);
+    return TN_OK;
+}
+
+bool tn__primitive_is_chunked(const tn__primitive *j)
+{
+    return j->target->flags & TN_TARGET_CHUNKED;
+}
+
+tn_status tn__primitive_end_lines(tn__primitive *j)
+{
+    j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(j->target);
+    return tn__primitive_end(
+        j, tn__device_divide_up(j->outer.count, j->v.group), 64);
+}
+
+void tn__primitive_extents(tn__primitive *j, const int64_t *extent,
+                           uint32_t ndim, uint32_t but)
+{
+    for (uint32_t d = 0; d < ndim; d++)
+        if (d != but)
+            j->extent[j->ndim++] = extent[d];
+}
+
+/* ---- texts ---------------------------------------------------------------- */
+
+tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
+                              tn_source *source)
+{
+    static const char *const name[] = {"tn_matmul", "tn_scatter", "tn_scan",
+                                       "tn_sort", "tn_conv"};
+    static const char *const part[] = {"matmul.cl", NULL, "scan.cl",
+                                       "sort.cl", "conv.cl"};
+    tn__variant v = unpack(plan->variant);
+    if (v.primitive == TN__PLAN_ATTENTION)
+        return tn__print_attention(target, plan, source);
+    const char *stored = tn__device_dtype(v.dtype);
+    const char *type = tn__device_dtype(tn__primitive_type(v.dtype));
+    tn__text text = {.data = NULL};
+    tn__device_head(&text, target, v.is_wide, v.in_buffer,
+                    plan->argument_bytes / 8);
+    tn__text_add(&text,
+                 "#define TK_WORDS %s\n#define TK_NDIM %u\n"
+                 "#define TK_OPERANDS %d\n"
+                 "#define TK_STORED tk_s_%s\n#define TK_VALUE tk_%s\n"
+                 "#define TK_FROM(s) tk_from_%s(s)\n"
+                 "#define TK_TO(x) tk_to_%s(x)\n",
+                 tn__device_parameters(target, v.in_buffer), v.ndim,
+                 v.primitive == TN__SCATTER ? TN__OPERANDS : 3, stored, type,
+                 stored, stored);
+    const bool chunked = target->flags & TN_TARGET_CHUNKED;
+    if (chunked)
+        tn__text_add(&text, "#define TK_CHUNKED 1\n");
+    const bool sums = v.primitive == TN__MATMUL || v.primitive == TN__CONV;
+    const char *body = part[v.primitive];
+    const char *behind = sums && !chunked ? "tile.cl" : NULL;
+    if (sums)
+        tn__define_sums(&text, &v, type);
+    if (v.primitive == TN__MATMUL)
+        tn__define_matmul(&text, &v);
+    else if (v.primitive == TN__CONV)
+        behind = tn__define_conv(&text, &v);
+    else if (v.primitive == TN__SCATTER)
+        body = tn__define_scatter(&text, &v, type);
+    else if (v.primitive == TN__SCAN)
+        body = tn__define_scan(&text, &v, type);
+    else
+        behind = tn__define_sort(&text, &v);
+    tn__text_add(&text, "%s%s%s%s", tn__device_part("primitive.cl"),
+                 v.primitive == TN__SCATTER ? tn__device_part("fault.cl") : "",
+                 tn__device_part(body),
+                 behind ? tn__device_part(behind) : "");
+    source->kernel = tn__device_entry(&text, target, plan, v.in_buffer,
+                                      name[v.primitive]);
+    source->text_bytes = text.length;
+    source->text = tn__text_finish(&text);
+    return source->text ? TN_OK : TN_ERR_MEMORY;
+}

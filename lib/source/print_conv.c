@@ -1,0 +1,230 @@
+/* print_conv.c: plans and texts of the extension "conv". conv.cl has the way; here
+ * stands which of the three tensors is which operand, and what the words are.
+ */
+#include <stdlib.h>
+
+#include <source/primitive.h>
+
+enum { BIAS = 1, APART = 2 }; /* flags, beside TN__LARGE */
+enum { FOLD = TN_CONV_WEIGHT + 1 }; /* a kind: of what was apart */
+
+/* The own words, in conv.cl's order. [2]: of h, of w. */
+typedef struct words {
+    int64_t m, n, k, f;
+    int64_t f_fast, k_fast[2], j_fast[2]; /* extents of the faster digits */
+    int64_t a_row, a_k[3], a_f[2];        /* strides */
+    int64_t b_k, b_f, b_j, b_side[2];
+    struct {
+        int64_t k, f, j; /* what each adds to a place along the axis of b */
+    } side[2];
+    int64_t start[2], size[2]; /* of these places; of b */
+    int64_t step[2];           /* they are divided by it */
+    int64_t limit[2];          /* of c */
+    int64_t c_row, c_j[3];
+    int64_t next[3];           /* TN__SIDE more of k */
+    int64_t bias, bias_row;
+} words;
+
+/* A tensor with its sizes: (n, o or c, h, w), weight (o, c / groups, h, w). */
+typedef struct side {
+    const tn_strided *view;
+    int64_t size[4];
+    int64_t step; /* from group to group */
+} side;
+
+static void take_forward(const tn_conv_args *v, words *w)
+{
+    const int64_t *ws = v->weight.stride, *in = v->in.stride;
+    const int64_t *out = v->out.stride;
+    *w = (words){.m = v->out_channels / v->groups, .n = v->count,
+                 .k = v->in_channels / v->groups, .f = 1, .f_fast = 1,
+                 .a_row = ws[0], .a_k = {ws[1], ws[2], ws[3]}, .b_k = in[1],
+                 .b_j = in[0], .c_row = out[1],
+                 .c_j = {out[0], out[2], out[3]}};
+    for (int a = 0; a < 2; a++) {
+        w->n *= v->out_size[a];
+        w->k *= v->kernel[a];
+        w->k_fast[a] = v->kernel[a];
+        w->j_fast[a] = w->limit[a] = v->out_size[a];
+        w->b_side[a] = in[2 + a];
+        w->side[a].k = v->dilation[a];
+        w->side[a].j = v->stride[a];
+        w->start[a] = -v->pad[a];
+        w->size[a] = v->in_size[a];
+        w->step[a] = 1;
+    }
+}
+
+static void take_input(const tn_conv_args *v, words *w)
+{
+    const int64_t *ws = v->weight.stride, *in = v->in.stride;
+    const int64_t *out = v->out.stride;
+    *w = (words){.m = v->in_channels / v->groups, .n = v->count,
+                 .k = v->out_channels / v->groups,
+                 .f = v->kernel[0] * v->kernel[1], .f_fast = v->kernel[1],
+                 .k_fast = {1, 1}, .a_row = ws[1], .a_k = {ws[0]},
+                 .a_f = {ws[2], ws[3]}, .b_k = out[1], .b_j = out[0],
+                 .c_row = in[1], .c_j = {in[0]}};
+    for (int a = 0; a < 2; a++) {
+        w->j_fast[a] = tn__device_divide_up(v->in_size[a], v->stride[a]);
+        w->n *= w->j_fast[a];
+        w->limit[a] = v->in_size[a];
+        w->b_side[a] = out[2 + a];
+        w->side[a].f = -v->dilation[a];
+        w->side[a].j = 1;
+        w->start[a] = v->pad[a];
+        w->size[a] = v->out_size[a];
+        w->step[a] = v->stride[a];
+        w->c_j[1 + a] = in[2 + a] * v->stride[a];
+    }
+}
+
+static void take_weight(const tn_conv_args *v, words *w)
+{
+    const int64_t *ws = v->weight.stride, *in = v->in.stride;
+    const int64_t *out = v->out.stride;
+    *w = (words){.m = v->out_channels / v->groups,
+                 .n = v->in_channels / v->groups, .k = 1, .f = v->count,
+                 .f_fast = 1, .a_row = out[1], .a_k = {0, out[2], out[3]},
+                 .a_f = {out[0]}, .b_f = in[0], .b_j = in[1], .c_row = ws[0],
+                 .c_j = {ws[1], ws[2], ws[3]}};
+    for (int a = 0; a < 2; a++) {
+        w->n *= v->kernel[a];
+        w->k *= v->out_size[a];
+        w->k_fast[a] = v->out_size[a];
+        w->j_fast[a] = w->limit[a] = v->kernel[a];
+        w->b_side[a] = in[2 + a];
+        w->side[a].k = v->stride[a];
+        w->side[a].j = v->dilation[a];
+        w->start[a] = -v->pad[a];
+        w->size[a] = v->in_size[a];
+        w->step[a] = 1;
+    }
+}
+
+/* a, b and c over groups and turns; how far anything of them lies. */
+static void add_sides(tn__primitive *j, const tn_conv_args *v, const words *w)
+{
+    const int64_t g = v->groups;
+    const side in = {&v->in, {v->count, v->in_channels, v->in_size[0],
+                              v->in_size[1]},
+                     v->in_channels / g * v->in.stride[1]};
+    const side weight = {&v->weight, {v->out_channels, v->in_channels / g,
+                                      v->kernel[0], v->kernel[1]},
+                         v->out_channels / g * v->weight.stride[0]};
+    const side out = {&v->out, {v->count, v->out_channels, v->out_size[0],
+                                v->out_size[1]},
+                      v->out_channels / g * v->out.stride[1]};
+    const side *const of[][3] = {
+        [TN_CONV_FORWARD] = {&weight, &in, &out},
+        [TN_CONV_INPUT] = {&weight, &out, &in},
+        [TN_CONV_WEIGHT] = {&out, &in, &weight}};
+    j->ndim = 3;
+    j->extent[0] = g;
+    j->extent[1] = w->step[0];
+    j->extent[2] = w->step[1];
+    for (int o = 0; o < 3; o++) {
+        const side *s = of[v->kind][o];
+        tn_strided view = {.offset = s->view->offset, .stride = {s->step}};
+        if (o == 2) /* a turn begins so much further on */
+            for (int a = 0; a < 2; a++)
+                view.stride[1 + a] = s->view->stride[2 + a];
+        tn__primitive_operand(j, &view, TN_NONE, 0);
+        tn__primitive_buffer(j, s->view->buffer);
+        int64_t reach = llabs(view.offset) +
+                        tn__device_reach(s->size, s->view->stride, 4);
+        j->reach = reach > j->reach ? reach : j->reach;
+    }
+}
+
+/* The greatest of what is counted, besides places. */
+static int64_t longest(const tn_conv_args *v, const words *w)
+{
+    int64_t most = w->n > w->k ? w->n : w->k;
+    most = w->f > most ? w->f : most;
+    for (int a = 0; a < 2; a++) {
+        int64_t reach = v->in_size[a] + v->pad[a] +
+                        v->out_size[a] * v->stride[a] +
+                        v->kernel[a] * v->dilation[a];
+        most = reach > most ? reach : most;
+    }
+    return most;
+}
+
+tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
+                        tn_plan *plan)
+{
+    static void (*const take[])(const tn_conv_args *, words *) = {
+        [TN_CONV_FORWARD] = take_forward, [TN_CONV_INPUT] = take_input,
+        [TN_CONV_WEIGHT] = take_weight};
+    const uint32_t dtype = v->out.dtype;
+    tn__primitive j;
+    words w;
+    if (target->flags & TN_TARGET_CHUNKED)
+        return tn__fail(TN_ERR_UNSUPPORTED, "conv: a work-item of this device "
+                                            "is no part of a group");
+    if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 &&
+        dtype != TN_BF16)
+        return tn__fail(TN_ERR_UNSUPPORTED, "conv: not for %s",
+                        tn_dtype_name((tn_dtype)dtype));
+    take[v->kind](v, &w);
+    tn__primitive_init(&j, target, plan, TN__CONV, dtype);
+    add_sides(&j, v, &w);
+    int64_t more = TN__SIDE;
+    for (int d = 2; d > 0; d--) {
+        w.next[d] = more % w.k_fast[d - 1];
+        more /= w.k_fast[d - 1];
+    }
+    w.next[0] = more;
+    if (v->bias.buffer) {
+        tn__primitive_buffer(&j, v->bias.buffer);
+        w.bias = v->bias.offset;
+        w.bias_row = v->bias.stride[0];
+        int64_t reach = llabs(w.bias) +
+                        llabs(w.bias_row) * v->out_channels;
+        j.reach = reach > j.reach ? reach : j.reach;
+    }
+    const int64_t matrices = v->groups * w.step[0] * w.step[1];
+    const int64_t lanes =
+        v->kind == TN_CONV_WEIGHT ? tn__device_least(w.f, TN_LANES) : 1;
+    const int64_t each = tn__tile_each(target, matrices * lanes, w.m, w.n);
+    int64_t tiles = matrices * tn__device_divide_up(w.m, TN__SIDE * each) *
+                    tn__device_divide_up(w.n, TN__SIDE * each);
+    /* Filters and taps alone may be too few tiles for the device. */
+    const bool apart = lanes > 1 && tiles < 2 * target->units;
+    const int64_t sums = apart ? lanes * matrices * w.m * w.n : 0;
+    const bool folds = apart && plan->step == 1;
+    if (apart)
+        tiles *= lanes;
+    tn__primitive_space(&j, longest(v, &w));
+    if (tiles >= TN__DEVICE_NARROW || sums >= TN__DEVICE_NARROW)
+        j.v.is_wide = true;
+    j.v.kind = folds ? FOLD : v->kind;
+    j.v.flags = (v->bias.buffer ? BIAS : 0) | (apart ? APART : 0) |
+                (each > 1 && !folds ? TN__LARGE : 0);
+    j.v.group = TN__SIDE * TN__SIDE;
+    if (apart) {
+        plan->step_count = 2;
+        plan->flags |= TN_PLAN_SCRATCH;
+        plan->scratch_bytes =
+            (uint64_t)sums * tn_dtype_bytes(tn__primitive_type(dtype));
+    }
+    const int64_t *word = &w.m;
+    for (size_t i = 0; i < sizeof w / sizeof *word; i++)
+        tn__primitive_own(&j, word[i]);
+    return tn__primitive_end(
+        &j, folds ? tn__device_divide_up(sums / lanes, j.v.group) : tiles, 64);
+}
+
+const char *tn__define_conv(tn__text *text, const tn__variant *v)
+{
+    if (v->flags & APART)
+        tn__text_add(text, "#define TK_APART 1\n");
+    if (v->flags & BIAS)
+        tn__text_add(text, "#define TK_BIAS 1\n");
+    if (v->kind != TN_CONV_FORWARD)
+        tn__text_add(text, "#define TK_FOLDED 1\n");
+    if (v->kind == TN_CONV_INPUT)
+        tn__text_add(text, "#define TK_TURNS 1\n");
+    return v->kind == FOLD ? "conv_fold.cl" : "tile.cl";
+}

@@ -1,0 +1,260 @@
+/* print_scatter.c: plans and texts of scatters.
+ *
+ * What is stored at one place is stored in the order of the indices along the
+ * scatter's dimension. There are three kernels:
+ *   - scatter.cl: a work-item takes a line along that dimension;
+ *   - scatter_held.cl: a group takes a line and holds its part of dst in shared
+ *     memory, where that has room and the line is contiguous;
+ *   - scatter_sorted.cl: indices are sorted first (print_sort.c), then a team of
+ *     work-items takes those of one destination, in their order, for
+ *     neighbouring lines that share them. So it is where few lines have
+ *     indices of their own, as in the gradient of an embedding. */
+#include <string.h>
+
+#include <source/primitive.h>
+
+/* Flags of a variant: with SORTED, of the sorted kernel; without it HELD is
+ * that kernel's, and LARGE its greater room. */
+enum { SORTED = 1, WIDE_PLACES = 2, NARROW = 4, HELD = 2, LARGE = 4 };
+
+/* Computed, not measured: a line by itself takes a microsecond an index, and a
+ * sort of few indices some 30. */
+#define SHORT_LINE 64
+#define LINES_PER_UNIT 64
+/* Columns of a work-item and how many indices it reads ahead; columns of a
+ * NARROW one, where there are less than EACH. */
+#define EACH 4
+#define AHEAD 2
+#define NARROW_AHEAD 8
+#define TEAM 32
+/* Of the held kernel. */
+#define HELD_EACH 4
+#define HELD_SLOTS 2048
+#define HELD_BYTES 16384 /* of dst; twice as many where it is LARGE */
+#define HELD_SPARSE 4    /* elements of dst for each index, at most */
+#define HELD_ALONE 16384 /* indices of a line that need no other lines */
+
+/* Where each point stands among all of the scatter's, as a fault reports it. */
+static tn_strided positions(const tn_scatter_args *s)
+{
+    tn_strided at = {.offset = 0};
+    int64_t behind = 1;
+    for (uint32_t d = s->ndim; d-- > 0; behind *= s->extent[d])
+        at.stride[d] = behind;
+    return at;
+}
+
+/* ---- a line a work-item, or a group -------------------------------------- */
+
+/* flags: 0, HELD or HELD | LARGE */
+static tn_status plan_lines(const tn_target *target, const tn_scatter_args *s,
+                            unsigned flags, tn_plan *plan)
+{
+    tn__primitive j;
+    const int64_t length = s->extent[s->dim];
+    const tn_strided position = positions(s);
+    tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
+    j.v.kind = s->reduce;
+    plan->flags = TN_PLAN_FAULTS;
+    tn__primitive_extents(&j, s->extent, s->ndim, s->dim);
+    tn__primitive_operand(&j, &s->dst, s->dim, s->dst_extent);
+    tn__primitive_operand(&j, &s->index, s->dim, length);
+    tn__primitive_operand(&j, &s->src, s->dim, length);
+    tn__primitive_operand(&j, &position, s->dim, length);
+    tn__primitive_buffer(&j, s->dst.buffer);
+    tn__primitive_buffer(&j, s->index.buffer);
+    tn__primitive_buffer(&j, s->src.buffer);
+    tn__primitive_space(&j, length);
+    tn__primitive_own(&j, length);
+    tn__primitive_own(&j, s->index.stride[s->dim]);
+    tn__primitive_own(&j, s->src.stride[s->dim]);
+    tn__primitive_own(&j, s->dst.stride[s->dim]);
+    tn__primitive_own(&j, s->dst_extent);
+    tn__primitive_own(&j, position.stride[s->dim]);
+    if (length == 0)
+        j.outer.count = 0;
+    tn__device_fault_words(j.own + j.own_count, target, s->tag);
+    j.own_count += 3;
+    j.v.flags = flags;
+    if (!flags)
+        return tn__primitive_end_lines(&j);
+    j.v.group = tn__device_group(target);
+    return tn__primitive_end(&j, j.outer.count, 16);
+}
+
+/* The flags of the kernel that holds a line in shared memory; 0: none fits. */
+static unsigned held_flags(const tn_target *target, const tn_scatter_args *s)
+{
+    const int64_t units = target->units ? target->units : 1;
+    const int64_t length = s->extent[s->dim], group = tn__device_group(target);
+    const int64_t bytes =
+        s->dst_extent * (int64_t)tn_dtype_bytes(s->dst.dtype);
+    const unsigned flags = HELD | (bytes > HELD_BYTES ? LARGE : 0);
+    const int64_t room = flags & LARGE ? 2 * HELD_BYTES : HELD_BYTES;
+    int64_t lines = 1;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        lines *= d == s->dim ? 1 : s->extent[d];
+    const bool is_busy = lines * 4 >= units || length <= HELD_ALONE;
+    const bool is_contiguous =
+        s->index.stride[s->dim] == 1 && s->dst.stride[s->dim] == 1;
+    return is_busy && is_contiguous && length >= SHORT_LINE && bytes <= room &&
+                   s->dst_extent <= HELD_SPARSE * length &&
+                   room + 4 * HELD_SLOTS + 16 * group + 8 <=
+                       (int64_t)target->local_bytes
+               ? flags
+               : 0;
+}
+
+/* ---- by sorted indices --------------------------------------------------- */
+
+/* The same scatter with its dimensions in another order: those along which
+ * indices differ, those along which they are shared, the scatter's own. */
+typedef struct arranged {
+    uint32_t ndim;
+    int64_t extent[TN_MAX_NDIM], keys, width; /* points of the first two */
+    tn_strided dst, index, src, position;
+    bool rises; /* with a line's number, all positions of the line */
+} arranged;
+
+static void arrange_dimension(arranged *a, const tn_scatter_args *s, uint32_t d,
+                              const tn_strided *position)
+{
+    const uint32_t to = a->ndim++;
+    a->extent[to] = s->extent[d];
+    a->dst.stride[to] = s->dst.stride[d];
+    a->index.stride[to] = s->index.stride[d];
+    a->src.stride[to] = s->src.stride[d];
+    a->position.stride[to] = position->stride[d];
+}
+
+static arranged arrange(const tn_scatter_args *s)
+{
+    const tn_strided position = positions(s);
+    arranged a = {.dst = s->dst, .index = s->index, .src = s->src,
+                  .keys = 1, .width = 1, .rises = true};
+    for (uint32_t d = 0; d < s->ndim; d++)
+        if (d != s->dim && s->index.stride[d] != 0) {
+            a.keys *= s->extent[d];
+            a.rises = a.rises && d < s->dim;
+            arrange_dimension(&a, s, d, &position);
+        }
+    for (uint32_t d = 0; d < s->ndim; d++)
+        if (d != s->dim && s->index.stride[d] == 0) {
+            a.width *= s->extent[d];
+            arrange_dimension(&a, s, d, &position);
+        }
+    arrange_dimension(&a, s, s->dim, &position);
+    return a;
+}
+
+static tn_status plan_sorted_step(const tn_target *target,
+                                  const tn_scatter_args *s, const arranged *a,
+                                  const tn__sorted *sorted, uint32_t digits,
+                                  tn_plan *plan)
+{
+    tn__primitive j;
+    const uint32_t last = a->ndim - 1;
+    const int64_t length = a->extent[last];
+    tn__primitive_init(&j, target, plan, TN__SCATTER, s->dst.dtype);
+    plan->step_count = sorted->steps;
+    plan->flags = TN_PLAN_FAULTS | TN_PLAN_SCRATCH;
+    plan->scratch_bytes = sorted->scratch_bytes;
+    tn__primitive_extents(&j, a->extent, a->ndim, last);
+    tn__primitive_operand(&j, &a->dst, last, s->dst_extent);
+    tn__primitive_operand(&j, &a->index, last, length);
+    tn__primitive_operand(&j, &a->src, last, length);
+    tn__primitive_operand(&j, &a->position, last, length);
+    tn__primitive_buffer(&j, s->dst.buffer);
+    tn__primitive_buffer(&j, s->src.buffer);
+    const bool narrow = a->width < EACH;
+    const int64_t each = narrow ? 1 : EACH, group = tn__device_group(target);
+    int64_t team = 1;
+    while (team < TEAM && team < group && team * each < a->width)
+        team *= 2;
+    const int64_t tiles = tn__device_divide_up(a->width, team * each);
+    const int64_t tasks = sorted->lines * length * tiles;
+    tn__primitive_space(&j, tasks);
+    j.v.group = (uint32_t)group;
+    j.v.kind = s->reduce;
+    j.v.flags = SORTED | (sorted->is_wide ? WIDE_PLACES : 0) |
+                (narrow ? NARROW : 0);
+    const int64_t word[] = {
+        length, a->src.stride[last], a->dst.stride[last], s->dst_extent,
+        (int64_t)(UINT64_MAX >> (64 - 8 * digits)), sorted->first_line,
+        sorted->lines, a->width, team, a->position.stride[last], sorted->keys,
+        sorted->places};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        tn__primitive_own(&j, word[i]);
+    tn__device_fault_words(j.own + j.own_count, target, s->tag);
+    j.own_count += 3;
+    return tn__primitive_end(&j, tn__device_divide_up(tasks, group / team), 64);
+}
+
+static tn_status plan_sorted(const tn_target *target, const tn_scatter_args *s,
+                             const arranged *a, tn_plan *plan)
+{
+    tn_sort_args sort = {.size = sizeof sort, .ndim = a->ndim,
+                         .keep = s->extent[s->dim], .in = a->index,
+                         .tag = s->tag};
+    tn__sorted sorted;
+    uint32_t digits = 1;
+    memcpy(sort.extent, a->extent, sizeof sort.extent);
+    /* Lines that differ by more than their numbers are sorted once. */
+    for (uint32_t d = 0; d + 1 < a->ndim; d++)
+        if (a->index.stride[d] == 0)
+            sort.extent[d] = 1;
+    while (digits < 8 && (s->dst_extent - 1) >> 8 * digits)
+        digits++;
+    const tn_status status =
+        tn__plan_sorted(target, &sort, digits, !a->rises, plan, &sorted);
+    return status || !sorted.is_ready
+               ? status
+               : plan_sorted_step(target, s, a, &sorted, digits, plan);
+}
+
+tn_status tn__plan_scatter(const tn_target *target, const tn_scatter_args *s,
+                           tn_plan *plan)
+{
+    const int64_t units = target->units ? target->units : 1;
+    const arranged a = arrange(s);
+    if (target->flags & TN_TARGET_CHUNKED || s->extent[s->dim] < SHORT_LINE ||
+        a.width == 0 || a.keys == 0 || s->dst_extent == 0)
+        return plan_lines(target, s, 0, plan);
+    const unsigned flags = a.width == 1 ? held_flags(target, s) : 0;
+    return flags || a.keys > LINES_PER_UNIT * units
+               ? plan_lines(target, s, flags, plan)
+               : plan_sorted(target, s, &a, plan);
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+const char *tn__define_scatter(tn__text *text, const tn__variant *v,
+                               const char *type)
+{
+    static const char *const name[TN_SCATTER_END] = {"set", "add", "mul",
+                                                     "min", "max"};
+    if (v->kind == TN_SCATTER_SET)
+        tn__text_add(text, "#define TK_FOLD(old, x) (x)\n");
+    else
+        tn__text_add(text, "#define TK_FOLD(old, x) tk_%s_%s((old), (x))\n",
+                     name[v->kind], type);
+    if (!v->flags)
+        return "scatter.cl";
+    if (!(v->flags & SORTED)) {
+        tn__text_add(text,
+                     "#define TK_SIZE %u\n#define TK_EACH %d\n"
+                     "#define TK_ROOM %d\n#define TK_SLOTS %d\n",
+                     v->group, HELD_EACH,
+                     (v->flags & LARGE ? 2 : 1) * HELD_BYTES /
+                         (int)tn_dtype_bytes((tn_dtype)v->dtype),
+                     HELD_SLOTS);
+        return "scatter_held.cl";
+    }
+    tn__text_add(text,
+                 "#define TK_PLACES tk_u%d\n#define TK_EACH %d\n"
+                 "#define TK_AHEAD %d\n",
+                 v->flags & WIDE_PLACES ? 64 : 32,
+                 v->flags & NARROW ? 1 : EACH,
+                 v->flags & NARROW ? NARROW_AHEAD : AHEAD);
+    return "scatter_sorted.cl";
+}

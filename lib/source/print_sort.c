@@ -1,0 +1,376 @@
+/* print_sort.c: plans and texts of sorts.
+ *
+ * Short lines are a group's, or a part of one's. Of long ones a group takes a
+ * block, and each digit of the key, 8 bits of it, is a pass of three launches,
+ * from the lowest digit on (sort_count.cl, sort_sum.cl, sort_move.cl): what a
+ * pass leaves in order stays so. Where little of a line is kept, its last one's
+ * key is found first, from the highest digit on, by the first two of the three;
+ * then a pass keeps what is less, and as many of the equal ones as there is
+ * room for; then these are sorted.
+ *
+ * Lines are taken some at a time: keys and places, twice, lie in the scratch
+ * memory. */
+#include <source/primitive.h>
+
+enum { MERGE, FEW, GROUP, COUNT, SUM, MOVE }; /* kinds: the kernels */
+enum { SMALL = 1 };                           /* a flag: of GROUP's shapes */
+enum { WANTS_OUT = 1, WANTS_INDEX = 2 };
+enum { DIGIT, BELOW, BESIDE }; /* sort.cl's modes */
+
+/* Computed, not measured: an element of a line costs its rank FEW_MOST reads,
+ * and some 100 instructions for four bits of it to be sorted by a group. */
+#define FEW_MOST 64
+#define SMALL_GROUP 64
+#define SMALL_EACH 4
+/* Of the least memory that a group has, 32 KiB, 12 are keys then. */
+#define HELD_BYTES 12288
+#define EACH 12
+#define ELEMENTS ((int64_t)1 << 23) /* of lines at a time */
+#define GROUPS_PER_UNIT 16 /* three at once, by their registers */
+#define FEW_BLOCKS 16      /* a work-item adds them; more: a group */
+
+static unsigned bits_of(unsigned dtype)
+{
+    return dtype == TN_BOOL ? 1
+                            : 8 * (unsigned)tn_dtype_bytes((tn_dtype)dtype);
+}
+
+static bool is_held_wide(const tn__variant *v)
+{
+    return v->is_wide || bits_of(v->dtype) > 32;
+}
+
+/* Elements that a work-item takes at once. */
+static int64_t each_of(const tn__variant *v)
+{
+    return v->flags & SMALL ? SMALL_EACH : is_held_wide(v) ? EACH / 2 : EACH;
+}
+
+/* The parts of a line of so many elements: a group's. */
+typedef struct blocks {
+    int64_t count, length;
+} blocks;
+
+/* What all steps of a sort share. */
+typedef struct work {
+    tn__primitive *j;
+    int64_t length, keep, lines, lines_at_once, room; /* of a group */
+    bool last_only;
+    bool at_once; /* all lines */
+    bool stays; /* in the scratch memory: keys and places */
+    uint32_t passes, steps; /* steps: for the lines of one time */
+    blocks all, kept;       /* of a line, and of what is kept of it */
+    bool selects;
+    /* of the scratch memory, in words of 8 bytes */
+    int64_t keys[2], places[2], table, totals, end;
+} work;
+
+/* What differs from step to step: sort.cl's words. */
+typedef struct step {
+    unsigned kind;
+    int64_t first_line, lines, count, least, keep;
+    blocks blocks;
+    int from, to; /* which half of the scratch memory; -1: the tensors */
+    int shift, mode, known;
+} step;
+
+static blocks cut(const work *w, int64_t count)
+{
+    const tn_target *target = w->j->target;
+    const int64_t tiles = tn__device_divide_up(count, w->room);
+    const int64_t groups =
+        GROUPS_PER_UNIT * (int64_t)(target->units ? target->units : 1);
+    const int64_t each =
+        tn__device_divide_up(tiles * w->lines_at_once, groups);
+    blocks b = {.length = tn__device_least(each, tiles) * w->room};
+    b.count = tn__device_divide_up(count, b.length);
+    return b;
+}
+
+static int64_t take(work *w, int64_t count, int64_t bytes)
+{
+    const int64_t at = w->end;
+    w->end += tn__device_divide_up(count * bytes, 8);
+    return at;
+}
+
+/* Lines at a time, steps, memory. */
+static void lay_out(work *w)
+{
+    const tn__variant *v = &w->j->v;
+    const int64_t key_bytes = bits_of(v->dtype) > 32 ? 8 : 4;
+    const int64_t place_bytes = v->is_wide ? 8 : 4;
+    w->lines_at_once = w->at_once          ? w->lines
+                       : w->length < ELEMENTS ? ELEMENTS / w->length
+                                              : 1;
+    w->lines_at_once = tn__device_least(w->lines_at_once, w->lines);
+    w->selects = !w->stays && (w->last_only || w->keep <= w->length / 4);
+    w->all = cut(w, w->length);
+    w->kept = cut(w, w->keep);
+    const int64_t held = w->selects ? w->keep : w->length;
+    const uint32_t between = w->stays ? w->passes : w->passes - 1;
+    uint32_t halves = between > 2 ? 2 : between;
+    w->steps = 3 * w->passes;
+    if (w->selects) { /* the passes for the last one's key, and one more */
+        const bool is_one_group = w->keep <= w->room;
+        w->steps = 2 * w->passes + 3;
+        halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
+        if (!w->last_only)
+            w->steps += is_one_group ? 1 : 3 * w->passes;
+    }
+    for (uint32_t h = 0; h < halves; h++) {
+        w->keys[h] = take(w, w->lines_at_once * held, key_bytes);
+        w->places[h] = take(w, w->lines_at_once * held, place_bytes);
+    }
+    const int64_t rows = w->lines_at_once * 256;
+    const int64_t most =
+        w->all.count > w->kept.count ? w->all.count : w->kept.count;
+    w->table = take(w, rows * most, place_bytes);
+    w->totals =
+        take(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
+}
+
+/* Step `at` of three for each digit, from the lowest: of count elements, which
+ * lie in the tensor (from -1) or the first half. */
+static void sort_step(const work *w, step *s, uint32_t at, int from)
+{
+    const uint32_t pass = at / 3;
+    const bool is_first = pass == 0;
+    const bool is_last = !w->stays && pass + 1 == w->passes;
+    s->kind = COUNT + at % 3;
+    s->shift = 8 * (int)pass;
+    s->mode = DIGIT;
+    s->from = is_first ? from : (int)(pass - 1 + (from < 0 ? 0 : 1)) % 2;
+    s->to = is_last ? -1 : s->from < 0 ? 0 : 1 - s->from;
+    s->keep = is_last ? w->keep : s->count;
+}
+
+static step step_at(const work *w, uint32_t number)
+{
+    uint32_t at = number % w->steps;
+    step s = {.count = w->length, .keep = w->keep, .blocks = w->all,
+              .from = -1, .to = -1};
+    s.first_line = number / w->steps * w->lines_at_once;
+    s.lines = tn__device_least(w->lines_at_once, w->lines - s.first_line);
+    if (!w->selects) {
+        sort_step(w, &s, at, -1);
+        return s;
+    }
+    if (at < 2 * w->passes) {
+        s.kind = at % 2 ? SUM : COUNT;
+        s.mode = BELOW;
+        s.known = (int)(at / 2);
+        s.shift = 8 * (int)(w->passes - 1 - at / 2);
+        return s;
+    }
+    at -= 2 * w->passes;
+    if (at < 3) {
+        s.kind = COUNT + at;
+        s.mode = BESIDE;
+        s.known = (int)w->passes;
+        s.least = w->last_only ? w->keep - 1 : 0;
+        s.to = w->last_only ? -1 : 0;
+        return s;
+    }
+    s.count = w->keep;
+    s.blocks = w->kept;
+    if (w->keep <= w->room) {
+        s.kind = GROUP;
+        s.from = 0;
+    } else {
+        sort_step(w, &s, at - 3, 0);
+    }
+    return s;
+}
+
+/* Groups that the step would keep busy. */
+static int64_t groups_of(const tn__primitive *j, const step *s)
+{
+    const int64_t rows = s->lines * 256;
+    switch (s->kind) {
+    case FEW:
+        return tn__device_divide_up(s->lines, j->v.group / s->count);
+    case COUNT:
+    case MOVE:
+        return s->lines * s->blocks.count;
+    case SUM:
+        return s->blocks.count > FEW_BLOCKS ? rows : rows / j->v.group;
+    default:
+        return s->lines;
+    }
+}
+
+static tn_status end(const work *w, const tn_sort_args *args, const step *s)
+{
+    tn__primitive *j = w->j;
+    const uint32_t last = args->ndim - 1;
+    const int64_t word[] = {
+        w->length, args->in.stride[last], args->out.stride[last],
+        args->out_index.stride[last],
+        args->flags & TN_SORT_DESCENDING
+            ? (int64_t)(UINT64_MAX >> (64 - bits_of(j->v.dtype)))
+            : 0,
+        (args->out.buffer ? WANTS_OUT : 0) |
+            (args->out_index.buffer ? WANTS_INDEX : 0),
+        s->first_line, s->lines, s->count, s->least, s->keep,
+        s->blocks.count, s->blocks.length,
+        s->from < 0 ? -1 : w->keys[s->from],
+        s->from < 0 ? -1 : w->places[s->from],
+        s->to < 0 ? -1 : w->keys[s->to],
+        s->to < 0 ? -1 : w->places[s->to],
+        w->table, w->totals, s->shift, s->mode, s->known};
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        tn__primitive_own(j, word[i]);
+    j->v.kind = s->kind;
+    if (s->kind == SUM) /* one text for all dtypes */
+        j->v.dtype = TN_I32;
+    tn_status status = tn__primitive_end(j, groups_of(j, s), 32);
+    j->plan->flags |= TN_PLAN_SCRATCH;
+    j->plan->scratch_bytes =
+        s->kind == MERGE ? j->plan->group_count * 2 * (uint64_t)w->length *
+                               (j->v.is_wide ? 8 : 4)
+                         : 8 * (uint64_t)w->end;
+    return status;
+}
+
+/* What a plan begins with. at_once: lines whose elements are counted together,
+ * if they may be more than ELEMENTS. */
+static work begin(tn__primitive *j, const tn_target *target,
+                  const tn_sort_args *s, int64_t at_once, tn_plan *plan)
+{
+    const uint32_t last = s->ndim - 1;
+    const int64_t length = s->extent[last];
+    tn__primitive_init(j, target, plan, TN__SORT, s->in.dtype);
+    tn__primitive_extents(j, s->extent, s->ndim, last);
+    tn__primitive_operand(j, &s->in, last, length);
+    tn__primitive_operand(j, s->out.buffer ? &s->out : &s->in, last, length);
+    tn__primitive_operand(
+        j, s->out_index.buffer ? &s->out_index : &s->in, last, length);
+    tn__primitive_buffer(j, s->in.buffer);
+    tn__primitive_buffer(j, s->out.buffer);
+    tn__primitive_buffer(j, s->out_index.buffer);
+    tn__primitive_space(j, at_once * length);
+    j->v.group = tn__primitive_is_chunked(j) ? 1 : tn__device_group(target);
+    return (work){.j = j, .length = length, .lines = j->outer.count,
+                  .keep = tn__device_least(s->keep, length),
+                  .last_only = s->flags & TN_SORT_LAST,
+                  .room = each_of(&j->v) * j->v.group,
+                  .passes = (bits_of(s->in.dtype) + 7) / 8};
+}
+
+tn_status tn__plan_sorted(const tn_target *target, const tn_sort_args *s,
+                          uint32_t digits, bool at_once, tn_plan *plan,
+                          tn__sorted *out)
+{
+    tn__primitive j;
+    int64_t lines = 1;
+    for (uint32_t d = 0; at_once && d + 1 < s->ndim; d++)
+        lines *= s->extent[d];
+    work w = begin(&j, target, s, lines, plan);
+    w.stays = true;
+    w.at_once = at_once;
+    w.passes = digits;
+    lay_out(&w);
+    const uint32_t number = plan->step / (w.steps + 1) * w.steps;
+    const uint32_t at = plan->step % (w.steps + 1), half = (digits - 1) % 2;
+    *out = (tn__sorted){
+        .is_ready = at == w.steps,
+        .is_wide = j.v.is_wide,
+        .first_line = plan->step / (w.steps + 1) * w.lines_at_once,
+        .keys = w.keys[half],
+        .places = w.places[half],
+        .steps = (w.steps + 1) * (uint32_t)tn__device_divide_up(
+                                     w.lines, w.lines_at_once),
+        .scratch_bytes = 8 * (uint64_t)w.end};
+    out->lines = tn__device_least(w.lines_at_once, w.lines - out->first_line);
+    plan->step_count = out->steps;
+    if (out->is_ready)
+        return TN_OK;
+    const step now = step_at(&w, number + at);
+    return end(&w, s, &now);
+}
+
+tn_status tn__plan_sort(const tn_target *target, const tn_sort_args *s,
+                        tn_plan *plan)
+{
+    tn__primitive j;
+    work w = begin(&j, target, s, 1, plan);
+    const int64_t length = w.length;
+    step only = {.lines = w.keep > 0 ? w.lines : 0, .count = length,
+                 .keep = w.keep, .from = -1, .to = -1};
+    if (tn__primitive_is_chunked(&j)) {
+        only.kind = MERGE;
+    } else if (length <= FEW_MOST && length <= j.v.group) {
+        only.kind = FEW;
+        only.count = length > 0 ? length : 1;
+    } else if (length <= w.room) {
+        only.kind = GROUP;
+        only.least = w.last_only ? w.keep - 1 : 0;
+        if (length <= SMALL_EACH * SMALL_GROUP && j.v.group > SMALL_GROUP) {
+            j.v.flags = SMALL;
+            j.v.group = SMALL_GROUP;
+        }
+    } else if (only.lines > 0) {
+        lay_out(&w);
+        only = step_at(&w, plan->step);
+        plan->step_count =
+            w.steps *
+            (uint32_t)tn__device_divide_up(w.lines, w.lines_at_once);
+    }
+    return end(&w, s, &only);
+}
+
+/* ---- texts ---------------------------------------------------------------- */
+
+/* A number that memory holds as its key: floats are a sign and a magnitude,
+ * signed integers need their sign turned. */
+static void define_keys(tn__text *text, unsigned dtype)
+{
+    static const uint64_t infinity[TN_DTYPE_END] = {
+        [TN_F64] = 0x7ff0000000000000,
+        [TN_F32] = 0x7f800000,
+        [TN_F16] = 0x7c00,
+        [TN_BF16] = 0x7f80,
+        [TN_F8E4M3] = 0x7e,
+        [TN_F8E5M2] = 0x7c};
+    const unsigned bits = bits_of(dtype);
+    const unsigned long long sign = 1ull << (bits - 1), all = sign | (sign - 1);
+    tn__text_add(text, "#define TK_BITS %u\ntypedef tk_u%d tk_keys;\n", bits,
+                 bits > 32 ? 64 : 32);
+    if (dtype == TN_F32 || dtype == TN_F64)
+        tn__text_add(text, "#define TK_CODE(s) ((tk_keys)tk_bits_%s(s))\n",
+                     tn__device_dtype(dtype));
+    else if (dtype == TN_BOOL)
+        tn__text_add(text, "#define TK_CODE(s) ((tk_keys)((s) != 0))\n");
+    else
+        tn__text_add(text, "#define TK_CODE(s) ((tk_keys)(s) & 0x%llxu)\n",
+                     all);
+    if (infinity[dtype])
+        tn__text_add(text,
+                     "TK_FN tk_keys tk_order(tk_keys code)\n{\n"
+                     "    const tk_keys magnitude = code & 0x%llxu;\n"
+                     "    const tk_keys key = code > 0x%llxu ? ~code & 0x%llxu "
+                     ": code | 0x%llxu;\n"
+                     "    return magnitude > 0x%llxu ? 0x%llxu : key;\n}\n"
+                     "#define TK_ORDER(s) tk_order(TK_CODE(s))\n",
+                     sign - 1, sign, all, sign,
+                     (unsigned long long)infinity[dtype], all);
+    else
+        tn__text_add(text, "#define TK_ORDER(s) (TK_CODE(s) ^ 0x%llxu)\n",
+                     dtype == TN_BOOL || dtype == TN_U8 ? 0 : sign);
+}
+
+const char *tn__define_sort(tn__text *text, const tn__variant *v)
+{
+    static const char *const part[] = {
+        [MERGE] = "sort_merge.cl", [FEW] = "sort_few.cl",
+        [GROUP] = "sort_group.cl", [COUNT] = "sort_count.cl",
+        [SUM] = "sort_sum.cl",     [MOVE] = "sort_move.cl"};
+    define_keys(text, v->dtype);
+    tn__text_add(text,
+                 "#define TK_SIZE %u\n#define TK_EACH %d\n"
+                 "#define TK_HELD tk_u%d\n#define TK_FEW_BLOCKS %d\n",
+                 v->group, (int)each_of(v), is_held_wide(v) ? 64 : 32,
+                 FEW_BLOCKS);
+    return part[v->kind];
+}

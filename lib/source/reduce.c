@@ -1,0 +1,256 @@
+/* reduce.c: the reductions of a printed program: the type, function and neutral
+ * value of each, what a work-item accumulates, and how a team combines that, in
+ * the order of rows.cl. */
+#include <stdio.h>
+
+#include <source/rows.h>
+
+/* ---- types and functions ------------------------------------------------ */
+
+bool tn__reduce_is_arg(const tn_kernel_ins *ins)
+{
+    return ins->sub == TN_REDUCE_ARGMAX || ins->sub == TN_REDUCE_ARGMIN;
+}
+
+static const char *folded_type(const tn__device_printer *p, uint32_t i)
+{
+    return tn__device_dtype(p->ins[p->ins[i].a].dtype);
+}
+
+/* tk_<this>: the type of what is folded. */
+static void accumulator_type(const tn__device_printer *p, uint32_t i,
+                             char out[16])
+{
+    snprintf(out, 16, "%s%s", tn__reduce_is_arg(&p->ins[i]) ? "arg_" : "",
+             folded_type(p, i));
+}
+
+static void fold_name(const tn__device_printer *p, uint32_t i, char out[32])
+{
+    static const char *const name[TN_REDUCE_END] = {
+        [TN_REDUCE_SUM] = "add",       [TN_REDUCE_PROD] = "mul",
+        [TN_REDUCE_MAX] = "max",       [TN_REDUCE_MIN] = "min",
+        [TN_REDUCE_ARGMAX] = "argmax", [TN_REDUCE_ARGMIN] = "argmin",
+    };
+    snprintf(out, 32, "tk_%s_%s", name[p->ins[i].sub], folded_type(p, i));
+}
+
+/* The least (greatest) value of a type. */
+static const char *lowest(unsigned dtype, bool highest)
+{
+    switch (dtype) {
+    case TN_F32:
+        return highest ? "tk_of_bits_f32(0x7f800000)"
+                       : "tk_of_bits_f32(0xff800000)";
+    case TN_F64:
+        return highest ? "tk_of_bits_f64(0x7ff0000000000000)"
+                       : "tk_of_bits_f64(0xfff0000000000000)";
+    case TN_I32:
+        return highest ? "2147483647" : "(-2147483647 - 1)";
+    case TN_I64:
+        return highest ? "(tk_i64)0x7fffffffffffffff"
+                       : "(-(tk_i64)0x7fffffffffffffff - 1)";
+    default:
+        return highest ? "1" : "0";
+    }
+}
+
+/* What is folded in for nothing, and (empty) what nothing at all gives: they
+ * differ in the sign of 0. */
+static void neutral(const tn__device_printer *p, uint32_t i, bool empty,
+                    char out[64])
+{
+    const tn_kernel_ins *ins = &p->ins[i];
+    unsigned dtype = p->ins[ins->a].dtype;
+    const char *value;
+    switch (ins->sub) {
+    case TN_REDUCE_SUM:
+        value = empty || (dtype != TN_F32 && dtype != TN_F64) ? "0"
+                : dtype == TN_F32                             ? "-0.0f"
+                                                              : "-0.0";
+        break;
+    case TN_REDUCE_PROD:
+        value = "1";
+        break;
+    case TN_REDUCE_MAX:
+        value = lowest(dtype, false);
+        break;
+    case TN_REDUCE_MIN:
+        value = lowest(dtype, true);
+        break;
+    default:
+        snprintf(out, 64, "tk_arg_at_%s(0, -1)", folded_type(p, i));
+        return;
+    }
+    snprintf(out, 64, "%s", value);
+}
+
+/* Lanes that a work-item accumulates, in an array unless it is one. */
+static uint32_t lanes_of(const tn__device_printer *p)
+{
+    return p->chunked ? TN_LANES : p->class.lanes;
+}
+
+void tn__device_reduce(tn__device_printer *p, uint32_t i)
+{
+    char fold[32], target[32];
+    fold_name(p, i, fold);
+    snprintf(target, sizeof target, lanes_of(p) > 1 ? "acc%u[l]" : "acc%u", i);
+    if (tn__reduce_is_arg(&p->ins[i]))
+        tn__device_line(p, "%s = %s(%s, tk_arg_at_%s(v%u, k));", target, fold,
+                        target, folded_type(p, i), p->ins[i].a);
+    else
+        tn__device_line(p, "%s = %s(%s, v%u);", target, fold, target,
+                        p->ins[i].a);
+}
+
+/* ---- of a stage --------------------------------------------------------- */
+
+/* The next REDUCE of the stage that is needed, from order[*at] on. */
+static bool next_reduce(const tn__device_printer *p, const tn__stage_walk *walk,
+                        uint32_t *at, uint32_t *i)
+{
+    uint32_t end = walk->stage->elem_first + walk->stage->elem_count;
+    for (; *at < end; ++*at) {
+        *i = p->program->order[*at];
+        if (p->ins[*i].op == TN_K_REDUCE && p->needed[*i]) {
+            ++*at;
+            return true;
+        }
+    }
+    return false;
+}
+
+void tn__reduce_accumulators(tn__device_printer *p, const tn__stage_walk *walk)
+{
+    char type[16], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        neutral(p, i, false, none);
+        if (lanes_of(p) > 1) {
+            tn__device_line(p, "tk_%s acc%u[%u];", type, i, lanes_of(p));
+            tn__device_line(p, "for (tk_i32 l = 0; l < %u; l++)", lanes_of(p));
+            tn__device_line(p, "    acc%u[l] = %s;", i, none);
+        } else {
+            tn__device_line(p, "tk_%s acc%u = %s;", type, i, none);
+        }
+    }
+}
+
+void tn__reduce_combine(tn__device_printer *p, const tn__stage_walk *walk)
+{
+    char type[16], fold[32], one[32];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        fold_name(p, i, fold);
+        snprintf(one, sizeof one, lanes_of(p) > 1 ? "acc%u[0]" : "acc%u", i);
+        if (lanes_of(p) > 1)
+            tn__device_line(p, "TK_FOLD_LANES(%s, acc%u, %u)", fold, i,
+                            lanes_of(p));
+        if (tn__device_has_team(p))
+            tn__device_line(p, "TK_FOLD_TEAM(%s, %s, shared_%s)", fold, one,
+                            type);
+        if (p->class.is_short)
+            tn__device_line(p, "sum%u = %s;", i, one);
+        else
+            tn__device_line(p, "TK_TREE_PUSH(%s, tree%u, span, %s)", fold, i,
+                            one);
+    }
+}
+
+void tn__reduce_sums(tn__device_printer *p, const tn__stage_walk *walk)
+{
+    char type[16], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        neutral(p, i, true, none);
+        tn__device_line(p, "tk_%s sum%u = %s;", type, i, none);
+        if (!p->class.is_short)
+            tn__device_line(p, "tk_%s tree%u[TK_LEVELS];", type, i);
+    }
+}
+
+/* The value of REDUCE i. */
+static void print_result(tn__device_printer *p, uint32_t i)
+{
+    if (tn__reduce_is_arg(&p->ins[i]))
+        tn__device_line(p, "const tk_i64 v%u = sum%u.k < 0 ? 0 : sum%u.k;", i,
+                        i, i);
+    else
+        tn__device_line(p, "const tk_%s v%u = sum%u;",
+                        tn__device_dtype(p->ins[i].dtype), i, i);
+}
+
+void tn__reduce_results(tn__device_printer *p, const tn__stage_walk *walk)
+{
+    char fold[32];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        fold_name(p, i, fold);
+        if (!p->class.is_short)
+            tn__device_line(p, "TK_TREE_TOP(%s, tree%u, span, sum%u)", fold, i,
+                            i);
+        if (!p->class.split) {
+            print_result(p, i);
+            continue;
+        }
+        tn__device_line(p, "if (active && TK_ITEM == 0)");
+        tn__device_line(p, "    part%u[share] = sum%u;", i, i);
+    }
+}
+
+void tn__reduce_shares(tn__device_printer *p, const tn__stage_walk *walk)
+{
+    char type[16], fold[32], none[64];
+    uint32_t at = walk->stage->elem_first, i;
+    while (next_reduce(p, walk, &at, &i)) {
+        accumulator_type(p, i, type);
+        fold_name(p, i, fold);
+        neutral(p, i, false, none);
+        tn__device_line(p, "tk_%s sum%u;", type, i);
+        tn__device_line(p, "TK_FOLD_SHARES(tk_%s, %s, %s, part%u, shares, "
+                           "shared_%s, sum%u)",
+                        type, fold, none, i, type, i);
+        print_result(p, i);
+    }
+}
+
+/* ---- of a program ------------------------------------------------------- */
+
+void tn__reduce_memory(tn__device_printer *p)
+{
+    bool seen[2 * TN_DTYPE_END] = {false};
+    char type[16];
+    if (!tn__device_has_team(p))
+        return;
+    for (uint32_t i = 0; i < p->program->ins_count; i++) {
+        const tn_kernel_ins *ins = &p->ins[i];
+        if (ins->op != TN_K_REDUCE || !p->needed[i])
+            continue;
+        bool *known = &seen[2 * p->ins[ins->a].dtype + tn__reduce_is_arg(ins)];
+        accumulator_type(p, i, type);
+        if (!*known)
+            tn__device_line(p, "TK_SHARED(tk_%s, shared_%s, %u);", type, type,
+                            p->class.group);
+        *known = true;
+    }
+}
+
+void tn__reduce_parts(tn__device_printer *p)
+{
+    char type[16];
+    for (uint32_t i = 0; i < p->program->ins_count; i++) {
+        if (p->ins[i].op != TN_K_REDUCE || !p->needed[i])
+            continue;
+        accumulator_type(p, i, type);
+        tn__device_line(p,
+                        "TK_G tk_%s *const part%u = (TK_G tk_%s *)(scratch + "
+                        "%u * (tk_idx)TK_WORD(%u) * shares) + row * shares;",
+                        type, i, type,
+                        tn__split_part(p->program, i) * TN__SPLIT_BYTES / 8,
+                        p->words.count);
+    }
+}

@@ -1,0 +1,203 @@
+/* row_cache.c: rows in local memory. Where several stages read a row and local
+ * memory has room for it, the team copies it there first. A value that one
+ * stage computes from it and later ones need again may then take its place. */
+#include <stdio.h>
+
+#include <source/rows.h>
+
+/* ---- plans -------------------------------------------------------------- */
+
+/* Work-items of a group whose rows are cached, where a row needs no more: of
+ * rows of 4096 floats 13 fit a multiprocessor with 228 KiB. */
+#define CACHED_GROUP 64
+
+/* Operands, one bit each, that the elem parts of several stages load with no
+ * index. */
+static uint32_t find_cached(const tn_program *program)
+{
+    uint32_t before = 0, cached = 0;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        const tn_kernel_stage *stage = &program->stage[s];
+        uint32_t loads = 0;
+        for (uint32_t at = stage->elem_first;
+             at < stage->elem_first + stage->elem_count; at++) {
+            const tn_kernel_ins *ins = &program->ins[program->order[at]];
+            if (ins->op != TN_K_LOAD)
+                continue;
+            const tn_kernel_operand *operand = &program->operand[ins->imm.i];
+            if (operand->access == TN_OPERAND_READ &&
+                operand->level == TN_LEVEL_ELEM && operand->index_count == 0)
+                loads |= 1u << ins->imm.i;
+        }
+        cached |= before & loads;
+        before |= loads;
+    }
+    return cached;
+}
+
+void tn__cache_choose(tn__device_class *class, const tn_program *program,
+                      const tn_target *target, int64_t length)
+{
+    const uint32_t cached = program->stage_count > 1
+                                ? find_cached(program) : 0;
+    const uint32_t room = target->local_bytes / 4 * 3;
+    uint32_t slots = 1, bytes = 0, group = class->group;
+    while ((int64_t)slots * TN_CHUNK < length)
+        slots *= 2;
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (cached >> k & 1)
+            bytes += TN__CACHED_CHUNK *
+                     (uint32_t)tn_dtype_bytes(
+                         (tn_dtype)program->operand[k].dtype);
+    if (!cached || slots * TN_LANES > group || slots * bytes > room)
+        return;
+    while (group > CACHED_GROUP && group > slots * TN_LANES)
+        group /= 2;
+    while (group / TN_LANES * bytes > room)
+        group /= 2;
+    class->cached = true;
+    class->slots = slots;
+    class->group = group;
+}
+
+/* ---- marks -------------------------------------------------------------- */
+
+static bool loads(const tn__device_printer *p, uint32_t s, uint32_t operand)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    const bool *needed = p->elem_needed + (size_t)s * p->program->ins_count;
+    return tn__device_operands_of(p, needed, stage->elem_first,
+                                  stage->elem_first + stage->elem_count) >>
+               operand & 1;
+}
+
+/* Does stage s load the operand after it has computed instruction i? */
+static bool loads_after(const tn__device_printer *p, uint32_t i, uint32_t s,
+                        uint32_t operand)
+{
+    const tn_kernel_stage *stage = &p->program->stage[s];
+    uint32_t at = stage->elem_first;
+    const uint32_t end = at + stage->elem_count;
+    while (at < end && p->program->order[at] != i)
+        at++;
+    for (; at < end; at++) {
+        const tn_kernel_ins *ins = &p->ins[p->program->order[at]];
+        if (ins->op == TN_K_LOAD && ins->imm.i == operand)
+            return true;
+    }
+    return false;
+}
+
+/* An instruction in a loop has a value for each round. */
+static bool is_in_loop(const tn__device_printer *p, uint32_t i)
+{
+    for (uint32_t loop = 0; loop < i; loop++)
+        if (p->ins[loop].op == TN_K_LOOP && i < p->ins[loop].imm.i)
+            return true;
+    return false;
+}
+
+/* Does the cached operand have room for the value of instruction i: it is of
+ * the same type, stage s has loaded it before, and no later stage loads it
+ * where that value is there? If so the later stages are marked as having it. */
+static bool takes_room(tn__device_printer *p, uint32_t i, uint32_t s,
+                       uint32_t operand, bool *marks)
+{
+    const uint32_t stages = p->program->stage_count;
+    bool is_free = p->program->operand[operand].dtype == p->ins[i].dtype &&
+                   !loads_after(p, i, s, operand);
+    for (uint32_t later = s + 1; is_free && later < stages; later++) {
+        tn__needed_elems(p, later, i, marks);
+        is_free = !loads(p, later, operand);
+    }
+    for (uint32_t later = s + 1; !is_free && later < stages; later++)
+        tn__needed_elems(p, later, TN_NONE, marks);
+    return is_free;
+}
+
+void tn__cache_find_saved(tn__device_printer *p, bool *marks)
+{
+    const tn_program *program = p->program;
+    const uint32_t cached = find_cached(program) & ~p->class.zero;
+    for (uint32_t i = program->ins_count; i-- > 0;) {
+        uint32_t in = 0, first = 0;
+        for (uint32_t s = program->stage_count; s-- > 0;)
+            if (p->elem_needed[s * program->ins_count + i]) {
+                in++;
+                first = s;
+            }
+        if (p->ins[i].op != TN_K_CALL || p->ins[i].level != TN_LEVEL_ELEM ||
+            in < 2 || is_in_loop(p, i) || !tn__device_reduces(p, first))
+            continue;
+        for (uint32_t k = 0; k < program->operand_count; k++)
+            if (cached >> k & 1 && takes_room(p, i, first, k, marks)) {
+                p->saved = i;
+                p->saved_stage = first;
+                p->saved_operand = k;
+                return;
+            }
+    }
+}
+
+/* ---- texts -------------------------------------------------------------- */
+
+uint32_t tn__cache_operands(const tn__device_printer *p)
+{
+    uint32_t before = 0, cached = 0;
+    for (uint32_t s = 0; p->class.cached && s < p->program->stage_count; s++) {
+        const uint32_t used = tn__stage_look_at(p, s).used;
+        cached |= before & used;
+        before |= used;
+    }
+    if (p->saved != TN_NONE)
+        cached |= 1u << p->saved_operand;
+    return cached & find_cached(p->program) & ~p->class.zero;
+}
+
+void tn__cache_memory(tn__device_printer *p)
+{
+    const uint32_t size =
+        TN__CACHED_CHUNK * p->class.group / TN_LANES / p->class.vector;
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        if (!(p->cached >> k & 1))
+            continue;
+        tn__device_line(p, "TK_SHARED(tk_v_%s, vectors%u, %u);", dtype, k,
+                        size);
+        tn__device_line(p, "TK_S tk_s_%s *const local%u = "
+                           "(TK_S tk_s_%s *)vectors%u;", dtype, k, dtype, k);
+    }
+}
+
+void tn__cache_here(tn__device_printer *p, uint32_t operands, const char *k,
+                    const char *chunk)
+{
+    for (uint32_t o = 0; o < p->program->operand_count; o++)
+        if (operands >> o & 1)
+            tn__device_line(p, "const tk_i32 here%u = TK_CACHED(%s, %s);", o,
+                            k, chunk);
+}
+
+void tn__cache_fill(tn__device_printer *p)
+{
+    tn__device_line(p, "TK_BARRIER();");
+    const uint32_t size = p->class.vector;
+    char head[120];
+    snprintf(head, sizeof head,
+             "for (tk_idx i = TK_ITEM * %u; i < mine; i += TK_TEAM * %u) ",
+             size, size);
+    tn__text_add(&p->body, "#pragma unroll 8\n");
+    tn__device_open(p, head);
+    tn__device_point(p, "i", p->cached, "at", "row", p->class.outer,
+                     p->class.row, 0);
+    tn__cache_here(p, p->cached, "i", "i / TK_CHUNK");
+    for (uint32_t k = 0; k < p->program->operand_count; k++) {
+        const char *dtype = tn__device_dtype(p->program->operand[k].dtype);
+        if (p->cached >> k & 1)
+            tn__device_line(p, "*(TK_S tk_v_%s *)(local%u + here%u) = "
+                               "*(TK_G const tk_v_%s *)(p%u + at%u);",
+                            dtype, k, k, dtype, k, k);
+    }
+    tn__device_close(p);
+    tn__device_line(p, "TK_BARRIER();");
+}

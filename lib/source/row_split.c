@@ -1,0 +1,131 @@
+/* row_split.c: few long rows, where a group for each (or for each few: of columns)
+ * would leave most of a device idle. Each row is cut into shares, aligned powers
+ * of two of its chunks, and groups take a share each, so that a plan has steps:
+ *
+ *   - one for each stage whose elem part does anything: a group folds what
+ *     those before left of the whole row, runs the row parts before again,
+ *     then the elem part for its share; what its reductions come to goes to
+ *     scratch;
+ *   - a last one, a group for each row (each few), where the row parts store.
+ *
+ * The bits are those of one group: a share of full 2^j chunks comes to the node
+ * of level j that the tree over all chunks has there, the last to what is left
+ * of one, and shares fold pairwise by index.
+ *
+ * Row parts run in each group of each later step, so they may store in the last
+ * one only. Loads see there what they saw at first: an output is the memory of
+ * an input element for element or not at all, and one of elements never that of
+ * one of rows. Programs that may fault are not split: what is read again would
+ * report each fault again. */
+#include <source/class.h>
+#include <source/launch_space.h>
+
+/* Shorter rows are done before another launch begins: a group takes some 10 us
+ * for a span, computed of the latency of its loads, not measured. */
+#define LEAST_SPANS 4
+/* With fewer shares, rows keep most of the device busy. */
+#define LEAST_SHARES 4
+/* Steps of a plan that class_pack has room for. */
+#define MOST_STEPS 31
+
+static bool part_has(const tn_program *program, uint32_t first, uint32_t count,
+                     unsigned op)
+{
+    for (uint32_t at = first; at < first + count; at++)
+        if (program->ins[program->order[at]].op == op)
+            return true;
+    return false;
+}
+
+static bool elems_do(const tn_kernel_stage *stage, const tn_program *program)
+{
+    return part_has(program, stage->elem_first, stage->elem_count,
+                    TN_K_REDUCE) ||
+           part_has(program, stage->elem_first, stage->elem_count, TN_K_STORE);
+}
+
+static bool rows_store(const tn_kernel_stage *stage, const tn_program *program)
+{
+    return part_has(program, stage->row_first, stage->row_count, TN_K_STORE);
+}
+
+uint32_t tn__split_stage(const tn_program *program, uint32_t step)
+{
+    for (uint32_t s = 0; s < program->stage_count; s++)
+        if (elems_do(&program->stage[s], program) && step-- == 0)
+            return s;
+    return program->stage_count;
+}
+
+uint32_t tn__split_steps(const tn_program *program)
+{
+    const uint32_t last = program->stage_count - 1;
+    uint32_t steps = rows_store(&program->stage[last], program) ? 1 : 0;
+    for (uint32_t s = 0; s <= last; s++)
+        steps += elems_do(&program->stage[s], program);
+    return steps;
+}
+
+uint32_t tn__split_part(const tn_program *program, uint32_t reduce)
+{
+    uint32_t number = 0;
+    const uint32_t *order = program->order;
+    for (uint32_t at = program->uniform_count;
+         at < program->order_count && order[at] != reduce; at++)
+        number += program->ins[order[at]].op == TN_K_REDUCE;
+    return number;
+}
+
+static uint32_t list(const tn_program *program, uint32_t first, uint32_t count,
+                     bool stores, uint32_t *order)
+{
+    uint32_t listed = 0;
+    for (uint32_t at = first; at < first + count; at++)
+        if (stores || program->ins[program->order[at]].op != TN_K_STORE)
+            order[listed++] = program->order[at];
+    return listed;
+}
+
+uint32_t tn__split_order(const tn_program *program, uint32_t stage,
+                         uint32_t *order)
+{
+    const bool stores = stage == program->stage_count;
+    uint32_t n = list(program, 0, program->uniform_count, false, order);
+    for (uint32_t s = 0; s < stage; s++)
+        n += list(program, program->stage[s].row_first,
+                  program->stage[s].row_count, stores, order + n);
+    if (!stores)
+        n += list(program, program->stage[stage].elem_first,
+                  program->stage[stage].elem_count, true, order + n);
+    return n;
+}
+
+static bool may_split(const tn_program *program)
+{
+    const uint32_t last = program->stage_count - 1;
+    for (uint32_t s = 0; s < last; s++)
+        if (rows_store(&program->stage[s], program))
+            return false;
+    return tn__split_stage(program, 0) <= last &&
+           tn__split_steps(program) <= MOST_STEPS &&
+           !tn__device_may_fault(program);
+}
+
+int64_t tn__split_share(const tn_program *program,
+                        const tn__device_class *class, int64_t groups,
+                        int64_t count, int64_t length)
+{
+    const uint32_t team = tn__device_team(class);
+    const int64_t span = (int64_t)class->slots * TN_CHUNK;
+    const int64_t spans = tn__device_divide_up(length, span);
+    const int64_t blocks = tn__device_divide_up(count, class->group / team);
+    if (count == 0 || spans < LEAST_SPANS || blocks * LEAST_SHARES > groups ||
+        !may_split(program))
+        return 0;
+    const int64_t most =
+        tn__device_least(groups / blocks, TN__SPLIT_RUN * team);
+    int64_t each = 1;
+    while (tn__device_divide_up(spans, each) > most)
+        each *= 2;
+    return each * span;
+}

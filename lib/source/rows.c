@@ -1,0 +1,209 @@
+/* rows.c: the loops of a printed program over rows and stages; those over a
+ * row's elements are in stage.c.
+ *
+ * TN_TARGET_CHUNKED: a work-item has whole rows with all 16 lanes of their
+ * sums in an array; a compiler makes vectors of the innermost loop. Else: a
+ * row belongs to a team of slots * 16 work-items, a lane of a chunk to each;
+ * where memory is contiguous across rows, of slots * 4, four lanes to each; a
+ * short one to one work-item; or (row_split.c) a share of it does. Bits are the same:
+ * the order of a fold depends on the row alone. */
+#include <stdio.h>
+
+#include <source/rows.h>
+
+static bool part_stores(const tn__device_printer *p, uint32_t first,
+                        uint32_t count)
+{
+    for (uint32_t at = first; at < first + count; at++)
+        if (p->ins[p->program->order[at]].op == TN_K_STORE &&
+            p->needed[p->program->order[at]])
+            return true;
+    return false;
+}
+
+/* Work-items of a team see each other's stores only behind a barrier, and
+ * must not read what another has overwritten. */
+static void print_barrier(tn__device_printer *p, bool needed)
+{
+    if (needed && tn__device_has_team(p))
+        tn__device_line(p, "TK_BARRIER();");
+}
+
+static void print_row_part(tn__device_printer *p, const tn_kernel_stage *stage)
+{
+    p->position = "(tk_i64)row * TK_WORD(1)";
+    p->in_row_part = true;
+    tn__device_list(p, p->program->order, stage->row_first,
+                    stage->row_first + stage->row_count);
+    p->in_row_part = false;
+}
+
+static void print_stages(tn__device_printer *p)
+{
+    const tn_program *program = p->program;
+    bool stored = false;
+    for (uint32_t s = 0; s < program->stage_count; s++) {
+        const tn_kernel_stage *stage = &program->stage[s];
+        tn__stage_walk walk = tn__stage_look_at(p, s);
+        print_barrier(p, stored);
+        stored = part_stores(p, stage->elem_first, stage->elem_count);
+        tn__stage_elems(p, &walk);
+        if (walk.reduces)
+            tn__reduce_results(p, &walk);
+        if (stage->row_count == 0)
+            continue;
+        bool begins = p->ins[program->order[stage->row_first]].op == TN_K_STORE;
+        print_barrier(p, stored && !begins); /* a store brings its own */
+        stored = part_stores(p, stage->row_first, stage->row_count);
+        print_row_part(p, stage);
+    }
+    print_barrier(p, stored);
+}
+
+/* A step whose rows are split. No barriers: a work-item meets in memory what
+ * it has read or written there itself, or what earlier steps have. */
+static void print_step(tn__device_printer *p)
+{
+    const tn_program *program = p->program;
+    for (uint32_t s = 0; s < p->stage; s++) {
+        const tn__stage_walk walk = tn__stage_look_at(p, s);
+        tn__reduce_shares(p, &walk);
+        print_row_part(p, &program->stage[s]);
+    }
+    if (p->stage == program->stage_count)
+        return;
+    const tn__stage_walk walk = tn__stage_look_at(p, p->stage);
+    tn__stage_elems(p, &walk);
+    tn__reduce_results(p, &walk);
+}
+
+/* What of a row's variables anything uses. */
+typedef struct rows_walk {
+    uint32_t in_rows, in_elems; /* operands */
+    uint32_t in_vectors;        /* of those of elements */
+    bool row_stores, elems, reduces;
+    bool folds; /* what groups left of their shares of a row */
+} rows_walk;
+
+static rows_walk look_at_rows(const tn__device_printer *p)
+{
+    rows_walk rows = {.in_rows = 0};
+    for (uint32_t s = 0; s < p->program->stage_count; s++) {
+        const tn_kernel_stage *stage = &p->program->stage[s];
+        tn__stage_walk walk = tn__stage_look_at(p, s);
+        const bool split = p->class.split;
+        rows.folds = rows.folds || (split && s < p->stage && walk.reduces);
+        if (!split || s == p->stage) {
+            rows.in_elems |= walk.used;
+            rows.elems = rows.elems || walk.does;
+            rows.reduces = rows.reduces || walk.reduces;
+            if (walk.does && !walk.reduces)
+                rows.in_vectors |= tn__device_vectors_of(p, walk.used);
+        }
+        if (split && s >= p->stage)
+            continue;
+        rows.in_rows |=
+            tn__device_operands_of(p, p->needed, stage->row_first,
+                                   stage->row_first + stage->row_count);
+        rows.row_stores = rows.row_stores ||
+                          part_stores(p, stage->row_first, stage->row_count);
+    }
+    return rows;
+}
+
+/* Rows by teams: a group takes as many rows as it has teams; those beyond the
+ * last take part in barriers, and in nothing else. */
+static void open_team_rows(tn__device_printer *p, const rows_walk *rows)
+{
+    tn__device_open(p, "for (tk_idx first = TK_GROUP * TK_TEAMS; "
+                       "first < count; first += TK_GROUPS * TK_TEAMS) ");
+    tn__device_line(p, "tk_idx row = first + TK_ROW;");
+    tn__device_line(p, "const tk_bool active = row < count;");
+    tn__device_line(p, "row = active ? row : 0;");
+    if (rows->row_stores)
+        tn__device_line(p, "const tk_bool writes = active && TK_ITEM == 0;");
+    if (rows->elems)
+        tn__device_line(p, "const tk_idx mine = active ? length : 0;");
+}
+
+/* A group has a share of each row of a block of TK_TEAMS, or is the block's
+ * only one. */
+static void open_split_row(tn__device_printer *p, const rows_walk *rows)
+{
+    const bool alone = p->stage == p->program->stage_count;
+    if (!alone || rows->folds)
+        tn__device_line(p, "const tk_idx shares = (tk_idx)TK_WORD(%u);",
+                        p->words.shares);
+    tn__device_line(p, "tk_idx row = TK_GROUP%s * TK_TEAMS + TK_ROW;",
+                    alone ? "" : " / shares");
+    tn__device_line(p, "const tk_bool active = row < count;");
+    tn__device_line(p, "row = active ? row : 0;");
+    if (alone && rows->row_stores)
+        tn__device_line(p, "const tk_bool writes = active && TK_ITEM == 0;");
+    if (rows->elems) {
+        tn__device_line(p, "const tk_idx share = TK_GROUP %% shares;");
+        tn__device_line(p, "const tk_idx begin = share * (tk_idx)TK_WORD(%u);",
+                        p->words.share);
+        tn__device_line(p, "tk_idx end = begin + (tk_idx)TK_WORD(%u);",
+                        p->words.share);
+        tn__device_line(p, "end = end < length ? end : length;");
+        tn__device_line(p, "const tk_idx mine = active ? end : 0;");
+    }
+    if (rows->reduces || rows->folds)
+        tn__reduce_parts(p);
+    else if (tn__split_part(p->program, TN_NONE) > 0)
+        tn__device_line(p, "(void)scratch;");
+}
+
+void tn__device_rows_head(tn__device_printer *p)
+{
+    if (!p->chunked) {
+        tn__text_add(&p->body,
+                     "#define TK_SLOTS %u\n#define TK_WIDTH %u\n"
+                     "#define TK_TEAMS %u\n",
+                     p->class.slots, tn__device_width(&p->class),
+                     p->class.group / tn__device_team(&p->class));
+        if (p->class.lanes > 1)
+            tn__text_add(&p->body, "#define TK_COLUMNS 1\n");
+    }
+    tn__text_add(&p->body, "%s", tn__device_part("rows.cl"));
+}
+
+void tn__device_rows(tn__device_printer *p)
+{
+    p->cached = tn__cache_operands(p);
+    rows_walk rows = look_at_rows(p);
+    tn__reduce_memory(p);
+    if (!p->chunked)
+        tn__device_vector_types(p, p->cached | rows.in_vectors);
+    tn__cache_memory(p);
+    tn__device_line(p, "const tk_idx count = (tk_idx)TK_WORD(%u);",
+                    p->words.count);
+    if (rows.elems)
+        tn__device_line(p, "const tk_idx length = (tk_idx)TK_WORD(%u);",
+                        p->words.length);
+    if (p->chunked) {
+        tn__device_share(p);
+        tn__device_open(p, "for (tk_idx row = first; row < end; row++) ");
+    } else if (p->class.split) {
+        open_split_row(p, &rows);
+    } else {
+        open_team_rows(p, &rows);
+    }
+    tn__device_point(p, "row", rows.in_rows | rows.in_elems | p->cached, "row",
+                     NULL, 0, p->class.outer, 0);
+    for (uint32_t k = 0; k < p->program->operand_count; k++)
+        if (rows.in_rows >> k & 1)
+            tn__device_line(p, "const %s at%u = row%u;",
+                            tn__device_place_type(p, k), k, k);
+    if (rows.reduces)
+        tn__device_line(p, "tk_idx span;");
+    if (p->class.split) {
+        print_step(p);
+        return;
+    }
+    if (p->cached)
+        tn__cache_fill(p);
+    print_stages(p);
+    tn__device_close(p);
+}

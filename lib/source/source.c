@@ -1,0 +1,95 @@
+/* source.c: the functions of source.h as a host table has them, with a look at
+ * the sizes of what a plugin gives; and the texts by name. */
+#include <string.h>
+
+#include <base/error.h>
+#include <base/platform.h>
+#include <source/class.h>
+#include <source/device_text.h>
+
+const char *tn__device_part(const char *name)
+{
+    for (const char *const *at = tn__device_text; *at; at += 2)
+        if (strcmp(*at, name) == 0)
+            return at[1];
+    return NULL;
+}
+
+/* ---- as a plugin calls them ---------------------------------------------- */
+
+/* A struct of a plugin has what 1.0 has, and says so: one whose size was not
+ * set cannot be told from an older or a newer one later. */
+static tn_status check(const char *call, const char *type, uint32_t size,
+                       uint32_t least)
+{
+    if (TN__LIKELY(size >= least))
+        return TN_OK;
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: %s.size is %u, at least %u is wanted; set it to "
+                    "sizeof(%s)",
+                    call, type, size, least, type);
+}
+
+static tn_status check_plan(const char *call, const tn_target *target,
+                            const tn_plan *plan)
+{
+    tn_status status =
+        check(call, "tn_target", target->size, TN_TARGET_SIZE_1_0);
+    return status ? status
+                  : check(call, "tn_plan", plan->size, TN_PLAN_SIZE_1_0);
+}
+
+static tn_status plan_program(const tn_target *target,
+                              const tn_program *program,
+                              const tn_launch *launch, tn_plan *plan)
+{
+    static const char call[] = "plan_program";
+    tn_status status = check_plan(call, target, plan);
+    if (!status)
+        status = check(call, "tn_program", program->size, TN_PROGRAM_SIZE_1_0);
+    if (!status)
+        status = check(call, "tn_launch", launch->size, TN_LAUNCH_SIZE_1_0);
+    return status ? status : tn__plan_program(target, program, launch, plan);
+}
+
+#define PLAN(name, NAME)                                                      \
+    static tn_status plan_##name(const tn_target *target,                     \
+                                 const tn_##name##_args *args, tn_plan *plan) \
+    {                                                                         \
+        static const char call[] = "plan_" #name;                             \
+        tn_status status = check_plan(call, target, plan);                    \
+        if (!status)                                                          \
+            status = check(call, "tn_" #name "_args", args->size,             \
+                           TN_##NAME##_ARGS_SIZE_1_0);                        \
+        return status ? status : tn__plan_##name(target, args, plan);         \
+    }
+PLAN(matmul, MATMUL)
+PLAN(scatter, SCATTER)
+PLAN(scan, SCAN)
+PLAN(sort, SORT)
+PLAN(attention, ATTENTION)
+PLAN(conv, CONV)
+
+static tn_status print(const tn_target *target, const tn_program *program,
+                       const tn_plan *plan, tn_source *source)
+{
+    static const char call[] = "print";
+    tn_status status = check_plan(call, target, plan);
+    if (!status)
+        status = check(call, "tn_source", source->size, TN_SOURCE_SIZE_1_0);
+    return status ? status : tn__print(target, program, plan, source);
+}
+
+const tn_host tn__device_source = {
+    .size = sizeof tn__device_source,
+    .plan_program = plan_program,
+    .plan_matmul = plan_matmul,
+    .plan_scatter = plan_scatter,
+    .plan_scan = plan_scan,
+    .plan_sort = plan_sort,
+    .print = print,
+    .print_free = tn__print_free,
+    .fault_read = tn__fault_read,
+    .plan_attention = plan_attention,
+    .plan_conv = plan_conv,
+};

@@ -1,0 +1,102 @@
+/* team.c: how many work-items share a row, and how many rows a group has: by
+ * strides and extents alone. */
+#include <source/class.h>
+#include <source/launch_space.h>
+
+/* Chunks that a team folds at once: all of a row's, for work-items beyond them
+ * have nothing to fold; more where rows are so few that groups of several teams
+ * would leave the device idle, and whoever looks at elements alone has use for
+ * them. (A row of 4,096 by a group of 256 leaves three of four idle.) */
+static uint32_t team_slots(const tn_target *target, uint32_t group,
+                           int64_t count, int64_t length)
+{
+    const uint32_t most = group / TN_LANES;
+    uint32_t slots = 1;
+    if (length <= TN_CHUNK)
+        return slots;
+    while (slots < most && ((int64_t)slots * TN_CHUNK < length ||
+                            count * slots <
+                                tn__device_most_groups(target) * most))
+        slots *= 2;
+    return slots;
+}
+
+/* Rows side by side whose elements make whole lines of memory (128 bytes of
+ * f32); and how many are worth it: fewer are read through a cache anyway. */
+#define COLUMNS 32
+#define LEAST_COLUMNS 4
+#define COLUMN_LANES 4
+/* Rows that a work-item takes whole: a team would meet at more barriers than it
+ * has elements. BRIEF: instructions of such programs. */
+#define SHORT 32
+#define BRIEF 64
+
+/* Is memory contiguous across rows, and along none? */
+static bool find_columns(const tn_program *program,
+                         const tn__device_space *outer,
+                         const tn__device_space *row)
+{
+    bool across = false;
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const tn_kernel_operand *operand = &program->operand[k];
+        if (operand->access == TN_OPERAND_OFFSET ||
+            operand->level == TN_LEVEL_ROW || operand->index_count > 0)
+            continue;
+        const int64_t along = row->stride[k][row->ndim - 1];
+        if (along == 1)
+            return false;
+        across = across ||
+                 (along != 0 && outer->stride[k][outer->ndim - 1] == 1);
+    }
+    return across && row->count > 1 &&
+           outer->extent[outer->ndim - 1] >= LEAST_COLUMNS;
+}
+
+/* Chunks that a team folds at once: a group has at least COLUMNS rows where
+ * there are as many, and more where rows have few chunks. */
+static uint32_t column_slots(uint32_t group, int64_t columns, int64_t length)
+{
+    uint32_t most = group * COLUMN_LANES / TN_LANES, slots = 1;
+    for (uint32_t side = 1; side < COLUMNS && side < columns; side *= 2)
+        most /= 2;
+    while (slots < most && (int64_t)slots * TN_CHUNK < length)
+        slots *= 2;
+    return slots;
+}
+
+/* Is it worth printing once for each lane? */
+static bool is_brief(const tn_program *program)
+{
+    for (uint32_t i = 0; i < program->ins_count; i++)
+        if (program->ins[i].op == TN_K_LOOP)
+            return false;
+    return program->order_count <= BRIEF && program->fn_count <= 2;
+}
+
+void tn__device_size_team(tn__device_class *class, const tn_program *program,
+                          const tn_target *target,
+                          const tn__device_space *outer,
+                          const tn__device_space *row)
+{
+    if (row->count <= SHORT && is_brief(program)) {
+        class->lanes = TN_LANES;
+        class->slots = 1;
+    } else if (find_columns(program, outer, row)) {
+        class->lanes = COLUMN_LANES;
+        class->slots = column_slots(
+            class->group, outer->extent[outer->ndim - 1], row->count);
+    } else {
+        class->slots =
+            team_slots(target, class->group, outer->count, row->count);
+        tn__cache_choose(class, program, target, row->count);
+    }
+}
+
+void tn__device_spread_rows(tn__device_class *class, const tn_target *target,
+                            int64_t count)
+{
+    const uint32_t team = tn__device_team(class);
+    while (class->group > 64 && class->group > 8 * team &&
+           tn__device_divide_up(count, class->group / team) < target->units)
+        class->group /= 2;
+}
