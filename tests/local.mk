@@ -2,7 +2,7 @@
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
 EXTRA_DIST += tests/README.md tests/prototypes.awk tests/tap.h tests/tap.sh \
-	tests/stages.sh tests/timed.sh \
+	tests/stages.sh tests/timed.sh tests/circles.txt \
 	tests/options/use.h tests/options/use.c tests/options/use.cpp \
 	tests/options/use.py \
 	tests/driver_leaks.supp tests/gpu.sh \

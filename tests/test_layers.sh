@@ -249,6 +249,58 @@ awk '$(NF - 1) ~ /^[A-TV-Z]$/ && $NF !~ /^(tn_|__|_GLOBAL_)/ {
 is_empty "$(cat "$scratch/unprefixed")" \
     "names shared between files of the library begin with tn_"
 
+# ---- circles ----------------------------------------------------------------
+
+# Files that need each other in a circle are read together or not at all. Those
+# of old stand in tests/circles.txt, which only gets shorter.
+cd "$top_builddir" || exit 99
+(cd "$top_srcdir" && find lib backends plugins -name '*.c') |
+    sed 's|^\(.*\)/\([^/]*\)\.c$|\1/.libs/\2.o &\n\1/.libs/*-\2.o &|' |
+    while read -r object source; do
+        for object in $object; do
+            [ -f "$object" ] && echo "$object $source"
+        done
+    done >"$scratch/compiled"
+cut -d ' ' -f 1 "$scratch/compiled" | xargs nm -A -g |
+    sed 's|:| |' >"$scratch/needs"
+ln -s needs "$scratch/again"
+awk '
+    FILENAME ~ /compiled$/ { source[$1] = $2; next }
+    # a library is lib, or one backend or plugin
+    {
+        split($1, part, "/")
+        library = part[1] == "lib" ? "lib" : part[2]
+        from = source[$1]
+    }
+    FILENAME != previous { pass++; previous = FILENAME }
+    pass == 1 {
+        if ($(NF - 1) ~ /^[A-TV-Z]$/) home[library, $NF] = from
+        next
+    }
+    $(NF - 1) == "U" && (library, $NF) in home && home[library, $NF] != from {
+        to = home[library, $NF]
+        if (!seen[from, to]++) { edges++; needs[from] = needs[from] " " to }
+    }
+    function walk(file,    n, next_, i) {
+        n = split(needs[file], next_, " ")
+        for (i = 1; i <= n; i++)
+            if (!(next_[i] in reached)) { reached[next_[i]] = 1; walk(next_[i]) }
+    }
+    END {
+        for (file in needs) {
+            delete reached
+            walk(file)
+            if (file in reached) print file
+        }
+        if (edges < 1000) print "only " edges + 0 " needs between files"
+    }' "$scratch/compiled" "$scratch/needs" "$scratch/again" |
+    sort >"$scratch/circles"
+sort "$top_srcdir/tests/circles.txt" | grep -v '^#' >"$scratch/known"
+is_empty "$(comm -23 "$scratch/circles" "$scratch/known")" \
+    "no file is new among those that need each other in a circle"
+is_empty "$(comm -13 "$scratch/circles" "$scratch/known")" \
+    "tests/circles.txt names none that is in no circle"
+
 # (_exit ends the child in which a plugin is asked.)
 is_empty "$(awk '
     $NF ~ /^(printf|__printf_chk|vprintf|puts|putchar|perror)$/ ||

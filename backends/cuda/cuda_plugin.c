@@ -3,8 +3,6 @@
 
 #include "cuda.h"
 
-const tn_host *tn__cuda_host;
-
 static const void *extension(const char *name, uint32_t version)
 {
     if (version != 1)

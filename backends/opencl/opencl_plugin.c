@@ -5,7 +5,6 @@
 
 #include "opencl.h"
 
-const tn_host *tn__opencl_host;
 
 /* ---- calls that reach a driver ---------------------------------------- */
 
