@@ -32,7 +32,7 @@ typedef struct tn__node tn__node;
  * walk opens one around each call. A result may have the shape that the port
  * broadcasts to: the walk sums it. out[port count] is gradients_linear.c's.
  *
- * For a row marked so in saves.c out[p] may hold what came from other calls, of
+ * For a row whose line `saves` says `adds` out[p] may hold what came from other calls, of
  * the port's shape and dtype, to be written by nobody else: the function adds to
  * it and leaves it there, or puts in its place a result to be added. */
 typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
@@ -41,25 +41,24 @@ typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
     tn_status tn__grad_##name(const tn__node *node, tn_tensor *const *g,      \
                               tn_tensor **out)
 
-/* By operator id: the function of a NATIVE row or of one with a rule; NULL for
- * KERNEL rows whose gradient is a kernel and for what has none. Generated from
- * the operator table. */
-extern const tn__gradient_fn tn__gradient_table[];
-extern const int tn__gradient_table_count;
-
-/* Which values the gradient function of a row needs where port 0, 1, or 2 or a
- * later one, is wanted: bit p is input p, bit o output o. Only they are kept. In saves.c; a
- * row that is not listed needs none. */
+/* Which values a gradient function needs where port 0, 1, or 2 or a later one, is
+ * wanted: bit p is input p, bit o output o. Only they are kept. */
 typedef struct tn__saves {
-    const char *name;
-    struct {
-        uint8_t inputs, outputs;
-    } by[3];
+    uint8_t inputs, outputs;
 } tn__saves;
 /* In place of an input's bit, of port 0: where input 0 lay in memory; and that the
  * function adds to sums, as above. */
 enum { TN__SAVES_LAYOUT = 0x80, TN__SAVES_ADDS = 0x40 };
-extern const tn__saves tn__saves_table[];
+
+/* By operator id: the function of a NATIVE row or of one with a rule, and what its
+ * lines `saves` say; NULL for KERNEL rows whose gradient is a kernel and for what
+ * has none. Generated from the operator table. */
+typedef struct tn__gradient_row {
+    tn__gradient_fn run;
+    tn__saves by[3];
+} tn__gradient_row;
+extern const tn__gradient_row tn__gradient_table[];
+extern const int tn__gradient_table_count;
 
 /* Ports: one for each argument that may be a tensor, in order, left out or
  * not; a list has one for each of its tensors. So for leading tensors a port's
@@ -90,7 +89,8 @@ const tn_value *tn__node_value(const tn__node *node, int i);
 /* Argument i as a dimension of a port: counted from the front. */
 int tn__node_dim(const tn__node *node, int i, int port);
 const char *tn__node_name(const tn__node *node);
-/* Where port 0 lay in its storage: of views, and of rows that ask for it in saves.c.
+/* Where port 0 lay in its storage: of views, and of rows whose line
+ * `saves` says `layout`.
  * One stride a dimension; may not be asked of others. */
 const int64_t *tn__node_strides(const tn__node *node);
 int64_t tn__node_offset(const tn__node *node);

@@ -9,7 +9,6 @@ libtenon_la_SOURCES += \
 	lib/autograd/recompute.c \
 	lib/autograd/registered.c \
 	lib/autograd/plan.c \
-	lib/autograd/saves.c \
 	lib/autograd/record.c \
 	lib/autograd/set_data.c \
 	lib/autograd/run.c \

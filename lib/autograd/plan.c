@@ -48,17 +48,6 @@ static int port_of_input(const tn__plan *plan, int input)
     return -1;
 }
 
-static const tn__saves *find_saves(const char *name)
-{
-    size_t length = strlen(name);
-    if (length && name[length - 1] == '_') /* in place: as its twin */
-        length--;
-    for (const tn__saves *s = tn__saves_table; s->name; s++)
-        if (strncmp(s->name, name, length) == 0 && !s->name[length])
-            return s;
-    return NULL;
-}
-
 static tn__plan *make(const tn_op *op, const tn__kernel *kernel)
 {
     tn__plan *plan = tn__calloc(1, sizeof *plan);
@@ -67,15 +56,15 @@ static tn__plan *make(const tn_op *op, const tn__kernel *kernel)
     plan->op = op;
     plan->kernel = kernel;
     if (op->id >= 0 && op->id < tn__gradient_table_count)
-        plan->gradient = tn__gradient_table[op->id];
+        plan->gradient = tn__gradient_table[op->id].run;
+    if (plan->gradient)
+        plan->saves = tn__gradient_table[op->id].by;
     const tn_op_rule *rule = tn__op_rule(op);
     if (rule && rule->backward)
         plan->gradient = tn__registered_gradient;
-    if (plan->gradient)
-        plan->saves = find_saves(op->name);
     if (plan->saves) {
-        plan->saves_layout = plan->saves->by[0].inputs & TN__SAVES_LAYOUT;
-        plan->adds = plan->saves->by[0].inputs & TN__SAVES_ADDS;
+        plan->saves_layout = plan->saves[0].inputs & TN__SAVES_LAYOUT;
+        plan->adds = plan->saves[0].inputs & TN__SAVES_ADDS;
     }
     uint32_t tensors = 1u << TN_VALUE_TENSOR | 1u << TN_VALUE_TENSORS;
     for (int i = 0; i < op->arg_count; i++)
@@ -290,8 +279,8 @@ tn_status tn__plan_saves(const tn__plan *plan, uint32_t wanted,
             return TN_OK;
         for (int p = 0; p < plan->port_count; p++)
             if (wanted & 1u << p) {
-                *inputs |= saves->by[p < 2 ? p : 2].inputs;
-                *outputs |= saves->by[p < 2 ? p : 2].outputs;
+                *inputs |= saves[p < 2 ? p : 2].inputs;
+                *outputs |= saves[p < 2 ? p : 2].outputs;
             }
         *inputs &= ~(uint32_t)(TN__SAVES_LAYOUT | TN__SAVES_ADDS);
         return TN_OK;

@@ -110,6 +110,10 @@ function finish_line(    word, rest, at, arg)
         }
         return
     }
+    if (word == "saves") {
+        save_lines[++save_count] = rest
+        return
+    }
     if (word == "needs" || word == "bounds") {
         need_lines[++need_count] = rest
         need_word[need_count] = word
@@ -238,7 +242,7 @@ function reset_row()
     delete field
     delete grad_text
     grad_names = with_name = with_text = ""
-    need_count = 0
+    need_count = save_count = 0
     in_row = 0
 }
 
@@ -291,6 +295,60 @@ function emit_mean(    i)
     for (i in grad_text)
         grad_text[i] = replace_g(grad_text[i], "(g / like(rlen(), g))")
     emit_row()
+}
+
+# What the gradient function of a row needs, as an initializer: of port 0, 1, and
+# of 2 and later ones together, a bit for each input and each output.
+function saved(    i, k, n, m, at, line_, ports, words, p, bit, inputs, outputs,
+               port, text)
+{
+    p = 0
+    for (i = 1; i <= arg_count; i++)
+        if (has_kind(i, "tensor") || has_kind(i, "tensors"))
+            port[arg_name[i]] = p++
+    for (i = 1; i <= save_count; i++) {
+        line_ = save_lines[i]
+        at = index(line_, ":")
+        if (!at) {
+            fail(name ": saves wants arguments, a colon and names")
+            return ""
+        }
+        n = split_top(substr(line_, 1, at - 1), ",", ports)
+        m = split(substr(line_, at + 1), words, " ")
+        for (k = 1; k <= n; k++) {
+            if (!(ports[k] in port)) {
+                fail(name ": saves names no tensor argument: " ports[k])
+                return ""
+            }
+            p = port[ports[k]] > 2 ? 2 : port[ports[k]]
+            for (at = 1; at <= m; at++) {
+                bit = 0
+                if (words[at] == "adds" || words[at] == "layout")
+                    inputs[p, toupper(words[at])] = 1
+                else if (words[at] in port)
+                    inputs[p, port[words[at]]] = 1
+                else if (words[at] ~ /^out[0-9]$/ && \
+                         substr(words[at], 4) < out_count)
+                    outputs[p, substr(words[at], 4)] = 1
+                else if (words[at] == "out" && out_count == 1)
+                    outputs[p, 0] = 1
+                else
+                    fail(name ": saves: no tensor and no output: " words[at])
+            }
+        }
+    }
+    text = ", {"
+    for (p = 0; p < 3; p++) {
+        n = m = 0
+        for (i = 0; i < 6; i++)
+            n += ((p, i) in inputs) * 2 ^ i
+        for (i = 0; i < 8; i++)
+            m += ((p, i) in outputs) * 2 ^ i
+        text = text (p ? ", " : "") "{" n \
+            ((p, "ADDS") in inputs ? " | TN__SAVES_ADDS" : "") \
+            ((p, "LAYOUT") in inputs ? " | TN__SAVES_LAYOUT" : "") ", " m "}"
+    }
+    return text "}"
 }
 
 # ---- values as C -----------------------------------------------------------
@@ -914,9 +972,11 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     if (differentiable == "true" && !any_grad && \
         (("native" in field) || ("rule" in field))) {
         gradient_externs = gradient_externs "TN__GRADIENT(" name ");\n"
-        gradient_rows = gradient_rows "    tn__grad_" name ",\n"
+        gradient_rows = gradient_rows "    {tn__grad_" name saved() "},\n"
     } else {
-        gradient_rows = gradient_rows "    NULL, /* " name " */\n"
+        if (save_count)
+            fail(name ": saves is for rows with a gradient function")
+        gradient_rows = gradient_rows "    {NULL, {{0, 0}, {0, 0}, {0, 0}}}, /* " name " */\n"
     }
 
     # Functions: one for each choice of tensor or number.
@@ -1009,7 +1069,7 @@ END {
 
     print "/* " made " */\n#include <autograd/autograd.h>\n" > gradients
     print gradient_externs > gradients
-    print "const tn__gradient_fn tn__gradient_table[] = {\n" gradient_rows \
+    print "const tn__gradient_row tn__gradient_table[] = {\n" gradient_rows \
         "};\nconst int tn__gradient_table_count = " row_count ";" > gradients
     close(gradients)
 }

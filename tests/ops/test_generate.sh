@@ -63,4 +63,16 @@ LC_ALL=C ${AWK:-awk} -f "$top_srcdir/lib/ops/needs.awk" \
 is_str "$(sed -n 's/^- `\([a-d]\)`\(: .*\)/\1\2/p' "$scratch/operators.md" |
     sort)" "$(echo "$limits" | sort)" "and so does the manual"
 
+# What gradient functions need of a call.
+table 'op      kept(input, other?, last) -> a, b' 'doc     input' \
+    'native  kept' 'saves   input: other adds' 'saves   other, last: input out1' \
+    >/dev/null
+is_str "$(grep -o 'tn__grad_kept, .*' "$scratch/gradients.c")" \
+    "tn__grad_kept, {{2 | TN__SAVES_ADDS, 0}, {1, 2}, {1, 2}}}," \
+    "lines of saves become bits of inputs and outputs"
+table 'op      kept(input) -> a, b' 'doc     input' 'native  kept' \
+    'saves   input: out2' >/dev/null
+is_str "$(grep -o 'saves: .*' "$scratch/why")" \
+    "saves: no tensor and no output: out2" "and an output that is not there fails"
+
 done_testing
