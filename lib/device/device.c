@@ -49,14 +49,16 @@ static bool open_handles(tn_device *device, char *reason, size_t room)
         return false;
     }
     device->allocator = tn__allocator_make(device);
+    device->builds = tn__builds_make();
     device->work = tn__work_make();
-    status = device->allocator && device->work ? tn__extensions_open(device)
+    status = device->allocator && device->builds && device->work ? tn__extensions_open(device)
                                                : TN_ERR_MEMORY;
     if (!status)
         return true;
     reason_of(reason, room, "memory", status);
     tn__free(device->allocator);
     tn__free(device->work);
+    tn__free(device->builds);
     plugin->queue_close(device->queue);
     plugin->device_close(device->handle);
     return false;

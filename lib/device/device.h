@@ -27,7 +27,8 @@ struct tn_device {
     tn_device_info info;
     char name[80];             /* "cuda:0" */
     struct tn__allocator *allocator; /* owned */
-    struct tn__work *work;     /* owned: built programs, names of launches */
+    struct tn__builds *builds; /* owned: built programs (built.c) */
+    struct tn__work *work;     /* owned: names of launches (launch.c) */
     /* Extensions: a table of the plugin's, or NULL; extension.c fills them. */
     _Atomic(const void *) conv; /* tn_conv_extension */
     _Atomic(const void *) pool; /* tn_pool_extension */
@@ -98,34 +99,17 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
                             tn_built *built, tn_launch *launch,
                             const char *what, const tn__late *late,
                             tn_fault *fault);
-tn_status tn__device_matmul(tn_device *device, tn_matmul_args *matmul,
-                            const char *what);
-tn_status tn__device_scatter(tn_device *device, tn_scatter_args *scatter,
-                             const char *what, const tn__late *late,
-                             tn_fault *fault);
-tn_status tn__device_scan(tn_device *device, tn_scan_args *scan,
-                          const char *what);
-tn_status tn__device_sort(tn_device *device, tn_sort_args *sort,
-                          const char *what);
 
-/* Extensions. TN_ERR_UNSUPPORTED with no error recorded: the device has none,
- * or declines; the caller then does the work by primitives. */
-tn_status tn__device_conv(tn_device *device, tn_conv_args *conv,
-                          const char *what);
-tn_status tn__device_pool(tn_device *device, tn_pool_args *pool,
-                          const char *what);
-tn_status tn__device_product(tn_device *device, tn_product_args *product,
-                             const char *what);
-
-tn_status tn__device_attention(tn_device *device, tn_attention_args *attention,
-                               const char *what);
-/* Whether that would run: it does then, but for failures. */
+/* The other kinds of work (work.h: TN__WORK_MATMUL ..), with the arguments that
+ * the plugin takes; late and fault as above, NULL where none can be. Kinds that
+ * may be declined: TN_ERR_UNSUPPORTED with no error recorded, and the caller then
+ * does the work by primitives. */
+tn_status tn__device_work(tn_device *device, int kind, void *args,
+                          const char *what, const tn__late *late,
+                          tn_fault *fault);
+/* Whether the extension takes it: it does then, but for failures (extension.c). */
 bool tn__device_attention_fits(tn_device *device,
                                const tn_attention_args *attention);
-
-/* Likewise of the extension "lapack". */
-tn_status tn__device_lapack(tn_device *device, tn_lapack_args *lapack,
-                            const char *what);
 /* by_rows: matrices may lie by rows. */
 bool tn__device_lapack_fits(tn_device *device, const tn_lapack_args *lapack,
                             const char *what, bool *by_rows);

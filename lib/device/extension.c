@@ -136,14 +136,35 @@ tn_status tn_device_mask(tn_device *device, const char *names)
     return status ? status : look_up(device, names);
 }
 
-tn_status tn__extension_declined(tn_device *device, const char *what,
-                                 bool was_pending)
+bool tn__device_attention_fits(tn_device *device,
+                               const tn_attention_args *attention)
 {
-    tn__error error;
-    if (was_pending)
-        return TN_ERR_UNSUPPORTED;
-    tn__error_take(&error);
-    if (tn__log_enabled(3))
-        tn__log(3, "%s: %s declines: %s", what, device->name, error.text);
-    return TN_ERR_UNSUPPORTED;
+    const tn_attention_extension *extension =
+        atomic_load_explicit(&device->attention, memory_order_acquire);
+    if (!extension)
+        return false;
+    bool was_pending = tn__error_pending();
+    tn_status status = extension->fits(device->handle, attention);
+    if (status)
+        tn__extension_declined(device, "scaled_dot_product_attention",
+                               was_pending);
+    return !status;
+}
+
+bool tn__device_lapack_fits(tn_device *device, const tn_lapack_args *lapack,
+                            const char *what, bool *by_rows)
+{
+    const tn_lapack_extension *extension =
+        atomic_load_explicit(&device->lapack, memory_order_acquire);
+    if (!extension)
+        return false;
+    bool was_pending = tn__error_pending();
+    *by_rows = extension->flags & TN_LAPACK_BY_ROWS;
+    tn_status status = extension->fits(device->handle);
+    if (!status && TN_HAS(tn_lapack_extension, extension, takes) &&
+        extension->takes)
+        status = extension->takes(device->handle, lapack);
+    if (status)
+        tn__extension_declined(device, what, was_pending);
+    return !status;
 }

@@ -9,7 +9,8 @@ libtenon_la_SOURCES += \
 	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
 	lib/device/memory/small.c \
 	lib/device/transfer.c lib/device/transfer.h \
-	lib/device/recorder.c lib/device/recorder.h \
+	lib/device/recorder.c lib/device/replay.c lib/device/piece.h \
+	lib/device/built.c lib/device/refusals.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \
 	lib/device/lane.c lib/device/lane.h lib/device/mark.c

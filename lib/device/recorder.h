@@ -58,21 +58,7 @@ bool tn__record_keep(void *object);
 /* Launches may take these numbers: the operator that draws, its gradient. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* A piece of work was given: which. */
-enum {
-    TN__PIECE_LAUNCH,
-    TN__PIECE_MATMUL,
-    TN__PIECE_SCATTER,
-    TN__PIECE_SCAN,
-    TN__PIECE_SORT,
-    TN__PIECE_CONV,
-    TN__PIECE_POOL,
-    TN__PIECE_ATTENTION,
-    TN__PIECE_PRODUCT,
-    TN__PIECE_LAPACK,
-    TN__PIECE_COPY
-};
-/* args of so many bytes, which hold no pointer but to buffers. */
+/* A piece of work was given: of which kind (work.h). args of so many bytes, which hold no pointer but to buffers. */
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what);
 tn_status tn__record_launch(tn_device *device, const tn_program *program,

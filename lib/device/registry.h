@@ -126,8 +126,14 @@ const char *tn__kind_name(int32_t kind);
 
 /* allocator.c */
 struct tn__allocator *tn__allocator_make(tn_device *device);
+/* built.c */
+struct tn__builds *tn__builds_make(void);
 /* launch.c */
 struct tn__work *tn__work_make(void);
+/* The copy, of one row; with the host it is done when this returns, for the memory
+ * there is the caller's. */
+tn_status tn__device_copy_now(tn_device *device, tn_copy_args *copy,
+                              const char *what);
 /* Waits for all work of a device; a failure is kept for the next call that
  * waits. */
 void tn__work_drain(tn_device *device);
@@ -142,6 +148,11 @@ tn_status tn__device_check_program(const tn_device *device,
 
 /* Fills a new device's extensions, but for those TENON_MASK names. */
 tn_status tn__extensions_open(tn_device *device);
+
+/* refusals.c */
+/* Words for a failure of the plugin, unless an error was pending before; status. */
+tn_status tn__device_told(tn_device *device, const char *what, tn_status status,
+                          bool was_pending);
 /* Puts an extension's refusal into the log; TN_ERR_UNSUPPORTED. */
 tn_status tn__extension_declined(tn_device *device, const char *what,
                                  bool was_pending);

@@ -242,8 +242,9 @@ void tn__tally_launch(tn_device *device, const tn_program *program,
 
 /* ---- the other primitives ---------------------------------------------------- */
 
-void tn__tally_product(tn_device *device, const tn_product_args *args)
+void tn__tally_product(tn_device *device, const void *given)
 {
+    const tn_product_args *args = given;
     double batch = product(args->batch, args->batch_ndim);
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
     double in = batch * (m + n) * k * bytes_of(args->a.dtype);
@@ -253,8 +254,9 @@ void tn__tally_product(tn_device *device, const tn_product_args *args)
     tn__timeline_count(device, in + out, 2 * batch * m * n * k);
 }
 
-void tn__tally_matmul(tn_device *device, const tn_matmul_args *args)
+void tn__tally_matmul(tn_device *device, const void *given)
 {
+    const tn_matmul_args *args = given;
     double batch = product(args->batch, args->batch_ndim);
     double m = (double)args->m, n = (double)args->n, k = (double)args->k;
     const int64_t *e = args->batch;
@@ -266,8 +268,9 @@ void tn__tally_matmul(tn_device *device, const tn_matmul_args *args)
                        2 * batch * m * n * k);
 }
 
-void tn__tally_scatter(tn_device *device, const tn_scatter_args *args)
+void tn__tally_scatter(tn_device *device, const void *given)
 {
+    const tn_scatter_args *args = given;
     double n = product(args->extent, args->ndim);
     double bytes = strided(&args->index, args->extent) +
                    strided(&args->src, args->extent);
@@ -278,8 +281,9 @@ void tn__tally_scatter(tn_device *device, const tn_scatter_args *args)
         tn__timeline_count_instructions(n * width_of(args->dst.dtype), 0);
 }
 
-void tn__tally_scan(tn_device *device, const tn_scan_args *args)
+void tn__tally_scan(tn_device *device, const void *given)
 {
+    const tn_scan_args *args = given;
     double n = product(args->extent, args->ndim);
     tn__timeline_count(device,
                        strided(&args->in, args->extent) +
@@ -289,8 +293,9 @@ void tn__tally_scan(tn_device *device, const tn_scan_args *args)
     tn__timeline_count_instructions(n * width_of(args->in.dtype), 0);
 }
 
-void tn__tally_sort(tn_device *device, const tn_sort_args *args)
+void tn__tally_sort(tn_device *device, const void *given)
 {
+    const tn_sort_args *args = given;
     /* Comparisons hang on the method; bytes do not. */
     double rows = args->ndim ? product(args->extent, args->ndim - 1) : 1;
     double kept = rows * (double)args->keep;
@@ -302,13 +307,15 @@ void tn__tally_sort(tn_device *device, const tn_sort_args *args)
     tn__timeline_count(device, bytes, 0);
 }
 
-void tn__tally_copy(tn_device *device, const tn_copy_args *args)
+void tn__tally_copy(tn_device *device, const void *given)
 {
+    const tn_copy_args *args = given;
     tn__timeline_count(device, 2 * (double)args->bytes * (double)args->rows, 0);
 }
 
-void tn__tally_conv(tn_device *device, const tn_conv_args *args)
+void tn__tally_conv(tn_device *device, const void *given)
 {
+    const tn_conv_args *args = given;
     double count = (double)args->count, taps = product(args->kernel, 2);
     double ins = (double)args->in_channels, outs = (double)args->out_channels;
     double in = count * ins * product(args->in_size, 2);
@@ -319,8 +326,9 @@ void tn__tally_conv(tn_device *device, const tn_conv_args *args)
                        2 * out * each);
 }
 
-void tn__tally_pool(tn_device *device, const tn_pool_args *args)
+void tn__tally_pool(tn_device *device, const void *given)
 {
+    const tn_pool_args *args = given;
     double planes = (double)args->count * (double)args->channels;
     double in = planes * product(args->in_size, 2);
     double out = planes * product(args->out_size, 2);
@@ -333,8 +341,9 @@ void tn__tally_pool(tn_device *device, const tn_pool_args *args)
 }
 
 /* Two products of (queries, keys), five backward, as if nothing were masked. */
-void tn__tally_attention(tn_device *device, const tn_attention_args *args)
+void tn__tally_attention(tn_device *device, const void *given)
 {
+    const tn_attention_args *args = given;
     double pairs = (double)args->queries * (double)args->keys *
                    (double)args->batch * (double)args->heads;
     double q = (double)args->batch * (double)args->heads *
@@ -349,8 +358,9 @@ void tn__tally_attention(tn_device *device, const tn_attention_args *args)
 }
 
 /* Operations hang on the method; matrices are read and written. */
-void tn__tally_lapack(tn_device *device, const tn_lapack_args *args)
+void tn__tally_lapack(tn_device *device, const void *given)
 {
+    const tn_lapack_args *args = given;
     double m = (double)args->m, n = (double)args->n;
     double each = m * n + (double)args->sides * (m > n ? m : n);
     tn__timeline_count(device,

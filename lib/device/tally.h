@@ -8,15 +8,16 @@
 
 void tn__tally_launch(tn_device *device, const tn_program *program,
                       const tn_launch *launch);
-void tn__tally_product(tn_device *device, const tn_product_args *args);
-void tn__tally_matmul(tn_device *device, const tn_matmul_args *args);
-void tn__tally_scatter(tn_device *device, const tn_scatter_args *args);
-void tn__tally_scan(tn_device *device, const tn_scan_args *args);
-void tn__tally_sort(tn_device *device, const tn_sort_args *args);
-void tn__tally_copy(tn_device *device, const tn_copy_args *args);
-void tn__tally_conv(tn_device *device, const tn_conv_args *args);
-void tn__tally_pool(tn_device *device, const tn_pool_args *args);
-void tn__tally_attention(tn_device *device, const tn_attention_args *args);
-void tn__tally_lapack(tn_device *device, const tn_lapack_args *args);
+/* given: tn_product_args and so on. */
+void tn__tally_product(tn_device *device, const void *given);
+void tn__tally_matmul(tn_device *device, const void *given);
+void tn__tally_scatter(tn_device *device, const void *given);
+void tn__tally_scan(tn_device *device, const void *given);
+void tn__tally_sort(tn_device *device, const void *given);
+void tn__tally_copy(tn_device *device, const void *given);
+void tn__tally_conv(tn_device *device, const void *given);
+void tn__tally_pool(tn_device *device, const void *given);
+void tn__tally_attention(tn_device *device, const void *given);
+void tn__tally_lapack(tn_device *device, const void *given);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/device.h"
+#include "device/work.h"
 #include "plugins/folder.h"
 #include "tap.h"
 
@@ -67,18 +68,20 @@ static void test_synchronous(tn_device *device)
     is_int(launch(device, 1, "take", &fault), TN_ERR_INDEX, "a fault then");
     is_error(TN_ERR_IO, "first", "the first error");
     tn_matmul_args matmul = {.size = sizeof matmul};
-    is_int(tn__device_matmul(device, &matmul, "linear"), TN_ERR_UNSUPPORTED,
+    is_int(tn__device_work(device, TN__WORK_MATMUL, &matmul, "linear", NULL,
+                           NULL), TN_ERR_UNSUPPORTED,
            "a matmul may fail");
     is_error(TN_ERR_UNSUPPORTED, "linear: fake:0: the fake has no matmul",
              "a matmul");
     tn_scatter_args scatter = {.size = sizeof scatter};
-    tn__device_scatter(device, &scatter, "index_add", NULL, &fault);
+    tn__device_work(device, TN__WORK_SCATTER, &scatter, "index_add", NULL,
+                    &fault);
     is_error(TN_ERR_UNSUPPORTED, "index_add: fake:0: the fake has no scatter",
              "a scatter");
     tn_scan_args scan = {.size = sizeof scan};
-    is_int(tn__device_scan(device, &scan, "cumsum"), TN_OK, "a scan");
+    is_int(tn__device_work(device, TN__WORK_SCAN, &scan, "cumsum", NULL, NULL), TN_OK, "a scan");
     tn_sort_args sort = {.size = sizeof sort};
-    tn__device_sort(device, &sort, "topk");
+    tn__device_work(device, TN__WORK_SORT, &sort, "topk", NULL, NULL);
     is_error(TN_ERR_UNSUPPORTED,
              "topk: fake:0 reports ERR_UNSUPPORTED without a reason",
              "a sort");

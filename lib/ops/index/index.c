@@ -3,6 +3,7 @@
  * points into has stride 0 there, and the index its stride. */
 #include <ops/engine/late.h>
 #include <ops/engine/native.h>
+#include <device/work.h>
 
 static tn__shape shape_of(const tn_tensor *x)
 {
@@ -355,8 +356,8 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
         tn_fault fault = {.size = sizeof fault};
         tn__late late;
         tn_device *device = dst->storage->device;
-        status = tn__device_scatter(
-            device, &args, name,
+        status = tn__device_work(
+            device, TN__WORK_SCATTER, &args, name,
             device->synchronous ? NULL : tn__late_of_index(&late, index),
             &fault);
         if (status == TN_ERR_INDEX)

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <limits.h>
 #include <ops/linalg/lapack.h>
+#include <device/work.h>
 
 typedef struct work {
     tn__call *call;
@@ -89,7 +90,8 @@ static tn_status run(work *w, uint32_t kind, uint32_t flags, tn_tensor *a)
     w->args.flags = flags;
     w->args.a = matrices(a);
     w->args.info = lines(w->info, 1);
-    return tn__device_lapack(w->x->storage->device, &w->args, w->name);
+    return tn__device_work(w->x->storage->device, TN__WORK_LAPACK, &w->args,
+                           w->name, NULL, NULL);
 }
 
 /* Were all matrices done? This waits for the device. */

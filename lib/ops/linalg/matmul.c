@@ -2,6 +2,7 @@
  * transposition is a stride, a batch that broadcasts has stride 0, so nothing
  * is copied. */
 #include <ops/engine/native.h>
+#include <device/work.h>
 
 /* The strides of x over `batch` axes (broadcast) and its last two. Of view
  * what lies behind them stays as it is, here and below: clearing and copying
@@ -53,7 +54,8 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
     matrices(&args.a, a, batch);
     matrices(&args.b, b, batch);
     matrices(&args.c, c, batch);
-    return tn__device_matmul(c->storage->device, &args, what);
+    return tn__device_work(c->storage->device, TN__WORK_MATMUL, &args, what,
+                           NULL, NULL);
 }
 
 /* a is input, b what b_name says. */

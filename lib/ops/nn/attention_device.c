@@ -4,6 +4,7 @@
 
 #include <ops/engine/native.h>
 #include <ops/random/random.h>
+#include <device/work.h>
 
 /* As of (batch, heads, length, size). */
 static tn_strided four(const tn_tensor *x)
@@ -164,7 +165,8 @@ tn_status tn__run_attention_forward(tn__call *call)
                             .offset = tn__tensor_buffer_offset(lse),
                             .dtype = TN_F32};
     take_numbers(call, 4, &args);
-    return tn__device_attention(device, &args, "scaled_dot_product_attention");
+    return tn__device_work(device, TN__WORK_ATTENTION, &args,
+                           "scaled_dot_product_attention", NULL, NULL);
 }
 
 /* Has x the shape and dtype of what query gives? */
@@ -205,6 +207,6 @@ tn_status tn__run_attention_backward(tn__call *call)
                             .offset = tn__tensor_buffer_offset(in[5]),
                             .dtype = TN_F32};
     take_numbers(call, 7, &args);
-    return tn__device_attention(device, &args,
-                                "scaled_dot_product_attention");
+    return tn__device_work(device, TN__WORK_ATTENTION, &args,
+                           "scaled_dot_product_attention", NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * Puri, Simard, "High performance convolutional neural networks for document
  * processing", 2006. */
 #include <ops/nn/window.h>
+#include <device/work.h>
 
 /* Columns made at a time: whole images, as many as fit. Small enough to stay
  * near the processor, large enough for one product to be worth a launch. */
@@ -156,7 +157,7 @@ static tn_status by_extension(uint32_t kind, const tn__window *w,
         args.dilation[a] = w->dilation[a];
         args.pad[a] = w->pad[a];
     }
-    return tn__device_conv(device, &args, what);
+    return tn__device_work(device, TN__WORK_CONV, &args, what, NULL, NULL);
 }
 
 /* ---- by columns ----------------------------------------------------------------------- */
@@ -192,7 +193,8 @@ static tn_status multiply(const conv *c, tn_tensor *columns, tn_tensor *out,
               .offset = tn__tensor_buffer_offset(out) + first * g * m * n,
               .dtype = out->dtype, .ndim = 4,
               .stride = {g * m * n, m * n, n, 1}}};
-    return tn__device_matmul(out->storage->device, &args, "conv2d");
+    return tn__device_work(out->storage->device, TN__WORK_MATMUL, &args,
+                           "conv2d", NULL, NULL);
 }
 
 /* bias where the product is then added to it. */

@@ -6,6 +6,7 @@
  * declines is done by the operators, in the same row. */
 #include <device/device.h>
 #include <ops/engine/native.h>
+#include <device/work.h>
 
 static tn_status fail_sizes(const char *name, const tn_tensor *x,
                             const tn_tensor *w)
@@ -188,7 +189,8 @@ static tn_status by_device(tn__call *call, tn_tensor *x, tn_tensor *w,
         }
         if (aux)
             args.aux = matrix(aux, aux->shape[aux->ndim - 1], 1);
-        status = tn__device_product(x->storage->device, &args, name);
+        status = tn__device_work(x->storage->device, TN__WORK_PRODUCT, &args,
+                                 name, NULL, NULL);
     }
     if (status) {
         tn__unref(out);
@@ -313,7 +315,8 @@ tn_status tn__run_linear_back(tn__call *call)
         args.b = matrix(w, w->stride[0], w->stride[1]);
         args.c = matrix(out, args.n, 1);
         args.aux = matrix(aux, aux->shape[aux->ndim - 1], 1);
-        status = tn__device_product(g->storage->device, &args, name);
+        status = tn__device_work(g->storage->device, TN__WORK_PRODUCT, &args,
+                                 name, NULL, NULL);
     }
     if (status != TN_ERR_UNSUPPORTED)
         return status;
@@ -350,7 +353,8 @@ tn_status tn__run_linear_weight(tn__call *call)
         args.a = matrix(g, args.a.stride[1], args.a.stride[0]);
         args.c = matrix(call->out[0], shape[1], 1);
         args.bias = vector(call->out[1]);
-        status = tn__device_product(x->storage->device, &args, name);
+        status = tn__device_work(x->storage->device, TN__WORK_PRODUCT, &args,
+                                 name, NULL, NULL);
     }
     if (status != TN_ERR_UNSUPPORTED)
         return status;

@@ -1,5 +1,6 @@
 /* pool.c: pooling: row reductions over windows. */
 #include <ops/nn/window.h>
+#include <device/work.h>
 
 /* Geometry from a row's arguments; dilation -1: it has none. */
 static tn_status take_pool(const tn__call *call, tn_tensor *x, int kernel,
@@ -125,7 +126,8 @@ tn_status tn__pool_by_extension(tn_pool_args args, const tn__window *w,
         args.dilation[a] = w->dilation[a];
         args.pad[a] = w->pad[a];
     }
-    return tn__device_pool(in->storage->device, &args, what);
+    return tn__device_work(in->storage->device, TN__WORK_POOL, &args, what,
+                           NULL, NULL);
 }
 
 /* ---- the greatest ----------------------------------------------------------------- */

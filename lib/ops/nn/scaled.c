@@ -6,6 +6,7 @@
  * in which each float8 and each product of two is exact. */
 #include <device/device.h>
 #include <ops/engine/native.h>
+#include <device/work.h>
 
 static const char name[] = "scaled_mm";
 
@@ -75,7 +76,8 @@ static tn_status by_device(tn_tensor *const x[4], tn_tensor *bias,
         args.bias = view_of(bias);
         args.epilogue = TN_PRODUCT_BIAS;
     }
-    return tn__device_product(out->storage->device, &args, name);
+    return tn__device_work(out->storage->device, TN__WORK_PRODUCT, &args, name,
+                           NULL, NULL);
 }
 
 static tn_status by_operators(tn_tensor *const x[4], tn_tensor *bias,

@@ -3,6 +3,7 @@
 #include <base/memory.h>
 #include <device/device.h>
 #include <ops/engine/native.h>
+#include <device/work.h>
 
 /* x's view with dimension dim last. */
 static tn_strided dim_last(const tn_tensor *x, int dim)
@@ -66,7 +67,8 @@ static tn_status scan(tn__call *call, uint32_t kind, bool with_index)
     if (index)
         args.out_index = dim_last(index, dim);
     args.ndim = extents(x, dim, args.extent);
-    return tn__device_scan(x->storage->device, &args, call->op->name);
+    return tn__device_work(x->storage->device, TN__WORK_SCAN, &args,
+                           call->op->name, NULL, NULL);
 }
 
 tn_status tn__run_scan_sum(tn__call *call)
@@ -169,7 +171,8 @@ tn_status tn__run_sort_first(tn__call *call)
                          .out_index = dim_last(index, dim)};
     args.ndim = extents(x, dim, args.extent);
     tn_status status =
-        tn__device_sort(x->storage->device, &args, tn__op_outer("sort"));
+        tn__device_work(x->storage->device, TN__WORK_SORT, &args,
+                        tn__op_outer("sort"), NULL, NULL);
     for (int o = 0; o < 2 && status >= 0 && last && x->ndim; o++)
         status = leave_last(call, o, dim);
     return status;

@@ -1,0 +1,224 @@
+/* replay.c: recorded work is given again. A piece goes through the same calls as the
+ * first time, so that order, faults and figures are theirs; where the plugin
+ * records work itself ("graph-replay"), all pieces between two that take random
+ * numbers are one call of it. */
+#include <device/piece.h>
+
+#include <base/memory.h>
+#include <device/registry.h>
+#include <device/work.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- recorded by the device --------------------------------------------- */
+
+/* Hands a piece to the plugin, within its queue's lock. */
+static tn_status hand_over(tn_device *device, const tn__piece *piece)
+{
+    const tn_plugin *plugin = device->plugin;
+    tn__piece p = *piece;
+    if (piece->kind == TN__WORK_LAUNCH) {
+        p.args.launch.tag = 0;
+        return plugin->launch(device->queue, p.built, &p.args.launch);
+    }
+    if (piece->kind == TN__WORK_COPY) {
+        p.args.copy.tag = 0;
+        return plugin->copy(device->queue, &p.args.copy);
+    }
+    const tn__work_kind *work = &tn__work_kinds[piece->kind];
+    const void *found = work->find(device);
+    memset((char *)&p.args + work->tag, 0, sizeof(uint64_t));
+    return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
+}
+
+static bool can_be_handed(const tn__piece *piece)
+{
+    return !piece->draw && (piece->kind >= TN__WORK_KINDS ||
+                            tn__work_kinds[piece->kind].recorded);
+}
+
+/* The device records the pieces up to end, in the place of the first segment of
+ * another record, if that has any; false: it does not. */
+static bool segment_make(tn__record *record, tn__record *instead,
+                         const tn__piece *first, const tn__piece *end)
+{
+    const tn_graph_replay_extension *extension = record->extension;
+    tn_device *device = record->device;
+    tn__segment *segment = instead ? instead->segments : NULL;
+    if (segment)
+        instead->segments = segment->next;
+    else
+        segment = tn__calloc(1, sizeof *segment);
+    if (!segment)
+        return false;
+    segment->next = NULL;
+    pthread_mutex_lock(&device->queue_lock);
+    tn_status status = extension->begin(device->queue);
+    if (!status) {
+        for (const tn__piece *p = first; p != end && !status; p = p->next)
+            status = hand_over(device, p);
+        tn_status ended =
+            segment->recorded
+                ? extension->end_into(device->queue, segment->recorded)
+                : extension->end(device->queue, &segment->recorded);
+        status = status ? status : ended;
+    }
+    pthread_mutex_unlock(&device->queue_lock);
+    if (status && segment->recorded)
+        extension->release(device->handle, segment->recorded);
+    if (status) {
+        tn__free(segment);
+        return false;
+    }
+    segment->first = first;
+    segment->end = end;
+    tn__segment **last = &record->segments;
+    while (*last)
+        last = &(*last)->next;
+    *last = segment;
+    return true;
+}
+
+/* Can the device put what it records in the place of what it has? */
+static bool can_update(const tn__record *record, const tn__record *instead)
+{
+    const tn_graph_replay_extension *extension = record->extension;
+    return instead && instead->segments &&
+           instead->extension == extension &&
+           instead->device == record->device &&
+           TN_HAS(tn_graph_replay_extension, extension, end_into) &&
+           extension->end_into;
+}
+
+/* Without words where it cannot: the pieces are given one by one then. */
+void tn__record_settle(tn__record *record, tn__record *instead)
+{
+    record->extension = atomic_load(&record->device->graph_replay);
+    bool goes = record->extension != NULL;
+    tn__error before;
+    tn__error_take(&before);
+    if (goes && can_update(record, instead))
+        tn__work_drain(record->device); /* no run of it is under way */
+    else
+        instead = NULL;
+    for (const tn__piece *p = record->first; p && goes;) {
+        const tn__piece *first = p;
+        while (p && can_be_handed(p))
+            p = p->next;
+        if (first != p && first->next != p)
+            goes = segment_make(record, instead, first, p);
+        p = p == first ? p->next : p;
+    }
+    if (record->extension && !goes && tn__log_enabled(2))
+        tn__log(2, "graph_record: %s records nothing itself: %s",
+                record->device->name, tn_error() ? tn_error() : "no memory");
+    tn_error_clear();
+    tn__error_put(&before);
+}
+
+int64_t tn__record_calls(const tn__record *record)
+{
+    int64_t count = 0;
+    const tn__segment *segment = record->segments;
+    for (const tn__piece *p = record->first; p; count++) {
+        bool whole = segment && segment->first == p;
+        p = whole ? segment->end : p->next;
+        segment = whole ? segment->next : segment;
+    }
+    return count;
+}
+
+void tn__record_free(tn__record *record)
+{
+    if (!record)
+        return;
+    if (record->segments)
+        tn__work_drain(record->device);
+    for (tn__segment *s = record->segments, *next; s; s = next) {
+        next = s->next;
+        record->extension->release(record->device->handle, s->recorded);
+        tn__free(s);
+    }
+    for (tn__piece *p = record->first, *next; p; p = next) {
+        next = p->next;
+        tn__free(p);
+    }
+    for (size_t i = 0; i < record->kept_count; i++)
+        record->drop(record->kept[i]);
+    tn__free(record->kept);
+    tn__free(record->draws);
+    tn__free(record);
+}
+
+/* ---- again -------------------------------------------------------------- */
+
+static tn_status tell_index(const char *what, const tn_fault *fault)
+{
+    return tn__fail_outside(
+        TN_ERR_INDEX,
+        (tn__error_index){
+            true, fault->index, 0, fault->extent, 1, {fault->position}},
+        "graph_replay: %s: index %" PRId64 " is outside of [0, %" PRId64 ")",
+        what, fault->index, fault->extent);
+}
+
+/* A launch, or attention, that draws takes the numbers of this run. */
+static void draw_again(const tn__record *record, tn__piece *piece)
+{
+    const struct tn__draw *draw = &record->draws[piece->draw - 1];
+    if (piece->kind == TN__WORK_LAUNCH) {
+        tn_number *at = (tn_number *)(uintptr_t)piece->args.launch.param +
+                        piece->draw_at;
+        at[0].i = (int64_t)draw->seed_now;
+        at[1].i = (int64_t)draw->call_now;
+    } else {
+        piece->args.attention.seed = (int64_t)draw->seed_now;
+        piece->args.attention.call = (int64_t)draw->call_now;
+    }
+}
+
+/* One piece, as it was given the first time. */
+static tn_status piece_run(const tn__record *record, tn__piece *piece)
+{
+    tn_device *device = record->device;
+    tn_fault fault = {.size = sizeof fault};
+    if (piece->draw)
+        draw_again(record, piece);
+    if (piece->kind == TN__WORK_COPY)
+        return tn__device_copy_again(device, &piece->args.copy, piece->what);
+    tn_status status =
+        piece->kind == TN__WORK_LAUNCH
+            ? tn__device_launch(device, piece->program, piece->built,
+                                &piece->args.launch, piece->what, NULL, &fault)
+            : tn__device_work(device, piece->kind, &piece->args, piece->what,
+                              NULL, &fault);
+    if (status == TN_ERR_INDEX)
+        return tell_index(piece->what, &fault);
+    if (status == TN_ERR_UNSUPPORTED)
+        return tn__fail(TN_ERR_STATE, "graph_replay: %s was done by an "
+                        "extension of %s that is masked now", piece->what,
+                        device->name);
+    return status;
+}
+
+tn_status tn__record_run(tn__record *record,
+                         void (*draw)(uint64_t *seed, uint64_t *call))
+{
+    const tn__segment *segment = record->segments;
+    tn_status status = TN_OK;
+    for (size_t d = 0; d < record->draw_count; d++)
+        draw(&record->draws[d].seed_now, &record->draws[d].call_now);
+    for (tn__piece *p = record->first; p && !status;) {
+        if (segment && segment->first == p) {
+            status = tn__device_replay(record->device, record->extension,
+                                       segment->recorded);
+            p = (tn__piece *)(uintptr_t)segment->end;
+            segment = segment->next;
+        } else {
+            status = piece_run(record, p);
+            p = p->next;
+        }
+    }
+    return status;
+}
