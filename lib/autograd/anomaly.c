@@ -5,34 +5,34 @@
  * out. In backward the same holds of the gradient of one call. */
 #include <math.h>
 #include <string.h>
+#include <base/context.h>
 #include <tenon/ops.h>
 
 #include <autograd/node.h>
 
-static TN__HOT_TLS bool is_on;
 
 bool tn_anomaly_mode(void)
 {
-    return is_on;
+    return tn__me.modes.anomaly;
 }
 
 bool tn_anomaly_mode_set(bool on)
 {
-    bool was = is_on;
-    is_on = tn__here.watched = on;
+    bool was = tn__me.modes.anomaly;
+    tn__me.modes.anomaly = tn__me.modes.watched = on;
     return was;
 }
 
 bool tn__anomaly_begin(void)
 {
-    bool was = tn__here.watched;
-    tn__here.watched = false;
+    bool was = tn__me.modes.watched;
+    tn__me.modes.watched = false;
     return was;
 }
 
 void tn__anomaly_end(bool was_watched)
 {
-    tn__here.watched = was_watched;
+    tn__me.modes.watched = was_watched;
 }
 
 /* ---- looking ---------------------------------------------------------------- */
@@ -170,7 +170,7 @@ tn_status tn__anomaly_check(const tn__node *node, tn_tensor *const *g,
 {
     int64_t at = -1;
     int p = 0, o = 0;
-    if (TN__LIKELY(!is_on))
+    if (TN__LIKELY(!tn__me.modes.anomaly))
         return TN_OK;
     while (p < node->port_count && (at = first_nan(out[p])) < 0)
         p++;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
+#include <base/context.h>
 #include <base/timeline.h>
 
 #include <autograd/walk.h>
@@ -30,11 +31,10 @@ struct job {
     size_t leaf_count, leaf_room;
 };
 
-static _Thread_local bool captures;
 
 bool tn__walk_captures(void)
 {
-    return captures;
+    return tn__me.captures;
 }
 
 /* ---- adding up ---------------------------------------------------------- */
@@ -206,7 +206,7 @@ static tn_status deliver(struct job *job, const tn__node *node,
 static void tell(const tn__node *node)
 {
     const char *name = tn__node_name(node);
-    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
     if (!tn__error_speaks_of("backward"))
         tn__error_put_before("backward of %s", name);
     if (facts)
@@ -240,10 +240,10 @@ static tn_status run(struct job *job, tn__slot *slot)
         uint32_t offered = node->plan->adds && !job->create
                                ? offer_sums(job, node, out)
                                : 0;
-        const tn__node_set *before = tn__walk_asked;
-        tn__walk_asked = job->input_count ? &job->needed : NULL;
+        const tn__node_set *before = tn__me.walk_asked;
+        tn__me.walk_asked = job->input_count ? &job->needed : NULL;
         status = tn__node_run(node, slot->g, out);
-        tn__walk_asked = before;
+        tn__me.walk_asked = before;
         if (status >= 0)
             status = tn__anomaly_check(node, slot->g, out);
         if (status >= 0)
@@ -513,8 +513,8 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;
-    bool mode = tn_grad_mode_set(job->create), captured = captures;
-    captures = job->input_count > 0;
+    bool mode = tn_grad_mode_set(job->create), captured = tn__me.captures;
+    tn__me.captures = job->input_count > 0;
     /* Gradients have the dtypes of the calls. What was stored of parameters
      * has nodes that this walk may use up. */
     tn_dtype autocast = tn__autocast_swap(TN_DTYPE_NONE);
@@ -531,7 +531,7 @@ static tn_status run_job(struct job *job, tn_tensor *root, tn_tensor *gradient)
     if (status >= 0 && !job->input_count)
         status = commit(job, job->leaf, job->leaf_count);
     tn_grad_mode_set(mode);
-    captures = captured;
+    tn__me.captures = captured;
     tn__autocast_swap(autocast);
     tn__anomaly_end(watched);
     tn__walk_release(&job->walk);

@@ -4,6 +4,7 @@
  * registration. Removing marks; the list loses what is marked when the next
  * hook is registered, so that nothing goes while a walk stands on it. */
 #include <string.h>
+#include <base/context.h>
 #include <tenon/hook.h>
 #include <tenon/ops.h>
 
@@ -67,7 +68,6 @@ static struct hook *first_of(const tn__node *node)
 }
 
 /* How many walks of this thread stand on a list: then none gets shorter. */
-static _Thread_local int running;
 
 /* Puts hook, one reference of which it takes, at the end. */
 static void append(tn__node *node, struct hook *hook)
@@ -77,7 +77,7 @@ static void append(tn__node *node, struct hook *hook)
     struct hook **link = &list;
     while (*link) {
         struct hook *at = *link;
-        if (running || !is_removed(at)) {
+        if (tn__me.hooks_running || !is_removed(at)) {
             link = &at->next;
             continue;
         }
@@ -324,14 +324,14 @@ static tn_status retain(struct hook *hook, tn_tensor *g)
 tn_status tn__hooks_run(const tn__node *node, uint32_t index, tn_tensor **g)
 {
     tn_status status = TN_OK;
-    running++;
+    tn__me.hooks_running++;
     for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
         if (h->kind == GRAD && h->index == index && !is_removed(h))
             status = run_one(node, h, g);
     for (struct hook *h = first_of(node); h && status >= 0; h = h->next)
         if (h->kind == RETAIN && h->index == index && !is_removed(h))
             status = retain(h, *g);
-    running--;
+    tn__me.hooks_running--;
     return status;
 }
 
@@ -360,10 +360,10 @@ static tn_status run_accumulated(struct hook *hook)
 tn_status tn__hooks_accumulated(const tn__node *leaf)
 {
     tn_status status = TN_OK;
-    running++;
+    tn__me.hooks_running++;
     for (struct hook *h = first_of(leaf); h && status >= 0; h = h->next)
         if (h->kind == ACCUMULATED && !is_removed(h))
             status = run_accumulated(h);
-    running--;
+    tn__me.hooks_running--;
     return status;
 }

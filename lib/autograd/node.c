@@ -3,6 +3,7 @@
  * A node lies in one block: the struct, its ports, shapes, parameters and
  * copies of attributes behind each other. Blocks come from pools of a few
  * sizes, because each recorded call takes one. */
+#include <base/context.h>
 #include <ops/engine/register.h>
 #include <pthread.h>
 #include <string.h>
@@ -332,7 +333,7 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call)
         return NULL;
     char *at = (char *)node + padded(sizeof *node);
     node->op = call->op;
-    node->made_in = tn__here.path;
+    node->made_in = tn__me.here.path;
     node->plan = plan;
     node->sequence = atomic_fetch_add_explicit(&next_sequence, 1,
                                                memory_order_relaxed);
@@ -424,8 +425,8 @@ void tn__grad_meta_release(tn__grad_meta *meta)
 bool tn__node_wants(const tn__node *node, int port)
 {
     return port < node->port_count && node->port[port].node &&
-           (!tn__walk_asked ||
-            tn__node_set_has(tn__walk_asked, node->port[port].node));
+           (!tn__me.walk_asked ||
+            tn__node_set_has(tn__me.walk_asked, node->port[port].node));
 }
 
 /* A saved value as a tensor that the gradient may compute with. */

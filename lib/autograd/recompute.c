@@ -8,6 +8,7 @@
  * of the first graph: parameters, hooks, tn_grad and higher derivatives need
  * nothing of their own, and a function within a function has its inputs among
  * the values that the outer one makes again. */
+#include <base/context.h>
 #include <ops/engine/mistakes.h>
 #include <pthread.h>
 #include <string.h>
@@ -46,13 +47,13 @@ struct tn__rerun {
 };
 
 /* What this thread is running: the innermost function of the kind. */
-static _Thread_local struct run {
+struct tn__run {
     tn__rerun *rerun;
     bool again;
     uint32_t next;         /* the second run: number of the next value */
     bool failed;           /*   memory ran out for one, */
     bool differs;          /*   or it is not what it was: the error tells */
-} *current;
+};
 
 /* ---- frames ------------------------------------------------------------- */
 
@@ -124,7 +125,7 @@ static bool is_as_before(const struct entry *entry, const tn_tensor *x)
 }
 
 /* The second run: the value of the next number. */
-static bool give_value(struct run *run, tn_tensor *x, uint32_t version)
+static bool give_value(struct tn__run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
     if (number >= run->rerun->count)
@@ -145,10 +146,10 @@ static bool give_value(struct run *run, tn_tensor *x, uint32_t version)
     }
     if (!entry->wanted)
         return true;
-    struct run *outer = current;
-    current = NULL; /* a value as any other */
+    struct tn__run *outer = tn__me.recompute;
+    tn__me.recompute = NULL; /* a value as any other */
     bool held = tn__held_set(&entry->held, x, version);
-    current = outer;
+    tn__me.recompute = outer;
     run->failed |= !held;
     return held;
 }
@@ -156,7 +157,7 @@ static bool give_value(struct run *run, tn_tensor *x, uint32_t version)
 bool tn__rerun_saves(tn__held *held, tn_tensor *x, uint32_t version,
                      bool *keep)
 {
-    struct run *run = current;
+    struct tn__run *run = tn__me.recompute;
     *keep = !run || run->again; /* the second run may walk its own graph */
     if (!run)
         return true;
@@ -204,7 +205,7 @@ static void tell_again(tn_status status)
                          "for the gradient");
 }
 
-static tn_status check_run(const struct run *run)
+static tn_status check_run(const struct tn__run *run)
 {
     const tn__rerun *rerun = run->rerun;
     if (run->failed)
@@ -230,17 +231,17 @@ static tn_status run_again(tn__rerun *rerun)
             status = tn_error_code();
     }
     if (status >= 0) {
-        struct run run = {.rerun = rerun, .again = true}, *outer = current;
+        struct tn__run run = {.rerun = rerun, .again = true}, *outer = tn__me.recompute;
         tn_rng_state rng = tn_rng_snapshot();
         bool mode = tn_grad_mode_set(true);
         tn_dtype autocast = tn__autocast_swap(rerun->autocast);
         if (rerun->preserve_rng)
             tn_rng_restore(rerun->rng);
-        current = &run;
+        tn__me.recompute = &run;
         status = rerun->run(input, rerun->input_count,
                             input + rerun->input_count, rerun->out_count,
                             rerun->context);
-        current = outer;
+        tn__me.recompute = outer;
         if (rerun->preserve_rng)
             tn_rng_restore(rng);
         tn_grad_mode_set(mode);
@@ -331,11 +332,11 @@ static tn_status check(tn_recompute_fn fn, tn_tensor *const *inputs, int count,
 static tn_status run_first(tn__rerun *rerun, tn_tensor *const *inputs,
                            tn_tensor **outputs)
 {
-    struct run run = {.rerun = rerun}, *outer = current;
-    current = &run;
+    struct tn__run run = {.rerun = rerun}, *outer = tn__me.recompute;
+    tn__me.recompute = &run;
     tn_status status = call(rerun->run, rerun->context, inputs,
                             rerun->input_count, outputs, rerun->out_count);
-    current = outer;
+    tn__me.recompute = outer;
     rerun->complete = true;
     return status;
 }
@@ -364,7 +365,7 @@ tn_status tn_recompute_with(tn_recompute_fn fn, void *context,
         rerun->release = o.release;
         rerun->preserve_rng = o.preserve_rng;
         rerun->rng = tn_rng_snapshot();
-        rerun->autocast = tn__here.autocast;
+        rerun->autocast = tn__me.modes.autocast;
         rerun->out_count = out_count;
         status = run_first(rerun, inputs, outputs);
         tn__unref(rerun);

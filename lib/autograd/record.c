@@ -2,21 +2,21 @@
  * attributes of tensors that belong to it. */
 #include <ctype.h>
 #include <string.h>
+#include <base/context.h>
 #include <tenon/ops.h>
 
 #include <autograd/node.h>
 
-static TN__HOT_TLS bool is_off; /* zero at start: recording is on */
 
 bool tn_grad_mode(void)
 {
-    return !is_off;
+    return !tn__me.modes.not_recording;
 }
 
 bool tn_grad_mode_set(bool on)
 {
-    bool was = !is_off;
-    is_off = !on;
+    bool was = !tn__me.modes.not_recording;
+    tn__me.modes.not_recording = !on;
     return was;
 }
 
@@ -129,7 +129,7 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
 static tn_status check_inplace(const tn_op *op, tn_tensor *x,
                                bool requires_grad)
 {
-    if (!is_off && refuse_inplace(op, x, requires_grad) < 0)
+    if (!tn__me.modes.not_recording && refuse_inplace(op, x, requires_grad) < 0)
         return tn_error_code();
     x->storage->changed_by = op->name;
     return TN_OK;

@@ -159,8 +159,6 @@ static void insert(const tn__node **table, size_t room, const tn__node *node)
     table[at] = node;
 }
 
-_Thread_local const tn__node_set *tn__walk_asked;
-
 bool tn__node_set_add(tn__node_set *set, const tn__node *node)
 {
     if (2 * set->count >= set->room) {

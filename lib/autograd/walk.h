@@ -47,6 +47,5 @@ bool tn__node_set_has(const tn__node_set *set, const tn__node *node);
 void tn__node_set_release(tn__node_set *set);
 /* The nodes that the thread's walk is to reach, while the gradient of a node
  * runs; NULL: all. */
-extern _Thread_local const tn__node_set *tn__walk_asked;
 
 #endif

@@ -6,6 +6,7 @@
  * have queues of their own (object_pool.c); here are those of what malloc gave, and of
  * threads that have ended.
  */
+#include <base/context.h>
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/state.h>
@@ -85,7 +86,7 @@ static tn__dead_queue *queue_of(tn__state *state, const void *kind)
 void tn__object_free(void *pointer, size_t bytes)
 {
     tn__object *object = pointer;
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     const void *kind = object->type;
     /* A user's class stands at the start of the block: user_object.c. */
     if (object->type->front)

@@ -1,8 +1,10 @@
 /* error.c: the first failure of each thread, in words and as data.
  *
- * Both lie in thread-local memory, so that recording "out of memory" allocates
- * nothing. The words and the path are kept apart: code that words a failure
+ * Both have room that a thread keeps from its first error on. Where there is no
+ * memory for that one, the code alone is recorded. The words and the path are kept
+ * apart: code that words a failure
  * anew must not tell the path twice. */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/platform.h>
 
@@ -10,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read by every operator that may leave an argument out. */
-static TN__HOT_TLS tn_status pending;
-
-static _Thread_local struct {
+struct tn__error_room {
     char words[TN__ERROR_BYTES];
     tn__error_facts facts;
     char message[TN__ERROR_BYTES + 512]; /* path and words, when asked for */
@@ -21,38 +20,60 @@ static _Thread_local struct {
     tn_error_tensor tensor[TN_ERROR_TENSORS];
     const tn_error_tensor *list[TN_ERROR_TENSORS];
     char who[64], argument[sizeof((tn__error_mark *)0)->name]; /* the same */
-} error;
+};
+
+/* What stands for words that there was no memory for. */
+static const char *plain_words(void)
+{
+    switch (tn__me.pending) {
+#define WORDS_OF(name, value, text)                                           \
+    case value:                                                               \
+        return text;
+        TN_STATUS_MAP(WORDS_OF)
+#undef WORDS_OF
+    default:
+        return "unknown";
+    }
+}
+
+/* The pending error's; NULL: none is, or it has no words. */
+static struct tn__error_room *told(void)
+{
+    return tn__me.pending ? tn__me.error : NULL;
+}
 
 /* ---- words ------------------------------------------------------------------ */
 
 const char *tn_error(void)
 {
-    if (!pending)
+    if (!tn__me.pending)
         return NULL;
-    const char *path = tn_path_text(error.facts.path);
-    snprintf(error.message, sizeof error.message, "%s%s%s", path,
-             *path ? ": " : "", error.words);
-    return error.message;
+    if (!tn__me.error)
+        return plain_words();
+    const char *path = tn_path_text(tn__me.error->facts.path);
+    snprintf(tn__me.error->message, sizeof tn__me.error->message, "%s%s%s", path,
+             *path ? ": " : "", tn__me.error->words);
+    return tn__me.error->message;
 }
 
 tn_status tn_error_code(void)
 {
-    return pending;
+    return tn__me.pending;
 }
 
 void tn_error_clear(void)
 {
-    pending = TN_OK;
+    tn__me.pending = TN_OK;
 }
 
 bool tn__error_pending(void)
 {
-    return pending != TN_OK;
+    return tn__me.pending != TN_OK;
 }
 
 const char *tn__error_words(void)
 {
-    return pending ? error.words : "";
+    return !tn__me.pending ? "" : tn__me.error ? tn__me.error->words : plain_words();
 }
 
 /* A text may quote what a user wrote; a message is one line. */
@@ -198,16 +219,21 @@ static void write_words(char words[TN__ERROR_BYTES], tn__error_facts *facts,
 static tn_status fail(tn_status code, bool with_marks, const char *format,
                       va_list args)
 {
-    if (pending)
+    if (tn__me.pending)
         return code;
-    memset(&error.facts, 0, sizeof error.facts);
-    write_words(error.words, &error.facts, with_marks, format, args);
-    if (!*error.words)
-        snprintf(error.words, sizeof error.words, "%s", tn_status_name(code));
-    error.facts.doing = tn__here.doing;
-    error.facts.path = tn__here.path;
-    error.facts.odd = -1;
-    pending = code ? code : TN_ERR_INTERNAL;
+    tn__me.pending = code ? code : TN_ERR_INTERNAL;
+    struct tn__error_room *room = tn__me.error;
+    if (TN__UNLIKELY(!room))
+        room = tn__context_room(&tn__me.error, sizeof *room);
+    if (!room)
+        return code;
+    memset(&tn__me.error->facts, 0, sizeof tn__me.error->facts);
+    write_words(tn__me.error->words, &tn__me.error->facts, with_marks, format, args);
+    if (!*tn__me.error->words)
+        snprintf(tn__me.error->words, sizeof tn__me.error->words, "%s", tn_status_name(code));
+    tn__me.error->facts.doing = tn__me.here.doing;
+    tn__me.error->facts.path = tn__me.here.path;
+    tn__me.error->facts.odd = -1;
     return code;
 }
 
@@ -227,17 +253,19 @@ tn_status tn__fail(tn_status code, const char *format, ...)
 
 tn_status tn__fail_marked(tn_status code, const char *who, const char *text)
 {
-    char own[TN__ERROR_BYTES], *at = error.words;
-    if (pending)
+    char own[TN__ERROR_BYTES];
+    if (tn__me.pending)
         return code;
     int expected = mark_format(own, sizeof own, text);
     tn__fail(code, "%s: ", who);
-    at += strlen(at);
-    snprintf(at, (size_t)(error.words + sizeof error.words - at), "%s",
+    if (!told())
+        return code;
+    char *at = tn__me.error->words + strlen(tn__me.error->words);
+    snprintf(at, (size_t)(tn__me.error->words + sizeof tn__me.error->words - at), "%s",
              expected ? own : text);
     one_line(at);
-    error.facts.who = (int)strlen(who);
-    take_marks(error.words, &error.facts, expected);
+    tn__me.error->facts.who = (int)strlen(who);
+    take_marks(tn__me.error->words, &tn__me.error->facts, expected);
     return code;
 }
 
@@ -265,13 +293,13 @@ tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
 tn_status tn__fail_outside(tn_status code, tn__error_index index,
                            const char *format, ...)
 {
-    bool first = !pending;
+    const bool first = !tn__me.pending;
     va_list args;
     va_start(args, format);
     fail(code, true, format, args);
     va_end(args);
-    if (first)
-        error.facts.index = index;
+    if (first && told())
+        tn__me.error->facts.index = index;
     return code;
 }
 
@@ -289,33 +317,33 @@ tn_status tn_error_set(tn_status code, const char *format, ...)
 bool tn__error_speaks_of(const char *name)
 {
     size_t length = strlen(name);
-    return pending && length && (size_t)error.facts.who == length &&
-           memcmp(error.words, name, length) == 0;
+    return told() && length && (size_t)tn__me.error->facts.who == length &&
+           memcmp(tn__me.error->words, name, length) == 0;
 }
 
 /* Puts text in the place of `length` bytes at `at`; marks behind go along. */
 static void replace(int at, int length, const char *text)
 {
-    int more = (int)strlen(text), whole = (int)strlen(error.words);
+    int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);
     int kept = whole - at - length;
-    if (at + more > (int)sizeof error.words - 4)
+    if (at + more > (int)sizeof tn__me.error->words - 4)
         return;
-    if (at + more + kept > (int)sizeof error.words - 1) {
-        kept = (int)sizeof error.words - 1 - at - more;
-        memcpy(error.words + at + length + kept - 3, "...", 3);
+    if (at + more + kept > (int)sizeof tn__me.error->words - 1) {
+        kept = (int)sizeof tn__me.error->words - 1 - at - more;
+        memcpy(tn__me.error->words + at + length + kept - 3, "...", 3);
     }
-    memmove(error.words + at + more, error.words + at + length, (size_t)kept);
-    memcpy(error.words + at, text, (size_t)more);
-    error.words[at + more + kept] = 0;
-    for (int m = 0; m < error.facts.mark_count; m++)
-        if (error.facts.mark[m].at >= at + length)
-            error.facts.mark[m].at += (short)(more - length);
+    memmove(tn__me.error->words + at + more, tn__me.error->words + at + length, (size_t)kept);
+    memcpy(tn__me.error->words + at, text, (size_t)more);
+    tn__me.error->words[at + more + kept] = 0;
+    for (int m = 0; m < tn__me.error->facts.mark_count; m++)
+        if (tn__me.error->facts.mark[m].at >= at + length)
+            tn__me.error->facts.mark[m].at += (short)(more - length);
 }
 
 void tn__error_put_before(const char *format, ...)
 {
     char front[256];
-    if (!pending)
+    if (!told())
         return;
     va_list args;
     va_start(args, format);
@@ -323,31 +351,33 @@ void tn__error_put_before(const char *format, ...)
     va_end(args);
     one_line(front);
     const char *end = strstr(front, ": "); /* "recompute: when ..." */
-    error.facts.who = (int)(end ? (size_t)(end - front) : strlen(front));
+    tn__me.error->facts.who = (int)(end ? (size_t)(end - front) : strlen(front));
     strcat(front, ": ");
     replace(0, 0, front);
 }
 
 void tn__error_say_as(const char *name)
 {
-    if (!pending || !error.facts.who)
+    if (!told() || !tn__me.error->facts.who)
         return;
-    replace(0, error.facts.who, name);
-    error.facts.who = (int)strlen(name);
+    replace(0, tn__me.error->facts.who, name);
+    tn__me.error->facts.who = (int)strlen(name);
 }
 
 const tn__error_mark *tn__error_blamed(void)
 {
-    const tn__error_facts *facts = &error.facts;
-    for (int m = 0; pending && m < facts->mark_count; m++)
+    if (!told())
+        return NULL;
+    const tn__error_facts *facts = &tn__me.error->facts;
+    for (int m = 0; m < facts->mark_count; m++)
         if (facts->mark[m].is_at_fault)
             return &facts->mark[m];
-    return pending && facts->mark_count ? &facts->mark[0] : NULL;
+    return facts->mark_count ? &facts->mark[0] : NULL;
 }
 
 void tn__error_rename(int m, const char *argument, int index)
 {
-    tn__error_mark *mark = &error.facts.mark[m];
+    tn__error_mark *mark = &tn__me.error->facts.mark[m];
     char shown[sizeof mark->name + 16];
     snprintf(mark->name, sizeof mark->name, "%s", argument);
     mark->index = index;
@@ -362,34 +392,41 @@ void tn__error_rename(int m, const char *argument, int index)
 void tn__error_reword(const char *format, ...)
 {
     char words[TN__ERROR_BYTES];
-    if (!pending)
+    if (!told())
         return;
     va_list args;
     va_start(args, format);
-    write_words(words, &error.facts, true, format, args);
+    write_words(words, &tn__me.error->facts, true, format, args);
     va_end(args);
-    memcpy(error.words, words, sizeof words);
+    memcpy(tn__me.error->words, words, sizeof words);
 }
 
 /* ---- set aside -------------------------------------------------------------- */
 
 void tn__error_take(tn__error *out)
 {
-    out->code = pending;
+    out->code = tn__me.pending;
     out->text[0] = 0;
-    if (pending) {
-        memcpy(out->text, error.words, sizeof error.words);
-        out->facts = error.facts;
+    if (told()) {
+        memcpy(out->text, tn__me.error->words, sizeof tn__me.error->words);
+        out->facts = tn__me.error->facts;
+    } else if (tn__me.pending) {
+        snprintf(out->text, sizeof out->text, "%s", plain_words());
+        out->facts = (tn__error_facts){.odd = -1};
     }
-    pending = TN_OK;
+    tn__me.pending = TN_OK;
 }
 
 void tn__error_put(const tn__error *from)
 {
-    pending = from->code;
-    if (pending) {
-        memcpy(error.words, from->text, sizeof error.words);
-        error.facts = from->facts;
+    tn__me.pending = from->code;
+    if (!from->code)
+        return;
+    if (!tn__me.error)
+        tn__context_room(&tn__me.error, sizeof *tn__me.error);
+    if (tn__me.error) {
+        memcpy(tn__me.error->words, from->text, sizeof tn__me.error->words);
+        tn__me.error->facts = from->facts;
     }
 }
 
@@ -397,13 +434,15 @@ void tn__error_put(const tn__error *from)
 
 tn__error_facts *tn__error_within(const tn__doing *doing)
 {
-    return pending && error.facts.doing == doing ? &error.facts : NULL;
+    return told() && tn__me.error->facts.doing == doing
+               ? &tn__me.error->facts
+               : NULL;
 }
 
 static void show_tensor(int i)
 {
-    const struct tn__error_tensor *from = &error.facts.tensor[i];
-    tn_error_tensor *to = &error.tensor[i];
+    const struct tn__error_tensor *from = &tn__me.error->facts.tensor[i];
+    tn_error_tensor *to = &tn__me.error->tensor[i];
     *to = (tn_error_tensor){.size = sizeof *to,
                             .argument = from->argument,
                             .index = from->index,
@@ -414,32 +453,51 @@ static void show_tensor(int i)
                             .made_in = tn_path_text(from->made_in)};
     for (int d = 0; d < from->ndim; d++)
         to->shape[d] = from->shape[d];
-    error.list[i] = to;
+    tn__me.error->list[i] = to;
+}
+
+/* Of an error without words. */
+static const tn_error_details *plain_details(void)
+{
+    static const tn_error_details details[] = {
+#define DETAILS_OF(name, value, text)                                         \
+    {.size = sizeof(tn_error_details), .code = value, .message = text,        \
+     .path = "", .odd = -1},
+        TN_STATUS_MAP(DETAILS_OF)
+#undef DETAILS_OF
+    };
+    size_t i = 0;
+    while (i + 1 < sizeof details / sizeof *details &&
+           details[i].code != tn__me.pending)
+        i++;
+    return &details[i];
 }
 
 const tn_error_details *tn_error_info(void)
 {
-    if (!pending)
+    if (!tn__me.pending)
         return NULL;
-    const tn__error_facts *facts = &error.facts;
+    if (!told())
+        return plain_details();
+    const tn__error_facts *facts = &tn__me.error->facts;
     const tn__error_mark *blamed = tn__error_blamed();
     bool own = !facts->op && blamed; /* of a call that is no operator */
     if (own) {
-        snprintf(error.who, sizeof error.who, "%.*s", facts->who,
-                 error.words);
-        snprintf(error.argument, sizeof error.argument, "%s", blamed->name);
+        snprintf(tn__me.error->who, sizeof tn__me.error->who, "%.*s", facts->who,
+                 tn__me.error->words);
+        snprintf(tn__me.error->argument, sizeof tn__me.error->argument, "%s", blamed->name);
     }
-    error.details = (tn_error_details){.size = sizeof error.details,
-                                       .code = pending,
+    tn__me.error->details = (tn_error_details){.size = sizeof tn__me.error->details,
+                                       .code = tn__me.pending,
                                        .message = tn_error(),
                                        .path = tn_path_text(facts->path),
-                                       .called = own ? error.who
+                                       .called = own ? tn__me.error->who
                                                      : facts->called,
-                                       .op = own ? error.who : facts->op,
-                                       .argument = own ? error.argument
+                                       .op = own ? tn__me.error->who : facts->op,
+                                       .argument = own ? tn__me.error->argument
                                                        : facts->argument,
                                        .tensor_count = facts->tensor_count,
-                                       .tensor = error.list,
+                                       .tensor = tn__me.error->list,
                                        .odd = facts->odd,
                                        .has_index = facts->index.given != 0,
                                        .index = facts->index.value,
@@ -447,11 +505,11 @@ const tn_error_details *tn_error_info(void)
                                        .index_bound = facts->index.bound,
                                        .position_ndim = facts->index.ndim,
                                        .cause = facts->cause};
-    memcpy(error.details.position, facts->index.position,
-           sizeof error.details.position);
+    memcpy(tn__me.error->details.position, facts->index.position,
+           sizeof tn__me.error->details.position);
     for (int i = 0; i < facts->tensor_count; i++)
         show_tensor(i);
-    return &error.details;
+    return &tn__me.error->details;
 }
 
 const char *tn_status_name(tn_status code)

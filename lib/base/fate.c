@@ -6,7 +6,7 @@
  * in a table; all of it is slow and large, and off unless it is asked for.
  */
 #include <base/error.h>
-#include <base/here.h>
+#include <base/context.h>
 #include <base/platform.h>
 #include <base/state.h>
 
@@ -36,11 +36,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fate **bucket;
 static tn__dead_queue buried;
 static bool limit_told;
-
-static _Thread_local struct {
-    tn__taker how;
-    tn__frame frame;
-} taker;
 
 /* ---- the switch --------------------------------------------------------- */
 
@@ -130,7 +125,7 @@ void tn__fate_begin(const tn__object *object)
     fate *record = object->type->origin ? NULL : record_of(object);
     if (record) { /* of an object that was there before, perhaps */
         record->made_by = tn__here_called();
-        record->made_in = tn__here.path;
+        record->made_in = tn__me.here.path;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -146,16 +141,18 @@ void tn__fate_made_by(const tn__object *object, const char *name)
 
 bool tn__fate_enter(tn__taker how, const tn__frame *frame)
 {
-    if (taker.how != TN__TAKEN_BY_HOLDER)
+    if (tn__me.taker.how != TN__TAKEN_BY_HOLDER)
         return false;
-    taker.how = how;
-    taker.frame = frame ? *frame : (tn__frame){0};
+    tn__me.taker.how = how;
+    tn__me.taker.scope = frame ? frame->handle : 0;
+    tn__me.taker.opener = frame ? frame->opener : NULL;
+    tn__me.taker.opened_in = frame ? frame->path : NULL;
     return true;
 }
 
 void tn__fate_leave(void)
 {
-    taker.how = TN__TAKEN_BY_HOLDER;
+    tn__me.taker.how = TN__TAKEN_BY_HOLDER;
 }
 
 void tn__fate_bury(tn__object *object)
@@ -164,10 +161,10 @@ void tn__fate_bury(tn__object *object)
     pthread_mutex_lock(&lock);
     fate *record = record_of(object);
     if (record) {
-        record->how = taker.how;
-        record->scope = taker.frame.handle;
-        record->opener = taker.frame.opener;
-        record->opened_in = taker.frame.path;
+        record->how = tn__me.taker.how;
+        record->scope = tn__me.taker.scope;
+        record->opener = tn__me.taker.opener;
+        record->opened_in = tn__me.taker.opened_in;
         if (object->was->origin)
             object->was->origin(object, &record->made_by, &record->made_in);
     }

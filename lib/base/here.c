@@ -3,18 +3,16 @@
  * A path is made once, with its text, and never goes: what remembers one, a
  * tensor or an error, may outlive the model. There are as many as a program
  * has names of modules in different places. */
-#include <base/here.h>
+#include <base/context.h>
 #include <base/state.h>
 
 #include <pthread.h>
 #include <string.h>
 
-TN__HOT_TLS struct tn__here tn__here;
-
 const char *tn__here_called(void)
 {
     const char *name = NULL;
-    for (const tn__doing *d = tn__here.doing; d; d = d->outer)
+    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer)
         name = d->name;
     return name;
 }
@@ -76,14 +74,14 @@ const tn_path *tn_path_join(const tn_path *outer, const char *name)
 
 const tn_path *tn_path_enter(const tn_path *path)
 {
-    const tn_path *before = tn__here.path;
-    tn__here.path = path;
+    const tn_path *before = tn__me.here.path;
+    tn__me.here.path = path;
     return before;
 }
 
 const tn_path *tn_path_current(void)
 {
-    return tn__here.path;
+    return tn__me.here.path;
 }
 
 const tn_path *tn_path_outer(const tn_path *path)

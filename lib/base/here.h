@@ -1,12 +1,10 @@
 /* here.h: what a thread is doing and where, for whoever has to tell it: errors,
- * and the origins of tensors and of memory; and how it does it.
+ * and the origins of tensors and of memory.
  *
  * What and where are pointers that are pushed and popped, so that knowing them
  * costs an operator two stores. */
 #ifndef TN_LIB_BASE_HERE_H
 #define TN_LIB_BASE_HERE_H
-
-#include <base/platform.h>
 
 #include <tenon/error.h>
 
@@ -20,10 +18,7 @@ typedef struct tn__doing {
 struct tn__here {
     const tn__doing *doing; /* the innermost; NULL: none */
     const tn_path *path;    /* of the module that runs; NULL: none */
-    bool watched;           /* results of operators are looked at: anomalies */
-    uint8_t autocast;       /* the dtype of autocast; 0: off */
 };
-extern TN__HOT_TLS struct tn__here tn__here;
 
 /* The outermost operator that is running: the one that the program knows; NULL
  * if none is. */

@@ -2,6 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/base/platform.c lib/base/platform.h \
 	lib/base/error.c lib/base/error.h \
+	lib/base/context.c lib/base/context.h \
 	lib/base/here.c lib/base/here.h \
 	lib/base/text.c lib/base/log.c \
 	lib/base/memory.c lib/base/memory.h lib/base/size.h \
@@ -30,3 +31,5 @@ tests_base_test_scope_SOURCES = tests/base/test_scope.c
 tests_base_test_thread_SOURCES = tests/base/test_thread.c
 tests_base_test_platform_SOURCES = tests/base/test_platform.c
 tests_base_test_openblas_SOURCES = tests/base/test_openblas.c
+dist_check_SCRIPTS += tests/base/test_guest.sh
+EXTRA_DIST += tests/base/guest.c tests/base/guest.py

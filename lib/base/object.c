@@ -5,10 +5,7 @@
  * outermost death runs at once; those it causes wait in a list of the thread.
  */
 #include <base/object.h>
-#include <base/platform.h>
-
-static TN__HOT_TLS tn__object *waiting;
-static TN__HOT_TLS bool destroying;
+#include <base/context.h>
 
 void tn__object_init(tn__object *object, const tn__class *type)
 {
@@ -23,20 +20,20 @@ void tn__object_init(tn__object *object, const tn__class *type)
 static void destroy(tn__object *object)
 {
     object->mark = TN__OBJECT_DEAD;
-    if (destroying) {
-        object->next_dead = waiting;
-        waiting = object;
+    if (tn__me.destroying) {
+        object->next_dead = tn__me.waiting;
+        tn__me.waiting = object;
         return;
     }
-    destroying = true;
+    tn__me.destroying = true;
     for (;;) {
         object->type->destroy(object);
-        object = waiting;
+        object = tn__me.waiting;
         if (!object)
             break;
-        waiting = object->next_dead;
+        tn__me.waiting = object->next_dead;
     }
-    destroying = false;
+    tn__me.destroying = false;
 }
 
 void tn__unref(void *pointer)

@@ -6,6 +6,7 @@
  *
  * What was freed last is taken first, while it is in the cache; but the memory
  * of objects, which callers may still point to, is taken oldest first. */
+#include <base/context.h>
 #include <base/memory.h>
 #include <base/error.h>
 #include <base/platform.h>
@@ -57,7 +58,7 @@ static void *take_slowly(tn__pool *pool)
 
 void *tn__pool_take_object(tn__pool *pool)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
                                                   memory_order_relaxed))) {
@@ -82,7 +83,7 @@ void *tn__pool_take_object(tn__pool *pool)
 void tn__pool_give_object(tn__pool *pool, void *pointer)
 {
     tn__object *object = pointer;
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     object->was = object->type;
     object->type = &tn__gone;
@@ -123,7 +124,7 @@ void tn__pool_release_all(tn__state *state)
 
 void *tn__pool_take(tn__pool *pool)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     int index = atomic_load_explicit(&pool->index, memory_order_relaxed);
     if (TN__LIKELY(state && !atomic_load_explicit(&tn__memory_countdown,
                                                   memory_order_relaxed))) {
@@ -143,7 +144,7 @@ void tn__pool_give(tn__pool *pool, void *block)
 {
     if (!block)
         return;
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     if (TN__UNLIKELY(!state)) {
         /* No state is made for a thread that only frees. */
         tn__state_pool_count(0, 1);

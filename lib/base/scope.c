@@ -9,6 +9,7 @@
  * without touching memory that is gone. The number is odd, as no object's
  * address is.
  */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
@@ -68,7 +69,7 @@ static bool frame_push(tn__state *state, uint64_t handle, const void *opener)
         (tn__frame){.handle = handle,
                     .first = state->item_count,
                     .opener = opener,
-                    .path = tn__here.path};
+                    .path = tn__me.here.path};
     return true;
 }
 
@@ -237,7 +238,7 @@ tn_scope *tn_scope_open(void)
  * this thread. */
 static tn__frame *frame_find(const tn_scope *scope, const char *what)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     uintptr_t handle = (uintptr_t)scope;
     if (state)
         for (size_t i = state->frame_count; i-- > 1;)
@@ -256,7 +257,7 @@ void tn_scope_close(tn_scope *scope)
         return;
     tn__frame *frame = frame_find(scope, "scope_close");
     if (frame) {
-        tn__state *state = tn__state_here;
+        tn__state *state = tn__me.state;
         frames_pop(state, (size_t)(frame - state->frame));
     }
 }
@@ -268,7 +269,7 @@ bool tn__scope_hand_on(tn_scope *scope, void *const *objects, int count)
     tn__frame *frame = frame_find(scope, "scope_result");
     if (!frame)
         return false;
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     size_t first = frame->first, floor = (size_t)(frame - state->frame);
     /* The objects that this scope (or one inside it) owns move to the start
      * of its part, which then is the end of the part around it. */
@@ -364,7 +365,7 @@ void tn_drop(void *pointer)
         drop(object);
         return;
     }
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     if (state && atomic_load_explicit(&object->owner,
                                       memory_order_relaxed) == state) {
         item_remove(state, object);
@@ -396,7 +397,7 @@ void *tn_scope_adopt(void *pointer)
 
 int64_t tn_scope_count(void)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     if (!state)
         return 0;
     size_t holes = 0;

@@ -1,12 +1,11 @@
 /* state.c: the birth and the end of a thread's state. */
+#include <base/context.h>
 #include <base/state.h>
 #include <base/error.h>
 #include <base/memory.h>
 
 #include <pthread.h>
 #include <stdlib.h>
-
-TN__HOT_TLS tn__state *tn__state_here;
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static tn__state *all;
@@ -22,11 +21,11 @@ static bool key_made;
 static void state_free(void *pointer)
 {
     tn__state *state = pointer;
-    tn__state_here = state;
+    tn__me.state = state;
     tn__scope_release_all(state);
     tn__pool_release_all(state);
     tn__dead_release_all(state);
-    tn__state_here = NULL;
+    tn__me.state = NULL;
     tn__state_pool_count(state->taken, state->given);
     pthread_mutex_lock(&all_lock);
     if (state->previous)
@@ -48,8 +47,8 @@ static void key_make(void)
 
 tn__state *tn__state_make(void)
 {
-    if (tn__state_here)
-        return tn__state_here;
+    if (tn__me.state)
+        return tn__me.state;
     pthread_once(&key_once, key_make);
     tn__state *state = tn__memory_take(sizeof *state, true);
     if (!state || !key_made || pthread_setspecific(key, state)) {
@@ -63,14 +62,14 @@ tn__state *tn__state_make(void)
         all->previous = state;
     all = state;
     pthread_mutex_unlock(&all_lock);
-    tn__state_here = state;
+    tn__me.state = state;
     tn__debug_read();
     return state;
 }
 
 void tn__state_end(void)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     if (!state)
         return;
     pthread_setspecific(key, NULL);

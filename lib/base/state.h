@@ -3,6 +3,7 @@
 #ifndef TN_LIB_BASE_STATE_H
 #define TN_LIB_BASE_STATE_H
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <base/object.h>
 #include <base/platform.h>
@@ -55,14 +56,11 @@ typedef struct tn__state {
     struct tn__state *next, *previous; /* all threads */
 } tn__state;
 
-/* The calling thread's; NULL until something needed it. */
-extern TN__HOT_TLS tn__state *tn__state_here;
-
 /* Made on first need; NULL with TN_ERR_MEMORY. Freed at the thread's end. */
 tn__state *tn__state_make(void);
 static inline tn__state *tn__state_get(void)
 {
-    tn__state *state = tn__state_here;
+    tn__state *state = tn__me.state;
     return TN__LIKELY(state != NULL) ? state : tn__state_make();
 }
 

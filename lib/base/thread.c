@@ -16,6 +16,7 @@
  * next one reads, and lies in the caches of who wrote it.
  */
 #include <base/thread.h>
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
@@ -69,7 +70,6 @@ static pthread_t *worker;      /* owned */
 static int worker_count;
 
 static _Atomic int wanted; /* threads, the caller included; 0: not known */
-static TN__HOT_TLS bool in_job;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* The child of a fork has the memory of the pool and none of its threads. */
@@ -149,7 +149,7 @@ static uint64_t next_job(uint64_t seen)
 
 static void *work(void *number)
 {
-    in_job = true; /* whatever runs here is part of a job */
+    tn__me.in_job = true; /* whatever runs here is part of a job */
     uint64_t seen = 0;
     while (!atomic_load(&quit)) {
         atomic_fetch_add(&inside, 1);
@@ -279,7 +279,7 @@ static void job_open(job *j)
 void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
                       void *context)
 {
-    int threads = count > 1 && !in_job ? count_wanted() : 1;
+    int threads = count > 1 && !tn__me.in_job ? count_wanted() : 1;
     if (threads < 2 || pthread_mutex_trylock(&use)) {
         for (int64_t i = 0; i < count; i++)
             body(context, i);
@@ -293,11 +293,11 @@ void tn__parallel_for(int64_t count, void (*body)(void *context, int64_t i),
     j.count = count;
     j.error.code = TN_OK;
     share_out(&j, worker_count + 1);
-    in_job = true;
+    tn__me.in_job = true;
     job_open(&j);
     run_parts(&j, 0);
     job_close();
-    in_job = false;
+    tn__me.in_job = false;
     pthread_mutex_unlock(&use);
     if (j.error.code)
         tn__fail(j.error.code, "%s", j.error.text);
@@ -314,7 +314,7 @@ tn_status tn_set_num_threads(int count)
         return tn__fail(TN_ERR_ARGUMENT,
                         "set_num_threads: %d is not from 1 to %d", count,
                         MAX_THREADS);
-    if (in_job)
+    if (tn__me.in_job)
         return tn__fail(TN_ERR_STATE, "set_num_threads: not from within "
                                       "parallel work");
     pthread_mutex_lock(&use);
@@ -328,7 +328,7 @@ tn_status tn_set_num_threads(int count)
  * while a job runs: who calls exit() then does not wait for it. */
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (in_job || pthread_mutex_trylock(&use))
+    if (tn__me.in_job || pthread_mutex_trylock(&use))
         return;
     workers_stop();
     pthread_mutex_unlock(&use);

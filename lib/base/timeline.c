@@ -5,7 +5,7 @@
 #include <base/timeline.h>
 
 #include <base/error.h>
-#include <base/here.h>
+#include <base/context.h>
 #include <base/memory.h>
 
 #include <errno.h>
@@ -36,8 +36,6 @@ static uint64_t named; /* a bit for each lane that has its name in the file */
 static _Atomic uint64_t trace_number; /* of the one that runs */
 static _Atomic uint64_t trace_count;
 static _Atomic int thread_count;
-static _Thread_local int thread_number;
-static _Thread_local tn__tally tally;
 
 double tn__timeline_now(void)
 {
@@ -166,10 +164,10 @@ void tn__span_open(tn__span *span)
         starter();
     if (!tn__timeline_is_live())
         return;
-    if (!thread_number)
-        thread_number = ++thread_count;
+    if (!tn__me.timeline_number)
+        tn__me.timeline_number = ++thread_count;
     span->trace = atomic_load(&trace_number);
-    span->before = tally;
+    span->before = tn__me.tally;
     span->begin = tn__timeline_now();
 }
 
@@ -189,14 +187,14 @@ static void add_head(event *e, const char *name, const char *category,
 /* What devices did between two tallies. */
 static tn__tally since(const tn__tally *before)
 {
-    return (tn__tally){.bytes = tally.bytes - before->bytes,
-                       .operations = tally.operations - before->operations,
+    return (tn__tally){.bytes = tn__me.tally.bytes - before->bytes,
+                       .operations = tn__me.tally.operations - before->operations,
                        .instructions =
-                           tally.instructions - before->instructions,
-                       .multiplies = tally.multiplies - before->multiplies,
-                       .calls = tally.calls - before->calls,
-                       .foreign = tally.foreign - before->foreign,
-                       .queued = tally.queued - before->queued};
+                           tn__me.tally.instructions - before->instructions,
+                       .multiplies = tn__me.tally.multiplies - before->multiplies,
+                       .calls = tn__me.tally.calls - before->calls,
+                       .foreign = tn__me.tally.foreign - before->foreign,
+                       .queued = tn__me.tally.queued - before->queued};
 }
 
 static void add_done(event *e, const tn__tally *did)
@@ -239,11 +237,11 @@ void tn__span_close(const tn__span *span, const char *category,
     if (span->trace != atomic_load(&trace_number))
         return;
     event e = {.length = 0};
-    add_head(&e, name, category, thread_number, span->begin, took);
+    add_head(&e, name, category, tn__me.timeline_number, span->begin, took);
     if (shapes && *shapes)
         add_text(&e, "shapes", shapes);
-    if (tn__here.path)
-        add_text(&e, "module", tn_path_text(tn__here.path));
+    if (tn__me.here.path)
+        add_text(&e, "module", tn_path_text(tn__me.here.path));
     const tn__tally did = since(&span->before);
     add_done(&e, &did);
     pthread_mutex_lock(&lock);
@@ -259,16 +257,16 @@ void tn__span_close(const tn__span *span, const char *category,
 
 void tn__timeline_count(const void *device, double bytes, double operations)
 {
-    tally.calls++;
-    tally.bytes += bytes;
-    tally.operations += operations;
-    tally.foreign += device != limits.device;
+    tn__me.tally.calls++;
+    tn__me.tally.bytes += bytes;
+    tn__me.tally.operations += operations;
+    tn__me.tally.foreign += device != limits.device;
 }
 
 void tn__timeline_count_instructions(double instructions, double multiplies)
 {
-    tally.instructions += instructions;
-    tally.multiplies += multiplies;
+    tn__me.tally.instructions += instructions;
+    tn__me.tally.multiplies += multiplies;
 }
 
 /* ---- told later ------------------------------------------------------------ */
@@ -283,10 +281,10 @@ void tn__given_begin(tn__given *given, const char *name)
 
 void tn__given_end(tn__given *given)
 {
-    given->thread = thread_number;
-    given->path = tn__here.path ? tn_path_text(tn__here.path) : NULL;
+    given->thread = tn__me.timeline_number;
+    given->path = tn__me.here.path ? tn_path_text(tn__me.here.path) : NULL;
     given->did = since(&given->span.before);
-    tally.queued++;
+    tn__me.tally.queued++;
 }
 
 /* Lanes are threads to the viewers, far from those of the host. */

@@ -9,6 +9,7 @@
  * closes the scope, and the caller's scope adopts them. */
 #include <data/workers.h>
 
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <pthread.h>
@@ -30,7 +31,7 @@ struct tn__team {
     tn__batch_maker make;
     void *context;
     tn_device *device;
-    bool grad_mode;
+    tn__modes modes;
     pid_t process;    /* in a child after fork there are no threads to join */
 
     pthread_mutex_t lock; /* guards what follows, but for slots being filled */
@@ -65,7 +66,7 @@ static void *work(void *argument)
 {
     tn__team *team = argument;
     tn_device_set(team->device);
-    tn_grad_mode_set(team->grad_mode);
+    tn__me.modes = team->modes;
     pthread_mutex_lock(&team->lock);
     for (;;) {
         while (!team->quit && team->next < team->end &&
@@ -122,7 +123,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
     team->make = make;
     team->context = context;
     team->device = device;
-    team->grad_mode = tn_grad_mode();
+    team->modes = tn__me.modes;
     team->process = getpid();
     team->next = team->taken = begin;
     team->end = end;

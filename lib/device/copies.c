@@ -2,6 +2,7 @@
 #include <device/recorder.h>
 #include <device/registry.h>
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -11,7 +12,7 @@ tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
                              uint64_t dst_offset, const void *src,
                              uint64_t bytes)
 {
-    if (TN__UNLIKELY(tn__recording != NULL) &&
+    if (TN__UNLIKELY(tn__me.recording != NULL) &&
         tn__record_refuse_host(device, "copy to the device"))
         return TN_ERR_STATE;
     if (device->host_visible && device->synchronous) {
@@ -31,7 +32,7 @@ tn_status tn__device_copy_in(tn_device *device, tn__block *dst,
 tn_status tn__device_copy_out(tn_device *device, void *dst, tn__block *src,
                               uint64_t src_offset, uint64_t bytes)
 {
-    if (TN__UNLIKELY(tn__recording != NULL) &&
+    if (TN__UNLIKELY(tn__me.recording != NULL) &&
         tn__record_refuse_host(device, "copy to the host"))
         return TN_ERR_STATE;
     if (device->host_visible && device->synchronous) {

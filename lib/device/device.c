@@ -1,6 +1,7 @@
 /* device.c: open devices, the thread's current one, and waiting for them. */
 #include <device/registry.h>
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <base/platform.h>
 
@@ -12,7 +13,6 @@ static tn_device *devices[TN__MAX_DEVICES]; /* owned, for ever */
 static int device_count;
 
 static _Atomic(tn_device *) default_device;
-static TN__HOT_TLS tn_device *current;
 static _Atomic int64_t host_runs;
 
 tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index)
@@ -198,8 +198,8 @@ static tn_device *default_open(void)
 
 tn_device *tn_device_current(void)
 {
-    if (TN__LIKELY(current != NULL))
-        return current;
+    if (TN__LIKELY(tn__me.device != NULL))
+        return tn__me.device;
     tn_device *device =
         atomic_load_explicit(&default_device, memory_order_acquire);
     return TN__LIKELY(device != NULL) ? device : default_open();
@@ -211,7 +211,7 @@ tn_status tn_device_set(tn_device *device)
      * is not taken for that. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
-    current = device;
+    tn__me.device = device;
     return TN_OK;
 }
 

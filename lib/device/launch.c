@@ -7,6 +7,7 @@
 #include <device/recorder.h>
 #include <device/registry.h>
 
+#include <base/context.h>
 #include <base/guard.h>
 #include <base/memory.h>
 #include <base/platform.h>
@@ -94,7 +95,7 @@ static void remember(tn_device *device, uint64_t tag, const tn__late *late)
     tn__late *slot = &work->late_of[work->late_count++ % LATE];
     *slot = *late;
     slot->tag = tag;
-    slot->path = tn__here.path;
+    slot->path = tn__me.here.path;
 }
 
 static const tn__late *late_of(tn_device *device, uint64_t tag)
@@ -137,7 +138,7 @@ static tn_status sync_queue(tn_device *device, tn_fault *fault,
 static tn_status was_of(const char *name, tn_status status)
 {
     static const tn__doing over = {NULL, NULL};
-    tn__error_facts *facts = tn__error_within(tn__here.doing);
+    tn__error_facts *facts = tn__error_within(tn__me.here.doing);
     if (facts && name) {
         facts->called = facts->op = name;
         facts->doing = &over;
@@ -257,7 +258,7 @@ static tn_status finish(tn_device *device, const char *what, tn_status status,
 static tn_status recorded(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what, tn_status status)
 {
-    return TN__LIKELY(!tn__recording) || status
+    return TN__LIKELY(!tn__me.recording) || status
                ? status
                : tn__record_work(device, kind, args, bytes, what);
 }
@@ -275,7 +276,7 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
     if (tn__timeline_is_live())
         tn__tally_launch(device, program, launch);
     status = leave_after(device, what, status);
-    return TN__LIKELY(!tn__recording) || status
+    return TN__LIKELY(!tn__me.recording) || status
                ? status
                : tn__record_launch(device, program, built, launch, what);
 }

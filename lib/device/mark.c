@@ -3,6 +3,7 @@
  * clock is the device's once their work is done. */
 #include <device/recorder.h>
 
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
@@ -67,7 +68,7 @@ tn_mark *tn_mark_set(tn_device *device)
         device = tn_device_current();
     if (!device)
         return NULL;
-    if (tn__recording)
+    if (tn__me.recording)
         return tn__fail_null(TN_ERR_STATE, "mark_set: a graph is being "
                                            "recorded; no replay would come to "
                                            "the mark");

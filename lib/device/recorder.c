@@ -3,19 +3,18 @@
 #include <device/piece.h>
 #include <device/work.h>
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <device/registry.h>
 
 #include <inttypes.h>
 #include <string.h>
 
-TN__HOT_TLS tn__record *tn__recording;
-
 /* ---- recording ---------------------------------------------------------- */
 
 tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept))
 {
-    if (tn__recording)
+    if (tn__me.recording)
         return tn__fail_null(TN_ERR_STATE, "graph_record: this thread records "
                                            "a graph already");
     tn__record *record = tn__calloc(1, sizeof *record);
@@ -24,13 +23,13 @@ tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept))
     record->device = device;
     record->last = &record->first;
     record->drop = drop;
-    tn__recording = record;
+    tn__me.recording = record;
     return record;
 }
 
 bool tn__record_keep(void *object)
 {
-    tn__record *record = tn__recording;
+    tn__record *record = tn__me.recording;
     for (size_t i = record->kept_count; i-- > 0;)
         if (record->kept[i] == object)
             return false;
@@ -43,7 +42,7 @@ bool tn__record_keep(void *object)
 
 void tn__record_drew(uint64_t seed, uint64_t call)
 {
-    tn__record *record = tn__recording;
+    tn__record *record = tn__me.recording;
     if (tn__grow(&record->draws, &record->draw_room, record->draw_count,
                  sizeof *record->draws))
         record->draws[record->draw_count++] =
@@ -52,7 +51,7 @@ void tn__record_drew(uint64_t seed, uint64_t call)
 
 tn_status tn__record_refuse_host(const tn_device *device, const char *what)
 {
-    if (!tn__recording || tn__recording->device != device)
+    if (!tn__me.recording || tn__me.recording->device != device)
         return TN_OK;
     return tn__fail(TN_ERR_STATE,
                     "%s: a graph is being recorded, and what the host does "
@@ -64,10 +63,10 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
 static tn__piece *piece_make(tn_device *device, int kind, const char *what,
                              size_t more)
 {
-    if (device != tn__recording->device)
+    if (device != tn__me.recording->device)
         return tn__fail_null(TN_ERR_STATE, "%s: a graph is being recorded on "
                              "%s; work for %s cannot be part of it", what,
-                             tn__recording->device->name, device->name);
+                             tn__me.recording->device->name, device->name);
     tn__piece *piece = tn__calloc(1, sizeof *piece + more);
     if (piece) {
         piece->kind = kind;
@@ -78,7 +77,7 @@ static tn__piece *piece_make(tn_device *device, int kind, const char *what,
 
 static void piece_put(tn__piece *piece)
 {
-    tn__record *record = tn__recording;
+    tn__record *record = tn__me.recording;
     *record->last = piece;
     record->last = &piece->next;
     record->count++;
@@ -87,7 +86,7 @@ static void piece_put(tn__piece *piece)
 /* Number of the latest draw of this seed and call, from 1 on; 0: none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {
-    const tn__record *record = tn__recording;
+    const tn__record *record = tn__me.recording;
     for (size_t d = record->draw_count; d > 0; d--)
         if ((uint64_t)seed == record->draws[d - 1].seed &&
             (uint64_t)call == record->draws[d - 1].call)
@@ -136,7 +135,7 @@ static bool is_random(const tn_program *program)
 static void find_draw(const tn_program *program, const tn_launch *launch,
                       tn__piece *piece)
 {
-    const tn__record *record = tn__recording;
+    const tn__record *record = tn__me.recording;
     if (!record->draw_count || !is_random(program))
         return;
     for (size_t d = record->draw_count; d > 0 && !piece->draw; d--)
@@ -191,5 +190,5 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
 void tn__record_end(tn__record *record)
 {
     (void)record;
-    tn__recording = NULL;
+    tn__me.recording = NULL;
 }

@@ -4,7 +4,7 @@
 #ifndef TN_LIB_DEVICE_RECORD_H
 #define TN_LIB_DEVICE_RECORD_H
 
-#include <base/platform.h>
+#include <base/context.h>
 #include <device/device.h>
 
 typedef struct tn__piece tn__piece;
@@ -27,9 +27,6 @@ typedef struct tn__record {
     tn__segment *segments; /* owned */
     const tn_graph_replay_extension *extension;
 } tn__record;
-
-/* What the calling thread records; NULL mostly. */
-extern TN__HOT_TLS tn__record *tn__recording;
 
 /* Begins; drop gives back what tn__record_keep was told of. NULL:
  * TN_ERR_MEMORY; TN_ERR_STATE while this thread records already. */

@@ -1,4 +1,5 @@
 /* graph.c: see <tenon/graph.h>. */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/object.h>
@@ -99,7 +100,7 @@ tn_status tn_graph_replay(tn_graph *graph)
         return TN_ERR_STATE;
     if (!tn__object_check(graph, &graph_class, "graph_replay", "graph"))
         return tn_error_code();
-    if (tn__recording)
+    if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "graph_replay: a graph is being "
                                       "recorded");
     return tn__record_run(graph->record, draw);
@@ -121,5 +122,5 @@ int64_t tn_graph_calls(const tn_graph *graph)
 
 bool tn_graph_is_recording(void)
 {
-    return tn__recording != NULL;
+    return tn__me.recording != NULL;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <kernel/program_hash.h>
 #include <kernel/mathtext.h>
@@ -30,7 +31,6 @@ static struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool parsed;
-static _Thread_local bool typing_here; /* this thread holds the lock */
 
 static bool is_typed_for(const tn__math_item *item, tn_dtype type)
 {
@@ -202,12 +202,12 @@ uint32_t tn__math_fn_number(const char *name, tn_dtype type)
     if (!load())
         return TN_NONE;
     uint32_t number = find_number(name, type);
-    if (number != TN_NONE || typing_here)
+    if (number != TN_NONE || tn__me.typing)
         return number != TN_NONE ? number : type_named(name, type);
     pthread_mutex_lock(&lock);
-    typing_here = true;
+    tn__me.typing = true;
     number = type_named(name, type);
-    typing_here = false;
+    tn__me.typing = false;
     pthread_mutex_unlock(&lock);
     return number;
 }

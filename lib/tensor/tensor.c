@@ -3,6 +3,7 @@
  * Making a tensor is on the path of every operator: both structs come from
  * per-thread free lists, each field is written once, and of the arrays only
  * the part in use. */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
@@ -126,7 +127,7 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
     x->storage = storage;
     x->grad = NULL;
     x->made_by = NULL;
-    x->made_in = tn__here.path;
+    x->made_in = tn__me.here.path;
     x->offset = 0;
     x->dtype = (uint8_t)dtype;
     x->ndim = (uint8_t)ndim;
@@ -141,7 +142,7 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 void tn__tensor_recorded(const tn_tensor *x)
 {
     tn__storage *storage = x->storage;
-    if (storage->device == tn__recording->device && tn__record_keep(storage)) {
+    if (storage->device == tn__me.recording->device && tn__record_keep(storage)) {
         atomic_fetch_add(&storage->references, 1);
         atomic_fetch_add(&storage->saved, 1);
     }
@@ -158,7 +159,7 @@ void tn__tensor_recorded_drop(void *kept)
  * what comes after may have it. NULL: none of that size. */
 static tn__storage *storage_again(tn_device *device, uint64_t bytes)
 {
-    const tn__record *record = tn__recording;
+    const tn__record *record = tn__me.recording;
     if (record->device != device)
         return NULL;
     for (size_t i = 0; i < record->kept_count; i++) {
@@ -194,7 +195,7 @@ static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
                                uint64_t bytes)
 {
     tn__storage *storage = NULL;
-    if (TN__UNLIKELY(tn__recording != NULL))
+    if (TN__UNLIKELY(tn__me.recording != NULL))
         storage = storage_again(device, bytes);
     tn__block *block = storage ? NULL : tn__block_alloc(device, bytes);
     if (!storage && !block)

@@ -3,7 +3,7 @@
 #define TN_LIB_TENSOR_TENSOR_H
 
 #include <base/error.h>
-#include <base/here.h>
+#include <base/context.h>
 #include <base/object.h>
 #include <base/size.h>
 #include <device/device.h>
@@ -83,7 +83,7 @@ void tn__tensor_recorded_drop(void *storage);
 /* The address the plugin needs. */
 static inline tn_buffer *tn__tensor_buffer(const tn_tensor *x)
 {
-    if (TN__UNLIKELY(tn__recording != NULL))
+    if (TN__UNLIKELY(tn__me.recording != NULL))
         tn__tensor_recorded(x);
     return x->storage->block->buffer;
 }

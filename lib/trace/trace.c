@@ -1,12 +1,13 @@
 /* trace.c: the start and end of a trace, its limits, and ranges. */
 #include <base/error.h>
-#include <base/here.h>
+#include <base/context.h>
 #include <base/timeline.h>
 #include <tenon/autograd.h>
 #include <tenon/device.h>
 #include <tenon/ops.h>
 #include <tenon/trace.h>
 
+#include <pthread.h>
 #include <time.h>
 
 /* ---- limits ----------------------------------------------------------------- */
@@ -57,11 +58,15 @@ static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };
     const double flops = 2.0 * SIDE * SIDE * SIDE;
-    static _Thread_local tn__limits known;
-    if (known.device && known.device == tn_device_current())
-        return known;
-    struct tn__here here = tn__here;
-    tn__here = (struct tn__here){.doing = NULL};
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static tn__limits known;
+    pthread_mutex_lock(&lock);
+    const tn__limits before = known;
+    pthread_mutex_unlock(&lock);
+    if (before.device && before.device == tn_device_current())
+        return before;
+    struct tn__here here = tn__me.here;
+    tn__me.here = (struct tn__here){.doing = NULL};
     tn__limits limits = {.device = NULL};
     tn_device *device = tn_device_current();
     tn_scope *scope = tn_scope_open();
@@ -76,8 +81,11 @@ static tn__limits measure(void)
     }
     tn_scope_close(scope);
     tn_error_clear();
-    tn__here = here;
-    return known = limits;
+    tn__me.here = here;
+    pthread_mutex_lock(&lock);
+    known = limits;
+    pthread_mutex_unlock(&lock);
+    return limits;
 }
 
 /* ---- start and end ------------------------------------------------------------ */
@@ -120,30 +128,39 @@ __attribute__((constructor)) static void look_at_environment(void)
 /* ---- ranges --------------------------------------------------------------------- */
 
 enum { DEPTH = 64 };
-typedef struct range {
-    const char *name;
-    tn__span span;
-} range;
-static _Thread_local range open[DEPTH];
-static TN__HOT_TLS int depth;
+struct tn__ranges {
+    struct {
+        const char *name;
+        tn__span span;
+    } open[DEPTH];
+};
 
 void tn_trace_push(const char *name)
 {
-    if (depth < DEPTH) {
-        /* Counted without a trace too: one may start or end in between. */
-        open[depth].span.trace = 0;
-        if (tn__timeline_is_live()) {
-            open[depth].name = name ? name : "";
-            tn__span_open(&open[depth].span);
-        }
+    const int depth = tn__me.range_depth++;
+    struct tn__ranges *ranges = tn__me.ranges;
+    if (depth >= DEPTH)
+        return;
+    /* Counted without a trace too: one may start or end in between. */
+    if (ranges)
+        ranges->open[depth].span.trace = 0;
+    if (!tn__timeline_is_live())
+        return;
+    if (!ranges)
+        ranges = tn__context_room(&tn__me.ranges, sizeof *ranges);
+    if (ranges) { /* without memory the trace lacks the range */
+        ranges->open[depth].name = name ? name : "";
+        tn__span_open(&ranges->open[depth].span);
     }
-    depth++;
 }
 
 void tn_trace_pop(void)
 {
-    if (depth == 0)
+    if (tn__me.range_depth == 0)
         return;
-    if (--depth < DEPTH)
-        tn__span_end(&open[depth].span, "range", open[depth].name, NULL);
+    const int depth = --tn__me.range_depth;
+    struct tn__ranges *ranges = tn__me.ranges;
+    if (depth < DEPTH && ranges)
+        tn__span_end(&ranges->open[depth].span, "range",
+                     ranges->open[depth].name, NULL);
 }

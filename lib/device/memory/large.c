@@ -7,7 +7,7 @@
  * first is nearly the best. */
 #include <device/memory/allocator.h>
 
-#include <base/here.h>
+#include <base/context.h>
 #include <base/memory.h>
 
 #include <assert.h>
@@ -171,7 +171,7 @@ tn__block *tn__large_alloc(tn__allocator *a, uint64_t bytes)
     split(a, block, bytes);
     block->used = true;
     block->made_by = tn__here_called();
-    block->made_in = tn__here.path;
+    block->made_in = tn__me.here.path;
     a->large_bytes += (int64_t)block->bytes;
     a->block_count++;
     return block;

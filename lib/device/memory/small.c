@@ -7,7 +7,7 @@
 #include <device/memory/allocator.h>
 
 #include <base/memory.h>
-#include <base/platform.h>
+#include <base/context.h>
 
 #include <assert.h>
 #include <string.h>
@@ -16,11 +16,10 @@
 #define CACHE_MAX (2 * TN__BATCH) /* blocks of a size that a thread keeps */
 
 /* Of the calling thread, one for each open device. */
-typedef struct cache_set {
+typedef struct tn__small_caches {
     tn__cache *cache[TN__MAX_DEVICES];
-} cache_set;
+} tn__small_caches;
 
-static TN__HOT_TLS cache_set *here;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool key_made;
@@ -47,8 +46,8 @@ static void give_back(tn__allocator *a, tn__cache *cache, int class, int count)
 
 static void set_free(void *pointer)
 {
-    cache_set *set = pointer;
-    here = NULL;
+    tn__small_caches *set = pointer;
+    tn__me.small = NULL;
     for (int id = 0; id < TN__MAX_DEVICES; id++) {
         tn__cache *cache = set->cache[id];
         if (!cache)
@@ -81,8 +80,8 @@ static void key_make(void)
 static tn__cache *cache_make(tn__allocator *a)
 {
     pthread_once(&key_once, key_make);
-    if (!here) {
-        cache_set *set = tn__calloc(1, sizeof *set);
+    if (!tn__me.small) {
+        tn__small_caches *set = tn__calloc(1, sizeof *set);
         if (!set)
             return NULL;
         if (!key_made || pthread_setspecific(key, set)) {
@@ -90,7 +89,7 @@ static tn__cache *cache_make(tn__allocator *a)
             return tn__fail_null(TN_ERR_MEMORY, "out of memory for the free "
                                                 "blocks of a thread");
         }
-        here = set;
+        tn__me.small = set;
     }
     tn__cache *cache = tn__calloc(1, sizeof *cache);
     if (!cache)
@@ -102,13 +101,13 @@ static tn__cache *cache_make(tn__allocator *a)
         a->caches->previous = cache;
     a->caches = cache;
     pthread_mutex_unlock(&a->lock);
-    here->cache[a->device->id] = cache;
+    tn__me.small->cache[a->device->id] = cache;
     return cache;
 }
 
 static inline tn__cache *cache_get(const tn__allocator *a)
 {
-    return TN__LIKELY(here != NULL) ? here->cache[a->device->id] : NULL;
+    return TN__LIKELY(tn__me.small != NULL) ? tn__me.small->cache[a->device->id] : NULL;
 }
 
 /* Cuts a batch of blocks of one size off a small slab. */

@@ -4,6 +4,7 @@
  * Values that come from the generated functions are right in number and kind;
  * the short path proves that with one test each. All else (defaults to fill
  * in, an int where a list is wanted, mistakes) goes through normalise. */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/platform.h>
@@ -21,7 +22,6 @@ tn__op_hooks tn__hooks;
 
 /* Of this thread: how many native operators are running (what they call is
  * not recorded: their own gradient is). */
-static TN__HOT_TLS int native_depth;
 
 /* ---- values ----------------------------------------------------------------- */
 
@@ -220,7 +220,7 @@ static tn_status run_composite(tn__call *call)
 
 static bool is_recording(void)
 {
-    return native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
+    return tn__me.native_depth == 0 && tn__hooks.recording && tn__hooks.recording();
 }
 
 /* Results that share memory with an input through a call that no gradient
@@ -264,11 +264,11 @@ static tn_status run_native(tn__call *call, int64_t largest)
 {
     if (TN__UNLIKELY(largest > TN__SIZE_SPAN) && check_spans(call) < 0)
         return tn_error_code();
-    native_depth++;
+    tn__me.native_depth++;
     tn_status status = call->op->host ? tn__run_host_row(call)
                                       : call->op->run(call);
-    native_depth--;
-    if (native_depth == 0 && status >= 0)
+    tn__me.native_depth--;
+    if (tn__me.native_depth == 0 && status >= 0)
         set_apart(call);
     return status;
 }
@@ -284,7 +284,7 @@ static tn_status check_write(const tn_op *op, tn_tensor *const *into,
         if (!tn__tensor_check(into[i], op->name, "out"))
             return tn_error_code();
     if (op->inplace)
-        return native_depth == 0 && tn__hooks.check_inplace
+        return tn__me.native_depth == 0 && tn__hooks.check_inplace
                    ? tn__hooks.check_inplace(op, into[0], requires_grad)
                    : TN_OK;
     if (op->sort != TN__OP_KERNEL || op->run == tn__run_create)
@@ -404,7 +404,7 @@ static tn_status run_as_given(tn__call *call, tn_tensor *const *into,
         status = run_checked(call, into, into_count, requires_grad, largest);
     if (TN__LIKELY(status == TN_OK))
         status = own_outputs(call);
-    if (TN__UNLIKELY(tn__here.watched) && status >= 0)
+    if (TN__UNLIKELY(tn__me.modes.watched) && status >= 0)
         status = watch(call);
     if (TN__UNLIKELY(status < 0))
         return refuse(call, call->value, call->op->arg_count, status);
@@ -433,7 +433,7 @@ static __attribute__((noinline)) tn_status run_autocast(tn__call *call)
 static inline tn_status run_values(tn__call *call, tn_tensor *const *into,
                                    int into_count)
 {
-    if (TN__UNLIKELY(tn__here.autocast) && !into && !call->op->inplace)
+    if (TN__UNLIKELY(tn__me.modes.autocast) && !into && !call->op->inplace)
         return run_autocast(call);
     return run_as_given(call, into, into_count);
 }
@@ -529,9 +529,9 @@ static inline tn_status run(tn__call *call, int count, bool given,
                             tn_tensor *const *into, int into_count)
 {
     call->doing.name = call->op->name;
-    call->doing.outer = tn__here.doing;
+    call->doing.outer = tn__me.here.doing;
     call->told = -1;
-    tn__here.doing = &call->doing;
+    tn__me.here.doing = &call->doing;
     tn_status status =
         given ? check_given(call->op, call->value, count) : TN_OK;
     if (TN__LIKELY(status >= 0))
@@ -540,7 +540,7 @@ static inline tn_status run(tn__call *call, int count, bool given,
                      : run_plain(call, count, into, into_count);
     else
         refuse(call, call->value, call->value ? count : 0, status);
-    tn__here.doing = call->doing.outer;
+    tn__me.here.doing = call->doing.outer;
     return status;
 }
 

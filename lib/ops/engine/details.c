@@ -7,6 +7,7 @@
  * arguments, and where all that the words name are there the words get those
  * names. Where one is not, something made on the way, the words stay those of
  * the operator inside, behind the called one's name. */
+#include <base/context.h>
 #include <base/error.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/ops.h>
@@ -94,7 +95,7 @@ static void describe(tn__error_facts *facts, const tn_op *op,
 
 const char *tn__op_outer(const char *name)
 {
-    for (const tn__doing *d = tn__here.doing; d; d = d->outer) {
+    for (const tn__doing *d = tn__me.here.doing; d; d = d->outer) {
         /* It lies first in its call. */
         if (tn__op_rule(((const tn__call *)(const void *)d)->op))
             break;

@@ -1,5 +1,6 @@
 /* mistakes.c: the wording of what callers get wrong: the operator, the values
  * that clash, and the call that mends it where there is one. */
+#include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/mistakes.h>
 #include <string.h>
@@ -143,7 +144,7 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     tn__error_take(&error);
     const char *why = strstr(error.text, ": "); /* behind line and column */
     /* Within another operator its arguments are not those of the one called. */
-    bool within = tn__here.doing && tn__here.doing->outer;
+    bool within = tn__me.here.doing && tn__me.here.doing->outer;
     const char *name = within ? op->name : tn__op_outer(op->name);
     for (int i = 0; i < op->arg_count; i++)
         if (op->role[i] == TN__ROLE_OPERAND &&

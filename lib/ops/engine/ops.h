@@ -8,7 +8,7 @@
 #ifndef TN_LIB_OPS_OPS_H
 #define TN_LIB_OPS_OPS_H
 
-#include <base/here.h>
+#include <base/context.h>
 #include <kernel/kernel.h>
 #include <tenon/op.h>
 #include <tensor/tensor.h>
@@ -193,8 +193,8 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
  * converted parameters; returns what it was. */
 static inline tn_dtype tn__autocast_swap(tn_dtype dtype)
 {
-    tn_dtype was = tn__here.autocast;
-    tn__here.autocast = (uint8_t)dtype;
+    tn_dtype was = tn__me.modes.autocast;
+    tn__me.modes.autocast = (uint8_t)dtype;
     return was;
 }
 /* Empties that store. */
@@ -216,7 +216,7 @@ typedef struct tn__op_hooks {
     tn_status (*check_inplace)(const tn_op *op, tn_tensor *x,
                                bool requires_grad);
     /* After a call of the program's own (not of another operator's) while
-     * tn__here.watched: its results are in out. */
+     * tn__me.modes.watched: its results are in out. */
     tn_status (*watch)(const tn__call *call, tn_tensor *const *out, int count);
 } tn__op_hooks;
 extern tn__op_hooks tn__hooks;

@@ -7,6 +7,7 @@
  * runs with autocast off, and so does all that is no composite: what is below
  * is how it is computed. The parts of a composite without a word have their
  * own. */
+#include <base/context.h>
 #include <base/error.h>
 #include <base/memory.h>
 #include <ops/engine/ops.h>
@@ -212,7 +213,7 @@ tn_status tn__autocast_run(tn__call *call, tn_dtype lower,
 
 tn_dtype tn_autocast_dtype(void)
 {
-    return tn__here.autocast;
+    return tn__me.modes.autocast;
 }
 
 tn_dtype tn_autocast_set(tn_dtype dtype)
@@ -221,7 +222,7 @@ tn_dtype tn_autocast_set(tn_dtype dtype)
         tn__fail(TN_ERR_DTYPE,
                  "autocast: to %s: give TN_F16 or TN_BF16, or TN_DTYPE_NONE "
                  "for none", tn_dtype_name(dtype));
-        return tn__here.autocast;
+        return tn__me.modes.autocast;
     }
     tn_dtype was = tn__autocast_swap(dtype);
     if (!dtype)

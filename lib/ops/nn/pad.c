@@ -1,6 +1,7 @@
 /* pad.c: more elements before and after, by a number or by input's own. */
 #include <math.h>
 
+#include <base/context.h>
 #include <base/memory.h>
 #include <device/recorder.h>
 #include <ops/engine/native.h>
@@ -376,7 +377,7 @@ tn_status tn__run_pad_edges(tn__call *call)
     edges e = {mode, pad, x, out, copy_part, x->ndim, {NULL}};
     tn_scope *scope = tn_scope_open();
     status = !scope          ? TN_ERR_MEMORY
-             : tn__recording ? TN_OK
+             : tn__me.recording ? TN_OK
                              : find_sources(&e);
     if (status >= 0)
         status = run_edges(&e);

@@ -6,6 +6,7 @@
  * along time and along gates are one call (apart) each, whose gradient is one
  * cat: a gradient for each part would write the whole each time. An LSTM of one
  * dtype is a row of its own (lstm_sequence), which cuts nothing. */
+#include <base/context.h>
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -111,7 +112,7 @@ typedef struct arguments {
 static tn_tensor *plus_hidden(const arguments *a, tn_tensor *h,
                               tn_tensor *addend)
 {
-    if (!addend || tn__here.autocast || h->dtype != addend->dtype) {
+    if (!addend || tn__me.modes.autocast || h->dtype != addend->dtype) {
         h = tn_linear(h, a->w_hh, NULL);
         return addend ? tn_add(addend, h) : h;
     }
@@ -220,7 +221,7 @@ static tn_status check(const tn__call *call, const arguments *a, int lead)
         want(call, 1, a->start.h, 2, batch, out) < 0 ||
         want(call, 2, a->start.c, 2, batch, hidden) < 0)
         return tn_error_code();
-    if (tn__here.autocast) /* the products convert */
+    if (tn__me.modes.autocast) /* the products convert */
         return TN_OK;
     return tn__check_same_dtype(call->op->name, a->x, "input", a->w_ih,
                                 call->op->arg[a->at].name);
@@ -464,7 +465,7 @@ static tn_status run_layer(tn__call *call, enum cell kind, int reverse_arg)
     if (a.x->shape[0] == 0)
         return tn__fail(TN_ERR_SHAPE, "%s: {input} has no time steps",
                         call->op->name);
-    if (kind == LSTM && !a.w_hr && !tn__here.autocast && is_uniform(&a))
+    if (kind == LSTM && !a.w_hr && !tn__me.modes.autocast && is_uniform(&a))
         return run_whole(call, &a, tn__call_int(call, reverse_arg));
     a.turned = tn_t(a.w_hh);
     state s = a.start;
